@@ -1,0 +1,197 @@
+"""The command line: parse, call, render. Imports nothing heavy before a command needs it."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from kbench import __version__
+
+app = typer.Typer(
+    name="kbench",
+    help="Which implementation of this operator is fastest here, by how much, and can I believe it?",
+    epilog="Start with: kbench run configs/softmax.yaml",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+BAD_INPUT, NOTHING, BUG, INTERRUPTED = 2, 3, 70, 130
+
+ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="A YAML sweep, such as configs/softmax.yaml.")]
+Sets = Annotated[
+    Optional[list[str]], typer.Option("--set", metavar="KEY=VALUE", help="Override the file: N=1024,4096, rounds=2.")
+]
+Only = Annotated[Optional[list[str]], typer.Option("--only", metavar="PROVIDERS", help="Only these: triton,cuda.")]
+Profile = Annotated[
+    Optional[str], typer.Option("--profile", metavar="NAME", help="Apply a profile of the file; none: not even cpu.")
+]
+Plugins = Annotated[
+    Optional[list[str]], typer.Option("--plugin", metavar="FILE", help="A Python file with operators or providers.")
+]
+OutDir = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where results go.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"kbench {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    show_traceback: Annotated[bool, typer.Option("--traceback", help="Show Python's traceback with an error.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+) -> None:
+    """Options of every command."""
+
+
+@app.command()
+def run(
+    config: ConfigFile,
+    sets: Sets = None,
+    only: Only = None,
+    profile: Profile = None,
+    plugin: Plugins = None,
+    out: OutDir = Path("results"),
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
+    plots: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw GB/s when done.")] = True,
+) -> None:
+    """Check and time every provider on every case; write a CSV and a plot.
+
+    Exit code: 0 all well, 1 some row wrong or failed, 2 bad input, 3 nothing could be measured, 130 interrupted.
+    """
+    from kbench import config as configs
+    from kbench.commands import run as command
+
+    loaded = configs.load(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
+    raise typer.Exit(command.run(loaded, out, dry_run=dry_run, plots=plots))
+
+
+@app.command()
+def check(
+    config: ConfigFile,
+    sets: Sets = None,
+    only: Only = None,
+    profile: Profile = None,
+    plugin: Plugins = None,
+    every_case: Annotated[bool, typer.Option("--all", help="All cases, not only the smallest and largest.")] = False,
+) -> None:
+    """Show what every provider does with edge inputs: -inf, NaN, large offsets, strided rows. Times nothing.
+
+    Exit code: 0 all right or declined, 1 something wrong or failed.
+    """
+    from kbench import config as configs
+    from kbench.commands import check as command
+
+    loaded = configs.load(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
+    raise typer.Exit(command.check(loaded, every_case=every_case))
+
+
+@app.command()
+def compare(
+    old: Annotated[Path, typer.Argument(metavar="OLD.csv", help="The earlier results.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW.csv", help="The later results.")],
+    fail_on: Annotated[
+        Optional[str], typer.Option("--fail-on", metavar="VERDICTS", help="Exit 1 on these: slower,missing,failed.")
+    ] = None,
+    markdown: Annotated[
+        Optional[Path], typer.Option("--markdown", metavar="FILE", help="Also write the report as Markdown.")
+    ] = None,
+) -> None:
+    """Tell two results files apart, row by row.
+
+    Exit code: 0 report written, 1 the gate failed (only with --fail-on), 2 bad input, 3 nothing in common.
+    """
+    from kbench.commands import compare as command
+
+    raise typer.Exit(command.compare(old, new, fail_on=fail_on, markdown=markdown))
+
+
+@app.command()
+def plot(
+    files: Annotated[
+        Optional[list[Path]], typer.Argument(metavar="[FILE.csv]...", help="Results; default: the newest in results/.")
+    ] = None,
+    metric: Annotated[str, typer.Option("--metric", metavar="NAME", help="gbps, ms or speedup.")] = "gbps",
+    out: Annotated[
+        Optional[Path], typer.Option("--out", "-o", metavar="DIR", help="Where pictures go; default: beside the CSV.")
+    ] = None,
+) -> None:
+    """Draw results as PNG and SVG: one line per provider, the copy ceiling in grey."""
+    from kbench.commands import plot as command
+
+    raise typer.Exit(command.plot(files or [], metric, out))
+
+
+@app.command("list")
+def list_command(
+    operator: Annotated[Optional[str], typer.Argument(metavar="[OPERATOR]", help="Only this operator.")] = None,
+    plugin: Plugins = None,
+) -> None:
+    """Show operators and providers, their parameters, and whether they can run on this machine."""
+    from kbench.commands import inspect as command
+
+    raise typer.Exit(command.list_providers(operator, plugin or ()))
+
+
+@app.command()
+def doctor() -> None:
+    """Show what was found on this machine, and what each missing thing would enable."""
+    from kbench.commands import inspect as command
+
+    raise typer.Exit(command.doctor())
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of config files, for editors."""
+    import json
+
+    from kbench import config as configs
+
+    print(json.dumps(configs.schema(), indent=2))
+
+
+def main() -> None:
+    """The entry point: errors become one readable line and an exit code (see the README)."""
+    try:
+        app()
+    except Exception as error:  # noqa: BLE001  the last line of defence: becomes exit code 70
+        from kbench import terminal
+
+        code = _expected(error)
+        if "--traceback" in sys.argv:
+            traceback.print_exc()
+        elif code == BUG:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            terminal.error(
+                f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno}). This is a bug in kbench; "
+                "please report it with the output of kbench --traceback ..."
+            )
+        else:
+            for line in str(error).splitlines():
+                terminal.error(line)
+        raise SystemExit(code) from None
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+
+
+def _expected(error: Exception) -> int:
+    """The exit code of errors that are the user's to mend, BUG for all others. Types are looked up where they are already
+    loaded: an error of a module that was never imported cannot have been raised."""
+    codes = {
+        ("kbench.located", "ConfigError"): BAD_INPUT,
+        ("kbench.table", "TableError"): BAD_INPUT,
+        ("kbench.execute.worker", "WorkerLost"): NOTHING,
+    }
+    for (module, name), code in codes.items():
+        loaded = sys.modules.get(module)
+        if loaded and isinstance(error, getattr(loaded, name)):
+            return code
+    return BAD_INPUT if isinstance(error, OSError) else BUG

@@ -1,0 +1,85 @@
+"""`kbench check`: provider x input, right or wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import Any
+
+from kbench import terminal
+from kbench.config import Config, Sweep
+from kbench.execute import progress
+from kbench.execute.plan import tensor_bytes
+from kbench.execute.run import prepare
+from kbench.results import Case, Status
+
+Cells = dict[tuple[str, str], list[dict[str, Any]]]
+
+
+def check(config: Config, *, every_case: bool) -> int:
+    """Run every provider on the operator's edge inputs and print one table per dtype. Returns the exit code."""
+    notes = terminal.console(stderr=True)
+    with prepare(config, note=lambda line: notes.print(line, markup=False)) as prepared:
+        plan = prepared.plan
+        cases = plan.sweep.cases if every_case else extremes(plan.sweep)
+        tasks = [task for task in plan.tasks if task.session == 0 and task.case in cases]
+        edges = ["random", *prepared.executor.catalog["operators"][plan.sweep.operator]["edges"]]
+        found: dict[str, Cells] = {}
+        with progress.listener(len(tasks)) as display:
+            for task in tasks:
+                display.begin(task)
+                cells = found.setdefault(task.case.dtype, {})
+                for cell in prepared.executor.check(task, display):
+                    cells.setdefault((cell["edge"], cell["curve"]), []).append(cell | {"case": task.case.label})
+                display.advance(task)
+    for dtype, cells in found.items():
+        _print(plan.sweep, dtype, cells, edges, plan.unavailable)
+    bad = [c for cells in found.values() for group in cells.values() for c in group if Status(c["status"]).failed]
+    for line in _explain(bad):
+        print(line)
+    for curve, reason in plan.unavailable.items():
+        print(f"{curve}: unavailable: {reason}")
+    return 1 if bad else 0
+
+
+def _explain(bad: Sequence[dict[str, Any]]) -> list[str]:
+    """One line per provider and reason, with the inputs and the number of cases it holds for."""
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for cell in bad:
+        groups.setdefault((cell["curve"], cell["status"], cell["reason"]), []).append(cell)
+    lines = []
+    for (curve, status, reason), cells in groups.items():
+        edges = list(dict.fromkeys(cell["edge"] for cell in cells))
+        cases = list(dict.fromkeys(cell["case"] for cell in cells))
+        where = cases[0] if len(cases) == 1 else f"{len(cases)} cases"
+        lines.append(f"{curve}: {status} on {', '.join(edges)} ({where}): {reason}")
+    return lines
+
+
+def extremes(sweep: Sweep) -> list[Case]:
+    """The smallest and the largest case of every dtype: where kernels change their minds."""
+    chosen: list[Case] = []
+    for dtype in dict.fromkeys(case.dtype for case in sweep.cases):
+        cases = sorted((case for case in sweep.cases if case.dtype == dtype), key=tensor_bytes)
+        chosen += [cases[0]] if len(cases) == 1 else [cases[0], cases[-1]]
+    return chosen
+
+
+def _print(sweep: Sweep, dtype: str, cells: Cells, edges: Sequence[str], unavailable: Container[str]) -> None:
+    curves = [curve.name for curve in sweep.curves if curve.name not in unavailable]
+    rows = [[edge, *(_word(cells.get((edge, curve), [])) for curve in curves)] for edge in edges]
+    print()
+    print(f"{sweep.operator} {dtype}: right (largest error in ulp), or what else")
+    terminal.print_table(("input", *curves), rows)
+    print()
+
+
+def _word(cells: Sequence[dict[str, Any]]) -> str:
+    """The worst of a provider's outcomes on one input, over the cases checked."""
+    if not cells:
+        return "-"
+    order = list(Status)
+    worst = max(cells, key=lambda cell: (Status(cell["status"]).failed, order.index(Status(cell["status"]))))
+    if worst["status"] == Status.CHECKED.value:
+        return f"ok {max(cell['max_ulp'] or 0.0 for cell in cells):.2g}"
+    return "declined" if worst["status"] == Status.UNSUPPORTED.value else str(worst["status"])
+

@@ -1,0 +1,82 @@
+"""`kbench list` and `kbench doctor`: what there is on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench import terminal
+from kbench.execute.worker import Worker
+from kbench.located import ConfigError, Problem, Where, unknown
+from kbench.results import Value, format_params
+
+
+def list_providers(operator: str | None, plugins: Sequence[str]) -> int:
+    """Print every provider with its parameters and whether it can run here."""
+    catalog = _catalog(plugins)
+    operators: Mapping[str, Any] = catalog["operators"]
+    if operator is not None and operator not in operators:
+        raise ConfigError([Problem(Where("kbench list"), unknown("operator", operator, list(operators)))])
+    rows = [
+        [name, provider, _can_run(found), _params(found["parameters"])]
+        for name, described in operators.items()
+        for provider, found in described["providers"].items()
+        if operator in (None, name)
+    ]
+    print(f"{catalog['device']['name']} ({catalog['device']['type']})")
+    terminal.print_table(("operator", "provider", "can run", "parameters"), rows)
+    return _report_plugins(catalog)
+
+
+def doctor() -> int:
+    """Print what was found, then what each missing thing would enable."""
+    catalog = _catalog(())
+    found: Mapping[str, Any] = catalog["environment"]
+    rows = [["device", f"{found['device']} ({found['device_type']})"], ["driver", found["driver"] or "none found"]]
+    if found["limits"]:
+        rows.append(["limits", ", ".join(f"{k} {v:g}" for k, v in found["limits"].items() if v is not None)])
+    if found["cache_bytes"]:
+        rows.append(["last-level cache", f"{found['cache_bytes'] / 2**20:.0f} MiB"])
+    rows += [
+        ["CUDA of torch", found["cuda"] or found["hip"] or "none: a CPU build"],
+        ["nvcc", found["nvcc"] or "not on PATH"],
+        ["Triton interpreter", "on: kernels are checked, not timed" if found["triton_interpreter"] else "off"],
+        ["Python", f"{found['python']} on {found['platform']}"],
+        *([name, version] for name, version in found["packages"].items()),
+    ]
+    terminal.print_table(("found", ""), rows)
+    print()
+    missing: dict[str, list[str]] = {}
+    for name, described in catalog["operators"].items():
+        for provider, entry in described["providers"].items():
+            if entry["unavailable"]:
+                missing.setdefault(entry["unavailable"], []).append(f"{name}/{provider}")
+    if not found["driver"] and found["device_type"] == "cuda":
+        missing.setdefault("no answer from NVML (pip install nvidia-ml-py)", []).append("clock, power and throttle readings")
+    print("missing, and what it would enable:" if missing else "nothing is missing")
+    for reason, enables in missing.items():
+        print(f"  {reason}: {', '.join(enables)}")
+    return _report_plugins(catalog)
+
+
+def _catalog(plugins: Sequence[str]) -> dict[str, Any]:
+    notes = terminal.console(stderr=True)
+    with Worker([str(Path(p).resolve()) for p in plugins], lambda line: notes.print(line, markup=False)) as worker:
+        return worker.catalog
+
+
+def _can_run(provider: Mapping[str, Any]) -> str:
+    if provider["unavailable"]:
+        return f"no: {provider['unavailable']}"
+    return "checked only: Triton interpreter" if provider["interpreted"] else "yes"
+
+
+def _params(parameters: Mapping[str, Value]) -> str:
+    return format_params({k: "auto" if v is None else v for k, v in parameters.items()}).replace(",", " ")
+
+
+def _report_plugins(catalog: Mapping[str, Any]) -> int:
+    for failure in catalog["plugin_errors"]:
+        terminal.error(f"{failure['where']}: {failure['message']} (plug-in {failure['plugin']})")
+    return 1 if catalog["plugin_errors"] else 0

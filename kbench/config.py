@@ -1,0 +1,156 @@
+"""A YAML sweep, read in two steps.
+
+`load` reads the file and checks its structure, which needs nothing but the file. `Config.resolve` gives its names a
+meaning: it takes the catalog that a worker reports (operators, providers and their parameters, plug-ins included), lays
+the profile and the command line over the file, and writes everything out as cases and curves. Either step reports all
+the errors it finds, each with its place. Nothing is evaluated as code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kbench.located import ConfigError, Node, Problem, Where, check, parse, read, unknown
+from kbench.schema import File, Measure, Overlay, keys, schema
+from kbench.sweep import Curve, Names, Sweep
+
+__all__ = ["Config", "ConfigError", "Curve", "Measure", "Sweep", "load", "schema"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One `--set key=value`, as an overlay that holds nothing else."""
+
+    section: str
+    name: str
+    value: Node
+
+    @classmethod
+    def read(cls, argument: str) -> Setting:
+        """Raises ConfigError. A bare key belongs to `measure` if it is one of its keys, else to `sweep`."""
+        where = Where(f"--set {argument}")
+        key, _, text = (part.strip() for part in argument.partition("="))
+        if not key or not text:
+            raise ConfigError([Problem(where, "expected key=value, for example N=1024,4096 or rounds=3")])
+        if key == "baseline":  # not YAML: a curve's name has brackets and commas of its own
+            return cls("", key, Node(text, where, where))
+        values = parse(f"[{text}\n]", "", where)
+        section, _, name = key.rpartition(".")
+        if not section:
+            section = "measure" if name in Measure.model_fields else "sweep"
+        return cls(section, name, values.elements[0] if len(values.elements) == 1 else values)
+
+    @property
+    def overlay(self) -> Node:
+        where = self.value.where
+        entry = Node({self.name: self.value}, where, where)
+        return Node({self.section: entry}, where, where) if self.section else entry
+
+
+@dataclass(frozen=True)
+class Config:
+    """A config file whose structure is right. `plugins` is what a worker imports before it reports its catalog."""
+
+    path: Path
+    text: str
+    document: Node
+    plugins: tuple[str, ...]
+    profile: str | None
+    settings: tuple[Setting, ...]
+    only: tuple[str, ...]
+
+    def resolve(self, catalog: Mapping[str, Any]) -> Sweep:
+        """Look up every name and write out every range. Raises ConfigError with everything that is wrong.
+
+        A provider that nobody knows is an error in the config, unless a plug-in failed to import and may have held it:
+        then its curve carries that error, and the other curves are measured.
+        """
+        profiles = self.document.section("profiles")
+        automatic = self.profile is None and catalog["device"]["type"] == "cpu" and "cpu" in profiles
+        profile = "cpu" if automatic else self.profile if self.profile in profiles else None
+        document = self.document
+        for overlay in [*([profiles[profile]] if profile else []), *(setting.overlay for setting in self.settings)]:
+            document = _merge(document, overlay, 2)
+
+        failures = [f"plug-in {e['plugin']} failed: {e['where']}: {e['message']}" for e in catalog["plugin_errors"]]
+        operator = document.entries["operator"]
+        if operator.value not in catalog["operators"]:
+            message = "; ".join([unknown("operator", operator.value, list(catalog["operators"])), *failures])
+            raise ConfigError([Problem(operator.where, message)])
+        names = Names(str(operator.value), catalog["operators"][operator.value], "; ".join(failures))
+        cases = names.cases(document.entries["sweep"])
+        curves = names.curves(document.entries["providers"])
+        baseline = names.baseline(document.entries.get("baseline"), curves)
+        kept = names.only(self.only, curves)
+        if names.problems:
+            raise ConfigError(names.problems)
+        return Sweep(
+            path=self.path,
+            text=self.text,
+            operator=names.operator,
+            axes=names.columns,
+            cases=cases,
+            curves=kept,
+            baseline=baseline if any(curve.name == baseline for curve in kept) else None,
+            measure=Measure.model_validate({key: node.plain for key, node in document.section("measure").items()}),
+            plugins=self.plugins,
+            profile=profile,
+            profile_automatic=automatic,
+        )
+
+
+def load(
+    path: str | Path,
+    *,
+    sets: Sequence[str] = (),
+    only: Sequence[str] = (),
+    profile: str | None = None,
+    plugins: Sequence[str] = (),
+) -> Config:
+    """Read a config file and check its structure, that of its profiles included. Raises ConfigError.
+
+    sets      `key=value` with the value in YAML: an axis, a choice, `dtype`, `baseline` or a key of `measure`; also
+              `sweep.key` and `measure.key`. They win over the profile, which wins over the file.
+    only      providers or curves to keep; a string may name several, separated by commas
+    profile   name of a profile, or "none" for no profile at all; by default `cpu` where there is no accelerator
+    plugins   Python files to import in addition to those of the file, relative to the working directory
+    """
+    path = Path(path)
+    text = read(path)
+    document = parse(text, str(path))
+    problems = check(File, document, keys)
+    settings = []
+    for argument in sets:
+        try:
+            settings.append(Setting.read(argument))
+        except ConfigError as error:
+            problems += error.problems
+    for setting in settings:
+        problems += check(Overlay, setting.overlay, lambda location: keys(("profiles", "", *location)))
+    profiles = document.section("profiles")
+    if "none" in profiles:
+        problems.append(Problem(profiles["none"].key, 'the name "none" is taken: --profile none means no profile'))
+    if profile not in (None, "none", *profiles):
+        problems.append(Problem(Where(f"--profile {profile}"), unknown("profile", profile, [*profiles, "none"])))
+    listed = document.entries["plugins"].elements if "plugins" in document.entries else []
+    files = [(node.where, path.parent / node.value) for node in listed if isinstance(node.value, str)]
+    files += [(Where(f"--plugin {plugin}"), Path(plugin)) for plugin in plugins]
+    problems += [Problem(where, f"no such file: {file}") for where, file in files if not file.is_file()]
+    if problems:
+        raise ConfigError(problems)
+    found = dict.fromkeys(str(file.resolve()) for _, file in files)
+    return Config(path, text, document, tuple(found), profile, tuple(settings), tuple(only))
+
+
+def _merge(base: Node, over: Node, depth: int) -> Node:
+    """`over` laid over `base`: mappings merge `depth` levels down and replace each other below that. A list in the base
+    stands for each of its elements."""
+    if not depth or not isinstance(over.value, dict):
+        return over
+    if isinstance(base.value, list):
+        return Node([_merge(element, over, depth) for element in base.value], base.where, base.key)
+    merged = {k: _merge(base.entries[k], v, depth - 1) if k in base.entries else v for k, v in over.value.items()}
+    return Node(base.entries | merged, base.where, base.key)

@@ -1,0 +1,93 @@
+"""The plan: which cases will be measured with which providers, what they need, and how long it will take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from kbench.config import Curve, Sweep
+from kbench.results import Case
+
+CONTROLS = 3
+"""Rows kbench adds to every case that is timed: copy, empty, repeat."""
+
+OVERHEAD = 1.6
+"""Wall time of a round over `warmup_ms + rep_ms`: estimating, flushing, reading the clocks. Measured; see --dry-run."""
+
+CHECK_S = 0.1
+"""Building and checking one provider on one case, when nothing has to be compiled."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One case with all its curves, to be measured together in one session."""
+
+    case: Case
+    curves: tuple[Curve, ...]
+    baseline: str | None
+    settings: Mapping[str, Any]
+    session: int
+
+    def request(self, kind: str, curves: Sequence[Curve]) -> dict[str, Any]:
+        """The message that asks a worker for (a part of) this task."""
+        names = [curve.name for curve in curves]
+        return {
+            "request": kind,
+            "case": self.case.to_json(),
+            "curves": [{"provider": c.provider, "params": dict(c.params)} for c in curves],
+            "baseline": names.index(self.baseline) if self.baseline in names else None,
+            "settings": dict(self.settings),
+            "session": self.session,
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will do. `unavailable` maps curve names to the reason they cannot run on this machine."""
+
+    sweep: Sweep
+    tasks: tuple[Task, ...]
+    unavailable: Mapping[str, str]
+    device: str
+    device_type: str
+
+    @property
+    def runnable(self) -> tuple[Curve, ...]:
+        return tuple(c for c in self.sweep.curves if c.name not in self.unavailable and not c.error)
+
+    @property
+    def estimate_s(self) -> float:
+        """Expected seconds of measuring, compilation not included."""
+        measure = self.sweep.measure
+        timed = len(self.runnable) + CONTROLS if self.runnable else 0
+        case_s = timed * measure.rounds * (measure.warmup_ms + measure.rep_ms) * 1e-3 * OVERHEAD
+        return len(self.tasks) * (case_s + CHECK_S * len(self.runnable))
+
+
+def plan(sweep: Sweep, catalog: Mapping[str, Any]) -> Plan:
+    """Lay a sweep out as tasks, sessions outermost: a session is the unit of replication, so it spans the whole sweep."""
+    measure = sweep.measure
+    settings = {
+        name: getattr(measure, name)
+        for name in ("cache", "warmup_ms", "rep_ms", "rounds", "seed", "timeout_s", "build_timeout_s")
+    }
+    providers = catalog["operators"][sweep.operator]["providers"]
+    reasons = {c.name: providers[c.provider]["unavailable"] for c in sweep.curves if not c.error}
+    return Plan(
+        sweep=sweep,
+        tasks=tuple(
+            Task(case, sweep.curves, sweep.baseline, settings, session)
+            for session in range(measure.sessions)
+            for case in sweep.cases
+        ),
+        unavailable={name: reason for name, reason in reasons.items() if reason},
+        device=catalog["device"]["name"],
+        device_type=catalog["device"]["type"],
+    )
+
+
+def tensor_bytes(case: Case) -> int:
+    """Size of one tensor that spans all the case's axes: a bound that --dry-run multiplies up for inputs and outputs."""
+    return prod(v for v in case.axes.values() if isinstance(v, int)) * case.itemsize

@@ -1,0 +1,118 @@
+"""What the person sees while a run goes on: a live line on a terminal, one plain line per case elsewhere. On stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from kbench.execute.plan import Task
+from kbench.results import PROVIDER, STEPS, Row
+from kbench.terminal import console, duration, microseconds
+
+
+class Plain:
+    """One line per case, for logs and CI."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.done, self.started = total, 0, time.monotonic()
+
+    def __enter__(self) -> Plain:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
+        return None
+
+    def print(self, line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    def note(self, line: str) -> None:
+        self.print(line)
+
+    def begin(self, task: Task) -> None:
+        return None
+
+    def event(self, event: Mapping[str, Any]) -> None:
+        return None
+
+    def advance(self, task: Task, text: str = "checked") -> None:
+        """One more task is done."""
+        self.done += 1
+        elapsed = time.monotonic() - self.started
+        left = duration(elapsed / self.done * (self.total - self.done))
+        self.print(f"[{self.done}/{self.total}] {task.case.label}: {text} ({left} left)")
+
+    def end(self, task: Task, rows: Sequence[Row]) -> None:
+        self.advance(task, headline(rows))
+        for line in failures(rows):
+            self.print(f"  {line}")
+
+
+class Live(Plain):
+    """A bar that says which case and provider is being measured, its current estimate and the time left."""
+
+    def __init__(self, total: int) -> None:
+        super().__init__(total)
+        self.console = console(stderr=True)
+        self.names: list[str] = []
+        self.progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[now]}", markup=False),
+            console=self.console,
+            transient=True,
+        )
+        self.bar = self.progress.add_task("starting", total=total, now="")
+
+    def __enter__(self) -> Live:
+        self.progress.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
+        self.progress.stop()
+
+    def print(self, line: str) -> None:
+        self.console.print(line, markup=False)
+
+    def begin(self, task: Task) -> None:
+        self.progress.update(self.bar, description=task.case.label, now="")
+
+    def event(self, event: Mapping[str, Any]) -> None:
+        if event["type"] == "begin":
+            self.progress.update(self.bar, now=f"{STEPS[event['step']]} {event['name']}")
+        elif event["type"] == "tick":
+            now = f"{event['name']} round {event['round'] + 1}: {microseconds(event['ms'])} us"
+            self.progress.update(self.bar, now=now)
+
+    def advance(self, task: Task, text: str = "checked") -> None:
+        self.progress.advance(self.bar)
+
+    def end(self, task: Task, rows: Sequence[Row]) -> None:
+        self.advance(task)
+        for line in failures(rows):
+            self.print(f"{task.case.label}: {line}")
+
+
+def listener(total: int) -> Plain:
+    """The display that suits stderr."""
+    return Live(total) if sys.stderr.isatty() else Plain(total)
+
+
+def headline(rows: Sequence[Row]) -> str:
+    """The fastest provider of a case in a few words."""
+    timed = [row for row in rows if row.role == PROVIDER and row.ms is not None]
+    if not timed:
+        return "nothing timed"
+    best = min(timed, key=lambda row: row.ms or 0.0)
+    share = f", {best.roofline:.2f} of copy" if best.roofline else ""
+    return f"{best.curve} {microseconds(best.ms or 0.0)} us, {best.gbps or 0.0:.0f} GB/s{share}"
+
+
+def failures(rows: Sequence[Row]) -> list[str]:
+    return [f"{row.curve}: {row.status.value}: {row.reason}" for row in rows if row.status.failed]

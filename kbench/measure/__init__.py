@@ -1,0 +1,1 @@
+"""What runs inside the worker process: the only code of kbench that touches a device."""

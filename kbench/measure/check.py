@@ -1,0 +1,208 @@
+"""Whether an output is right: every element, against the operator's fp64 reference, in units in the last place.
+
+The tolerance. An honest implementation computes in float32 and rounds once to the output dtype, so the error of an
+element may be
+
+    one unit in the last place of the output dtype at |reference|        (the final rounding: half a unit is exact
+                                                                          rounding, the rest is a rounding that fell the
+                                                                          other way because of the float32 error)
+  + `tolerance` units in the last place of float32 at the operator's scale   (the arithmetic: the operator says how many
+                                                                          and argues it; its scale is |reference| unless
+                                                                          the definition itself cancels, as GELU's does)
+  + the smallest normal float32                                          (devices flush below it)
+
+The bound is relative to each element. That is the point: the absolute tolerances in common use (1e-2 for bfloat16, 1e-4
+for float32) pass an output of all zeros once N is large enough, because softmax's values shrink as 1/N. Here zeros,
+constants, an unwritten tail or a stale output are millions of units away at every N.
+
+NaN and infinities have to be where the reference has them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kbench.measure.device import Device
+from kbench.registry import Operator
+from kbench.results import Case
+
+CHUNK_ELEMENTS = 2**25
+"""Elements compared at a time: bounds the fp64 temporaries at a few GB."""
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How far an output is from the reference. `wrong` says how it fails, None when it is right.
+
+    `max_ulp` is in units in the last place of the output dtype at the operator's scale, `max_rel_err` is relative to the
+    same scale; elements that are not finite count in `wrong` alone.
+    """
+
+    max_ulp: float = 0.0
+    max_rel_err: float = 0.0
+    wrong: str | None = None
+
+    def worst(self, other: Accuracy) -> Accuracy:
+        """Both checks in one: the larger errors, the first failure."""
+        return Accuracy(
+            max(self.max_ulp, other.max_ulp), max(self.max_rel_err, other.max_rel_err), self.wrong or other.wrong
+        )
+
+
+def run_checked(
+    operator: Operator, case: Case, fn: Callable[..., Any], inputs: Sequence[Tensor], device: Device
+) -> Accuracy:
+    """Call `fn` on `inputs` once and judge the outcome. Exceptions of `fn` pass through."""
+    before = [x.clone() for x in inputs]
+    device.poison(inputs[0])
+    output = fn(*inputs)
+    device.synchronize()
+    return judge(operator, case, inputs, before, output)
+
+
+def judge(
+    operator: Operator, case: Case, inputs: Sequence[Tensor], before: Sequence[Tensor], output: Any
+) -> Accuracy:
+    """Everything about the outcome of one call: kind, shape, dtype, device and values of the output, and that the inputs
+    are still what they were `before`."""
+    fault = _malformed(output, inputs[0]) or changed(inputs, before)
+    if fault:
+        return Accuracy(wrong=fault)
+    if any(_same_memory(output, x) for x in inputs):
+        return Accuracy(wrong="returned its own input")
+    return accuracy(operator, case, before, output)
+
+
+def changed(inputs: Sequence[Tensor], before: Sequence[Tensor]) -> str | None:
+    """What to say when an input no longer equals its copy (NaN counts as equal to itself), else None."""
+    for position, (x, old) in enumerate(zip(inputs, before, strict=True)):
+        same = torch.equal(x, old) or bool(((x == old) | (x.isnan() & old.isnan())).all())
+        if not same:
+            return f"changed its input in place (input {position})"
+    return None
+
+
+def _malformed(output: Any, like: Tensor) -> str | None:
+    if not isinstance(output, Tensor):
+        return f"returned {type(output).__name__}, expected a tensor"
+    if output.dtype != like.dtype:
+        return f"returned {_name(output.dtype)}, expected {_name(like.dtype)}"
+    if output.shape != like.shape:
+        return f"returned shape {tuple(output.shape)}, expected {tuple(like.shape)}"
+    if output.device != like.device:
+        return f"returned a tensor on {output.device}, expected {like.device}"
+    return None
+
+
+def _same_memory(a: Tensor, b: Tensor) -> bool:
+    return a.numel() > 0 and a.data_ptr() == b.data_ptr()
+
+
+def accuracy(operator: Operator, case: Case, inputs: Sequence[Tensor], output: Tensor) -> Accuracy:
+    """Compare an output with the reference. Works on slices along the first dimension where the operator allows it."""
+    result = Accuracy()
+    if output.numel() == 0:
+        return result
+    wrong = _Wrong(output)
+    for start, stop in _chunks(operator, output):
+        exact = [x[start:stop].double() for x in inputs] if operator.rowwise else [x.double() for x in inputs]
+        part = output[start:stop] if operator.rowwise else output
+        result = result.worst(_compare(operator, case, exact, part, start, wrong))
+    return Accuracy(result.max_ulp, result.max_rel_err, wrong.describe())
+
+
+def _chunks(operator: Operator, output: Tensor) -> list[tuple[int, int]]:
+    rows = output.shape[0] if output.dim() else 1
+    if not operator.rowwise:
+        return [(0, rows)]
+    step = max(1, CHUNK_ELEMENTS * rows // output.numel())
+    return [(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+
+def _compare(
+    operator: Operator, case: Case, exact: list[Tensor], part: Tensor, start: int, wrong: _Wrong
+) -> Accuracy:
+    reference = operator.reference(case, *exact)
+    scale = operator.scale(case, reference, *exact) if operator.scale else reference.abs()
+    scale = torch.maximum(scale, reference.abs())
+    got = part.double()
+    finite = reference.isfinite()
+    error = (got - reference).abs()
+    allowed = (
+        ulp(reference, part.dtype)
+        + operator.tolerance(case) * ulp(scale, torch.float32)
+        + torch.finfo(torch.float32).tiny
+    )
+    # A comparison with NaN is False, so an output of NaN is not within any bound.
+    right = torch.where(finite, error <= allowed, (got == reference) | (got.isnan() & reference.isnan()))
+    wrong.add(right, start, got, reference, error / ulp(reference, part.dtype), allowed / ulp(reference, part.dtype))
+    measured = finite & got.isfinite()
+    if not measured.any():
+        return Accuracy()
+    units = torch.where(measured, error / ulp(scale, part.dtype), 0.0).max().item()
+    floor = torch.finfo(torch.float32).tiny
+    relative = torch.where(measured & (scale > floor), error / scale.clamp_min(floor), 0.0).max().item()
+    return Accuracy(units, relative)
+
+
+def ulp(value: Tensor, dtype: torch.dtype) -> Tensor:
+    """The spacing of `dtype`'s numbers at |value| (fp64 in, fp64 out); the subnormal spacing at and below zero."""
+    info = torch.finfo(dtype)
+    digits = round(-math.log2(info.eps))
+    lowest = round(math.log2(info.tiny))
+    exponent = torch.frexp(value.nan_to_num(0.0, 0.0, 0.0))[1] - 1
+    exponent = torch.where(value == 0, lowest, exponent).clamp_min(lowest)
+    return torch.exp2((exponent - digits).double())
+
+
+class _Wrong:
+    """Collects where an output is wrong, to say it in one sentence."""
+
+    def __init__(self, output: Tensor) -> None:
+        self.shape, self.total, self.count = tuple(output.shape), output.numel(), 0
+        self.first = ""
+        self.columns: tuple[int, int] | None = None
+        self.zeros = self.nans = True
+
+    def add(
+        self, right: Tensor, start: int, got: Tensor, reference: Tensor, units: Tensor, allowed: Tensor
+    ) -> None:
+        bad = ~right
+        count = int(bad.sum())
+        if not count:
+            return
+        index = bad.nonzero()[0]
+        at = tuple(index.tolist())
+        if not self.count:
+            place = ", ".join(str(i + (start if d == 0 else 0)) for d, i in enumerate(at))
+            self.first = f"first at [{place}]: {got[at].item():.7g} instead of {reference[at].item():.7g}"
+            if math.isfinite(units[at].item()):
+                self.first += f" ({units[at].item():.3g} ulp, {allowed[at].item():.3g} allowed)"
+        self.count += count
+        self.zeros &= bool((got[bad] == 0).all())
+        self.nans &= bool(got[bad].isnan().all())
+        touched = bad.any(0).flatten().nonzero() if bad.dim() > 1 else bad.nonzero()
+        low, high = int(touched[0]), int(touched[-1])
+        self.columns = (min(low, self.columns[0]), max(high, self.columns[1])) if self.columns else (low, high)
+
+    def describe(self) -> str | None:
+        if not self.count:
+            return None
+        kind = "zero" if self.zeros else "NaN" if self.nans else "wrong"
+        many = "every element" if self.count == self.total else f"{self.count} of {self.total} elements"
+        where = ""
+        width = math.prod(self.shape[1:])
+        if self.columns and len(self.shape) > 1 and self.columns != (0, width - 1) and self.count < self.total:
+            low, high = self.columns
+            where = f", all in column {low}" if low == high else f", all in columns {low} to {high}"
+        return f"{many} {kind}{where}; {self.first}"
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,144 @@
+"""The device under test, and the few things measuring needs from it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+SPIN_CALIBRATION_CYCLES = 2_000_000
+
+
+class Device:
+    """The current accelerator, or the host where there is none.
+
+    Where there is no accelerator, Triton's interpreter is switched on: it has to be before anything imports triton, so a
+    Device is made first of all.
+    """
+
+    def __init__(self) -> None:
+        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        self.type: str = found.type if found else "cpu"
+        self.torch_device = torch.device(self.type, torch.accelerator.current_device_index()) if found else torch.device("cpu")
+        if not self.accelerated and find_spec("triton"):
+            os.environ["TRITON_INTERPRET"] = "1"
+
+    @property
+    def accelerated(self) -> bool:
+        return self.type != "cpu"
+
+    @cached_property
+    def name(self) -> str:
+        if self.accelerated:
+            return str(torch.get_device_module(self.type).get_device_name(self.torch_device))
+        return _host_name()
+
+    @cached_property
+    def cache_bytes(self) -> int | None:
+        """Size of the last-level cache, None where the machine does not tell."""
+        if self.accelerated:
+            properties = torch.get_device_module(self.type).get_device_properties(self.torch_device)
+            return getattr(properties, "L2_cache_size", None)
+        return _host_cache_bytes()
+
+    def synchronize(self) -> None:
+        if self.accelerated:
+            torch.accelerator.synchronize()
+
+    def healthy(self) -> bool:
+        """False when the device answers every call with an earlier failure, as CUDA does after an illegal access."""
+        try:
+            self.synchronize()
+            torch.zeros(1, device=self.torch_device).add_(1).item()
+        except RuntimeError:
+            return False
+        return True
+
+    def release(self) -> None:
+        """Give cached memory back, so that one provider's peak does not starve the next."""
+        if self.accelerated:
+            torch.get_device_module(self.type).empty_cache()
+
+    def free_bytes(self) -> int | None:
+        """Memory free for a case's tensors, None where the device does not tell."""
+        if self.type == "cuda":
+            return int(torch.cuda.mem_get_info(self.torch_device)[0])
+        if self.accelerated:
+            return None
+        return _host_free_bytes()
+
+    def empty_call(self) -> None:
+        """The least work that can be timed: an empty kernel on a device, nothing on the host."""
+        if self.type == "cuda":
+            torch.cuda._sleep(0)
+
+    @cached_property
+    def spin(self) -> Callable[[float], None] | None:
+        """Enqueues a kernel that keeps the device busy for about so many ms. None where there is no such kernel."""
+        if self.type != "cuda":
+            return None
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda._sleep(SPIN_CALIBRATION_CYCLES)
+        start.record()
+        torch.cuda._sleep(SPIN_CALIBRATION_CYCLES)
+        end.record()
+        torch.cuda.synchronize()
+        cycles_per_ms = SPIN_CALIBRATION_CYCLES / start.elapsed_time(end)
+        return lambda ms: torch.cuda._sleep(int(ms * cycles_per_ms))
+
+    def poison(self, like: Tensor) -> None:
+        """Leave NaN in memory that an allocation of this size is likely to reuse, so that what a provider does not write
+        cannot look right by chance."""
+        blocks = [torch.full_like(like, float("nan"), memory_format=torch.contiguous_format) for _ in range(2)]
+        del blocks
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that memory ran out, on the device or on the host."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+def interpreter_probe() -> Callable[[], bool]:
+    """Returns a function that tells whether a Triton kernel has run in the interpreter since the probe was made.
+
+    A launch leaves its grid in the interpreter's builder; no grid there means no launch.
+    """
+    if os.environ.get("TRITON_INTERPRET") != "1" or not find_spec("triton"):
+        return lambda: False
+    from triton.runtime import interpreter
+
+    builder: Any = interpreter.interpreter_builder
+    builder.grid_dim = None
+    return lambda: builder.grid_dim is not None
+
+
+def _host_name() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return " ".join(line.split(":", 1)[1].split())
+    return platform.processor() or platform.machine()
+
+
+def _host_cache_bytes() -> int | None:
+    sizes = [path.read_text().strip() for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
+    units = {"K": 1024, "M": 1024**2}
+    return max((int(s[:-1]) * units[s[-1]] for s in sizes if s[-1:] in units), default=None)
+
+
+def _host_free_bytes() -> int | None:
+    meminfo = Path("/proc/meminfo")
+    if not meminfo.exists():
+        return None
+    fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line)
+    return int(fields["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in fields else None

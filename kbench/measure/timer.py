@@ -1,0 +1,162 @@
+"""The timer: `triton.testing.do_bench`, run with kbench's own driver around the active one.
+
+Left alone, do_bench reads a short kernel as up to seven times slower than it is: when the host needs longer to launch
+than the cache flush takes, the device waits between the two events and Python is what gets timed. So after each flush a
+spin kernel keeps the device busy until the host is well ahead. On a machine with no accelerator the same do_bench runs
+over a driver whose events read a monotonic clock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+
+from kbench.measure.device import Device
+
+PREFILL_MS = 0.1
+"""The least time the device is kept busy before a timed launch: several times what an ordinary launch takes."""
+
+MAX_PREFILL_MS = 10.0
+
+HOST_FLUSH_BYTES = 64 * 1024**2
+"""Written between timed calls on the host where the size of its last-level cache is not known."""
+
+
+@dataclass(frozen=True)
+class Timer:
+    """Times functions on one device. Every provider of a case goes through the same one.
+
+    `cache` is `cold` (flushed before every call) or `warm`.
+    """
+
+    device: Device
+    cache: str
+
+    @property
+    def name(self) -> str:
+        """What the `timer` column says: `do_bench`, or `clock` where triton is not installed and the host is timed by a
+        plain loop of the same shape."""
+        return "do_bench" if find_spec("triton") else "clock"
+
+    def samples(self, fn: Callable[[], Any], *, warmup_ms: float, rep_ms: float, host_ms: float | None) -> list[float]:
+        """Milliseconds of single calls of `fn`. `host_ms` is what one launch costs the host; the pre-fill covers it."""
+        if self.name == "clock":
+            return _clock_samples(fn, _HostDriver(self), warmup_ms, rep_ms)
+        import triton.testing
+
+        with self._driver(host_ms or 0.0):
+            times: list[float] = triton.testing.do_bench(fn, warmup=warmup_ms, rep=rep_ms, return_mode="all")
+        return times
+
+    @contextmanager
+    def _driver(self, host_ms: float) -> Iterator[None]:
+        from triton.runtime import driver
+
+        if not self.device.accelerated:
+            # No default driver exists here, so there is nothing to go back to: interpreted kernels never ask for one.
+            driver.set_active(_HostDriver(self))
+            yield
+            return
+        inner = driver.active
+        driver.set_active(_PrefilledDriver(inner, self, min(max(PREFILL_MS, 3 * host_ms), MAX_PREFILL_MS)))
+        try:
+            yield
+        finally:
+            driver.set_active(inner)
+
+
+class _PrefilledDriver:
+    """The active Triton driver, whose cache flush also puts the host ahead of the device."""
+
+    def __init__(self, inner: Any, timer: Timer, prefill_ms: float) -> None:
+        self._inner, self._cold, self._prefill_ms = inner, timer.cache == "cold", prefill_ms
+        self._spin = timer.device.spin
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def clear_cache(self, cache: Any) -> None:
+        if self._cold:
+            self._inner.clear_cache(cache)
+        if self._spin:
+            self._spin(self._prefill_ms)
+
+
+class _ClockEvent:
+    """A device event for the host: remembers when it was recorded."""
+
+    def __init__(self, enable_timing: bool = True) -> None:
+        self._ns = 0
+
+    def record(self) -> None:
+        self._ns = time.perf_counter_ns()
+
+    def elapsed_time(self, end: _ClockEvent) -> float:
+        return max(end._ns - self._ns, 1) * 1e-6
+
+
+class _HostInterface:
+    """The part of torch's device interface that do_bench uses, for the host: calls return when their work is done."""
+
+    Event = _ClockEvent
+
+    @staticmethod
+    def synchronize() -> None:
+        return None
+
+
+class _HostDriver:
+    """The part of a Triton driver that do_bench uses, for the host."""
+
+    def __init__(self, timer: Timer) -> None:
+        self._cold = timer.cache == "cold"
+        self._bytes = 2 * (timer.device.cache_bytes or HOST_FLUSH_BYTES // 2)
+
+    def get_device_interface(self) -> type[_HostInterface]:
+        return _HostInterface
+
+    def get_empty_cache_for_benchmark(self) -> torch.Tensor:
+        return torch.empty(min(self._bytes, HOST_FLUSH_BYTES), dtype=torch.uint8)
+
+    def clear_cache(self, cache: torch.Tensor) -> None:
+        if self._cold:
+            cache.zero_()
+
+
+def _clock_samples(fn: Callable[[], Any], driver: _HostDriver, warmup_ms: float, rep_ms: float) -> list[float]:
+    """do_bench's protocol on the host for machines without triton: warm up, then flush and time single calls."""
+    cache = driver.get_empty_cache_for_benchmark()
+
+    def calls(budget_ms: float) -> list[float]:
+        times: list[float] = []
+        end = time.perf_counter() + budget_ms * 1e-3
+        while not times or time.perf_counter() < end:
+            driver.clear_cache(cache)
+            start = time.perf_counter_ns()
+            fn()
+            times.append(max(time.perf_counter_ns() - start, 1) * 1e-6)
+        return times
+
+    calls(warmup_ms)
+    return calls(rep_ms)
+
+
+def launch_ms(fn: Callable[[], Any], device: Device) -> float | None:
+    """What one call costs the host when the device is idle, in ms: the median of ten. None on the host itself, where
+    launching and running are the same thing."""
+    if not device.accelerated:
+        return None
+    times = []
+    for _ in range(10):
+        device.synchronize()
+        start = time.perf_counter_ns()
+        fn()
+        times.append((time.perf_counter_ns() - start) * 1e-6)
+    device.synchronize()
+    return sorted(times)[5]

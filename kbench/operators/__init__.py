@@ -1,0 +1,1 @@
+"""What can be benchmarked: a package per operator, a file per way of implementing it."""

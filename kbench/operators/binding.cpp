@@ -1,0 +1,21 @@
+// Python module of one CUDA source: a function per entry of `kbench::kernels`. Pointers and the stream arrive as
+// integers, which keeps torch's C++ headers, and the time they take to compile, out of it.
+#include <pybind11/pybind11.h>
+
+#include <stdexcept>
+
+#include "kernel.h"
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+  for (const kbench::Kernel* kernel = kbench::kernels; kernel->name != nullptr; ++kernel) {
+    module.def(
+        kernel->name,
+        [launch = kernel->launch](std::uintptr_t x, std::uintptr_t y, std::int64_t rows, std::int64_t columns,
+                                  std::int64_t stride, int dtype, int threads, std::uintptr_t stream) {
+          const cudaError_t error = launch({reinterpret_cast<const void*>(x), reinterpret_cast<void*>(y), rows, columns,
+                                            stride, static_cast<kbench::Dtype>(dtype), threads,
+                                            reinterpret_cast<cudaStream_t>(stream)});
+          if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+        });
+  }
+}

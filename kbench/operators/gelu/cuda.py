@@ -1,0 +1,24 @@
+"""GELU in CUDA C++. The kernel stands in `gelu.cu`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbench.operators import extension
+from kbench.operators.gelu import gelu
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from kbench.results import Case
+
+SOURCE = Path(__file__).with_name("gelu.cu")
+
+
+@gelu.provider("cuda", label="CUDA", devices=("cuda",), available=extension.missing, factory=True)
+def cuda(case: Case, *, approximate: str = "tanh", threads: int | None = None) -> Callable[[Tensor], Tensor]:
+    """Four 16-byte accesses per thread, in blocks of `threads` (256). A dense matrix is one long row."""
+    module = extension.build("gelu", SOURCE)
+    return extension.rowwise(module.none if approximate == "none" else module.tanh, threads)

@@ -1,0 +1,79 @@
+"""Softmax in torch: call by call, as one call, scripted and compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import TYPE_CHECKING
+
+import torch
+from torch._inductor import config as inductor_config
+
+from kbench.operators.softmax import softmax
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from kbench.results import Case
+
+
+def _float32_only(case: Case) -> str | None:
+    if case.dtype == "float32":
+        return None
+    return f"rounds to {case.dtype} after each of its five steps, which costs more than one unit in the last place"
+
+
+def _five_passes(case: Case) -> int:
+    """max reads MN and writes M; subtract MN + M, MN; exp MN, MN; sum MN, M; divide MN + M, MN."""
+    elements = case.M * case.N
+    return int((5 * elements + 2 * case.M) + (3 * elements + 2 * case.M)) * case.itemsize
+
+
+@softmax.provider("torch-eager", label="torch (eager, naive)", supports=_float32_only, moved_bytes=_five_passes)
+def torch_eager(x: Tensor) -> Tensor:
+    """Five calls, each a pass over memory: what fusing saves."""
+    if x.numel() == 0:
+        return torch.empty_like(x)
+    row_max = x.amax(-1, keepdim=True)
+    shifted = x - row_max
+    numerator = shifted.exp()
+    denominator = numerator.sum(-1, keepdim=True)
+    return numerator / denominator
+
+
+@softmax.provider("torch-native", label="torch.softmax")
+def torch_native(x: Tensor) -> Tensor:
+    return torch.softmax(x, -1)
+
+
+def naive(x: torch.Tensor) -> torch.Tensor:
+    """What torch.jit.script and torch.compile are given to fuse. In float32 throughout, so that a 16-bit result is
+    rounded once, at the end."""
+    if x.numel() == 0:
+        return torch.empty_like(x)
+    v = x.float()
+    e = (v - v.amax(-1, keepdim=True)).exp()
+    return (e / e.sum(-1, keepdim=True)).to(x.dtype)
+
+
+@softmax.provider("torch-jit", label="torch.jit.script", factory=True)
+def torch_jit(case: Case) -> Callable[..., Tensor]:
+    """A script of its own for every case: the profiling executor specialises one for the first shapes it meets, and
+    runs later shapes unfused."""
+    scripted: Callable[..., Tensor] = torch.jit.script(_copy(naive))
+    return scripted
+
+
+@softmax.provider("torch-compile", label="torch.compile", factory=True)
+def torch_compile(case: Case) -> Callable[..., Tensor]:
+    """A code object of its own for every case: Dynamo counts recompilations by code object, and falls back to eager
+    after eight. One compile thread, so that Inductor starts no pool of processes that could outlive this one."""
+    inductor_config.compile_threads = 1
+    compiled: Callable[..., Tensor] = torch.compile(_copy(naive), dynamic=False)
+    return compiled
+
+
+def _copy(function: FunctionType | Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The same function with a code object of its own."""
+    assert isinstance(function, FunctionType)
+    return FunctionType(function.__code__.replace(), function.__globals__, function.__name__)

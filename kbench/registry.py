@@ -1,0 +1,253 @@
+"""Operators, their providers, and how both are found.
+
+An operator says what is computed; a provider is one implementation of it. Both are plain records made by decorators in
+`kbench/operators/`, in people's own files (plug-ins) and in installed packages (entry point group `kbench.plugins`).
+This module imports neither torch nor triton, so that a plug-in can say `import kbench` at no cost.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import pkgutil
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kbench.results import Case, Value, digest
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ACCELERATORS = ("cuda", "npu", "xpu")
+"""Device types with an accelerator. AMD presents itself as `cuda`."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Unsupported(Exception):
+    """Raised by a provider that declines an input. The message is the reason the user reads."""
+
+
+@dataclass(frozen=True)
+class Provider:
+    """One implementation of an operator. See `Operator.provider` for the fields."""
+
+    name: str
+    operator: str
+    function: Callable[..., Any]
+    label: str
+    requires: tuple[str, ...] = ()
+    devices: tuple[str, ...] | None = None
+    supports: Callable[[Case], str | None] | None = None
+    available: Callable[[], str | None] | None = None
+    factory: bool = False
+    moved_bytes: Callable[[Case], int] | None = None
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+    choices: tuple[str, ...] = ()
+
+    def unavailable(self, device: str) -> str | None:
+        """Why this provider cannot run on a machine with this device type, or None when it can."""
+        for module in self.requires:
+            if importlib.util.find_spec(module) is None:
+                return f"Python package {module!r} is not installed"
+        if self.devices is not None and device not in self.devices:
+            return f"needs a device of type {' or '.join(self.devices)}; this machine has {device}"
+        return self.available() if self.available else None
+
+    def declines(self, case: Case) -> str | None:
+        """Why this provider does not do this case, or None when it does."""
+        return self.supports(case) if self.supports else None
+
+    def bind(self, case: Case, params: Mapping[str, Value]) -> Callable[..., Any]:
+        """The function of the inputs alone that is checked and timed. A factory does its building here.
+
+        `params` are the meta-parameters of one curve; choices of the operator are filled in from the case.
+        """
+        keywords = dict(params) | {name: case.axes[name] for name in self.choices}
+        if self.factory:
+            built: Callable[..., Any] = self.function(case, **keywords)
+            return built
+        function = self.function
+        return (lambda *inputs: function(*inputs, **keywords)) if keywords else function
+
+    @property
+    def source_hash(self) -> str:
+        """A hash of the file that defines the provider: a row measured from other code can be told apart."""
+        file = inspect.getsourcefile(inspect.unwrap(self.function))
+        return digest(Path(file).read_text()) if file and Path(file).exists() else ""
+
+
+@dataclass
+class Operator:
+    """What is computed. Constructing one registers it.
+
+    name       as the config writes it
+    axes       names of the integer axes, in the order of the CSV's columns
+    inputs     `(case, randn) -> tuple of tensors`; `randn(*shape)` draws standard normal values of the case's dtype on
+               the device under test, fresh at every call
+    reference  `(case, *inputs) -> tensor`, given the inputs as float64; must be the mathematical definition
+    bytes      `(case) -> int`: algorithmic bytes, the numerator of GB/s (each input read once, each output written once)
+    tolerance  `(case) -> float`: allowed error of the fp32 arithmetic in units in the last place of float32, on top of
+               one unit in the last place of the output dtype (see measure/check.py)
+    scale      `(case, reference, *inputs) -> tensor`: the magnitude at which those units are taken; default
+               `|reference|`. Inputs are float64.
+    choices    operator parameters that are words: name -> allowed values, the first is the default
+    edges      name -> `(case, *inputs) -> tuple of tensors`: inputs a kernel author must know about, shown by `check`
+    dtypes     dtypes the operator is defined for
+    rowwise    the reference may be computed on slices along the first dimension (keeps fp64 memory small)
+    """
+
+    name: str
+    axes: Sequence[str]
+    inputs: Callable[..., tuple[Tensor, ...]]
+    reference: Callable[..., Tensor]
+    bytes: Callable[[Case], int]
+    tolerance: Callable[[Case], float]
+    scale: Callable[..., Tensor] | None = None
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    edges: Mapping[str, Callable[..., tuple[Tensor, ...]]] = field(default_factory=dict)
+    dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
+    rowwise: bool = True
+    providers: dict[str, Provider] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.name in _operators:
+            raise ValueError(f"operator {self.name!r} is already registered; extend it with kbench.operator({self.name!r})")
+        _operators[self.name] = self
+
+    def provider(
+        self,
+        name: str,
+        *,
+        label: str | None = None,
+        requires: str | Sequence[str] = (),
+        devices: Sequence[str] | None = None,
+        supports: Callable[[Case], str | None] | None = None,
+        available: Callable[[], str | None] | None = None,
+        factory: bool = False,
+        moved_bytes: Callable[[Case], int] | None = None,
+    ) -> Callable[[Function], Function]:
+        """Register the decorated function as an implementation of this operator.
+
+        The function takes the operator's inputs and returns a new output tensor. Its keyword-only arguments are
+        meta-parameters that a config may sweep, except those named like a choice of the operator, which the case fills in.
+
+        label      name in plots (default: `name`)
+        requires   importable packages it needs, one or several
+        devices    device types it runs on (default: any); see `ACCELERATORS`
+        supports   `(case) -> str | None`: the reason to decline a case
+        available  `() -> str | None`: the reason it cannot run on this machine at all
+        factory    the function takes `(case, **params)` and returns the function of the inputs; what it does is counted
+                   as building, not as running
+        moved_bytes  `(case) -> int`: bytes the implementation moves, where that is more than the algorithm needs
+
+        Raises ValueError when the name is taken.
+        """
+
+        def register(function: Function) -> Function:
+            if name in self.providers:
+                raise ValueError(f"provider {name!r} of {self.name!r} is already registered")
+            signature = inspect.signature(function)
+            keywords = {p.name: p.default for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY}
+            self.providers[name] = Provider(
+                name=name,
+                operator=self.name,
+                function=function,
+                label=label or name,
+                requires=(requires,) if isinstance(requires, str) else tuple(requires),
+                devices=None if devices is None else tuple(devices),
+                supports=supports,
+                available=available,
+                factory=factory,
+                moved_bytes=moved_bytes,
+                parameters={
+                    k: None if v is inspect.Parameter.empty else v for k, v in keywords.items() if k not in self.choices
+                },
+                choices=tuple(k for k in keywords if k in self.choices),
+            )
+            return function
+
+        return register
+
+
+_operators: dict[str, Operator] = {}
+
+
+def operator(name: str) -> Operator:
+    """The registered operator of this name, importing kbench's own when needed. Raises LookupError when there is none."""
+    if name not in _operators and name in shipped():
+        importlib.import_module(f"kbench.operators.{name}")
+    if name not in _operators:
+        raise LookupError(f"no operator {name!r}; there are {', '.join(names())}")
+    return _operators[name]
+
+
+def shipped() -> list[str]:
+    """Names of the operators that come with kbench: the packages under `kbench/operators/`."""
+    import kbench.operators
+
+    return sorted(m.name for m in pkgutil.iter_modules(kbench.operators.__path__) if m.ispkg)
+
+
+def names() -> list[str]:
+    """Names of all operators: kbench's own and those that plug-ins have registered."""
+    return sorted({*shipped(), *_operators})
+
+
+@dataclass(frozen=True)
+class PluginError:
+    """A plug-in that could not be imported, with the place in its own code."""
+
+    plugin: str
+    where: str
+    message: str
+
+
+def load_plugins(paths: Sequence[str]) -> list[PluginError]:
+    """Import the plug-in files named by the user and those of installed packages. Failures are returned, not raised:
+    a broken plug-in costs its own rows only."""
+    loads: list[tuple[str, Callable[[], Any]]] = [(path, partial(_import_file, Path(path))) for path in paths]
+    for entry in importlib.metadata.entry_points(group="kbench.plugins"):
+        loads.append((f"{entry.name} ({entry.value})", entry.load))
+    return [failure for plugin, load in loads if (failure := _guarded(plugin, load))]
+
+
+def _import_file(path: Path) -> None:
+    name = f"kbench_plugin_{digest(str(path.resolve()))}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    finally:
+        sys.path.remove(str(path.resolve().parent))
+
+
+def _guarded(plugin: str, load: Callable[[], Any]) -> PluginError | None:
+    try:
+        load()
+    except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a plug-in raises is its own failure
+        return PluginError(plugin, error_location(error, plugin), f"{type(error).__name__}: {error}")
+    return None
+
+
+def error_location(error: BaseException, fallback: str) -> str:
+    """`file:line` of the innermost frame of an exception, skipping the import machinery."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen")]
+    frames = [f for f in frames if f.filename != __file__]
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else fallback

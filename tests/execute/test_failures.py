@@ -1,0 +1,148 @@
+"""One failure costs one row: wrong, crashing, hanging and greedy providers beside an honest one."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import PLUGINS, Kbench
+
+SWEEP = """
+operator: softmax
+sweep: {{M: {m}, N: {n}, dtype: float32}}
+providers: [torch-native, {providers}]
+baseline: torch-native
+plugins: [{plugin}]
+measure: {{warmup_ms: 1, rep_ms: 5, rounds: 2, timeout_s: 20}}
+"""
+
+WRONG = {
+    "unwritten-tail": r"NaN|wrong|zero",
+    "identity": "returned its own input",
+    "copied-input": "wrong",
+    "zeros": "zero",
+    "uniform": "wrong",
+    "all-nan": "every element NaN",
+    "bf16": "returned bfloat16, expected float32",
+    "rounded": "wrong",
+    "in-place": "changed its input in place",
+    "transposed-shape": r"returned shape \(4, \d+\), expected",
+    "nothing": "returned NoneType, expected a tensor",
+    "first-call-only": "right at the first call, then ",
+    "after-many-calls": "right before timing, wrong after it",
+    "by-pointer": "right at the first call, then|right before timing, wrong after it",
+}
+
+
+def sweep(write_config, plugin: str, providers: list[str], *, m: int = 4, n: str = "128") -> Path:
+    return write_config(SWEEP.format(m=m, n=n, providers=", ".join(providers), plugin=PLUGINS / plugin))
+
+
+def rows_of(tmp_path: Path) -> pd.DataFrame:
+    rows = pd.read_csv(tmp_path / "results" / "sweep.csv", keep_default_na=True)
+    return rows[rows.role == "provider"]
+
+
+def test_wrong_providers_are_named_and_never_timed(kbench: Kbench, write_config, tmp_path: Path) -> None:
+    done = kbench("run", sweep(write_config, "wrong.py", list(WRONG), n="[128, 65536]"))
+    assert done.returncode == 1, done.stderr
+    rows = rows_of(tmp_path)
+    for n in (128, 65536):
+        at_n = rows[rows.N == n].set_index("provider")
+        for name, pattern in WRONG.items():
+            row = at_n.loc[name]
+            assert row.status == "wrong", f"{name} at N={n}: {row.status}: {row.reason}"
+            assert pd.Series([row.reason]).str.contains(pattern).all(), f"{name} at N={n}: {row.reason}"
+            assert pd.isna(row.ms) and pd.isna(row.gbps) and pd.isna(row.round_ms), name
+        assert "column" in at_n.loc["unwritten-tail"].reason
+        assert f"column {n - 1}" in at_n.loc["unwritten-tail"].reason
+        assert at_n.loc["torch-native"].status == "ok"
+        assert at_n.loc["torch-native"].ms > 0
+    assert "in-place: wrong" in done.stdout
+
+
+NASTY = {
+    "raises": ("error", "ValueError: this kernel does not like you at nasty.py:"),
+    "exits": ("crashed", "the process exited with code 3 while building"),
+    "sys-exits": ("error", "SystemExit: leaving"),
+    "segfaults": ("crashed", "killed by SIGSEGV while building, at nasty.py:"),
+    "sleeps": ("timeout", "no end within 4 s while building"),
+    "allocates": ("oom", "allocate"),
+    "prints": ("ok", ""),
+    "declines": ("unsupported", "not today"),
+}
+
+
+def test_every_failure_costs_its_own_row_only(kbench: Kbench, write_config, tmp_path: Path) -> None:
+    path = sweep(write_config, "nasty.py", list(NASTY))
+    path.write_text(path.read_text().replace("timeout_s: 20", "timeout_s: 20, build_timeout_s: 4"))
+    done = kbench("run", path)
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    rows = rows_of(tmp_path).set_index("provider")
+    assert list(rows.index) == ["torch-native", *NASTY]
+    for name, (status, reason) in NASTY.items():
+        row = rows.loc[name]
+        assert row.status == status, f"{name}: {row.status}: {row.reason}"
+        assert reason in (row.reason if isinstance(row.reason, str) else ""), f"{name}: {row.reason}"
+        assert pd.isna(row.ms) == (status != "ok"), name
+    assert rows.loc["torch-native"].status == "ok"
+    assert workers(tmp_path) == []
+
+
+def test_a_broken_plugin_costs_its_own_rows(kbench: Kbench, write_config, tmp_path: Path) -> None:
+    done = kbench("run", sweep(write_config, "broken.py", ["theirs"]))
+    assert done.returncode == 1, done.stderr
+    rows = rows_of(tmp_path).set_index("provider")
+    assert rows.loc["torch-native"].status == "ok"
+    assert rows.loc["theirs"].status == "error"
+    assert "broken.py:7" in rows.loc["theirs"].reason
+    assert "undefined_name" in rows.loc["theirs"].reason
+
+
+def workers(folder: Path) -> list[str]:
+    """Processes that a run in this folder has left alive, by their command lines."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "cwd").resolve() == folder.resolve():
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue  # it ended while we looked
+    return found
+
+
+@pytest.mark.parametrize("name", ["KILL", "TERM", "INT"])
+def test_killing_the_parent_leaves_no_worker(write_config, tmp_path: Path, name: str) -> None:
+    import os
+    import signal
+    import sys
+
+    from conftest import ROOT
+
+    path = sweep(write_config, "nasty.py", ["sleeps"], n="[128, 256]")
+    parent = subprocess.Popen(
+        [sys.executable, "-m", "kbench", "run", str(path)],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "results" / "sweep.csv").exists():
+        assert time.monotonic() < deadline, "the run did not start"
+        time.sleep(0.1)
+    time.sleep(1)
+    assert any("kbench.measure" in line for line in workers(tmp_path))
+    parent.send_signal(getattr(signal, f"SIG{name}"))
+    parent.communicate(timeout=30)
+    deadline = time.monotonic() + 10
+    while workers(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert workers(tmp_path) == []
+    if name == "INT":
+        assert parent.returncode == 130

@@ -1,0 +1,124 @@
+"""The tolerance: honest results pass, everything that only looks right fails, at every N and dtype."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from kbench.measure.check import accuracy, ulp
+from kbench.registry import operator
+from kbench.results import Case
+
+DTYPES = ["float32", "float16", "bfloat16"]
+
+
+def softmax_case(m: int, n: int, dtype: str) -> tuple[Case, torch.Tensor]:
+    x = torch.randn(m, n, generator=torch.Generator().manual_seed(n), dtype=torch.float32)
+    return Case("softmax", {"M": m, "N": n}, dtype), x.to(getattr(torch, dtype))
+
+
+def judge(case: Case, x: torch.Tensor, output: torch.Tensor) -> str | None:
+    return accuracy(operator("softmax"), case, [x], output).wrong
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 2, 127, 128, 1000, 65536])
+def test_exactly_rounded_result_passes_within_half_a_unit(n: int, dtype: str) -> None:
+    case, x = softmax_case(4, n, dtype)
+    exact = torch.softmax(x.double(), -1).to(x.dtype)
+    found = accuracy(operator("softmax"), case, [x], exact)
+    assert found.wrong is None
+    assert found.max_ulp <= 0.501  # torch rounds float64 to float16 by way of float32
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [128, 1000, 65536])
+def test_float32_arithmetic_passes(n: int, dtype: str) -> None:
+    case, x = softmax_case(4, n, dtype)
+    assert judge(case, x, torch.softmax(x.float(), -1).to(x.dtype)) is None
+
+
+def test_a_sequential_float32_sum_passes() -> None:
+    """A thread per row adds N terms one after the other; that is legitimate arithmetic."""
+    case, x = softmax_case(2, 32768, "float32")
+    e = (x - x.amax(-1, keepdim=True)).exp()
+    total = torch.stack([e[i].cumsum(0)[-1] for i in range(2)])  # cumsum rounds at every step
+    assert judge(case, x, e / total[:, None]) is None
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [2, 128, 1000, 65536, 262144])
+def test_zeros_constants_and_stale_outputs_fail(n: int, dtype: str) -> None:
+    case, x = softmax_case(2, n, dtype)
+    right = torch.softmax(x.float(), -1).to(x.dtype)
+    stale = torch.softmax(x.flip(-1).float(), -1).to(x.dtype)
+    assert "zero" in str(judge(case, x, torch.zeros_like(x)))
+    assert judge(case, x, torch.full_like(x, 1 / n))
+    assert judge(case, x, stale)
+    assert judge(case, x, right * 1.05)
+    for column in (0, n // 2, n - 1):
+        unwritten = right.clone()
+        unwritten[:, column] = float("nan")
+        assert f"column {column}" in str(judge(case, x, unwritten)) or n == 1
+
+
+def test_bfloat16_digits_in_float32_fail() -> None:
+    case, x = softmax_case(2, 1000, "float32")
+    assert judge(case, x, torch.softmax(x, -1).bfloat16().float())
+
+
+def test_the_sentence_says_where_what_and_how_much() -> None:
+    case, x = softmax_case(3, 8, "float32")
+    output = torch.softmax(x, -1)
+    output[1:, 5] = 0
+    sentence = str(judge(case, x, output))
+    assert sentence.startswith("2 of 24 elements zero, all in column 5; first at [1, 5]: 0 instead of 0.")
+    assert "ulp" in sentence
+
+
+def test_rows_beyond_the_first_slice_are_located(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbench.measure.check.CHUNK_ELEMENTS", 16)
+    case, x = softmax_case(10, 8, "float32")
+    output = torch.softmax(x, -1)
+    output[7, 2] = 3.0
+    assert "first at [7, 2]: 3 instead of" in str(judge(case, x, output))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_special_values_must_stand_where_the_reference_has_them(value: float) -> None:
+    case, x = softmax_case(4, 16, "float32")
+    x[2, 3] = value
+    torch_says = torch.softmax(x, -1)
+    assert torch_says[2].isnan().all()
+    assert judge(case, x, torch_says) is None
+    zeroed = torch_says.nan_to_num(0.0)
+    assert "16 of 64 elements zero" in str(judge(case, x, zeroed))
+    poisoned = torch.full_like(x, float("nan"))
+    assert "48 of 64 elements NaN" in str(judge(case, x, poisoned))
+
+
+def test_gelu_is_judged_at_the_scale_of_its_input() -> None:
+    """1 + tanh(u) cancels for negative x: its error is one unit of x/2, not of the tiny result."""
+    x = torch.linspace(-8, 8, 4096).reshape(4, 1024)
+    case = Case("gelu", {"M": 4, "N": 1024, "approximate": "tanh"}, "float32")
+    gelu = operator("gelu")
+    assert accuracy(gelu, case, [x], torch.nn.functional.gelu(x, approximate="tanh")).wrong is None
+    assert accuracy(gelu, case, [x], torch.nn.functional.gelu(x)).wrong  # erf is not tanh
+    assert accuracy(gelu, case, [x], torch.zeros_like(x)).wrong
+    assert accuracy(gelu, case, [x], torch.relu(x)).wrong
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "expected"),
+    [
+        (1.0, torch.float32, 2.0**-23),
+        (1.5, torch.float16, 2.0**-10),
+        (0.75, torch.bfloat16, 2.0**-8),
+        (0.0, torch.float16, 2.0**-24),
+        (1e-30, torch.float16, 2.0**-24),
+        (0.0, torch.float32, 2.0**-149),
+        (-4.0, torch.float32, 2.0**-21),
+    ],
+)
+def test_ulp_is_the_spacing_of_the_dtype(value: float, dtype: torch.dtype, expected: float) -> None:
+    assert ulp(torch.tensor([value], dtype=torch.float64), dtype).item() == expected

@@ -1,0 +1,161 @@
+"""The CUDA sources, compiled where there is no device: they compile, keep everything in registers and use 16-byte accesses."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from kbench.operators import extension
+from kbench.operators.gelu import cuda as gelu_cuda
+from kbench.operators.softmax import cuda as softmax_cuda
+
+SOURCES = {"softmax": softmax_cuda.SOURCE, "gelu": gelu_cuda.SOURCE}
+TYPES = {"f": 4, "6__half": 2, "13__nv_bfloat16": 2}
+"""Mangled C++ types of the dtypes, and their bytes."""
+
+LADDER = ("softmax_naive", "softmax_online", "softmax_shared", "softmax_shuffle")
+VECTORISED = ("softmax_registers", "softmax_streamed", "gelu_kernel")
+
+TORCH_FLAGS = (
+    "-D__CUDA_NO_HALF_OPERATORS__",
+    "-D__CUDA_NO_HALF_CONVERSIONS__",
+    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
+    "-D__CUDA_NO_HALF2_OPERATORS__",
+    "-std=c++17",
+)
+"""What torch adds when it builds an extension; c++17 is the oldest standard of the torch versions we support."""
+
+pytestmark = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on PATH")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One instantiation: what it was made with, what the assembler says it uses, and its code."""
+
+    symbol: str
+    function: str
+    type: str
+    vector: int | None
+    usage: str
+    ptx: str
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str], list[Kernel]]]:
+    """The kernels of each source for each architecture, two compilers at a time."""
+    jobs = [(name, arch) for arch in ("sm_80", "sm_90") for name in SOURCES]
+    with ThreadPoolExecutor(2) as pool:
+        results = pool.map(lambda job: _compile(*job, tmp_path_factory.mktemp("-".join(job))), jobs)
+        yield dict(zip(jobs, results, strict=True))
+
+
+def _compile(name: str, arch: str, folder: Path) -> list[Kernel]:
+    command = [
+        "nvcc",
+        "-O3",
+        *TORCH_FLAGS,
+        f"-arch={arch}",
+        "-cubin",
+        "--resource-usage",
+        "--keep",
+        "--keep-dir",
+        folder,
+    ]
+    command += ["-I", extension.HERE, "-o", folder / "out.cubin", SOURCES[name]]
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    usage = dict(re.findall(r"Compiling entry function '(\w+)'.*?\n(.*?Used[^\n]*)", done.stderr, re.DOTALL))
+    ptx = dict(re.findall(r"\.entry (\w+)\((.*?)\n}\n", (folder / f"{name}.ptx").read_text(), re.DOTALL))
+    assert usage.keys() == ptx.keys()
+    return [_kernel(symbol, usage[symbol], ptx[symbol]) for symbol in usage]
+
+
+def _kernel(symbol: str, usage: str, ptx: str) -> Kernel:
+    match = re.match(r"_ZN6kbench\d+([a-z_]+)I(f|\d+__\w+?)(?:Li(\d+)|E)", symbol)
+    assert match, f"{symbol} is not a kernel of kbench"
+    return Kernel(symbol, match[1], match[2], int(match[3]) if match[3] else None, usage, ptx)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", SOURCES)
+def test_nothing_spills(compiled: dict[tuple[str, str], list[Kernel]], name: str, arch: str) -> None:
+    clean = "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"
+    spilling = [
+        f"{kernel.symbol}: {kernel.usage.strip()}" for kernel in compiled[name, arch] if clean not in kernel.usage
+    ]
+    assert not spilling
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_every_kernel_is_there_for_every_dtype(compiled: dict[tuple[str, str], list[Kernel]], arch: str) -> None:
+    kernels = compiled["softmax", arch] + compiled["gelu", arch]
+    found = {(kernel.function, kernel.type, kernel.vector) for kernel in kernels}
+    expected = {(function, type_, None) for function in LADDER for type_ in TYPES}
+    for function in VECTORISED:
+        expected |= {(function, type_, 16 // size) for type_, size in TYPES.items()}
+        expected |= {(function, type_, 1) for type_ in TYPES}
+    assert found == expected
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_vector_kernels_load_and_store_16_bytes(compiled: dict[tuple[str, str], list[Kernel]], arch: str) -> None:
+    """Of gelu's stores the last few elements of a matrix are single ones; softmax has no others in these kernels."""
+    for kernel in compiled["softmax", arch] + compiled["gelu", arch]:
+        if kernel.vector in (None, 1):
+            continue
+        loads = re.findall(r"ld\.global\S*", kernel.ptx)
+        stores = re.findall(r"st\.global\S*", kernel.ptx)
+        narrow = [access for access in loads + stores if ".v4." not in access]
+        assert any(".v4." in access for access in loads), kernel.symbol
+        assert any(".v4." in access for access in stores), kernel.symbol
+        assert len(narrow) == (2 if kernel.function == "gelu_kernel" else 0), (kernel.symbol, narrow)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_module_with_the_kernels_is_built_and_imports(name: str, tmp_path: Path) -> None:
+    """What `extension.build` asks of torch, by hand: a torch made for the CPU has no CUDA libraries to link with."""
+    toolkit = extension.cuda_toolkit()
+    assert toolkit is not None and (toolkit / "include" / "cuda_runtime_api.h").exists()
+    includes = [
+        f"-I{toolkit}/include",
+        f"-I{Path(torch.__file__).parent}/include",
+        f"-I{sysconfig.get_path('include')}",
+    ]
+    module = f"kbench_{name}"
+    library = tmp_path / f"{module}.so"
+    device = [
+        "nvcc",
+        "-O0",
+        "-arch=sm_90",
+        *TORCH_FLAGS,
+        "-Xcompiler",
+        "-fPIC",
+        "-I",
+        extension.HERE,
+        "-c",
+        SOURCES[name],
+    ]
+    host = ["c++", "-O0", "-std=c++17", "-fPIC", f"-DTORCH_EXTENSION_NAME={module}", *includes, "-c", extension.BINDING]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(_run, [[*device, "-o", tmp_path / "device.o"], [*host, "-o", tmp_path / "binding.o"]]))
+    libraries = [f"-L{toolkit}/lib64", f"-Wl,-rpath,{toolkit}/lib64", "-lcudart"]
+    _run(["c++", "-shared", tmp_path / "device.o", tmp_path / "binding.o", "-o", library, *libraries])
+    names = _run([sys.executable, "-c", f"import {module}; print(*dir({module}))"], cwd=tmp_path).split()
+    expected = {"softmax": {"naive", "online", "shared", "shuffle", "best"}, "gelu": {"tanh", "none"}}
+    assert {word for word in names if not word.startswith("__")} == expected[name]
+
+
+def _run(command: list[object], cwd: Path | None = None) -> str:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=cwd)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

@@ -1,0 +1,524 @@
+"""The CUDA providers: when they are offered, how they are built and called, and on a GPU whether they are right."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor
+
+from kbench.measure.check import accuracy
+from kbench.operators import extension
+from kbench.registry import Operator, Unsupported, operator
+from kbench.results import Case
+
+SOFTMAX, GELU = operator("softmax"), operator("gelu")
+LADDER = ("cuda-naive", "cuda-online", "cuda-shared", "cuda-shuffle")
+DTYPES = ("float32", "float16", "bfloat16")
+DEVICE = "cuda"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Offered or not
+
+
+def test_every_cuda_provider_is_registered_and_builds_before_it_runs() -> None:
+    for op, names in ((SOFTMAX, (*LADDER, "cuda")), (GELU, ("cuda",))):
+        for name in names:
+            provider = op.providers[name]
+            assert provider.factory and provider.devices == ("cuda",)
+            assert provider.available is extension.missing
+    assert SOFTMAX.providers["cuda"].parameters == {"threads": None}
+    assert GELU.providers["cuda"].choices == ("approximate",)
+
+
+def test_sources_are_beside_the_modules() -> None:
+    from kbench.operators.gelu import cuda as gelu_cuda
+    from kbench.operators.softmax import cuda as softmax_cuda
+
+    for file in (softmax_cuda.SOURCE, gelu_cuda.SOURCE, extension.BINDING, *extension.HEADERS):
+        assert file.is_file()
+
+
+@pytest.fixture
+def tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
+    """Makes this a machine with a CUDA device and, on PATH, nothing but the named tools."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.version, "hip", None)
+    monkeypatch.setattr(extension.sysconfig, "get_path", lambda name: str(tmp_path / "scripts"))
+    for variable in ("CUDA_HOME", "CUDA_PATH", "CXX"):
+        monkeypatch.delenv(variable, raising=False)
+
+    def install(*names: str) -> None:
+        folder = tmp_path / "bin"
+        folder.mkdir(exist_ok=True)
+        for name in names:
+            (folder / name).write_text("#!/bin/sh\n")
+            (folder / name).chmod(0o755)
+        monkeypatch.setenv("PATH", str(folder))
+
+    return install
+
+
+def test_missing_says_what_to_install(tools: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    tools()
+    if not Path("/usr/local/cuda/bin/nvcc").exists():
+        assert extension.missing() == "nvcc is not on PATH; install the CUDA toolkit 13.0"
+    tools("nvcc")
+    assert extension.missing() == "ninja is not on PATH; pip install ninja"
+    tools("ninja")
+    assert extension.missing() == "no C++ compiler (c++) on PATH; install g++ or set CXX"
+    tools("c++")
+    assert extension.missing() is None
+    monkeypatch.setenv("CXX", "clang++-99")
+    assert extension.missing() == "no C++ compiler (clang++-99) on PATH; install g++ or set CXX"
+
+
+def test_missing_wants_hipcc_on_rocm(tools: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    tools("nvcc", "ninja", "c++")
+    if not Path("/opt/rocm/bin/hipcc").exists():
+        assert extension.missing() == "hipcc is not on PATH; install ROCm's HIP compiler"
+    tools("hipcc")
+    assert extension.missing() is None
+
+
+def test_missing_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert extension.missing() == "torch finds no CUDA or ROCm device"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Building: with a C++ source, which torch builds the same way and needs no device for
+
+PROBE = r"""
+#include <Python.h>
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "probe", nullptr, -1, nullptr};
+#define CONCATENATE(a, b) a##b
+#define INIT(name) CONCATENATE(PyInit_, name)
+PyMODINIT_FUNC INIT(TORCH_EXTENSION_NAME)() {
+  PyObject* module = PyModule_Create(&definition);
+  PyModule_AddIntConstant(module, "answer", 42);
+  return module;
+}
+"""
+
+BUILD = """
+import sys
+from pathlib import Path
+from kbench.operators import extension
+source = Path(sys.argv[1])
+extension._target = lambda: "sm_90"
+extension.BINDING, extension.HEADERS = source.with_name("binding.cpp"), ()
+print(extension.build("probe", source).answer)
+"""
+
+
+@pytest.fixture
+def probe(tmp_path: Path) -> Path:
+    (tmp_path / "probe.cpp").write_text(PROBE)
+    (tmp_path / "binding.cpp").write_text("")
+    return tmp_path / "probe.cpp"
+
+
+def _build(source: Path, **environment: str) -> subprocess.Popen[str]:
+    """Build and import the probe in a process of its own, with its cache beside the source."""
+    root = Path(__file__).parents[2]
+    settings = {"PYTHONPATH": str(root), "TORCH_EXTENSIONS_DIR": str(source.with_name("cache")), **environment}
+    return subprocess.Popen(
+        [sys.executable, "-c", BUILD, str(source)],
+        env=os.environ | settings,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def test_a_build_is_announced_once_and_redone_for_another_source(probe: Path) -> None:
+    out, err = _build(probe).communicate(timeout=120)
+    assert out == "42\n", err
+    assert "building CUDA extension probe for sm_90 (under a minute, cached afterwards) ..." in err
+
+    out, err = _build(probe, CXX="/bin/false", PATH="").communicate(timeout=120)
+    assert out == "42\n" and "building" not in err, err  # from the cache: no compiler is called
+
+    probe.write_text(PROBE.replace("42", "43"))
+    out, err = _build(probe).communicate(timeout=120)
+    assert out == "43\n" and "building" in err, err
+
+
+def test_a_killed_build_holds_up_nobody(probe: Path) -> None:
+    """torch's lock of the killed build is left behind; the next build neither waits for it nor reuses half of a library."""
+    slow = probe.with_name("slow-c++")
+    slow.write_text(
+        f'#!/bin/sh\ncase "$*" in *probe.cpp*) touch {probe.parent}/started; sleep 60;; esac\nexec c++ "$@"\n'
+    )
+    slow.chmod(0o755)
+    build = _build(probe, CXX=str(slow))
+    deadline = time.monotonic() + 100
+    while not probe.with_name("started").exists() and build.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert build.poll() is None, build.communicate()
+    os.killpg(build.pid, signal.SIGKILL)
+    build.communicate()
+    assert list(probe.with_name("cache").rglob("lock")), "torch no longer leaves a lock: this test proves nothing"
+
+    out, err = _build(probe).communicate(timeout=100)
+    assert out == "42\n", err
+
+
+def test_a_compile_error_names_the_line(probe: Path) -> None:
+    probe.write_text("int broken = ;\n")
+    build = _build(probe)
+    out, err = build.communicate(timeout=120)
+    assert build.returncode == 1 and out == ""
+    assert "RuntimeError" in err and "probe.cpp:1:14: error" in err
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Calling
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """What a kernel is called with, on the stream 7."""
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: SimpleNamespace(cuda_stream=7))
+    return []
+
+
+def test_a_view_is_passed_with_its_stride_and_not_copied(calls: list[tuple[int, ...]]) -> None:
+    x = torch.zeros(4, 10, dtype=torch.bfloat16)[:, 1:6]
+    y = extension.rowwise(lambda *arguments: calls.append(arguments), 128)(x)
+    assert y.shape == (4, 5) and y.dtype == torch.bfloat16 and y.is_contiguous()
+    assert calls == [(x.data_ptr(), y.data_ptr(), 4, 5, 10, 2, 128, 7)]
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
+def test_empty_matrices_launch_nothing(calls: list[tuple[int, ...]], shape: tuple[int, int]) -> None:
+    y = extension.rowwise(lambda *arguments: calls.append(arguments))(torch.zeros(shape))
+    assert y.shape == shape and not calls
+
+
+def test_what_the_kernels_cannot_read_is_declined(calls: list[tuple[int, ...]]) -> None:
+    function = extension.rowwise(lambda *arguments: calls.append(arguments))
+    with pytest.raises(Unsupported, match="not next to each other"):
+        function(torch.zeros(3, 4).t())
+    with pytest.raises(Unsupported, match=r"no kernel for torch\.float64"):
+        function(torch.zeros(3, 4, dtype=torch.float64))
+    with pytest.raises(Unsupported, match="M > 2147483647"):
+        function(torch.zeros(1, dtype=torch.float16).expand(2**31, 1))
+    assert not calls
+    function(torch.zeros(3, 2)[:, :1])  # one column: its stride says nothing
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("threads", [0, 32, 100, 1088, -64])
+def test_threads_that_no_block_has_are_an_error(threads: int) -> None:
+    with pytest.raises(ValueError, match=f"threads must be a multiple of 64 from 64 to 1024, not {threads}"):
+        extension.rowwise(lambda *arguments: None, threads)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# On a GPU
+
+
+@pytest.fixture
+def gpu() -> Iterator[None]:
+    reason = extension.missing()
+    if reason:
+        pytest.skip(reason)
+    torch.manual_seed(0)
+    yield
+    torch.cuda.empty_cache()
+
+
+def randn(M: int, N: int, dtype: str) -> Tensor:
+    return torch.randn(M, N, device=DEVICE).to(getattr(torch, dtype))
+
+
+def wrong(op: Operator, provider: str, x: Tensor, what: str, **params: object) -> list[str]:
+    """Run a provider on x: a sentence for what is wrong with its output, nothing when it is right."""
+    choices = {"approximate": params.pop("approximate")} if "approximate" in params else {}
+    case = Case(op.name, {"M": x.shape[0], "N": x.shape[1]} | choices, str(x.dtype).removeprefix("torch."))
+    before = x.clone()
+    y = op.providers[provider].bind(case, params)(x)
+    torch.cuda.synchronize()
+    label = f"{provider} {params or ''} on {case.label}, {what}"
+    if y.shape != x.shape or y.dtype != x.dtype or not y.is_contiguous():
+        return [f"{label}: returned {tuple(y.shape)} {y.dtype}, strides {y.stride()}"]
+    if not bool(((x == before) | (x.isnan() & before.isnan())).all()):
+        return [f"{label}: changed its input"]
+    fault = accuracy(op, case, [before], y).wrong
+    return [f"{label}: {fault}"] if fault else []
+
+
+BOUNDARIES = [
+    *(
+        1,
+        2,
+        3,
+        4,
+        5,
+        8,
+        9,
+        31,
+        32,
+        33,
+        63,
+        64,
+        65,
+        127,
+        128,
+        129,
+        255,
+        256,
+        257,
+        264,
+        511,
+        512,
+        513,
+        520,
+        640,
+        781,
+        1000,
+    ),
+    *(
+        1023,
+        1024,
+        1025,
+        1032,
+        2047,
+        2048,
+        2049,
+        2056,
+        3200,
+        4096,
+        4097,
+        8191,
+        8192,
+        8193,
+        8200,
+        12672,
+        16384,
+        16385,
+        16392,
+    ),
+    *(
+        24576,
+        24577,
+        32767,
+        32768,
+        32769,
+        32776,
+        50000,
+        65536,
+        65537,
+        65544,
+        131072,
+        131073,
+        151936,
+        262143,
+        262144,
+        300008,
+    ),
+]
+"""Both sides of every line of the dispatch tables, and N between them."""
+
+
+LENGTHS = dict.fromkeys(LADDER, (1, 5, 64, 781, 4096, 20000)) | {
+    "cuda": (1, 5, 8, 64, 100, 512, 781, 1000, 4096, 20000, 70000, 140001)
+}
+"""N for the tests of views and special values: a length for each kernel behind `cuda`."""
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_softmax_is_right_on_both_sides_of_every_dispatch_line(gpu: None, dtype: str) -> None:
+    faults = []
+    for N in BOUNDARIES:
+        for M in (1, 19) if N < 10_000 else (3,):  # 19 rows leave the last block of every kernel partly empty
+            faults += wrong(SOFTMAX, "cuda", randn(M, N, dtype), "random")
+    assert not faults
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("provider", LADDER)
+def test_the_ladder_is_right(gpu: None, provider: str, dtype: str) -> None:
+    faults = []
+    for M, N in [(1, 1), (257, 2), (300, 31), (5, 33), (1823, 781), (3, 1024), (3, 1025), (2, 32768), (2, 70001)]:
+        faults += wrong(SOFTMAX, provider, randn(M, N, dtype), "random")
+    assert not faults
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("provider", [*LADDER, "cuda"])
+def test_softmax_of_views(gpu: None, provider: str, dtype: str) -> None:
+    faults = []
+    for N in LENGTHS[provider]:
+        for padding, offset in [(1, 0), (1, 1), (3, 2), (8, 0), (8, 8), (8, 4), (16, 1)]:
+            wide = randn(9, N + padding, dtype)
+            faults += wrong(SOFTMAX, provider, wide[:, offset : offset + N], f"columns {offset}: of N + {padding}")
+        faults += wrong(SOFTMAX, provider, randn(1, N, dtype).expand(7, N), "the same row seven times (stride 0)")
+        faults += wrong(SOFTMAX, provider, randn(14, N, dtype)[::2], "every second row")
+    assert not faults
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("provider", [*LADDER, "cuda"])
+def test_softmax_of_special_values(gpu: None, provider: str, dtype: str) -> None:
+    """Runs of -inf that fill a thread's, a warp's and a first tile's share of a row, and NaN and inf at either end."""
+    inf, nan = float("inf"), float("nan")
+    faults = []
+    for N in LENGTHS[provider]:
+        for what, first, last, value in [
+            ("all -inf", 0, N, -inf),
+            ("-inf but the last", 0, N - 1, -inf),
+            ("-inf but the first", 1, N, -inf),
+            ("-inf first half", 0, N // 2, -inf),
+            ("-inf second half", N // 2, N, -inf),
+            ("NaN first", 0, 1, nan),
+            ("NaN last", N - 1, N, nan),
+            ("all NaN", 0, N, nan),
+            ("+inf first", 0, 1, inf),
+            ("+inf last", N - 1, N, inf),
+        ]:
+            x = randn(3, N, dtype)
+            x[1, first:last] = value
+            faults += wrong(SOFTMAX, provider, x, what)
+        lonely = torch.full((3, N), -inf, device=DEVICE, dtype=getattr(torch, dtype))
+        lonely[1, N // 2], lonely[2, N // 3] = nan, 1.0
+        faults += wrong(SOFTMAX, provider, lonely, "-inf but one NaN, one number")
+        faults += wrong(SOFTMAX, provider, randn(3, N, dtype) + 1e4, "large offset")
+        faults += wrong(SOFTMAX, provider, randn(3, N, dtype).sort(-1).values, "ascending")
+        faults += wrong(SOFTMAX, provider, randn(3, N, dtype).sort(-1, descending=True).values, "descending")
+        faults += wrong(SOFTMAX, provider, randn(3, N, dtype) * 8, "wide range")
+    assert not faults
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("threads", [64, 128, 192, 320, 512, 960, 1024])
+def test_softmax_with_other_block_sizes(gpu: None, threads: int) -> None:
+    faults = []
+    for dtype in DTYPES:
+        for N in (1, 781, 4096, 10000, 40000):
+            faults += wrong(SOFTMAX, "cuda", randn(5, N, dtype), "random", threads=threads)
+    assert not faults
+
+
+SIXTEEN_GIB = 16 * 2**30
+
+
+def needs_memory(bytes_: int) -> None:
+    free = torch.cuda.mem_get_info()[0]
+    if free < bytes_:
+        pytest.skip(f"needs {bytes_ >> 30} GiB of device memory, {free >> 30} are free")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("provider", [*LADDER, "cuda"])
+@pytest.mark.parametrize("N", [128, 1025, 131072])
+def test_softmax_row_offsets_beyond_32_bits(gpu: None, provider: str, N: int) -> None:
+    """Rows a gigaelement apart: the fourth begins beyond 2**31."""
+    needs_memory(SIXTEEN_GIB)
+    buffer = torch.empty(3 * 2**30 + N, device=DEVICE, dtype=torch.float16)
+    x = buffer.as_strided((4, N), (2**30, 1))
+    x.copy_(randn(4, N, "float16"))
+    assert not wrong(SOFTMAX, provider, x, "rows 2**30 elements apart")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("provider", [*LADDER, "cuda"])
+def test_softmax_of_more_than_2_31_elements(gpu: None, provider: str) -> None:
+    needs_memory(SIXTEEN_GIB)
+    M, N = 2**21 + 3, 1025
+    x = torch.empty(M, N, device=DEVICE, dtype=torch.float16).normal_()
+    case = Case("softmax", {"M": M, "N": N}, "float16")
+    y = SOFTMAX.providers[provider].bind(case, {})(x)
+    for rows in (slice(0, 3), slice(M // 2, M // 2 + 3), slice(M - 3, M)):
+        assert accuracy(SOFTMAX, case, [x[rows]], y[rows]).wrong is None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("provider", [*LADDER, "cuda"])
+def test_softmax_of_very_many_rows(gpu: None, provider: str) -> None:
+    """More rows than the 65535 and the 2**24 that a launch or a float can count."""
+    x = torch.zeros(2**24 + 5, 1, device=DEVICE, dtype=torch.float16)
+    case = Case("softmax", {"M": x.shape[0], "N": 1}, "float16")
+    assert bool((SOFTMAX.providers[provider].bind(case, {})(x) == 1).all())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("approximate", ["tanh", "none"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gelu_is_right(gpu: None, dtype: str, approximate: str) -> None:
+    faults = []
+    for M, N in [(1, 1), (1, 3), (7, 1), (5, 8), (4097, 311), (3, 100_003), (64, 12672)]:
+        for threads in (None, 64, 1024):
+            x = randn(M, N, dtype) * 3
+            faults += wrong(GELU, "cuda", x, "dense", approximate=approximate, threads=threads)
+        for padding, offset in [(1, 0), (1, 1), (8, 0), (8, 8), (8, 3)]:
+            x = randn(M, N + padding, dtype)[:, offset : offset + N]
+            faults += wrong(GELU, "cuda", x, f"columns {offset}: of N + {padding}", approximate=approximate)
+        faults += wrong(GELU, "cuda", randn(1, N, dtype).expand(5, N), "stride 0", approximate=approximate)
+        shifted = randn(1, M * N + 1, dtype).flatten()[1:].view(M, N)
+        faults += wrong(GELU, "cuda", shifted, "dense, one element beyond alignment", approximate=approximate)
+    assert not faults
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("approximate", ["tanh", "none"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_gelu_of_every_16_bit_value(gpu: None, dtype: str, approximate: str) -> None:
+    """NaN, infinities and subnormals included."""
+    bits = torch.arange(-(2**15), 2**15, device=DEVICE).to(torch.int16)
+    assert not wrong(GELU, "cuda", bits.view(getattr(torch, dtype))[None], "every value", approximate=approximate)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("approximate", ["tanh", "none"])
+def test_gelu_of_float32_extremes(gpu: None, approximate: str) -> None:
+    inf, nan, big, tiny = float("inf"), float("nan"), 3.4e38, 1e-40
+    values = [0.0, -0.0, inf, -inf, nan, big, -big, tiny, -tiny, 1e13, -1e13, 1e3, -1e3, 13.0, -13.0, 5.5, -5.5, 1e-20]
+    assert not wrong(GELU, "cuda", torch.tensor([values], device=DEVICE), "extremes", approximate=approximate)
+
+
+@pytest.mark.gpu
+def test_gelu_of_more_than_2_31_elements(gpu: None) -> None:
+    needs_memory(SIXTEEN_GIB)
+    M, N = 2**21 + 3, 1025
+    x = torch.empty(M, N, device=DEVICE, dtype=torch.float16).normal_()
+    case = Case("gelu", {"M": M, "N": N, "approximate": "tanh"}, "float16")
+    y = GELU.providers["cuda"].bind(case, {})(x)
+    for rows in (slice(0, 3), slice(M // 2, M // 2 + 3), slice(M - 3, M)):
+        assert accuracy(GELU, case, [x[rows]], y[rows]).wrong is None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("op", [SOFTMAX, GELU], ids=lambda op: op.name)
+def test_the_current_stream_is_used_and_can_be_captured(gpu: None, op: Operator) -> None:
+    x = randn(64, 4096, "float32")
+    choices = {"approximate": "tanh"} if op is GELU else {}
+    case = Case(op.name, {"M": 64, "N": 4096} | choices, "float32")
+    function = op.providers["cuda"].bind(case, {})
+    function(x)  # loads the kernel, which a capture does not allow
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):  # a launch on any other stream is not captured, and fails
+        y = function(x)
+    x.copy_(randn(64, 4096, "float32"))
+    y.zero_()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert accuracy(op, case, [x], y).wrong is None

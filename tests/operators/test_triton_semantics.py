@@ -1,0 +1,214 @@
+"""What the Triton providers compute: every element against the fp64 reference, whatever the shape, strides and values.
+
+Without an accelerator the kernels run in Triton's interpreter, at about a millisecond a program: M is small. It knows no
+layouts, registers or races; `test_triton_compile.py` looks at those.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from kbench.operators.softmax.triton import DISPATCH, occupancy
+from kbench.registry import Unsupported, operator
+from kbench.results import Case
+
+pytest.importorskip("triton")
+# numpy says so where a kernel works on a row of -inf or NaN, or on the padding of a tile
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+SOFTMAX = ["triton", "triton-row", "triton-persistent"]
+GELU = ["triton", "triton-row"]
+BOTH = [("softmax", name) for name in SOFTMAX] + [("gelu", name) for name in GELU]
+DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+LENGTHS = [1, 2, 127, 128, 129, 1000, 4096, 65537]
+
+both = pytest.mark.parametrize("op, name", BOTH)
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.float32, device: torch.device) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape))).to(device, dtype)
+
+
+@pytest.fixture(autouse=True)
+def _interpreted(device):
+    """Fail with the cause where Triton was imported before it could be told to interpret."""
+    from triton.runtime.jit import JITFunction
+
+    from kbench.operators.softmax import triton_kernels
+
+    if device.type == "cpu" and isinstance(triton_kernels.row, JITFunction):
+        pytest.fail("Triton was imported before TRITON_INTERPRET was set; see tests/operators/conftest.py")
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("n", LENGTHS)
+@both
+def test_every_length_and_dtype(judge, device, op, name, n, dtype):
+    assert judge(op, name, normal(3, n, dtype=dtype, device=device)) is None
+
+
+@pytest.mark.parametrize("name", SOFTMAX)
+def test_softmax_of_the_shape_everyone_uses(judge, device, name):
+    assert judge("softmax", name, normal(1823, 781, device=device)) is None
+
+
+@pytest.mark.parametrize("name", GELU)
+def test_gelu_of_the_shape_everyone_uses(judge, device, name):
+    assert judge("gelu", name, normal(4097, 311, device=device)) is None
+
+
+@pytest.mark.parametrize(
+    "n", sorted({m for line in DISPATCH if line[0] < 1e9 for m in (int(line[0]), int(line[0]) + 1)})
+)
+def test_both_sides_of_every_dispatch_threshold(judge, device, n):
+    assert judge("softmax", "triton", normal(2, n, device=device)) is None
+
+
+@pytest.mark.parametrize("m", [1, 2, 5, 33])
+@both
+def test_any_number_of_rows(judge, device, op, name, m):
+    assert judge(op, name, normal(m, 40, device=device)) is None
+
+
+@pytest.mark.parametrize(
+    "op, name, n, dtype",
+    [(*b, n, dtype) for b in BOTH for n in (1, 33, 1024) for dtype in DTYPES]
+    + [("softmax", "triton", 33000, torch.float32)],
+)
+def test_every_edge_input(judge, device, op, name, n, dtype):
+    """Infinities, NaN, ramps, large offsets, strided and empty inputs: right, or declined with a reason."""
+    definition = operator(op)
+    axes = {"M": 3, "N": n, **{choice: words[0] for choice, words in definition.choices.items()}}
+    case = Case(op, axes, str(dtype).removeprefix("torch."))
+    for edge, make in definition.edges.items():
+        (x,) = make(case, normal(3, n, dtype=dtype, device=device))
+        try:
+            assert judge(op, name, x) is None, edge
+        except Unsupported as declined:
+            assert edge == "transposed" and "stride" in str(declined)
+
+
+@pytest.mark.parametrize("n", [2, 33, 1024, 33000])
+@pytest.mark.parametrize("name", SOFTMAX)
+def test_softmax_of_rows_that_begin_with_minus_infinity(judge, device, name, n):
+    """Masked to the last element, half, or all but the last: the finite part is right, however late it begins."""
+    x = normal(3, n, device=device)
+    for row, masked in enumerate([n - 1, n // 2, 1]):
+        x[row, :masked] = float("-inf")
+    assert judge("softmax", name, x) is None
+
+
+@both
+def test_rows_that_share_memory(judge, device, op, name):
+    row = normal(1, 100, device=device)
+    assert judge(op, name, row.expand(5, 100)) is None
+    assert judge(op, name, row[0].as_strided((5, 60), (7, 1))) is None
+
+
+@both
+def test_a_view_that_starts_anywhere(judge, device, op, name):
+    assert judge(op, name, normal(4, 259, device=device)[1:, 3:]) is None
+
+
+@both
+def test_input_is_left_alone_and_output_is_dense(device, op, name):
+    x = normal(4, 50, device=device)[:, :37]
+    before = x.clone()
+    out = operator(op).providers[name].function(x)
+    assert torch.equal(x, before)
+    assert out.is_contiguous()
+
+
+def test_gelu_of_a_transposed_matrix_needs_no_copy(judge, device):
+    x = normal(33, 20, device=device).t()
+    assert judge("gelu", "triton", x) is None
+    assert operator("gelu").providers["triton"].function(x).stride() == x.stride()
+
+
+@both
+def test_row_offsets_beyond_32_bits(judge, device, op, name):
+    """Rows 2^30 elements apart: the third lies 2^31 past the first, which 32 bits read as 2^31 before it. There is memory
+    there too, reserved and never touched, so that a wrapped offset reads zeros instead of crashing."""
+    try:
+        memory = torch.empty(2**32 + 64, dtype=torch.float16, device=device)
+    except RuntimeError as error:
+        pytest.skip(f"cannot reserve 8 GB of address space: {error}")
+    x = memory.as_strided((3, 64), (2**30, 1), 2**31)
+    x.copy_(normal(3, 64, device=device))
+    assert judge(op, name, x) is None
+
+
+@pytest.mark.parametrize("approximate", ["tanh", "none"])
+@pytest.mark.parametrize("name", GELU)
+def test_gelu_over_the_whole_range(judge, device, name, approximate):
+    """From where it is x/2, through the tail where 1 + tanh cancels, to where the cube and the exponential overflow."""
+    x = torch.cat([torch.logspace(-30, 38, 500), torch.linspace(0, 8, 500), torch.tensor([1e5])])
+    assert judge("gelu", name, torch.stack([x, -x]).to(device), approximate=approximate) is None
+
+
+@pytest.mark.parametrize("name", GELU)
+def test_gelu_forms_are_told_apart(judge, device, name):
+    x = torch.linspace(-3, 3, 100, device=device).reshape(2, 50)
+    function = operator("gelu").providers[name].function
+    assert not torch.equal(function(x, approximate="tanh"), function(x, approximate="none"))
+
+
+PARAMETERS = [
+    {"num_warps": 1},
+    {"num_stages": 4},
+    {"num_warps": 8, "num_stages": 1, "enable_fp_fusion": False},
+    {"maxnreg": 64},
+    {"BLOCK": 4096},
+]
+
+
+@pytest.mark.parametrize(
+    "op, name, keywords",
+    [(*b, k) for b in BOTH for k in PARAMETERS if k.keys() <= operator(b[0]).providers[b[1]].parameters.keys()],
+)
+def test_parameters_change_speed_alone(judge, device, op, name, keywords):
+    assert judge(op, name, normal(3, 1000, device=device), **keywords) is None
+
+
+@pytest.mark.parametrize("block", [512, 1000, 1025])
+@pytest.mark.parametrize(
+    "op, name", [("softmax", "triton-row"), ("softmax", "triton-persistent"), ("gelu", "triton-row")]
+)
+def test_block_that_cannot_hold_a_row_is_declined(device, op, name, block):
+    with pytest.raises(Unsupported, match=f"BLOCK={block} cannot hold a row of N=1000; .* 1024 or more"):
+        operator(op).providers[name].function(normal(2, 1000, device=device), BLOCK=block)
+
+
+@pytest.mark.parametrize(
+    "op, name", [("softmax", "triton-row"), ("softmax", "triton-persistent"), ("gelu", "triton-row")]
+)
+def test_rows_longer_than_a_block_are_declined(op, name):
+    axes = {"M": 1, "N": 2**20, "approximate": "tanh"}
+    declines = operator(op).providers[name].declines
+    assert declines(Case(op, axes, "float32")) is None
+    assert "1048576" in str(declines(Case(op, axes | {"N": 2**20 + 1}, "float32")))
+
+
+H200 = SimpleNamespace(
+    warp_size=32,
+    max_threads_per_multi_processor=2048,
+    regs_per_multiprocessor=65536,
+    shared_memory_per_multiprocessor=228 * 1024,
+)
+
+
+@pytest.mark.parametrize(
+    "num_warps, registers, shared_bytes, resident",
+    [
+        pytest.param(8, 23, 0, 8, id="no shared memory; the registers of 10, the threads of 8"),
+        pytest.param(4, 100, 0, 4, id="registers, rounded up to 104"),
+        pytest.param(4, 32, 64 * 1024, 3, id="shared memory"),
+        pytest.param(1, 16, 0, 32, id="blocks per multiprocessor"),
+        pytest.param(32, 255, 0, 1, id="more than fits: at least one"),
+    ],
+)
+def test_occupancy_is_the_scarcest_resource(num_warps, registers, shared_bytes, resident):
+    assert occupancy(H200, num_warps, registers, shared_bytes) == resident

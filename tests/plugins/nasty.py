@@ -1,0 +1,58 @@
+"""Providers that fail in the ways people's kernels do: each may cost its own row and nothing else."""
+
+import ctypes
+import os
+import sys
+import time
+
+import torch
+
+import kbench
+
+softmax = kbench.operator("softmax")
+
+
+@softmax.provider("raises")
+def raises(x):
+    raise ValueError("this kernel does not like you\nsecond line")
+
+
+@softmax.provider("exits")
+def exits(x):
+    os._exit(3)
+
+
+@softmax.provider("sys-exits")
+def sys_exits(x):
+    sys.exit("leaving")
+
+
+@softmax.provider("segfaults")
+def segfaults(x):
+    ctypes.string_at(0)
+
+
+@softmax.provider("sleeps")
+def sleeps(x):
+    while True:
+        time.sleep(1)
+
+
+@softmax.provider("allocates")
+def allocates(x):
+    hoard = []
+    while True:
+        hoard.append(torch.empty(2**28))
+
+
+@softmax.provider("prints")
+def prints(x):
+    """Not a failure: what it prints must not reach the protocol."""
+    print('{"type": "done"}', flush=True)
+    os.write(1, b'{"type": "done"}\n')
+    return torch.softmax(x, -1)
+
+
+@softmax.provider("declines")
+def declines(x):
+    raise kbench.Unsupported("not today")
