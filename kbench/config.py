@@ -52,12 +52,14 @@ class Setting:
 
 @dataclass(frozen=True)
 class Config:
-    """A config file whose structure is right. `plugins` is what a worker imports before it reports its catalog."""
+    """A config file whose structure is right. `plugins` is what a worker imports before it reports its catalog;
+    `brought` are those of the command line, whose providers are measured without being listed."""
 
     path: Path
     text: str
     document: Node
     plugins: tuple[str, ...]
+    brought: tuple[str, ...]
     profile: str | None
     settings: tuple[Setting, ...]
     only: tuple[str, ...]
@@ -84,7 +86,7 @@ class Config:
         cases = names.cases(document.entries["sweep"])
         curves = names.curves(document.entries["providers"])
         baseline = names.baseline(document.entries.get("baseline"), curves)
-        kept = names.only(self.only, curves)
+        kept = names.only(self.only, names.brought(self.brought, curves))
         if names.problems:
             raise ConfigError(names.problems)
         return Sweep(
@@ -116,7 +118,8 @@ def load(
               `sweep.key` and `measure.key`. They win over the profile, which wins over the file.
     only      providers or curves to keep; a string may name several, separated by commas
     profile   name of a profile, or "none" for no profile at all; by default `cpu` where there is no accelerator
-    plugins   Python files to import in addition to those of the file, relative to the working directory
+    plugins   Python files to import in addition to those of the file, relative to the working directory; their
+              providers of the config's operator are measured too
     """
     path = Path(path)
     text = read(path)
@@ -142,7 +145,8 @@ def load(
     if problems:
         raise ConfigError(problems)
     found = dict.fromkeys(str(file.resolve()) for _, file in files)
-    return Config(path, text, document, tuple(found), profile, tuple(settings), tuple(only))
+    brought = tuple(str(Path(plugin).resolve()) for plugin in plugins)
+    return Config(path, text, document, tuple(found), brought, profile, tuple(settings), tuple(only))
 
 
 def _merge(base: Node, over: Node, depth: int) -> Node:

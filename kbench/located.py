@@ -111,10 +111,10 @@ def read(path: Path) -> str:
     if len(data) > MAX_BYTES:
         raise ConfigError([Problem(Where(str(path)), f"larger than {MAX_BYTES >> 20} MiB; is this a config?")])
     try:
-        return data.decode("utf-8-sig")
+        return data.decode()
     except UnicodeDecodeError as error:
         lines = data[: error.start].split(b"\n")
-        where = Where(str(path), len(lines), len(lines[-1].decode("utf-8-sig", "replace")) + 1)
+        where = Where(str(path), len(lines), len(lines[-1].decode(errors="replace")) + 1)
         raise ConfigError([Problem(where, f"not UTF-8 text (byte 0x{data[error.start]:02x})")]) from None
 
 

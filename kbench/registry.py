@@ -49,6 +49,8 @@ class Provider:
     available: Callable[[], str | None] | None = None
     factory: bool = False
     moved_bytes: Callable[[Case], int] | None = None
+    sources: tuple[Path, ...] = ()
+    plugin: str | None = None
     parameters: Mapping[str, Value] = field(default_factory=dict)
     choices: tuple[str, ...] = ()
 
@@ -79,9 +81,10 @@ class Provider:
 
     @property
     def source_hash(self) -> str:
-        """A hash of the file that defines the provider: a row measured from other code can be told apart."""
+        """A hash of the code that was measured: the file that defines the provider, and its `sources`."""
         file = inspect.getsourcefile(inspect.unwrap(self.function))
-        return digest(Path(file).read_text()) if file and Path(file).exists() else ""
+        files = [*([Path(file)] if file else []), *self.sources]
+        return digest([path.read_text() for path in files if path.exists()])
 
 
 @dataclass
@@ -119,7 +122,9 @@ class Operator:
 
     def __post_init__(self) -> None:
         if self.name in _operators:
-            raise ValueError(f"operator {self.name!r} is already registered; extend it with kbench.operator({self.name!r})")
+            raise ValueError(
+                f"operator {self.name!r} is already registered; extend it with kbench.operator({self.name!r})"
+            )
         _operators[self.name] = self
 
     def provider(
@@ -133,6 +138,7 @@ class Operator:
         available: Callable[[], str | None] | None = None,
         factory: bool = False,
         moved_bytes: Callable[[Case], int] | None = None,
+        sources: Sequence[Path] = (),
     ) -> Callable[[Function], Function]:
         """Register the decorated function as an implementation of this operator.
 
@@ -147,6 +153,7 @@ class Operator:
         factory    the function takes `(case, **params)` and returns the function of the inputs; what it does is counted
                    as building, not as running
         moved_bytes  `(case) -> int`: bytes the implementation moves, where that is more than the algorithm needs
+        sources    files beside the function's own that hold its code; a row's `source_hash` changes with them
 
         Raises ValueError when the name is taken.
         """
@@ -167,6 +174,8 @@ class Operator:
                 available=available,
                 factory=factory,
                 moved_bytes=moved_bytes,
+                sources=tuple(sources),
+                plugin=_loading,
                 parameters={
                     k: None if v is inspect.Parameter.empty else v for k, v in keywords.items() if k not in self.choices
                 },
@@ -178,6 +187,9 @@ class Operator:
 
 
 _operators: dict[str, Operator] = {}
+
+_loading: str | None = None
+"""The plug-in that is being imported: what registers meanwhile is its own."""
 
 
 def operator(name: str) -> Operator:
@@ -237,10 +249,14 @@ def _import_file(path: Path) -> None:
 
 
 def _guarded(plugin: str, load: Callable[[], Any]) -> PluginError | None:
+    global _loading
+    _loading = plugin
     try:
         load()
     except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a plug-in raises is its own failure
         return PluginError(plugin, error_location(error, plugin), f"{type(error).__name__}: {error}")
+    finally:
+        _loading = None
     return None
 
 

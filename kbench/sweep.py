@@ -191,16 +191,26 @@ class Names:
             self.complain(node.where, unknown("baseline", node.value, _called(curves)))
         return None
 
+    def brought(self, plugins: Sequence[str], curves: Sequence[Curve]) -> tuple[Curve, ...]:
+        """The curves, and the providers of these plug-ins that are not among them."""
+        listed = {curve.provider for curve in curves}
+        new = [name for name, entry in self.providers.items() if entry.get("plugin") in plugins and name not in listed]
+        return (*curves, *(Curve(name, {}) for name in new))
+
     def only(self, options: Sequence[str], curves: Sequence[Curve]) -> tuple[Curve, ...]:
-        """The curves that `--only` keeps: all of them without one."""
-        kept: set[str] = set()
+        """The curves that `--only` keeps: all of them without one. It may name providers that the file does not."""
+        kept: dict[str, Curve] = {}
         for option in options:
-            for name in re.split(r",(?![^\[]*\])", option):  # not at the commas inside a curve's brackets
-                named = [curve.name for curve in curves if name.strip() in (curve.name, curve.provider)]
-                if not named and curves:
-                    self.complain(Where(f"--only {option}"), unknown("curve", name.strip(), _called(curves)))
-                kept.update(named)
-        return tuple(curve for curve in curves if not options or curve.name in kept)
+            for name in map(str.strip, re.split(r",(?![^\[]*\])", option)):  # not at commas inside a curve's brackets
+                named = [curve for curve in curves if name in (curve.name, curve.provider)]
+                if not named and name in self.providers:
+                    named = [Curve(name, {})]
+                elif not named and curves:
+                    known = list(dict.fromkeys([*_called(curves), *self.providers]))
+                    self.complain(Where(f"--only {option}"), unknown("curve", name, known))
+                kept.update((curve.name, curve) for curve in named)
+        listed = [curve for curve in curves if not options or curve.name in kept]
+        return (*listed, *(curve for curve in kept.values() if curve not in listed))
 
 
 def _called(curves: Sequence[Curve]) -> list[str]:

@@ -13,6 +13,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = Path(__file__).parent / "plugins"
 
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+
 Kbench = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -34,7 +36,6 @@ def kbench(tmp_path: Path) -> Kbench:
         return subprocess.run(
             [sys.executable, "-m", "kbench", *map(str, arguments)],
             cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
             timeout=timeout,

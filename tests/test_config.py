@@ -182,7 +182,11 @@ def test_aliases_and_quotes_are_yaml_as_usual() -> None:
 
 
 def test_a_byte_order_mark_is_ignored() -> None:
-    assert resolve(b"\xef\xbb\xbf" + minimal().encode()).operator == "softmax"
+    mark = b"\xef\xbb\xbf"
+    assert resolve(mark + minimal().encode()).operator == "softmax"
+    assert errors(mark + minimal(operator="gleu").encode()) == [
+        'x.yaml:1:11: unknown operator "gleu"; did you mean "gelu"?'
+    ]
 
 
 # Profiles, --set, --only, --plugin.
@@ -318,6 +322,7 @@ POINTS = "expected an integer, a list of integers, {pow2: [a, b]} or {start, sto
         ("M: 4096", "M:", f"3:5: M: {POINTS}; got nothing"),
         ("M: 4096", "M: 1.5", f"3:6: M: {POINTS}; got 1.5"),
         ("M: 4096", "M: 0100", f'3:6: M: {POINTS}; got "0100"'),
+        ("M: 4096", 'M: "4096"', f'3:6: M: {POINTS}; got "4096"'),
         ("M: 4096", "M: {pow: [3, 4]}", f'3:6: M: {POINTS}; got {{"pow": [3, 4]}}'),
         ("M: 4096", "M: -1", "3:6: M: expected at least 0; got -1"),
         ("M: 4096", "M: []", "3:6: M: expected 1 or more elements; got []"),
@@ -339,6 +344,7 @@ POINTS = "expected an integer, a list of integers, {pow2: [a, b]} or {start, sto
          '5:17: unknown dtype "int8"; there are float32, float16, bfloat16, fp32, f32, float, fp16, f16, half, bf16'),
         ("dtype: float32", "dtype: 32", "5:10: dtype: expected a word; got 32"),
         ("- triton\n", "- tritn\n", '7:5: unknown provider "tritn"; did you mean "triton"?'),
+        ("- triton\n", "- TRITON\n", '7:5: unknown provider "TRITON"; did you mean "triton"?'),
         ("- triton\n", "- triton: {x: 1}\n", '7:14: unknown triton parameter "x"; there are none'),
         ("- triton\n", "- triton:\n", "7:12: triton: expected a mapping; got nothing"),
         ("- triton\n", "- torch-native\n", '8:5: duplicate curve "torch-native"'),

@@ -82,4 +82,3 @@ def _word(cells: Sequence[dict[str, Any]]) -> str:
     if worst["status"] == Status.CHECKED.value:
         return f"ok {max(cell['max_ulp'] or 0.0 for cell in cells):.2g}"
     return "declined" if worst["status"] == Status.UNSUPPORTED.value else str(worst["status"])
-

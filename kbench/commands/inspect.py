@@ -53,7 +53,9 @@ def doctor() -> int:
             if entry["unavailable"]:
                 missing.setdefault(entry["unavailable"], []).append(f"{name}/{provider}")
     if not found["driver"] and found["device_type"] == "cuda":
-        missing.setdefault("no answer from NVML (pip install nvidia-ml-py)", []).append("clock, power and throttle readings")
+        missing.setdefault("no answer from NVML (pip install nvidia-ml-py)", []).append(
+            "clock, power and throttle readings"
+        )
     print("missing, and what it would enable:" if missing else "nothing is missing")
     for reason, enables in missing.items():
         print(f"  {reason}: {', '.join(enables)}")

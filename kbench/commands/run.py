@@ -31,7 +31,12 @@ def run(config: Config, out: Path, *, dry_run: bool, plots: bool) -> int:
 def _print_plan(plan: Plan) -> None:
     sweep = plan.sweep
     rows = [
-        [*(str(case.axes[name]) for name in sweep.axes), case.dtype, _mb(tensor_bytes(case)), _mb(4 * tensor_bytes(case))]
+        [
+            *(str(case.axes[name]) for name in sweep.axes),
+            case.dtype,
+            _mb(tensor_bytes(case)),
+            _mb(4 * tensor_bytes(case)),
+        ]
         for case in sweep.cases
     ]
     terminal.print_table(

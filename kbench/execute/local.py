@@ -126,4 +126,11 @@ def _row(task: Task, curve: Curve, status: Status, reason: str | None) -> Row:
 
 
 def _cell(curve: Curve, edge: str, status: Status, reason: str) -> dict[str, Any]:
-    return {"type": "cell", "curve": curve.name, "edge": edge, "status": status.value, "reason": reason, "max_ulp": None}
+    return {
+        "type": "cell",
+        "curve": curve.name,
+        "edge": edge,
+        "status": status.value,
+        "reason": reason,
+        "max_ulp": None,
+    }

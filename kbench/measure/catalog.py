@@ -50,6 +50,7 @@ def describe(operator: Operator, device: Device) -> dict[str, Any]:
                 "label": provider.label,
                 "parameters": dict(provider.parameters),
                 "unavailable": provider.unavailable(device.type),
+                "plugin": provider.plugin,
                 "interpreted": "triton" in provider.requires and os.environ.get("TRITON_INTERPRET") == "1",
             }
             for provider in operator.providers.values()
@@ -95,7 +96,9 @@ def nvcc_version() -> str | None:
         answer = subprocess.run([nvcc, "--version"], capture_output=True, text=True, timeout=30, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    return next((line.split("release", 1)[1].split(",")[0].strip() for line in answer.splitlines() if "release" in line), None)
+    return next(
+        (line.split("release", 1)[1].split(",")[0].strip() for line in answer.splitlines() if "release" in line), None
+    )
 
 
 def _version(package: str) -> str | None:

@@ -66,9 +66,7 @@ def run_checked(
     return judge(operator, case, inputs, before, output)
 
 
-def judge(
-    operator: Operator, case: Case, inputs: Sequence[Tensor], before: Sequence[Tensor], output: Any
-) -> Accuracy:
+def judge(operator: Operator, case: Case, inputs: Sequence[Tensor], before: Sequence[Tensor], output: Any) -> Accuracy:
     """Everything about the outcome of one call: kind, shape, dtype, device and values of the output, and that the inputs
     are still what they were `before`."""
     fault = _malformed(output, inputs[0]) or changed(inputs, before)
@@ -125,9 +123,7 @@ def _chunks(operator: Operator, output: Tensor) -> list[tuple[int, int]]:
     return [(start, min(start + step, rows)) for start in range(0, rows, step)]
 
 
-def _compare(
-    operator: Operator, case: Case, exact: list[Tensor], part: Tensor, start: int, wrong: _Wrong
-) -> Accuracy:
+def _compare(operator: Operator, case: Case, exact: list[Tensor], part: Tensor, start: int, wrong: _Wrong) -> Accuracy:
     reference = operator.reference(case, *exact)
     scale = operator.scale(case, reference, *exact) if operator.scale else reference.abs()
     scale = torch.maximum(scale, reference.abs())
@@ -170,9 +166,7 @@ class _Wrong:
         self.columns: tuple[int, int] | None = None
         self.zeros = self.nans = True
 
-    def add(
-        self, right: Tensor, start: int, got: Tensor, reference: Tensor, units: Tensor, allowed: Tensor
-    ) -> None:
+    def add(self, right: Tensor, start: int, got: Tensor, reference: Tensor, units: Tensor, allowed: Tensor) -> None:
         bad = ~right
         count = int(bad.sum())
         if not count:

@@ -26,7 +26,9 @@ class Device:
     def __init__(self) -> None:
         found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
         self.type: str = found.type if found else "cpu"
-        self.torch_device = torch.device(self.type, torch.accelerator.current_device_index()) if found else torch.device("cpu")
+        self.torch_device = (
+            torch.device(self.type, torch.accelerator.current_device_index()) if found else torch.device("cpu")
+        )
         if not self.accelerated and find_spec("triton"):
             os.environ["TRITON_INTERPRET"] = "1"
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 BINDING = HERE / "binding.cpp"
 HEADERS = (HERE / "kernel.h", HERE / "device.cuh")
+SHARED = (HERE / "extension.py", BINDING, *HEADERS)
+"""What every CUDA provider's code consists of beside its own files."""
 
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 """Numbers of the dtypes in kernel.h."""
@@ -74,7 +76,7 @@ def build(name: str, source: Path) -> ModuleType:
     if library.exists():
         return _load(key, library)
     print(
-        f"building CUDA extension {name} for {target} (under a minute, cached afterwards) ...",
+        f"kbench: building CUDA extension {name} for {target} (under a minute, cached afterwards) ...",
         file=sys.stderr,
         flush=True,
     )

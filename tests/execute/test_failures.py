@@ -51,7 +51,7 @@ def test_wrong_providers_are_named_and_never_timed(kbench: Kbench, write_config,
     assert done.returncode == 1, done.stderr
     rows = rows_of(tmp_path)
     for n in (128, 65536):
-        at_n = rows[rows.N == n].set_index("provider")
+        at_n = rows[n == rows.N].set_index("provider")
         for name, pattern in WRONG.items():
             row = at_n.loc[name]
             assert row.status == "wrong", f"{name} at N={n}: {row.status}: {row.reason}"
@@ -117,17 +117,13 @@ def workers(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", ["KILL", "TERM", "INT"])
 def test_killing_the_parent_leaves_no_worker(write_config, tmp_path: Path, name: str) -> None:
-    import os
     import signal
     import sys
-
-    from conftest import ROOT
 
     path = sweep(write_config, "nasty.py", ["sleeps"], n="[128, 256]")
     parent = subprocess.Popen(
         [sys.executable, "-m", "kbench", "run", str(path)],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

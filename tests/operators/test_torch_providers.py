@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from judging import case_of, judge, normal
 from torch._inductor import config as inductor_config
 from torch._inductor.async_compile import AsyncCompile
 
 from kbench.operators.gelu.torch import NAIVE
 from kbench.operators.softmax.torch import naive
 from kbench.registry import operator
-from kbench.results import Case
 
 QUICK = [
     ("softmax", "torch-eager"),
@@ -28,36 +28,27 @@ DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 
 
-def case_of(op: str, m: int, n: int, dtype: torch.dtype, **choices: str) -> Case:
-    axes = {"M": m, "N": n, **{choice: words[0] for choice, words in operator(op).choices.items()}}
-    return Case(op, axes | choices, str(dtype).removeprefix("torch."))
-
-
-def normal(*shape: int, dtype: torch.dtype = torch.float32, device: torch.device) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape))).to(device, dtype)
-
-
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("n", [1, 2, 127, 1000, 65537])
 @pytest.mark.parametrize("op, name", QUICK)
-def test_every_length_and_dtype(judge, device, op, name, n, dtype):
+def test_every_length_and_dtype(op, name, n, dtype):
     if reason := operator(op).providers[name].declines(case_of(op, 3, n, dtype)):
         assert name == "torch-eager" and dtype != torch.float32 and "rounds" in reason
         return
-    assert judge(op, name, normal(3, n, dtype=dtype, device=device)) is None
+    assert judge(op, name, normal(3, n, dtype=dtype)) is None
 
 
 @pytest.mark.parametrize("op, name", QUICK)
-def test_every_edge_input(judge, device, op, name):
+def test_every_edge_input(op, name):
     """One function for all of them, as `kbench check` has it: scripted code must not depend on what it saw first."""
     for edge, make in operator(op).edges.items():
-        (x,) = make(case_of(op, 5, 33, torch.float32), normal(5, 33, device=device))
+        (x,) = make(case_of(op, 5, 33, torch.float32), normal(5, 33))
         assert judge(op, name, x) is None, edge
 
 
 @pytest.mark.parametrize("name", ["torch-native", "torch-jit"])
-def test_gelu_follows_approximate(judge, device, name):
-    x = torch.linspace(-6, 6, 1000, device=device).reshape(10, 100)
+def test_gelu_follows_approximate(name):
+    x = torch.linspace(-6, 6, 1000).reshape(10, 100)
     assert judge("gelu", name, x, approximate="none") is None
     assert judge("gelu", name, x, approximate="tanh") is None
 
@@ -79,17 +70,17 @@ def test_jit_is_scripted_afresh_for_every_case(op):
 
 
 @pytest.mark.parametrize("op", ["softmax", "gelu"])
-def test_compile_starts_no_process(judge, device, op):
+def test_compile_starts_no_process(op):
     """On a GPU Inductor wakes up a pool of compile processes; here the test does."""
     before = children()
     with inductor_config.patch(compile_threads=2):
-        assert judge(op, "torch-compile", normal(5, 65, dtype=torch.bfloat16, device=device)) is None
+        assert judge(op, "torch-compile", normal(5, 65, dtype=torch.bfloat16)) is None
         AsyncCompile.wakeup()
     assert children() == before
 
 
 @pytest.mark.parametrize("op", ["softmax", "gelu"])
-def test_compile_outlasts_a_sweep(monkeypatch, judge, op):
+def test_compile_outlasts_a_sweep(monkeypatch, op):
     """Dynamo falls back to eager when one code object has been compiled for eight shapes; kbench's sweeps have a hundred.
     Inductor is left out: it is Dynamo that counts."""
     compiled = []
@@ -98,7 +89,7 @@ def test_compile_outlasts_a_sweep(monkeypatch, judge, op):
     )
     with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True):
         for n in range(3, 15):
-            assert judge(op, "torch-compile", normal(2, n, device=torch.device("cpu"))) is None
+            assert judge(op, "torch-compile", normal(2, n)) is None
     assert len(compiled) == 12
 
 
@@ -109,14 +100,14 @@ def test_compile_takes_every_edge_input_in_one_case(monkeypatch):
     function = definition.providers["torch-compile"].bind(case, {})
     with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True):
         for make in definition.edges.values():
-            (x,) = make(case, normal(5, 33, device=torch.device("cpu")))
+            (x,) = make(case, normal(5, 33))
             torch.testing.assert_close(function(x), torch.softmax(x, -1), equal_nan=True)
 
 
 @pytest.mark.parametrize("function", [naive, *NAIVE.values()])
 def test_what_is_fused_computes_in_float32(function):
     """Rounded once: no element of a 16-bit result is more than half a unit, and float32's own error, off."""
-    x = normal(4, 1000, dtype=torch.float16, device=torch.device("cpu"))
+    x = normal(4, 1000, dtype=torch.float16)
     assert torch.equal(function(x), function(x.float()).half())
 
 
@@ -140,16 +131,16 @@ def test_quack_declines_rows_that_are_no_whole_vectors(n, dtype, declined):
     assert (reason is not None) is declined
 
 
-def test_liger_against_the_reference(judge, device):
+def test_liger_against_the_reference():
     pytest.importorskip("liger_kernel")
     pytest.importorskip("triton")
-    assert judge("softmax", "liger", normal(5, 1000, device=device)) is None
+    assert judge("softmax", "liger", normal(5, 1000)) is None
 
 
 @pytest.mark.gpu
-def test_quack_against_the_reference(judge, device):
+def test_quack_against_the_reference():
     pytest.importorskip("quack")
-    assert judge("softmax", "quack", normal(5, 1000, device=device)) is None
+    assert judge("softmax", "quack", normal(5, 1000)) is None
 
 
 def children() -> set[str]:

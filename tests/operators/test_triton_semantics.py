@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from judging import DEVICE, judge, normal
 
 from kbench.operators.softmax.triton import DISPATCH, occupancy
 from kbench.registry import Unsupported, operator
@@ -28,49 +29,44 @@ LENGTHS = [1, 2, 127, 128, 129, 1000, 4096, 65537]
 both = pytest.mark.parametrize("op, name", BOTH)
 
 
-def normal(*shape: int, dtype: torch.dtype = torch.float32, device: torch.device) -> torch.Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape))).to(device, dtype)
-
-
 @pytest.fixture(autouse=True)
-def _interpreted(device):
+def _interpreted():
     """Fail with the cause where Triton was imported before it could be told to interpret."""
+    import triton.language as tl
     from triton.runtime.jit import JITFunction
 
-    from kbench.operators.softmax import triton_kernels
-
-    if device.type == "cpu" and isinstance(triton_kernels.row, JITFunction):
-        pytest.fail("Triton was imported before TRITON_INTERPRET was set; see tests/operators/conftest.py")
+    if DEVICE.type == "cpu" and isinstance(tl.max, JITFunction):
+        pytest.fail("Triton was imported before TRITON_INTERPRET was set; see tests/operators/judging.py")
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("n", LENGTHS)
 @both
-def test_every_length_and_dtype(judge, device, op, name, n, dtype):
-    assert judge(op, name, normal(3, n, dtype=dtype, device=device)) is None
+def test_every_length_and_dtype(op, name, n, dtype):
+    assert judge(op, name, normal(3, n, dtype=dtype)) is None
 
 
 @pytest.mark.parametrize("name", SOFTMAX)
-def test_softmax_of_the_shape_everyone_uses(judge, device, name):
-    assert judge("softmax", name, normal(1823, 781, device=device)) is None
+def test_softmax_of_the_shape_everyone_uses(name):
+    assert judge("softmax", name, normal(1823, 781)) is None
 
 
 @pytest.mark.parametrize("name", GELU)
-def test_gelu_of_the_shape_everyone_uses(judge, device, name):
-    assert judge("gelu", name, normal(4097, 311, device=device)) is None
+def test_gelu_of_the_shape_everyone_uses(name):
+    assert judge("gelu", name, normal(4097, 311)) is None
 
 
 @pytest.mark.parametrize(
     "n", sorted({m for line in DISPATCH if line[0] < 1e9 for m in (int(line[0]), int(line[0]) + 1)})
 )
-def test_both_sides_of_every_dispatch_threshold(judge, device, n):
-    assert judge("softmax", "triton", normal(2, n, device=device)) is None
+def test_both_sides_of_every_dispatch_threshold(n):
+    assert judge("softmax", "triton", normal(2, n)) is None
 
 
 @pytest.mark.parametrize("m", [1, 2, 5, 33])
 @both
-def test_any_number_of_rows(judge, device, op, name, m):
-    assert judge(op, name, normal(m, 40, device=device)) is None
+def test_any_number_of_rows(op, name, m):
+    assert judge(op, name, normal(m, 40)) is None
 
 
 @pytest.mark.parametrize(
@@ -78,13 +74,13 @@ def test_any_number_of_rows(judge, device, op, name, m):
     [(*b, n, dtype) for b in BOTH for n in (1, 33, 1024) for dtype in DTYPES]
     + [("softmax", "triton", 33000, torch.float32)],
 )
-def test_every_edge_input(judge, device, op, name, n, dtype):
+def test_every_edge_input(op, name, n, dtype):
     """Infinities, NaN, ramps, large offsets, strided and empty inputs: right, or declined with a reason."""
     definition = operator(op)
     axes = {"M": 3, "N": n, **{choice: words[0] for choice, words in definition.choices.items()}}
     case = Case(op, axes, str(dtype).removeprefix("torch."))
     for edge, make in definition.edges.items():
-        (x,) = make(case, normal(3, n, dtype=dtype, device=device))
+        (x,) = make(case, normal(3, n, dtype=dtype))
         try:
             assert judge(op, name, x) is None, edge
         except Unsupported as declined:
@@ -93,65 +89,65 @@ def test_every_edge_input(judge, device, op, name, n, dtype):
 
 @pytest.mark.parametrize("n", [2, 33, 1024, 33000])
 @pytest.mark.parametrize("name", SOFTMAX)
-def test_softmax_of_rows_that_begin_with_minus_infinity(judge, device, name, n):
+def test_softmax_of_rows_that_begin_with_minus_infinity(name, n):
     """Masked to the last element, half, or all but the last: the finite part is right, however late it begins."""
-    x = normal(3, n, device=device)
+    x = normal(3, n)
     for row, masked in enumerate([n - 1, n // 2, 1]):
         x[row, :masked] = float("-inf")
     assert judge("softmax", name, x) is None
 
 
 @both
-def test_rows_that_share_memory(judge, device, op, name):
-    row = normal(1, 100, device=device)
+def test_rows_that_share_memory(op, name):
+    row = normal(1, 100)
     assert judge(op, name, row.expand(5, 100)) is None
     assert judge(op, name, row[0].as_strided((5, 60), (7, 1))) is None
 
 
 @both
-def test_a_view_that_starts_anywhere(judge, device, op, name):
-    assert judge(op, name, normal(4, 259, device=device)[1:, 3:]) is None
+def test_a_view_that_starts_anywhere(op, name):
+    assert judge(op, name, normal(4, 259)[1:, 3:]) is None
 
 
 @both
-def test_input_is_left_alone_and_output_is_dense(device, op, name):
-    x = normal(4, 50, device=device)[:, :37]
+def test_input_is_left_alone_and_output_is_dense(op, name):
+    x = normal(4, 50)[:, :37]
     before = x.clone()
     out = operator(op).providers[name].function(x)
     assert torch.equal(x, before)
     assert out.is_contiguous()
 
 
-def test_gelu_of_a_transposed_matrix_needs_no_copy(judge, device):
-    x = normal(33, 20, device=device).t()
+def test_gelu_of_a_transposed_matrix_needs_no_copy():
+    x = normal(33, 20).t()
     assert judge("gelu", "triton", x) is None
     assert operator("gelu").providers["triton"].function(x).stride() == x.stride()
 
 
 @both
-def test_row_offsets_beyond_32_bits(judge, device, op, name):
+def test_row_offsets_beyond_32_bits(op, name):
     """Rows 2^30 elements apart: the third lies 2^31 past the first, which 32 bits read as 2^31 before it. There is memory
     there too, reserved and never touched, so that a wrapped offset reads zeros instead of crashing."""
     try:
-        memory = torch.empty(2**32 + 64, dtype=torch.float16, device=device)
+        memory = torch.empty(2**32 + 64, dtype=torch.float16)
     except RuntimeError as error:
         pytest.skip(f"cannot reserve 8 GB of address space: {error}")
     x = memory.as_strided((3, 64), (2**30, 1), 2**31)
-    x.copy_(normal(3, 64, device=device))
+    x.copy_(normal(3, 64))
     assert judge(op, name, x) is None
 
 
 @pytest.mark.parametrize("approximate", ["tanh", "none"])
 @pytest.mark.parametrize("name", GELU)
-def test_gelu_over_the_whole_range(judge, device, name, approximate):
+def test_gelu_over_the_whole_range(name, approximate):
     """From where it is x/2, through the tail where 1 + tanh cancels, to where the cube and the exponential overflow."""
     x = torch.cat([torch.logspace(-30, 38, 500), torch.linspace(0, 8, 500), torch.tensor([1e5])])
-    assert judge("gelu", name, torch.stack([x, -x]).to(device), approximate=approximate) is None
+    assert judge("gelu", name, torch.stack([x, -x]).to(DEVICE), approximate=approximate) is None
 
 
 @pytest.mark.parametrize("name", GELU)
-def test_gelu_forms_are_told_apart(judge, device, name):
-    x = torch.linspace(-3, 3, 100, device=device).reshape(2, 50)
+def test_gelu_forms_are_told_apart(name):
+    x = torch.linspace(-3, 3, 100).reshape(2, 50)
     function = operator("gelu").providers[name].function
     assert not torch.equal(function(x, approximate="tanh"), function(x, approximate="none"))
 
@@ -169,17 +165,17 @@ PARAMETERS = [
     "op, name, keywords",
     [(*b, k) for b in BOTH for k in PARAMETERS if k.keys() <= operator(b[0]).providers[b[1]].parameters.keys()],
 )
-def test_parameters_change_speed_alone(judge, device, op, name, keywords):
-    assert judge(op, name, normal(3, 1000, device=device), **keywords) is None
+def test_parameters_change_speed_alone(op, name, keywords):
+    assert judge(op, name, normal(3, 1000), **keywords) is None
 
 
 @pytest.mark.parametrize("block", [512, 1000, 1025])
 @pytest.mark.parametrize(
     "op, name", [("softmax", "triton-row"), ("softmax", "triton-persistent"), ("gelu", "triton-row")]
 )
-def test_block_that_cannot_hold_a_row_is_declined(device, op, name, block):
+def test_block_that_cannot_hold_a_row_is_declined(op, name, block):
     with pytest.raises(Unsupported, match=f"BLOCK={block} cannot hold a row of N=1000; .* 1024 or more"):
-        operator(op).providers[name].function(normal(2, 1000, device=device), BLOCK=block)
+        operator(op).providers[name].function(normal(2, 1000), BLOCK=block)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """A whole operator of one's own: axes, reference, bytes and two providers."""
 
-import torch
-
 import kbench
 
 cumsum = kbench.Operator(

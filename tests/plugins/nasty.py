@@ -42,7 +42,7 @@ def sleeps(x):
 def allocates(x):
     hoard = []
     while True:
-        hoard.append(torch.empty(2**28))
+        hoard.append(torch.empty(2**28, device=x.device))
 
 
 @softmax.provider("prints")

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from kbench.results import Case
 
 SOURCE = Path(__file__).with_name("gelu.cu")
+SOURCES = (SOURCE, *extension.SHARED)
 
 
-@gelu.provider("cuda", label="CUDA", devices=("cuda",), available=extension.missing, factory=True)
+@gelu.provider("cuda", label="CUDA", devices=("cuda",), available=extension.missing, factory=True, sources=SOURCES)
 def cuda(case: Case, *, approximate: str = "tanh", threads: int | None = None) -> Callable[[Tensor], Tensor]:
     """Four 16-byte accesses per thread, in blocks of `threads` (256). A dense matrix is one long row."""
     module = extension.build("gelu", SOURCE)

@@ -7,7 +7,6 @@ from types import FunctionType
 from typing import TYPE_CHECKING
 
 import torch
-from torch._inductor import config as inductor_config
 
 from kbench.operators.gelu import gelu
 
@@ -51,7 +50,9 @@ def torch_jit(case: Case, *, approximate: str = "tanh") -> Callable[..., Tensor]
 def torch_compile(case: Case, *, approximate: str = "tanh") -> Callable[..., Tensor]:
     """A code object of its own for every case: Dynamo counts recompilations by code object, and falls back to eager
     after eight. One compile thread, so that Inductor starts no pool of processes that could outlive this one."""
-    inductor_config.compile_threads = 1
+    from torch._inductor import config  # slow to import, and it imports Triton
+
+    config.compile_threads = 1
     compiled: Callable[..., Tensor] = torch.compile(_copy(NAIVE[approximate]), dynamic=False)
     return compiled
 

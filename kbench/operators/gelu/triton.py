@@ -6,6 +6,7 @@ The kernel stands in `triton_kernels.py`; this file decides how it is launched. 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 LARGEST_BLOCK = 2**20
 """Elements that Triton allows in one tensor."""
+
+SOURCES = (Path(__file__).with_name("triton_kernels.py"),)
 
 LARGEST_GRID = 2**31 - 1
 """Programs that the first dimension of a launch can count."""
@@ -61,7 +64,7 @@ def _long_rows(case: Case) -> str | None:
     return None
 
 
-@gelu.provider("triton-row", label="Triton (row)", requires="triton", supports=_long_rows)
+@gelu.provider("triton-row", label="Triton (row)", requires="triton", sources=SOURCES, supports=_long_rows)
 def triton_row(
     x: Tensor,
     *,
@@ -86,7 +89,7 @@ def triton_row(
     return _run_rows(launch, x, approximate)
 
 
-@gelu.provider("triton", label="Triton", requires="triton")
+@gelu.provider("triton", label="Triton", requires="triton", sources=SOURCES)
 def triton(
     x: Tensor,
     *,

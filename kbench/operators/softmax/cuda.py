@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kbench.results import Case
 
 SOURCE = Path(__file__).with_name("softmax.cu")
+SOURCES = (SOURCE, *extension.SHARED)
 
 
 def _passes(count: int) -> Callable[[Case], int]:
@@ -31,6 +32,7 @@ def _passes(count: int) -> Callable[[Case], int]:
     devices=("cuda",),
     available=extension.missing,
     factory=True,
+    sources=SOURCES,
     moved_bytes=_passes(4),
 )
 def cuda_naive(case: Case) -> Callable[[Tensor], Tensor]:
@@ -44,6 +46,7 @@ def cuda_naive(case: Case) -> Callable[[Tensor], Tensor]:
     devices=("cuda",),
     available=extension.missing,
     factory=True,
+    sources=SOURCES,
     moved_bytes=_passes(3),
 )
 def cuda_online(case: Case) -> Callable[[Tensor], Tensor]:
@@ -57,6 +60,7 @@ def cuda_online(case: Case) -> Callable[[Tensor], Tensor]:
     devices=("cuda",),
     available=extension.missing,
     factory=True,
+    sources=SOURCES,
     moved_bytes=_passes(3),
 )
 def cuda_shared(case: Case) -> Callable[[Tensor], Tensor]:
@@ -70,6 +74,7 @@ def cuda_shared(case: Case) -> Callable[[Tensor], Tensor]:
     devices=("cuda",),
     available=extension.missing,
     factory=True,
+    sources=SOURCES,
     moved_bytes=_passes(3),
 )
 def cuda_shuffle(case: Case) -> Callable[[Tensor], Tensor]:
@@ -77,7 +82,7 @@ def cuda_shuffle(case: Case) -> Callable[[Tensor], Tensor]:
     return extension.rowwise(extension.build("softmax", SOURCE).shuffle)
 
 
-@softmax.provider("cuda", label="CUDA", devices=("cuda",), available=extension.missing, factory=True)
+@softmax.provider("cuda", label="CUDA", devices=("cuda",), available=extension.missing, factory=True, sources=SOURCES)
 def cuda(case: Case, *, threads: int | None = None) -> Callable[[Tensor], Tensor]:
     """Rows in the registers of a part of a warp, a warp or a block; rows that registers do not hold are read twice.
 

@@ -7,7 +7,6 @@ from types import FunctionType
 from typing import TYPE_CHECKING
 
 import torch
-from torch._inductor import config as inductor_config
 
 from kbench.operators.softmax import softmax
 
@@ -68,12 +67,14 @@ def torch_jit(case: Case) -> Callable[..., Tensor]:
 def torch_compile(case: Case) -> Callable[..., Tensor]:
     """A code object of its own for every case: Dynamo counts recompilations by code object, and falls back to eager
     after eight. One compile thread, so that Inductor starts no pool of processes that could outlive this one."""
-    inductor_config.compile_threads = 1
+    from torch._inductor import config  # slow to import, and it imports Triton
+
+    config.compile_threads = 1
     compiled: Callable[..., Tensor] = torch.compile(_copy(naive), dynamic=False)
     return compiled
 
 
-def _copy(function: FunctionType | Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _copy(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """The same function with a code object of its own."""
     assert isinstance(function, FunctionType)
     return FunctionType(function.__code__.replace(), function.__globals__, function.__name__)

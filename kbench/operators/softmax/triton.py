@@ -6,6 +6,7 @@ The kernels stand in `triton_kernels.py`; this file chooses among them and launc
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 LARGEST_BLOCK = 2**20
 """Elements that Triton allows in one tensor."""
+
+SOURCES = (Path(__file__).with_name("triton_kernels.py"),)
 
 LARGEST_GRID = 2**31 - 1
 """Programs that the first dimension of a launch can count."""
@@ -104,7 +107,7 @@ def _long_rows(case: Case) -> str | None:
     return None
 
 
-@softmax.provider("triton-row", label="Triton (row)", requires="triton", supports=_long_rows)
+@softmax.provider("triton-row", label="Triton (row)", requires="triton", sources=SOURCES, supports=_long_rows)
 def triton_row(
     x: Tensor,
     *,
@@ -128,7 +131,9 @@ def triton_row(
     return _run(launch, x)
 
 
-@softmax.provider("triton-persistent", label="Triton (persistent)", requires="triton", supports=_long_rows)
+@softmax.provider(
+    "triton-persistent", label="Triton (persistent)", requires="triton", sources=SOURCES, supports=_long_rows
+)
 def triton_persistent(
     x: Tensor,
     *,
@@ -151,7 +156,7 @@ def triton_persistent(
     return _run(launch, x, persistent=True)
 
 
-@softmax.provider("triton", label="Triton", requires="triton")
+@softmax.provider("triton", label="Triton", requires="triton", sources=SOURCES)
 def triton(
     x: Tensor,
     *,

@@ -1,0 +1,42 @@
+"""What the operators' tests share: the device, and the judgement of a provider's output. Import it before Triton."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+
+from kbench.measure.check import accuracy
+from kbench.registry import operator
+from kbench.results import Case
+
+DEVICE = torch.device("cpu")
+if torch.accelerator.is_available():
+    DEVICE = torch.accelerator.current_accelerator() or DEVICE
+else:
+    # Triton kernels run in its interpreter, which has to be asked for before anything imports Triton.
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
+
+def case_of(op: str, m: int, n: int, dtype: torch.dtype, **choices: object) -> Case:
+    """A case of an operator over (M, N) matrices, its choices at their defaults unless given."""
+    axes = {"M": m, "N": n} | {choice: words[0] for choice, words in operator(op).choices.items()}
+    return Case(op, axes | choices, str(dtype).removeprefix("torch."))
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Standard normal values on the device, the same at every call with this shape."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape))).to(DEVICE, dtype)
+
+
+def judge(op: str, name: str, x: torch.Tensor, **keywords: object) -> str | None:
+    """Run a provider on one matrix: what is wrong with its output, None when it is right.
+
+    Keywords are choices of the operator (`approximate`) or parameters of the provider (`num_warps`).
+    """
+    definition = operator(op)
+    choices = {name: keywords.pop(name) for name in list(keywords) if name in definition.choices}
+    case = case_of(op, *x.shape, x.dtype, **choices)
+    output = definition.providers[name].bind(case, keywords)(x)
+    assert (output.shape, output.dtype, output.device) == (x.shape, x.dtype, x.device)
+    return accuracy(definition, case, [x], output).wrong
