@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,11 +83,12 @@ def scale_y(axes: Axes, values: list[float], may_be_log: bool) -> None:
 
 
 def _geometric(values: list[float]) -> bool:
-    """Whether the middle of a wide range is nearer to the geometric mean of its ends than to the arithmetic."""
-    low, middle, high = values[0], values[len(values) // 2], values[-1]
-    if low <= 0 or high < 32 * low:
+    """Whether the sizes of a wide range grow more evenly by factors than by steps."""
+    if len(values) < 3 or values[0] <= 0 or values[-1] < 32 * values[0]:
         return False
-    return abs(math.log(middle / math.sqrt(low * high))) < abs(math.log(middle / ((low + high) / 2)))
+    pairs = list(itertools.pairwise(values))
+    steps, factors = [b - a for a, b in pairs], [math.log(b / a) for a, b in pairs]
+    return max(factors) / min(factors) < max(steps) / min(steps)
 
 
 def _short(size: float) -> str:

@@ -44,6 +44,10 @@ class Picture:
     figure: Figure
 
 
+FLATTENED = 4
+"""Panels share a scale unless that would press one of them below a quarter of its height."""
+
+
 def write(
     csv_path: Path | str, metric: str = "gbps", out_dir: Path | str | None = None, formats: Sequence[str] = FORMATS
 ) -> list[Path]:
@@ -189,7 +193,9 @@ def _figure(
     height = max(rows * height + 1.2, 0.22 * page["curve"].nunique() + 1.2)  # the legend is that tall
     figure = Figure(figsize=(8.5 if columns == 1 else 11, height), layout="constrained")
     FigureCanvasAgg(figure)
-    grid = figure.subplots(rows, columns, squeeze=False, sharey=metric not in LOWER_IS_BETTER and not any(bars))
+    heights = [panel["value"].max() for _, panel in panels]
+    alike = max(heights) <= FLATTENED * min(heights) and not any(bars) and metric not in LOWER_IS_BETTER
+    grid = figure.subplots(rows, columns, squeeze=False, sharey=alike)
     entries: dict[str, tuple[float, Artist]] = {}
     for axes, (values, panel), bar in zip(grid.flat, panels, bars, strict=False):
         where = dict(zip(inner, values, strict=True))

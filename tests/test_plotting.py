@@ -187,11 +187,24 @@ def test_each_panel_of_times_has_the_scale_it_needs(draw: Callable[..., list[Fig
 
 
 def test_up_to_four_configurations_are_panels_of_one_figure_on_one_scale(draw: Callable[..., list[Figure]]) -> None:
-    rows = [row(case(n, m), gbps=float(m)) for m in (16, 4096) for n in (256, 512)]
+    rows = [row(case(n, m), gbps=2000.0 + m) for m in (16, 4096) for n in (256, 512)]
     [figure] = draw(*rows)
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["M=16", "M=4096"]
     assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
-    assert figure.axes[0].get_ylim()[1] > 4096
+
+
+def test_a_panel_that_one_scale_would_flatten_has_its_own(draw: Callable[..., list[Figure]]) -> None:
+    [figure] = draw(*[row(case(n, m), gbps=m, gbps_p20=m, gbps_p80=m) for m in (16, 4096) for n in (256, 512)])
+    assert figure.axes[0].get_ylim()[1] < 20 < figure.axes[1].get_ylim()[1]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "scale"),
+    [([256, 1024, 4096, 12672], "log"), (range(256, 12673, 128), "linear"), ([1000, 2000, 3000], "linear")],
+)
+def test_the_axis_suits_the_sweep(draw: Callable[..., list[Figure]], sizes: list[int], scale: str) -> None:
+    [figure] = draw(*[row(case(n), gbps=1.0) for n in sizes])
+    assert figure.axes[0].get_xscale() == scale
 
 
 def test_one_case_is_bars_sorted_by_speed_with_values(draw: Callable[..., list[Figure]]) -> None:

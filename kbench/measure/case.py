@@ -22,6 +22,9 @@ from kbench.measure.timer import Timer, launch_ms
 from kbench.registry import Operator, Provider, Unsupported, error_location
 from kbench.results import CONTROL, PROVIDER, STEPS, Case, Row, Status, Value, digest, format_params, now
 
+COPY_ALIGNMENT = 128
+"""The copy control moves a multiple of so many elements: an odd length would cost the ceiling its wide accesses."""
+
 Emit = Callable[[dict[str, Any]], None]
 
 
@@ -131,12 +134,12 @@ class CaseRun:
 
     def draw(self) -> tuple[Tensor, ...]:
         """Fresh random inputs."""
+        return self.operator.inputs(self.case, self.randn)
+
+    def randn(self, *shape: int) -> Tensor:
+        """Standard normal values of the case's dtype on the device, fresh at every call."""
         dtype = getattr(torch, self.case.dtype)
-
-        def randn(*shape: int) -> Tensor:
-            return torch.randn(shape, dtype=dtype, device=self.device.torch_device, generator=self.generator)
-
-        return self.operator.inputs(self.case, randn)
+        return torch.randn(shape, dtype=dtype, device=self.device.torch_device, generator=self.generator)
 
     # -- before timing
 
@@ -183,8 +186,8 @@ class CaseRun:
     def controls(self) -> list[Entry]:
         """The rows kbench adds itself: `copy` moves as many bytes as the operator has to, `empty` does nothing,
         `repeat` is the baseline once more."""
-        elements = self.operator.bytes(self.case) // (2 * self.case.itemsize)
-        source = torch.ones(elements, dtype=getattr(torch, self.case.dtype), device=self.device.torch_device)
+        elements = -(-self.operator.bytes(self.case) // (2 * self.case.itemsize * COPY_ALIGNMENT)) * COPY_ALIGNMENT
+        source = self.randn(elements)
         target = torch.empty_like(source)
         calls: dict[str, Callable[..., Any]] = {
             "copy": lambda *inputs: target.copy_(source),
