@@ -138,9 +138,15 @@ class Row:
     gbps_p80: float | None = None
     moved_gbps: float | None = None
     roofline: float | None = None
+    ceiling_gbps: float | None = None
     speedup: float | None = None
     max_rel_err: float | None = None
     max_ulp: float | None = None
+    identical: bool | None = None
+    alloc_ms: float | None = None
+    h2d_ms: float | None = None
+    kernel_ms: float | None = None
+    d2h_ms: float | None = None
     timer: str = ""
     cache: str = ""
     device: str = ""

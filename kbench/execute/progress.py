@@ -58,7 +58,7 @@ class Live(Plain):
     def __init__(self, total: int) -> None:
         super().__init__(total)
         self.console = console(stderr=True)
-        self.names: list[str] = []
+        self.last: dict[int, str] = {}
         self.progress = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
@@ -81,14 +81,15 @@ class Live(Plain):
         self.console.print(line, markup=False)
 
     def begin(self, task: Task) -> None:
+        self.last = {}
         self.progress.update(self.bar, description=task.case.label, now="")
 
     def event(self, event: Mapping[str, Any]) -> None:
         if event["type"] == "begin":
-            self.progress.update(self.bar, now=f"{STEPS[event['step']]} {event['name']}")
+            estimate = self.last.get(event["index"], "")
+            self.progress.update(self.bar, now=f"{STEPS[event['step']]} {event['name']}{estimate}")
         elif event["type"] == "tick":
-            now = f"{event['name']} round {event['round'] + 1}: {microseconds(event['ms'])} us"
-            self.progress.update(self.bar, now=now)
+            self.last[event["index"]] = f" ({microseconds(event['ms'])} us)"
 
     def advance(self, task: Task, text: str = "checked") -> None:
         self.progress.advance(self.bar)
