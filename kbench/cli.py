@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from kbench import __version__
+
+if TYPE_CHECKING:
+    from kbench.execute.history import Continuing
 
 app = typer.Typer(
     name="kbench",
@@ -59,6 +63,12 @@ def run(
     profile: Profile = None,
     plugin: Plugins = None,
     out: OutDir = Path("results"),
+    sessions: Annotated[
+        Optional[int], typer.Option("--sessions", metavar="N", help="Fresh processes to repeat it all in.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run's file.")] = False,
+    append: Annotated[bool, typer.Option("--append", help="Add sessions to a finished run's file.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait while another run has the device.")] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
     plots: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw GB/s when done.")] = True,
 ) -> None:
@@ -69,8 +79,17 @@ def run(
     from kbench import config as configs
     from kbench.commands import run as command
 
-    loaded = configs.load(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
-    raise typer.Exit(command.run(loaded, out, dry_run=dry_run, plots=plots))
+    if resume and append:
+        raise typer.BadParameter("finishes a run, --append adds to a finished one: take one", param_hint="--resume")
+    changes = [*(sets or ()), *([f"measure.sessions={sessions}"] if sessions is not None else [])]
+    loaded = configs.load(config, sets=changes, only=only or (), profile=profile, plugins=plugin or ())
+    continuing: Continuing | None = "resume" if resume else "append" if append else None
+    try:
+        code = command.run(loaded, out, continuing=continuing, wait=wait, dry_run=dry_run, plots=plots)
+    except KeyboardInterrupt:  # while there is no run yet, or no more
+        print("interrupted; what was measured before is kept", file=sys.stderr)
+        code = INTERRUPTED
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -149,6 +168,18 @@ def doctor() -> None:
 
 
 @app.command()
+def explain(
+    word: Annotated[
+        Optional[str], typer.Argument(metavar="[FLAG|STATUS]", help="Default: list what can be explained.")
+    ] = None,
+) -> None:
+    """Say what a flag, a status, a control or a column means, why it matters and what to do."""
+    from kbench.commands import explain as command
+
+    raise typer.Exit(command.explain(word))
+
+
+@app.command()
 def schema() -> None:
     """Print the JSON Schema of config files, for editors."""
     import json
@@ -160,6 +191,7 @@ def schema() -> None:
 
 def main() -> None:
     """The entry point: errors become one readable line and an exit code (see the README)."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends a run as Ctrl-C does
     try:
         app()
     except Exception as error:  # noqa: BLE001  the last line of defence: becomes exit code 70
@@ -187,7 +219,8 @@ def _expected(error: Exception) -> int:
     loaded: an error of a module that was never imported cannot have been raised."""
     codes = {
         ("kbench.located", "ConfigError"): BAD_INPUT,
-        ("kbench.table", "TableError"): BAD_INPUT,
+        ("kbench.results", "ResultsError"): BAD_INPUT,
+        ("kbench.execute.lock", "Busy"): NOTHING,
         ("kbench.execute.worker", "WorkerLost"): NOTHING,
     }
     for (module, name), code in codes.items():

@@ -6,20 +6,22 @@ them. It imports neither torch nor pandas.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import enum
 import hashlib
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 Value = int | float | str | bool | None
+
+
+class ResultsError(Exception):
+    """Results that cannot be written, read or continued. The message is one line: file[:line]: what is wrong; what to do."""
+
 
 ITEMSIZE = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 
@@ -189,6 +191,12 @@ class Row:
         cells["dtype"] = self.case.dtype
         return cells | {name: _cell(getattr(self, name)) for name in OUTCOME_COLUMNS}
 
+    @classmethod
+    def from_cells(cls, case: Case, cells: Mapping[str, str]) -> Row:
+        """The row of a case that `cells` wrote. Raises ValueError for a cell that does not hold what it should."""
+        values = {f.name: _value(str(f.type), cells[f.name]) for f in dataclasses.fields(cls) if f.name != "case"}
+        return cls(case, **values)
+
 
 IDENTITY_COLUMNS = ("operator", "provider", "params")
 OUTCOME_COLUMNS = tuple(f.name for f in dataclasses.fields(Row) if f.name not in ("case", "provider", "params"))
@@ -214,6 +222,23 @@ def _cell(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
+def _value(annotation: str, cell: str) -> Any:
+    """What a cell holds, by the annotation of its field in `Row`: the inverse of `_cell`."""
+    if annotation.startswith("tuple"):
+        convert = float if "float" in annotation else str
+        return tuple(convert(part) for part in cell.split(";")) if cell else ()
+    if annotation.endswith("| None") and not cell:
+        return None
+    match annotation.removesuffix(" | None"):
+        case "int":
+            return int(cell)
+        case "float":
+            return float(cell)
+        case "bool":
+            return cell == "True"
+    return cell
+
+
 def digest(data: Any) -> str:
     """A short stable hash of JSON-able data, for `case_hash`, `source_hash` and `env_id`."""
     text = data if isinstance(data, str) else json.dumps(data, sort_keys=True, default=str)
@@ -223,52 +248,3 @@ def digest(data: Any) -> str:
 def now() -> str:
     """The time as ISO 8601 in UTC, to the second."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
-
-
-def move_aside(path: Path) -> Path | None:
-    """Rename an earlier results file to a name dated by its last change. Returns the new name, None if there was none."""
-    if not path.exists():
-        return None
-    stamp = datetime.fromtimestamp(path.stat().st_mtime).strftime("%Y%m%d-%H%M%S")
-    stem, suffix = path.name.split(".", 1)
-    for n in range(1000):
-        target = path.with_name(f"{stem}.{stamp}{f'-{n}' if n else ''}.{suffix}")
-        if not target.exists():
-            path.rename(target)
-            return target
-    raise FileExistsError(f"{path}: could not find a free name to move it to")
-
-
-@dataclass
-class Writer:
-    """Appends rows to a CSV, flushed to disk case by case, so that a killed run keeps what it had measured."""
-
-    path: Path
-    axes: tuple[str, ...]
-    moved: list[Path] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        for old in (self.path, self.environment_path):
-            target = move_aside(old)
-            if target:
-                self.moved.append(target)
-        with self.path.open("w", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerow(columns(self.axes))
-
-    @property
-    def environment_path(self) -> Path:
-        return self.path.with_suffix(".env.json")
-
-    def write(self, rows: list[Row]) -> None:
-        with self.path.open("a", newline="") as file:
-            writer = csv.DictWriter(file, columns(self.axes), lineterminator="\n")
-            writer.writerows(row.cells() for row in rows)
-            file.flush()
-            os.fsync(file.fileno())
-
-    def write_environment(self, environment: Mapping[str, Any]) -> None:
-        """Replace the sidecar in one step, so that it is never half written."""
-        temporary = self.environment_path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(environment, indent=2, default=str) + "\n")
-        temporary.replace(self.environment_path)

@@ -24,8 +24,12 @@ class Strict(BaseModel):
 class Measure(Strict):
     """How each case is measured."""
 
-    timer: Literal["do_bench"] = Field(default="do_bench", description="What takes the time, for all providers.")
-    cache: Literal["cold", "warm"] = Field(default="cold", description="Whether the cache is flushed before a sample.")
+    timer: Literal["do_bench", "graph"] = Field(
+        default="do_bench",
+        description="What takes the time, for all providers: events, or CUDA graphs for short kernels.",
+    )
+    cache: Literal["cold", "warm"] = Field(default="cold", description="Whether a call finds its data in the cache.")
+    stages: bool = Field(default=False, description="Also time allocation and the copies to and from the device.")
     warmup_ms: float = Field(default=25, ge=0, le=60_000, description="Untimed running before a round's samples, ms.")
     rep_ms: float = Field(default=100, gt=0, le=60_000, description="Timed running per round, ms: sets the samples.")
     rounds: int = Field(default=5, ge=1, le=1_000, description="Passes over a case's providers, in shuffled order.")

@@ -1,12 +1,30 @@
-"""The end of a run as the person reads it: the fastest provider of every case, what was left out and why, the files."""
+"""The end of a run as the person reads it: the fastest provider of every case, how far to trust that, what was left out
+and why."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
-from kbench.results import PROVIDER, Row, Status
+from kbench.results import CONTROL, PROVIDER, Row, Status
 from kbench.terminal import microseconds
+
+SUSPECT, NOISY = "suspect", "noisy"
+"""Flags (see measure/flags.py). What is suspect wins nothing."""
+
+
+TICK_MS = 32e-6
+"""The resolution of device events. No difference of two of them is believed."""
+
+STAGES = {
+    "alloc_ms": "allocate",
+    "h2d_ms": "host to device",
+    "kernel_ms": "kernel",
+    "d2h_ms": "device to host",
+}
 
 
 @dataclass(frozen=True)
@@ -16,40 +34,159 @@ class Table:
 
     @property
     def numeric(self) -> tuple[str, ...]:
-        return tuple(name for name in self.header if name not in ("dtype", "fastest"))
+        return tuple(name for name in self.header if name not in ("dtype", "fastest", "provider", "flags"))
+
+
+@dataclass(frozen=True)
+class NoiseFloor:
+    """How far two measurements of the same code lie apart in this run: the `repeat` control against the baseline.
+
+    `seen` maps a case (as `by_case` keys it) to |ms(repeat) / ms(baseline) - 1|; `noisy` are the cases whose repeat control
+    is flagged so, unless all are. One pair says little about its case, so that a case's floor is at least what 95 % of the
+    quiet pairs of the run stay within. It is also at least the case's own pair (a noisy case raises its own floor, not
+    everybody's) and two ticks of the clock.
+    """
+
+    seen: Mapping[tuple[object, ...], float]
+    noisy: frozenset[tuple[object, ...]]
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> NoiseFloor:
+        pairs = [row for row in rows if row.role == CONTROL and row.provider == "repeat" and row.speedup]
+        noisy = frozenset(_case(row) for row in pairs if NOISY in row.flags)
+        seen = {_case(row): abs(1 / row.speedup - 1) for row in pairs if row.speedup}
+        return cls(seen, noisy if len(noisy) < len(seen) else frozenset())
+
+    @property
+    def usual(self) -> float:
+        """What 95 % of the quiet pairs stay within: the smallest such value that was seen, 0 when none was."""
+        quiet = sorted(share for case, share in self.seen.items() if case not in self.noisy)
+        return quiet[math.ceil(0.95 * len(quiet)) - 1] if quiet else 0.0
+
+    def at(self, row: Row) -> float:
+        """The floor for the case of a row, as a share of its time. Calls inside a graph are not single readings of the
+        clock, so that its resolution does not bound them."""
+        resolution = 2 * TICK_MS / row.ms if row.ms and row.timer != "graph" else 0.0
+        return max(self.usual, self.seen.get(_case(row), 0.0), resolution)
+
+    def __str__(self) -> str:
+        if not self.seen:
+            return "noise floor: not known without a baseline to repeat"
+        pairs = sorted(self.seen.values())
+        own = f"; its own for {_count(self.noisy)} flagged noisy" if self.noisy else ""
+        return (
+            f"noise floor: {_percent(self.usual)} (repeat control, {_count(self.seen)}, median {_percent(median(pairs))}, "
+            f"worst {_percent(pairs[-1])}{own}); speed-ups within it are printed as ties"
+        )
 
 
 def winners(rows: Sequence[Row], axes: Sequence[str], baseline: str | None) -> Table:
-    """One line per case: the fastest provider, its time, GB/s, share of the copy control, speed-up over the baseline."""
-    header = (*axes, "dtype", "fastest", "us", "GB/s", "of copy", f"vs {baseline}" if baseline else "speed-up")
-    sessions = {row.session for row in rows}
-    if len(sessions) > 1:
-        header = (*header, "session")
-    lines = []
-    for case_rows in by_case(rows).values():
-        timed = [row for row in case_rows if row.role == PROVIDER and row.ms is not None]
-        if not timed:
+    """One line per case: the fastest provider and who is as fast (`cuda ~ triton`), its time, GB/s, share of the copy
+    control, speed-up over the baseline, largest error, and flags where a winner has any. Suspect rows do not take part."""
+    floor = NoiseFloor.of(rows)
+    lines, notes, sessions = [], [], []
+    for members in by_case(rows).values():
+        ranked = sorted((row for row in members if _competes(row)), key=lambda row: row.ms or 0.0)
+        if not ranked:
             continue
-        best = min(timed, key=lambda row: row.ms or 0.0)
-        line = [
-            *(str(best.case.axes[name]) for name in axes),
-            best.case.dtype,
-            best.curve,
-            microseconds(best.ms or 0.0),
-            f"{best.gbps or 0.0:.1f}",
-            f"{best.roofline:.2f}" if best.roofline else "-",
-            f"{best.speedup:.2f}x" if best.speedup else "-",
-        ]
-        lines.append(line + [str(best.session)] * (len(sessions) > 1))
+        best = ranked[0]
+        tied = [row for row in ranked[1:] if _within(floor.at(best), row.ms, best.ms)]
+        trusted = all(SUSPECT not in row.flags for row in members if row.curve == baseline)
+        lines.append(
+            [
+                *(str(best.case.axes[name]) for name in axes),
+                best.case.dtype,
+                best.curve + (f" ~ {tied[0].curve if len(tied) == 1 else f'{len(tied)} others'}" if tied else ""),
+                microseconds(best.ms or 0.0),
+                f"{best.gbps or 0.0:.1f}",
+                f"{best.roofline:.2f}" if best.roofline else "-",
+                _speedup(best, baseline, floor) if trusted else "-",
+                ulps(best.max_ulp),
+            ]
+        )
+        notes.append(", ".join(best.flags))
+        sessions.append(str(best.session))
+    header = (*axes, "dtype", "fastest", "us", "GB/s", "of copy", f"vs {baseline}" if baseline else "speed-up", "ulp")
+    for name, column, shown in (("session", sessions, len(set(sessions)) > 1), ("flags", notes, any(notes))):
+        if shown:
+            header = (*header, name)
+            lines = [[*line, cell] for line, cell in zip(lines, column, strict=True)]
     return Table(header, lines)
+
+
+def _competes(row: Row) -> bool:
+    return row.role == PROVIDER and row.ms is not None and SUSPECT not in row.flags
+
+
+def _speedup(row: Row, baseline: str | None, floor: NoiseFloor) -> str:
+    if not row.speedup:
+        return "-"
+    if row.curve == baseline:
+        return "baseline"
+    return "tie" if _within(floor.at(row), row.speedup, 1.0) else f"{row.speedup:.2f}x"
+
+
+def _within(share: float, a: float | None, b: float | None) -> bool:
+    """Whether two positive numbers are at most this share of the smaller one apart."""
+    return a is not None and b is not None and max(a, b) <= (1 + share) * min(a, b)
+
+
+def _count(keys: Collection[tuple[object, ...]]) -> str:
+    cases = len({key[1:] for key in keys})
+    return f"{cases} case{'s' * (cases != 1)}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def ulps(value: float | None) -> str:
+    """An error in units in the last place, as people read it: two significant digits while they mean something."""
+    return "-" if value is None else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+
+
+def stages(rows: Sequence[Row], axes: Sequence[str]) -> Table:
+    """What a call costs beside its kernel, in ms: a line per case and provider that was measured so; empty otherwise."""
+    measured = [row for row in rows if row.role == PROVIDER and row.alloc_ms is not None]
+    return Table(
+        (*axes, "dtype", "provider", *STAGES.values()),
+        [
+            [
+                *(str(row.case.axes[name]) for name in axes),
+                row.case.dtype,
+                row.curve,
+                *("-" if (ms := getattr(row, name)) is None else f"{ms:.3f}" for name in STAGES),
+            ]
+            for row in measured
+        ],
+    )
+
+
+def caveats(rows: Sequence[Row]) -> list[str]:
+    """Lines on how far to trust the table: the noise floor, how often each flag was raised, who is not reproducible."""
+    providers = [row for row in rows if row.role == PROVIDER]
+    lines = [str(NoiseFloor.of(rows))] if any(row.ms is not None for row in providers) else []
+    raised = Counter(flag for row in providers for flag in row.flags)
+    if raised:
+        counted = ", ".join(f"{count} {flag}" for flag, count in raised.most_common())
+        lines.append(f"flags: {counted} (kbench explain {next(iter(raised.most_common()))[0]})")
+    varying = Counter(row.curve for row in providers if row.identical is False)
+    if varying:
+        counted = ", ".join(f"{curve} ({count} case{'s' * (count != 1)})" for curve, count in varying.items())
+        lines.append(f"not bit-identical between calls: {counted}")
+    return lines
 
 
 def by_case(rows: Sequence[Row]) -> dict[tuple[object, ...], list[Row]]:
     """Rows grouped by case and session, in the order they were measured."""
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
-        groups.setdefault((row.session, *row.case.key), []).append(row)
+        groups.setdefault(_case(row), []).append(row)
     return groups
+
+
+def _case(row: Row) -> tuple[object, ...]:
+    return (row.session, *row.case.key)
 
 
 def left_out(rows: Sequence[Row]) -> list[str]:

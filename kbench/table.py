@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from kbench.results import DTYPE_ALIASES, Row, Status, axis_columns, columns
+from kbench.results import DTYPE_ALIASES, ResultsError, Row, Status, axis_columns, columns
 
 NUMBERS = tuple(f.name for f in dataclasses.fields(Row) if str(f.type).startswith(("int", "float")))
 """Columns that hold numbers, as `Row` declares them. An empty cell is NaN: not known."""
@@ -18,8 +18,8 @@ NUMBERS = tuple(f.name for f in dataclasses.fields(Row) if str(f.type).startswit
 _MOVED_ASIDE = re.compile(r"\.\d{8}-\d{6}(-\d+)?\.")
 
 
-class TableError(Exception):
-    """A results file that cannot be used. The message is one line: file[:line]: what is wrong; what to do."""
+class TableError(ResultsError):
+    """A results file that cannot be used."""
 
 
 def read(path: Path | str) -> pd.DataFrame:
@@ -74,8 +74,8 @@ def _text(path: Path) -> str:
         raise TableError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
     try:
         text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = "\0"
+    except UnicodeDecodeError as error:  # a character may have been cut in half with the last line
+        text = data[: error.start].decode("utf-8-sig") if error.reason == "unexpected end of data" else "\0"
     if "\0" in text:
         raise TableError(f"{path}: not a text file; name a CSV that `kbench run` wrote")
     if not text.strip():

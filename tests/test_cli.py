@@ -246,3 +246,13 @@ print(kbench.compare({str(tmp_path / "out" / "sweep.csv")!r}, {str(tmp_path / "o
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "4 True"
+
+
+@pytest.mark.skipif(accelerated(), reason="says what happens without an accelerator")
+def test_the_graph_timer_is_refused_with_a_reason(kbench: Kbench, write_config: WriteConfig, tmp_path: Path) -> None:
+    done = kbench("run", write_config(SMALL), "--set", "timer=graph", "--set", "N=64", "--no-plot")
+    assert done.returncode == 0, done.stderr  # triton is still checked
+    rows = pd.read_csv(tmp_path / "results" / "sweep.csv").set_index("provider")
+    assert rows.loc["torch-native"].status == "unsupported"
+    assert rows.loc["torch-native"].reason == "timer graph needs a CUDA or ROCm device; this machine has cpu"
+    assert rows.ms.isna().all()

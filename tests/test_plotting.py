@@ -14,9 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from kbench import table
+from kbench.execute.writer import Writer
 from kbench.palette import COLOURS, styles
 from kbench.plotting import COPY, plot, write
-from kbench.results import CONTROL, Case, Row, Writer
+from kbench.results import CONTROL, Case, Row
 from kbench.table import TableError
 
 Curve = tuple[str, str]

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from kbench import table
-from kbench.results import Case, Row, Writer
+from kbench.execute.writer import Writer
+from kbench.results import Case, Row
 from kbench.table import TableError
 
 

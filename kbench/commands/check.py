@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import Any
 
-from kbench import terminal
+from kbench import summary, terminal
 from kbench.config import Config, Sweep
 from kbench.execute import progress
 from kbench.execute.plan import tensor_bytes
 from kbench.execute.run import prepare
 from kbench.results import Case, Status
+
+VARIES = "*"
+"""Marks a right output that differs in some bits between two calls."""
 
 Cells = dict[tuple[str, str], list[dict[str, Any]]]
 
@@ -70,6 +73,8 @@ def _print(sweep: Sweep, dtype: str, cells: Cells, edges: Sequence[str], unavail
     print()
     print(f"{sweep.operator} {dtype}: right (largest error in ulp), or what else")
     terminal.print_table(("input", *curves), rows)
+    if any(cell.endswith(VARIES) for row in rows for cell in row):
+        print(f"{VARIES} two calls on the same input are not bit-identical")
     print()
 
 
@@ -80,5 +85,6 @@ def _word(cells: Sequence[dict[str, Any]]) -> str:
     order = list(Status)
     worst = max(cells, key=lambda cell: (Status(cell["status"]).failed, order.index(Status(cell["status"]))))
     if worst["status"] == Status.CHECKED.value:
-        return f"ok {max(cell['max_ulp'] or 0.0 for cell in cells):.2g}"
+        varies = any(cell.get("identical") is False for cell in cells)
+        return f"ok {summary.ulps(max(cell['max_ulp'] or 0.0 for cell in cells))}" + f" {VARIES}" * varies
     return "declined" if worst["status"] == Status.UNSUPPORTED.value else str(worst["status"])

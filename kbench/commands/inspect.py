@@ -34,8 +34,13 @@ def doctor() -> int:
     catalog = _catalog(())
     found: Mapping[str, Any] = catalog["environment"]
     rows = [["device", f"{found['device']} ({found['device_type']})"], ["driver", found["driver"] or "none found"]]
+    rows.append(["telemetry", found["telemetry"] or "none"])
     if found["limits"]:
         rows.append(["limits", ", ".join(f"{k} {v:g}" for k, v in found["limits"].items() if v is not None)])
+    if found["peak_gbps"]:
+        rows.append(["memory in theory", f"{found['peak_gbps']:.0f} GB/s"])
+    if found["other_processes"]:
+        rows.append(["busy", f"{found['other_processes']} other processes compute on this device"])
     if found["cache_bytes"]:
         rows.append(["last-level cache", f"{found['cache_bytes'] / 2**20:.0f} MiB"])
     rows += [
@@ -52,10 +57,8 @@ def doctor() -> int:
         for provider, entry in described["providers"].items():
             if entry["unavailable"]:
                 missing.setdefault(entry["unavailable"], []).append(f"{name}/{provider}")
-    if not found["driver"] and found["device_type"] == "cuda":
-        missing.setdefault("no answer from NVML (pip install nvidia-ml-py)", []).append(
-            "clock, power and throttle readings"
-        )
+    if not found["telemetry"] and found["device_type"] == "cuda":
+        missing["no answer from NVML (nvidia-ml-py) or amdsmi"] = ["clock, power and throttle readings"]
     print("missing, and what it would enable:" if missing else "nothing is missing")
     for reason, enables in missing.items():
         print(f"  {reason}: {', '.join(enables)}")

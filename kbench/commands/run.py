@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from kbench import summary, terminal
 from kbench.config import Config
+from kbench.execute.history import Continuing
+from kbench.execute.lock import command
 from kbench.execute.plan import Plan, tensor_bytes
 from kbench.execute.run import Outcome, execute, prepare
 
 
-def run(config: Config, out: Path, *, dry_run: bool, plots: bool) -> int:
+def run(
+    config: Config, out: Path, *, continuing: Continuing | None = None, wait: bool = True, dry_run: bool, plots: bool
+) -> int:
     """Measure and report. Returns the exit code."""
     notes = terminal.console(stderr=True)
-    with prepare(config, note=lambda line: notes.print(line, markup=False)) as prepared:
+
+    def note(line: str) -> None:
+        notes.print(line, markup=False)
+
+    with prepare(config, note) as prepared:
         sweep = prepared.plan.sweep
-        notes.print(f"{sweep.operator} on {prepared.plan.device}", markup=False)
+        note(f"{sweep.operator} on {prepared.plan.device}")
         if sweep.profile_automatic:
-            notes.print(f"no accelerator here: profile {sweep.profile} of {sweep.path} applies", markup=False)
+            note(f"no accelerator here: profile {sweep.profile} of {sweep.path} applies")
         if dry_run:
             _print_plan(prepared.plan)
             return 0
-        outcome = execute(prepared, out)
+        outcome = execute(prepared, out, continuing=continuing, wait=wait, note=note)
     _report(outcome)
-    if plots:
+    if outcome.interrupted:
+        again = command() if continuing == "append" and not outcome.begun else _resuming(command())
+        note(f"continue with: {shlex.join(again)}")
+    elif plots:
         _draw(outcome)
     return outcome.exit_code
+
+
+def _resuming(arguments: Sequence[str]) -> list[str]:
+    return [*(word for word in arguments if word not in ("--append", "--resume")), "--resume"]
 
 
 def _print_plan(plan: Plan) -> None:
@@ -60,10 +77,15 @@ def _mb(count: int) -> str:
 
 def _report(outcome: Outcome) -> None:
     sweep = outcome.plan.sweep
-    table = summary.winners(outcome.rows, sweep.axes, sweep.baseline)
-    if table.rows:
+    winners = summary.winners(outcome.rows, sweep.axes, sweep.baseline)
+    if winners.rows:
         print()
-        terminal.print_table(table.header, table.rows, numeric=table.numeric)
+        terminal.print_table(winners.header, winners.rows, numeric=winners.numeric)
+    stages = summary.stages(outcome.rows, sweep.axes)
+    if stages.rows:
+        print()
+        print("Stages, ms:")
+        terminal.print_table(stages.header, stages.rows, numeric=stages.numeric)
     left_out = summary.left_out(outcome.rows)
     if left_out:
         print()
@@ -73,6 +95,8 @@ def _report(outcome: Outcome) -> None:
     print()
     if outcome.interrupted:
         print(f"Interrupted after {len(summary.by_case(outcome.rows))} of {len(outcome.plan.tasks)} cases.")
+    for line in summary.caveats(outcome.rows):
+        print(line)
     print(f"{summary.counts(outcome.rows) or 'no rows'}: {outcome.csv}")
     for old in outcome.moved:
         print(f"the earlier file is now {old}")

@@ -33,14 +33,14 @@ class LocalExecutor:
         self._plugins, self._note = list(plugins), note
         self._worker: Worker | None = Worker(self._plugins, note)
         self.catalog = self._worker.catalog
-        self._session = 0
+        self._session: int | None = None
 
     def run(self, tasks: Sequence[Task], listener: Listener) -> Iterator[list[Row]]:
         """Yield the rows of each task as it ends. Every session starts in a fresh worker."""
         for task in tasks:
-            if task.session != self._session:
-                self._session = task.session
+            if self._session not in (None, task.session):
                 self.stop()
+            self._session = task.session
             listener.begin(task)
             rows = self._measure(task, listener)
             listener.end(task, rows)
@@ -81,8 +81,10 @@ class LocalExecutor:
 
     def _measure(self, task: Task, listener: Listener) -> list[Row]:
         """A case is measured whole or not at all: when a provider takes the worker down, it gets its row and the others
-        are measured together again, in a fresh worker, so that they stay comparable."""
+        are measured together again, in a fresh worker, so that they stay comparable. A worker that was killed from
+        outside may be no provider's fault: whoever was running then is blamed when it happens to it again."""
         lost_rows = {c.name: _row(task, c, Status.ERROR, c.error) for c in task.curves if c.error}
+        spared: set[str] = set()
         unblamed = 0
         while True:
             curves = [c for c in task.curves if c.name not in lost_rows]
@@ -95,6 +97,10 @@ class LocalExecutor:
                 self._worker = None
                 if lost.index is not None and lost.index < len(curves):
                     curve = curves[lost.index]
+                    if lost.killed and curve.name not in spared:
+                        spared.add(curve.name)
+                        listener.note(f"{task.case.label}: the worker was {lost.reason}; once more")
+                        continue
                     lost_rows[curve.name] = _row(task, curve, lost.status, lost.reason)
                     continue
                 unblamed += 1

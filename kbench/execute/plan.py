@@ -13,8 +13,8 @@ from kbench.results import Case
 CONTROLS = 3
 """Rows kbench adds to every case that is timed: copy, empty, repeat."""
 
-OVERHEAD = 1.6
-"""Wall time of a round over `warmup_ms + rep_ms`: estimating, flushing, reading the clocks. Measured; see --dry-run."""
+OVERHEAD = 1.1
+"""Wall time of a round over `warmup_ms + rep_ms`: estimating, reading the clocks. Measured over the softmax sweep."""
 
 CHECK_S = 0.1
 """Building and checking one provider on one case, when nothing has to be compiled."""
@@ -71,7 +71,17 @@ def plan(sweep: Sweep, catalog: Mapping[str, Any]) -> Plan:
     measure = sweep.measure
     settings = {
         name: getattr(measure, name)
-        for name in ("cache", "warmup_ms", "rep_ms", "rounds", "seed", "timeout_s", "build_timeout_s")
+        for name in (
+            "timer",
+            "cache",
+            "stages",
+            "warmup_ms",
+            "rep_ms",
+            "rounds",
+            "seed",
+            "timeout_s",
+            "build_timeout_s",
+        )
     }
     providers = catalog["operators"][sweep.operator]["providers"]
     reasons = {c.name: providers[c.provider]["unavailable"] for c in sweep.curves if not c.error}

@@ -29,11 +29,14 @@ STDERR_LINES_KEPT = 200
 
 
 class WorkerLost(Exception):
-    """The worker died, hung or lost its device. `index` and `step` tell what it was doing, None between steps."""
+    """The worker died, hung or lost its device. `index` and `step` tell what it was doing, None between steps; `killed`
+    that it was ended from outside, by a person or a system short of memory."""
 
-    def __init__(self, status: Status, reason: str, index: int | None, step: str | None) -> None:
+    def __init__(
+        self, status: Status, reason: str, index: int | None, step: str | None, *, killed: bool = False
+    ) -> None:
         super().__init__(reason)
-        self.status, self.reason, self.index, self.step = status, reason, index, step
+        self.status, self.reason, self.index, self.step, self.killed = status, reason, index, step, killed
 
 
 class Worker:
@@ -111,7 +114,7 @@ class Worker:
             pass  # it is gone already
         self._process.wait()
         for reader in self._readers:
-            reader.join(timeout=5)
+            reader.join(timeout=0.5)  # longer only when a process that left the group still holds the pipe
 
     def __enter__(self) -> Worker:
         return self
@@ -134,7 +137,7 @@ class Worker:
             reason += f", at {place}"
         elif code > 0 and step is None and self._stderr:
             reason += f": {self._stderr[-1].strip()}"
-        return WorkerLost(Status.CRASHED, reason, index, step)
+        return WorkerLost(Status.CRASHED, reason, index, step, killed=code == -getattr(signal, "SIGKILL", 9))
 
     def _fault_place(self) -> str | None:
         """The innermost line of people's own code at a fatal signal, from what faulthandler has left on stderr."""

@@ -42,27 +42,29 @@ def serve(requests: queue.Queue[dict[str, Any]], emit: Any) -> None:
     from kbench import registry
     from kbench.measure.case import CaseRun, DeviceLost, Settings
     from kbench.measure.catalog import catalog
+    from kbench.measure.ceiling import ceiling_gbps
     from kbench.measure.device import Device
     from kbench.measure.edges import check_edges
-    from kbench.measure.telemetry import Telemetry
+    from kbench.measure.telemetry import telemetry
     from kbench.results import Case
 
     device = Device()
     if not device.accelerated:
         _limit_host_memory(device.free_bytes())
-    telemetry = Telemetry(device)
+    reader = telemetry(device)
+    ceiling: list[float | None] = []  # measured when a session's first case asks for it
     while True:
         request = requests.get()
         if request["request"] == "catalog":
             failures = registry.load_plugins(request["plugins"])
-            emit({"type": "catalog", "catalog": catalog(device, telemetry, failures)})
+            emit({"type": "catalog", "catalog": catalog(device, reader, failures)})
         else:
             case = Case.from_json(request["case"])
             curves = [(curve["provider"], curve["params"]) for curve in request["curves"]]
             common: dict[str, Any] = {
                 "settings": Settings(**request["settings"]),
                 "device": device,
-                "telemetry": telemetry,
+                "telemetry": reader,
                 "emit": emit,
             }
             operator = registry.operator(case.operator)
@@ -70,8 +72,15 @@ def serve(requests: queue.Queue[dict[str, Any]], emit: Any) -> None:
                 if request["request"] == "check":
                     check_edges(operator, case, curves, skip=request["skip"], **common)
                 else:
+                    ceiling = ceiling or [ceiling_gbps(device)]
                     run = CaseRun(
-                        operator, case, curves, baseline=request["baseline"], session=request["session"], **common
+                        operator,
+                        case,
+                        curves,
+                        baseline=request["baseline"],
+                        session=request["session"],
+                        ceiling_gbps=ceiling[0],
+                        **common,
                     )
                     emit({"type": "rows", "rows": [row.to_json() for row in run.run()]})
             except DeviceLost as lost:

@@ -7,23 +7,30 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from kbench.measure.check import Accuracy, changed, judge, run_checked
+from kbench.measure.check import changed, judge, run_checked
 from kbench.measure.device import Device, interpreter_probe, out_of_memory
-from kbench.measure.telemetry import Reading, Telemetry, summary
-from kbench.measure.timer import Timer, launch_ms
-from kbench.registry import Operator, Provider, Unsupported, error_location
-from kbench.results import CONTROL, PROVIDER, STEPS, Case, Row, Status, Value, digest, format_params, now
+from kbench.measure.entry import Entry
+from kbench.measure.graph import GraphTimer
+from kbench.measure.rows import Frame, make_rows
+from kbench.measure.stages import measure_stages
+from kbench.measure.telemetry import Telemetry
+from kbench.measure.timer import MAX_PREFILL_MS, BenchTimer, Timer, launch_ms
+from kbench.registry import Operator, Unsupported, error_location
+from kbench.results import CONTROL, STEPS, Case, Row, Status, Value, digest, now
 
 COPY_ALIGNMENT = 128
 """The copy control moves a multiple of so many elements: an odd length would cost the ceiling its wide accesses."""
+
+SETTLE_WINDOW_S, SETTLE_READINGS, SETTLED, SETTLE_LIMIT_S = 0.02, 3, 0.01, 2.0
+"""The clock has settled when this many readings, one a window apart, agree within this share; or when time is up."""
 
 Emit = Callable[[dict[str, Any]], None]
 
@@ -40,7 +47,9 @@ class DeviceLost(Exception):
 class Settings:
     """The part of a config's `measure` that the worker needs. Times in ms and s, as named."""
 
+    timer: str
     cache: str
+    stages: bool
     warmup_ms: float
     rep_ms: float
     rounds: int
@@ -49,43 +58,11 @@ class Settings:
     build_timeout_s: float
 
 
-@dataclass
-class Entry:
-    """A provider with its parameters, or a control, on its way through a case."""
-
-    index: int
-    name: str
-    params: Mapping[str, Value]
-    role: str = PROVIDER
-    provider: Provider | None = None
-    fn: Callable[..., Any] | None = None
-    status: Status | None = None
-    reason: str = ""
-    accuracy: Accuracy = field(default_factory=Accuracy)
-    build_ms: float | None = None
-    host_ms: float | None = None
-    rounds: list[list[float]] = field(default_factory=list)
-    readings: list[Reading] = field(default_factory=list)
-
-    @property
-    def running(self) -> bool:
-        return self.status is None
-
-    def end(self, status: Status, reason: str = "") -> None:
-        self.status, self.reason = status, reason
-        self.rounds, self.fn = [], None
-
-    def judged(self, found: Accuracy, context: str) -> None:
-        """Take note of a check; a wrong output ends the entry, with `context` before what was wrong."""
-        self.accuracy = self.accuracy.worst(found)
-        if found.wrong:
-            self.end(Status.WRONG, context + found.wrong)
-
-
 class CaseRun:
     """Measures one case in this process.
 
-    `curves` are (provider name, parameters) pairs; `baseline` is the index of the one that speed-ups refer to.
+    `curves` are (provider name, parameters) pairs; `baseline` is the index of the one that speed-ups refer to;
+    `ceiling_gbps` is what the session's large copy reached.
     """
 
     def __init__(
@@ -100,10 +77,13 @@ class CaseRun:
         device: Device,
         telemetry: Telemetry,
         emit: Emit,
+        ceiling_gbps: float | None = None,
     ) -> None:
         self.operator, self.case, self.settings, self.session = operator, case, settings, session
         self.device, self.telemetry, self.emit, self.baseline = device, telemetry, emit, baseline
-        self.timer = Timer(device, settings.cache)
+        self.ceiling_gbps = ceiling_gbps
+        kind = GraphTimer if settings.timer == "graph" else BenchTimer
+        self.timer: Timer = kind(device, settings.cache, settings.warmup_ms, settings.rep_ms)
         self.entries = [
             Entry(i, name, params, provider=operator.providers.get(name)) for i, (name, params) in enumerate(curves)
         ]
@@ -127,6 +107,8 @@ class CaseRun:
         timed = [entry for entry in self.entries if entry.running]
         if timed:
             timed += self.controls()
+            self.make_ready(timed)
+            self.settle(timed)
             self.time(timed)
             for entry in timed:
                 self.recheck(entry)
@@ -166,16 +148,17 @@ class CaseRun:
         if not entry.running:
             return
         with self.guard(entry, "check", self.settings.timeout_s):
-            entry.judged(judge(self.operator, self.case, self.inputs, self.pristine, output), "")
-            self.refill(self.pristine)
+            entry.judged(judge(self.operator, self.case, self.inputs, self.pristine, output, output), "")
             del output
             if entry.running:
-                again = run_checked(self.operator, self.case, fn, self.draw(), self.device)
+                values = self.draw()
+                again = run_checked(self.operator, self.case, fn, self.inputs, values, self.device)
                 entry.judged(again, "right at the first call, then ")
             if entry.running and interpreted():
                 entry.end(Status.CHECKED)
             if entry.running:
                 entry.host_ms = launch_ms(lambda: fn(*self.inputs), self.device)
+        self.refill(self.pristine)
 
     def refill(self, values: Sequence[Tensor]) -> None:
         for x, value in zip(self.inputs, values, strict=True):
@@ -187,18 +170,51 @@ class CaseRun:
         """The rows kbench adds itself: `copy` moves as many bytes as the operator has to, `empty` does nothing,
         `repeat` is the baseline once more."""
         elements = -(-self.operator.bytes(self.case) // (2 * self.case.itemsize * COPY_ALIGNMENT)) * COPY_ALIGNMENT
-        source = self.randn(elements)
-        target = torch.empty_like(source)
-        calls: dict[str, Callable[..., Any]] = {
-            "copy": lambda *inputs: target.copy_(source),
-            "empty": lambda *inputs: self.device.empty_call(),
-        }
-        if self.baseline is not None and (fn := self.entries[self.baseline].fn):
-            calls["repeat"] = fn
+        sets = self.timer.sets(self.operator.bytes(self.case))
+        copies = [(self.randn(elements), self.randn(elements)) for _ in range(sets)]
         count = len(self.entries)
-        added = [Entry(count + i, name, {}, role=CONTROL, fn=fn) for i, (name, fn) in enumerate(calls.items())]
+        added = [
+            Entry(count, "copy", {}, CONTROL, fn=lambda source, target: target.copy_(source), buffers=copies),
+            Entry(count + 1, "empty", {}, CONTROL, fn=self.device.empty_call, buffers=[()]),
+        ]
+        if self.baseline is not None and (fn := self.entries[self.baseline].fn):
+            added.append(Entry(count + 2, "repeat", {}, CONTROL, fn=fn))
         self.entries += added
         return added
+
+    def make_ready(self, entries: Sequence[Entry]) -> None:
+        """Give every entry its buffers and its sampler. A timer that cannot take an entry declines it, with the reason."""
+        sets = self.timer.sets(self.operator.bytes(self.case))
+        rotated = [self.inputs, *(tuple(x.clone() for x in self.pristine) for _ in range(sets - 1))]
+        for entry in entries:
+            fn = entry.fn
+            assert fn is not None
+            entry.buffers = entry.buffers or rotated
+            with self.guard(entry, "build", self.settings.build_timeout_s):
+                entry.sample = self.timer.ready(fn, entry.buffers, entry.host_ms)
+                if self.settings.stages and not entry.control:
+                    entry.stages = measure_stages(self.device, self.inputs)
+
+    def settle(self, entries: Sequence[Entry]) -> None:
+        """Run the entries until the clock of the device has settled: an idle device needs some time to come up to speed,
+        and whoever is timed first would pay for it."""
+        running = [entry for entry in entries if entry.running]
+        clocks: list[float] = []
+        end = time.monotonic() + SETTLE_LIMIT_S
+        while running and time.monotonic() < end:
+            window = time.monotonic() + SETTLE_WINDOW_S
+            while time.monotonic() < window:
+                for entry in running:
+                    assert entry.fn is not None
+                    entry.fn(*entry.buffers[0])
+                self.device.synchronize()
+            clock = self.telemetry.read().sm_mhz
+            if clock is None:
+                return  # nobody knows the clock; each round warms up by itself
+            clocks.append(clock)
+            recent = clocks[-SETTLE_READINGS:]
+            if len(recent) == SETTLE_READINGS and max(recent) <= (1 + SETTLED) * min(recent):
+                return
 
     def time(self, entries: Sequence[Entry]) -> None:
         for number in range(self.settings.rounds):
@@ -209,33 +225,26 @@ class CaseRun:
                     self.time_round(entry, number)
 
     def time_round(self, entry: Entry, number: int) -> None:
-        fn, inputs = entry.fn, self.inputs
-        assert fn is not None
+        assert entry.sample is not None
         before = self.telemetry.read()
-        samples = self.timer.samples(
-            lambda: fn(*inputs),
-            warmup_ms=self.settings.warmup_ms,
-            rep_ms=self.settings.rep_ms,
-            host_ms=entry.host_ms,
-        )
+        samples = entry.sample()
         entry.readings += [before, self.telemetry.read()]
         if fault := changed(self.inputs, self.pristine):
             self.refill(self.pristine)
             entry.end(Status.WRONG, fault)
             return
         entry.rounds.append(samples)
-        self.emit({"type": "tick", "index": entry.index, "name": entry.name, "round": number, "ms": median(samples)})
+        self.emit({"type": "tick", "index": entry.index, "name": entry.curve, "round": number, "ms": median(samples)})
 
     # -- after timing
 
     def recheck(self, entry: Entry) -> None:
         """New values in the very buffers that were timed: whoever answers from memory is found out."""
         fn = entry.fn
-        if entry.role == CONTROL or not entry.running or fn is None:
+        if entry.control or not entry.running or fn is None:
             return
         with self.guard(entry, "check", self.settings.timeout_s):
-            self.refill(self.draw())
-            found = run_checked(self.operator, self.case, fn, self.inputs, self.device)
+            found = run_checked(self.operator, self.case, fn, self.inputs, self.draw(), self.device)
             entry.judged(found, "right before timing, wrong after it: ")
 
     # -- failures
@@ -243,7 +252,7 @@ class CaseRun:
     @contextmanager
     def guard(self, entry: Entry, step: str, limit_s: float) -> Iterator[None]:
         """Announces a step to the parent, which holds the clock, and turns what a provider raises into its own row."""
-        self.emit({"type": "begin", "index": entry.index, "name": entry.name, "step": step, "limit_s": limit_s})
+        self.emit({"type": "begin", "index": entry.index, "name": entry.curve, "step": step, "limit_s": limit_s})
         try:
             yield
         except Unsupported as refusal:
@@ -260,74 +269,26 @@ class CaseRun:
     # -- rows
 
     def rows(self) -> list[Row]:
-        rows = [self.row(entry) for entry in self.entries]
-        timed = {(row.role, row.curve): row for row in rows if row.ms is not None}
-        copy = timed.get((CONTROL, "copy"))
-        base = rows[self.baseline] if self.baseline is not None else None
-        for row in rows:
-            if row.gbps and copy and copy.gbps:
-                row.roofline = row.gbps / copy.gbps
-            if row.ms and base and base.ms and (row.role == PROVIDER or row.provider == "repeat"):
-                row.speedup = base.ms / row.ms
-        return rows
-
-    def row(self, entry: Entry) -> Row:
-        row = Row(
+        frame = Frame(
             case=self.case,
-            provider=entry.name,
-            params=format_params(entry.params),
-            role=entry.role,
-            session=self.session,
-            status=entry.status or Status.OK,
-            reason=entry.reason,
-            build_ms=entry.build_ms,
-            host_ms=entry.host_ms,
-            timer=self.timer.name,
-            cache=self.settings.cache,
-            device=self.device.name,
-            started_at=self.started_at,
-            case_hash=case_hash(self.operator, self.case),
-            source_hash=entry.provider.source_hash if entry.provider else "",
-            **self.numbers(entry),
-            **summary(entry.readings),
+            call_bytes=self.operator.bytes(self.case),
+            baseline=self.baseline,
+            cache_bytes=self.device.cache_bytes,
+            ceiling_gbps=self.ceiling_gbps,
+            peak_gbps=self.telemetry.peak_gbps(),
+            accelerated=self.device.accelerated,
+            cold=self.timer.cold(self.operator.bytes(self.case)),
+            prefill_ms=MAX_PREFILL_MS if self.device.spin else 0.0,
+            common={
+                "session": self.session,
+                "timer": self.timer.name,
+                "cache": self.settings.cache,
+                "device": self.device.name,
+                "started_at": self.started_at,
+                "case_hash": case_hash(self.operator, self.case),
+            },
         )
-        if entry.role == PROVIDER and row.status in (Status.OK, Status.CHECKED, Status.WRONG):
-            row.max_ulp, row.max_rel_err = entry.accuracy.max_ulp, entry.accuracy.max_rel_err
-        return row
-
-    def numbers(self, entry: Entry) -> dict[str, Any]:
-        """Times and speeds. The median is that of the rounds' medians; p20, p80 and min are over all samples."""
-        if not entry.rounds:
-            return {}
-        samples = sorted(sample for samples in entry.rounds for sample in samples)
-        round_ms = tuple(median(samples) for samples in entry.rounds)
-        ms, ms_p20, ms_p80 = median(round_ms), *_p20_p80(samples)
-        moves = 0 if entry.name == "empty" and entry.role == CONTROL else self.operator.bytes(self.case)
-        moved = entry.provider.moved_bytes(self.case) if entry.provider and entry.provider.moved_bytes else None
-        return {
-            "ms": ms,
-            "ms_p20": ms_p20,
-            "ms_p80": ms_p80,
-            "ms_min": samples[0],
-            "round_ms": round_ms,
-            "samples": len(samples),
-            "gbps": gbps(moves, ms),
-            "gbps_p20": gbps(moves, ms_p80),
-            "gbps_p80": gbps(moves, ms_p20),
-            "moved_gbps": None if moved is None else gbps(moved, ms),
-        }
-
-
-def gbps(count: int, ms: float) -> float:
-    """Bytes and ms as GB/s (1e9 bytes per second)."""
-    return count / ms * 1e-6
-
-
-def _p20_p80(samples: list[float]) -> tuple[float, float]:
-    if len(samples) == 1:
-        return samples[0], samples[0]
-    cuts = quantiles(samples, n=5, method="inclusive")
-    return cuts[0], cuts[3]
+        return make_rows(frame, self.entries)
 
 
 def describe(error: BaseException) -> str:

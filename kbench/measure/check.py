@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -41,40 +41,82 @@ class Accuracy:
     """How far an output is from the reference. `wrong` says how it fails, None when it is right.
 
     `max_ulp` is in units in the last place of the output dtype at the operator's scale, `max_rel_err` is relative to the
-    same scale; elements that are not finite count in `wrong` alone.
+    same scale; elements that are not finite count in `wrong` alone. `identical` tells whether two calls on the same input
+    gave the same bits, None where that was not tried.
     """
 
     max_ulp: float = 0.0
     max_rel_err: float = 0.0
     wrong: str | None = None
+    identical: bool | None = None
 
     def worst(self, other: Accuracy) -> Accuracy:
         """Both checks in one: the larger errors, the first failure."""
+        known = [each.identical for each in (self, other) if each.identical is not None]
         return Accuracy(
-            max(self.max_ulp, other.max_ulp), max(self.max_rel_err, other.max_rel_err), self.wrong or other.wrong
+            max(self.max_ulp, other.max_ulp),
+            max(self.max_rel_err, other.max_rel_err),
+            self.wrong or other.wrong,
+            all(known) if known else None,
         )
 
 
+HOLD_MS = 2.0
+"""How long the device is kept busy before a checked call: longer than the host needs to queue all of it."""
+
+
 def run_checked(
-    operator: Operator, case: Case, fn: Callable[..., Any], inputs: Sequence[Tensor], device: Device
+    operator: Operator,
+    case: Case,
+    fn: Callable[..., Any],
+    inputs: Sequence[Tensor],
+    values: Sequence[Tensor],
+    device: Device,
 ) -> Accuracy:
-    """Call `fn` on `inputs` once and judge the outcome. Exceptions of `fn` pass through."""
-    before = [x.clone() for x in inputs]
+    """Fill `inputs` with `values`, call `fn` on them twice and judge the outcome. Exceptions of `fn` pass through.
+
+    On a device the first call is queued behind a spin kernel, and its output is copied in the same queue: a provider that
+    works on another stream without waiting reads its input before it is written, or delivers after it is read. The second
+    call finds NaN in the memory it is likely to get: a provider that skips the work has to bring the answer from somewhere.
+    """
     device.poison(inputs[0])
+    device.hold(HOLD_MS)
+    for x, value in zip(inputs, values, strict=True):
+        x.copy_(value)
     output = fn(*inputs)
+    delivered = output.clone() if isinstance(output, Tensor) else output
     device.synchronize()
-    return judge(operator, case, inputs, before, output)
+    found = judge(operator, case, inputs, values, output, delivered)
+    if found.wrong:
+        return found
+    device.poison(inputs[0])
+    again = fn(*inputs)
+    device.synchronize()
+    if _same_memory(output, again):
+        return replace(
+            found, wrong="returned the same memory for two calls: the later result overwrites the earlier one"
+        )
+    same = bool(((delivered == again) | (delivered.isnan() & again.isnan())).all())
+    found = replace(found, identical=same)
+    return found if same else found.worst(judge(operator, case, inputs, values, again, again))
 
 
-def judge(operator: Operator, case: Case, inputs: Sequence[Tensor], before: Sequence[Tensor], output: Any) -> Accuracy:
+def judge(
+    operator: Operator,
+    case: Case,
+    inputs: Sequence[Tensor],
+    before: Sequence[Tensor],
+    output: Any,
+    delivered: Any,
+) -> Accuracy:
     """Everything about the outcome of one call: kind, shape, dtype, device and values of the output, and that the inputs
-    are still what they were `before`."""
+    are still what they were `before`. `delivered` holds the values of the output when the queue reached it."""
     fault = _malformed(output, inputs[0]) or changed(inputs, before)
     if fault:
         return Accuracy(wrong=fault)
     if any(_same_memory(output, x) for x in inputs):
         return Accuracy(wrong="returned its own input")
-    return accuracy(operator, case, before, output)
+    return accuracy(operator, case, before, delivered)
 
 
 def changed(inputs: Sequence[Tensor], before: Sequence[Tensor]) -> str | None:

@@ -95,6 +95,11 @@ class Device:
         cycles_per_ms = SPIN_CALIBRATION_CYCLES / start.elapsed_time(end)
         return lambda ms: torch.cuda._sleep(int(ms * cycles_per_ms))
 
+    def hold(self, ms: float) -> None:
+        """Keep the device busy for about so long, where it can be: what follows is queued behind it."""
+        if self.spin:
+            self.spin(ms)
+
     def poison(self, like: Tensor) -> None:
         """Leave NaN in memory that an allocation of this size is likely to reuse, so that what a provider does not write
         cannot look right by chance."""

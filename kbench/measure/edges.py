@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 
-from kbench.measure.case import CaseRun, Emit, Entry, Settings
+from kbench.measure.case import CaseRun, Emit, Settings
 from kbench.measure.check import run_checked
 from kbench.measure.device import Device
+from kbench.measure.entry import Entry
 from kbench.measure.telemetry import Telemetry
 from kbench.registry import Operator
 from kbench.results import Case, Status, Value
@@ -77,11 +78,10 @@ def _check(run: CaseRun, entry: Entry, edge: str) -> None:
         inputs = run.draw()
         if edge != RANDOM:
             inputs = run.operator.edges[edge](run.case, *inputs)
-        entry.accuracy = run_checked(run.operator, run.case, fn, inputs, run.device)
-        if entry.accuracy.wrong:
-            entry.end(Status.WRONG, entry.accuracy.wrong)
-        else:
-            entry.status = Status.CHECKED
+        values = [x.clone() for x in inputs]
+        entry.judged(run_checked(run.operator, run.case, fn, inputs, values, run.device), "")
+        if entry.running:
+            entry.end(Status.CHECKED)
     if run.device.accelerated:
         torch.accelerator.synchronize()
 
@@ -96,4 +96,5 @@ def _cell(index: int, edge: str, entry: Entry) -> dict[str, Any]:
         "reason": entry.reason,
         "max_ulp": entry.accuracy.max_ulp,
         "max_rel_err": entry.accuracy.max_rel_err,
+        "identical": entry.accuracy.identical,
     }

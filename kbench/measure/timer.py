@@ -9,11 +9,11 @@ over a driver whose events read a monotonic clock.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -28,30 +28,61 @@ HOST_FLUSH_BYTES = 64 * 1024**2
 """Written between timed calls on the host where the size of its last-level cache is not known."""
 
 
-@dataclass(frozen=True)
-class Timer:
-    """Times functions on one device. Every provider of a case goes through the same one.
-
-    `cache` is `cold` (flushed before every call) or `warm`.
-    """
-
-    device: Device
-    cache: str
+class Timer(Protocol):
+    """Times the entries of a case, all with the same one. See BenchTimer and graph.GraphTimer."""
 
     @property
     def name(self) -> str:
-        """What the `timer` column says: `do_bench`, or `clock` where triton is not installed and the host is timed by a
-        plain loop of the same shape."""
+        """What the `timer` column says."""
+
+    def sets(self, call_bytes: int) -> int:
+        """How many sets of buffers a case needs whose call touches so many bytes."""
+
+    def cold(self, call_bytes: int) -> bool:
+        """Whether a call that touches so many bytes finds none of them in the last-level cache."""
+
+    def ready(
+        self, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], host_ms: float | None
+    ) -> Callable[[], list[float]]:
+        """Prepare to time `fn` over the buffers; the result takes one round's samples, in ms per call."""
+
+
+@dataclass(frozen=True)
+class BenchTimer:
+    """do_bench for single calls on one device. `cache` is `cold` (flushed before every call) or `warm`."""
+
+    device: Device
+    cache: str
+    warmup_ms: float
+    rep_ms: float
+
+    @property
+    def name(self) -> str:
+        """`do_bench`, or `clock` where triton is not installed and a plain loop of the same shape times the host."""
         return "do_bench" if find_spec("triton") else "clock"
 
-    def samples(self, fn: Callable[[], Any], *, warmup_ms: float, rep_ms: float, host_ms: float | None) -> list[float]:
-        """Milliseconds of single calls of `fn`. `host_ms` is what one launch costs the host; the pre-fill covers it."""
+    def sets(self, call_bytes: int) -> int:
+        return 1  # the cache is flushed, so that one set of buffers is enough
+
+    def cold(self, call_bytes: int) -> bool:
+        return self.cache == "cold"
+
+    def ready(
+        self, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], host_ms: float | None
+    ) -> Callable[[], list[float]]:
+        """`host_ms` is what one launch costs the host; the pre-fill covers it. See Timer."""
+        inputs = buffers[0]
+        return lambda: self._samples(lambda: fn(*inputs), host_ms)
+
+    def _samples(self, call: Callable[[], Any], host_ms: float | None) -> list[float]:
         if self.name == "clock":
-            return _clock_samples(fn, _HostDriver(self), warmup_ms, rep_ms)
+            return _clock_samples(call, _HostDriver(self), self.warmup_ms, self.rep_ms)
         import triton.testing
 
         with self._driver(host_ms or 0.0):
-            times: list[float] = triton.testing.do_bench(fn, warmup=warmup_ms, rep=rep_ms, return_mode="all")
+            times: list[float] = triton.testing.do_bench(
+                call, warmup=self.warmup_ms, rep=self.rep_ms, return_mode="all"
+            )
         return times
 
     @contextmanager
@@ -74,7 +105,7 @@ class Timer:
 class _PrefilledDriver:
     """The active Triton driver, whose cache flush also puts the host ahead of the device."""
 
-    def __init__(self, inner: Any, timer: Timer, prefill_ms: float) -> None:
+    def __init__(self, inner: Any, timer: BenchTimer, prefill_ms: float) -> None:
         self._inner, self._cold, self._prefill_ms = inner, timer.cache == "cold", prefill_ms
         self._spin = timer.device.spin
 
@@ -114,7 +145,7 @@ class _HostInterface:
 class _HostDriver:
     """The part of a Triton driver that do_bench uses, for the host."""
 
-    def __init__(self, timer: Timer) -> None:
+    def __init__(self, timer: BenchTimer) -> None:
         self._cold = timer.cache == "cold"
         self._bytes = 2 * (timer.device.cache_bytes or HOST_FLUSH_BYTES // 2)
 
@@ -122,7 +153,7 @@ class _HostDriver:
         return _HostInterface
 
     def get_empty_cache_for_benchmark(self) -> torch.Tensor:
-        return torch.empty(min(self._bytes, HOST_FLUSH_BYTES), dtype=torch.uint8)
+        return torch.empty(self._bytes, dtype=torch.uint8)
 
     def clear_cache(self, cache: torch.Tensor) -> None:
         if self._cold:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from kbench.comparison import Comparison, compare, gate
-from kbench.results import CONTROL, Case, Row, Writer
+from kbench.execute.writer import Writer
+from kbench.results import CONTROL, Case, Row
 from kbench.table import TableError
 
 Write = Callable[..., Path]

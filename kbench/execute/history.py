@@ -1,0 +1,282 @@
+"""Continuing a results file: which cases it holds, what is left to measure, and whether its rows go with new ones.
+
+A file can be continued when it is the beginning of what the plan would write: the same rows in the same order, each case
+whole. Only its last case may be cut short, by a run that was killed while it wrote; that case is measured again.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal
+
+from kbench.execute.plan import Plan, Task
+from kbench.execute.writer import environment_path
+from kbench.results import PROVIDER, ResultsError, Row, Status, columns, format_params
+
+Continuing = Literal["resume", "append"]
+
+MACHINE = ("device_type", "device", "device_id", "cuda", "hip", "nvcc", "triton_interpreter", "packages")
+"""What must be the same of a sidecar's machine. All else (driver, limits, clocks, variables) may differ, with a warning."""
+
+BESIDE = ("numpy", "pandas")
+"""Packages that shape no number."""
+
+UNSHAPING = ("sessions", "timeout_s", "build_timeout_s")
+"""Keys of `measure` that shape no number: how often, and when to give up."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One row of the file as text, with the line it begins on and the bytes it spans."""
+
+    line: int
+    start: int
+    end: int
+    cells: Mapping[str, str]
+
+    @property
+    def case(self) -> tuple[str, ...]:
+        """What the rows of one task have in common."""
+        names = list(self.cells)
+        axes = names[names.index("params") + 1 : names.index("dtype") + 1]
+        return (self.cells["session"], self.cells["operator"], *(self.cells[name] for name in axes))
+
+
+@dataclass(frozen=True)
+class Past:
+    """What a file already has of a run.
+
+    plan         the plan with all its sessions, those of the file included
+    rows         the rows of finished cases
+    finished     how many of the plan's tasks they are
+    keep         bytes of the file that hold them
+    environment  the sidecar as it stands; None where no case was finished, and anything may follow
+    notes        what the person should know: what was cut off, what has changed on the machine
+    """
+
+    path: Path
+    plan: Plan
+    rows: list[Row]
+    finished: int
+    keep: int
+    environment: dict[str, Any] | None
+    notes: list[str]
+
+    @property
+    def left(self) -> tuple[Task, ...]:
+        return self.plan.tasks[self.finished :]
+
+    @cached_property
+    def hashes(self) -> dict[Any, str]:
+        """Hashes of the code that made the rows, by curve and by case. A row of a lost worker has none."""
+        hashes: dict[Any, str] = {row.curve: row.source_hash for row in self.rows if row.source_hash}
+        return hashes | {row.case.key: row.case_hash for row in self.rows if row.case_hash}
+
+    def agree(self, rows: Sequence[Row]) -> None:
+        """Compare new rows with those of the file: the same code must have made both. Raises ResultsError."""
+        for row in rows:
+            if row.source_hash and self.hashes.get(row.curve, row.source_hash) != row.source_hash:
+                raise _refusal(self.path, [f"the code of {row.curve} has changed"])
+            if row.case_hash and self.hashes.get(row.case.key, row.case_hash) != row.case_hash:
+                raise _refusal(self.path, [f"the definition of {row.case.operator} has changed"])
+
+
+def read(path: Path, plan: Plan, machine: Mapping[str, Any], how: Continuing) -> Past:
+    """Find out how to continue a file with a plan on a machine, which is described as a worker's catalog does it.
+
+    Raises ResultsError for a file or sidecar that is damaged, of another schema, or does not go with the plan.
+    """
+    header_end, records, torn = _records(path, columns(plan.sweep.axes))
+    _refuse_repeats(path, records)
+    environment = _sidecar(path) if records else None
+    asked = recorded = plan.sweep.measure.sessions
+    if environment:
+        present = dict(machine) | {"baseline": plan.sweep.baseline, "measure": plan.sweep.measure.model_dump()}
+        if differences := _differences(environment, present):
+            raise _refusal(path, differences)
+        recorded = environment["measure"]["sessions"]
+    layout = _with_sessions(plan, max(recorded, asked) if how == "resume" else recorded)
+    finished, whole = _finished(path, records, layout)
+    if how == "append":
+        if torn or finished < len(layout.tasks):
+            count = f"{finished} of {len(layout.tasks)} cases are finished"
+            raise ResultsError(f"{path}: {count}; finish it with --resume before adding sessions")
+        layout = _with_sessions(plan, recorded + asked)
+    notes = [f"{path}: {finished} of {len(layout.tasks)} cases are there"]
+    if torn or whole < len(records):
+        line = records[whole].line if whole < len(records) else torn
+        notes.append(f"{path}:{line}: a case that was cut short begins here and is measured again")
+    others = [name for name in machine if name not in MACHINE]
+    if changed := [name for name in others if environment and environment.get(name) != machine[name]]:
+        notes.append(f"{path}: not as it was when the file was begun: {', '.join(changed)}")
+    return Past(
+        path=path,
+        plan=layout,
+        rows=list(_rows(path, records[:whole], layout)),
+        finished=finished,
+        keep=records[whole - 1].end if whole else header_end,
+        environment=environment,
+        notes=notes,
+    )
+
+
+def _refusal(path: Path, differences: Sequence[str]) -> ResultsError:
+    return ResultsError(f"{path}: cannot be continued: {'; '.join(differences)}; put that back or start a new file")
+
+
+def _with_sessions(plan: Plan, sessions: int) -> Plan:
+    first = [task for task in plan.tasks if task.session == 0]
+    tasks = tuple(dataclasses.replace(task, session=number) for number in range(sessions) for task in first)
+    measure = plan.sweep.measure.model_copy(update={"sessions": sessions})
+    return dataclasses.replace(plan, sweep=dataclasses.replace(plan.sweep, measure=measure), tasks=tasks)
+
+
+# -- the file
+
+
+def _records(path: Path, header: list[str]) -> tuple[int, list[Record], int | None]:
+    """Where the header ends, the whole records, and the line of a last one that was cut short."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ResultsError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
+    # Escaped, a character that was cut in half is as long as it was.
+    lines = list(io.StringIO(data.decode(errors="surrogateescape"), newline=""))
+    reader = csv.reader(lines)
+    found: list[tuple[int, int, int, list[str]]] = []
+    line = start = 0
+    try:
+        for cells in reader:
+            end = start + len("".join(lines[line : reader.line_num]).encode(errors="surrogateescape"))
+            found.append((line + 1, start, end, cells))
+            line, start = reader.line_num, end
+    except csv.Error as error:
+        raise ResultsError(f"{path}:{line + 1}: not readable as CSV ({error}); repair or delete the line") from None
+    if not found or found[0][3] != header or not data[: found[0][2]].endswith(b"\n"):
+        fault = _header_fault(found[0][3] if found else [], header)
+        raise ResultsError(f"{path}:1: {fault}; move it away to start anew")
+    (_, _, header_end, _), *rest = found
+    torn = None
+    if rest and (len(rest[-1][3]) < len(header) or not data.endswith(b"\n")):
+        torn = rest.pop()[0]
+    for number, _, _, cells in rest:
+        if len(cells) != len(header):
+            counts = f"{len(cells)} fields where the header has {len(header)}"
+            raise ResultsError(f"{path}:{number}: {counts}; repair or delete the line")
+    return header_end, [Record(n, a, b, dict(zip(header, cells, strict=True))) for n, a, b, cells in rest], torn
+
+
+def _header_fault(found: Sequence[str], wanted: Sequence[str]) -> str:
+    missing = [name for name in wanted if name not in found]
+    extra = [name for name in found if name not in wanted]
+    if len(missing) == len(wanted):
+        return "not a kbench results file"
+    if missing or extra:
+        what = f"it has no column {missing[0]}" if missing else f"it has a column {extra[0]}"
+        return f"written by another version of kbench or for another operator: {what}"
+    return "its columns are not in kbench's order, or the line is incomplete"
+
+
+def _refuse_repeats(path: Path, records: Sequence[Record]) -> None:
+    lines: dict[tuple[str, ...], int] = {}
+    for record in records:
+        cells = record.cells
+        identity = (*record.case, cells["role"], cells["provider"], cells["params"])
+        if identity in lines:
+            what = f"repeats line {lines[identity]}: the same provider, case and session"
+            raise ResultsError(f"{path}:{record.line}: {what}; delete one of them")
+        lines[identity] = record.line
+
+
+def _finished(path: Path, records: Sequence[Record], plan: Plan) -> tuple[int, int]:
+    """How many of the plan's tasks the file has, and how many records they are. Raises ResultsError for any other row."""
+    groups = [list(group) for _, group in groupby(records, key=lambda record: record.case)]
+    count = 0
+    for number, group in enumerate(groups):
+        if number == len(plan.tasks):
+            raise ResultsError(f"{path}:{group[0].line}: the plan ends before this row; {_SAME}")
+        task = plan.tasks[number]
+        if group[0].case != _case(task):
+            words = f"is not of the case that comes next, {task.case.label} session {task.session}"
+            raise ResultsError(f"{path}:{group[0].line}: {words}; {_SAME}")
+        names = [(r.cells["provider"], r.cells["params"]) for r in group if r.cells["role"] == PROVIDER]
+        wanted = [(curve.provider, format_params(curve.params)) for curve in task.curves]
+        for record, found, expected in zip(group, names, wanted, strict=False):
+            if found != expected:
+                raise ResultsError(f"{path}:{record.line}: {found[0]} where the plan has {expected[0]}; {_SAME}")
+        if len(names) > len(wanted):
+            raise ResultsError(f"{path}:{group[len(wanted)].line}: the plan has no {names[len(wanted)][0]}; {_SAME}")
+        if len(names) < len(wanted) or not _has_controls(group, task):
+            if group is not groups[-1]:
+                raise ResultsError(f"{path}:{group[-1].line}: rows are missing after this one; {_SAME}")
+            return number, count
+        count += len(group)
+    return len(groups), count
+
+
+_SAME = "go on with the config and options it was begun with, or start a new file"
+
+
+def _case(task: Task) -> tuple[str, ...]:
+    return (str(task.session), task.case.operator, *(str(value) for value in task.case.axes.values()), task.case.dtype)
+
+
+def _has_controls(group: Sequence[Record], task: Task) -> bool:
+    """Whether the controls are there that a case with these outcomes has. They come last, so a cut takes them first."""
+    timed = {(r.cells["provider"], r.cells["params"]) for r in group if r.cells["status"] == Status.OK.value}
+    present = {r.cells["provider"] for r in group if r.cells["role"] != PROVIDER}
+    base = next((curve for curve in task.curves if curve.name == task.baseline), None)
+    needed = {"copy", "empty"} if timed else set()
+    if base and (base.provider, format_params(base.params)) in timed:
+        needed.add("repeat")
+    return needed <= present
+
+
+def _rows(path: Path, records: Sequence[Record], plan: Plan) -> Iterator[Row]:
+    cases = {_case(task): task.case for task in plan.tasks}
+    for record in records:
+        try:
+            yield Row.from_cells(cases[record.case], record.cells)
+        except ValueError as error:
+            raise ResultsError(f"{path}:{record.line}: {error}; repair the line") from None
+
+
+# -- the sidecar
+
+
+def _sidecar(path: Path) -> dict[str, Any]:
+    beside = environment_path(path)
+    try:
+        found = json.loads(beside.read_text(encoding="utf-8"))
+        found["measure"]["sessions"]
+    except FileNotFoundError:
+        raise ResultsError(f"{beside}: no such file; without it nobody knows how {path} was measured") from None
+    except OSError as error:
+        raise ResultsError(f"{beside}: cannot be read ({error.strerror}); check its permissions") from None
+    except json.JSONDecodeError as error:
+        raise ResultsError(f"{beside}:{error.lineno}: not readable as JSON ({error.msg}); {_SAME}") from None
+    except (UnicodeDecodeError, KeyError, TypeError):
+        raise ResultsError(f"{beside}: does not say how {path} was measured; {_SAME}") from None
+    return dict(found)
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What forbids rows of both in one file, each in a few words."""
+    old, new = _essence(before), _essence(now)
+    names = dict.fromkeys([*old, *new])
+    return [f"{name} was {old.get(name)}, is {new.get(name)}" for name in names if old.get(name) != new.get(name)]
+
+
+def _essence(environment: Mapping[str, Any]) -> dict[str, Any]:
+    parts: dict[str, Any] = {name: environment.get(name) for name in (*MACHINE, "baseline")}
+    packages: Mapping[str, str] = parts.pop("packages") or {}
+    parts |= {name: version for name, version in packages.items() if name not in BESIDE}
+    return parts | {name: value for name, value in environment["measure"].items() if name not in UNSHAPING}

@@ -1,0 +1,104 @@
+"""What `kbench explain` says: a paragraph per status, flag, control and column. What it means, why it matters, what to do.
+
+Thresholds are those of `measure/flags.py`, which only the worker imports; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+STATUSES = {
+    "ok": """The output was right before timing and after it, and the provider was timed. Only these rows carry a time.
+        How far to trust the time is what the row's flags say; a row without flags is as good as this machine measures.""",
+    "checked": """The output was right, but the kernel ran in Triton's interpreter, which says nothing about its speed, so
+        the row has no time. It is what Triton kernels get on a machine without an accelerator. Run the config on a
+        machine with one to time them.""",
+    "unavailable": """The provider cannot run on this machine: a package is missing or the device is of another type. The
+        reason says which. It does not count as a failure. `kbench doctor` lists everything that is missing and what each
+        would enable.""",
+    "unsupported": """The provider declined the case, or the timer cannot time it (a function that a CUDA graph cannot
+        capture, with `timer: graph`). The reason says why. It does not count as a failure, but the case was decided among
+        the others: do not read an average over cases as if everyone had taken part.""",
+    "wrong": """The output is not what the fp64 reference says, or changes when the same buffers get new values, or the
+        inputs did not come back as they were. A wrong kernel can be as fast as it likes, so it has no time; a time that
+        was taken before the fault showed is thrown away. The reason says what was found where. `kbench check` shows which
+        inputs go wrong.""",
+    "error": """The provider raised an exception, or its plug-in could not be imported. The reason holds the message and
+        the line. Everything else of the case was measured. Call the provider by itself on the case's shapes to see
+        the whole traceback.""",
+    "oom": """Memory ran out, while building, checking or timing this provider, or already for the case's inputs. Check
+        that nothing else uses the device (`nvidia-smi`), or make the case smaller; `kbench run --dry-run` prints
+        the least memory that each case needs. `timer: graph` needs several sets of buffers and so more of it.""",
+    "timeout": """A step of the provider did not end within `timeout_s` (checking, timing) or `build_timeout_s` (building)
+        of the config, and its process was ended. A slow build wants a larger `build_timeout_s`; a hang in a kernel is a
+        fault of the kernel. The rest of the case was measured in a fresh process.""",
+    "crashed": """The worker process died, or the device stopped answering, while this provider was at work: an illegal
+        memory access, a segmentation fault, a signal. The reason says which, as far as it is known. The rest of the
+        case was measured in a fresh process. `compute-sanitizer` finds illegal accesses in CUDA and Triton kernels.""",
+}
+
+FLAGS = {
+    "suspect": """Above what the memory can physically deliver (1.02 times the theoretical bandwidth, or, where that is not
+        known, 1.02 times the session's copy bandwidth over 0.8, on a host over 0.5), and by more than data held in the
+        last-level cache can explain. Either the work was not done within the timed interval (left on another stream,
+        skipped, answered from memory) or the operator's byte count is wrong. Such a row never wins, and is in no mean.
+        Look at what the provider does with streams, caches and lazy results before anything else.""",
+    "host-bound": """The host needs longer to launch one call than the longest time for which kbench keeps the device busy
+        beforehand (10 ms), so the device may have waited for the host inside the timed interval: the time is partly that
+        of Python. `host_ms` says what a launch takes. Take work out of the call (compile, allocate and look up once;
+        no synchronisation), or use `timer: graph`, where the host launches nothing while the device is timed.""",
+    "overhead-bound": """The case's `empty` control, an empty kernel under the same timer, takes more than 20 % of this
+        row's time. Events and launch cost a short kernel about 3 us that are not its own, and kbench does not subtract
+        them: GB/s is understated and all speed-ups are pulled towards 1. The order of providers still holds outside of
+        ties. For the size of the difference use `timer: graph`, or a larger case.""",
+    "l2-resident": """A call may have found its data in the last-level cache: the cache mode is `warm` and all that a call
+        reads and writes fits there, or `timer: graph` found too few buffers to rotate over to fill the cache three times.
+        GB/s is then the speed of the cache, not of the memory, and may exceed the ceiling. That is right if your program
+        finds its data in the cache too; otherwise use `cache: cold`. Cold rows of the do_bench timer are not flagged:
+        nothing they read is in the cache. What they write may still be there, dirty, when the call ends, so the last
+        write-backs are not in the time; but the flush leaves the cache full of dirty lines of its own, which the call has
+        to push out. On an H200 cold copies that fit into its 60 MB cache stay below the GB/s of large ones, even with
+        the timer's own cost taken off. Elsewhere trust `roofline`, where the copy has the same advantage, over GB/s.""",
+    "throttled": """The device held its clocks down around at least one of the row's rounds for a reason other than being
+        idle: its power limit, heat, or a power brake. The `throttle` column names the reasons; the rounds are kept. Such
+        times repeat badly, and compute-bound kernels suffer more than memory-bound ones. Compare `sm_mhz` between rows,
+        let the device cool, or lock its clocks (`nvidia-smi -lgc`, which needs rights).""",
+    "noisy": """The medians of the rounds differ by more than 3 % ((max - min) / median, and more than 128 ns), or the 20th
+        and 80th percentile of the samples lie more than 10 % of the time and more than 2 us apart. The kernel has no one
+        speed here, or something else used the machine. Look for other programs on the device, raise `rounds` and
+        `rep_ms`, add sessions, and do not believe differences of this size.""",
+}
+
+CONTROLS = {
+    "copy": """A control that kbench adds to every case: a device copy that moves as many bytes as the operator has to.
+        It is the practical ceiling at this size, and `roofline` is a row's GB/s over it.""",
+    "empty": """A control that kbench adds to every case: a kernel that does nothing (on a host: no work at all). Its time
+        is what the timer costs. It is recorded and not subtracted; rows of which it is more than 20 % are
+        `overhead-bound`.""",
+    "repeat": """A control that kbench adds to every case with a baseline: the baseline measured once more, as if it were
+        another provider. How far the two differ is the noise: see `tie`.""",
+}
+
+COLUMNS = {
+    "tie": """A difference inside the noise floor: at most what 95 % of the run's `repeat` controls differ from their own
+        baseline (those flagged noisy left out), or what this case's does, or two ticks (64 ns) of the device's clock,
+        whichever is largest. `kbench run` prints the word in place of such a speed-up, and `a ~ b` where the runner-up is
+        as good as the fastest. More rounds, a longer `rep_ms` and more sessions lower the floor.""",
+    "roofline": """A row's GB/s over that of the case's `copy` control. Near 1 the kernel moves its bytes as fast as a copy
+        would; a little above 1 is possible, as a copy is not the fastest way to move bytes at every size.""",
+    "ceiling_gbps": """Copy bandwidth of the device in GB/s, once per session, at a size far beyond its last-level cache:
+        what memory really delivers here. Reads and writes are both counted.""",
+    "max_ulp": """The largest error over all elements against the fp64 reference, in units in the last place of the
+        output dtype at the magnitude that the operator states; `max_rel_err` is the largest relative one.""",
+    "identical": """Whether two calls on the same input gave the same output to the bit. False is no fault by itself
+        (atomics and split reductions add up in any order), but such a kernel cannot be tested by comparing bits.""",
+}
+
+KINDS = {"status": STATUSES, "flag": FLAGS, "control": CONTROLS, "column or word": COLUMNS}
+"""Everything that can be explained, by kind."""
+
+
+def paragraph(word: str) -> tuple[str, str] | None:
+    """The kind of a word and its paragraph, or None for a word that kbench does not use."""
+    for kind, texts in KINDS.items():
+        if word in texts:
+            return kind, " ".join(texts[word].split())
+    return None

@@ -1,0 +1,307 @@
+"""`--resume` and `--append`: what of a file is kept, what is measured, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from conftest import PLUGINS, Kbench
+
+from kbench import config, table
+from kbench.execute import history
+from kbench.execute.plan import Plan, plan
+from kbench.execute.writer import Writer
+from kbench.results import CONTROL, ResultsError, Row, Status
+
+IDENTITY = ["operator", "provider", "params", "M", "N", "dtype", "role", "session", "status"]
+
+SWEEP = """
+operator: softmax
+sweep: {M: 16, N: [64, 100], dtype: float32}
+providers: [torch-native, torch-eager, cuda]
+baseline: torch-native
+measure: {warmup_ms: 1, rep_ms: 2, rounds: 1, sessions: 2}
+"""
+
+MACHINE = {
+    "device_type": "cpu", "device": "A host", "cuda": None, "hip": None, "nvcc": None, "triton_interpreter": False,
+    "packages": {"kbench": "1.0", "torch": "2.11.0", "triton": "3.6.0", "numpy": "2.0"}, "driver": None,
+}  # fmt: skip
+
+
+def provider(unavailable: str | None = None) -> dict[str, Any]:
+    return {"label": "", "parameters": {}, "unavailable": unavailable, "plugin": None}
+
+
+CATALOG = {
+    "device": {"type": "cpu", "name": "A host"},
+    "plugin_errors": [],
+    "operators": {
+        "softmax": {
+            "axes": ["M", "N"],
+            "choices": {},
+            "dtypes": ["float32"],
+            "providers": {"torch-native": provider(), "torch-eager": provider(), "cuda": provider("no nvcc")},
+        }
+    },
+}
+
+
+def make_plan(folder: Path, text: str = SWEEP, **sets: object) -> Plan:
+    path = folder / "sweep.yaml"
+    path.write_text(text)
+    return plan(config.load(path, sets=[f"{k}={v}" for k, v in sets.items()]).resolve(CATALOG), CATALOG)
+
+
+def rows_of(layout: Plan) -> list[list[Row]]:
+    """What a run of this plan could have measured, one list per case. The reasons hold what is hard to read back."""
+    cases = []
+    for task in layout.tasks:
+        common: dict[str, Any] = {"case": task.case, "session": task.session, "case_hash": "c", "env_id": "e"}
+        ok = common | {"ms": 0.1 + task.session / 3, "round_ms": (0.1, 0.2), "identical": True, "samples": 3}
+        rows = [Row(provider=c.provider, source_hash=c.provider, **ok) for c in task.curves[:2]]
+        reason = 'no "nvcc", µ\nsecond line\u2028third'
+        rows.append(Row(provider="cuda", status=Status.UNAVAILABLE, reason=reason, **common))
+        rows += [
+            Row(provider=name, role=CONTROL, flags=("noisy", "cold"), **ok) for name in ("copy", "empty", "repeat")
+        ]
+        cases.append(rows)
+    return cases
+
+
+def write(layout: Plan, folder: Path) -> tuple[Path, list[int]]:
+    """A finished results file with its sidecar, and the sizes it had before the first case and after each."""
+    path = folder / "sweep.csv"
+    writer = Writer(path, layout.sweep.axes)
+    sizes = [path.stat().st_size]
+    for rows in rows_of(layout):
+        writer.write(rows)
+        sizes.append(path.stat().st_size)
+    writer.write_environment(
+        MACHINE | {"measure": layout.sweep.measure.model_dump(), "baseline": "torch-native", "config": {"sha": ""}}
+    )
+    writer.close()
+    return path, sizes
+
+
+def refused(path: Path, layout: Plan, machine: dict[str, Any] = MACHINE, how: history.Continuing = "resume") -> str:
+    before = hashlib.sha256(path.read_bytes()).digest()
+    with pytest.raises(ResultsError) as caught:
+        history.read(path, layout, machine, how)
+    assert hashlib.sha256(path.read_bytes()).digest() == before
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_rows_survive_the_file(tmp_path: Path) -> None:
+    layout = make_plan(tmp_path)
+    path, _ = write(layout, tmp_path)
+    past = history.read(path, layout, MACHINE, "resume")
+    assert past.rows == [row for rows in rows_of(layout) for row in rows]
+    assert past.left == ()
+
+
+def test_a_file_cut_anywhere_is_read_and_resumed_at_the_right_case(tmp_path: Path) -> None:
+    layout = make_plan(tmp_path)
+    path, sizes = write(layout, tmp_path)
+    data = path.read_bytes()
+    for size in range(sizes[0], len(data)):
+        path.write_bytes(data[:size])
+        past = history.read(path, layout, MACHINE, "resume")
+        whole = sum(after <= size for after in sizes[1:])
+        assert (past.finished, past.keep) == (whole, sizes[whole]), f"cut at byte {size}"
+        assert len(past.rows) == 6 * whole
+        assert past.left == layout.tasks[whole:]
+        if size % 20 == 0:
+            assert len(table.read(path)) >= len(past.rows)
+        if size > sizes[whole]:
+            assert any("cut short" in note for note in past.notes)
+
+
+def test_refuses_what_would_mix_measurements(tmp_path: Path) -> None:
+    layout = make_plan(tmp_path)
+    path, _ = write(layout, tmp_path)
+    packages = MACHINE["packages"] | {"torch": "2.12.0"}  # type: ignore[operator]
+    assert "torch was 2.11.0, is 2.12.0" in refused(path, layout, MACHINE | {"packages": packages})
+    assert "device was A host, is B host" in refused(path, layout, MACHINE | {"device": "B host"}, "append")
+    assert "device_id was None, is 5" in refused(path, layout, MACHINE | {"device_id": "5"})
+    assert "rounds was 1, is 3" in refused(path, make_plan(tmp_path, rounds=3))
+    assert "baseline was torch-native, is torch-eager" in refused(path, make_plan(tmp_path, baseline="torch-eager"))
+    several = refused(path, make_plan(tmp_path, seed=1), MACHINE | {"device": "B host"})
+    assert "seed" in several and "device" in several
+
+
+def test_only_warns_of_what_may_change(tmp_path: Path) -> None:
+    layout = make_plan(tmp_path, timeout_s=5)
+    path, _ = write(layout, tmp_path)
+    packages = MACHINE["packages"] | {"numpy": "3.0"}  # type: ignore[operator]
+    past = history.read(
+        path, make_plan(tmp_path, timeout_s=9), MACHINE | {"driver": "1", "packages": packages}, "resume"
+    )
+    assert any("driver" in note for note in past.notes)
+
+
+def test_refuses_another_sweep_and_says_where(tmp_path: Path) -> None:
+    layout = make_plan(tmp_path)
+    path, _ = write(layout, tmp_path)
+    lines = path.read_bytes().count(b"\n", 0, path.read_bytes().index(b",100,"))
+    where = refused(path, make_plan(tmp_path, N="[64, 96, 100]"))
+    assert where.startswith(f"{path}:{lines + 1}: ") and "N=96" in where
+    fewer = make_plan(tmp_path, SWEEP.replace("torch-eager, ", ""))
+    assert f"{path}:3: torch-eager where the plan has cuda" in refused(path, fewer)
+    more = make_plan(
+        tmp_path,
+        SWEEP.replace("cuda]", "cuda, torch-eager: {}]").replace("[torch-native, torch-eager", "[torch-native"),
+    )
+    assert f"{path}:3: torch-eager where the plan has cuda" in refused(path, more)
+    assert f"{path}:9: is not of the case that comes next" in refused(path, make_plan(tmp_path, N="64"))
+
+
+def test_refuses_damaged_files_and_names_the_line(tmp_path: Path) -> None:
+    layout = make_plan(tmp_path)
+    path, _ = write(layout, tmp_path)
+    data = path.read_bytes()
+    header, first, second, *rest = data.splitlines(keepends=True)
+
+    path.write_bytes(b"".join([header, first, second, second, *rest]))
+    assert f"{path}:4: repeats line 3" in refused(path, layout)
+    path.write_bytes(b"".join([header, first, *rest]))
+    assert f"{path}:3: cuda where the plan has torch-eager" in refused(path, layout)
+    path.write_bytes(b"".join([header, first[:-40] + b"\n", second, *rest]))
+    assert f"{path}:2: " in refused(path, layout)
+    path.write_bytes(b"".join([header, first.replace(b",0.1,", b",fast,"), second, *rest]))
+    assert f"{path}:2: could not convert string to float: 'fast'" in refused(path, layout)
+    for older in (header.replace(b",identical", b""), header.replace(b",identical", b",same")):
+        path.write_bytes(b"".join([older, first, second, *rest]))
+        assert f"{path}:1: " in refused(path, layout) and "no column identical" in refused(path, layout)
+    path.write_bytes(b"")
+    assert f"{path}:1: not a kbench results file" in refused(path, layout)
+    path.write_bytes(b"\x89PNG\r\n\0\xff")
+    assert f"{path}:1: not a kbench results file" in refused(path, layout)
+
+
+def test_refuses_a_sidecar_that_does_not_tell(tmp_path: Path) -> None:
+    layout = make_plan(tmp_path)
+    path, _ = write(layout, tmp_path)
+    beside = path.with_suffix(".env.json")
+    text = beside.read_text()
+    beside.write_text(text[: len(text) // 2])
+    assert refused(path, layout).startswith(f"{beside}:")
+    beside.write_text("[]")
+    assert refused(path, layout).startswith(f"{beside}: ")
+    beside.unlink()
+    assert f"{beside}: no such file" in refused(path, layout)
+
+
+def test_sessions_go_on_from_the_highest(tmp_path: Path) -> None:
+    two = make_plan(tmp_path)
+    path, sizes = write(two, tmp_path)
+    one = make_plan(tmp_path, sessions=1)
+    assert [task.session for task in history.read(path, one, MACHINE, "append").left] == [2, 2]
+    # a file that was begun with more sessions is resumed to the end, whatever the config says
+    assert history.read(path, one, MACHINE, "resume").left == ()
+    assert [t.session for t in history.read(path, make_plan(tmp_path, sessions=4), MACHINE, "resume").left] == [
+        2,
+        2,
+        3,
+        3,
+    ]
+    path.write_bytes(path.read_bytes()[: sizes[-2]])
+    assert "3 of 4 cases are finished; finish it with --resume" in refused(path, one, how="append")
+
+
+def test_refuses_rows_of_changed_code(tmp_path: Path) -> None:
+    layout = make_plan(tmp_path)
+    path, _ = write(layout, tmp_path)
+    past = history.read(path, layout, MACHINE, "append")
+    new = [dataclasses.replace(row, session=2) for row in rows_of(layout)[0]]
+    past.agree(new)
+    with pytest.raises(ResultsError, match="the code of torch-native has changed"):
+        past.agree([dataclasses.replace(new[0], source_hash="other")])
+    with pytest.raises(ResultsError, match="the definition of softmax has changed"):
+        past.agree([dataclasses.replace(new[0], case_hash="other")])
+
+
+# -- through the command line
+
+PLUGIN = """
+import torch, kbench
+softmax = kbench.operator("softmax")
+
+@softmax.provider("mine")
+def mine(x):
+    return torch.softmax(x, -1)
+"""
+
+
+def identities(path: Path) -> list[list[Any]]:
+    return pd.read_csv(path, keep_default_na=False)[IDENTITY].values.tolist()
+
+
+def test_resume_and_append(kbench: Kbench, write_config, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(PLUGIN)
+    path = write_config(SWEEP.replace("cuda]", "mine]\nplugins: [mine.py]").replace(", sessions: 2", ""))
+    csv, beside = tmp_path / "results" / "sweep.csv", tmp_path / "results" / "sweep.env.json"
+
+    done = kbench("run", path, "--append", "--no-plot")
+    assert done.returncode == 2 and f"{Path('results/sweep.csv')}: no such file" in done.stderr
+    assert kbench("run", path, "--append", "--resume").returncode == 2
+
+    # nothing to resume: a fresh run
+    done = kbench("run", path, "--resume", "--no-plot", "--sessions", 1)
+    assert done.returncode == 0, done.stderr
+    whole, wanted = csv.read_bytes(), identities(csv)
+    assert len(wanted) == 12
+
+    # complete: says so, measures nothing
+    done = kbench("run", path, "--resume", "--no-plot")
+    assert done.returncode == 0 and "nothing left to measure" in done.stderr
+    assert "vs torch-native" in done.stdout
+    assert csv.read_bytes() == whole and "continued" not in json.loads(beside.read_text())
+
+    # cut within the second case
+    kept = b"".join(whole.splitlines(keepends=True)[:7])
+    csv.write_bytes(whole[: len(kept) + 400])
+    done = kbench("run", path, "--resume", "--no-plot")
+    assert done.returncode == 0, done.stderr
+    assert "sweep.csv:8: a case that was cut short" in done.stderr
+    assert csv.read_bytes().startswith(kept) and identities(csv) == wanted
+    assert len(list(csv.parent.iterdir())) == 2
+
+    # two more sessions
+    whole = csv.read_bytes()
+    done = kbench("run", path, "--append", "--sessions", 2, "--no-plot")
+    assert done.returncode == 0, done.stderr
+    assert csv.read_bytes().startswith(whole)
+    assert identities(csv) == [[*r[:7], n, r[8]] for n in range(3) for r in wanted]
+    environment = json.loads(beside.read_text())
+    assert environment["measure"]["sessions"] == 3 and environment["interrupted"] is False
+    assert [entry["command"][3:] for entry in environment["continued"]] == [
+        ["--resume", "--no-plot"],
+        ["--append", "--sessions", "2", "--no-plot"],
+    ]
+    assert {"date", "git"} <= set(environment["continued"][0])
+
+    # a plug-in that was edited, and a setting that was: refused, and nothing is touched
+    (tmp_path / "mine.py").write_text(PLUGIN + "# faster now\n")
+    before = csv.read_bytes(), beside.read_bytes()
+    done = kbench("run", path, "--append", "--no-plot")
+    assert done.returncode == 2 and "the code of mine has changed" in done.stderr
+    assert len([line for line in done.stderr.splitlines() if line.startswith("error")]) == 1
+    done = kbench("run", path, "--append", "--no-plot", "--set", "rep_ms=3")
+    assert done.returncode == 2 and "rep_ms was 2.0, is 3" in done.stderr
+    assert (csv.read_bytes(), beside.read_bytes()) == before
+
+
+def test_the_exit_code_of_a_resumed_run_counts_what_was_there(kbench: Kbench, write_config, tmp_path: Path) -> None:
+    path = write_config(
+        SWEEP.replace("cuda]", f"zeros]\nplugins: [{PLUGINS / 'wrong.py'}]").replace(", sessions: 2", "")
+    )
+    assert kbench("run", path, "--no-plot").returncode == 1
+    done = kbench("run", path, "--no-plot", "--resume")
+    assert done.returncode == 1 and "zeros: wrong" in done.stdout

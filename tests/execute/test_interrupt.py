@@ -1,0 +1,325 @@
+"""Runs that are ended from outside: what they leave behind, and that going on gives what an undisturbed run gives."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from kbench import table
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds workers in Linux's /proc")
+
+SWEEP = """
+operator: softmax
+sweep: {M: 16, N: [64, 100, 128], dtype: float32}
+providers: [torch-native, torch-eager, cuda]
+baseline: torch-native
+measure: {warmup_ms: 1, rep_ms: 15, rounds: 1, sessions: 2}
+"""
+
+HANG = """
+operator: softmax
+sweep: {M: 16, N: 64, dtype: float32}
+providers: [torch-native, hangs]
+plugins: [hangs.py]
+measure: {warmup_ms: 1, rep_ms: 2, rounds: 1}
+"""
+
+HANGS = """
+import os, pathlib, time, torch, kbench
+
+softmax, marker = kbench.operator("softmax"), pathlib.Path("hanging")
+
+@softmax.provider("hangs")
+def hangs(x):
+    marker.write_text(str(os.getpid()))
+    time.sleep(600)
+
+@softmax.provider("hangs-once")
+def hangs_once(x):
+    return torch.softmax(x, -1) if marker.exists() else hangs(x)
+"""
+
+IDENTITY = ["operator", "provider", "params", "M", "N", "dtype", "role", "session", "status"]
+
+
+class Run:
+    """A `kbench run` in a folder of its own, with locks of its own so that tests do not wait for each other."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.lines: list[str] = []
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "kbench", "run", "sweep.yaml", "--no-plot", *options],
+            cwd=folder,
+            env=os.environ | {"TMPDIR": str(folder)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.reader = threading.Thread(target=self._read)
+        self.reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr
+        self.lines.extend(iter(self.process.stderr.readline, ""))
+
+    @property
+    def stderr(self) -> str:
+        return "".join(self.lines)
+
+    def says(self, text: str) -> bool:
+        """Wait until stderr says so. False when the run ends without it."""
+        while self.process.poll() is None and text not in self.stderr:
+            time.sleep(0.01)
+        return text in self.stderr
+
+    def wait(self) -> int:
+        code = self.process.wait(timeout=120)
+        self.reader.join()
+        return code
+
+    def worker(self) -> int | None:
+        """The process id of its worker, None between two of them."""
+        pid = self.process.pid
+        try:
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        except OSError:
+            return None
+        return next((int(child) for child in children if b"kbench.measure" in command_line(int(child))), None)
+
+
+def command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@contextmanager
+def run(folder: Path, *options: str) -> Iterator[Run]:
+    started = Run(folder, *options)
+    try:
+        yield started
+    finally:
+        started.process.kill()
+        started.wait()
+
+
+def left_in(folder: Path) -> list[bytes]:
+    """Command lines of processes that work in this folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "cwd").resolve() == folder.resolve():
+                found.append(command_line(int(process.name)))
+        except OSError:
+            continue  # it ended while we looked
+    return [line for line in found if line]
+
+
+def identities(folder: Path) -> list[list[Any]]:
+    rows = pd.read_csv(folder / "results" / "sweep.csv", keep_default_na=False)
+    return rows[IDENTITY].values.tolist()
+
+
+def new_folder(parent: Path, name: str, text: str) -> Path:
+    folder = parent / name
+    folder.mkdir()
+    (folder / "sweep.yaml").write_text(text)
+    (folder / "hangs.py").write_text(HANGS)
+    return folder
+
+
+def hanging(started: Run, folder: Path, after: int | None = None) -> int:
+    """Wait until the provider that hangs does so, in another process than `after`; the process id of the worker."""
+    marker = folder / "hanging"
+    while started.process.poll() is None:
+        if marker.exists() and (found := marker.read_text()) and int(found) != after:
+            return int(found)
+        time.sleep(0.01)
+    raise AssertionError(started.stderr)
+
+
+KINDS = [["INT"], ["TERM"], ["KILL"]] * 4 + [
+    ["worker", "INT"],
+    ["worker", "TERM"],
+    ["worker", "KILL"],
+    ["worker"],
+    ["worker"],
+]
+"""What hits each run, in this order: 20 moments in all."""
+
+
+def test_interrupting_at_random_moments_changes_no_row(tmp_path: Path) -> None:
+    reference = new_folder(tmp_path, "reference", SWEEP)
+    with run(reference) as whole:
+        assert whole.says("softmax on ")
+        since = time.monotonic()
+        assert whole.wait() == 0, whole.stderr
+    span_s = time.monotonic() - since
+    wanted = identities(reference)
+    assert len(wanted) == 2 * 3 * (3 + 3)
+
+    seed = random.Random(20)
+    runs = seed.sample(KINDS, len(KINDS))
+    moments = [(seed.random() < 0.2, [(kind, seed.random() * span_s) for kind in kinds]) for kinds in runs]
+    folders = [new_folder(tmp_path, name, SWEEP) for name in ("one", "two")]
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(chain, folders, (moments[::2], moments[1::2]), [wanted] * 2))
+    counts = found[0] + found[1]
+    # most moments fall into a run, not before its first row or after its last
+    assert sum(0 < count < len(wanted) for count in counts) >= 5, counts
+
+
+Moment = tuple[bool, list[tuple[str, float]]]
+"""Whether it may fall into the start of the run, and which signals come after how many seconds."""
+
+
+def chain(folder: Path, moments: list[Moment], wanted: list[list[Any]]) -> list[int]:
+    """Interrupt, resume, interrupt ... to the end. A run that ends before it is interrupted ends a chain, and the next begins
+    another. Returns the number of rows that each run has left."""
+    left = []
+    for early, strikes in moments:
+        with run(folder, "--resume") as started:
+            if not early:
+                started.says("softmax on ")
+            for kind, delay_s in strikes:
+                with suppress(subprocess.TimeoutExpired):
+                    started.process.wait(timeout=delay_s)
+                strike(started, kind)
+            code = started.wait()
+        kind = strikes[-1][0]
+        deadline = time.monotonic() + 10
+        while left_in(folder) and time.monotonic() < deadline:
+            assert kind == "KILL", f"{kind} has left {left_in(folder)}"
+            time.sleep(0.05)
+        assert left_in(folder) == []
+        left.append(check_readable(folder, wanted))
+        if code == 0:
+            assert left[-1] == len(wanted)
+            shutil.rmtree(folder / "results")
+        elif code == 3:  # its worker was killed before it could say what there is to measure
+            assert strikes[0][0] == "worker", started.stderr
+        else:
+            assert code == (-signal.SIGKILL if kind == "KILL" else 130), started.stderr
+    with run(folder, "--resume") as last:
+        assert last.wait() == 0, last.stderr
+    assert identities(folder) == wanted
+    return left
+
+
+def strike(target: Run, kind: str) -> None:
+    if kind != "worker":
+        target.process.send_signal(getattr(signal, f"SIG{kind}"))  # nothing happens when it has ended
+    elif pid := target.worker():
+        os.kill(pid, signal.SIGKILL)
+
+
+def check_readable(folder: Path, wanted: list[list[Any]]) -> int:
+    """Everybody reads what is left, and it is the beginning of what was wanted. Returns its number of rows."""
+    path = folder / "results" / "sweep.csv"
+    if not path.exists():
+        return 0
+    rows = table.read(path)
+    assert rows[IDENTITY].astype({"M": int, "N": int}).values.tolist() == wanted[: len(rows)]
+    return len(rows)
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM"])
+def test_a_signal_during_worker_startup_ends_the_run(tmp_path: Path, name: str) -> None:
+    folder = new_folder(tmp_path, "run", SWEEP)
+    with run(folder) as started:
+        while started.worker() is None:
+            time.sleep(0.01)
+        time.sleep(0.3)
+        assert ended(started, name) == 130, started.stderr
+    assert "Traceback" not in started.stderr and "interrupted" in started.stderr
+    assert left_in(folder) == [] and not (folder / "results" / "sweep.csv").exists()
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM"])
+def test_a_signal_during_a_hang_ends_the_run_and_says_how_to_go_on(tmp_path: Path, name: str) -> None:
+    folder = new_folder(tmp_path, "run", HANG)
+    with run(folder, "--only", "torch-native,hangs") as started:
+        hanging(started, folder)
+        assert ended(started, name) == 130, started.stderr
+    assert "continue with: kbench run sweep.yaml --no-plot --only torch-native,hangs --resume" in started.stderr
+    assert "Traceback" not in started.stderr
+    assert left_in(folder) == []
+    environment = json.loads((folder / "results" / "sweep.env.json").read_text())
+    assert environment["interrupted"] is True and environment["finished_at"]
+
+
+def ended(target: Run, name: str) -> int:
+    """Send the signal, insist that it ends the run within 2 s, and return the exit code."""
+    target.process.send_signal(getattr(signal, f"SIG{name}"))
+    code = target.process.wait(timeout=2)
+    target.reader.join()
+    return code
+
+
+def test_a_worker_that_is_killed_from_outside_costs_nobody_a_row(tmp_path: Path) -> None:
+    folder = new_folder(tmp_path, "run", HANG.replace("[torch-native, hangs]", "[torch-native, hangs-once]"))
+    with run(folder) as started:
+        os.kill(hanging(started, folder), signal.SIGKILL)
+        assert started.wait() == 0, started.stderr
+    assert "the worker was killed by SIGKILL while building" in started.stderr and "once more" in started.stderr
+    rows = pd.read_csv(folder / "results" / "sweep.csv")
+    assert list(rows.provider) == ["torch-native", "hangs-once", "copy", "empty", "repeat"]
+    assert (rows.status == "ok").all()
+
+
+def test_a_provider_that_gets_its_worker_killed_twice_is_blamed(tmp_path: Path) -> None:
+    folder = new_folder(tmp_path, "run", HANG)
+    with run(folder) as started:
+        first = hanging(started, folder)
+        os.kill(first, signal.SIGKILL)
+        os.kill(hanging(started, folder, after=first), signal.SIGKILL)
+        assert started.wait() == 1, started.stderr
+    assert "once more" in started.stderr
+    rows = pd.read_csv(folder / "results" / "sweep.csv").set_index("provider")
+    assert rows.loc["torch-native"].status == "ok"
+    assert rows.loc["hangs"].status == "crashed" and "SIGKILL" in rows.loc["hangs"].reason
+
+
+# -- two at a time
+
+
+def test_the_second_run_on_a_device_waits_or_leaves(tmp_path: Path) -> None:
+    folder = new_folder(tmp_path, "run", HANG)
+    other = folder / "other"
+    with run(folder) as first:
+        hanging(first, folder)
+        with run(folder, "--out", str(other), "--no-wait", "--only", "torch-native") as second:
+            assert second.wait() == 3
+        assert f"is in use by process {first.process.pid} since 20" in second.stderr
+        assert "(kbench run sweep.yaml --no-plot)" in second.stderr
+        assert not (other / "sweep.csv").exists()
+        with run(folder, "--out", str(other), "--only", "torch-native") as second:
+            assert second.says(f"in use by process {first.process.pid}")
+            assert not (other / "sweep.csv").exists()
+            first.process.kill()  # a dead holder does not block
+            assert second.wait() == 0, second.stderr
+    assert list(pd.read_csv(other / "sweep.csv").provider) == ["torch-native", "copy", "empty", "repeat"]
+
+
+def test_what_measures_nothing_takes_no_lock(tmp_path: Path) -> None:
+    folder = new_folder(tmp_path, "run", SWEEP)
+    with run(folder, "--dry-run", "--no-wait") as dry:
+        assert dry.wait() == 0
+    assert not list(folder.glob("*.lock"))

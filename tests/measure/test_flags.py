@@ -1,0 +1,160 @@
+"""Flags say what to distrust, and nothing that was honestly measured is called impossible."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kbench.measure.flags import Evidence, flags
+
+H200 = Path(__file__).resolve().parents[2] / "results" / "h200"
+MIB = 1024**2
+
+
+def evidence(ms: float, mb: float, **more: object) -> Evidence:
+    """A quiet, cold do_bench row on something like an H200 that moves so many MB (1e6 bytes) in so many ms."""
+    count = round(mb * 1e6)
+    quiet = Evidence(
+        ms=ms,
+        round_ms=(ms, ms * 1.004, ms * 0.998),
+        ms_p20=ms - 5e-4,
+        ms_p80=ms + 5e-4,
+        gbps=count / ms * 1e-6,
+        bytes=count,
+        timer="do_bench",
+        cache="cold",
+        accelerated=True,
+        prefill_ms=10.0,
+        host_ms=0.03,
+        empty_ms=0.0036,
+        cache_bytes=60 * MIB,
+        ceiling_gbps=4150.0,
+        peak_gbps=4917.0,
+    )
+    return replace(quiet, **more)  # type: ignore[arg-type]
+
+
+def test_a_quiet_row_has_no_flags() -> None:
+    assert flags(evidence(0.1, 415)) == ()
+
+
+def test_what_is_not_known_raises_no_flag() -> None:
+    unknown = evidence(1e-4, 415, host_ms=None, empty_ms=None, cache_bytes=None, ceiling_gbps=None, peak_gbps=None)
+    assert flags(replace(unknown, round_ms=(), ms_p20=1e-4, ms_p80=1e-4)) == ()
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        pytest.param(evidence(0.0036, 33.5), True, id="left on a side stream: as fast as nothing"),
+        pytest.param(evidence(0.05, 415), True, id="8.3 TB/s from memory"),
+        pytest.param(evidence(0.05, 415, peak_gbps=None), True, id="and so by the copy ceiling"),
+        pytest.param(evidence(0.083, 415), False, id="just above the peak, within the margins"),
+        pytest.param(evidence(0.435, 2000, peak_gbps=None), False, id="above the copy but not above theory"),
+        pytest.param(evidence(0.0036, 17), False, id="as fast as nothing, but no more GB/s than there can be"),
+        pytest.param(evidence(0.0011, 6, empty_ms=0.001, timer="graph"), False, id="within what empty is good for"),
+        pytest.param(evidence(0.0036, 0.03), False, id="tiny: the time is the timer's"),
+        pytest.param(evidence(0.02, 120), False, id="cold, and half of it may still be dirty in the cache"),
+        pytest.param(evidence(0.01, 60, cache="warm"), False, id="warm: served by the cache"),
+        pytest.param(evidence(0.01, 120, cache="warm"), True, id="warm: but the cache is not as large"),
+        pytest.param(evidence(0.01, 120, cache="warm", cache_bytes=None), False, id="warm: a cache of unknown size"),
+        pytest.param(evidence(0.5, 8, accelerated=False, ceiling_gbps=10.0, peak_gbps=None), False, id="host caches"),
+        pytest.param(
+            evidence(1.0, 400, accelerated=False, ceiling_gbps=10.0, peak_gbps=None), True, id="400 GB/s, host"
+        ),
+    ],
+)
+def test_suspect_is_what_memory_and_cache_cannot_explain(row: Evidence, expected: bool) -> None:
+    assert ("suspect" in flags(row)) is expected
+
+
+def test_suspect_stands_first() -> None:
+    row = evidence(0.0036, 415, throttle="power-cap", host_ms=11.0)
+    assert flags(row) == ("suspect", "host-bound", "overhead-bound", "throttled")
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"host_ms": 9.9}, False),
+        ({"host_ms": 10.1}, True),
+        ({"host_ms": 0.05, "prefill_ms": 0.0}, True),
+        ({"host_ms": 10.1, "timer": "graph"}, False),
+        ({"host_ms": 10.1, "accelerated": False}, False),
+    ],
+)
+def test_host_bound_is_a_launch_that_outlasts_the_prefill(more: dict[str, object], expected: bool) -> None:
+    assert ("host-bound" in flags(evidence(0.1, 415, **more))) is expected
+
+
+def test_overhead_bound_is_a_fifth_of_the_time() -> None:
+    assert "overhead-bound" in flags(evidence(0.0175, 8))
+    assert "overhead-bound" not in flags(evidence(0.0185, 8))
+
+
+def test_l2_resident_is_what_fits_and_was_not_displaced() -> None:
+    def resident(mb: float, **more: object) -> bool:
+        return "l2-resident" in flags(evidence(0.1, mb, **more))
+
+    assert resident(60, cache="warm") and not resident(70, cache="warm")
+    assert not resident(60)
+
+
+def test_throttled_is_any_reason_but_idleness() -> None:
+    for reasons, expected in (("", False), ("idle", False), ("power-cap", True), ("idle;sw-thermal", True)):
+        assert ("throttled" in flags(evidence(0.1, 415, throttle=reasons))) is expected
+
+
+@pytest.mark.parametrize(
+    ("ms", "more", "expected"),
+    [
+        (0.1, {"round_ms": (0.1, 0.1029, 0.1)}, False),
+        (0.1, {"round_ms": (0.1, 0.1031, 0.1)}, True),
+        (0.002, {"round_ms": (0.002, 0.002096)}, False),  # three ticks
+        (0.1, {"ms_p20": 0.098, "ms_p80": 0.107}, False),
+        (0.1, {"ms_p20": 0.098, "ms_p80": 0.109}, True),
+        (0.005, {"ms_p20": 0.0045, "ms_p80": 0.0058}, False),  # the jitter of the events
+    ],
+)
+def test_noisy(ms: float, more: dict[str, object], expected: bool) -> None:
+    assert ("noisy" in flags(evidence(ms, 1, **more))) is expected
+
+
+@pytest.mark.parametrize("path", sorted(H200.glob("*.csv")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("peak_gbps", [4917.0, None])
+def test_nothing_measured_on_the_h200_is_suspect(path: Path, peak_gbps: float | None) -> None:
+    with path.open(newline="") as file:
+        timed = [row for row in csv.DictReader(file) if row["ms"]]
+    empty = {_case(row): float(row["ms"]) for row in timed if row["provider"] == "empty"}
+    raised: list[str] = []
+    for row in timed:
+        ms, gbps = float(row["ms"]), float(row["gbps"])
+        raised += flags(
+            Evidence(
+                ms=ms,
+                round_ms=tuple(map(float, row["round_ms"].split(";"))),
+                ms_p20=float(row["ms_p20"]),
+                ms_p80=float(row["ms_p80"]),
+                gbps=gbps,
+                bytes=round(gbps * ms * 1e6),
+                timer=row["timer"],
+                cache=row["cache"],
+                accelerated=True,
+                prefill_ms=10.0,
+                host_ms=float(row["host_ms"] or 0),
+                empty_ms=empty[_case(row)],
+                cache_bytes=60 * MIB,
+                ceiling_gbps=4100.0,
+                peak_gbps=peak_gbps,
+            )
+        )
+    assert "suspect" not in raised
+    assert raised.count("noisy") < 0.25 * len(timed)
+
+
+def _case(row: dict[str, str]) -> tuple[str, ...]:
+    names = list(row)
+    return tuple(row[name] for name in ("session", *names[names.index("params") + 1 : names.index("dtype") + 1]))

@@ -1,0 +1,77 @@
+"""`kbench explain` has a paragraph for whatever a report can say, and it says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Kbench
+
+from kbench.explain import CONTROLS, FLAGS, KINDS, STATUSES, paragraph
+from kbench.measure import flags
+from kbench.measure.timer import MAX_PREFILL_MS
+from kbench.results import Status
+
+
+def test_every_status_and_flag_has_a_paragraph() -> None:
+    assert list(STATUSES) == [status.value for status in Status]
+    assert sorted(FLAGS) == sorted(flags.FLAGS)
+    assert set(CONTROLS) == {"copy", "empty", "repeat"}
+    for words in KINDS.values():
+        for word in words:
+            found = paragraph(word)
+            assert found and len(found[1]) > 100 and "\n" not in found[1] and "  " not in found[1]
+
+
+def test_no_word_has_two_meanings() -> None:
+    words = [word for texts in KINDS.values() for word in texts]
+    assert len(words) == len(set(words))
+
+
+@pytest.mark.parametrize("source", [paragraph, None], ids=["explain", "docs/measuring.md"])
+@pytest.mark.parametrize(
+    ("flag", "figures"),
+    [
+        ("suspect", (f"{flags.MARGIN:g}", f"{flags.COPY_SHARE:g}", f"{flags.HOST_COPY_SHARE:g}")),
+        ("host-bound", (f"{MAX_PREFILL_MS:g} ms",)),
+        ("overhead-bound", (f"{100 * flags.OVERHEAD_SHARE:g} %",)),
+        (
+            "noisy",
+            (
+                f"{100 * flags.ROUND_SPREAD:g} %",
+                f"{flags.ROUND_TICKS * flags.TICK_MS * 1e6:g} ns",
+                f"{100 * flags.SAMPLE_SPREAD:g} %",
+                f"{flags.SAMPLE_JITTER_MS * 1e3:g} us",
+            ),
+        ),
+    ],
+)
+def test_thresholds_are_those_of_the_code(source: object, flag: str, figures: tuple[str, ...]) -> None:
+    text = FLAGS[flag] if source else _row_of_the_table(flag)
+    assert all(figure in text for figure in figures), (flag, figures, text)
+
+
+def _row_of_the_table(flag: str) -> str:
+    page = (ROOT / "docs" / "measuring.md").read_text()
+    return next(line for line in page.splitlines() if line.startswith(f"| `{flag}` |"))
+
+
+def test_the_readme_knows_the_same_statuses() -> None:
+    readme = (ROOT / "README.md").read_text()
+    table = readme.split("| status | meaning |")[1].split("\n\n")[0]
+    named = re.findall(r"`(\w+)`", "\n".join(line.split("|")[1] for line in table.splitlines() if line.count("|") > 2))
+    assert set(named) == set(STATUSES)
+
+
+def test_at_the_command_line(kbench: Kbench, tmp_path: Path) -> None:
+    everything = kbench("explain")
+    assert everything.returncode == 0
+    assert all(word in everything.stdout for words in KINDS.values() for word in words)
+    one = kbench("explain", "overhead-bound")
+    assert one.returncode == 0, one.stderr
+    assert one.stdout.startswith("overhead-bound (flag): ") and len(one.stdout.splitlines()) == 1
+    unknown = kbench("explain", "overheadbound")
+    assert unknown.returncode == 2
+    assert 'kbench explain: unknown word "overheadbound"; did you mean "overhead-bound"?' in unknown.stderr
+    assert not unknown.stdout

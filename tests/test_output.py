@@ -1,0 +1,227 @@
+"""Where results go wrong: full disks, folders that cannot be written, files in the way. No existing byte may be lost."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from kbench.execute.writer import Writer, probe
+from kbench.results import Case, ResultsError, Row
+
+SWEEP = """
+operator: softmax
+sweep: {M: 16, N: [64, 100, 128], dtype: float32}
+providers: [torch-native, torch-eager]
+measure: {warmup_ms: 1, rep_ms: 2, rounds: 1}
+"""
+
+FAR = 1 << 40
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="limits and permissions as POSIX has them")
+
+
+def row(n: int) -> Row:
+    return Row(Case("softmax", {"M": 16, "N": n}, "float32"), "torch-native", ms=0.1)
+
+
+def run(folder: Path, *options: str, file_limit: int = FAR) -> subprocess.CompletedProcess[str]:
+    """`kbench run`, whose files cannot grow beyond `file_limit` bytes, as on a disk that fills up."""
+    (folder / "sweep.yaml").write_text(SWEEP)
+
+    def limit() -> None:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, resource.RLIM_INFINITY))
+
+    return subprocess.run(
+        [sys.executable, "-m", "kbench", "run", "sweep.yaml", "--no-plot", *options],
+        cwd=folder,
+        env=os.environ | {"TMPDIR": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        preexec_fn=None if sys.platform == "win32" or file_limit == FAR else limit,
+    )
+
+
+def errors(done: subprocess.CompletedProcess[str]) -> list[str]:
+    assert "Traceback" not in done.stderr
+    return [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Hashes of everything below a folder."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 32 KiB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = shutil.which("mount")
+    if not mount or subprocess.run([mount, "-t", "tmpfs", "-o", "size=32k", "tmpfs", disk]).returncode != 0:
+        pytest.skip("needs the right to mount a small file system")
+    yield disk
+    subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+def test_a_full_disk_costs_the_case_that_did_not_fit(small_disk: Path) -> None:
+    path = small_disk / "sweep.csv"
+    writer = Writer(path, ("M", "N"))
+    writer.write([row(1)])
+    kept = path.read_bytes()
+    rest = small_disk / "rest"
+    with pytest.raises(OSError, match="No space left"), rest.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
+    with pytest.raises(ResultsError, match=r"No space left on device.*kept.*--resume"):
+        writer.write([row(n) for n in range(100)])
+    assert path.read_bytes() == kept
+    rest.unlink()
+    writer.write([row(n) for n in range(20)])
+    assert len(pd.read_csv(path)) == 21
+
+
+def test_a_full_disk_is_found_before_anything_is_moved(small_disk: Path) -> None:
+    path = small_disk / "sweep.csv"
+    Writer(path, ("M", "N")).write([row(1)])
+    with pytest.raises(OSError, match="No space left"), (small_disk / "rest").open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
+    before = contents(small_disk)
+    with pytest.raises(ResultsError, match="No space left"):
+        Writer(path, ("M", "N"))
+    assert contents(small_disk) == before
+
+
+@posix
+def test_a_disk_that_fills_up_during_a_run(tmp_path: Path) -> None:
+    assert run(tmp_path).returncode == 0
+    csv = tmp_path / "results" / "sweep.csv"
+    limit = csv.stat().st_size - 300
+    shutil.rmtree(tmp_path / "results")
+
+    done = run(tmp_path, file_limit=limit)
+    assert done.returncode == 2
+    [line] = errors(done)
+    assert "results/sweep.csv: cannot be written (File too large); what was measured before is kept" in line
+    data = csv.read_bytes()
+    assert list(pd.read_csv(csv).N.unique()) == [64, 100] and data.endswith(b"\n")
+
+    done = run(tmp_path, "--resume", file_limit=limit)
+    assert done.returncode == 2 and len(errors(done)) == 1 and csv.read_bytes() == data
+
+    assert run(tmp_path, "--resume").returncode == 0
+    assert csv.read_bytes().startswith(data) and list(pd.read_csv(csv).N.unique()) == [64, 100, 128]
+
+
+@posix
+def test_an_unwritable_folder_is_found_before_anything_is_measured(tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    (folder / "sweep.csv").write_text("earlier\n")
+    with unwritable(folder):
+        before = contents(folder)
+        done = run(tmp_path)
+        assert contents(folder) == before
+    assert done.returncode == 2
+    [line] = errors(done)
+    assert "results/sweep.csv: cannot be written (" in line and "choose another --out" in line
+    assert "[1/3]" not in done.stderr
+
+
+@contextmanager
+def unwritable(folder: Path) -> Iterator[None]:
+    """Make a folder refuse new files; to the superuser too, by mounting it read-only over itself."""
+    if os.geteuid() != 0:
+        folder.chmod(0o555)
+        yield
+        folder.chmod(0o755)
+        return
+    if subprocess.run(["mount", "--bind", "-o", "ro", folder, folder]).returncode != 0:
+        pytest.skip("the superuser writes everywhere, and may not mount here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_a_folder_where_the_file_belongs(tmp_path: Path) -> None:
+    (tmp_path / "results" / "sweep.csv").mkdir(parents=True)
+    done = run(tmp_path)
+    assert done.returncode == 2
+    assert errors(done) == [
+        "error: results/sweep.csv: is a folder where the results belong; move it away or choose another --out"
+    ]
+    assert (tmp_path / "results" / "sweep.csv").is_dir()
+
+
+def test_a_file_where_the_folder_belongs(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("mine\n")
+    done = run(tmp_path, "--out", "taken")
+    assert done.returncode == 2
+    assert errors(done) == ["error: taken: is not a folder; choose another --out"]
+    with pytest.raises(ResultsError, match="is not a folder"):
+        probe(tmp_path / "taken" / "below" / "sweep.csv")
+    assert (tmp_path / "taken").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("how", ["--resume", "--append"])
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        (
+            "older",
+            "operator,provider,params,M,N,dtype,role,session,status\nsoftmax,triton,,16,64,float32,provider,0,ok\n",
+            1,
+        ),
+        ("foreign", "a,b\n1,2\n", 1),
+        ("empty", "", 1),
+    ],
+)
+def test_files_that_cannot_be_continued(tmp_path: Path, how: str, name: str, text: str, line: int) -> None:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    (folder / "sweep.csv").write_text(text)
+    before = contents(folder)
+    done = run(tmp_path, how)
+    assert done.returncode == 2, name
+    [error] = errors(done)
+    assert error.startswith(f"error: results/sweep.csv:{line}: ")
+    assert contents(folder) == before
+
+
+def test_a_repeated_row_and_a_truncated_file(tmp_path: Path) -> None:
+    assert run(tmp_path).returncode == 0
+    folder = tmp_path / "results"
+    csv = folder / "sweep.csv"
+    whole = csv.read_bytes()
+    lines = whole.splitlines(keepends=True)
+
+    csv.write_bytes(whole + lines[1])
+    before = contents(folder)
+    for how in ("--resume", "--append"):
+        done = run(tmp_path, how)
+        assert done.returncode == 2
+        assert errors(done)[0].startswith(f"error: results/sweep.csv:{len(lines) + 1}: repeats line 2")
+        assert contents(folder) == before
+
+    csv.write_bytes(whole[:-20])
+    before = contents(folder)
+    done = run(tmp_path, "--append")
+    assert done.returncode == 2 and "finish it with --resume" in errors(done)[0]
+    assert contents(folder) == before

@@ -1,0 +1,145 @@
+"""The end of a run, as the person reads it: who won, whether that means anything, what to distrust."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kbench import summary
+from kbench.results import CONTROL, Case, Row, Status
+
+CASE = Case("softmax", {"M": 4096, "N": 1024}, "float32")
+
+
+def row(provider: str, ms: float, *, base: float = 0.1, **more: Any) -> Row:
+    control = {"role": CONTROL} if provider in ("copy", "empty", "repeat") else {}
+    filled = {"case": CASE, "gbps": 33.5 / ms, "speedup": base / ms, "max_ulp": 1.0, "timer": "do_bench", **control}
+    return Row(provider=provider, ms=ms, **(filled | more))
+
+
+def at(n: int, rows: Sequence[Row], session: int = 0) -> list[Row]:
+    return [replace(r, case=Case("softmax", {"M": 4096, "N": n}, "float32"), session=session) for r in rows]
+
+
+def table(rows: Sequence[Row]) -> list[dict[str, str]]:
+    made = summary.winners(rows, ["M", "N"], "torch")
+    return [dict(zip(made.header, line, strict=True)) for line in made.rows]
+
+
+def test_the_fastest_provider_with_its_speedup_and_error() -> None:
+    (line,) = table([row("torch", 0.1), row("cuda", 0.05, max_ulp=11.6), row("copy", 0.04), row("repeat", 0.1001)])
+    assert line == {
+        "M": "4096",
+        "N": "1024",
+        "dtype": "float32",
+        "fastest": "cuda",
+        "us": "50.00",
+        "GB/s": "670.0",
+        "of copy": "-",
+        "vs torch": "2.00x",
+        "ulp": "12",
+    }
+
+
+def test_a_suspect_row_wins_nothing() -> None:
+    lazy = row("lazy", 0.001, flags=("suspect",))
+    (line,) = table([row("torch", 0.1), lazy, row("cuda", 0.05)])
+    assert line["fastest"] == "cuda"
+    assert table([lazy]) == []
+    (line,) = table([row("torch", 0.1, flags=("suspect",)), row("cuda", 0.2)])
+    assert (line["fastest"], line["vs torch"]) == ("cuda", "-"), "no speed-up over what cannot be true"
+
+
+def test_speedups_within_the_noise_floor_are_ties() -> None:
+    noise = row("repeat", 0.102)
+    (line,) = table([row("torch", 0.1), row("cuda", 0.0985), noise])
+    assert (line["vs torch"], line["fastest"]) == ("tie", "cuda ~ torch")
+    (line,) = table([row("torch", 0.1), row("cuda", 0.097), noise])
+    assert (line["vs torch"], line["fastest"]) == ("1.03x", "cuda")
+    (line,) = table([row("torch", 0.1), row("cuda", 0.097), row("triton", 0.0975), row("mine", 0.098), noise])
+    assert line["fastest"] == "cuda ~ 2 others"
+    (line,) = table([row("torch", 0.1), row("cuda", 0.2), noise])
+    assert (line["vs torch"], line["fastest"]) == ("baseline", "torch")
+
+
+def test_the_floor_is_never_below_the_clock() -> None:
+    exact = row("repeat", 0.004, base=0.004)
+    (line,) = table([row("torch", 0.004, base=0.004), row("cuda", 0.003968, base=0.004), exact])  # one tick
+    assert line["vs torch"] == "tie"
+    (line,) = table([row("torch", 0.004, base=0.004), row("cuda", 0.0039, base=0.004), exact])  # three
+    assert line["vs torch"] == "1.03x"
+    (line,) = table(
+        [
+            row(name, ms, base=0.004, timer="graph")
+            for name, ms in (("torch", 0.004), ("cuda", 0.00397), ("repeat", 0.004))
+        ]
+    )
+    assert line["vs torch"] == "1.01x", "calls in a graph are timed together"
+
+
+def test_the_floor_of_the_run_holds_for_all_its_cases() -> None:
+    # 20 cases whose repeat is 1 % off; in one it agrees by chance, and there a speed-up of 0.5 % is a tie all the same
+    rows = [r for n in range(20) for r in at(n, [row("torch", 0.1), row("cuda", 0.0995), row("repeat", 0.101)])]
+    rows += at(20, [row("torch", 0.1), row("cuda", 0.0995), row("repeat", 0.1)])
+    assert {line["vs torch"] for line in table(rows)} == {"tie"}
+    assert summary.caveats(rows) == [
+        "noise floor: 1.0 % (repeat control, 21 cases, median 1.0 %, worst 1.0 %); speed-ups within it are printed as ties"
+    ]
+
+
+def test_a_noisy_case_does_not_blur_the_others() -> None:
+    quiet = [r for n in range(9) for r in at(n, [row("torch", 0.1), row("cuda", 0.095), row("repeat", 0.1002)])]
+    noisy = at(9, [row("torch", 0.1), row("cuda", 0.095), row("repeat", 0.12, flags=("noisy",))])
+    assert [line["vs torch"] for line in table(quiet + noisy)] == ["1.05x"] * 9 + ["tie"]
+    (line,) = summary.caveats(quiet + noisy)
+    assert line.startswith(
+        "noise floor: 0.2 % (repeat control, 10 cases, median 0.2 %, worst 20.0 %; its own for 1 case "
+    )
+    (line,) = summary.caveats(noisy)
+    assert line.startswith("noise floor: 20.0 % "), "where all is noisy there is nothing quieter to go by"
+
+
+def test_without_a_repeat_control_the_floor_is_not_known() -> None:
+    rows = [row("cuda", 0.1, speedup=None), row("triton", 0.2, speedup=None)]
+    assert summary.caveats(rows) == ["noise floor: not known without a baseline to repeat"]
+    made = summary.winners(rows, ["M", "N"], None)
+    assert made.rows[0][made.header.index("speed-up")] == "-"
+
+
+def test_flags_have_a_column_only_when_a_winner_has_some() -> None:
+    torch = row("torch", 0.1, flags=("noisy",))
+    (line,) = table([torch, row("cuda", 0.05), row("repeat", 0.1)])
+    assert "flags" not in line
+    rows = [torch, row("cuda", 0.05, flags=("overhead-bound", "noisy")), row("repeat", 0.1, flags=("throttled",))]
+    (line,) = table(rows)
+    assert line["flags"] == "overhead-bound, noisy"
+    assert summary.caveats(rows)[1:] == ["flags: 2 noisy, 1 overhead-bound (kbench explain noisy)"]
+
+
+def test_each_session_has_its_line() -> None:
+    rows = [r for session in (0, 1) for r in at(64, [row("torch", 0.1), row("repeat", 0.1)], session)]
+    assert [line["session"] for line in table(rows)] == ["0", "1"]
+    assert "1 case," in summary.caveats(rows)[0]
+
+
+def test_who_does_not_repeat_himself_is_named() -> None:
+    rows = at(64, [row("atomic", 0.1, identical=False), row("torch", 0.1, identical=True)])
+    rows += at(128, [row("atomic", 0.1, identical=False), row("unknown", 0.1, identical=None)])
+    assert summary.caveats(rows)[1:] == ["not bit-identical between calls: atomic (2 cases)"]
+
+
+def test_stages_are_shown_when_they_were_measured() -> None:
+    assert summary.stages([row("torch", 0.1)], ["N"]).rows == []
+    staged = row("cuda", 0.1, alloc_ms=1.5, h2d_ms=20.25, kernel_ms=0.1, d2h_ms=None)
+    failed = Row(case=CASE, provider="broken", status=Status.ERROR, reason="no")
+    made = summary.stages([staged, failed, row("repeat", 0.1)], ["N"])
+    assert made.header == ("N", "dtype", "provider", "allocate", "host to device", "kernel", "device to host")
+    assert made.rows == [["1024", "float32", "cuda", "1.500", "20.250", "0.100", "-"]]
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, "-"), (0.0, "0.0"), (9.94, "9.9"), (9.96, "10"), (1234.5, "1234")])
+def test_errors_are_written_without_exponents(value: float | None, text: str) -> None:
+    assert summary.ulps(value) == text
