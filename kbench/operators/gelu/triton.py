@@ -11,21 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from kbench.operators import triton_rows
 from kbench.operators.gelu import gelu
 from kbench.registry import Unsupported
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from kbench.results import Case
-
-LARGEST_BLOCK = 2**20
-"""Elements that Triton allows in one tensor."""
-
-SOURCES = (Path(__file__).with_name("triton_kernels.py"),)
-
-LARGEST_GRID = 2**31 - 1
-"""Programs that the first dimension of a launch can count."""
+SOURCES = (Path(__file__).with_name("triton_kernels.py"), Path(triton_rows.__file__))
 
 
 class Launch(NamedTuple):
@@ -46,25 +39,11 @@ a warp is 64 threads."""
 
 def row_launch(N: int, BLOCK: int | None = None) -> Launch:
     """The launch of `triton-row` for rows of N elements. Raises Unsupported when BLOCK does not hold a row."""
-    smallest = _power_of_two(N)
-    block = BLOCK or smallest
-    if block < smallest or block != _power_of_two(block):
-        raise Unsupported(f"BLOCK={block} cannot hold a row of N={N}; it must be a power of two, {smallest} or more")
-    return Launch(block, {"num_warps": 16 if block >= 4096 else 8 if block >= 2048 else 4})
+    block = triton_rows.row_block(N, BLOCK)
+    return Launch(block, {"num_warps": triton_rows.row_warps(block)})
 
 
-def _power_of_two(n: int) -> int:
-    """The smallest power of two that is not below n."""
-    return 1 << (n - 1).bit_length()
-
-
-def _long_rows(case: Case) -> str | None:
-    if case.N > LARGEST_BLOCK:
-        return f"N > {LARGEST_BLOCK}: a row is one block, and a Triton block holds no more elements"
-    return None
-
-
-@gelu.provider("triton-row", label="Triton (row)", requires="triton", sources=SOURCES, supports=_long_rows)
+@gelu.provider("triton-row", label="Triton (row)", requires="triton", sources=SOURCES, supports=triton_rows.long_rows)
 def triton_row(
     x: Tensor,
     *,
@@ -131,8 +110,8 @@ def _run(launch: Launch, out: Tensor, x: Tensor, approximate: str, rows: int, N:
     from kbench.operators.gelu import triton_kernels
 
     blocks = math.ceil(N / launch.block)
-    if rows * blocks > LARGEST_GRID:
-        raise Unsupported(f"needs {rows * blocks} programs; one launch counts to {LARGEST_GRID}")
+    if rows * blocks > triton_rows.LARGEST_GRID:
+        raise Unsupported(f"needs {rows * blocks} programs; one launch counts to {triton_rows.LARGEST_GRID}")
     tanh = approximate == "tanh"
     triton_kernels.gelu[(rows * blocks,)](
         out, x, row_stride, N, blocks, TANH=tanh, BLOCK=launch.block, **launch.options

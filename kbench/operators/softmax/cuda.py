@@ -6,6 +6,7 @@ The kernels stand in `softmax.cu`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,68 +22,39 @@ SOURCE = Path(__file__).with_name("softmax.cu")
 SOURCES = (SOURCE, *extension.SHARED)
 
 
+cuda_provider = partial(softmax.provider, devices=("cuda",), available=extension.missing, factory=True, sources=SOURCES)
+
+
 def _passes(count: int) -> Callable[[Case], int]:
     """Bytes moved by a kernel that reads or writes each row `count` times in all."""
     return lambda case: count * case.M * case.N * case.itemsize
 
 
-@softmax.provider(
-    "cuda-naive",
-    label="CUDA 1: naive",
-    devices=("cuda",),
-    available=extension.missing,
-    factory=True,
-    sources=SOURCES,
-    moved_bytes=_passes(4),
-)
+@cuda_provider("cuda-naive", label="CUDA 1: naive", moved_bytes=_passes(4))
 def cuda_naive(case: Case) -> Callable[[Tensor], Tensor]:
     """A thread per row, three passes: maximum, norm, output."""
     return extension.rowwise(extension.build("softmax", SOURCE).naive)
 
 
-@softmax.provider(
-    "cuda-online",
-    label="CUDA 2: online",
-    devices=("cuda",),
-    available=extension.missing,
-    factory=True,
-    sources=SOURCES,
-    moved_bytes=_passes(3),
-)
+@cuda_provider("cuda-online", label="CUDA 2: online", moved_bytes=_passes(3))
 def cuda_online(case: Case) -> Callable[[Tensor], Tensor]:
     """A thread per row, two passes: the norm is corrected whenever the running maximum grows."""
     return extension.rowwise(extension.build("softmax", SOURCE).online)
 
 
-@softmax.provider(
-    "cuda-shared",
-    label="CUDA 3: shared memory",
-    devices=("cuda",),
-    available=extension.missing,
-    factory=True,
-    sources=SOURCES,
-    moved_bytes=_passes(3),
-)
+@cuda_provider("cuda-shared", label="CUDA 3: shared memory", moved_bytes=_passes(3))
 def cuda_shared(case: Case) -> Callable[[Tensor], Tensor]:
     """A block of 1024 threads per row, coalesced loads, tree reductions in shared memory."""
     return extension.rowwise(extension.build("softmax", SOURCE).shared)
 
 
-@softmax.provider(
-    "cuda-shuffle",
-    label="CUDA 4: warp shuffles",
-    devices=("cuda",),
-    available=extension.missing,
-    factory=True,
-    sources=SOURCES,
-    moved_bytes=_passes(3),
-)
+@cuda_provider("cuda-shuffle", label="CUDA 4: warp shuffles", moved_bytes=_passes(3))
 def cuda_shuffle(case: Case) -> Callable[[Tensor], Tensor]:
     """As `cuda-shared`, reduced by warp shuffles with one value per warp in shared memory."""
     return extension.rowwise(extension.build("softmax", SOURCE).shuffle)
 
 
-@softmax.provider("cuda", label="CUDA", devices=("cuda",), available=extension.missing, factory=True, sources=SOURCES)
+@cuda_provider("cuda", label="CUDA")
 def cuda(case: Case, *, threads: int | None = None) -> Callable[[Tensor], Tensor]:
     """Rows in the registers of a part of a warp, a warp or a block; rows that registers do not hold are read twice.
 

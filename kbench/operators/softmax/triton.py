@@ -11,21 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from kbench.operators import triton_rows
 from kbench.operators.softmax import softmax
 from kbench.registry import Unsupported
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from kbench.results import Case
-
-LARGEST_BLOCK = 2**20
-"""Elements that Triton allows in one tensor."""
-
-SOURCES = (Path(__file__).with_name("triton_kernels.py"),)
-
-LARGEST_GRID = 2**31 - 1
-"""Programs that the first dimension of a launch can count."""
+SOURCES = (Path(__file__).with_name("triton_kernels.py"), Path(triton_rows.__file__))
 
 
 class Launch(NamedTuple):
@@ -64,50 +57,28 @@ def dispatch(N: int, warp_size: int = 32) -> Launch:
     options = {"num_warps": threads // warp_size}
     if kernel == "online":
         return Launch(kernel, {"BLOCK": elements, "STAGES": 3}, options)
-    block = _power_of_two(N)
+    block = triton_rows.power_of_two(N)
     rows = {"ROWS": elements // block} if kernel == "tile" else {}
     return Launch(kernel, {**rows, "BLOCK": block}, options)
 
 
 def row_launch(N: int, BLOCK: int | None = None) -> Launch:
     """The launch of `triton-row` for rows of N elements."""
-    block = _block(N, BLOCK)
-    return Launch("row", {"BLOCK": block}, {"num_warps": _row_warps(block)})
+    block = triton_rows.row_block(N, BLOCK)
+    return Launch("row", {"BLOCK": block}, {"num_warps": triton_rows.row_warps(block)})
 
 
 def persistent_launch(N: int, itemsize: int, BLOCK: int | None = None, num_stages: int | None = None) -> Launch:
     """The launch of `triton-persistent` for rows of N elements of `itemsize` bytes."""
-    block = _block(N, BLOCK)
+    block = triton_rows.row_block(N, BLOCK)
     # the row that is loaded ahead waits in shared memory, of which 64 KiB is what every target has
     stages = num_stages or (2 if block * itemsize <= 64 * 1024 else 1)
-    return Launch("persistent", {"BLOCK": block, "STAGES": stages}, {"num_warps": _row_warps(block)})
+    return Launch("persistent", {"BLOCK": block, "STAGES": stages}, {"num_warps": triton_rows.row_warps(block)})
 
 
-def _row_warps(block: int) -> int:
-    return 16 if block >= 4096 else 8 if block >= 2048 else 4
-
-
-def _block(N: int, BLOCK: int | None) -> int:
-    """The block that holds a row: BLOCK, or the smallest. Raises Unsupported when BLOCK does not hold one."""
-    smallest = _power_of_two(N)
-    block = BLOCK or smallest
-    if block < smallest or block != _power_of_two(block):
-        raise Unsupported(f"BLOCK={block} cannot hold a row of N={N}; it must be a power of two, {smallest} or more")
-    return block
-
-
-def _power_of_two(n: int) -> int:
-    """The smallest power of two that is not below n."""
-    return 1 << (n - 1).bit_length()
-
-
-def _long_rows(case: Case) -> str | None:
-    if case.N > LARGEST_BLOCK:
-        return f"N > {LARGEST_BLOCK}: a row is one block, and a Triton block holds no more elements"
-    return None
-
-
-@softmax.provider("triton-row", label="Triton (row)", requires="triton", sources=SOURCES, supports=_long_rows)
+@softmax.provider(
+    "triton-row", label="Triton (row)", requires="triton", sources=SOURCES, supports=triton_rows.long_rows
+)
 def triton_row(
     x: Tensor,
     *,
@@ -132,7 +103,7 @@ def triton_row(
 
 
 @softmax.provider(
-    "triton-persistent", label="Triton (persistent)", requires="triton", sources=SOURCES, supports=_long_rows
+    "triton-persistent", label="Triton (persistent)", requires="triton", sources=SOURCES, supports=triton_rows.long_rows
 )
 def triton_persistent(
     x: Tensor,
@@ -191,8 +162,8 @@ def _run(launch: Launch, x: Tensor, persistent: bool = False) -> Tensor:
     programs = launch.programs(x.shape[0])
     if persistent:
         programs = min(programs, _resident_programs(kernel, launch, arguments, x.device))
-    if programs > LARGEST_GRID:
-        raise Unsupported(f"needs {programs} programs; one launch counts to {LARGEST_GRID}")
+    if programs > triton_rows.LARGEST_GRID:
+        raise Unsupported(f"needs {programs} programs; one launch counts to {triton_rows.LARGEST_GRID}")
     kernel[(programs,)](*arguments, **launch.constants, **launch.options)
     return out
 
