@@ -12,13 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbench.registry import ACCELERATORS, Operator, Unsupported, operator
+from kbench.version import __version__
 
 if TYPE_CHECKING:
     from kbench.api import compare, load, plot, run
 
-__version__ = "0.1.0"
-
-__all__ = ["ACCELERATORS", "Operator", "Unsupported", "compare", "load", "operator", "plot", "run"]
+__all__ = ["ACCELERATORS", "Operator", "Unsupported", "__version__", "compare", "load", "operator", "plot", "run"]
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from kbench import __version__
+from kbench.version import __version__
 
 if TYPE_CHECKING:
     from kbench.execute.history import Continuing

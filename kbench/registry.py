@@ -203,9 +203,8 @@ def operator(name: str) -> Operator:
 
 def shipped() -> list[str]:
     """Names of the operators that come with kbench: the packages under `kbench/operators/`."""
-    import kbench.operators
-
-    return sorted(m.name for m in pkgutil.iter_modules(kbench.operators.__path__) if m.ispkg)
+    folder = Path(__file__).with_name("operators")
+    return sorted(module.name for module in pkgutil.iter_modules([str(folder)]) if module.ispkg)
 
 
 def names() -> list[str]:

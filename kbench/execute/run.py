@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kbench import __version__
 from kbench.config import Config
 from kbench.execute import history, progress
 from kbench.execute.history import Continuing, Past
@@ -18,6 +17,7 @@ from kbench.execute.lock import command, device_key, file_key, hold
 from kbench.execute.plan import Plan, plan
 from kbench.execute.writer import Writer, probe
 from kbench.results import ResultsError, Row, Status, digest, now
+from kbench.version import __version__
 
 PASSING = ("other_processes",)
 """What a sidecar says of the machine that changes from minute to minute, and so is no part of the machine's `env_id`."""

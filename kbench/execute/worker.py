@@ -25,6 +25,9 @@ START_LIMIT_S = 300.0
 IDLE_LIMIT_S = 600.0
 """The longest silence between two steps: drawing inputs, computing references."""
 
+STOP_LIMIT_S = 1.5
+"""How long to wait for a killed worker: Ctrl-C has to end within two seconds."""
+
 STDERR_LINES_KEPT = 200
 
 
@@ -112,7 +115,10 @@ class Worker:
                 self._process.kill()
         except (ProcessLookupError, PermissionError):
             pass  # it is gone already
-        self._process.wait()
+        try:
+            self._process.wait(timeout=STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:  # killed, but the driver has yet to let go of a kernel that still runs
+            self._note(f"process {self._process.pid} is killed and ends when its device lets go of it")
         for reader in self._readers:
             reader.join(timeout=0.5)  # longer only when a process that left the group still holds the pipe
 

@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 
-from kbench import __version__, registry
+from kbench import registry
 from kbench.measure.device import Device
 from kbench.measure.telemetry import Telemetry
 from kbench.registry import Operator, PluginError
 from kbench.results import digest
+from kbench.version import __version__
 
 PACKAGES = ("kbench", "torch", "triton", "numpy", "pandas", "liger-kernel", "quack-kernels", "nvidia-cutlass-dsl")
 
