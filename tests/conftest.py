@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = Path(__file__).parent / "plugins"
@@ -18,9 +19,11 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.g
 Kbench = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    import torch
+if not torch.accelerator.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # before anything imports triton, as kbench's own worker does
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if torch.accelerator.is_available():
         return
     for item in items:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
 from kbench.registry import Unsupported
 
 if TYPE_CHECKING:
@@ -40,3 +42,8 @@ def long_rows(case: Case) -> str | None:
     if case.N > LARGEST_BLOCK:
         return f"N > {LARGEST_BLOCK}: a row is one block, and a Triton block holds no more elements"
     return None
+
+
+def warp_size(device: torch.device) -> int:
+    """Threads of a warp: 64 on AMD's data-center devices, else 32."""
+    return int(torch.cuda.get_device_properties(device).warp_size) if device.type == "cuda" else 32

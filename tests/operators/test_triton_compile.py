@@ -31,8 +31,7 @@ ITEMSIZE = {"fp32": 4, "bf16": 2}
 THRESHOLDS = [int(n) for n, *_ in softmax.DISPATCH if n < 1e9]
 DISPATCHED = sorted({1, 16, *THRESHOLDS, *(n + 1 for n in THRESHOLDS), 65536})
 IN_ONE_BLOCK = [1, 781, 1024, 2048, 4096, 32768]
-"""Longer rows are more than the registers of 16 warps hold: there one block per row spills by its nature. The erf of the
-exact GELU needs registers of its own: half as long."""
+"""Longer rows are more than the registers of 16 warps hold: there one block per row spills by its nature."""
 
 
 class Build(NamedTuple):
@@ -70,12 +69,10 @@ def builds() -> Iterator[Build]:
             yield build("softmax", "triton-persistent", N=N, **softmax.persistent_launch(N, itemsize)._asdict())
         for N, tanh in product((4096 * 1024, 4097 * 311), (True, False)):
             launch = gelu.ELEMENTS_LAUNCH
-            yield build("gelu", f"triton tanh={tanh}", "gelu", N, {"BLOCK": launch.block, "TANH": tanh}, launch.options)
-        for N, tanh in ((781, True), (4096, True), (32768, True), (16384, False)):
-            launch = gelu.row_launch(N)
-            yield build(
-                "gelu", f"triton-row tanh={tanh}", "gelu", N, {"BLOCK": launch.block, "TANH": tanh}, launch.options
-            )
+            yield build("gelu", f"triton tanh={tanh}", "gelu", N, launch.constants | {"TANH": tanh}, launch.options)
+        for N, tanh in ((781, True), (4096, True), (32768, True), (16384, False), (32768, False)):
+            launch = gelu.row_launch(N, tanh=tanh)
+            yield build("gelu", f"triton-row tanh={tanh}", "gelu", N, launch.constants | {"TANH": tanh}, launch.options)
 
 
 BUILDS = {build.name: build for build in builds()}

@@ -22,25 +22,34 @@ SOURCES = (Path(__file__).with_name("triton_kernels.py"), Path(triton_rows.__fil
 
 
 class Launch(NamedTuple):
-    """Elements of a program, and the options Triton compiles it with."""
+    """Elements of a program, the options Triton compiles it with, and how many of the elements it does at a time."""
 
     block: int
     options: dict[str, Any]
+    part: int
+
+    @property
+    def constants(self) -> dict[str, int]:
+        return {"BLOCK": self.block, "PART": self.part}
 
     def override(self, **options: Any) -> Launch:
         """The same launch with these options; None leaves an option as it is."""
         return self._replace(options=self.options | {k: v for k, v in options.items() if v is not None})
 
 
-ELEMENTS_LAUNCH = Launch(2048, {"num_warps": 4})
+ELEMENTS_LAUNCH = Launch(2048, {"num_warps": 4}, 2048)
 """The launch of `triton`: at least 8 elements a thread, so that loads are 16 bytes wide in 16-bit types too, also where
 a warp is 64 threads."""
 
 
-def row_launch(N: int, BLOCK: int | None = None) -> Launch:
+EXACT_PART = 16384
+"""erf needs registers of its own: 16 warps do a longer row of the exact form in parts of this size, or they would spill."""
+
+
+def row_launch(N: int, BLOCK: int | None = None, tanh: bool = True) -> Launch:
     """The launch of `triton-row` for rows of N elements. Raises Unsupported when BLOCK does not hold a row."""
     block = triton_rows.row_block(N, BLOCK)
-    return Launch(block, {"num_warps": triton_rows.row_warps(block)})
+    return Launch(block, {"num_warps": triton_rows.row_warps(block)}, block if tanh else min(block, EXACT_PART))
 
 
 @gelu.provider("triton-row", label="Triton (row)", requires="triton", sources=SOURCES, supports=triton_rows.long_rows)
@@ -58,7 +67,7 @@ def triton_row(
     """One program per row; BLOCK is the power of two that holds a row; 4 warps, 8 from BLOCK 2048, 16 from 4096."""
     if not x.numel():
         return torch.empty_like(x)
-    launch = row_launch(x.shape[1], BLOCK).override(
+    launch = row_launch(x.shape[1], BLOCK, approximate == "tanh").override(
         num_warps=num_warps,
         num_stages=num_stages,
         num_ctas=num_ctas,
@@ -83,7 +92,8 @@ def triton(
     """BLOCK elements per program. Where x fills its memory, in either order, its rows do not matter to the launch."""
     if not x.numel():
         return torch.empty_like(x)
-    launch = ELEMENTS_LAUNCH._replace(block=BLOCK or ELEMENTS_LAUNCH.block).override(
+    block = BLOCK or ELEMENTS_LAUNCH.block
+    launch = ELEMENTS_LAUNCH._replace(block=block, part=block).override(
         num_warps=num_warps,
         num_stages=num_stages,
         num_ctas=num_ctas,
@@ -114,6 +124,6 @@ def _run(launch: Launch, out: Tensor, x: Tensor, approximate: str, rows: int, N:
         raise Unsupported(f"needs {rows * blocks} programs; one launch counts to {triton_rows.LARGEST_GRID}")
     tanh = approximate == "tanh"
     triton_kernels.gelu[(rows * blocks,)](
-        out, x, row_stride, N, blocks, TANH=tanh, BLOCK=launch.block, **launch.options
+        out, x, row_stride, N, blocks, TANH=tanh, **launch.constants, **launch.options
     )
     return out

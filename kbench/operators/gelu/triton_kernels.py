@@ -21,14 +21,15 @@ def _gelu(x, TANH: tl.constexpr):
 
 
 @triton.jit
-def gelu(out, x, row_stride, N, blocks, TANH: tl.constexpr, BLOCK: tl.constexpr):
-    """Each program does BLOCK elements of a row, and `blocks` programs do the row. Grid: rows * blocks.
+def gelu(out, x, row_stride, N, blocks, TANH: tl.constexpr, BLOCK: tl.constexpr, PART: tl.constexpr):
+    """Each program does BLOCK elements of a row, PART at a time, and `blocks` programs do the row. Grid: rows * blocks.
 
     `x` has rows of N neighbouring elements, `row_stride` elements apart; `out` has the same rows without gaps. Offsets
     are 64-bit: an element's may pass 2^31 where a program's number does not.
     """
     pid = tl.program_id(0)
     row = (pid // blocks).to(tl.int64)
-    cols = (pid % blocks).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    v = tl.load(x + row * row_stride + cols, mask=cols < N).to(tl.float32)
-    tl.store(out + row * N + cols, _gelu(v, TANH), mask=cols < N)
+    for start in range(0, BLOCK, PART):
+        cols = (pid % blocks).to(tl.int64) * BLOCK + start + tl.arange(0, PART)
+        v = tl.load(x + row * row_stride + cols, mask=cols < N).to(tl.float32)
+        tl.store(out + row * N + cols, _gelu(v, TANH), mask=cols < N)

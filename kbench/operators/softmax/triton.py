@@ -139,7 +139,7 @@ def triton(
     """The kernel and the launch that `DISPATCH` names for N."""
     if not x.numel():
         return torch.empty_like(x)
-    launch = dispatch(x.shape[1], _warp_size(x.device)).override(
+    launch = dispatch(x.shape[1], triton_rows.warp_size(x.device)).override(
         num_warps=num_warps,
         num_ctas=num_ctas,
         maxnreg=maxnreg,
@@ -166,10 +166,6 @@ def _run(launch: Launch, x: Tensor, persistent: bool = False) -> Tensor:
         raise Unsupported(f"needs {programs} programs; one launch counts to {triton_rows.LARGEST_GRID}")
     kernel[(programs,)](*arguments, **launch.constants, **launch.options)
     return out
-
-
-def _warp_size(device: torch.device) -> int:
-    return int(torch.cuda.get_device_properties(device).warp_size) if device.type == "cuda" else 32
 
 
 FIXED_PROGRAMS = {"npu": 32, "xpu": 32, "cpu": 4}
