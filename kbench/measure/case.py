@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -23,7 +24,7 @@ from kbench.measure.rows import Frame, make_rows
 from kbench.measure.stages import measure_stages
 from kbench.measure.telemetry import Telemetry
 from kbench.measure.timer import MAX_PREFILL_MS, BenchTimer, Timer, launch_ms
-from kbench.registry import Operator, Unsupported, error_location
+from kbench.registry import Operator, Provider, Unsupported, error_location
 from kbench.results import CONTROL, STEPS, Case, Row, Status, Value, digest, now
 
 COPY_ALIGNMENT = 128
@@ -125,17 +126,21 @@ class CaseRun:
 
     # -- before timing
 
-    def prepare(self, entry: Entry) -> None:
-        """Build and check one provider: afterwards it either runs or has ended with a reason."""
+    def admit(self, entry: Entry) -> Provider | None:
+        """The entry's provider, when it exists, can run on this machine and does this case; else the entry ends."""
         provider = entry.provider
         if provider is None:
             entry.end(Status.ERROR, f"no provider {entry.name!r}")
-            return
-        if reason := provider.unavailable(self.device.type):
+        elif reason := provider.unavailable(self.device.type):
             entry.end(Status.UNAVAILABLE, reason)
-            return
-        if reason := provider.declines(self.case):
+        elif reason := provider.declines(self.case):
             entry.end(Status.UNSUPPORTED, reason)
+        return provider if entry.running else None
+
+    def prepare(self, entry: Entry) -> None:
+        """Build and check one provider: afterwards it either runs or has ended with a reason."""
+        provider = self.admit(entry)
+        if provider is None:
             return
         with self.guard(entry, "build", self.settings.build_timeout_s):
             start = time.perf_counter()
@@ -170,51 +175,64 @@ class CaseRun:
         """The rows kbench adds itself: `copy` moves as many bytes as the operator has to, `empty` does nothing,
         `repeat` is the baseline once more."""
         elements = -(-self.operator.bytes(self.case) // (2 * self.case.itemsize * COPY_ALIGNMENT)) * COPY_ALIGNMENT
-        sets = self.timer.sets(self.operator.bytes(self.case))
-        copies = [(self.randn(elements), self.randn(elements)) for _ in range(sets)]
         count = len(self.entries)
-        added = [
-            Entry(count, "copy", {}, CONTROL, fn=lambda source, target: target.copy_(source), buffers=copies),
-            Entry(count + 1, "empty", {}, CONTROL, fn=self.device.empty_call, buffers=[()]),
-        ]
+        copy = Entry(count, "copy", {}, CONTROL, fn=lambda source, target: target.copy_(source))
+        with self.guard(copy, "build", self.settings.build_timeout_s):
+            copy.buffers = [(self.randn(elements), self.randn(elements)) for _ in range(self.sets)]
+        added = [copy, Entry(count + 1, "empty", {}, CONTROL, fn=self.device.empty_call, buffers=[()])]
         if self.baseline is not None and (fn := self.entries[self.baseline].fn):
             added.append(Entry(count + 2, "repeat", {}, CONTROL, fn=fn))
         self.entries += added
         return added
 
+    @property
+    def sets(self) -> int:
+        """How many sets of buffers the timer rotates over."""
+        return self.timer.sets(self.operator.bytes(self.case))
+
+    @cached_property
+    def rotated(self) -> list[tuple[Tensor, ...]]:
+        """The case's inputs, and as many copies of them as the timer wants."""
+        return [self.inputs, *(tuple(x.clone() for x in self.pristine) for _ in range(self.sets - 1))]
+
     def make_ready(self, entries: Sequence[Entry]) -> None:
         """Give every entry its buffers and its sampler. A timer that cannot take an entry declines it, with the reason."""
-        sets = self.timer.sets(self.operator.bytes(self.case))
-        rotated = [self.inputs, *(tuple(x.clone() for x in self.pristine) for _ in range(sets - 1))]
         for entry in entries:
-            fn = entry.fn
-            assert fn is not None
-            entry.buffers = entry.buffers or rotated
+            if not entry.running:
+                continue
             with self.guard(entry, "build", self.settings.build_timeout_s):
-                entry.sample = self.timer.ready(fn, entry.buffers, entry.host_ms)
-                if self.settings.stages and not entry.control:
+                assert entry.fn is not None
+                entry.buffers = entry.buffers or self.rotated
+                entry.sample = self.timer.ready(entry.fn, entry.buffers, entry.host_ms)
+                self.blame_for_changes(entry)
+                if self.settings.stages and entry.running and not entry.control:
                     entry.stages = measure_stages(self.device, self.inputs)
 
     def settle(self, entries: Sequence[Entry]) -> None:
         """Run the entries until the clock of the device has settled: an idle device needs some time to come up to speed,
         and whoever is timed first would pay for it."""
-        running = [entry for entry in entries if entry.running]
         clocks: list[float] = []
         end = time.monotonic() + SETTLE_LIMIT_S
-        while running and time.monotonic() < end:
-            window = time.monotonic() + SETTLE_WINDOW_S
-            while time.monotonic() < window:
-                for entry in running:
-                    assert entry.fn is not None
-                    entry.fn(*entry.buffers[0])
-                self.device.synchronize()
+        while time.monotonic() < end:
             clock = self.telemetry.read().sm_mhz
             if clock is None:
                 return  # nobody knows the clock; each round warms up by itself
-            clocks.append(clock)
-            recent = clocks[-SETTLE_READINGS:]
-            if len(recent) == SETTLE_READINGS and max(recent) <= (1 + SETTLED) * min(recent):
+            clocks = [*clocks, clock][-SETTLE_READINGS:]
+            if len(clocks) == SETTLE_READINGS and max(clocks) <= (1 + SETTLED) * min(clocks):
                 return
+            running = [entry for entry in entries if entry.running]
+            for entry in running:
+                with self.guard(entry, "time", self.settings.timeout_s):
+                    self.occupy(entry, SETTLE_WINDOW_S / len(running))
+                    self.blame_for_changes(entry)
+
+    def occupy(self, entry: Entry, seconds: float) -> None:
+        """Keep the device at an entry's work for so long."""
+        assert entry.fn is not None
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            entry.fn(*entry.buffers[0])
+            self.device.synchronize()
 
     def time(self, entries: Sequence[Entry]) -> None:
         for number in range(self.settings.rounds):
@@ -224,14 +242,19 @@ class CaseRun:
                 with self.guard(entry, "time", self.settings.timeout_s):
                     self.time_round(entry, number)
 
+    def blame_for_changes(self, entry: Entry) -> None:
+        """The inputs are shared: whoever ran last must have left them as they were. Repairs them for the others."""
+        if fault := changed(self.inputs, self.pristine):
+            self.refill(self.pristine)
+            entry.end(Status.WRONG, fault)
+
     def time_round(self, entry: Entry, number: int) -> None:
         assert entry.sample is not None
         before = self.telemetry.read()
         samples = entry.sample()
         entry.readings += [before, self.telemetry.read()]
-        if fault := changed(self.inputs, self.pristine):
-            self.refill(self.pristine)
-            entry.end(Status.WRONG, fault)
+        self.blame_for_changes(entry)
+        if not entry.running:
             return
         entry.rounds.append(samples)
         self.emit({"type": "tick", "index": entry.index, "name": entry.curve, "round": number, "ms": median(samples)})

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import torch
-
 from kbench.measure.case import CaseRun, Emit, Settings
 from kbench.measure.check import run_checked
 from kbench.measure.device import Device
@@ -63,15 +61,8 @@ def _mark(emit: Emit, index: int, edge: str, event: dict[str, Any]) -> None:
 
 
 def _check(run: CaseRun, entry: Entry, edge: str) -> None:
-    provider = entry.provider
+    provider = run.admit(entry)
     if provider is None:
-        entry.end(Status.ERROR, f"no provider {entry.name!r}")
-        return
-    if reason := provider.unavailable(run.device.type):
-        entry.end(Status.UNAVAILABLE, reason)
-        return
-    if reason := provider.declines(run.case):
-        entry.end(Status.UNSUPPORTED, reason)
         return
     with run.guard(entry, "build", run.settings.build_timeout_s):
         fn = provider.bind(run.case, entry.params)
@@ -82,8 +73,6 @@ def _check(run: CaseRun, entry: Entry, edge: str) -> None:
         entry.judged(run_checked(run.operator, run.case, fn, inputs, values, run.device), "")
         if entry.running:
             entry.end(Status.CHECKED)
-    if run.device.accelerated:
-        torch.accelerator.synchronize()
 
 
 def _cell(index: int, edge: str, entry: Entry) -> dict[str, Any]:

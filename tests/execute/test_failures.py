@@ -33,6 +33,7 @@ WRONG = {
     "nothing": "returned NoneType, expected a tensor",
     "first-call-only": "right at the first call, then ",
     "after-many-calls": "right before timing, wrong after it",
+    "in-place-later": "changed its input in place",
     "by-pointer": "right at the first call, then|right before timing, wrong after it",
 }
 
@@ -73,6 +74,8 @@ NASTY = {
     "allocates": ("oom", "allocate"),
     "prints": ("ok", ""),
     "declines": ("unsupported", "not today"),
+    "raises-late": ("error", "RuntimeError: enough at nasty.py:"),
+    "exits-late": ("crashed", "the process exited with code 4 while timing"),
 }
 
 

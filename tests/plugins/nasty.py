@@ -56,3 +56,29 @@ def prints(x):
 @softmax.provider("declines")
 def declines(x):
     raise kbench.Unsupported("not today")
+
+
+def after(count, act):
+    """A provider that is right for so many calls and then does something else."""
+
+    def factory(case):
+        calls = [0]
+
+        def call(x):
+            calls[0] += 1
+            if calls[0] > count:
+                act()
+            return torch.softmax(x, -1)
+
+        return call
+
+    return factory
+
+
+def give_up():
+    raise RuntimeError("enough")
+
+
+# Three calls are the checks; the next ones come while clocks settle and rounds are timed.
+softmax.provider("raises-late", factory=True)(after(3, give_up))
+softmax.provider("exits-late", factory=True)(after(3, lambda: os._exit(4)))
