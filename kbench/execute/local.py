@@ -66,6 +66,8 @@ class LocalExecutor:
                     break
                 except WorkerLost as lost:
                     self._worker = None
+                    if edge in skip:
+                        raise  # not an edge's doing: it would happen again for ever
                     skip.append(edge)
                     yield _cell(curve, edge, lost.status, lost.reason)
 
@@ -89,7 +91,7 @@ class LocalExecutor:
         while True:
             curves = [c for c in task.curves if c.name not in lost_rows]
             if not curves:
-                return list(lost_rows.values())
+                return [lost_rows[c.name] for c in task.curves]
             try:
                 rows = self._ask(task, curves, listener)
                 break

@@ -96,6 +96,21 @@ def test_every_failure_costs_its_own_row_only(kbench: Kbench, write_config, tmp_
     assert workers(tmp_path) == []
 
 
+def test_rows_keep_their_order_when_every_provider_is_lost(kbench: Kbench, write_config, tmp_path: Path) -> None:
+    """`theirs` is lost before anything runs, `exits` only then; the file has them as the config does."""
+    path = sweep(write_config, f"nasty.py, {PLUGINS / 'broken.py'}", ["exits", "theirs"])
+    done = kbench("run", path, "--only", "exits,theirs", "--no-plot")
+    assert done.returncode == 1, done.stderr
+    assert list(rows_of(tmp_path).provider) == ["exits", "theirs"]
+
+
+def test_check_goes_on_after_a_crash(kbench: Kbench, write_config) -> None:
+    done = kbench("check", sweep(write_config, "nasty.py", ["exits"]), "--only", "exits,torch-native", timeout=120)
+    assert done.returncode == 1, done.stderr
+    cells = [line.split() for line in done.stdout.splitlines() if line.startswith(("random", "one NaN", "no rows"))]
+    assert [cell[-1] for cell in cells] == ["crashed"] * 3 and all("ok" in cell for cell in cells), done.stdout
+
+
 def test_a_broken_plugin_costs_its_own_rows(kbench: Kbench, write_config, tmp_path: Path) -> None:
     done = kbench("run", sweep(write_config, "broken.py", ["theirs"]))
     assert done.returncode == 1, done.stderr
