@@ -19,7 +19,7 @@ typecheck: $(VENV)/.installed-test
 	$(BIN)/mypy
 
 pytest: $(VENV)/.installed-test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2
 
 # The stamps make a second call install nothing again.
 $(VENV)/bin/python:

@@ -31,6 +31,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs an accelerator"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_device_locks(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tests that run side by side must not wait for each other's device: locks lie in the temporary folder."""
+    os.environ["TMPDIR"] = str(tmp_path_factory.getbasetemp())
+
+
 @pytest.fixture
 def kbench(tmp_path: Path) -> Kbench:
     """Run `kbench ARGUMENTS` in an empty folder, as a user would, without a terminal."""
