@@ -4,9 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: bench test lint typecheck pytest clean
+.PHONY: bench install test lint typecheck pytest clean
 
-bench: $(VENV)/.installed
+install: $(VENV)/.installed
+
+bench: install
 	$(BIN)/kbench run configs/softmax.yaml
 
 test: lint typecheck pytest

@@ -44,15 +44,41 @@ def load(path: str | Path) -> pd.DataFrame:
     return table.read(Path(path))
 
 
-def compare(old: str | Path, new: str | Path) -> Comparison:
-    """Tell two results files apart, row by row. Raises kbench.table.TableError."""
+def compare(
+    *sources: str | Path,
+    by: str = "file",
+    baseline: str | None = None,
+    where: str | None = None,
+    metric: str = "ms",
+    margin: float = 0.02,
+    vary: Sequence[str] = (),
+) -> Comparison:
+    """Tell results files apart, row by row: each against the first, or against the one labelled `baseline`.
+
+    A source is a path or `LABEL=path`. `by="provider"` compares the providers of one file. `margin` is the smallest change of
+    interest, as a share. Raises kbench.table.TableError.
+    """
     from kbench import comparison
 
-    return comparison.compare(Path(old), Path(new))
+    return comparison.compare(*sources, by=by, baseline=baseline, where=where, metric=metric, margin=margin, vary=vary)
 
 
-def plot(path: str | Path, *, metric: str = "gbps", out: str | Path | None = None) -> list[Path]:
-    """Draw a results CSV as PNG and SVG, beside it or in `out`. Raises kbench.table.TableError."""
+def plot(
+    *files: str | Path,
+    metric: str = "gbps",
+    kind: str = "lines",
+    x: str | None = None,
+    by: Sequence[str] = (),
+    where: str = "",
+    theme: str = "light",
+    formats: Sequence[str] = ("png", "svg"),
+    out: str | Path | None = None,
+) -> list[Path]:
+    """Draw results CSVs, several into one picture, beside the first or in `out`. Returns the pictures' paths.
+
+    Options are those of `kbench plot`. Raises kbench.table.TableError.
+    """
     from kbench import plotting
 
-    return plotting.write(Path(path), metric, Path(out) if out else Path(path).parent)
+    choices = plotting.Choices(metric=metric, kind=kind, x=x, by=by, theme=theme)
+    return plotting.write(files, choices, out, formats, where=where)

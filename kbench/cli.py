@@ -37,6 +37,9 @@ Profile = Annotated[
 Plugins = Annotated[
     Optional[list[str]], typer.Option("--plugin", metavar="FILE", help="A Python file with operators or providers.")
 ]
+Where = Annotated[
+    Optional[str], typer.Option("--where", metavar="TERMS", help="Only these rows: dtype=bf16,N>=4096,provider=tri*.")
+]
 OutDir = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where results go.")]
 
 
@@ -114,38 +117,94 @@ def check(
 
 @app.command()
 def compare(
-    old: Annotated[Path, typer.Argument(metavar="OLD.csv", help="The earlier results.")],
-    new: Annotated[Path, typer.Argument(metavar="NEW.csv", help="The later results.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE.csv...", help="Results, the baseline first. LABEL=FILE names one.")
+    ],
+    baseline: Annotated[
+        Optional[str], typer.Option("--baseline", metavar="LABEL", help="Compare with this file or provider.")
+    ] = None,
+    by: Annotated[
+        str, typer.Option("--by", metavar="file|provider", help="provider: tell the providers of one file apart.")
+    ] = "file",
+    where: Where = None,
+    metric: Annotated[str, typer.Option("--metric", metavar="NAME", help="ms, gbps, roofline, host_ms ...")] = "ms",
+    margin: Annotated[str, typer.Option("--margin", metavar="SHARE", help="The smallest change of interest.")] = "2%",
+    vary: Annotated[
+        Optional[str], typer.Option("--vary", metavar="NAMES", help="What is meant to differ: torch,driver,device.")
+    ] = None,
+    sort: Annotated[
+        str, typer.Option("--sort", metavar="ORDER", help="The table's order: verdict, key, change or time.")
+    ] = "verdict",
+    only: Annotated[
+        Optional[str], typer.Option("--only", metavar="VERDICTS", help="Show only these: changed, or slower,missing.")
+    ] = None,
     fail_on: Annotated[
         Optional[str], typer.Option("--fail-on", metavar="VERDICTS", help="Exit 1 on these: slower,missing,failed.")
     ] = None,
-    markdown: Annotated[
-        Optional[Path], typer.Option("--markdown", metavar="FILE", help="Also write the report as Markdown.")
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 3 when any row is not comparable.")] = False,
+    export: Annotated[
+        Optional[list[str]],
+        typer.Option(
+            "--export",
+            metavar="FORMAT=FILE",
+            help="Also write the report; - is stdout. markdown, json, csv, junit, github, github-action-benchmark, "
+            "bencher or benchfmt.",
+        ),
     ] = None,
+    github: Annotated[
+        bool, typer.Option("--github", help="In a GitHub job: annotations, step summary and outputs.")
+    ] = False,
 ) -> None:
-    """Tell two results files apart, row by row.
+    """Tell results apart, row by row: slower, faster, same, or unclear and why.
 
-    Exit code: 0 report written, 1 the gate failed (only with --fail-on), 2 bad input, 3 nothing in common.
+    Exit code: 0 report written, 1 the gate failed (only with --fail-on), 2 bad input, 3 nothing comparable.
     """
     from kbench.commands import compare as command
 
-    raise typer.Exit(command.compare(old, new, fail_on=fail_on, markdown=markdown))
+    found = command.read(files, by=by, baseline=baseline, where=where, metric=metric, margin=margin, vary=vary)
+    command.show(found, sort=sort, only=only, exports=export or ())
+    raise typer.Exit(command.judge(found, fail_on=fail_on, strict=strict, github=github))
 
 
 @app.command()
 def plot(
     files: Annotated[
-        Optional[list[Path]], typer.Argument(metavar="[FILE.csv]...", help="Results; default: the newest in results/.")
+        Optional[list[str]],
+        typer.Argument(metavar="[LABEL=]FILE.csv", help="Results; default: the newest in results/."),
     ] = None,
-    metric: Annotated[str, typer.Option("--metric", metavar="NAME", help="gbps, ms or speedup.")] = "gbps",
+    metric: Annotated[
+        str, typer.Option("--metric", metavar="NAME", help="gbps, ms, speedup, roofline or ulp.")
+    ] = "gbps",
+    kind: Annotated[
+        str, typer.Option("--kind", metavar="KIND", help="lines, bars (a panel per case) or heatmap (who wins where).")
+    ] = "lines",
+    x: Annotated[
+        Optional[str], typer.Option("--x", metavar="AXIS", help="What to draw against; default: what has most values.")
+    ] = None,
+    by: Annotated[str, typer.Option("--by", metavar="COLUMNS", help="What makes the panels: dtype, or dtype,M.")] = "",
+    where: Annotated[
+        str, typer.Option("--where", metavar="TERMS", help="Only these rows: 'dtype=bf16,N>=4096,provider=triton*'.")
+    ] = "",
+    term: Annotated[bool, typer.Option("--term", help="Draw here, in text, and write no files.")] = False,
     out: Annotated[
         Optional[Path], typer.Option("--out", "-o", metavar="DIR", help="Where pictures go; default: beside the CSV.")
     ] = None,
+    formats: Annotated[str, typer.Option("--format", metavar="FORMATS", help="png, svg, pdf or several.")] = "png,svg",
+    theme: Annotated[str, typer.Option("--theme", metavar="NAME", help="light or dark.")] = "light",
 ) -> None:
-    """Draw results as PNG and SVG: one line per provider, the copy ceiling in grey."""
-    from kbench.commands import plot as command
+    """Draw results: a line per provider against its size, several files into one picture. Prints the paths it wrote.
 
-    raise typer.Exit(command.plot(files or [], metric, out))
+    What else varies is a panel. Points of which the time says little are hollow; wrong, failed and declined ones are marked.
+    """
+    from kbench.commands import plot as command
+    from kbench.plotting import Choices
+
+    if term and out:
+        raise typer.BadParameter("writes no files: leave --out away", param_hint="--term")
+    choices = Choices(metric=metric, kind=kind, x=x, by=command.words(by), theme=theme)
+    if term:
+        raise typer.Exit(command.show(files or [], where, choices))
+    raise typer.Exit(command.write(files or [], out, formats, where, choices))
 
 
 @app.command("list")
@@ -170,7 +229,7 @@ def doctor() -> None:
 @app.command()
 def explain(
     word: Annotated[
-        Optional[str], typer.Argument(metavar="[FLAG|STATUS]", help="Default: list what can be explained.")
+        Optional[str], typer.Argument(metavar="[FLAG|STATUS|VERDICT]", help="Default: list what can be explained.")
     ] = None,
 ) -> None:
     """Say what a flag, a status, a control or a column means, why it matters and what to do."""
@@ -180,13 +239,13 @@ def explain(
 
 
 @app.command()
-def schema() -> None:
-    """Print the JSON Schema of config files, for editors."""
-    import json
+def schema(
+    what: Annotated[str, typer.Argument(metavar="[config|compare]", help="Which files it describes.")] = "config",
+) -> None:
+    """Print the JSON Schema of config files, for editors, or of what `compare --export json` writes."""
+    from kbench.commands import schema as command
 
-    from kbench import config as configs
-
-    print(json.dumps(configs.schema(), indent=2))
+    raise typer.Exit(command.schema(what))
 
 
 def main() -> None:
@@ -222,6 +281,7 @@ def _expected(error: Exception) -> int:
         ("kbench.results", "ResultsError"): BAD_INPUT,
         ("kbench.execute.lock", "Busy"): NOTHING,
         ("kbench.execute.worker", "WorkerLost"): NOTHING,
+        ("kbench.execute.executor", "ExecutionError"): NOTHING,
     }
     for (module, name), code in codes.items():
         loaded = sys.modules.get(module)

@@ -1,4 +1,4 @@
-"""What `kbench explain` says: a paragraph per status, flag, control and column. What it means, why it matters, what to do.
+"""What `kbench explain` says, a paragraph per status, flag, verdict, control and column: meaning, why, what to do.
 
 Thresholds are those of `measure/flags.py`, which only the worker imports; a test holds the two together.
 """
@@ -92,7 +92,31 @@ COLUMNS = {
         (atomics and split reductions add up in any order), but such a kernel cannot be tested by comparing bits.""",
 }
 
-KINDS = {"status": STATUSES, "flag": FLAGS, "control": CONTROLS, "column or word": COLUMNS}
+VERDICTS = {
+    "slower": """`kbench compare` is certain of the change (a false discovery rate of 1 % over all rows of the report), and it
+        is not shown to be smaller than the margin (2 %, or what `--margin` says). With one session on a side that takes a
+        change of 3 % or more, and the reason says so. Sessions are the trials, not samples: see docs/comparing.md.""",
+    "faster": """As `slower`, the other way round: certain, and not shown to be smaller than the margin. A gate that fails on
+        `slower` does not mind it.""",
+    "same": """Shown, not assumed: the 95 % interval of the change lies within the margin on both sides of nothing. A change
+        may well be certain and `same`, if it is certainly smaller than anyone cares about.""",
+    "unclear": """Neither a change nor its absence could be shown. The reason says why: too few sessions, sessions that
+        scatter too much (and about how many would tell), a machine that drifted by more than the margin between the two
+        files, less than two ticks of the clock. More sessions on both sides, in alternation, are the usual cure.""",
+    "missing": """The old side has a time for this row, the new one does not: the row is not there, or its provider declined
+        the case or could not run. Nothing failed, but something is no longer measured. `--fail-on missing` minds.""",
+    "new": """The new side has a time for this row and the old one has none, and did not fail: there is nothing to compare it
+        with yet.""",
+    "failed": """The old side did not fail and the new one did: wrong, error, oom, timeout or crashed in at least one session.
+        The reason holds the status and what was said.""",
+    "fixed": """The old side failed and the new one has a time in every session. There was no time before, so that nothing
+        is said about speed; the next comparison can.""",
+    "incomparable": """Both sides are there, but not measured in the same way: another device, timer, cache mode, or
+        definition of the case (its bytes, inputs or tolerance), or no time on either side. The reason says which. `--vary`
+        names what is meant to differ; `--strict` makes such a row exit code 3.""",
+}
+
+KINDS = {"status": STATUSES, "flag": FLAGS, "control": CONTROLS, "column or word": COLUMNS, "verdict": VERDICTS}
 """Everything that can be explained, by kind."""
 
 

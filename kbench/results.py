@@ -25,6 +25,10 @@ class ResultsError(Exception):
 
 ITEMSIZE = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 
+TICK_MS = 32e-6
+"""The resolution of device events: elapsed times are multiples of 32 ns on NVIDIA devices. No difference of two of them is
+believed."""
+
 DTYPE_ALIASES = {
     "fp64": "float64", "f64": "float64", "double": "float64",
     "fp32": "float32", "f32": "float32", "float": "float32",
@@ -212,6 +216,10 @@ def axis_columns(header: list[str]) -> list[str]:
     return header[header.index("params") + 1 : header.index("dtype")]
 
 
+_UNREADABLE = {0: "\\0", ord("\r"): "\\r"}
+"""Characters that a message may bring and a CSV cannot hold: older csv modules do not quote a lone carriage return."""
+
+
 def _cell(value: Any) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
@@ -219,7 +227,7 @@ def _cell(value: Any) -> str:
         return value.value
     if isinstance(value, tuple):
         return ";".join(_cell(v) for v in value)
-    return repr(value) if isinstance(value, float) else str(value)
+    return repr(value) if isinstance(value, float) else str(value).translate(_UNREADABLE)
 
 
 def _value(annotation: str, cell: str) -> Any:

@@ -6,18 +6,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
-from kbench.results import CONTROL, PROVIDER, Row, Status
+from kbench.results import CONTROL, PROVIDER, TICK_MS, Row, Status
 from kbench.terminal import microseconds
 
 SUSPECT, NOISY = "suspect", "noisy"
 """Flags (see measure/flags.py). What is suspect wins nothing."""
-
-
-TICK_MS = 32e-6
-"""The resolution of device events. No difference of two of them is believed."""
 
 STAGES = {
     "alloc_ms": "allocate",
@@ -82,10 +78,14 @@ class NoiseFloor:
 
 def winners(rows: Sequence[Row], axes: Sequence[str], baseline: str | None) -> Table:
     """One line per case: the fastest provider and who is as fast (`cuda ~ triton`), its time, GB/s, share of the copy
-    control, speed-up over the baseline, largest error, and flags where a winner has any. Suspect rows do not take part."""
+    control, speed-up over the baseline, largest error, and flags where a winner has any. Suspect rows do not take part.
+    With several sessions the one of the median time stands for each curve."""
     floor = NoiseFloor.of(rows)
-    lines, notes, sessions = [], [], []
-    for members in by_case(rows).values():
+    lines, notes = [], []
+    cases: dict[object, list[Row]] = {}
+    for row in rows:
+        cases.setdefault(row.case.key, []).append(row)
+    for members in map(_typical, cases.values()):
         ranked = sorted((row for row in members if _competes(row)), key=lambda row: row.ms or 0.0)
         if not ranked:
             continue
@@ -105,17 +105,30 @@ def winners(rows: Sequence[Row], axes: Sequence[str], baseline: str | None) -> T
             ]
         )
         notes.append(", ".join(best.flags))
-        sessions.append(str(best.session))
     header = (*axes, "dtype", "fastest", "us", "GB/s", "of copy", f"vs {baseline}" if baseline else "speed-up", "ulp")
-    for name, column, shown in (("session", sessions, len(set(sessions)) > 1), ("flags", notes, any(notes))):
-        if shown:
-            header = (*header, name)
-            lines = [[*line, cell] for line, cell in zip(lines, column, strict=True)]
+    if any(notes):
+        header = (*header, "flags")
+        lines = [[*line, flags] for line, flags in zip(lines, notes, strict=True)]
     return Table(header, lines)
 
 
+def _typical(members: Sequence[Row]) -> list[Row]:
+    """A row per provider and its parameters: the session of the (lower) median time, with the flags of all sessions."""
+    curves: dict[str, list[Row]] = {}
+    for row in members:
+        if row.role == PROVIDER and row.ms is not None:
+            curves.setdefault(row.curve, []).append(row)
+    return [
+        replace(
+            sorted(sessions, key=lambda row: row.ms or 0.0)[(len(sessions) - 1) // 2],
+            flags=tuple(dict.fromkeys(flag for row in sessions for flag in row.flags)),
+        )
+        for sessions in curves.values()
+    ]
+
+
 def _competes(row: Row) -> bool:
-    return row.role == PROVIDER and row.ms is not None and SUSPECT not in row.flags
+    return SUSPECT not in row.flags
 
 
 def _speedup(row: Row, baseline: str | None, floor: NoiseFloor) -> str:

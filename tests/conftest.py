@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 import torch
+from common import ROOT, Kbench
 
-ROOT = Path(__file__).resolve().parents[1]
-PLUGINS = Path(__file__).parent / "plugins"
+from kbench.execute.writer import Writer
+from kbench.results import Row
 
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-
-Kbench = Callable[..., "subprocess.CompletedProcess[str]"]
-
 
 if not torch.accelerator.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before anything imports triton, as kbench's own worker does
@@ -51,6 +49,18 @@ def kbench(tmp_path: Path) -> Kbench:
         )
 
     return run
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """Write rows into a results file of that name."""
+
+    def write(name: str, rows: Iterable[Row], axes: tuple[str, ...] = ("M", "N")) -> Path:
+        writer = Writer(tmp_path / f"{name}.csv", axes)
+        writer.write(list(rows))
+        return writer.path
+
+    return write
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import PLUGINS, Kbench
+from common import PLUGINS, Kbench
 
 WriteConfig = Callable[[str], Path]
 
@@ -212,7 +212,7 @@ def test_plot_and_compare_take_the_results_of_run(kbench: Kbench, write_config: 
     drawn = kbench("plot", "a/sweep.csv", "--metric", "ms")
     assert drawn.returncode == 0, drawn.stderr
     assert (tmp_path / "a" / "sweep_ms.png").exists()
-    compared = kbench("compare", "a/sweep.csv", "b/sweep.csv", "--markdown", "c.md")
+    compared = kbench("compare", "a/sweep.csv", "b/sweep.csv", "--export", "markdown=c.md")
     assert compared.returncode == 0, compared.stderr
     assert "torch-eager" in (tmp_path / "c.md").read_text()
     gone = pd.read_csv(tmp_path / "b" / "sweep.csv", dtype=str)

@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Kbench
+from common import ROOT, Kbench
 
-from kbench.explain import CONTROLS, FLAGS, KINDS, STATUSES, paragraph
+from kbench.comparison.verdict import WORDS
+from kbench.explain import CONTROLS, FLAGS, KINDS, STATUSES, VERDICTS, paragraph
 from kbench.measure import flags
 from kbench.measure.timer import MAX_PREFILL_MS
 from kbench.results import Status
@@ -18,6 +19,7 @@ def test_every_status_and_flag_has_a_paragraph() -> None:
     assert list(STATUSES) == [status.value for status in Status]
     assert sorted(FLAGS) == sorted(flags.FLAGS)
     assert set(CONTROLS) == {"copy", "empty", "repeat"}
+    assert {*VERDICTS, "suspect"} == set(WORDS)
     for words in KINDS.values():
         for word in words:
             found = paragraph(word)

@@ -119,10 +119,16 @@ def test_flags_have_a_column_only_when_a_winner_has_some() -> None:
     assert summary.caveats(rows)[1:] == ["flags: 2 noisy, 1 overhead-bound (kbench explain noisy)"]
 
 
-def test_each_session_has_its_line() -> None:
-    rows = [r for session in (0, 1) for r in at(64, [row("torch", 0.1), row("repeat", 0.1)], session)]
-    assert [line["session"] for line in table(rows)] == ["0", "1"]
-    assert "1 case," in summary.caveats(rows)[0]
+def test_sessions_share_a_line_and_the_median_stands_for_each_provider() -> None:
+    """One session in which `fast` was slow does not make `torch` the winner, and one where it was suspect does."""
+    times = {"fast": (0.05, 0.2, 0.06), "torch": (0.1, 0.1, 0.1)}
+    rows = [r for s in range(3) for r in at(64, [row(name, ms[s]) for name, ms in times.items()], s)]
+    [line] = table(rows)
+    assert (line["fastest"], line["us"]) == ("fast", "60.00")
+    suspect = [replace(r, flags=("suspect",)) if (r.provider, r.session) == ("fast", 0) else r for r in rows]
+    [line] = table(suspect)
+    assert line["fastest"] == "torch"
+    assert "1 case," in summary.caveats([*rows, *at(64, [row("repeat", 0.1)])])[0]
 
 
 def test_who_does_not_repeat_himself_is_named() -> None:

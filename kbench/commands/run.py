@@ -108,7 +108,7 @@ def _draw(outcome: Outcome) -> None:
     if not any(row.ms is not None for row in outcome.rows):
         return
     try:
-        pictures = plotting.write(outcome.csv, "gbps", outcome.csv.parent)
+        pictures = plotting.write(outcome.csv)
     except table.TableError as error:
         terminal.warn(f"no plot: {error}")
         return

@@ -1,27 +1,105 @@
-"""Two results files told apart: join the rows, judge each pair, render the verdicts.
+"""Results told apart: join the rows, judge each pair, say what else differs.
 
-The rules are in `verdict.py`; `join.py` and `render.py` know nothing of them.
+join -> drift -> change (stats) -> verdict, and environment beside them. The formats a comparison is written in are in
+`kbench.comparison.formats`; none of the modules here knows them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from kbench import table
-from kbench.comparison.join import join
-from kbench.comparison.verdict import WORDS, Comparison, judge
+import pandas as pd
+
+from kbench import sidecar, table
+from kbench.comparison.change import Rules
+from kbench.comparison.drift import Drift, drift, noise
+from kbench.comparison.environment import Difference, differences
+from kbench.comparison.join import METRICS, Sides, files, pairs, providers
+from kbench.comparison.verdict import WORDS, Geomean, Verdict, judge
+from kbench.results import PROVIDER
 from kbench.table import TableError
+from kbench.where import Where
 
 __all__ = ["Comparison", "compare", "gate"]
 
+BY = ("file", "provider")
 
-def compare(old_path: Path | str, new_path: Path | str) -> Comparison:
-    """Judge the rows of a results CSV against those of an earlier one. Raises TableError."""
-    old, new = table.read(old_path), table.read(new_path)
-    pairs, notes = join(old, new)
-    warnings = [*old.attrs["warnings"], *new.attrs["warnings"]]
-    return Comparison(str(old_path), str(new_path), tuple(judge(pair) for pair in pairs), (*warnings, *notes))
+
+@dataclass(frozen=True)
+class Comparison:
+    """The verdicts on one or more contenders against a baseline, and everything a reader needs to weigh them.
+
+    baseline, contenders  labels of the sides: files, or the providers of one file
+    rows                  a verdict per key and contender, sorted by key
+    geomeans              one per contender
+    drifts                how the machine moved between the baseline and a contender, where that is a question
+    differences           what else is not the same for both
+    notes                 what was assumed or left out
+    source                the file whose providers are the sides, with `by="provider"`
+    """
+
+    by: str
+    baseline: str
+    contenders: tuple[str, ...]
+    rules: Rules
+    rows: tuple[Verdict, ...]
+    geomeans: tuple[Geomean, ...]
+    drifts: dict[str, Drift]
+    differences: tuple[Difference, ...] = ()
+    notes: tuple[str, ...] = ()
+    source: str = ""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often each verdict was given, in the order of WORDS; those never given are left out."""
+        counts = Counter(row.word for row in self.rows)
+        return {word: counts[word] for word in WORDS if counts[word]}
+
+    @property
+    def comparable(self) -> bool:
+        """Whether the sides say anything about each other: false when no row is in both under equal conditions."""
+        return bool(self.counts.keys() - {"new", "missing", "incomparable"})
+
+    @property
+    def refused(self) -> list[Verdict]:
+        """The rows that have a time on both sides and were not measured in the same way."""
+        return [row for row in self.rows if row.word == "incomparable" and row.old and row.new and row.old.readings]
+
+
+def compare(
+    *sources: Path | str,
+    by: str = "file",
+    baseline: str | None = None,
+    where: str | None = None,
+    metric: str = "ms",
+    margin: float = 0.02,
+    vary: Collection[str] = (),
+) -> Comparison:
+    """Judge the rows of results files against those of the first, or of the one labelled `baseline`.
+
+    A source is a path or `LABEL=path`. With `by="provider"` there is one file, and its providers are judged against the one
+    named `baseline` (default: the config's), session by session and round by round. `margin` is the smallest change of
+    interest, as a share; `vary` names what is meant to differ (`torch`, `driver`, `device`). Raises TableError.
+    """
+    for value, known, what in ((by, BY, "way to compare by"), (metric, tuple(METRICS), "metric to compare")):
+        if value not in known:
+            raise TableError(f"no {what} {value!r}; there are {', '.join(known)}")
+    if not 0 < margin < 1:
+        raise TableError(f"a margin of {margin:.0%} cannot be; give a share such as 2% or 0.02")
+    rules = Rules(margin, frozenset(vary), by == "provider", metric)
+    labelled = [_label(str(source)) for source in sources]
+    frames = [table.read(path) for _, path in labelled]
+    frames = _chosen(frames, Where.parse(where or ""))
+    read = [sidecar.read(path) for _, path in labelled]
+    warnings = [str(warning) for frame in frames for warning in frame.attrs["warnings"]]
+    if by == "provider":
+        return _of_providers(frames, read[0][0].get("baseline"), baseline, rules, warnings)
+    unknown = [why for _, why in read if why]
+    return _of_files(_unique(labelled), frames, [data for data, _ in read], baseline, rules, warnings + unknown)
 
 
 def gate(comparison: Comparison, fail_on: Collection[str]) -> bool:
@@ -29,3 +107,92 @@ def gate(comparison: Comparison, fail_on: Collection[str]) -> bool:
     if unknown := sorted(set(fail_on) - set(WORDS)):
         raise TableError(f"no verdict {unknown[0]!r} to fail on; there are {', '.join(WORDS)}")
     return not comparison.counts.keys() & set(fail_on)
+
+
+def _of_files(
+    labels: list[str],
+    frames: list[pd.DataFrame],
+    environments: list[dict[str, Any]],
+    baseline: str | None,
+    rules: Rules,
+    notes: list[str],
+) -> Comparison:
+    if len(labels) < 2:
+        raise TableError("one file has nothing to be compared with; name two, or use --by provider")
+    first = _find(baseline or labels[0], labels, "file")
+    labels.insert(0, labels.pop(first))
+    frames.insert(0, frames.pop(first))
+    environments.insert(0, environments.pop(first))
+    sides, more = files(frames, rules.metric)
+    drifts = {label: drift(frames[0], frame) for label, frame in zip(labels[1:], frames[1:], strict=True)}
+    contenders = dict(zip(labels[1:], sides[1:], strict=True))
+    found = [
+        difference
+        for label, frame, data in zip(labels[1:], frames[1:], environments[1:], strict=True)
+        for difference in differences(label, (frames[0], frame), (environments[0], data), rules.vary)
+    ]
+    return _judged("file", labels[0], sides[0], contenders, rules, drifts, found, [*more, *notes])
+
+
+def _of_providers(
+    frames: list[pd.DataFrame], of_config: str | None, baseline: str | None, rules: Rules, notes: list[str]
+) -> Comparison:
+    if len(frames) != 1:
+        raise TableError(f"--by provider compares within one file, not {len(frames)}; name one")
+    [frame] = frames
+    sides = providers(frame, rules.metric)
+    labels = list(sides)
+    wanted = baseline or of_config
+    if wanted is None:
+        raise TableError(f"{frame.attrs['path']}: no baseline; choose one with --baseline: {', '.join(labels)}")
+    first = labels[_find(wanted, labels, "provider")]
+    contenders = {label: sides[label] for label in labels if label != first}
+    drifts = dict.fromkeys(contenders, Drift(noise=noise(frame)))
+    judged = _judged("provider", first, sides[first], contenders, rules, drifts, [], notes)
+    return replace(judged, source=frame.attrs["path"])
+
+
+def _judged(
+    by: str,
+    baseline: str,
+    old: Sides,
+    contenders: dict[str, Sides],
+    rules: Rules,
+    drifts: dict[str, Drift],
+    found: Sequence[Difference],
+    notes: Sequence[str],
+) -> Comparison:
+    rows, geomeans = judge(pairs(old, contenders), drifts, rules)
+    labels = tuple(contenders)
+    unique = tuple(dict.fromkeys(notes))
+    return Comparison(by, baseline, labels, rules, tuple(rows), tuple(geomeans), drifts, tuple(found), unique)
+
+
+def _chosen(frames: list[pd.DataFrame], where: Where) -> list[pd.DataFrame]:
+    """The rows that were asked for. Raises TableError when no file has any."""
+    chosen = [where.select(frame) for frame in frames]
+    if where.terms and all(frame[frame["role"] == PROVIDER].empty for frame in chosen):
+        raise TableError(where.nothing(frames[0]))
+    return chosen
+
+
+def _label(source: str) -> tuple[str, Path]:
+    """`main=results/a.csv` -> ("main", path); a path that holds a `=` and exists is a path."""
+    label, sign, path = source.partition("=")
+    return (label, Path(path)) if sign and label and not Path(source).exists() else ("", Path(source))
+
+
+def _unique(labelled: list[tuple[str, Path]]) -> list[str]:
+    """Labels as given, else the paths. Raises TableError for one given twice."""
+    labels = [label or str(path) for label, path in labelled]
+    if repeated := [label for place, label in enumerate(labels) if label in labels[:place]]:
+        if len(labels) == 2 and not any(label for label, _ in labelled):  # a file against itself
+            return [labels[0], f"{labels[1]} (again)"]
+        raise TableError(f"{repeated[0]} is named twice; tell them apart as LABEL=FILE")
+    return labels
+
+
+def _find(wanted: str, labels: list[str], what: str) -> int:
+    if wanted in labels:
+        return labels.index(wanted)
+    raise TableError(f"no {what} {wanted!r} to take as the baseline; there are {', '.join(labels)}")

@@ -1,10 +1,15 @@
-"""Which row of one results file belongs to which row of another: by what was measured, never by position."""
+"""Which row of one side belongs to which row of another: by what was measured, never by position.
+
+A side is a file, or with `by="provider"` one provider of a file.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
-from dataclasses import dataclass
+import statistics
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -16,10 +21,16 @@ from kbench.table import TableError
 CONDITIONS = ("device", "timer", "cache", "case_hash")
 """What must be equal on both sides for two times to be comparable."""
 
+CREDIBLE = (1e-9, 1e9)
+"""Numbers outside of these bounds, in ms or GB/s, were measured by nobody: a femtosecond, eleven days."""
+
+METRICS = {"ms": -1, "ms_min": -1, "host_ms": -1, "gbps": 1, "moved_gbps": 1, "roofline": 1}
+"""Columns that can be compared, and whether more of it is better (1) or worse (-1)."""
+
 
 @dataclass(frozen=True)
 class Key:
-    """What was measured: the identity of a row without its session."""
+    """What was measured: the identity of a row without its session, and without what tells the sides apart."""
 
     operator: str
     provider: str
@@ -34,7 +45,9 @@ class Key:
     @property
     def label(self) -> str:
         """`softmax M=4096 N=256 float32 triton`"""
-        return " ".join([self.operator, *(f"{name}={value}" for name, value in self.axes), self.dtype, self.curve])
+        return " ".join(
+            [self.operator, *(f"{name}={value}" for name, value in self.axes), self.dtype, self.curve]
+        ).strip()
 
     @property
     def order(self) -> tuple[Any, ...]:
@@ -44,10 +57,26 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Side:
-    """The sessions of one key in one file.
+class Reading:
+    """One session's time of a key. `value` is the metric that is compared, `rounds` are round medians in ms.
 
-    ms          the median time of each session that has one, in ms
+    What the file does not say is None, so that equal readings compare equal.
+    """
+
+    session: int
+    value: float
+    ms: float
+    gbps: float | None = None
+    rounds: tuple[float, ...] = ()
+    samples: float | None = None
+    started_at: str = ""
+
+
+@dataclass(frozen=True)
+class Side:
+    """The sessions of one key on one side.
+
+    readings    the sessions that have a time
     sessions    how many sessions there are, with a time or not
     status      `ok` when all have one, else the status of the first that failed, else of the first without a time
     reason      why that session has none
@@ -55,35 +84,67 @@ class Side:
     suspect     a session is faster than its memory can physically be
     """
 
-    ms: tuple[float, ...]
+    readings: tuple[Reading, ...]
     sessions: int
-    status: Status
-    reason: str
-    conditions: dict[str, tuple[str, ...]]
-    suspect: bool
+    status: Status = Status.OK
+    reason: str = ""
+    conditions: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    suspect: bool = False
+
+    @cached_property
+    def value(self) -> float | None:
+        """The geometric mean of the sessions; None when none has one."""
+        return statistics.geometric_mean([reading.value for reading in self.readings]) if self.readings else None
+
+    @property
+    def by_session(self) -> dict[int, Reading]:
+        return {reading.session: reading for reading in self.readings}
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A key and what each file says about it; None where a file does not have it."""
+    """A key and what the baseline and one contender have of it; None where a side does not have it."""
 
     key: Key
+    contender: str
     old: Side | None
     new: Side | None
 
 
-def join(old: pd.DataFrame, new: pd.DataFrame) -> tuple[list[Pair], list[str]]:
-    """Pair the provider rows of two frames that `table.read` returned, sorted by key, with notes for the reader.
+Sides = dict[Key, Side]
 
-    Raises TableError when an axis that only one file has varies in it, or a key has the same session twice.
+
+def files(frames: Sequence[pd.DataFrame], metric: str) -> tuple[list[Sides], list[str]]:
+    """The sides of files that `table.read` returned, with notes on what was left out to make their keys agree.
+
+    Raises TableError when an axis that another file lacks varies in one, or a key has the same session twice.
     """
-    shared = [axis for axis in table.axes(old) if axis in table.axes(new)]
-    notes = _drop_extra_axes(old, shared) + _drop_extra_axes(new, shared)
-    sides = [_sides(frame, shared) for frame in (old, new)]
-    keys = sorted({*sides[0], *sides[1]}, key=lambda key: key.order)
-    if not sides[0].keys() & sides[1].keys():
-        notes.append("no rows in common" + _difference(*sides))
-    return [Pair(key, sides[0].get(key), sides[1].get(key)) for key in keys], notes
+    shared = [axis for axis in table.axes(frames[0]) if all(axis in table.axes(frame) for frame in frames)]
+    notes = [note for frame in frames for note in _drop_extra_axes(frame, shared)]
+    found = [_sides(frame, shared, metric) for frame in frames]
+    if not set.intersection(*(set(sides) for sides in found)):
+        notes.append("no rows in common" + _difference(found))
+    return found, notes
+
+
+def providers(frame: pd.DataFrame, metric: str) -> dict[str, Sides]:
+    """The sides of one file's providers, `triton-row[num_warps=4]` and all, in the order in which they first appear."""
+    sides: dict[str, Sides] = {}
+    for key, side in _sides(frame, table.axes(frame), metric).items():
+        sides.setdefault(key.curve, {})[Key(key.operator, "", "", key.axes, key.dtype)] = side
+    return sides
+
+
+def pairs(baseline: Sides, contenders: dict[str, Sides]) -> list[Pair]:
+    """Every key of the baseline or of a contender, for every contender, sorted by key."""
+    everything = {*baseline, *(key for sides in contenders.values() for key in sides)}
+    keys = sorted(everything, key=lambda key: key.order)
+    return [
+        Pair(key, label, baseline.get(key), sides.get(key))
+        for key in keys
+        for label, sides in contenders.items()
+        if key in baseline or key in sides
+    ]
 
 
 def _drop_extra_axes(frame: pd.DataFrame, shared: list[str]) -> list[str]:
@@ -93,22 +154,26 @@ def _drop_extra_axes(frame: pd.DataFrame, shared: list[str]) -> list[str]:
             continue
         values = frame[axis].unique()
         if len(values) > 1:
-            raise TableError(f"{path}: axis {axis} varies here and the other has none; compare files of one operator")
-        notes += [f"{path}: axis {axis}={value} is not in the other file and was left out" for value in values]
+            raise TableError(
+                f"{path}: axis {axis} varies here and another file has none; compare files of one operator"
+            )
+        notes += [f"{path}: axis {axis}={value} is not in every file and was left out" for value in values]
     return notes
 
 
-def _sides(frame: pd.DataFrame, axes: list[str]) -> dict[Key, Side]:
+def _sides(frame: pd.DataFrame, axes: list[str], metric: str) -> Sides:
+    columns = ["operator", "provider", "params", *axes, "dtype", "session", "status", "reason", "flags"]
+    columns += [*CONDITIONS, "started_at", "samples", *dict.fromkeys(["ms", "gbps", "round_ms", metric])]
     rows: dict[Key, dict[int, dict[str, Any]]] = {}
-    providers = frame[frame["role"] == PROVIDER].reset_index()
-    for row in providers.to_dict("records"):
+    measured = frame.loc[frame["role"] == PROVIDER, columns].reset_index()
+    for row in measured.to_dict("records"):
         values = tuple((axis, row[axis]) for axis in axes)
         key = Key(row["operator"], row["provider"], row["params"], values, row["dtype"])
         sessions, session = rows.setdefault(key, {}), row["session"]
         if session in sessions:
             where, first = f"{frame.attrs['path']}:{row['line']}", sessions[session]["line"]
             raise TableError(f"{where}: {key.label} session {session} is on line {first} already; delete one of them")
-        sessions[session] = {str(name): value for name, value in row.items()}
+        sessions[session] = {**row, "value": row[metric]}
     return {key: _side([sessions[session] for session in sorted(sessions)]) for key, sessions in rows.items()}
 
 
@@ -117,7 +182,7 @@ def _side(rows: list[dict[str, Any]]) -> Side:
     lost = [_loss(row) for row in rows if not _has_time(row)]
     status, reason = min(lost, key=lambda loss: not loss[0].failed, default=(Status.OK, ""))
     return Side(
-        ms=tuple(float(row["ms"]) for row in timed),
+        readings=tuple(_reading(row) for row in timed),
         sessions=len(rows),
         status=status,
         reason=reason,
@@ -126,27 +191,47 @@ def _side(rows: list[dict[str, Any]]) -> Side:
     )
 
 
+def _reading(row: dict[str, Any]) -> Reading:
+    gbps, samples = (None if math.isnan(row[name]) else row[name] for name in ("gbps", "samples"))
+    rounds = _rounds(row["round_ms"])
+    return Reading(row["session"], row["value"], row["ms"], gbps, rounds, samples, row["started_at"])
+
+
+def _rounds(cell: str) -> tuple[float, ...]:
+    """The round medians of a cell: none of them where one is damaged, for they are only a second opinion."""
+    rounds = tuple(map(float, cell.split(";"))) if cell else ()
+    return rounds if all(map(_credible, rounds)) else ()
+
+
 def _has_time(row: dict[str, Any]) -> bool:
-    return bool(row["status"] == Status.OK.value and 0 < row["ms"] < math.inf)
+    return row["status"] == Status.OK.value and _credible(row["ms"]) and _credible(row["value"])
+
+
+def _credible(number: float) -> bool:
+    return CREDIBLE[0] < number < CREDIBLE[1]
 
 
 def _loss(row: dict[str, Any]) -> tuple[Status, str]:
     """Why a row has no time. No run writes `ok` without one: such a cell was lost on the way."""
     status = Status(row["status"])
-    return (Status.ERROR, f"ok, but its time is {row['ms']}") if status is Status.OK else (status, row["reason"])
+    if status is not Status.OK:
+        return status, row["reason"]
+    if _credible(row["ms"]):
+        return Status.UNSUPPORTED, "this metric was not measured"
+    return Status.ERROR, f"ok, but its time is {row['ms']}"
 
 
-def _difference(old: dict[Key, Side], new: dict[Key, Side]) -> str:
-    """What the keys of two files disagree on, for files with none in common."""
-    before, after = _values(old), _values(new)
+def _difference(sides: list[Sides]) -> str:
+    """What the keys of the first and another file disagree on, for files with none in common."""
+    before, after = (_values(found) for found in sides[:2])
     return "".join(
-        f"; {name} is {_few(before[name])} in the old file, {_few(after[name])} in the new"
+        f"; {name} is {_few(before[name])} in the first file, {_few(after[name])} in the second"
         for name in before
         if name in after and not before[name] & after[name]
     )
 
 
-def _values(sides: dict[Key, Side]) -> dict[str, set[str]]:
+def _values(sides: Sides) -> dict[str, set[str]]:
     values: dict[str, set[str]] = {}
     for key in sides:
         named = {"operator": key.operator, "provider": key.curve, **dict(key.axes), "dtype": key.dtype}

@@ -1,87 +1,113 @@
 """What a pair of measurements says, in one word and a reason.
 
-A time is the median of a session; samples inside a session are not independent and are never counted as evidence. With
-one session on a side there is no estimate of how much sessions differ, and only a change of FLOOR or more is believed:
-below it, two runs of the same code differ too. With two or more on each side a change is believed when it is at least
-MARGIN and no session of one side is among those of the other; `same` is a finding too, and means that no two sessions
-across the sides differ by more than MARGIN. All bounds are factors, so that swapping the files swaps the words.
+The question has two answers and a refusal. With M the margin, the smallest change anyone cares about:
+
+    same     the 95 % interval of the change lies within M: shown, not merely "no difference found"
+    slower   the change is certain (q <= ERROR_RATE over all rows of the report), and it is not shown to be less than M
+    unclear  neither; the reason says what would settle it
+
+`faster` is `slower` with the files swapped. With one session on a side nothing is known of how sessions differ: the interval
+is then a stated floor, and the reason says "1 session". Two ticks of the event clock are never a change. All bounds are
+factors, so that swapping the files swaps the words.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from kbench.comparison.join import CONDITIONS, Key, Pair, Side
+from kbench.comparison import stats
+from kbench.comparison.change import Change, Rules, changes, sides_of, tick, trials
+from kbench.comparison.drift import Drift
+from kbench.comparison.join import Key, Pair, Side
 from kbench.results import Status
 
-WORDS = ("slower", "failed", "missing", "faster", "fixed", "new", "incomparable", "unclear", "same")
+WORDS = ("slower", "failed", "missing", "suspect", "faster", "fixed", "new", "incomparable", "unclear", "same")
 """All verdicts, those that want attention first."""
 
-FLOOR = 1.03
-MARGIN = 1.02
-_ROUNDING = 1 + 1e-9
+ERROR_RATE = 0.01
+"""The false discovery rate of `slower` and `faster`: of a hundred reports on unchanged code, one holds a false row. A gate
+that is run on every push at the customary 0.05 cries wolf every other week."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One row of a comparison. `ratio` is new time over old, 2.0 is twice as slow; None where none can be stated."""
+    """One row of a comparison.
+
+    `ratio` is the new value over the old (ms: 2.0 is twice as slow; gbps: twice as fast), `ci` its 95 % interval, `q` the
+    false discovery rate of a report that calls this row changed; None where none can be stated. The machine's drift, where
+    it is known, is taken out of `ratio` and not out of the sides' own values.
+    """
 
     key: Key
+    contender: str
     word: str
     reason: str = ""
-    old_ms: float | None = None
-    new_ms: float | None = None
+    old: Side | None = None
+    new: Side | None = None
     ratio: float | None = None
+    ci: tuple[float, float] | None = None
+    q: float | None = None
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """The verdicts on two results files, sorted by key, and notes on what was assumed to get them."""
+class Geomean:
+    """The geometric mean of the ratios of a contender, over the rows that have one; its interval where sessions allow."""
 
-    old: str
-    new: str
-    rows: tuple[Verdict, ...]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How often each verdict was given, in the order of WORDS; those never given are left out."""
-        counts = Counter(row.word for row in self.rows)
-        return {word: counts[word] for word in WORDS if counts[word]}
-
-    @property
-    def compared(self) -> list[float]:
-        """The ratios of all rows that have one: measured on both sides, under the same conditions."""
-        return [row.ratio for row in self.rows if row.ratio is not None]
-
-    @property
-    def geomean(self) -> float | None:
-        """The geometric mean of `compared`: new time over old. None when nothing was compared."""
-        return statistics.geometric_mean(self.compared) if self.compared else None
-
-    @property
-    def comparable(self) -> bool:
-        """Whether the files say anything about each other: false when no row is in both under equal conditions."""
-        return bool(self.counts.keys() - {"new", "missing", "incomparable"})
+    contender: str
+    ratio: float | None
+    ci: tuple[float, float] | None
+    rows: int
+    total: int
 
 
-def judge(pair: Pair) -> Verdict:
-    """The verdict on one key."""
-    key, old, new = pair.key, pair.old, pair.new
-    old_ms, new_ms = _median(old), _median(new)
+def judge(pairs: Sequence[Pair], drifts: Mapping[str, Drift], rules: Rules) -> tuple[list[Verdict], list[Geomean]]:
+    """The verdicts on pairs, in their order, and a geometric mean per contender.
+
+    `drifts` has the machine's drift for every contender.
+    """
+    words = [_without_times(pair, rules) for pair in pairs]
+    sized: dict[int, Change] = {}  # by place in `pairs`
+    geomeans = []
+    for label in drifts:
+        places = [place for place, pair in enumerate(pairs) if pair.contender == label]
+        timed = [place for place in places if words[place] is None]
+        found, interval = changes([pairs[place] for place in timed], drifts[label], rules)
+        sized |= dict(zip(timed, found, strict=True))
+        mean = rules.ratio(statistics.fmean(change.effect for change in found)) if found else None
+        geomeans.append(Geomean(label, mean, interval, len(found), len(places)))
+    tested = [place for place, change in sized.items() if change.p is not None]
+    q = dict(zip(tested, stats.discoveries([sized[place].p or 0.0 for place in tested]), strict=True))
+    verdicts = []
+    for place, (pair, word) in enumerate(zip(pairs, words, strict=True)):
+        if word is not None:
+            verdicts.append(Verdict(pair.key, pair.contender, *word, pair.old, pair.new))
+            continue
+        change = sized[place]
+        word = _judge(change, q.get(place), drifts[pair.contender], rules)
+        ratio, ci = rules.ratio(change.effect), rules.interval(change.effect, change.half_width)
+        verdicts.append(Verdict(pair.key, pair.contender, *word, pair.old, pair.new, ratio, ci, q.get(place)))
+    return verdicts, geomeans
+
+
+# ---- pairs without two times
+
+
+def _without_times(pair: Pair, rules: Rules) -> tuple[str, str] | None:
+    """The word and reason of a pair that cannot be told apart by its times; None for one that can."""
+    old, new = pair.old, pair.new
     if old is None or new is None or Status.OK not in (old.status, new.status) or old.status != new.status:
-        word, reason = _judge_statuses(old, new)
-        return Verdict(key, word, reason, old_ms, new_ms)
-    if differing := _differing(old, new):
-        return Verdict(key, "incomparable", differing, old_ms, new_ms)
+        return _judge_statuses(old, new)
+    if differing := _differing(old, new, rules.vary):
+        return "incomparable", differing
+    if rules.paired and not trials(pair, rules):
+        return "incomparable", "no session has both"
     if old.suspect or new.suspect:
-        return Verdict(key, "unclear", "suspect: faster than the memory can be", old_ms, new_ms)
-    assert old_ms and new_ms  # both sides are ok, so they have times
-    word, reason = _judge_times(old.ms, new.ms, new_ms / old_ms)
-    return Verdict(key, word, reason, old_ms, new_ms, new_ms / old_ms)
+        sides = "both sides" if old.suspect and new.suspect else "the old side" if old.suspect else "the new side"
+        return "suspect", f"{sides} faster than memory can be (kbench explain suspect)"
+    return None
 
 
 def _judge_statuses(old: Side | None, new: Side | None) -> tuple[str, str]:
@@ -102,39 +128,70 @@ def _judge_statuses(old: Side | None, new: Side | None) -> tuple[str, str]:
     return "incomparable", f"no time in either: {both}"
 
 
-def _judge_times(old: tuple[float, ...], new: tuple[float, ...], ratio: float) -> tuple[str, str]:
-    change = max(ratio, 1 / ratio) * _ROUNDING
-    direction = "slower" if ratio > 1 else "faster"
-    sessions = min(len(old), len(new))
-    if sessions < 2:
-        return (direction if change >= FLOOR else "unclear"), "1 session"
-    note = "2 sessions" if sessions == 2 else ""
-    apart = max(old) < min(new) or max(new) < min(old)
-    if apart and change >= MARGIN:
-        return direction, note
-    if max(max(new) / min(old), max(old) / min(new)) <= MARGIN * _ROUNDING:
-        return "same", note
-    return "unclear", f"change below {MARGIN - 1:.0%}" if apart else "sessions overlap"
-
-
-def _median(side: Side | None) -> float | None:
-    """The median of the sessions' log times, as a time."""
-    return math.exp(statistics.median(map(math.log, side.ms))) if side and side.ms else None
-
-
 def _outcome(side: Side | None) -> str:
     """`wrong: differs at 3 elements`, `crashed (1 of 3 sessions have no time): signal 11`; "" for an ok side."""
     if side is None or side.status is Status.OK:
         return ""
-    lost = side.sessions - len(side.ms)
+    lost = side.sessions - len(side.readings)
     where = f" ({lost} of {side.sessions} sessions have no time)" if side.sessions > 1 else ""
     return f"{side.status.value}{where}" + (f": {' '.join(side.reason.split())}" if side.reason else "")
 
 
-def _differing(old: Side, new: Side) -> str:
+def _differing(old: Side, new: Side, vary: Collection[str]) -> str:
     """The conditions under which the two sides were measured, where they are not one and the same."""
     return ", ".join(
         f"{name} {'/'.join(old.conditions[name]) or 'unknown'} -> {'/'.join(new.conditions[name]) or 'unknown'}"
-        for name in CONDITIONS
-        if old.conditions[name] != new.conditions[name] or len(old.conditions[name]) != 1
+        for name in old.conditions
+        if name not in vary and (old.conditions[name] != new.conditions[name] or len(old.conditions[name]) != 1)
     )
+
+
+# ---- pairs with two times
+
+
+def _judge(change: Change, q: float | None, drift: Drift, rules: Rules) -> tuple[str, str]:
+    margin = max(math.log1p(rules.margin), math.log1p(2 * tick(change.pair)))
+    size = abs(change.effect)
+    direction = "slower" if change.effect > 0 else "faster"
+    shown_same = size + change.half_width <= margin
+    note = _few_sessions(change, rules)
+    if _one_measurement(change.pair):
+        return "same", "the very same readings"
+    if any((reading.samples or math.inf) <= 1 for side in sides_of(change.pair) for reading in side.readings):
+        return "unclear", "a session of one sample; raise measure.rep_ms"
+    if drift.change is not None and abs(drift.change) > math.log1p(rules.margin):
+        moved = f"{math.expm1(drift.change):+.1%}"
+        return "unclear", f"machine drift {moved} (copy control); measure both sides again, side by side"
+    if shown_same:
+        return "same", note
+    if size <= math.log1p(2 * tick(change.pair)):
+        return "unclear", _joined(note, "within two ticks of the clock; timer: graph resolves more")
+    certain = q <= ERROR_RATE if q is not None else size >= change.half_width * (1 - 1e-9)
+    if certain:
+        return direction, note
+    if q is None:
+        return "unclear", _joined(note, "add sessions")
+    return "unclear", f"noisy: about {_sessions_needed(change, margin, rules)} sessions a side would tell"
+
+
+def _one_measurement(pair: Pair) -> bool:
+    """Whether both sides are one and the same, as in a file compared with itself; equal by chance is not enough."""
+    old, new = sides_of(pair)
+    return old.readings == new.readings and all(reading.started_at for reading in old.readings)
+
+
+def _few_sessions(change: Change, rules: Rules) -> str:
+    count = trials(change.pair, rules)
+    if count > 2:
+        return ""
+    return "2 sessions" if count == 2 else f"1 session, floor {math.expm1(change.half_width):.1%}"
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)
+
+
+def _sessions_needed(change: Change, margin: float, rules: Rules) -> int:
+    """How many sessions a side make the interval half as wide as the margin, sessions staying as noisy as they were."""
+    sides = 1 if rules.paired else 2
+    return max(trials(change.pair, rules) + 1, math.ceil(sides * (2 * 2.1 * change.sd / margin) ** 2))

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kbench.execute.plan import Plan, Task
-from kbench.execute.writer import environment_path
 from kbench.results import PROVIDER, ResultsError, Row, Status, columns, format_params
+from kbench.sidecar import environment_path
 
 Continuing = Literal["resume", "append"]
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.results import ResultsError, Row, columns
+from kbench.sidecar import environment_path
 
 
 def move_aside(path: Path) -> Path | None:
@@ -119,11 +120,6 @@ def _explained(path: Path, consequence: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise ResultsError(f"{path}: cannot be written ({error.strerror}); {consequence}") from None
-
-
-def environment_path(path: Path) -> Path:
-    """The sidecar of a results file."""
-    return path.with_suffix(".env.json")
 
 
 @contextmanager

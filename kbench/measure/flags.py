@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kbench.results import TICK_MS
+
 SUSPECT = "suspect"
 HOST_BOUND = "host-bound"
 OVERHEAD_BOUND = "overhead-bound"
@@ -16,9 +18,6 @@ NOISY = "noisy"
 
 FLAGS = (SUSPECT, HOST_BOUND, OVERHEAD_BOUND, L2_RESIDENT, THROTTLED, NOISY)
 """All flags, in the order in which a row lists them: the gravest first."""
-
-TICK_MS = 32e-6
-"""The resolution of device events: elapsed times are multiples of 32 ns on NVIDIA devices."""
 
 OVERHEAD_SHARE = 0.20
 """The `empty` control's share of a time above which the time says more about the timer than about the kernel: two kernels

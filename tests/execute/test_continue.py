@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from conftest import PLUGINS, Kbench
+from common import PLUGINS, Kbench
 
 from kbench import config, table
 from kbench.execute import history

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import PLUGINS, Kbench
+from common import PLUGINS, Kbench
 
 SWEEP = """
 operator: softmax

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import PLUGINS, Kbench
+from common import PLUGINS, Kbench
 
 pytestmark = pytest.mark.gpu
 

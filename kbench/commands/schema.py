@@ -1,0 +1,23 @@
+"""`kbench schema`."""
+
+from __future__ import annotations
+
+import json
+
+from kbench.results import ResultsError
+
+
+def schema(what: str) -> int:
+    """Print the JSON Schema of config files or of comparisons. Raises ResultsError for anything else."""
+    if what == "config":
+        from kbench import config
+
+        found = config.schema()
+    elif what == "compare":
+        from kbench.comparison.formats import json_report
+
+        found = json_report.schema()
+    else:
+        raise ResultsError(f"no schema of {what!r}; there are config, compare")
+    print(json.dumps(found, indent=2))
+    return 0

@@ -1,0 +1,65 @@
+"""All sessions of a comparison in Go's benchmark format, for a second opinion: `benchstat -col label FILE`.
+
+The format is that of https://golang.org/design/14313-benchmark-format. Sides are told apart by the configuration `label`,
+the baseline's first; a session is a line.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from urllib.parse import quote
+
+from kbench.comparison import Comparison
+from kbench.comparison.formats.words import plain
+from kbench.comparison.join import METRICS, Key, Reading, Side
+
+OWN_UNITS = frozenset({"ms", "gbps"})
+"""Metrics that every line has anyway, as ns/op and GB/s."""
+
+
+def text(comparison: Comparison) -> str:
+    metric = comparison.rules.metric
+    lines = ["# Read with: benchstat -col label FILE", "Unit ns/op better=lower", "Unit GB/s better=higher"]
+    if metric not in OWN_UNITS:
+        lines.append(f"Unit {metric} better={'higher' if METRICS[metric] > 0 else 'lower'}")
+    for label, sides in _by_label(comparison).items():
+        lines += ["", f"label: {plain(label)}"]
+        lines += [
+            f"{_name(key)} {_result(reading, metric)}" for key, side in sides.items() for reading in side.readings
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _by_label(comparison: Comparison) -> dict[str, dict[Key, Side]]:
+    found: dict[str, dict[Key, Side]] = {label: {} for label in (comparison.baseline, *comparison.contenders)}
+    for row in comparison.rows:
+        if row.old:
+            found[comparison.baseline][row.key] = row.old
+        if row.new:
+            found[row.contender][row.key] = row.new
+    return found
+
+
+def _result(reading: Reading, metric: str) -> str:
+    samples = int(reading.samples) if reading.samples and 1 <= reading.samples < 2**31 else 1
+    told = f"{samples} {reading.ms * 1e6:.10g} ns/op"
+    if reading.gbps:
+        told += f" {reading.gbps:.10g} GB/s"
+    return told if metric in OWN_UNITS else f"{told} {reading.value:.10g} {metric}"
+
+
+def _name(key: Key) -> str:
+    """`BenchmarkSoftmax/provider=triton/M=4096/N=8192/dtype=bfloat16`"""
+    parts = {"provider": key.curve, **dict(key.axes), "dtype": key.dtype}
+    told = (f"/{_escape(name)}={_escape(str(value))}" for name, value in parts.items() if value != "")
+    operator = _escape(key.operator)
+    return f"Benchmark{operator[:1].upper()}{operator[1:]}{''.join(told)}"
+
+
+@lru_cache(maxsize=10_000)
+def _escape(word: str) -> str:
+    """A word without spaces and slashes, which end a name and a part of it, as URLs have them; nor a number after a dash at
+    its end, which would be taken for a count of processors."""
+    quoted = quote(plain(word), safe="[]{}()=,:;+*!?@&|<>'~^.")
+    return re.sub(r"-(?=\d+$)", "%2D", quoted)

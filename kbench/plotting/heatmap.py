@@ -1,0 +1,99 @@
+"""A map of winners: who is fastest where, by how much, and where that is a tie."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch, Rectangle
+
+from kbench.plotting.look import Look
+from kbench.plotting.scale import logarithmic, short
+from kbench.plotting.theme import contrast, mix
+
+CLEAR = 0.5
+"""The margin from which a winner has its full colour: a runner-up that takes half as long again."""
+
+PALEST = 0.55
+"""The share of its colour that a winner by nothing keeps."""
+
+SHADES = "fainter: a closer runner-up"
+"""For the caption."""
+
+TIE_HATCH = "////"
+LETTER = 7.0
+"""Width of a letter in a cell, in points."""
+
+
+def draw(axes: Axes, panel: pd.DataFrame, look: Look, y_name: str, width: float) -> None:
+    """One cell per case, larger y above; `width` of the panel is in points and decides whether cells have text."""
+    theme = look.theme
+    xs, ys = sorted(panel["x"].unique()), sorted(panel["y"].unique())
+    axes.set_xlim(-0.5, len(xs) - 0.5)
+    axes.set_ylim(-0.5, len(ys) - 0.5)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    ticks = _ticks(xs, max(2, int(width // 42)))
+    axes.set_xticks([xs.index(x) for x in ticks], [short(x) for x in ticks])
+    axes.set_yticks(range(len(ys)), [f"{y:.0f}" for y in ys] if y_name else [""])
+    axes.set_xlabel(look.x)
+    axes.set_ylabel(y_name)
+    room = width / len(xs)
+    named = has_room(panel, look, width)
+    for _, cell in panel.sort_values(["x", "y"]).iterrows():
+        at = xs.index(cell["x"]), ys.index(cell["y"])
+        colour = look.styles[cell["curve"]].colour
+        face = shade(colour, cell["margin"], theme.background)
+        hatch = {"hatch": TIE_HATCH, "edgecolor": theme.background} if cell["tied"] else {}
+        square = Rectangle((at[0] - 0.5, at[1] - 0.5), 1, 1, facecolor=face, linewidth=0, **hatch)  # type: ignore[arg-type]
+        axes.add_patch(square)
+        if room >= 30:
+            ink = max((theme.ink, theme.background), key=lambda shade: contrast(shade, face))
+            plate = {"facecolor": face, "linewidth": 0, "pad": 1.5} if cell["tied"] else None  # no hatch behind text
+            text = f"{look.names[cell['curve']]}\n" * named + margin(cell["margin"], bool(cell["tied"]))
+            axes.text(*at, text, ha="center", va="center", fontsize=11 if room >= 44 else 9, color=ink, bbox=plate)
+    if room >= 8:  # thin gaps between cells
+        axes.vlines([i - 0.5 for i in range(1, len(xs))], -0.5, len(ys) - 0.5, color=theme.background, linewidth=2)
+    axes.hlines([i - 0.5 for i in range(1, len(ys))], -0.5, len(xs) - 0.5, color=theme.background, linewidth=2)
+
+
+def has_room(panel: pd.DataFrame, look: Look, width: float) -> bool:
+    """Whether every cell is wide enough for every winner's name."""
+    return width / panel["x"].nunique() >= LETTER * max(len(look.names[curve]) for curve in panel["curve"])
+
+
+def _ticks(xs: list[float], most: int) -> list[float]:
+    """All values; or those at multiples of the smallest power of two that leaves few enough; or every so manieth."""
+    for step in () if logarithmic(xs) else (2**k for k in range(40)):
+        chosen = [x for x in xs if x % step == 0] if len(xs) > most else xs
+        if 2 <= len(chosen) <= most:
+            return chosen
+    return xs[:: math.ceil(len(xs) / most)]
+
+
+def legend(panels: Sequence[pd.DataFrame], look: Look) -> list[tuple[str, Patch]]:
+    """A colour per winner, those that win most cases first, and the hatch of a tie."""
+    everything = pd.concat(list(panels))
+    wins = everything["curve"].value_counts()
+    order = sorted(wins.index, key=lambda curve: (-wins[curve], curve))
+    entries = [(f"{look.names[curve]} ({wins[curve]})", Patch(color=look.styles[curve].colour)) for curve in order]
+    if everything["tied"].map(bool).any():
+        grey = look.theme.quiet
+        entries.append(("tie", Patch(facecolor=grey, hatch=TIE_HATCH, edgecolor=look.theme.background, linewidth=0)))
+    return entries
+
+
+def shade(colour: str, margin: float, background: str) -> str:
+    """A winner's colour: the paler, the smaller its margin."""
+    full = min(1.0, (margin - 1) / CLEAR)
+    return mix(background, colour, PALEST + (1 - PALEST) * full)
+
+
+def margin(ratio: float, tied: bool) -> str:
+    """`1.27x`, `~` for a tie, `alone` where there is no runner-up."""
+    if tied:
+        return "~"
+    return "alone" if math.isinf(ratio) else f"{ratio:.2f}x" if ratio < 9.95 else f"{ratio:.0f}x"

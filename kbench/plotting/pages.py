@@ -1,0 +1,163 @@
+"""What runs along x, what is a panel and what is a picture of its own: no line ever joins two configurations.
+
+The integer axis with the most values is x, and a provider with its parameters is a line; whatever else varies (dtype,
+another axis, a choice, the device, the timer) is a panel. Two exceptions: where nothing runs along x there are bars, and
+where a parameter sweep has more curves than there are colours, the parameter becomes x and the axis a panel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from kbench.plotting.points import ABSENT, VALUE
+from kbench.plotting.theme import MARKERS
+from kbench.results import PROVIDER, curve_name, format_params
+from kbench.table import TableError
+
+MAX_PANELS = 4
+"""Panels of a picture, unless `--by` asks for more."""
+
+MAX_BY = 9
+MAX_PICTURES = 24
+
+
+@dataclass(frozen=True)
+class Panel:
+    """`where`: what it alone shows, in columns and values."""
+
+    where: dict[str, Any]
+    points: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Page:
+    """The panels of one picture, and the values by which it differs from the other pictures."""
+
+    fixed: dict[str, Any]
+    panels: list[Panel]
+
+    @property
+    def points(self) -> pd.DataFrame:
+        return pd.concat([panel.points for panel in self.panels])
+
+    def whole(self, columns: Sequence[str]) -> dict[str, Any]:
+        """Those of the columns that have one value on the whole page, and the value."""
+        points = self.points
+        known = [name for name in columns if name in points and points[name].nunique(dropna=False) == 1]
+        return {name: points[name].iloc[0] for name in known}
+
+
+def along(
+    drawn: pd.DataFrame, axes: Sequence[str], wanted: str | None, *, parameters: bool = True
+) -> tuple[pd.DataFrame, str]:
+    """`drawn` with a column `x`, and what it is: an axis or, with `parameters`, a swept one. `wanted` is the user's choice.
+
+    A curve without that parameter has NaN for x and is drawn as a level. The name is "" where there is no number to
+    draw against. Raises TableError for an x that there is not.
+    """
+    values = drawn[drawn["kind"] == VALUE]
+    sizes = {axis: int(values[axis].nunique()) for axis in axes if pd.api.types.is_integer_dtype(drawn[axis])}
+    params = [_params(text) for text in drawn["params"]]
+    numbers = {
+        name: pd.Series([_number(row.get(name, "")) for row in params], drawn.index, "float64")
+        for name in sorted({name for row in params for name in row if parameters})
+    }
+    swept = {name: int(column.nunique()) for name, column in numbers.items() if column.nunique()}
+    if wanted is not None and wanted not in (*sizes, *swept):
+        known = ", ".join([*sizes, *swept]) or "none that is a number"
+        raise TableError(f"nothing called {wanted!r} to draw against (--x); there are {known}")
+    name = wanted or _longest(values, sizes, swept)
+    if name not in numbers:
+        x = drawn[name].astype("float64") if name else math.nan
+        by_axis: pd.DataFrame = drawn.assign(x=x)
+        return by_axis, name
+    curves = [
+        curve if math.isnan(number) else curve_name(provider, format_params({**row, name: "*"}))
+        for curve, provider, row, number in zip(drawn["curve"], drawn["provider"], params, numbers[name], strict=True)
+    ]
+    by_parameter: pd.DataFrame = drawn.assign(x=numbers[name], curve=pd.Series(curves, drawn.index, dtype="str"))
+    return by_parameter, name
+
+
+def _longest(values: pd.DataFrame, sizes: dict[str, int], swept: dict[str, int]) -> str:
+    """The axis with the most values, or the parameter that takes its place; of equals the last."""
+    axis = max(sizes, key=lambda name: (sizes[name], list(sizes).index(name)), default="")
+    curves = values.loc[values["role"] == PROVIDER, "curve"].nunique()
+    if curves <= len(MARKERS) or not swept:
+        return axis
+    parameter = max(swept, key=lambda name: swept[name])
+    return parameter if swept[parameter] >= max(2, sizes.get(axis, 0)) else axis
+
+
+def split(drawn: pd.DataFrame, columns: Sequence[str], by: Sequence[str] = ()) -> list[Page]:
+    """One page per combination of what varies and does not fit into the panels of one picture.
+
+    `by` names the columns whose values are panels; without it there are up to MAX_PANELS. Raises TableError where that
+    would be too many panels or pictures, with what to do.
+    """
+    shown = drawn[drawn["kind"] != ABSENT]
+    varying = [name for name in columns if shown[name].nunique(dropna=False) > 1]
+    if unknown := [name for name in by if name not in columns]:
+        raise TableError(f"no column {unknown[0]!r} to make panels of (--by); there are {', '.join(columns)}")
+    if by:
+        outer = [name for name in varying if name not in by]
+        pages = [_page(fixed, page, varying) for fixed, page in _groups(shown, outer)]
+        room = MAX_BY
+    else:
+        pages = [_page(fixed, page, varying) for fixed, page in _fitting(shown, varying)]
+        room = MAX_PANELS
+    most = max(len(page.panels) for page in pages)
+    if most > room:
+        raise TableError(f"{most} panels in one picture are too many{_advice(shown, varying)}")
+    if len(pages) > MAX_PICTURES:
+        raise TableError(f"that would be {len(pages)} pictures{_advice(shown, varying)}")
+    return pages
+
+
+def _page(fixed: dict[str, Any], points: pd.DataFrame, varying: list[str]) -> Page:
+    inner = [name for name in varying if name not in fixed and points[name].nunique(dropna=False) > 1]
+    return Page(fixed, [Panel(where, group) for where, group in _groups(points, inner)])
+
+
+def _fitting(points: pd.DataFrame, varying: list[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """Split on as few columns as needed, in their order, for at most MAX_PANELS combinations on a page."""
+    if not varying or len(points[varying].drop_duplicates()) <= MAX_PANELS:
+        yield {}, points
+        return
+    first, *others = varying
+    for fixed, group in _groups(points, [first]):
+        for more, page in _fitting(group, others):
+            yield {**fixed, **more}, page
+
+
+def _groups(points: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    if not names:
+        yield {}, points
+        return
+    for values, group in points.groupby(names, dropna=False):
+        yield dict(zip(names, values, strict=True)), group
+
+
+def _advice(points: pd.DataFrame, varying: list[str]) -> str:
+    """How to choose, with a value that is in the file."""
+    counts = ", ".join(f"{points[name].nunique(dropna=False)} of {name}" for name in varying)
+    most = max(varying, key=lambda name: points[name].nunique(dropna=False))
+    example = f"--where '{most}={points[most].iloc[0]}'"
+    return f" ({counts}); narrow them with {example}, draw against another axis with --x, or choose panels with --by"
+
+
+def _params(text: str) -> dict[str, str]:
+    """`num_warps=4,num_stages=1`, as the CSV writes it, taken apart."""
+    return {name: value for name, _, value in (item.partition("=") for item in text.split(",")) if name}
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

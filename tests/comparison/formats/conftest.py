@@ -1,0 +1,109 @@
+"""Comparisons for the tests of formats: one with every verdict, one of 10,000 rows, and ugly ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from making import Write, failed, row
+
+from kbench.comparison import Comparison, compare
+from kbench.comparison.environment import Difference, Weight
+from kbench.comparison.join import Key
+from kbench.results import CONTROL, Row
+
+OLD, NEW = "main", "pr 7"
+
+Ugly = Callable[[str], Comparison]
+
+
+def measured(n: int, ms: tuple[float, ...], **fields: object) -> list[Row]:
+    """A row in three sessions, with its rounds and speed."""
+    return [
+        row(n, t, session=s, gbps=100 / t, samples=200, round_ms=(t, 1.002 * t, 0.998 * t), **fields)
+        for s, t in enumerate(ms)
+    ]
+
+
+STEADY, SLOW, FAST, WILD = (
+    (0.0314, 0.0315, 0.0314),
+    (0.0330, 0.0331, 0.0330),
+    (0.03, 0.0301, 0.03),
+    (0.03, 0.035, 0.031),
+)
+COPIES = [r for n in range(20, 30) for r in measured(n, STEADY, provider="copy", role=CONTROL)]
+
+
+@pytest.fixture
+def every(write: Write) -> Comparison:
+    """A comparison with every verdict: row N=1 is slower, 2 failed, ... 10 and more are the same."""
+    old = [*measured(1, STEADY), *measured(2, STEADY), *measured(3, STEADY), *measured(4, STEADY), *measured(5, STEADY)]
+    new = [*measured(1, SLOW), *measured(4, (1e-5,) * 3, flags=("suspect",)), *measured(5, FAST)]
+    old += [failed(6, session=s) for s in range(3)] + measured(8, STEADY) + measured(9, STEADY)
+    new += [failed(2, session=s) for s in range(3)] + measured(6, STEADY) + measured(7, STEADY)
+    new += measured(8, STEADY, cache="warm") + measured(9, WILD)
+    same = [r for n in range(10, 20) for r in measured(n, STEADY)]
+    return compare(
+        f"{OLD}={write('old', [*old, *same, *COPIES])}", f"{NEW}={write('new', [*new, *same, *COPIES])}", vary=["torch"]
+    )
+
+
+@pytest.fixture
+def big(every: Comparison) -> Comparison:
+    """10,000 rows: every verdict a thousand times, or nearly."""
+    samples = {verdict.word: verdict for verdict in every.rows}.values()
+    rows = tuple(
+        replace(verdict, key=replace(verdict.key, axes=(("M", 4096), ("N", n)), provider=f"provider-{n % 7}"))
+        for n in range(10_000 // len(samples))
+        for verdict in samples
+    )
+    return replace(every, rows=rows)
+
+
+@pytest.fixture
+def ugly(every: Comparison) -> Ugly:
+    """A comparison that has the same text wherever text comes from a file or the command line."""
+
+    def ugly(text: str) -> Comparison:
+        def renamed(key: Key) -> Key:
+            return replace(
+                key, operator=text, provider=text, params=text, dtype=text, axes=(*key.axes, ("choice", text))
+            )
+
+        rows = tuple(replace(v, key=renamed(v.key), contender=text, reason=text) for v in every.rows)
+        return replace(
+            every,
+            baseline=f"{text} (before)",
+            contenders=(text,),
+            rows=rows,
+            geomeans=tuple(replace(mean, contender=text) for mean in every.geomeans),
+            drifts=dict.fromkeys([text], *every.drifts.values()),
+            differences=tuple(Difference(text, "driver", text, text, weight) for weight in Weight),
+            notes=(text,),
+        )
+
+    return ugly
+
+
+NASTY = {
+    "pipe": "a|b",
+    "markup": "<script>alert(1)</script> *x* _y_ `z` [l](http://evil.example) ~~s~~ $m$ #1 &amp; \\",
+    "mention": "@everyone",
+    "line breaks": "one\ntwo\r\nthree\u2028four",
+    "control": "\x1b[31mred\x07\x00",
+    "quotes": 'it\'s "quoted"',
+    "xml": "]]> --> <!-- & ' \" \ufffe\uffff",
+    "command": "::error::100%, a:b",
+    "long": "x" * 300,
+    "unicode": "ядро-内核-🚀",
+    "spaces": "a  b\tc",
+    "formula": '=HYPERLINK("x")',
+    "undecodable": "\udcff",
+    "empty": "",
+}
+
+
+@pytest.fixture(params=NASTY.values(), ids=NASTY.keys())
+def nasty(request: pytest.FixtureRequest, ugly: Ugly) -> tuple[str, Comparison]:
+    return request.param, ugly(request.param)

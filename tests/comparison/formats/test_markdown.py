@@ -1,0 +1,124 @@
+"""The comment on a pull request: what changed first, escaped, and never too long for GitHub."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import replace
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from kbench.comparison import Comparison
+from kbench.comparison.environment import Difference, Weight
+from kbench.comparison.formats import FORMATS, github
+from kbench.comparison.formats.markdown import document, escape
+
+markdown = FORMATS["markdown"]
+OURS = re.compile(r"<!-- kbench:compare -->|</?details( open)?>(<summary>\d+ \w+</summary>)?")
+
+
+def parsed(text: str) -> list[Token]:
+    return MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(text)
+
+
+def inline(tokens: list[Token]) -> list[Token]:
+    return [child for token in tokens for child in token.children or ()]
+
+
+def cells(text: str) -> list[list[str]]:
+    """The cells of all rows of all tables, as the reader sees them."""
+    rows: list[list[str]] = []
+    tokens = parsed(text)
+    for token, after in pairwise(tokens):
+        if token.type == "tr_open":
+            rows.append([])
+        if token.type in ("td_open", "th_open"):
+            rows[-1].append("".join(child.content for child in after.children or ()).replace("\u200b", ""))
+    return rows
+
+
+def test_the_comment(every: Comparison) -> None:
+    lines = markdown(every).splitlines()
+    assert lines[:4] == [
+        "<!-- kbench:compare -->",
+        f"### kbench compare: {', '.join(f'{n} {word}' for word, n in every.counts.items())}",
+        "",
+        "**pr 7 against main**",
+    ]
+    assert "| cache | cold | cold/warm | forbids the comparison |" in lines
+    assert any(line.startswith("| ! slower | 1 | triton | 31.43 | 33.03 | +5.1% |") for line in lines)
+    assert "- geomean of time 1" in markdown(every)
+
+
+def test_changed_rows_come_first_then_the_unclear_and_the_rest_is_folded(every: Comparison) -> None:
+    text = markdown(every)
+    places = [text.index(f"| {verdict} |") for verdict in ("! slower", "x incomparable", "? unclear", "= same")]
+    folds = [text.index(fold) for fold in ("<details open><summary>1 unclear", "<details><summary>10 same")]
+    assert sorted(places + folds) == [places[0], places[1], folds[0], places[2], folds[1], places[3]]
+    assert text.count("<details") == text.count("</details>") == 2
+
+
+def test_tables_are_tables(every: Comparison) -> None:
+    rows = cells(markdown(every))
+    [slower] = [row for row in rows if row[0] == "! slower"]
+    assert slower[1:6] == ["1", "triton", "31.43", "33.03", "+5.1%"] and slower[7:] == ["<0.001", ""]
+    assert re.fullmatch(r"\[\+\d\.\d, \+\d\.\d\]", slower[6])
+    assert sum(row[0] == "= same" for row in rows) == 10
+
+
+def test_ten_thousand_rows_fit_and_what_does_not_is_counted(big: Comparison) -> None:
+    text = markdown(big)
+    assert len(text) <= 60_000 and len(text.encode()) <= 60_000
+    shown = len([row for row in cells(text) if row[0][:2] in ("! ", "+ ", "= ", "? ", "x ")])
+    assert 100 < shown < 10_000
+    assert f"**No room for {10_000 - shown} rows**: `kbench compare ... --export json=FILE` has everything." in text
+    assert text.count("<details") == text.count("</details>")
+    assert f"{big.counts['slower']} slower" in text.splitlines()[1]
+
+
+def test_a_step_summary_has_room_for_more(big: Comparison) -> None:
+    text = github.step_summary(big)
+    assert 60_000 < len(text.encode()) <= 900_000
+
+
+def test_long_texts_and_many_notes_fit_too(every: Comparison) -> None:
+    differences = [Difference("pr 7", f"variables.{i}", "@" * 5_000, "内" * 5_000, Weight.WARN) for i in range(500)]
+    full = replace(every, notes=tuple(f"note {i} {'<' * 5_000}" for i in range(500)), differences=tuple(differences))
+    text = markdown(full)
+    assert len(text.encode()) <= 60_000
+    assert "**No room for 19 rows and " in text
+    for limit in (1_000, 2_000, 3_000, 5_000, 20_000):
+        assert len(document(full, limit).encode()) <= limit
+
+
+def test_nasty_text_is_text(nasty: tuple[str, Comparison]) -> None:
+    text, comparison = nasty
+    written = markdown(comparison)
+    assert written.splitlines()[0] == "<!-- kbench:compare -->"
+    tokens = parsed(written)
+    blocks = {token.content.strip() for token in tokens if token.type == "html_block"}
+    assert all(OURS.fullmatch(line) for block in blocks for line in block.splitlines())
+    kinds = {token.type for token in inline(tokens)}
+    assert kinds <= {"text", "text_special", "strong_open", "strong_close"}
+    assert not re.search(r"[@#][\w-]", html.unescape(written).replace("### ", ""))
+    if text and text.isprintable():
+        assert text in [cell for row in cells(written) for cell in row]
+
+
+def test_columns_are_equal_in_number_whatever_is_in_them(nasty: tuple[str, Comparison]) -> None:
+    _, comparison = nasty
+    for table in re.findall(r"(?:^\|.*\n)+", markdown(comparison), re.MULTILINE):
+        assert len({len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in table.splitlines()}) == 1
+
+
+@settings(max_examples=300, derandomize=True, deadline=None, database=None)
+@given(st.text(max_size=60))
+def test_any_text_is_one_cell_and_no_markup(text: str) -> None:
+    tokens = parsed(f"| a | b |\n|---|---|\n| x {escape(text)} | y |\n")
+    assert [token.type for token in tokens].count("td_open") == 2
+    assert {token.type for token in inline(tokens)} <= {"text", "text_special"}
+    assert not re.search(r"[@#]\w|://|www\.", escape(text).replace("&#8203;", " "))

@@ -1,0 +1,170 @@
+"""The files that hold a whole comparison: JSON and its schema, CSV, JUnit XML."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import jsonschema
+import pandas as pd
+import pytest
+from making import Write, row
+
+from kbench.comparison import Comparison, compare
+from kbench.comparison.formats import FORMATS, json_report
+from kbench.comparison.verdict import WORDS
+
+SCHEMA = Path(__file__).parents[3] / "docs" / "compare.schema.json"
+
+
+def report(comparison: Comparison) -> dict:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    found = json.loads(FORMATS["json"](comparison), parse_constant=refuse)
+    jsonschema.Draft202012Validator(json_report.schema()).validate(found)
+    return found
+
+
+# ---- JSON
+
+
+def test_the_published_schema_is_the_codes() -> None:
+    assert json.loads(SCHEMA.read_text()) == json_report.schema(), "write it anew: kbench schema compare"
+    jsonschema.Draft202012Validator.check_schema(json_report.schema())
+
+
+def test_the_report_says_what_was_compared_and_how_it_came_out(every: Comparison) -> None:
+    found = report(every)
+    assert found["schema"] == "kbench.compare/1"
+    assert (found["by"], found["baseline"], found["contenders"]) == ("file", "main", ["pr 7"])
+    assert found["summary"] == dict.fromkeys(WORDS, 1) | {"same": 10}
+    assert found["settings"] == {
+        "metric": "ms", "better": "less", "margin": 0.02, "error_rate": 0.01, "confidence": 0.95, "vary": ["torch"],
+    }  # fmt: skip
+    [mean], [drift] = found["geomeans"], found["drifts"]
+    assert (mean["rows"], mean["total"]) == (13, 19) and mean["ci"][0] < mean["ratio"] < mean["ci"][1]
+    assert drift["cases"] == 10 and drift["taken_out"] is True and drift["ratio"] == pytest.approx(1)
+    assert found["differences"][0] == {
+        "contender": "pr 7", "name": "cache", "old": "cold", "new": "cold/warm", "weight": "refuse",
+    }  # fmt: skip
+
+
+def test_a_row_has_its_key_verdict_and_both_sides(every: Comparison) -> None:
+    rows = report(every)["rows"]
+    slower, failed = rows[:2]
+    assert slower["key"] == {
+        "operator": "softmax", "provider": "triton", "params": "", "M": 4096, "N": 1, "dtype": "float32",
+    }  # fmt: skip
+    assert (slower["verdict"], slower["reason"]) == ("slower", "")
+    assert slower["ci"][0] < slower["ratio"] < slower["ci"][1] and 0 < slower["q"] < 0.01
+    assert slower["old"] == {"status": "ok", "value": pytest.approx(0.03143, rel=1e-3), "sessions": 3, "timed": 3}
+    assert (failed["ratio"], failed["ci"], failed["q"]) == (None, None, None)
+    assert failed["new"] == {"status": "wrong", "value": None, "sessions": 3, "timed": 0}
+    assert rows[2]["verdict"] == "missing" and rows[2]["new"] is None
+
+
+def test_keys_of_providers_have_no_provider(write: Write) -> None:
+    path = write("a", [row(provider=name, params=params, ms=1.0) for name, params in (("base", ""), ("x", "w=4"))])
+    found = report(compare(path, by="provider", baseline="base"))
+    assert found["source"] == str(path)
+    [only] = found["rows"]
+    assert only["key"] == {"operator": "softmax", "M": 4096, "N": 256, "dtype": "float32"}
+    assert only["contender"] == "x[w=4]"
+
+
+def test_what_is_no_number_is_null(every: Comparison) -> None:
+    odd = [replace(every.rows[0], ratio=math.inf, ci=(math.nan, 1.0), q=math.nan)]
+    [only] = report(replace(every, rows=tuple(odd)))["rows"]
+    assert (only["ratio"], only["ci"], only["q"]) == (None, None, None)
+    assert "nan" not in FORMATS["csv"](replace(every, rows=tuple(odd))).lower()
+
+
+def test_nasty_text_comes_back_from_json(nasty: tuple[str, Comparison]) -> None:
+    text, comparison = nasty
+    first = report(comparison)["rows"][0]
+    if text.isprintable():
+        assert first["reason"] == first["key"]["provider"] == first["contender"] == text
+
+
+def test_ten_thousand_rows(big: Comparison) -> None:
+    assert len(json.loads(FORMATS["json"](big))["rows"]) == len(FORMATS["csv"](big).splitlines()) - 1 == 10_000
+    assert len(ElementTree.fromstring(FORMATS["junit"](big)).findall(".//testcase")) == 10_000
+
+
+# ---- CSV
+
+
+def test_csv_is_the_same_rows_for_pandas(every: Comparison) -> None:
+    frame = pd.read_csv(io.StringIO(FORMATS["csv"](every)), keep_default_na=False, na_values={"ratio": ""})
+    assert list(frame["verdict"]) == [verdict.word for verdict in every.rows]
+    assert list(frame.columns[:6]) == ["operator", "provider", "params", "M", "N", "dtype"]
+    assert frame["ratio"][0] == every.rows[0].ratio  # to the last digit
+    assert frame["ratio"].isna().sum() == 6
+    assert set(frame["baseline"]) == {"main"} and set(frame["contender"]) == {"pr 7"} and set(frame["metric"]) == {"ms"}
+    assert list(frame["new_sessions"][:3]) == [3, 3, 0]
+
+
+def test_csv_of_providers_names_them_as_contenders(write: Write) -> None:
+    path = write("a", [row(provider=name) for name in ("base", "x")])
+    frame = pd.read_csv(io.StringIO(FORMATS["csv"](compare(path, by="provider", baseline="base"))))
+    assert "provider" not in frame and list(frame["contender"]) == ["x"] and list(frame["baseline"]) == ["base"]
+
+
+def test_nasty_text_is_one_line_and_exact(nasty: tuple[str, Comparison]) -> None:
+    text, comparison = nasty
+    written = FORMATS["csv"](comparison)
+    lines = list(csv.DictReader(io.StringIO(written)))
+    assert len(lines) == len(comparison.rows) == len(written.encode().split(b"\n")) - 2
+    if text.isprintable():
+        assert {line["provider"] for line in lines} == {line["reason"] for line in lines} == {text}
+
+
+def test_csv_of_no_rows_has_a_header(write: Write) -> None:
+    path = write("a", [])
+    assert FORMATS["csv"](compare(path, path)).splitlines()[0].startswith("operator,provider,params,dtype,")
+
+
+# ---- JUnit
+
+
+def test_junit_has_a_suite_per_operator_and_a_test_per_row(every: Comparison) -> None:
+    root = ElementTree.fromstring(FORMATS["junit"](every))
+    [suite] = root.findall("testsuite")
+    assert suite.attrib == {"name": "softmax", "tests": "19", "failures": "4", "errors": "0", "skipped": "2"}
+    assert root.attrib | {"name": "softmax"} == suite.attrib
+    first = suite.find("testcase")
+    assert first is not None and first.attrib == {"classname": "softmax.float32", "name": "M=4096 N=1 triton"}
+    failures = {failure.get("type"): failure.get("message") for failure in suite.iter("failure")}
+    assert list(failures) == ["slower", "failed", "missing", "suspect"]
+    assert str(failures["slower"]).startswith("slower: time +5.1%")
+    assert str(failures["failed"]).endswith("differs at 3 elements")
+    skipped = [str(skip.get("message")) for skip in suite.iter("skipped")]
+    assert [message.partition(":")[0] for message in skipped] == ["incomparable", "unclear"]
+    assert len(suite.findall("testcase")) == 19
+
+
+def test_junit_properties_are_the_environment(every: Comparison) -> None:
+    root = ElementTree.fromstring(FORMATS["junit"](every))
+    properties = {entry.get("name"): entry.get("value") for entry in root.iter("property")}
+    assert properties["baseline"] == "main" and properties["contenders"] == "pr 7"
+    assert properties["pr 7: cache"] == "cold -> cold/warm (forbids the comparison)"
+
+
+def test_names_in_junit_are_unique_with_several_contenders(write: Write) -> None:
+    old, b, c = (write(name, [row(ms=ms)]) for name, ms in (("a", 1.0), ("b", 1.1), ("c", 0.9)))
+    root = ElementTree.fromstring(FORMATS["junit"](compare(f"a={old}", f"b={b}", f"c={c}")))
+    assert [case.get("name") for case in root.iter("testcase")] == ["M=4096 N=256 triton b", "M=4096 N=256 triton c"]
+
+
+def test_junit_is_xml_whatever_the_names(nasty: tuple[str, Comparison]) -> None:
+    text, comparison = nasty
+    root = ElementTree.fromstring(FORMATS["junit"](comparison).encode())
+    assert len(root.findall(".//testcase")) == len(comparison.rows)
+    if text.isprintable() and text:
+        assert text in str(root.findall(".//testcase")[0].get("name"))

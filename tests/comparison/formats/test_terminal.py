@@ -1,0 +1,216 @@
+"""The terminal's report: complete at any width, a word for every verdict, what wants attention first."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from making import Write, failed, row
+from rich.cells import cell_len
+
+from kbench.comparison import Comparison, compare
+from kbench.comparison.formats import terminal
+from kbench.comparison.join import METRICS
+from kbench.comparison.verdict import WORDS
+from kbench.table import TableError
+
+
+def numbers(every: Comparison, word: str) -> list[str]:
+    """Everything that the report has to say about a row, as it is written."""
+    return {
+        "slower": ["31.43", "33.03", "+5.1%", "<0.001"],
+        "failed": ["31.43", "wrong (3 of 3 sessions have no time)", "differs at 3 elements"],
+        "fixed": ["was wrong"],
+        "incomparable": ["cache cold -> warm"],
+        "unclear": ["noisy: about"],
+        "suspect": ["kbench explain suspect"],
+    }.get(word, [])
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_the_report_of_every_verdict_at_80_columns(every: Comparison) -> None:
+    assert terminal.text(every).startswith(
+        "pr 7 against main\n"
+        "conditions  NVIDIA H200, timer do_bench, cache cold -> cold/warm\n"
+        "sessions    3 each\n"
+        "compared    time in us, more is slower; margin 2%\n"
+        "all rows    softmax float32 M=4096\n"
+        "\n"
+        "not the same  main  pr 7\n"
+        "cache         cold  cold/warm  forbids the comparison\n"
+    )
+    assert re.search(
+        r"\nN  provider  old us  new us   time  95% interval       q  verdict\n"
+        r"1  triton     31\.43   33\.03  \+5\.1%  \[\+\d\.\d, \+\d\.\d\]  <0\.001  ! slower\n"
+        r"\n"
+        r"N  provider  old us  verdict\n"
+        r"2  triton     31\.43  ! failed\n"
+        r"    wrong \(3 of 3 sessions have no time\): differs at 3 elements\n",
+        terminal.text(every),
+    )
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 300])
+def test_nothing_is_lost_at_any_width(every: Comparison, width: int) -> None:
+    text = flat(terminal.text(every, width))
+    for word in WORDS:
+        assert len(re.findall(rf"[!+=?x] {word}\b", text)) == every.counts[word]
+        for number in numbers(every, word):
+            assert number in text
+    assert "\x1b" not in text and "..." not in text
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_lines_are_no_longer_than_the_width_but_for_the_summary(every: Comparison, width: int) -> None:
+    text = terminal.text(replace(every, notes=("a note that is rather long, " * 5,)), width)
+    assert all(len(line) <= width for line in text.splitlines() if line != terminal.summary(every))
+
+
+def test_the_verdicts_come_in_the_order_in_which_they_want_attention(every: Comparison) -> None:
+    found = re.findall(r"^\d.* [!+=?x] (\w+)", terminal.text(every, 200), re.MULTILINE)
+    assert list(dict.fromkeys(found)) == list(WORDS)
+
+
+def test_the_other_orders(every: Comparison) -> None:
+    def order(sort: str) -> list[int]:
+        return [int(n) for n in re.findall(r"^ *(\d+)  triton", terminal.text(every, 200, sort), re.MULTILINE)]
+
+    assert order("key") == list(range(1, 20))
+    assert order("change")[0] == 1 and order("change")[12] == 5  # 5 is the only faster one of those that have a change
+    assert order("time")[:2] == [9, 1]
+    with pytest.raises(TableError, match="no order 'size' to sort by; there are verdict, key, change, time"):
+        terminal.text(every, 80, "size")
+
+
+def test_the_worst_change_comes_first_whichever_way_the_metric_improves(write: Write) -> None:
+    rows = {n: row(n, 1.0, gbps=100.0) for n in (1, 2)}
+    new = [row(1, 0.5, gbps=200.0), row(2, 2.0, gbps=50.0)]
+    old, new_path = write("old", rows.values()), write("new", new)
+    for metric in ("ms", "gbps"):
+        lines = terminal.text(compare(old, new_path, metric=metric), 200, "change").splitlines()
+        assert [line.split()[0] for line in lines if "triton" in line] == ["2", "1"]
+
+
+def test_what_is_hidden_is_counted(every: Comparison) -> None:
+    text = terminal.text(every, only={"slower", "missing"})
+    assert "1 slower, 1 failed, 1 missing" in text and "10 same (17 rows not shown)" in text
+    assert "! slower" in text and "! missing" in text and "! failed" not in text
+
+
+def test_the_summary_is_one_line_and_below_it_is_what_to_do(every: Comparison) -> None:
+    *_, summary, settle, explain = terminal.text(every, 200).splitlines()
+    assert summary == terminal.summary(every) == ", ".join(f"{n} {word}" for word, n in every.counts.items())
+    assert settle.startswith("to settle the unclear: kbench run CONFIG --append --sessions N, for each file")
+    assert explain == "to understand the failed: kbench explain wrong"
+
+
+def test_nothing_to_do_is_nothing_said(write: Write) -> None:
+    path = write("a", [row(started_at="2026-11-20T10:00:00+00:00")])
+    assert terminal.text(compare(path, path)).splitlines()[-1] == "1 same"
+
+
+def test_with_one_session_two_more_are_proposed(write: Write) -> None:
+    comparison = compare(write("old", [row()]), write("new", [row(ms=1.01)]))
+    assert "kbench run CONFIG --append --sessions 2, for each file\n" in terminal.text(comparison)
+
+
+def test_the_machines_drift_is_said_and_whether_it_was_taken_out(every: Comparison, write: Write) -> None:
+    assert "machine drift 0.0% (copy control, 10 cases), taken out of the rows" in flat(terminal.text(every))
+    unknown = compare(write("a", [row()]), write("b", [row()]))
+    assert "machine drift not known: the files have no copy control in common" in flat(terminal.text(unknown))
+    free = replace(every, rules=replace(every.rules, metric="roofline"))
+    assert "of which the metric is free" in flat(terminal.text(free))
+
+
+def test_the_geomean_says_of_how_many_rows(every: Comparison) -> None:
+    assert re.search(r"^geomean of time 1\.\d{3} \[.*\] over 13 of 19 rows$", terminal.text(every), re.MULTILINE)
+
+
+def test_several_contenders_have_a_column_and_their_own_means(write: Write) -> None:
+    old, b, c = (write(name, [row(ms=ms)]) for name, ms in (("a", 1.0), ("b", 1.1), ("c", 0.9)))
+    text = terminal.text(compare(f"a={old}", f"b={b}", f"c={c}"))
+    assert text.startswith("b, c against a\n")
+    assert re.search(r"^triton    b .*\+10\.0%", text, re.MULTILINE)
+    assert re.search(r"^triton    c .*-10\.0%", text, re.MULTILINE)
+    assert "b: geomean of time 1.100" in text and "c: geomean of time 0.900" in text
+    assert "contender" not in terminal.text(compare(f"a={old}", f"b={b}")).splitlines()[5]
+
+
+def test_providers_of_one_file(write: Write) -> None:
+    path = write("a", [row(provider=name, ms=ms, gbps=1 / ms) for name, ms in (("base", 1.0), ("x", 2.0), ("y", 0.5))])
+    text = terminal.text(compare(path, by="provider", baseline="base", metric="gbps"), 100)
+    assert flat(text).startswith(f"providers of {path} against base conditions ")
+    assert "speed in GB/s, more is faster" in text
+    assert re.search(r"^provider  base GB/s  GB/s +speed ", text, re.MULTILINE)
+    assert re.search(r"^x +1 +0\.5 +-50\.0%.*! slower", text, re.MULTILINE)
+    assert "old GB/s" not in text
+
+
+def test_long_names_stand_above_their_numbers_and_the_case_above_its_providers(write: Write) -> None:
+    params = "num_warps=16,num_stages=4,maxnreg=128,cluster=2"
+    rows = [row(n, provider="triton-row", params=params) for n in (1, 2)]
+    text = terminal.text(compare(write("a", rows), write("b", rows)))
+    assert text.count(f"\nN=1 triton-row[{params}]\n") == 1
+    several = [row(n, dtype=dtype, provider=f"torch-inductor-{i}") for n in (1024, 65536) for dtype in
+               ("float32", "bfloat16") for i in "ab"]  # fmt: skip
+    text = terminal.text(compare(write("c", several), write("d", [replace(r, ms=2.0) for r in several])))
+    assert len(re.findall(r"\nfloat32 N=65536\n  torch-inductor-a +1000 ", text)) == 1
+    assert text.count("\nfloat32 N=65536\n") == 1 and text.count("torch-inductor-b") == 4
+
+
+def test_one_name_that_is_too_long_does_not_cost_the_others_their_columns(write: Write) -> None:
+    rows = [row(n) for n in range(5)] + [row(1, provider="x" * 300)]
+    text = terminal.text(compare(write("a", rows), write("b", rows)))
+    assert "x" * 300 in text
+    assert re.search(r"^3  triton   ", text, re.MULTILINE)
+
+
+def test_a_reason_that_many_rows_have_is_said_once(write: Write) -> None:
+    old, new = write("old", [row(n) for n in range(9)]), write("new", [row(n, 1.01) for n in range(9)])
+    narrow, wide = (terminal.text(compare(old, new), width) for width in (70, 200))
+    assert narrow.count("? unclear (1)\n") == 9 and narrow.count("\n(1) 1 session") == 1
+    assert wide.count("? unclear: 1 session") == 9
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_metric_has_a_name_and_a_unit(every: Comparison, metric: str) -> None:
+    text = terminal.text(replace(every, rules=replace(every.rules, metric=metric)), 200)
+    direction = "faster" if METRICS[metric] > 0 else "slower"
+    assert re.search(rf"^compared    [a-zA-Z ]+ in (us|GB/s|%), more is {direction};", text, re.MULTILINE)
+
+
+def test_no_rows(write: Write) -> None:
+    empty = write("a", [])
+    assert terminal.text(compare(empty, empty)).splitlines()[-1] == "no rows"
+
+
+def test_all_failed(write: Write) -> None:
+    path = write("a", [failed(n) for n in (1, 2)])
+    text = terminal.text(compare(path, path))
+    assert text.splitlines()[-1] == "2 incomparable" and "geomean of time none, over 0 of 2 rows" in text
+
+
+def test_nasty_text_stays_on_its_lines(nasty: tuple[str, Comparison]) -> None:
+    _, comparison = nasty
+    for width in (40, 80, 200):
+        text = terminal.text(comparison, width)
+        text.encode()
+        assert all(sign == "\n" or sign.isprintable() for sign in text)
+        assert text.count("! slower") == 1
+        assert terminal.summary(comparison) in text.splitlines()
+
+
+def test_wide_signs_do_not_break_the_columns(write: Write) -> None:
+    rows = [row(provider=name) for name in ("plain", "内核内核内核")]
+    lines = terminal.text(compare(write("a", rows), write("b", rows)), 200).splitlines()
+    found = [line for line in lines if "unclear" in line and "1000" in line]
+    assert len({cell_len(line.partition("1000")[0]) for line in found}) == 1 and len(found) == 2
+
+
+def test_ten_thousand_rows_are_all_there(big: Comparison) -> None:
+    text = terminal.text(big)
+    assert len(re.findall(r"[!+=?x] (?:" + "|".join(WORDS) + r")\b", text)) == len(big.rows) == 10_000

@@ -1,0 +1,160 @@
+"""`kbench compare` as a person and a pipeline use it: exit codes, what is printed where, which files come out."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from common import Kbench
+from making import Write, failed, row, sessions
+
+from kbench.comparison.verdict import WORDS
+
+
+@pytest.fixture(autouse=True)
+def no_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("CI", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GITHUB_ACTIONS"):
+        monkeypatch.delenv(variable, raising=False)
+
+
+def test_a_file_against_itself_passes_every_gate(kbench: Kbench, write: Write) -> None:
+    when = {"started_at": "2026-11-20T10:00:00+00:00"}
+    path = write("a", [row(n, random.uniform(0.9, 1.1), **when) for n in range(1, 20)])
+    gates = ",".join(word for word in WORDS if word != "same")
+    done = kbench("compare", path, path, "--fail-on", gates)
+    assert done.returncode == 0, done.stderr
+    assert "19 same" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("factor", "gate", "code"),
+    [(1.5, "slower", 1), (1.5, "missing,failed", 0), (1.5, None, 0), (0.5, "slower,missing,failed", 0)],
+)
+def test_the_exit_code_is_the_gates(kbench: Kbench, write: Write, factor: float, gate: str | None, code: int) -> None:
+    old, new = write("old", [row(n) for n in range(256)]), write("new", [row(n, factor) for n in range(256)])
+    done = kbench("compare", old, new, *(["--fail-on", gate] if gate else []))
+    assert done.returncode == code
+    assert ("256 slower" if factor > 1 else "256 faster") in done.stdout
+    assert done.stderr == (f"error: the gate failed: 256 slower (--fail-on {gate})\n" if code else "")
+
+
+def test_a_row_that_vanished_closes_the_gate(kbench: Kbench, write: Write) -> None:
+    old, new = write("old", [row(1), row(2)]), write("new", [row(1)])
+    assert kbench("compare", old, new).returncode == 0
+    done = kbench("compare", old, new, "--fail-on", "missing")
+    assert done.returncode == 1 and "1 missing" in done.stdout
+
+
+def test_shuffled_rows_give_the_same_report(kbench: Kbench, write: Write) -> None:
+    rng = random.Random(2)
+    rows = [r for n in (1, 20, 300) for r in sessions(1.0, 1.01, 0.99, n=n)]
+    old, new = write("old", rows), write("new", [*rows[:-1], failed(300, session=2)])
+    before = kbench("compare", old, new)
+    for path in (old, new):
+        header, *lines = path.read_text().splitlines()
+        rng.shuffle(lines)
+        path.write_text("\n".join([header, *lines]) + "\n")
+    after = kbench("compare", old, new)
+    assert (after.returncode, after.stdout) == (before.returncode, before.stdout)
+
+
+def test_what_cannot_be_compared_is_exit_code_3(kbench: Kbench, write: Write) -> None:
+    old = write("old", [row(1), row(2)])
+    other = kbench("compare", old, write("other", [row(1, device="NVIDIA B200"), row(2, device="NVIDIA B200")]))
+    assert other.returncode == 3 and "nothing was comparable" in other.stderr
+    partly = write("partly", [row(1), row(2, case_hash="changed")])
+    assert kbench("compare", old, partly).returncode == 0
+    strict = kbench("compare", old, partly, "--strict")
+    assert strict.returncode == 3
+    assert strict.stderr == "error: 1 row was not measured in the same way on both sides (--strict)\n"
+    declined = [row(1), failed(2, status="unsupported")]
+    assert kbench("compare", write("a", declined), write("b", declined), "--strict").returncode == 0
+
+
+def test_exports_go_to_files_and_one_may_go_to_stdout(kbench: Kbench, write: Write, tmp_path: Path) -> None:
+    old, new = write("old", [row(1), row(2)]), write("new", [row(1), row(2, 1.5)])
+    done = kbench("compare", old, new, "--export", "json=out/c.json", "--export", "markdown=c.md")
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "out" / "c.json").read_text())
+    assert [line["verdict"] for line in report["rows"]] == ["unclear", "slower"]
+    assert report["rows"][1]["key"] == {
+        "operator": "softmax", "provider": "triton", "params": "", "M": 4096, "N": 2, "dtype": "float32",
+    }  # fmt: skip
+    assert report["rows"][1]["ratio"] == pytest.approx(1.5)
+    assert "1 slower" in (tmp_path / "c.md").read_text()
+    piped = kbench("compare", old, new, "--export", "json=-")
+    assert json.loads(piped.stdout) == report
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--export", "yaml=x"], "--export 'yaml=x': write FORMAT=FILE; formats are markdown,"),
+        (["--export", "json"], "--export 'json': write FORMAT=FILE"),
+        (["--export", "json=/proc/nowhere/c.json"], "/proc/nowhere"),
+        (["--fail-on", "regressed"], "no verdict 'regressed'; there are slower,"),
+        (["--only", "interesting"], "no verdict 'interesting'; there are changed, slower,"),
+        (["--sort", "colour"], "no order 'colour'"),
+        (["--margin", "wide"], "--margin 'wide' is not a share; write 2% or 0.02"),
+        (["--margin", "200%"], "a margin of 200% cannot be"),
+        (["--metric", "flops"], "no metric to compare 'flops'; there are ms,"),
+        (["--by", "colour"], "no way to compare by 'colour'; there are file, provider"),
+        (["--baseline", "c"], "no file 'c' to take as the baseline"),
+        (["--where", "N>9"], "N>9"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    kbench: Kbench, write: Write, options: list[str], message: str
+) -> None:
+    old = write("old", [row(1)])
+    done = kbench("compare", old, write("new", [row(1)]), *options)
+    assert done.returncode == 2, done.stderr
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: ") and message in line
+
+
+def test_a_file_that_is_not_there_and_one_file_alone(kbench: Kbench, write: Write) -> None:
+    old = write("old", [row(1)])
+    done = kbench("compare", old, "gone.csv")
+    assert done.returncode == 2 and done.stderr.startswith("error: gone.csv: no such file")
+    alone = kbench("compare", old)
+    assert alone.returncode == 2 and "name two, or use --by provider" in alone.stderr
+
+
+def test_hidden_rows_are_counted(kbench: Kbench, write: Write) -> None:
+    old, new = write("old", [row(n) for n in (11, 22, 33)]), write("new", [row(11, 2.0), row(22), row(33)])
+    done = kbench("compare", old, new, "--only", "changed")
+    assert "11" in done.stdout and "2 rows" in done.stdout and "1 slower, 2 unclear" in done.stdout
+    assert not any(line.split()[:1] in (["22"], ["33"]) for line in done.stdout.splitlines())
+
+
+def test_in_ci_a_report_without_a_gate_says_so(
+    kbench: Kbench, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = write("old", [row(1)]), write("new", [row(1, 9.0)])
+    monkeypatch.setenv("CI", "true")
+    done = kbench("compare", old, new)
+    assert done.returncode == 0 and "the exit code says nothing about the verdicts" in done.stderr
+    assert "says nothing" not in kbench("compare", old, new, "--fail-on", "missing").stderr
+
+
+def test_in_a_github_job(kbench: Kbench, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    summary, outputs = tmp_path / "summary.md", tmp_path / "outputs"
+    summary.write_text("# earlier\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    monkeypatch.setenv("GITHUB_OUTPUT", str(outputs))
+    old, new = write("old", [row(1), row(2)]), write("new", [row(1, 9.0)])
+    done = kbench("compare", old, new, "--github", "--fail-on", "slower")
+    assert done.returncode == 1
+    assert "::error" in done.stdout and "::warning" in done.stdout
+    assert summary.read_text().startswith("# earlier\n") and "1 slower" in summary.read_text()
+    assert "slower=1" in outputs.read_text().splitlines()
+
+
+def test_several_files_and_labels(kbench: Kbench, write: Write) -> None:
+    a, b, c = (write(name, [row(1, ms)]) for name, ms in (("a", 1.0), ("b", 2.0), ("c", 0.5)))
+    done = kbench("compare", f"main={a}", f"pr={b}", f"next={c}")
+    assert done.returncode == 0, done.stderr
+    assert all(word in done.stdout for word in ("main", "pr", "next", "slower", "faster"))

@@ -1,0 +1,109 @@
+"""What is said about machines and settings that are not the same on both sides."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from making import Write, row
+
+from kbench.comparison import compare
+
+MACHINE = {
+    "driver": "570.86",
+    "packages": {"torch": "2.11.0", "triton": "3.6.0"},
+    "limits": {"power_limit_w": 700.0},
+    "measure": {"rounds": 5, "sessions": 1, "timer": "do_bench"},
+    "command": ["kbench", "run", "a.yaml"],
+    "started_at": "2026-11-20T10:00:00+00:00",
+    "git": {"commit": "aaaa", "dirty": False},
+}
+
+
+def beside(path: Path, **changes: object) -> Path:
+    path.with_suffix(".env.json").write_text(json.dumps({**MACHINE, **changes}))
+    return path
+
+
+def found(old: Path, new: Path, **options: object) -> list[tuple[str, str, str, str]]:
+    differences = compare(old, new, **options).differences  # type: ignore[arg-type]
+    return [(d.name, d.old, d.new, d.weight.value) for d in differences]
+
+
+@pytest.fixture
+def old(write: Write) -> Path:
+    return beside(write("old", [row()]))
+
+
+@pytest.fixture
+def new(write: Write) -> Path:
+    return beside(write("new", [row()]))
+
+
+def test_equal_machines_need_no_word(old: Path, new: Path) -> None:
+    beside(new, command=["other"], started_at="later", git={"commit": "bbbb", "dirty": False})
+    assert found(old, new) == [] and compare(old, new).notes == ()
+
+
+def test_what_may_explain_a_change_is_named_with_both_values(old: Path, new: Path) -> None:
+    beside(new, driver="575.51", packages={"torch": "2.12.0", "triton": "3.6.0", "liger-kernel": "0.8.5"})
+    assert found(old, new) == [
+        ("driver", "570.86", "575.51", "warn"),
+        ("packages.torch", "2.11.0", "2.12.0", "warn"),
+        ("packages.liger-kernel", "none", "0.8.5", "warn"),
+    ]
+
+
+def test_a_difference_that_is_the_point(old: Path, new: Path) -> None:
+    beside(new, driver="575.51", packages={"torch": "2.12.0", "triton": "3.6.0"})
+    assert found(old, new, vary=["torch"]) == [
+        ("driver", "570.86", "575.51", "warn"),
+        ("packages.torch", "2.11.0", "2.12.0", "varied"),
+    ]
+
+
+def test_settings_limits_and_uncommitted_changes(old: Path, new: Path) -> None:
+    beside(
+        new,
+        limits={"power_limit_w": 500.0},
+        measure={"rounds": 3, "sessions": 9, "timer": "do_bench"},
+        git={"commit": "aaaa", "dirty": True},
+    )
+    assert [name for name, *_ in found(old, new)] == ["limits.power_limit_w", "measure.rounds", "uncommitted changes"]
+
+
+def test_clocks_throttling_and_sessions_are_read_from_the_rows(write: Write) -> None:
+    old = beside(write("old", [row(n, sm_mhz=1980.0) for n in (1, 2)]))
+    new = beside(write("new", [row(1, sm_mhz=1700.0, throttle="power cap", session=s) for s in (0, 1)]))
+    assert found(old, new) == [
+        ("sessions", "1", "2", "warn"),
+        ("SM clock (median)", "1980 MHz", "1700 MHz", "warn"),
+        ("throttled by", "nothing", "power cap", "warn"),
+    ]
+    near = beside(write("near", [row(n, sm_mhz=1965.0) for n in (1, 2)]))
+    assert found(old, near) == []
+
+
+def test_another_device_forbids_the_comparison_unless_that_is_the_point(write: Write) -> None:
+    old, new = beside(write("old", [row()])), beside(write("new", [row(ms=0.5, device="NVIDIA B200")]))
+    assert found(old, new) == [("device", "NVIDIA H200", "NVIDIA B200", "refuse")]
+    assert not compare(old, new).comparable
+    comparison = compare(old, new, vary=["device"])
+    assert comparison.comparable and comparison.rows[0].word == "faster"
+    assert comparison.differences[0].weight.value == "varied"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "\\x00", '{"packages": 3, "git": [], "driver": null}'])
+def test_a_damaged_file_beside_the_csv_is_mentioned_and_no_more(old: Path, new: Path, text: str) -> None:
+    new.with_suffix(".env.json").write_text(text)
+    comparison = compare(old, new)
+    assert comparison.counts == {"unclear": 1}
+    assert text.startswith('{"') or any(str(new.with_suffix(".env.json")) in note for note in comparison.notes)
+
+
+def test_no_file_beside_the_csv(old: Path, new: Path) -> None:
+    new.with_suffix(".env.json").unlink()
+    [note] = compare(old, new).notes
+    assert note.startswith(f"{new.with_suffix('.env.json')}: no such file")
+    assert found(old, new) == []  # nothing is known to differ

@@ -1,0 +1,41 @@
+"""The verdicts on machines whose noise is known, because it is simulated: docs/comparing_simulation.py at a small size."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "comparing_simulation.py"
+RUNS = 100
+
+
+@pytest.fixture(scope="module")
+def simulation() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("comparing_simulation", SCRIPT)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look themselves up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_three_sessions(simulation: ModuleType) -> None:
+    outcome = simulation.simulate("kbench, 3 sessions", RUNS)
+    assert outcome.any_false <= 0.01
+    assert outcome.found[0.02] >= 0.80 and outcome.found[0.05] >= 0.99
+    assert outcome.uniform >= 0.9 * simulation.ROWS  # 3 % slower throughout is not normalised away
+
+
+def test_one_session(simulation: ModuleType) -> None:
+    outcome = simulation.simulate("kbench, 1 session", RUNS)
+    assert outcome.any_false <= 0.05
+
+
+def test_the_simulation_can_tell_a_bad_rule(simulation: ModuleType) -> None:
+    """Samples of one process taken for trials: nearly every row is called changed, corrected or not."""
+    outcome = simulation.simulate("the same, Benjamini-Hochberg", 5)
+    assert outcome.any_false == 1 and outcome.false_rows > 0.5 * simulation.ROWS

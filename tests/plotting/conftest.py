@@ -1,0 +1,27 @@
+"""Shared by the tests of pictures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from drawing import Draw, save
+from matplotlib.figure import Figure
+
+from kbench.plotting import Choices, plot
+from kbench.plotting.source import load
+from kbench.results import Row
+
+
+@pytest.fixture
+def draw(tmp_path: Path) -> Draw:
+    """The figures of rows: `draw(*rows, metric="ms", where="N>512", environment=H200)`."""
+
+    def draw(*rows: Row, where: str = "", environment: dict[str, Any] | None = None, **choices: Any) -> list[Figure]:
+        path = save(tmp_path / "softmax.csv", rows)
+        path.with_suffix(".env.json").write_text(json.dumps(environment or {}))
+        return [picture.figure for picture in plot(load([path], where), Choices(**choices))]
+
+    return draw

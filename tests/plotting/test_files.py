@@ -1,0 +1,128 @@
+"""Files: their names, their bytes, and one-line errors where there is nothing to draw."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import matplotlib
+import pytest
+from drawing import NS, caption, case, copies, row, save, sweep
+
+from kbench.plotting import FORMATS, Choices, plot, write
+from kbench.plotting.source import load
+from kbench.table import TableError
+
+
+def test_names_of_files(tmp_path: Path) -> None:
+    path = save(tmp_path / "softmax.csv", sweep("a", "b"))
+    named = {
+        "softmax_gbps": Choices(),
+        "softmax_roofline": Choices("roofline"),
+        "softmax_gbps_dark": Choices(theme="dark"),
+        "softmax_winners": Choices(kind="heatmap"),
+    }
+    save(path, [row(case(n), name, roofline=0.5) for n in NS for name in "ab"])
+    for stem, choices in named.items():
+        assert [picture.name for picture in write(path, choices)] == [f"{stem}.png", f"{stem}.svg"]
+
+
+@pytest.mark.parametrize("choices", [Choices(theme="dark"), Choices(kind="heatmap")], ids=repr)
+def test_bytes_depend_on_the_csv_alone(tmp_path: Path, choices: Choices) -> None:
+    rows = [*sweep("triton", "cuda", "mine$", flags=("overhead-bound",)), *sweep("bad", status="wrong"), *copies()]
+    first = write(save(tmp_path / "softmax.csv", rows), choices, formats=list(FORMATS))
+    random.Random(0).shuffle(rows)
+    time.sleep(1.1)  # a moment in the metadata would show
+    deep = tmp_path / "deep" / "er"
+    again = write(save(tmp_path / "again" / "softmax.csv", rows), choices, deep, formats=list(FORMATS))
+    assert {path.parent for path in again} == {deep}
+    for one, other in zip(first, again, strict=True):
+        assert one.read_bytes() == other.read_bytes(), one.suffix
+
+
+def test_the_readers_own_matplotlib_settings_change_nothing(tmp_path: Path) -> None:
+    path = save(tmp_path / "softmax.csv", sweep("triton"))
+    before = [picture.read_bytes() for picture in write(path)]
+    with matplotlib.rc_context({"font.size": 30, "savefig.dpi": 30, "xtick.direction": "in"}):
+        assert [picture.read_bytes() for picture in write(path)] == before
+
+
+def test_nothing_ok_is_one_line_with_the_counts(tmp_path: Path) -> None:
+    rows = [row(case(n), status=status) for n, status in ((1, "wrong"), (2, "wrong"), (3, "crashed"))]
+    path = save(tmp_path / "a.csv", [*rows, *copies()])
+    for kind in ("lines", "bars", "heatmap"):
+        with pytest.raises(TableError) as caught:
+            write(path, Choices(kind=kind))
+        assert "1 crashed, 2 wrong" in str(caught.value) and str(path) in str(caught.value)
+        assert "\n" not in str(caught.value)
+    assert list(tmp_path.glob("*.png")) == []
+
+
+def test_only_controls_or_no_rows_at_all(tmp_path: Path) -> None:
+    for rows in ([], copies()):
+        with pytest.raises(TableError, match="no rows of providers at all"):
+            write(save(tmp_path / "a.csv", rows))
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        (Choices("tflops"), r"tflops.*gbps, ms, speedup, roofline, ulp"),
+        (Choices(kind="pie"), r"pie.*lines, bars, heatmap"),
+        (Choices(theme="pink"), r"pink.*light, dark"),
+    ],
+    ids=repr,
+)
+def test_a_choice_that_there_is_not_names_those_that_there_are(tmp_path: Path, choices: Choices, message: str) -> None:
+    with pytest.raises(TableError, match=message):
+        write(save(tmp_path / "a.csv", sweep("triton")), choices)
+
+
+def test_an_unknown_format(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"gif.*png, svg, pdf"):
+        write(save(tmp_path / "a.csv", sweep("triton")), formats=("gif",))
+
+
+def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.csv", sweep("triton"))
+    with pytest.raises(TableError, match="cannot be written"):
+        write(path, out_dir=path)
+
+
+def test_an_incomplete_file_says_so_in_the_picture(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.csv", sweep("triton"))
+    path.write_text(path.read_text()[:-80])
+    [picture] = plot(load([path]), Choices())
+    assert "incomplete" in caption(picture.figure)
+
+
+@pytest.mark.parametrize("kind", ["lines", "bars", "heatmap"])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        sweep("only"),
+        sweep("only", ns=[1]),
+        sweep("a", "b", ns=[256]),
+        sweep(*(f"provider-{i}" for i in range(40)), ns=NS[:2]),
+        [*sweep("lost", ms=float("nan"), gbps=None), *sweep("a")],
+        sweep("_a", "a$b$", "<b>", "x[y=1]", "z" * 300),
+    ],
+    ids=["one provider", "N = 1", "one case", "40 providers", "NaN times", "odd names"],
+)
+def test_ugly_files_are_pictures(tmp_path: Path, rows: list[object], kind: str) -> None:
+    path = save(tmp_path / "ugly.csv", rows)  # type: ignore[arg-type]
+    pictures = write(path, Choices(kind=kind), formats=["svg"])
+    assert pictures and all(picture.stat().st_size > 5000 for picture in pictures)
+
+
+def test_drawing_needs_neither_torch_nor_pyplot_nor_plotext() -> None:
+    code = (
+        "import sys, kbench.plotting, kbench.plotting.chart;"
+        "print({'torch', 'triton', 'matplotlib.pyplot', 'plotext'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ)
+    assert done.stdout == "set()\n"

@@ -1,0 +1,88 @@
+"""The map of winners: who is fastest where, by how much, and where that is a tie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from drawing import Draw, caption, case, labels, legend, panels, row, save, title
+from matplotlib.patches import Rectangle
+
+from kbench.plotting.heatmap import TIE_HATCH, shade
+from kbench.plotting.source import load
+from kbench.plotting.winners import winners
+from kbench.results import CONTROL, Row
+from kbench.table import TableError
+
+
+def race(n: int, m: int = 4096, dtype: str = "float32", **ms: float) -> list[Row]:
+    return [row(case(n, m, dtype), name, ms=t) for name, t in ms.items()]
+
+
+def test_each_cell_names_the_winner_and_its_margin(draw: Draw) -> None:
+    [figure] = draw(
+        *race(256, 16, a=1.0, b=1.5), *race(512, 16, a=3.0, b=2.0), *race(256, 32, a=1.0, b=20.0), kind="heatmap"
+    )
+    assert sorted(labels(figure.axes[0])) == ["a\n1.50x", "a\n20x", "b\n1.50x"]
+    assert legend(figure) == ["a (2)", "b (1)"]
+    assert title(figure) == "fastest: softmax · float32 · NVIDIA H200"
+    assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("N", "M")
+    assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["16", "32"]
+    assert "the runner-up takes 10 % longer" in caption(figure)
+
+
+def test_a_margin_within_the_noise_floor_is_a_tie(draw: Draw) -> None:
+    repeats = [row(case(n), "repeat", role=CONTROL, speedup=1 / 1.03) for n in (256, 512)]  # a floor of 3 %
+    rows = [*repeats, *race(256, a=1.0, b=1.02), *race(512, a=1.0, b=1.04)]
+    [figure] = draw(*rows, kind="heatmap")
+    assert labels(figure.axes[0]) == ["a\n~", "a\n1.04x"]
+    hatched = [patch.get_hatch() == TIE_HATCH for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
+    assert hatched == [True, False]
+    assert legend(figure) == ["a (2)", "tie"]
+
+
+def test_who_ties_is_known_by_name(tmp_path: Path) -> None:
+    [source] = load([save(tmp_path / "a.csv", race(256, a=1.0, b=1.0, c=2.0))])
+    [winner] = winners(source)
+    assert (winner.curve, winner.tied, winner.margin) == ("a", ("b",), 1.0)
+
+
+def test_panels_by_dtype(draw: Draw) -> None:
+    [figure] = draw(*race(256, dtype="float16", a=1.0, b=2.0), *race(256, a=2.0, b=1.0), kind="heatmap")
+    assert panels(figure) == ["float16", "float32"]
+    assert [labels(axes) for axes in figure.axes] == [["a\n2.00x"], ["b\n2.00x"]]
+
+
+def test_a_suspect_or_failed_row_wins_nothing(draw: Draw) -> None:
+    cheat = row(case(256), "cheat", ms=1e-6, flags=("suspect",))
+    [figure] = draw(cheat, row(case(256), "broken", status="wrong"), *race(256, a=1.0), kind="heatmap")
+    assert labels(figure.axes[0]) == ["a\nalone"]
+    with pytest.raises(TableError, match="suspect"):
+        draw(cheat, kind="heatmap")
+
+
+def test_sessions_are_pooled(draw: Draw) -> None:
+    rows = [
+        row(case(256), name, ms=ms, session=s) for s in range(3) for name, ms in (("a", (1.0, 9.0, 1.0)[s]), ("b", 2.0))
+    ]
+    [figure] = draw(*rows, kind="heatmap")
+    assert labels(figure.axes[0]) == ["a\n2.00x"]
+
+
+def test_cold_and_warm_times_of_a_case_are_not_mixed(draw: Draw) -> None:
+    times = {("a", "cold"): 1.0, ("b", "cold"): 2.0, ("a", "warm"): 0.9, ("b", "warm"): 0.3}
+    [figure] = draw(*(row(case(256), name, ms=ms, cache=cache) for (name, cache), ms in times.items()), kind="heatmap")
+    assert [labels(axes) for axes in figure.axes] == [["a\n2.00x"], ["b\n3.00x"]]
+
+
+def test_many_columns_have_colours_and_no_text(draw: Draw) -> None:
+    rows = [r for n in range(128, 128 * 100, 128) for r in race(n, a=1.0, b=2.0)]
+    [figure] = draw(*rows, kind="heatmap")
+    assert labels(figure.axes[0]) == []
+    assert len(figure.axes[0].patches) == 99
+    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()][:3] == ["1K", "2K", "3K"]
+
+
+def test_the_narrower_the_margin_the_nearer_to_the_background() -> None:
+    assert shade("#000000", 1.5, "#FFFFFF") == shade("#000000", 9.0, "#FFFFFF") == "#000000"
+    assert "#000000" < shade("#000000", 1.2, "#FFFFFF") < shade("#000000", 1.0, "#FFFFFF") < "#FFFFFF"

@@ -1,0 +1,167 @@
+"""Lines: which curves, bands, ceilings and axes a picture has."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from drawing import H200, NS, Draw, case, copies, curves, labels, legend, marks, points, row, sweep, title
+
+from kbench.plotting.points import COPY
+from kbench.results import CONTROL
+
+
+def test_a_line_per_provider(draw: Draw) -> None:
+    speeds = {"slow": 100.0, "fast": 300.0}
+    [figure] = draw(*(row(case(n), name, gbps=speed) for n in NS for name, speed in speeds.items()))
+    assert sorted(curves(figure.axes[0])) == [[(n, 100.0) for n in NS], [(n, 300.0) for n in NS]]
+    assert title(figure) == "softmax · float32 · M=4096 · NVIDIA H200"
+    assert figure.axes[0].get_xlabel() == "N" and figure.axes[0].get_ylabel() == "GB/s"
+
+
+def test_the_copy_control_is_the_grey_ceiling_and_no_other_control_is_drawn(draw: Draw) -> None:
+    speeds = {"copy": 4000.0, "empty": 1.0, "repeat": 2.0}
+    controls = [row(case(n), name, role=CONTROL, gbps=speed) for n in NS for name, speed in speeds.items()]
+    [figure] = draw(*controls, *sweep("triton"))
+    assert sorted({y for line in curves(figure.axes[0]) for _, y in line}) == [2000, 4000]
+    assert labels(figure.axes[0]) == ["triton", COPY]
+
+
+def test_a_provider_named_copy_is_not_mixed_with_the_control(draw: Draw) -> None:
+    [figure] = draw(*sweep("copy", gbps=1.0), *copies())
+    assert sorted(labels(figure.axes[0])) == ["copy", COPY]
+
+
+def test_without_a_copy_control_the_sessions_large_copy_is_the_ceiling(draw: Draw) -> None:
+    [figure] = draw(*sweep("triton", ceiling_gbps=2500.0))
+    assert "large copy 2500" in labels(figure.axes[0])
+    assert figure.axes[0].get_ylim()[1] > 2500
+
+
+def test_the_theoretical_bandwidth_is_drawn_where_it_does_not_press_the_data_flat(draw: Draw) -> None:
+    [fast] = draw(*sweep("triton", gbps=3000.0), environment=H200)
+    assert "theoretical 4814" in labels(fast.axes[0])
+    [slow] = draw(*sweep("triton", gbps=100.0, gbps_p80=None), environment=H200)
+    assert not any("theoretical" in text for text in labels(slow.axes[0]))
+    assert slow.axes[0].get_ylim()[1] < 150
+
+
+@pytest.mark.parametrize("environment", [{}, {"peak_gbps": "much", "cache_bytes": None, "packages": 3}])
+def test_nothing_is_made_up_where_the_machine_is_not_known(draw: Draw, environment: dict[str, Any]) -> None:
+    [figure] = draw(*sweep("triton"), environment=environment)
+    assert labels(figure.axes[0]) == ["triton"]
+
+
+def test_the_region_that_fits_into_the_cache_is_shaded_up_to_its_edge(draw: Draw) -> None:
+    rows = [row(case(n), ms=n / 1e3, gbps=8000.0 / 1e3) for n in NS]  # n * 8000 bytes a call
+    [figure] = draw(*rows, environment={"cache_bytes": 8000 * 600})
+    assert "fits in L2\n(5 MiB)" in labels(figure.axes[0])
+    [region] = figure.axes[0].patches
+    assert region.get_extents().transformed(figure.axes[0].transData.inverted()).x1 == pytest.approx(600)
+    [figure] = draw(*rows, environment={"cache_bytes": 1000})
+    assert not figure.axes[0].patches
+
+
+def test_sessions_are_one_line_with_the_widest_band(draw: Draw) -> None:
+    rows = [
+        row(case(n), session=s, ms=ms, ms_p20=ms - 1, ms_p80=ms + s) for n in NS for s, ms in enumerate((5.0, 9.0, 6.0))
+    ]
+    [figure] = draw(*rows, metric="ms")
+    assert curves(figure.axes[0]) == [[(n, 6.0) for n in NS]]
+    band = figure.axes[0].collections[0].get_paths()[0].get_extents()
+    assert (band.y0, band.y1) == (4.0, 10.0)
+
+
+def test_a_gap_where_a_provider_has_no_value(draw: Draw) -> None:
+    rows = [row(case(n), "cuda", status="wrong" if n == 1024 else "ok") for n in NS]
+    [figure] = draw(*rows, *sweep("triton"))
+    gaps = [[n for n, y in line if math.isnan(y)] for line in curves(figure.axes[0])]
+    assert sorted(gaps) == [[], [1024]]
+
+
+def test_a_long_line_has_few_markers_but_one_on_every_lonely_point(draw: Draw) -> None:
+    ns = range(128, 128 * 60, 128)
+    rows = [row(case(n), "cuda", status="timeout" if n == 128 * 32 or n > 128 * 33 else "ok") for n in ns]
+    [figure] = draw(*rows, *sweep("triton", ns=ns))
+    circles, squares = marks(figure.axes[0], "o"), marks(figure.axes[0], "s")
+    assert 128 * 33 in circles[0].get_xdata()  # cuda's, between two gaps
+    assert 5 < len(squares[0].get_xdata()) < 20
+
+
+def test_markers_of_lines_on_top_of_each_other_stand_apart(draw: Draw) -> None:
+    [figure] = draw(*sweep("a", "b", "c", ns=range(128, 128 * 100, 128)))
+    seen = [set(marks(figure.axes[0], marker)[0].get_xdata()) for marker in ("o", "s", "^")]
+    assert not seen[0] & seen[1] and not seen[1] & seen[2] and not seen[0] & seen[2]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "scale"),
+    [
+        ([128 * i for i in range(2, 100)], "linear"),
+        ([781, *(128 * i for i in range(2, 100))], "linear"),
+        ([2**k for k in range(8, 19)], "log"),
+        ([1024, 4096, 8192], "log"),
+        ([256, 1024, 4096, 12672], "log"),
+        ([1000, 10_000, 100_000], "log"),
+        ([1000, 2000, 3000], "linear"),
+        ([0, 1000, 100_000], "linear"),
+    ],
+)
+def test_the_x_scale_follows_the_sweep(draw: Draw, sizes: list[int], scale: str) -> None:
+    [figure] = draw(*(row(case(n), ms=1.0) for n in sizes))
+    assert figure.axes[0].get_xscale() == scale
+
+
+def test_ticks_of_a_stepped_sweep_are_sizes_that_people_use(draw: Draw) -> None:
+    [figure] = draw(*sweep("triton", ns=range(256, 12673, 128)))
+    figure.draw_without_rendering()
+    assert {"2048", "4096", "6144"} <= {tick.get_text() for tick in figure.axes[0].get_xticklabels()}
+
+
+def test_times_far_apart_are_on_a_logarithmic_scale_with_readable_ticks(draw: Draw) -> None:
+    [figure] = draw(*(row(case(n), ms=n / 1e4) for n in (256, 2560, 25600)), metric="ms")
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    assert axes.get_yscale() == "log"
+    assert "0.1" in [label.get_text() for label in axes.get_yticklabels()]
+
+
+def test_speeds_start_at_zero_and_a_wild_band_does_not_press_them_flat(draw: Draw) -> None:
+    [figure] = draw(*sweep("triton", gbps_p80=1e6))
+    bottom, top = figure.axes[0].get_ylim()
+    assert bottom == 0 and 2000 < top < 3000
+
+
+def test_shares_have_a_line_at_one(draw: Draw) -> None:
+    for metric in ("speedup", "roofline"):
+        [figure] = draw(*sweep("triton", **{metric: 0.4}), *copies(), metric=metric)
+        levels = [line.get_ydata()[0] for line in figure.axes[0].lines if len(line.get_ydata()) == 2]  # type: ignore[index]
+        assert levels == [1]
+        assert figure.axes[0].get_ylim()[1] > 1
+        assert curves(figure.axes[0]) == [[(n, 0.4) for n in NS]]  # and not the copy, which the share is of
+
+
+def test_errors_are_drawn_for_checked_rows_too_and_may_be_zero(draw: Draw) -> None:
+    checked = [row(case(n), "triton", status="checked", reason="", max_ulp=0.0) for n in NS]
+    timed = sweep("cuda", max_ulp=2.5, flags=("overhead-bound", "suspect"))
+    [figure] = draw(*checked, *timed, metric="ulp", environment=H200)
+    assert sorted(curves(figure.axes[0])) == [[(n, 0.0) for n in NS], [(n, 2.5) for n in NS]]
+    assert legend(figure) == []  # flags are about times
+    assert sorted(labels(figure.axes[0])) == ["cuda", "triton"]  # and so is the cache
+
+
+def test_a_where_chooses_rows_and_leaves_colours_alone(draw: Draw) -> None:
+    rows = [*sweep("a"), *sweep("b", gbps=500.0)]
+    [both] = draw(*rows)
+    [one] = draw(*rows, where="provider=b,N>=1k")
+    assert curves(one.axes[0]) == [[(n, 500.0) for n in (1024, 2048, 4096)]]
+    colours = {line.get_color() for line in both.axes[0].lines if points(line)[0][1] == 500}
+    assert {line.get_color() for line in one.axes[0].lines if points(line)[0][1] == 500} == colours
+
+
+def test_rows_can_be_drawn_against_another_axis(draw: Draw) -> None:
+    rows = [row(case(n, m), gbps=float(m)) for n in (256, 512, 1024) for m in (16, 64, 256)]
+    figures = draw(*rows, x="M")
+    assert [axes.get_xlabel() for axes in figures[0].axes] == ["M"] * 3
+    assert curves(figures[0].axes[0]) == [[(16, 16), (64, 64), (256, 256)]]

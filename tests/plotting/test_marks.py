@@ -1,0 +1,99 @@
+"""What has no value, or one to distrust, can be seen: hollow points, question marks, and marks in the provider's colour."""
+
+from __future__ import annotations
+
+import pytest
+from drawing import NS, Draw, caption, case, curves, labels, legend, marks, row, sweep
+from matplotlib.colors import to_hex
+
+from kbench.plotting.marks import MARKS, SUSPECT
+
+
+@pytest.mark.parametrize("flag", ["host-bound", "overhead-bound"])
+def test_points_that_say_little_about_the_kernel_are_hollow_and_the_key_says_why(draw: Draw, flag: str) -> None:
+    rows = [row(case(n), flags=(flag, "noisy") if n < 1000 else ()) for n in NS]
+    [figure] = draw(*rows)
+    solid, hollow = marks(figure.axes[0], "o")
+    assert list(hollow.get_xdata()) == [256, 512] and list(solid.get_xdata()) == [1024, 2048, 4096]
+    assert to_hex(hollow.get_markerfacecolor()) == "#ffffff" != to_hex(solid.get_markerfacecolor())
+    assert legend(figure) == [flag]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        ("wrong", "wrong"),
+        ("error", "failed"),
+        ("oom", "failed"),
+        ("timeout", "failed"),
+        ("crashed", "failed"),
+        ("unsupported", "declined"),
+    ],
+)
+def test_a_row_without_a_time_is_a_mark_on_the_axis_in_its_colour(draw: Draw, status: str, kind: str) -> None:
+    rows = [row(case(n), "cuda", status="ok" if n < 1000 else status) for n in NS]
+    [figure] = draw(*rows, *sweep("triton"))
+    axes = figure.axes[0]
+    [mark] = [line for line in axes.lines if line.get_marker() == MARKS[kind]]
+    assert list(mark.get_xdata()) == [1024, 2048, 4096]
+    assert mark.get_color() == marks(axes, "o")[0].get_color()  # cuda's
+    height = axes.transData.inverted().transform(mark.get_transform().transform((1024, mark.get_ydata()[0])))[1]  # type: ignore[index]
+    assert axes.get_ylim()[0] < height < 0
+    assert status in legend(figure)
+    assert min(axes.get_yticks()) == 0
+
+
+def test_one_that_never_worked_has_its_marks_and_its_name(draw: Draw) -> None:
+    [figure] = draw(*sweep("broken", status="wrong"), *sweep("triton"))
+    assert {"broken", "triton", "wrong"} == set(legend(figure))
+    assert len(curves(figure.axes[0])) == 1
+
+
+def test_curves_that_fail_together_have_a_row_of_marks_each(draw: Draw) -> None:
+    names = [f"x{i}" for i in range(14)]
+    [figure] = draw(*sweep(*names, status="oom"), *sweep("triton"))
+    heights = [line.get_ydata()[0] for line in figure.axes[0].lines if line.get_marker() == MARKS["failed"]]  # type: ignore[index]
+    assert len(set(heights)) == 14 and 0 < min(heights) < max(heights) < 0.31
+
+
+def test_a_suspect_value_is_a_question_mark_and_no_part_of_the_line_or_the_scale(draw: Draw) -> None:
+    cheat = [row(case(n), "cheat", gbps=1e6, flags=("suspect",)) for n in NS]
+    [figure] = draw(*cheat, *sweep("triton"))
+    axes = figure.axes[0]
+    [questions] = [line for line in axes.lines if line.get_marker() is SUSPECT]
+    assert list(questions.get_xdata()) == list(NS)
+    assert max(questions.get_ydata()) < axes.get_ylim()[1] < 3000  # type: ignore[type-var]
+    assert curves(axes) == [[(n, 2000.0) for n in NS]]
+    assert {"cheat", "suspect: faster than memory allows"} <= set(legend(figure))
+
+
+def test_what_is_nowhere_in_the_picture_is_in_the_caption(draw: Draw) -> None:
+    [figure] = draw(
+        *sweep("triton", flags=("noisy",)),
+        *sweep("liger", status="unavailable"),
+        *sweep("lost", gbps=None),
+        *sweep("impossible", gbps=float("inf")),
+    )
+    text = caption(figure)
+    assert "not drawn: 15 of 20 rows" in text
+    assert "10 without gbps (impossible, lost)" in text and "5 unavailable (liger)" in text
+    assert "15 of 15 rows noisy" not in text and "5 of 15 rows noisy" in text
+
+
+def test_many_names_in_the_caption_are_cut(draw: Draw) -> None:
+    [figure] = draw(*sweep("triton"), *sweep(*(f"p{i}" for i in range(30)), status="unavailable"))
+    assert "p0, p1, p2, p3, p4, p5, p6, p7 and 22 more" in caption(figure)
+
+
+def test_marks_without_an_x_and_labels_do_not_disturb_each_other(draw: Draw) -> None:
+    swept = [row(case(256), "row", f"w={w}", status="wrong" if w == 4 else "ok") for w in range(1, 11)]
+    [figure] = draw(*swept, row(case(256), "row", status="wrong"), x="w")
+    assert figure.axes[0].get_xlabel() == "w"
+    assert labels(figure.axes[0]) == []
+
+
+def test_a_failure_in_the_middle_is_explained_beside_labelled_lines(draw: Draw) -> None:
+    rows = [row(case(n), "cuda", gbps=900.0, status="wrong" if n == 1024 else "ok") for n in NS]
+    [figure] = draw(*rows, *sweep("triton"))
+    assert labels(figure.axes[0]) == ["cuda", "triton"]
+    assert legend(figure) == ["wrong"]

@@ -1,0 +1,79 @@
+"""Who is who: labels at the ends of lines where they fit, otherwise a legend; and names that nobody expected."""
+
+from __future__ import annotations
+
+import pytest
+from drawing import NS, Draw, case, labels, legend, row, sweep
+from matplotlib.text import Text
+
+from kbench.plotting.labels import LINE
+from kbench.plotting.words import LONGEST, figures, natural, shorten, spell
+
+ODD = ["_mine", "a$^$b", "$x_1$", "naïve", "<script>", "x[y=1]", "{}%s", "--help"]
+
+
+def test_labels_stand_at_the_ends_of_lines_in_their_order(draw: Draw) -> None:
+    speeds = {"slow": 1000.0, "middle": 1500.0, "fast": 3000.0}
+    [figure] = draw(*(row(case(n), name, gbps=speed) for n in NS for name, speed in speeds.items()))
+    assert labels(figure.axes[0]) == ["slow", "middle", "fast"]
+    assert legend(figure) == []
+
+
+def test_labels_of_lines_that_end_close_together_do_not_overlap(draw: Draw) -> None:
+    speeds = {"a": 2000.0, "b": 2001.0, "c": 2002.0}
+    [figure] = draw(*(row(case(n), name, gbps=speed) for n in NS for name, speed in speeds.items()))
+    figure.draw_without_rendering()
+    boxes = [Text.get_window_extent(text) for text in figure.axes[0].texts]
+    assert len(boxes) == 3
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+
+
+def test_too_many_at_one_height_are_a_legend(draw: Draw) -> None:
+    [figure] = draw(*sweep(*"abcdefgh"))
+    assert labels(figure.axes[0]) == []
+    assert legend(figure) == list("abcdefgh")
+
+
+def test_the_legend_is_in_the_order_of_the_last_values(draw: Draw) -> None:
+    speeds = {f"p{i}": 100.0 * i for i in range(1, 13)}
+    [figure] = draw(*(row(case(n), name, gbps=speed) for n in NS for name, speed in speeds.items()))
+    assert legend(figure) == [f"p{i}" for i in range(12, 0, -1)]
+
+
+def test_a_line_that_ends_early_is_not_labelled_as_if_it_went_on(draw: Draw) -> None:
+    short = [row(case(n), "short", gbps=500.0) for n in NS[:3]]
+    [figure] = draw(*short, *sweep("triton"))
+    assert labels(figure.axes[0]) == []
+    assert legend(figure) == ["triton", "short"]
+
+
+@pytest.mark.parametrize("metric", ["gbps", "ms"])
+def test_names_that_matplotlib_would_hide_or_typeset(draw: Draw, metric: str) -> None:
+    [lines] = draw(*sweep(*ODD), metric=metric)
+    assert sorted(legend(lines)) == sorted(ODD)
+    [bars] = draw(*sweep(*ODD, ns=[256]), metric=metric)
+    assert sorted(label.get_text() for label in bars.axes[0].get_yticklabels()) == sorted(ODD)
+    for figure in (lines, bars):
+        figure.draw_without_rendering()
+
+
+def test_a_very_long_name_loses_its_middle_and_two_that_would_read_alike_do_not(draw: Draw) -> None:
+    long = "very-" * 40
+    [figure] = draw(*sweep(f"{long}a", "b"))
+    [shown, _] = sorted(legend(figure), key=len, reverse=True)
+    assert len(shown) <= LONGEST and shown.startswith("very-") and shown.endswith("a")
+    alike = [f"{long}{i}{long}" for i in (1, 2)]
+    assert shorten(alike) == {name: name for name in alike}
+
+
+def test_names_are_sorted_as_people_count() -> None:
+    assert natural(["w=16", "w=4", "a", "w=8"]) == ["a", "w=4", "w=8", "w=16"]
+
+
+def test_numbers_are_written_without_exponents() -> None:
+    assert [figures(value) for value in (0.8997, 3933.4, 9999.9, 4194304.0)] == ["0.8997", "3933", "10000", "4194304"]
+
+
+def test_odd_words_make_plain_file_names() -> None:
+    assert spell({"mode": "../a b:c", "M": 4}) == "..-a-b-c-M4"
+    assert LINE > 12  # points: a label of that font size

@@ -1,0 +1,118 @@
+"""What becomes a panel, a picture of its own, or an error that says how to choose: no line joins two configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from drawing import Draw, case, curves, legend, panels, row, save, sweep, title
+
+from kbench.plotting import Choices, plot, write
+from kbench.plotting.source import load
+from kbench.results import Case, Row
+from kbench.table import TableError
+
+
+@pytest.mark.parametrize("field", ["device", "timer", "cache"])
+def test_no_line_joins_two_ways_of_measuring(draw: Draw, field: str) -> None:
+    rows = [row(case(n), **{field: f"{field}-{n % 3}"}) for n in (256, 512, 1024, 2048, 4096, 8192)]
+    [figure] = draw(*rows)
+    assert [len(line) for axes in figure.axes for line in curves(axes)] == [3, 3]
+    assert panels(figure) == [f"{field}-1", f"{field}-2"]
+    [winners] = draw(*rows, kind="heatmap")
+    assert panels(winners) == [f"{field}-1", f"{field}-2"]
+
+
+def test_up_to_four_configurations_are_panels_on_one_scale(draw: Draw) -> None:
+    rows = [row(case(n, m), gbps=2000.0 + m) for m in (16, 4096) for n in (256, 512, 1024)]
+    [figure] = draw(*rows)
+    assert panels(figure) == ["M=16", "M=4096"]
+    assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
+
+
+def test_a_panel_that_one_scale_would_flatten_has_its_own(draw: Draw) -> None:
+    [figure] = draw(*[row(case(n, m), gbps=m, gbps_p20=m, gbps_p80=m) for m in (16, 4096) for n in (256, 512, 1024)])
+    assert figure.axes[0].get_ylim()[1] < 20 < figure.axes[1].get_ylim()[1]
+
+
+def test_each_panel_of_times_has_the_scale_it_needs(draw: Draw) -> None:
+    rows = [row(case(n, m), ms=1 + n * m / 1e5) for m in (1, 4096) for n in (256, 2560, 25600)]
+    [figure] = draw(*rows, metric="ms")
+    assert [axes.get_yscale() for axes in figure.axes] == ["linear", "log"]
+
+
+def test_one_shape_beside_a_sweep_is_bars_that_name_it(draw: Draw) -> None:
+    [figure] = draw(row(case(781, 1823)), *sweep("triton"))
+    assert panels(figure) == ["M=1823 · N=781", "M=4096"]
+
+
+def test_more_configurations_are_pictures_named_by_what_they_hold(tmp_path: Path) -> None:
+    rows = [row(case(n, m, d)) for n in (256, 512, 1024, 2048) for m in (1, 2, 3) for d in ("float16", "bfloat16")]
+    names = [path.name for path in write(save(tmp_path / "large.csv", rows), Choices("ms"), formats=("png",))]
+    assert names == ["large_ms_bfloat16.png", "large_ms_float16.png"]
+    rows = [row(case(n, m)) for n in range(1, 9) for m in (1, 2, 3, 4, 5)]
+    names = [path.name for path in write(save(tmp_path / "five.csv", rows), formats=("svg",))]
+    assert names == [f"five_gbps_M{m}.svg" for m in (1, 2, 3, 4, 5)]
+
+
+def test_by_chooses_what_is_beside_each_other(draw: Draw) -> None:
+    rows = [row(case(n, m, d)) for n in (256, 512, 1024) for m in (1, 2, 3) for d in ("float16", "bfloat16")]
+    figures = draw(*rows, by=["dtype"])
+    assert [panels(figure) for figure in figures] == [["bfloat16", "float16"]] * 3
+    assert [title(figure) for figure in figures] == [f"softmax · M={m} · NVIDIA H200" for m in (1, 2, 3)]
+    [figure] = draw(*rows, by=["dtype", "M"])
+    assert len(panels(figure)) == 6
+
+
+def test_too_many_pictures_or_panels_say_how_to_choose(draw: Draw) -> None:
+    rows = [row(case(n, m)) for n in range(256, 300) for m in range(1, 41)]
+    for choices in ({}, {"by": ["M"]}, {"kind": "bars"}):
+        with pytest.raises(TableError, match=r"--where '[MN]=.*--x.*--by") as caught:
+            draw(*rows, **choices)
+        assert "\n" not in str(caught.value)
+
+
+def test_an_x_or_a_panel_that_there_is_not(draw: Draw) -> None:
+    with pytest.raises(TableError, match=r"'K'.*--x.*M, N"):
+        draw(*sweep("triton"), x="K")
+    with pytest.raises(TableError, match=r"'colour'.*--by.*dtype"):
+        draw(*sweep("triton"), by=["colour"])
+
+
+def test_an_operator_without_sizes_is_bars(tmp_path: Path) -> None:
+    rows = [Row(Case("flip", {"mode": mode}, "float32"), "torch", ms=1.0, gbps=100.0) for mode in ("up", "down")]
+    path = save(tmp_path / "a.csv", rows, ("mode",))
+    [picture] = plot(load([path]), Choices())
+    assert panels(picture.figure) == ["mode=down", "mode=up"]
+    with pytest.raises(TableError, match="--kind bars"):
+        list(plot(load([path]), Choices(kind="heatmap")))
+
+
+def parameter_sweep(ns: Iterable[int]) -> list[Row]:
+    params = [f"num_warps={w},num_stages={s}" for w in (1, 2, 4, 8, 16, 32) for s in (1, 2, 3, 4)]
+    return [row(case(n), *curve) for n in ns for curve in [("triton-row", p) for p in params] + [("torch-native", "")]]
+
+
+def test_a_wide_parameter_sweep_runs_along_the_parameter(draw: Draw) -> None:
+    [figure] = draw(*parameter_sweep((1024, 4096, 8192, 16384)))
+    assert panels(figure) == [f"N={n}" for n in (1024, 4096, 8192, 16384)]
+    assert figure.axes[0].get_xlabel() == "num_warps"
+    stages = [f"triton-row[num_warps=*,num_stages={s}]" for s in (1, 2, 3, 4)]
+    assert sorted(legend(figure)) == ["torch-native", *stages]
+    assert [x for x, _ in curves(figure.axes[0])[0]] == [1, 2, 4, 8, 16, 32]
+
+
+def test_a_parameters_default_beside_its_sweep_is_a_level_of_its_own(draw: Draw) -> None:
+    rows = [row(case(n), "row", f"num_warps={w}") for n in (256, 512) for w in (*range(1, 10), None)]
+    [figure] = draw(*rows, *(row(case(n), "row") for n in (256, 512)))
+    assert sorted(legend(figure)) == ["row", "row[num_warps=*]", "row[num_warps=None]"]
+
+
+def test_a_long_sweep_stays_on_its_axis_unless_the_parameter_is_asked_for(draw: Draw) -> None:
+    rows = parameter_sweep(range(256, 256 * 12, 256))
+    [figure] = draw(*rows)
+    assert figure.axes[0].get_xlabel() == "N" and len(legend(figure)) == 25
+    figures = draw(*rows, x="num_stages")
+    assert {axes.get_xlabel() for figure in figures for axes in figure.axes} == {"num_stages"}
+    assert len(figures) == 11

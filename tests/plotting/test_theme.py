@@ -1,0 +1,58 @@
+"""Colours that everyone can tell apart, on light and on dark."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import pytest
+from drawing import Draw, case, row
+from matplotlib.colors import to_hex
+
+from kbench.plotting.theme import DARK, LIGHT, Theme, contrast, styles
+
+# Machado, Oliveira and Fernandes (2009), severity 1.0: what deuteranopes and protanopes see of linear RGB
+DEUTAN = ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881))
+PROTAN = ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998))
+NORMAL = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+
+both = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
+
+
+@both
+def test_no_two_curves_look_alike(theme: Theme) -> None:
+    names = [str(i) for i in range(40)]
+    assert len(set(styles(names, theme).values())) == len(names)
+
+
+@both
+@pytest.mark.parametrize("matrix", [NORMAL, DEUTAN, PROTAN], ids=["normal", "deutan", "protan"])
+def test_colours_are_told_apart_by_the_colour_blind(theme: Theme, matrix: Iterable[Iterable[float]]) -> None:
+    seen = [lab(colour, matrix) for colour in (*theme.colours, theme.quiet)]
+    assert min(math.dist(a, b) for i, a in enumerate(seen) for b in seen[:i]) > 10
+
+
+@both
+def test_text_can_be_read(theme: Theme) -> None:
+    assert contrast(theme.ink, theme.background) > 12
+    assert contrast(theme.muted, theme.background) > 7
+    for colour in (*theme.colours, theme.quiet):
+        assert contrast(theme.readable(colour), theme.background) >= 4.5
+        assert contrast(colour, theme.background) > 2
+
+
+def test_a_dark_picture_is_dark_all_over(draw: Draw) -> None:
+    [figure] = draw(*(row(case(n)) for n in (256, 512, 1024)), theme="dark")
+    assert to_hex(figure.get_facecolor()) == to_hex(figure.axes[0].get_facecolor()) == DARK.background.lower()
+    assert to_hex(figure.axes[0].xaxis.label.get_color()) == DARK.ink.lower()
+
+
+def lab(colour: str, matrix: Iterable[Iterable[float]]) -> tuple[float, float, float]:
+    """CIELAB (D65) of a colour as seen through a matrix on linear RGB."""
+    rgb = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb]
+    seen = [min(1.0, max(0.0, sum(a * b for a, b in zip(line, linear, strict=True)))) for line in matrix]
+    to_xyz = ((0.4339, 0.3762, 0.1899), (0.2126, 0.7152, 0.0722), (0.0178, 0.1098, 0.8729))  # rows sum to 1: white is 1
+    x, y, z = (sum(a * b for a, b in zip(line, seen, strict=True)) for line in to_xyz)
+    fx, fy, fz = (t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116 for t in (x, y, z))
+    return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
