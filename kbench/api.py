@@ -20,17 +20,24 @@ def run(
     only: Sequence[str] = (),
     profile: str | None = None,
     plugins: Sequence[str] = (),
+    devices: str | None = None,
+    scheduler: str | None = None,
+    spread: bool = False,
 ) -> pd.DataFrame:
     """Measure a config and return its rows, controls included; the CSV and the environment file are in `out`.
 
+    `devices` (`"all"`, or numbers and UUIDs between commas) measures on several devices of this host side by side, `scheduler`
+    on the workers of a dask cluster; `spread` lets the sessions of a case go to different ones.
+
     Raises ConfigError for a config that does not hold, OSError when the results cannot be written, KeyboardInterrupt
-    when interrupted (what was measured is in the CSV). A provider that fails is a row, not an exception.
+    when interrupted and kbench.execute.executor.ExecutionError when nothing is left to measure on (what was measured is in
+    the CSV). A provider that fails is a row, not an exception.
     """
     from kbench import config as configs
-    from kbench.execute.run import execute, prepare
+    from kbench.execute.run import Target, execute, prepare
 
     loaded = configs.load(Path(config), sets=sets, only=only, profile=profile, plugins=plugins)
-    with prepare(loaded, note=lambda line: None) as prepared:
+    with prepare(loaded, lambda line: None, Target(devices, scheduler, spread)) as prepared:
         outcome = execute(prepared, Path(out))
     if outcome.interrupted:
         raise KeyboardInterrupt(f"interrupted; what was measured is in {outcome.csv}")

@@ -71,6 +71,15 @@ def run(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run's file.")] = False,
     append: Annotated[bool, typer.Option("--append", help="Add sessions to a finished run's file.")] = False,
+    devices: Annotated[
+        Optional[str],
+        typer.Option("--devices", metavar="all|0,2|UUIDS", help="Measure on several devices side by side."),
+    ] = None,
+    scheduler: Annotated[
+        Optional[str],
+        typer.Option("--scheduler", metavar="ADDRESS", help="Measure on a dask cluster: tcp://host:8786."),
+    ] = None,
+    spread: Annotated[bool, typer.Option("--spread", help="Let each session of a case go to any device.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait while another run has the device.")] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
     plots: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw GB/s when done.")] = True,
@@ -81,14 +90,18 @@ def run(
     """
     from kbench import config as configs
     from kbench.commands import run as command
+    from kbench.execute.run import Target
 
+    if devices is not None and scheduler is not None:
+        raise typer.BadParameter("are of this host, --scheduler has those of others: take one", param_hint="--devices")
     if resume and append:
         raise typer.BadParameter("finishes a run, --append adds to a finished one: take one", param_hint="--resume")
     changes = [*(sets or ()), *([f"measure.sessions={sessions}"] if sessions is not None else [])]
     loaded = configs.load(config, sets=changes, only=only or (), profile=profile, plugins=plugin or ())
     continuing: Continuing | None = "resume" if resume else "append" if append else None
     try:
-        code = command.run(loaded, out, continuing=continuing, wait=wait, dry_run=dry_run, plots=plots)
+        target = Target(devices, scheduler, spread)
+        code = command.run(loaded, out, target=target, continuing=continuing, wait=wait, dry_run=dry_run, plots=plots)
     except KeyboardInterrupt:  # while there is no run yet, or no more
         print("interrupted; what was measured before is kept", file=sys.stderr)
         code = INTERRUPTED
@@ -207,6 +220,29 @@ def plot(
     raise typer.Exit(command.write(files or [], out, formats, where, choices))
 
 
+@app.command()
+def report(
+    files: Annotated[
+        Optional[list[str]],
+        typer.Argument(metavar="[LABEL=]FILE.csv", help="Results; default: the newest in results/."),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where the page goes.")] = Path(
+        "report.html"
+    ),
+    baseline: Annotated[
+        Optional[str], typer.Option("--baseline", metavar="OLD.csv", help="Compare with these results, row by row.")
+    ] = None,
+    where: Annotated[
+        str, typer.Option("--where", metavar="TERMS", help="Only these rows: 'dtype=bf16,N>=4096,provider=triton*'.")
+    ] = "",
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="The page's heading.")] = "",
+) -> None:
+    """Write one HTML page that needs no network: who wins, an interactive plot, all rows, failures, machine and method."""
+    from kbench.commands import report as command
+
+    raise typer.Exit(command.write(files or [], out, baseline, where, title))
+
+
 @app.command("list")
 def list_command(
     operator: Annotated[Optional[str], typer.Argument(metavar="[OPERATOR]", help="Only this operator.")] = None,
@@ -271,6 +307,9 @@ def main() -> None:
         raise SystemExit(code) from None
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):  # the exit code stands: the interpreter may end in peace
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _expected(error: Exception) -> int:

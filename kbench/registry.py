@@ -14,7 +14,8 @@ import inspect
 import pkgutil
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -82,7 +83,10 @@ class Provider:
     @property
     def source_hash(self) -> str:
         """A hash of the code that was measured: the file that defines the provider, and its `sources`."""
-        file = inspect.getsourcefile(inspect.unwrap(self.function))
+        try:
+            file = inspect.getsourcefile(inspect.unwrap(self.function))
+        except TypeError:  # a function that was not written in Python
+            file = None
         files = [*([Path(file)] if file else []), *self.sources]
         return digest([path.read_text() for path in files if path.exists()])
 
@@ -192,10 +196,21 @@ _loading: str | None = None
 """The plug-in that is being imported: what registers meanwhile is its own."""
 
 
+@contextmanager
+def _registering_for(plugin: str | None) -> Iterator[None]:
+    global _loading
+    before, _loading = _loading, plugin
+    try:
+        yield
+    finally:
+        _loading = before
+
+
 def operator(name: str) -> Operator:
     """The registered operator of this name, importing kbench's own when needed. Raises LookupError when there is none."""
     if name not in _operators and name in shipped():
-        importlib.import_module(f"kbench.operators.{name}")
+        with _registering_for(None):  # a plug-in may be the first to ask for it, and does not own it
+            importlib.import_module(f"kbench.operators.{name}")
     if name not in _operators:
         raise LookupError(f"no operator {name!r}; there are {', '.join(names())}")
     return _operators[name]
@@ -248,14 +263,11 @@ def _import_file(path: Path) -> None:
 
 
 def _guarded(plugin: str, load: Callable[[], Any]) -> PluginError | None:
-    global _loading
-    _loading = plugin
     try:
-        load()
+        with _registering_for(plugin):
+            load()
     except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a plug-in raises is its own failure
         return PluginError(plugin, error_location(error, plugin), f"{type(error).__name__}: {error}")
-    finally:
-        _loading = None
     return None
 
 

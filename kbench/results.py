@@ -156,6 +156,8 @@ class Row:
     timer: str = ""
     cache: str = ""
     device: str = ""
+    device_index: int | None = None
+    device_uuid: str = ""
     sm_mhz: float | None = None
     power_w: float | None = None
     temp_c: float | None = None

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import median
 
 from kbench.results import CONTROL, PROVIDER, TICK_MS, Row, Status
@@ -53,7 +54,7 @@ class NoiseFloor:
         seen = {_case(row): abs(1 / row.speedup - 1) for row in pairs if row.speedup}
         return cls(seen, noisy if len(noisy) < len(seen) else frozenset())
 
-    @property
+    @cached_property
     def usual(self) -> float:
         """What 95 % of the quiet pairs stay within: the smallest such value that was seen, 0 when none was."""
         quiet = sorted(share for case, share in self.seen.items() if case not in self.noisy)

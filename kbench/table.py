@@ -27,6 +27,7 @@ _LABELS = (
     "timer",
     "cache",
     "device",
+    "device_uuid",
     "throttle",
     "started_at",
     "case_hash",

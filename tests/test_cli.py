@@ -160,6 +160,12 @@ def test_kernels_brought_on_the_command_line_are_measured(
     rows = pd.read_csv(tmp_path / "results" / "sweep.csv").set_index("provider")
     assert rows.loc["mine"].status == "ok"
     assert rows.loc["torch-native"].status == "ok"
+    controls = {
+        "copy",
+        "empty",
+        "repeat",
+    }  # and none of those that softmax has besides, which the plug-in imported first
+    assert set(rows.index) == {"mine", "triton", "torch-native", "torch-eager", "cuda"} | controls
 
 
 def test_sessions_are_fresh_processes(kbench: Kbench, write_config: WriteConfig, tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 from kbench import summary, terminal
 from kbench.config import Config, Sweep
 from kbench.execute import progress
+from kbench.execute.bench import Bench
+from kbench.execute.plan import plan as make_plan
 from kbench.execute.plan import tensor_bytes
-from kbench.execute.run import prepare
 from kbench.results import Case, Status
 
 VARIES = "*"
@@ -21,17 +22,18 @@ Cells = dict[tuple[str, str], list[dict[str, Any]]]
 def check(config: Config, *, every_case: bool) -> int:
     """Run every provider on the operator's edge inputs and print one table per dtype. Returns the exit code."""
     notes = terminal.console(stderr=True)
-    with prepare(config, note=lambda line: notes.print(line, markup=False)) as prepared:
-        plan = prepared.plan
+    with Bench(config.plugins, note=lambda line: notes.print(line, markup=False)) as bench:
+        catalog = bench.start()
+        plan = make_plan(config.resolve(catalog), catalog)
         cases = plan.sweep.cases if every_case else extremes(plan.sweep)
         tasks = [task for task in plan.tasks if task.session == 0 and task.case in cases]
-        edges = ["random", *prepared.executor.catalog["operators"][plan.sweep.operator]["edges"]]
+        edges = ["random", *catalog["operators"][plan.sweep.operator]["edges"]]
         found: dict[str, Cells] = {}
         with progress.listener(len(tasks)) as display:
             for task in tasks:
                 display.begin(task)
                 cells = found.setdefault(task.case.dtype, {})
-                for cell in prepared.executor.check(task, display):
+                for cell in bench.check(task, display):
                     cells.setdefault((cell["edge"], cell["curve"]), []).append(cell | {"case": task.case.label})
                 display.advance(task)
     for dtype, cells in found.items():

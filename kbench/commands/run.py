@@ -11,11 +11,21 @@ from kbench.config import Config
 from kbench.execute.history import Continuing
 from kbench.execute.lock import command
 from kbench.execute.plan import Plan, tensor_bytes
-from kbench.execute.run import Outcome, execute, prepare
+from kbench.execute.run import Outcome, Target, execute, prepare
+
+PLACES_NAMED = 16
+"""More than so many devices are counted, not named, in a line."""
 
 
 def run(
-    config: Config, out: Path, *, continuing: Continuing | None = None, wait: bool = True, dry_run: bool, plots: bool
+    config: Config,
+    out: Path,
+    *,
+    target: Target,
+    continuing: Continuing | None = None,
+    wait: bool = True,
+    dry_run: bool,
+    plots: bool,
 ) -> int:
     """Measure and report. Returns the exit code."""
     notes = terminal.console(stderr=True)
@@ -23,13 +33,13 @@ def run(
     def note(line: str) -> None:
         notes.print(line, markup=False)
 
-    with prepare(config, note) as prepared:
-        sweep = prepared.plan.sweep
-        note(f"{sweep.operator} on {prepared.plan.device}")
+    with prepare(config, note, target) as prepared:
+        sweep, places = prepared.plan.sweep, prepared.executor.places
+        note(f"{sweep.operator} on {prepared.plan.device}{_side_by_side(places)}")
         if sweep.profile_automatic:
             note(f"no accelerator here: profile {sweep.profile} of {sweep.path} applies")
         if dry_run:
-            _print_plan(prepared.plan)
+            _print_plan(prepared.plan, places, spread=target.spread)
             return 0
         outcome = execute(prepared, out, continuing=continuing, wait=wait, note=note)
     _report(outcome)
@@ -45,29 +55,37 @@ def _resuming(arguments: Sequence[str]) -> list[str]:
     return [*(word for word in arguments if word not in ("--append", "--resume")), "--resume"]
 
 
-def _print_plan(plan: Plan) -> None:
-    sweep = plan.sweep
+def _side_by_side(places: Sequence[str]) -> str:
+    if places == ("",):
+        return ""
+    return f": {', '.join(places)}" if len(places) <= PLACES_NAMED else f": {len(places)} side by side"
+
+
+def _print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
+    """Cases, with where each is expected to go: all take about the same time, so they go round."""
+    sweep, several = plan.sweep, places != ("",)
     rows = [
         [
             *(str(case.axes[name]) for name in sweep.axes),
             case.dtype,
             _mb(tensor_bytes(case)),
             _mb(4 * tensor_bytes(case)),
+            *([places[number % len(places)]] if several else []),
         ]
-        for case in sweep.cases
+        for number, case in enumerate(sweep.cases)
     ]
-    terminal.print_table(
-        (*sweep.axes, "dtype", "MB a tensor", "MB at least"), rows, numeric=("MB a tensor", "MB at least")
-    )
+    header = (*sweep.axes, "dtype", "MB a tensor", "MB at least", *(["expected on"] if several else []))
+    terminal.print_table(header, rows, numeric=("MB a tensor", "MB at least"))
     print()
     for curve in sweep.curves:
         reason = curve.error or plan.unavailable.get(curve.name)
         mark = " (baseline)" if curve.name == sweep.baseline else ""
         print(f"{curve.name}{mark}: {'cannot run: ' + reason if reason else 'will run'}")
     measure = sweep.measure
+    expected = terminal.duration(plan.estimate_s(len(places), spread=spread))
     print(
         f"{len(sweep.cases)} cases x {len(plan.runnable)} providers x {measure.rounds} rounds x {measure.sessions} "
-        f"sessions: about {terminal.duration(plan.estimate_s)}, compilation not included"
+        f"sessions{f' on {len(places)} devices' if several else ''}: about {expected}, compilation not included"
     )
 
 

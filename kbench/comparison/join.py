@@ -121,7 +121,8 @@ def files(frames: Sequence[pd.DataFrame], metric: str) -> tuple[list[Sides], lis
     """
     shared = [axis for axis in table.axes(frames[0]) if all(axis in table.axes(frame) for frame in frames)]
     notes = [note for frame in frames for note in _drop_extra_axes(frame, shared)]
-    found = [_sides(frame, shared, metric) for frame in frames]
+    device = ["device"] if any(map(_several_devices, frames)) else []
+    found = [_sides(frame, [*shared, *device], metric) for frame in frames]
     if not set.intersection(*(set(sides) for sides in found)):
         notes.append("no rows in common" + _difference(found))
     return found, notes
@@ -130,7 +131,8 @@ def files(frames: Sequence[pd.DataFrame], metric: str) -> tuple[list[Sides], lis
 def providers(frame: pd.DataFrame, metric: str) -> dict[str, Sides]:
     """The sides of one file's providers, `triton-row[num_warps=4]` and all, in the order in which they first appear."""
     sides: dict[str, Sides] = {}
-    for key, side in _sides(frame, table.axes(frame), metric).items():
+    device = ["device"] if _several_devices(frame) else []
+    for key, side in _sides(frame, [*table.axes(frame), *device], metric).items():
         sides.setdefault(key.curve, {})[Key(key.operator, "", "", key.axes, key.dtype)] = side
     return sides
 
@@ -161,9 +163,15 @@ def _drop_extra_axes(frame: pd.DataFrame, shared: list[str]) -> list[str]:
     return notes
 
 
+def _several_devices(frame: pd.DataFrame) -> bool:
+    """Whether a file holds rows of a fleet: the device is then part of what was measured, not a condition."""
+    return bool(frame.loc[frame["device"] != "", "device"].nunique() > 1)
+
+
 def _sides(frame: pd.DataFrame, axes: list[str], metric: str) -> Sides:
-    columns = ["operator", "provider", "params", *axes, "dtype", "session", "status", "reason", "flags"]
-    columns += [*CONDITIONS, "started_at", "samples", *dict.fromkeys(["ms", "gbps", "round_ms", metric])]
+    identity = ["operator", "provider", "params", *axes, "dtype", "session"]
+    outcome = ["status", "reason", "flags", "started_at", "samples", "ms", "gbps", "round_ms"]
+    columns = list(dict.fromkeys([*identity, *outcome, *CONDITIONS, metric]))
     rows: dict[Key, dict[int, dict[str, Any]]] = {}
     measured = frame.loc[frame["role"] == PROVIDER, columns].reset_index()
     for row in measured.to_dict("records"):

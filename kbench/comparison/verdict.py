@@ -150,7 +150,8 @@ def _differing(old: Side, new: Side, vary: Collection[str]) -> str:
 
 
 def _judge(change: Change, q: float | None, drift: Drift, rules: Rules) -> tuple[str, str]:
-    margin = max(math.log1p(rules.margin), math.log1p(2 * tick(change.pair)))
+    ticks, asked = math.log1p(2 * tick(change.pair)), math.log1p(rules.margin)
+    margin = max(ticks, asked)
     size = abs(change.effect)
     direction = "slower" if change.effect > 0 else "faster"
     shown_same = size + change.half_width <= margin
@@ -159,16 +160,16 @@ def _judge(change: Change, q: float | None, drift: Drift, rules: Rules) -> tuple
         return "same", "the very same readings"
     if any((reading.samples or math.inf) <= 1 for side in sides_of(change.pair) for reading in side.readings):
         return "unclear", "a session of one sample; raise measure.rep_ms"
-    if drift.change is not None and abs(drift.change) > math.log1p(rules.margin):
+    if drift.change is not None and abs(drift.change) > asked:
         moved = f"{math.expm1(drift.change):+.1%}"
         return "unclear", f"machine drift {moved} (copy control); measure both sides again, side by side"
     if shown_same:
         return "same", note
-    if size <= math.log1p(2 * tick(change.pair)):
-        return "unclear", _joined(note, "within two ticks of the clock; timer: graph resolves more")
     certain = q <= ERROR_RATE if q is not None else size >= change.half_width * (1 - 1e-9)
-    if certain:
+    if certain and size > ticks:
         return direction, note
+    if size <= ticks and ticks > asked:
+        return "unclear", _joined(note, "within two ticks of the clock; timer: graph resolves more")
     if q is None:
         return "unclear", _joined(note, "add sessions")
     return "unclear", f"noisy: about {_sessions_needed(change, margin, rules)} sessions a side would tell"

@@ -1,7 +1,8 @@
 """Continuing a results file: which cases it holds, what is left to measure, and whether its rows go with new ones.
 
-A file can be continued when it is the beginning of what the plan would write: the same rows in the same order, each case
-whole. Only its last case may be cut short, by a run that was killed while it wrote; that case is measured again.
+A file can be continued when all it holds are cases of the plan, each whole and its rows in the plan's order. The cases
+themselves may stand in any order, as they were finished. Only the last one in the file may be cut short, by a run that was
+killed while it wrote; that case is measured again.
 """
 
 from __future__ import annotations
@@ -23,8 +24,15 @@ from kbench.sidecar import environment_path
 
 Continuing = Literal["resume", "append"]
 
-MACHINE = ("device_type", "device", "device_id", "cuda", "hip", "nvcc", "triton_interpreter", "packages")
-"""What must be the same of a sidecar's machine. All else (driver, limits, clocks, variables) may differ, with a warning."""
+MACHINE = {
+    "device": ("device_type", "device", "device_id", "cuda", "hip", "nvcc", "triton_interpreter"),
+    "host": ("device_type", "cuda", "hip", "nvcc", "triton_interpreter"),
+    "cluster": ("device_type",),
+}
+"""What must be the same of a sidecar's machine, by the scope of the run: what rows do not say for themselves. Packages must
+be too, in a cluster kbench alone. All else (driver, limits, clocks, variables) may differ, with a warning."""
+
+SCOPES = {"device": "on one device", "host": "with --devices", "cluster": "with --scheduler"}
 
 BESIDE = ("numpy", "pandas")
 """Packages that shape no number."""
@@ -56,7 +64,7 @@ class Past:
 
     plan         the plan with all its sessions, those of the file included
     rows         the rows of finished cases
-    finished     how many of the plan's tasks they are
+    left         the tasks of the plan that the file does not have
     keep         bytes of the file that hold them
     environment  the sidecar as it stands; None where no case was finished, and anything may follow
     notes        what the person should know: what was cut off, what has changed on the machine
@@ -65,14 +73,14 @@ class Past:
     path: Path
     plan: Plan
     rows: list[Row]
-    finished: int
+    left: tuple[Task, ...]
     keep: int
     environment: dict[str, Any] | None
     notes: list[str]
 
     @property
-    def left(self) -> tuple[Task, ...]:
-        return self.plan.tasks[self.finished :]
+    def finished(self) -> int:
+        return len(self.plan.tasks) - len(self.left)
 
     @cached_property
     def hashes(self) -> dict[Any, str]:
@@ -89,8 +97,9 @@ class Past:
                 raise _refusal(self.path, [f"the definition of {row.case.operator} has changed"])
 
 
-def read(path: Path, plan: Plan, machine: Mapping[str, Any], how: Continuing) -> Past:
-    """Find out how to continue a file with a plan on a machine, which is described as a worker's catalog does it.
+def read(path: Path, plan: Plan, machine: Mapping[str, Any], how: Continuing, scope: str = "device") -> Past:
+    """Find out how to continue a file with a plan on a machine, which is described as a worker's catalog does it, in a run
+    of a scope (see Executor).
 
     Raises ResultsError for a file or sidecar that is damaged, of another schema, or does not go with the plan.
     """
@@ -99,29 +108,29 @@ def read(path: Path, plan: Plan, machine: Mapping[str, Any], how: Continuing) ->
     environment = _sidecar(path) if records else None
     asked = recorded = plan.sweep.measure.sessions
     if environment:
-        present = dict(machine) | {"baseline": plan.sweep.baseline, "measure": plan.sweep.measure.model_dump()}
-        if differences := _differences(environment, present):
+        present = {"scope": scope, "baseline": plan.sweep.baseline, "measure": plan.sweep.measure.model_dump()}
+        if differences := _differences(environment, dict(machine) | present):
             raise _refusal(path, differences)
         recorded = environment["measure"]["sessions"]
     layout = _with_sessions(plan, max(recorded, asked) if how == "resume" else recorded)
     finished, whole = _finished(path, records, layout)
     if how == "append":
-        if torn or finished < len(layout.tasks):
-            count = f"{finished} of {len(layout.tasks)} cases are finished"
+        if torn or len(finished) < len(layout.tasks):
+            count = f"{len(finished)} of {len(layout.tasks)} cases are finished"
             raise ResultsError(f"{path}: {count}; finish it with --resume before adding sessions")
         layout = _with_sessions(plan, recorded + asked)
-    notes = [f"{path}: {finished} of {len(layout.tasks)} cases are there"]
+    notes = [f"{path}: {len(finished)} of {len(layout.tasks)} cases are there"]
     if torn or whole < len(records):
         line = records[whole].line if whole < len(records) else torn
         notes.append(f"{path}:{line}: a case that was cut short begins here and is measured again")
-    others = [name for name in machine if name not in MACHINE]
+    others = [name for name in machine if name not in (*MACHINE[scope], "packages")] if scope == "device" else []
     if changed := [name for name in others if environment and environment.get(name) != machine[name]]:
         notes.append(f"{path}: not as it was when the file was begun: {', '.join(changed)}")
     return Past(
         path=path,
         plan=layout,
         rows=list(_rows(path, records[:whole], layout)),
-        finished=finished,
+        left=tuple(task for task in layout.tasks if _case(task) not in finished),
         keep=records[whole - 1].end if whole else header_end,
         environment=environment,
         notes=notes,
@@ -196,17 +205,16 @@ def _refuse_repeats(path: Path, records: Sequence[Record]) -> None:
         lines[identity] = record.line
 
 
-def _finished(path: Path, records: Sequence[Record], plan: Plan) -> tuple[int, int]:
-    """How many of the plan's tasks the file has, and how many records they are. Raises ResultsError for any other row."""
+def _finished(path: Path, records: Sequence[Record], plan: Plan) -> tuple[set[tuple[str, ...]], int]:
+    """The cases that the file has whole, and how many records they are. Raises ResultsError for any other row."""
+    tasks = {_case(task): task for task in plan.tasks}
     groups = [list(group) for _, group in groupby(records, key=lambda record: record.case)]
+    finished: set[tuple[str, ...]] = set()
     count = 0
-    for number, group in enumerate(groups):
-        if number == len(plan.tasks):
-            raise ResultsError(f"{path}:{group[0].line}: the plan ends before this row; {_SAME}")
-        task = plan.tasks[number]
-        if group[0].case != _case(task):
-            words = f"is not of the case that comes next, {task.case.label} session {task.session}"
-            raise ResultsError(f"{path}:{group[0].line}: {words}; {_SAME}")
+    for group in groups:
+        task = tasks.get(group[0].case)
+        if task is None:
+            raise ResultsError(f"{path}:{group[0].line}: is not of a case of the plan; {_SAME}")
         names = [(r.cells["provider"], r.cells["params"]) for r in group if r.cells["role"] == PROVIDER]
         wanted = [(curve.provider, format_params(curve.params)) for curve in task.curves]
         for record, found, expected in zip(group, names, wanted, strict=False):
@@ -217,9 +225,10 @@ def _finished(path: Path, records: Sequence[Record], plan: Plan) -> tuple[int, i
         if len(names) < len(wanted) or not _has_controls(group, task):
             if group is not groups[-1]:
                 raise ResultsError(f"{path}:{group[-1].line}: rows are missing after this one; {_SAME}")
-            return number, count
+            break
+        finished.add(group[0].case)
         count += len(group)
-    return len(groups), count
+    return finished, count
 
 
 _SAME = "go on with the config and options it was begun with, or start a new file"
@@ -270,13 +279,18 @@ def _sidecar(path: Path) -> dict[str, Any]:
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """What forbids rows of both in one file, each in a few words."""
+    begun = before.get("scope", "device")
+    if begun != now["scope"]:
+        return [f"it was begun {SCOPES.get(begun, begun)}, not {SCOPES[now['scope']]}"]
     old, new = _essence(before), _essence(now)
     names = dict.fromkeys([*old, *new])
     return [f"{name} was {old.get(name)}, is {new.get(name)}" for name in names if old.get(name) != new.get(name)]
 
 
 def _essence(environment: Mapping[str, Any]) -> dict[str, Any]:
-    parts: dict[str, Any] = {name: environment.get(name) for name in (*MACHINE, "baseline")}
-    packages: Mapping[str, str] = parts.pop("packages") or {}
-    parts |= {name: version for name, version in packages.items() if name not in BESIDE}
+    scope = environment.get("scope", "device")
+    parts: dict[str, Any] = {name: environment.get(name) for name in (*MACHINE[scope], "baseline")}
+    packages: Mapping[str, str] = environment.get("packages") or {}
+    names = ["kbench"] if scope == "cluster" else [name for name in packages if name not in BESIDE]
+    parts |= {name: packages.get(name) for name in names}
     return parts | {name: value for name, value in environment["measure"].items() if name not in UNSHAPING}

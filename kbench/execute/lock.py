@@ -24,9 +24,9 @@ class Busy(Exception):
     """Another run holds what this one needs. The message says who, since when and with which command."""
 
 
-def device_key(environment: Mapping[str, Any]) -> str:
-    """The name of the device that a worker's environment describes: one card, or the host where there is none."""
-    return "-".join(filter(None, (environment["device_type"], environment.get("device_id"))))
+def device_key(device: Mapping[str, Any]) -> str:
+    """The name of a device as a worker's catalog describes it: one card, or the host where there is none."""
+    return f"{device['type']}-{digest(device['uuid'])}" if device["uuid"] else str(device["type"])
 
 
 def file_key(path: Path) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import prod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil, prod
 from typing import Any
 
 from kbench.config import Curve, Sweep
@@ -22,13 +22,17 @@ CHECK_S = 0.1
 
 @dataclass(frozen=True)
 class Task:
-    """One case with all its curves, to be measured together in one session."""
+    """One case with all its curves, to be measured together in one session.
+
+    `needs` is what the worker that measures it must have in common with the one the plan was made from: see `traits`.
+    """
 
     case: Case
     curves: tuple[Curve, ...]
     baseline: str | None
     settings: Mapping[str, Any]
     session: int
+    needs: Mapping[str, str] = field(default_factory=dict)
 
     def request(self, kind: str, curves: Sequence[Curve]) -> dict[str, Any]:
         """The message that asks a worker for (a part of) this task."""
@@ -58,12 +62,19 @@ class Plan:
         return tuple(c for c in self.sweep.curves if c.name not in self.unavailable and not c.error)
 
     @property
-    def estimate_s(self) -> float:
-        """Expected seconds of measuring, compilation not included."""
+    def task_s(self) -> float:
+        """Expected seconds of measuring one task, compilation not included. Timers run for a time, not for a number of
+        calls, so that all tasks take about the same."""
         measure = self.sweep.measure
         timed = len(self.runnable) + CONTROLS if self.runnable else 0
-        case_s = timed * measure.rounds * (measure.warmup_ms + measure.rep_ms) * 1e-3 * OVERHEAD
-        return len(self.tasks) * (case_s + CHECK_S * len(self.runnable))
+        rounds_s = timed * measure.rounds * (measure.warmup_ms + measure.rep_ms) * 1e-3 * OVERHEAD
+        return rounds_s + CHECK_S * len(self.runnable)
+
+    def estimate_s(self, devices: int = 1, *, spread: bool = False) -> float:
+        """Expected seconds of measuring on so many devices, each case with all its sessions on one of them unless `spread`."""
+        sessions = self.sweep.measure.sessions
+        in_turn = ceil(len(self.tasks) / devices) if spread else ceil(len(self.sweep.cases) / devices) * sessions
+        return in_turn * self.task_s
 
 
 def plan(sweep: Sweep, catalog: Mapping[str, Any]) -> Plan:
@@ -85,10 +96,11 @@ def plan(sweep: Sweep, catalog: Mapping[str, Any]) -> Plan:
     }
     providers = catalog["operators"][sweep.operator]["providers"]
     reasons = {c.name: providers[c.provider]["unavailable"] for c in sweep.curves if not c.error}
+    needs = traits(catalog, sweep.operator, {c.provider for c in sweep.curves if not c.error})
     return Plan(
         sweep=sweep,
         tasks=tuple(
-            Task(case, sweep.curves, sweep.baseline, settings, session)
+            Task(case, sweep.curves, sweep.baseline, settings, session, needs)
             for session in range(measure.sessions)
             for case in sweep.cases
         ),
@@ -96,6 +108,15 @@ def plan(sweep: Sweep, catalog: Mapping[str, Any]) -> Plan:
         device=catalog["device"]["name"],
         device_type=catalog["device"]["type"],
     )
+
+
+def traits(catalog: Mapping[str, Any], operator: str, providers: Collection[str]) -> dict[str, str]:
+    """What must not differ between the workers of one run: the kind of device and the providers' code."""
+    known = catalog["operators"].get(operator, {"providers": {}})["providers"]
+    code = {
+        f"the code of {name}": str(known[name].get("source_hash", "")) for name in sorted(providers) if name in known
+    }
+    return {"the type of device": str(catalog["device"]["type"])} | code
 
 
 def tensor_bytes(case: Case) -> int:

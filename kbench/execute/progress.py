@@ -33,32 +33,34 @@ class Plain:
     def note(self, line: str) -> None:
         self.print(line)
 
-    def begin(self, task: Task) -> None:
+    def begin(self, task: Task, place: str = "") -> None:
         return None
 
-    def event(self, event: Mapping[str, Any]) -> None:
+    def event(self, event: Mapping[str, Any], place: str = "") -> None:
         return None
 
-    def advance(self, task: Task, text: str = "checked") -> None:
+    def advance(self, task: Task, text: str = "checked", place: str = "") -> None:
         """One more task is done."""
         self.done += 1
         elapsed = time.monotonic() - self.started
         left = duration(elapsed / self.done * (self.total - self.done))
-        self.print(f"[{self.done}/{self.total}] {task.case.label}: {text} ({left} left)")
+        at = f" on {place}" if place else ""
+        self.print(f"[{self.done}/{self.total}] {task.case.label}{at}: {text} ({left} left)")
 
-    def end(self, task: Task, rows: Sequence[Row]) -> None:
-        self.advance(task, headline(rows))
+    def end(self, task: Task, rows: Sequence[Row], place: str = "") -> None:
+        self.advance(task, headline(rows), place)
         for line in failures(rows):
             self.print(f"  {line}")
 
 
 class Live(Plain):
-    """A bar that says which case and provider is being measured, its current estimate and the time left."""
+    """A bar for the whole run and, where cases are measured side by side, a line for each place: the case and provider that
+    is being measured, its current estimate, the cases done there. A line appears when its place begins."""
 
     def __init__(self, total: int) -> None:
         super().__init__(total)
         self.console = console(stderr=True)
-        self.last: dict[int, str] = {}
+        self.last: dict[str, dict[int, str]] = {}
         self.progress = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
@@ -69,6 +71,7 @@ class Live(Plain):
             transient=True,
         )
         self.bar = self.progress.add_task("starting", total=total, now="")
+        self.lines = {"": self.bar}
 
     def __enter__(self) -> Live:
         self.progress.start()
@@ -80,22 +83,30 @@ class Live(Plain):
     def print(self, line: str) -> None:
         self.console.print(line, markup=False)
 
-    def begin(self, task: Task) -> None:
-        self.last = {}
-        self.progress.update(self.bar, description=task.case.label, now="")
+    def begin(self, task: Task, place: str = "") -> None:
+        self.last[place] = {}
+        if place not in self.lines:
+            self.progress.update(self.bar, description="all")
+            self.lines[place] = self.progress.add_task(place, total=None, now="")
+        description = f"{place}: {task.case.label}" if place else task.case.label
+        self.progress.update(self.lines[place], description=description, now="")
 
-    def event(self, event: Mapping[str, Any]) -> None:
+    def event(self, event: Mapping[str, Any], place: str = "") -> None:
         if event["type"] == "begin":
-            estimate = self.last.get(event["index"], "")
-            self.progress.update(self.bar, now=f"{STEPS[event['step']]} {event['name']}{estimate}")
+            estimate = self.last[place].get(event["index"], "")
+            self.progress.update(self.lines[place], now=f"{STEPS[event['step']]} {event['name']}{estimate}")
         elif event["type"] == "tick":
-            self.last[event["index"]] = f" ({microseconds(event['ms'])} us)"
+            self.last[place][event["index"]] = f" ({microseconds(event['ms'])} us)"
 
-    def advance(self, task: Task, text: str = "checked") -> None:
+    def advance(self, task: Task, text: str = "checked", place: str = "") -> None:
         self.progress.advance(self.bar)
+        if place not in self.lines:  # far away: nobody has told when it began
+            self.progress.update(self.bar, description=task.case.label, now=f"on {place}")
+        elif place:
+            self.progress.advance(self.lines[place])
 
-    def end(self, task: Task, rows: Sequence[Row]) -> None:
-        self.advance(task)
+    def end(self, task: Task, rows: Sequence[Row], place: str = "") -> None:
+        self.advance(task, place=place)
         for line in failures(rows):
             self.print(f"{task.case.label}: {line}")
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kbench.config import Config
-from kbench.execute import history, progress
+from kbench.execute import environment, history, progress
+from kbench.execute.executor import Executor, Finished
 from kbench.execute.history import Continuing, Past
-from kbench.execute.local import LocalExecutor
-from kbench.execute.lock import command, device_key, file_key, hold
+from kbench.execute.local import Local
+from kbench.execute.lock import device_key, file_key, hold
 from kbench.execute.plan import Plan, plan
 from kbench.execute.writer import Writer, probe
-from kbench.results import ResultsError, Row, Status, digest, now
-from kbench.version import __version__
-
-PASSING = ("other_processes",)
-"""What a sidecar says of the machine that changes from minute to minute, and so is no part of the machine's `env_id`."""
+from kbench.results import ResultsError, Row, Status, now
 
 
 @dataclass
@@ -45,12 +41,21 @@ class Outcome:
         return 0 if any(row.status in (Status.OK, Status.CHECKED) for row in self.rows) else 3
 
 
+@dataclass(frozen=True)
+class Target:
+    """Where to measure: on the current device, on `devices` of this host (`all`, or numbers and UUIDs), or on what a dask
+    `scheduler` has. All sessions of a case are measured on one device unless `spread`."""
+
+    devices: str | None = None
+    scheduler: str | None = None
+    spread: bool = False
+
+
 @dataclass
 class Prepared:
-    """A config that has met its machine: the worker is up, names are checked, the plan is made."""
+    """A config that has met what it will be measured on: names are checked, the plan is made."""
 
-    config: Config
-    executor: LocalExecutor
+    executor: Executor
     plan: Plan
 
     def __enter__(self) -> Prepared:
@@ -60,14 +65,27 @@ class Prepared:
         self.executor.stop()
 
 
-def prepare(config: Config, note: Callable[[str], None]) -> Prepared:
-    """Start a worker and lay out the plan. Raises ConfigError and WorkerLost; on return the caller owns the worker."""
-    executor = LocalExecutor(config.plugins, note)
+def prepare(config: Config, note: Callable[[str], None], target: Target | None = None) -> Prepared:
+    """Start a worker and lay out the plan. Raises ConfigError, WorkerLost and ExecutionError; on return the caller owns
+    what was started."""
+    executor = _executor(config, note, target or Target())
     try:
-        return Prepared(config, executor, plan(config.resolve(executor.catalog), executor.catalog))
+        return Prepared(executor, plan(config.resolve(executor.catalog), executor.catalog))
     except BaseException:
         executor.stop()
         raise
+
+
+def _executor(config: Config, note: Callable[[str], None], target: Target) -> Executor:
+    if target.scheduler is not None:
+        from kbench.execute.cluster import Cluster
+
+        return Cluster(target.scheduler, config, note, spread=target.spread)
+    if target.devices is not None:
+        from kbench.execute.devices import Devices
+
+        return Devices(config.plugins, note, target.devices, spread=target.spread)
+    return Local(config.plugins, note)
 
 
 def execute(
@@ -81,29 +99,36 @@ def execute(
     """Measure everything that is not there yet, flushing case by case.
 
     Ctrl-C ends the run and keeps what was measured: KeyboardInterrupt only where that is nothing. Raises ResultsError when
-    results cannot be written or continued, and Busy when another run has the device and there is no waiting for it.
+    results cannot be written or continued, Busy when another run has a device and there is no waiting for it, and
+    ExecutionError when there is nothing left to measure with.
     """
-    layout, machine = prepared.plan, prepared.executor.catalog["environment"]
+    layout, executor = prepared.plan, prepared.executor
     path = out / f"{layout.sweep.path.stem}.csv"
     probe(path)
     if continuing == "append" and not path.exists():
         raise ResultsError(f"{path}: no such file to add sessions to; leave out --append to make it")
-    with (
-        hold(device_key(machine), layout.device, wait=wait, note=note),
-        hold(file_key(path), str(path), wait=wait, note=note),
-    ):
-        past = history.read(path, layout, machine, continuing) if continuing and path.exists() else None
+    locks = {device_key(device): device["name"] for device in executor.devices} | {file_key(path): str(path)}
+    with ExitStack() as held:
+        for key in sorted(locks):  # in one order, so that two runs never wait for each other
+            held.enter_context(hold(key, locks[key], wait=wait, note=note))
+        past = None
+        if continuing and path.exists():
+            past = history.read(path, layout, executor.catalog["environment"], continuing, executor.scope)
         for line in past.notes if past else ():
             note(line)
+        if not past or past.left:
+            executor.start()
         return _measure(prepared, path, past, note)
 
 
 def _measure(prepared: Prepared, path: Path, past: Past | None, note: Callable[[str], None]) -> Outcome:
-    """Measure what `past` leaves to do, all of the plan without it. The device and the file are ours."""
-    layout = past.plan if past else prepared.plan
+    """Measure what `past` leaves to do, all of the plan without it. The devices and the file are ours."""
+    executor, layout = prepared.executor, past.plan if past else prepared.plan
     tasks = past.left if past else layout.tasks
-    fresh = _environment(prepared)
-    environment = _continued(past, fresh) if past and past.environment else fresh
+    homes = {row.case.key: row.device_uuid for row in past.rows if row.device_uuid} if past else {}
+    sidecar = environment.fresh(layout, executor.catalog, executor.scope)
+    if past and past.environment:
+        sidecar = environment.continued(past.environment, sidecar, layout.sweep.measure.sessions)
     outcome = Outcome(layout, path, rows=list(past.rows) if past else [])
     if not tasks:
         note(f"{path}: nothing left to measure")
@@ -112,72 +137,37 @@ def _measure(prepared: Prepared, path: Path, past: Past | None, note: Callable[[
         outcome.moved = writer.moved
         outcome.begun = not past
         if outcome.begun:
-            writer.write_environment(environment)
+            writer.write_environment(sidecar)
         with progress.listener(len(tasks)) as display:
             try:
-                for rows in prepared.executor.run(tasks, display):
-                    for row in rows:
-                        row.env_id, row.device = fresh["env_id"], row.device or layout.device
+                for finished in executor.run(tasks, homes, display):
+                    rows = _stamped(finished)
                     if past:
                         past.agree(rows)
-                    if not outcome.begun:
-                        writer.write_environment(environment)
+                    known = environment.knows(sidecar, environment.env_id(finished.machine))
+                    if not known:
+                        sidecar = environment.extended(sidecar, finished.machine)
+                    if not (known and outcome.begun):
+                        writer.write_environment(sidecar)
                         outcome.begun = True
                     writer.write(rows)
                     outcome.rows += rows
+                    display.end(finished.task, rows, finished.place)
             except KeyboardInterrupt:
                 outcome.interrupted = True
             finally:
-                prepared.executor.stop()
+                executor.stop()
         if outcome.begun:
-            writer.write_environment(environment | {"finished_at": now(), "interrupted": outcome.interrupted})
+            writer.write_environment(sidecar | {"finished_at": now(), "interrupted": outcome.interrupted})
+    order: dict[Any, int] = {(task.case.key, task.session): n for n, task in enumerate(layout.tasks)}
+    outcome.rows.sort(key=lambda row: order[row.case.key, row.session])
     return outcome
 
 
-ENDING = ("finished_at", "interrupted")
-"""What the sidecar says once a run has ended. A run that was killed has neither."""
-
-
-def _continued(past: Past, fresh: Mapping[str, Any]) -> dict[str, Any]:
-    """The sidecar of a file that is continued: as it was, with the sessions there will be and a note of who goes on."""
-    before = {name: value for name, value in (past.environment or {}).items() if name not in ENDING}
-    entry = {"date": fresh["started_at"]} | {name: fresh[name] for name in ("command", "git", "env_id")}
-    if fresh["config"]["sha"] != before["config"]["sha"]:
-        entry["config"] = fresh["config"]
-    sessions = past.plan.sweep.measure.sessions
-    return before | {
-        "measure": before["measure"] | {"sessions": sessions},
-        "continued": [*before.get("continued", []), entry],
-    }
-
-
-def _environment(prepared: Prepared) -> dict[str, Any]:
-    """The sidecar: the machine as the worker found it, then what was asked for, when, and from which code."""
-    sweep, catalog = prepared.plan.sweep, prepared.executor.catalog
-    machine = catalog["environment"]
-    return {
-        "env_id": digest({name: value for name, value in machine.items() if name not in PASSING}),
-        **machine,
-        "kbench": __version__,
-        "command": command(),
-        "started_at": now(),
-        "git": _git(sweep.path.parent),
-        "config": {"path": str(sweep.path), "sha": digest(sweep.text), "text": sweep.text},
-        "profile": sweep.profile,
-        "baseline": sweep.baseline,
-        "measure": sweep.measure.model_dump(),
-        "plugin_errors": catalog["plugin_errors"],
-    }
-
-
-def _git(folder: Path) -> dict[str, Any] | None:
-    """Commit and dirtiness of the repository the config lies in, None outside one."""
-
-    def ask(*arguments: str) -> str:
-        command: Sequence[str] = ("git", "-C", str(folder), *arguments)
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-
-    try:
-        return {"commit": ask("rev-parse", "HEAD"), "dirty": bool(ask("status", "--porcelain", "--untracked-files=no"))}
-    except (OSError, subprocess.SubprocessError):
-        return None
+def _stamped(finished: Finished) -> list[Row]:
+    """The rows with where they come from, those of a lost worker included."""
+    machine = environment.env_id(finished.machine)
+    for row in finished.rows:
+        row.env_id, row.device = machine, row.device or finished.device["name"]
+        row.device_index, row.device_uuid = finished.device["index"], finished.device["uuid"]
+    return finished.rows

@@ -43,9 +43,15 @@ class WorkerLost(Exception):
 
 
 class Worker:
-    """One worker process. `note` receives what it says on stderr about its own work (lines starting with `kbench: `)."""
+    """One worker process. `note` receives what it says on stderr about its own work (lines starting with `kbench: `);
+    `variables` are added to its environment, before it imports torch."""
 
-    def __init__(self, plugins: Sequence[str], note: Callable[[str], None] = lambda line: None) -> None:
+    def __init__(
+        self,
+        plugins: Sequence[str],
+        note: Callable[[str], None] = lambda line: None,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
         self._note = note
         self._messages: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._stderr: collections.deque[str] = collections.deque(maxlen=STDERR_LINES_KEPT)
@@ -57,7 +63,7 @@ class Worker:
             text=True,
             encoding="utf-8",
             errors="replace",
-            env=_environment(),
+            env=_environment() | dict(variables or {}),
             start_new_session=True,  # Ctrl-C is for the parent, which then ends the whole group
         )
         assert self._process.stdout and self._process.stderr

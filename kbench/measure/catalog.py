@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from kbench import registry
-from kbench.measure.device import Device
+from kbench.measure.device import Device, devices
 from kbench.measure.telemetry import Telemetry
 from kbench.registry import Operator, PluginError
 from kbench.results import digest
@@ -33,7 +33,8 @@ def catalog(device: Device, telemetry: Telemetry, failures: list[PluginError]) -
     """Everything the parent, which imports neither torch nor triton, has to know."""
     operators = [registry.operator(name) for name in registry.names()]
     return {
-        "device": {"type": device.type, "name": device.name},
+        "device": {"type": device.type, "name": device.name, "index": device.index, "uuid": device.uuid},
+        "devices": devices(device.type),
         "operators": {operator.name: describe(operator, device) for operator in operators},
         "plugin_errors": [{"plugin": f.plugin, "where": f.where, "message": f.message} for f in failures],
         "environment": environment(device, telemetry),
@@ -52,6 +53,7 @@ def describe(operator: Operator, device: Device) -> dict[str, Any]:
                 "parameters": dict(provider.parameters),
                 "unavailable": provider.unavailable(device.type),
                 "plugin": provider.plugin,
+                "source_hash": provider.source_hash,
                 "interpreted": "triton" in provider.requires and os.environ.get("TRITON_INTERPRET") == "1",
             }
             for provider in operator.providers.values()

@@ -15,6 +15,13 @@ from torch import Tensor
 
 SPIN_CALIBRATION_CYCLES = 2_000_000
 
+VISIBLE = {
+    "cuda": "HIP_VISIBLE_DEVICES" if torch.version.hip else "CUDA_VISIBLE_DEVICES",
+    "npu": "ASCEND_RT_VISIBLE_DEVICES",
+    "xpu": "ZE_AFFINITY_MASK",
+}
+"""The variable that says which devices a process sees, by device type."""
+
 
 class Device:
     """The current accelerator, or the host where there is none.
@@ -41,6 +48,16 @@ class Device:
         if self.accelerated:
             return str(torch.get_device_module(self.type).get_device_name(self.torch_device))
         return _host_name()
+
+    @property
+    def index(self) -> int | None:
+        """The number that selects this device on its host, None for the host itself. See `devices`."""
+        return devices(self.type)[self.torch_device.index or 0]["index"] if self.accelerated else None
+
+    @property
+    def uuid(self) -> str:
+        """What tells this device from all others; empty where it does not tell."""
+        return str(devices(self.type)[self.torch_device.index or 0]["uuid"]) if self.accelerated else ""
 
     @cached_property
     def cache_bytes(self) -> int | None:
@@ -105,6 +122,39 @@ class Device:
         cannot look right by chance."""
         blocks = [torch.full_like(like, float("nan"), memory_format=torch.contiguous_format) for _ in range(2)]
         del blocks
+
+
+def devices(kind: str) -> list[dict[str, Any]]:
+    """The devices of a type that this process sees, in torch's order; none for the host.
+
+    `variables` is what makes another process see that one alone. `index` is the number in it: that of the host, where a
+    variable already restricts this process to some of them, and torch's where they were restricted by UUID.
+    """
+    if kind == "cpu":
+        return []
+    module, variable = torch.get_device_module(kind), VISIBLE.get(kind, "")
+    allowed = [entry.strip() for entry in os.environ.get(variable, "").split(",") if entry.strip()]
+    found = []
+    for number in range(module.device_count()):
+        handle = allowed[number] if number < len(allowed) else str(number)
+        found.append(
+            {
+                "type": kind,
+                "name": str(module.get_device_name(number)),
+                "index": int(handle) if handle.isdecimal() else number,
+                "uuid": _uuid(module.get_device_properties(number), handle),
+                "variables": {variable: handle},
+            }
+        )
+    return found
+
+
+def _uuid(properties: Any, handle: str) -> str:
+    """The UUID as the vendor's tools write it. Of a MIG instance torch may know the card's; its handle is its own."""
+    if handle.startswith("MIG-"):
+        return handle
+    uuid = str(getattr(properties, "uuid", ""))
+    return f"GPU-{uuid}" if uuid and not torch.version.hip else uuid
 
 
 def out_of_memory(error: BaseException) -> bool:

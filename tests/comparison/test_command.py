@@ -105,9 +105,7 @@ def test_exports_go_to_files_and_one_may_go_to_stdout(kbench: Kbench, write: Wri
         (["--where", "N>9"], "N>9"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_2(
-    kbench: Kbench, write: Write, options: list[str], message: str
-) -> None:
+def test_a_mistake_is_one_line_and_exit_code_2(kbench: Kbench, write: Write, options: list[str], message: str) -> None:
     old = write("old", [row(1)])
     done = kbench("compare", old, write("new", [row(1)]), *options)
     assert done.returncode == 2, done.stderr
@@ -130,9 +128,7 @@ def test_hidden_rows_are_counted(kbench: Kbench, write: Write) -> None:
     assert not any(line.split()[:1] in (["22"], ["33"]) for line in done.stdout.splitlines())
 
 
-def test_in_ci_a_report_without_a_gate_says_so(
-    kbench: Kbench, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_in_ci_a_report_without_a_gate_says_so(kbench: Kbench, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = write("old", [row(1)]), write("new", [row(1, 9.0)])
     monkeypatch.setenv("CI", "true")
     done = kbench("compare", old, new)

@@ -375,6 +375,21 @@ def test_an_impossible_speed_is_not_faster(verdict: Judge) -> None:
     assert word == "suspect" and "the new side" in reason
 
 
+def test_in_a_file_of_several_devices_each_is_compared_with_itself(write: Write) -> None:
+    """A fleet measured the cases; a case may have gone to another kind of device than last time."""
+    old = [row(1, device="NVIDIA H200"), row(2, device="NVIDIA H100"), row(3, device="NVIDIA H100")]
+    new = [row(1, 2.0, device="NVIDIA H200"), row(2, 2.0, device="NVIDIA H100"), row(3, device="NVIDIA H200")]
+    comparison = compare(write("old", old), write("new", new))
+    assert [(dict(v.key.axes)["N"], dict(v.key.axes)["device"], v.word) for v in comparison.rows] == [
+        (1, "NVIDIA H200", "slower"),
+        (2, "NVIDIA H100", "slower"),
+        (3, "NVIDIA H100", "missing"),
+        (3, "NVIDIA H200", "new"),
+    ]
+    alone = write("alone", [row(1, 2.0, device="NVIDIA H200")])
+    assert words(compare(write("h200", old[:1]), alone)) == ["slower"]
+
+
 # ---- joining
 
 

@@ -123,6 +123,44 @@ def test_a_file_cut_anywhere_is_read_and_resumed_at_the_right_case(tmp_path: Pat
             assert any("cut short" in note for note in past.notes)
 
 
+def test_cases_may_stand_in_any_order_and_any_may_be_missing(tmp_path: Path) -> None:
+    layout = make_plan(tmp_path)
+    path, sizes = write(layout, tmp_path)
+    data = path.read_bytes()
+    header, *cases = [data[a:b] for a, b in zip([0, *sizes], sizes, strict=False)]
+    path.write_bytes(header + cases[3] + cases[0] + cases[2][:-30])
+    past = history.read(path, layout, MACHINE, "resume")
+    assert past.left == (layout.tasks[1], layout.tasks[2])
+    assert past.keep == len(header + cases[3] + cases[0])
+    assert past.rows == rows_of(layout)[3] + rows_of(layout)[0]
+    path.write_bytes(header + cases[3][:-30] + b"\n" + cases[0])
+    assert f"{path}:" in refused(path, layout), "only the last case may be cut short"
+    lines = cases[1].splitlines(keepends=True)
+    path.write_bytes(header + b"".join(lines[:2]) + cases[0] + b"".join(lines[2:]))
+    assert f"{path}:3: rows are missing after this one" in refused(path, layout)
+    path.write_bytes(header + cases[0] + cases[1] + cases[0])
+    assert "repeats line 2" in refused(path, layout)
+
+
+def test_what_was_begun_on_one_device_is_not_continued_on_several(tmp_path: Path) -> None:
+    layout = make_plan(tmp_path)
+    path, _ = write(layout, tmp_path)
+    with pytest.raises(ResultsError, match="it was begun on one device, not with --devices"):
+        history.read(path, layout, MACHINE, "resume", "host")
+    beside = path.with_suffix(".env.json")
+    sidecar = json.loads(beside.read_text())
+    other = MACHINE | {"device_id": "5", "device": "B host"}
+    beside.write_text(json.dumps(sidecar | {"scope": "host"}))
+    assert history.read(path, layout, other, "resume", "host").left == ()
+    packages = {"packages": {"kbench": "1.0", "torch": "3.0"}}
+    with pytest.raises(ResultsError, match="torch was 2"):
+        history.read(path, layout, other | packages, "resume", "host")
+    beside.write_text(json.dumps(sidecar | {"scope": "cluster"}))
+    assert history.read(path, layout, other | packages, "resume", "cluster").left == ()
+    with pytest.raises(ResultsError, match="kbench was 1"):
+        history.read(path, layout, other | {"packages": {"kbench": "2.0"}}, "resume", "cluster")
+
+
 def test_refuses_what_would_mix_measurements(tmp_path: Path) -> None:
     layout = make_plan(tmp_path)
     path, _ = write(layout, tmp_path)
@@ -150,8 +188,8 @@ def test_refuses_another_sweep_and_says_where(tmp_path: Path) -> None:
     layout = make_plan(tmp_path)
     path, _ = write(layout, tmp_path)
     lines = path.read_bytes().count(b"\n", 0, path.read_bytes().index(b",100,"))
-    where = refused(path, make_plan(tmp_path, N="[64, 96, 100]"))
-    assert where.startswith(f"{path}:{lines + 1}: ") and "N=96" in where
+    where = refused(path, make_plan(tmp_path, N="[64, 96]"))
+    assert where.startswith(f"{path}:{lines + 1}: is not of a case of the plan")
     fewer = make_plan(tmp_path, SWEEP.replace("torch-eager, ", ""))
     assert f"{path}:3: torch-eager where the plan has cuda" in refused(path, fewer)
     more = make_plan(
@@ -159,7 +197,7 @@ def test_refuses_another_sweep_and_says_where(tmp_path: Path) -> None:
         SWEEP.replace("cuda]", "cuda, torch-eager: {}]").replace("[torch-native, torch-eager", "[torch-native"),
     )
     assert f"{path}:3: torch-eager where the plan has cuda" in refused(path, more)
-    assert f"{path}:9: is not of the case that comes next" in refused(path, make_plan(tmp_path, N="64"))
+    assert f"{path}:9: is not of a case of the plan" in refused(path, make_plan(tmp_path, N="64"))
 
 
 def test_refuses_damaged_files_and_names_the_line(tmp_path: Path) -> None:

@@ -1,0 +1,67 @@
+// What all parts of the page use: the content, elements, and how numbers are written.
+// Text from files becomes text of elements, by textContent, and nothing else.
+
+const content = JSON.parse(document.getElementById("content").textContent);
+
+/** An element with attributes (functions are listeners) and children (strings are text). */
+function el(name, attributes = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(key, value);
+    else if (value === true) element.setAttribute(key, "");
+    else if (value !== false && value != null) element.setAttribute(key, value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child != null && child !== ""));
+  return element;
+}
+
+/** A table of the content as columns with their values in full. */
+function decoded(table) {
+  return table.columns.map((column) => ({
+    ...column,
+    values: column.values ?? column.codes.map((code) => column.words[code]),
+  }));
+}
+
+function microseconds(ms) {
+  const us = ms * 1000;
+  return us < 100 ? us.toFixed(2) : us < 1000 ? us.toFixed(1) : us.toFixed(0);
+}
+
+const WRITTEN = {
+  text: (value) => String(value),
+  size: (value) => String(value),
+  whole: (value) => value.toFixed(0),
+  us: microseconds,
+  gbps: (value) => (value < 10 ? value.toPrecision(3) : value.toFixed(1)),
+  "GB/s": (value) => (value < 10 ? value.toPrecision(3) : value.toFixed(1)),
+  "%": (value) => (100 * value).toFixed(1),
+  share: (value) => value.toFixed(3),
+  factor: (value) => `${value < 0.1 ? value.toPrecision(2) : value.toFixed(2)}x`,
+  ulp: (value) => (value < 9.95 ? value.toFixed(1) : value.toFixed(0)),
+  change: (value) => `${value > 0 ? "+" : ""}${(100 * value).toFixed(1)} %`,
+};
+
+/** A value as people read it, "" for what is not known. */
+function written(value, format) {
+  return value == null || value === "" ? "" : WRITTEN[format](value);
+}
+
+const collator = new Intl.Collator("en", { numeric: true });
+
+function distinct(values) {
+  return [...new Set(values)];
+}
+
+function natural(values) {
+  return distinct(values).sort((a, b) => collator.compare(String(a), String(b)));
+}
+
+function plural(count, word) {
+  return `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+}
+
+/** What the files have of a property, each once: `NVIDIA H200`, `2026-11-19, 2026-11-20`. */
+function seenIn(name) {
+  return natural(content.standings.flatMap((file) => file[name])).join(", ");
+}

@@ -1,0 +1,166 @@
+// The sections of the page, in their order.
+
+function section(id, title, ...children) {
+  return el("section", { id, "aria-label": title }, el("h2", {}, title), ...children);
+}
+
+function notes(texts) {
+  return texts.length ? el("ul", { class: "notes note" }, texts.map((text) => el("li", {}, text))) : null;
+}
+
+function facts(entries) {
+  return el("dl", { class: "facts" }, entries.filter(([, value]) => value)
+    .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value)))));
+}
+
+// -- summary
+
+function summarySection() {
+  return section("summary", "Summary", content.standings.map(standing));
+}
+
+function standing(file) {
+  const several = content.standings.length > 1;
+  const table = dataTable({
+    columns: decoded(file.table), count: file.table.count, label: `providers of ${file.file}`, tall: true,
+    look: (name, value) => (name !== "standing" ? "" : value === "faster" ? "good" : ""),
+  });
+  const winners = file.winners.count
+    ? el("details", {}, el("summary", {}, `The fastest of each case (${file.winners.count})`), el("div", {}, dataTable({
+      columns: decoded(file.winners), count: file.winners.count, label: `fastest of each case of ${file.file}`,
+    }).element))
+    : null;
+  return el("div", {}, several ? el("h3", {}, file.file) : null,
+    el("p", { class: "headline" }, file.headline),
+    facts([
+      ["operator", file.operators.join(", ")],
+      ["cases", file.cases],
+      ["providers", file.providers],
+      ["dtypes", file.dtypes.join(", ")],
+      ["rows", file.counts],
+      ["sessions", file.sessions],
+      ["device", file.devices.join(", ")],
+      ["measured", file.dates.join(", ")],
+    ]),
+    table.element,
+    notes([
+      ...(file.baseline ? [`Speed-ups are over ${file.baseline}, geometric means of the cases that both were timed on: with `
+        + "different cases they are not one ranking."] : ["No baseline was measured: there are no speed-ups."]),
+      ...file.caveats,
+    ]),
+    winners);
+}
+
+// -- verdicts
+
+function comparisonSection() {
+  const { comparison } = content;
+  const tone = (word) => ({ "!": "alarm", "+": "good" })[comparison.glyphs[word]] ?? "";
+  const columns = decoded(comparison.table);
+  return section("comparison", "Compared with the baseline",
+    el("p", { class: "headline" }, comparison.title),
+    el("ul", { class: "chips" }, comparison.counts.map(({ word, glyph, count }) =>
+      el("li", { class: tone(word) }, `${glyph} ${count} ${word}`))),
+    notes(comparison.notes),
+    comparison.differences.length ? [el("h3", {}, "Not the same on both sides"), plainTable(["what", "old", "new", ""],
+      comparison.differences.map((found) => [found.name, wide(found.old), wide(found.new), found.weight]), "differences")] : null,
+    el("h3", {}, "Verdicts"),
+    dataTable({
+      columns, count: comparison.table.count, label: "verdicts", search: true, choices: ["verdict", "provider", "dtype"],
+      look: (name, value) => (name === "verdict" ? tone(value) : ""),
+    }).element);
+}
+
+// -- rows
+
+function rowsSection() {
+  const columns = decoded(content.rows);
+  const hide = new Set(["provider", "params", "role", "gbps_p20", "gbps_p80", "ceiling_gbps"]);
+  const always = new Set(["curve", "dtype", "status", ...content.rows.axes]);
+  const columnsShown = columns.filter((column) => !hide.has(column.name))
+    .filter((column) => always.has(column.name) || isNumber(column) && column.format !== "size" || distinct(column.values).length > 1);
+  const table = dataTable({
+    columns: columnsShown, count: content.rows.count, label: "rows", search: true, choices: ["file", "operator", "dtype", "curve", "status"],
+    look: (name, value) => (name === "status" && MARKED[value] && MARKED[value] !== "declined" ? "failed" : ""),
+  });
+  if (rows.role.includes("control")) {
+    const keep = { providers: (row) => rows.role[row] === "provider", controls: (row) => rows.role[row] === "control", both: () => true };
+    const options = [["providers", "providers"], ["controls", "controls"], ["both", "both"]];
+    table.controls.append(labelled("kind of row", select(options, "providers", (value) => table.keep(keep[value]), "kind of row")));
+    table.keep(keep.providers);
+  }
+  return section("rows", "All rows", el("p", { class: "hint" }, "Click a column's name to sort by it."), table.element);
+}
+
+// -- what has no time
+
+function lostSection() {
+  const lines = content.lost.map((lost) => [
+    ...(content.standings.length > 1 ? [lost.file] : []),
+    lost.curve,
+    el("span", { class: lost.failed ? "failed" : "" }, lost.status),
+    wide(lost.reason),
+    lost.cases.length > 3
+      ? el("details", {}, el("summary", {}, plural(lost.cases.length, "case")), lost.cases.map((name) => el("div", {}, name)))
+      : el("span", {}, lost.cases.map((name) => el("div", {}, name))),
+  ]);
+  const names = [...(content.standings.length > 1 ? ["file"] : []), "provider", "status", "reason", "cases"];
+  return section("lost", "Skipped and failed", lines.length ? plainTable(names, lines, "skipped and failed") : el("p", {}, "Nothing: every row has a time."));
+}
+
+/** A table that is read from top to bottom. Cells are text, elements, or `wide` elements that may wrap. */
+function plainTable(names, lines, label) {
+  const cell = (value) => el("td", { class: value instanceof HTMLDivElement ? value.className : null }, value);
+  return el("div", { class: "box whole fit", tabindex: "0", role: "region", "aria-label": label }, el("table", {},
+    el("thead", {}, el("tr", {}, names.map((name) => el("th", { scope: "col" }, name)))),
+    el("tbody", {}, lines.map((line) => el("tr", {}, line.map(cell))))));
+}
+
+function wide(text) {
+  return el("div", { class: text.length > 28 ? "long" : "" }, text);
+}
+
+// -- machine and method
+
+function sideBySide({ files, lines }, label) {
+  if (!lines.length) return el("p", {}, "Not known: there is no environment file beside the CSV.");
+  const several = files.length > 1;
+  return plainTable(["", ...(content.standings.length > 1 ? files : ["value"]), ...(several ? [""] : [])], lines.map((line) => [
+    el("strong", {}, line.name), ...line.values.map(wide), ...(several ? [line.differs ? el("span", { class: "alarm" }, "≠ differs") : ""] : []),
+  ]), label);
+}
+
+function methodSection() {
+  return section("method", "How it was measured",
+    el("p", {}, "Every provider's output was compared with an fp64 reference before it was timed and after; one that is wrong "
+      + "has no time. All providers of a case were timed together, in rounds of shuffled order; a row is the median of its rounds."),
+    sideBySide(content.method, "how it was measured"),
+    content.configs.map(({ file, path, text }) => el("details", {}, el("summary", {}, `Config of ${file}${path ? `: ${path}` : ""}`), el("pre", {}, text))));
+}
+
+function wordsSection() {
+  return section("words", "Words", el("dl", { class: "words" },
+    content.words.map(({ word, text }) => [el("dt", {}, word), el("dd", {}, text)])));
+}
+
+// -- all of it
+
+function build() {
+  document.getElementById("lede").textContent = ["operators", "devices", "dates", "path"].map(seenIn).filter(Boolean).join(" · ");
+  const made = [
+    summarySection(),
+    content.comparison ? comparisonSection() : null,
+    section("plot", "Plot", plotSection()),
+    rowsSection(),
+    lostSection(),
+    section("machine", "Machine", sideBySide(content.machine, "machine")),
+    methodSection(),
+    wordsSection(),
+  ].filter(Boolean);
+  document.getElementById("contents").append(...made.map((each) => el("a", { href: `#${each.id}` }, each.getAttribute("aria-label"))));
+  document.getElementById("main").append(...made);
+  document.getElementById("footer").textContent = `Written by kbench ${content.version}. Numbers have six digits here; the CSV has all.`;
+  requestAnimationFrame(() => { document.documentElement.dataset.ready = "yes"; }); // after the chart, which waits for its width
+}
+
+build();

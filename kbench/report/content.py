@@ -1,0 +1,119 @@
+"""Everything that the page says, as what JSON can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench import comparison, explain
+from kbench.comparison import Comparison
+from kbench.plotting.metric import METRICS
+from kbench.plotting.points import COPY, HOLLOW
+from kbench.plotting.source import Source, load
+from kbench.plotting.theme import THEMES
+from kbench.plotting.words import natural
+from kbench.report import machine
+from kbench.report.rows import Json, columns, rows_of
+from kbench.report.standings import standings
+from kbench.report.verdicts import verdicts
+from kbench.results import PROVIDER, Row, Status
+from kbench.summary import SUSPECT
+from kbench.version import __version__
+
+SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
+DASHES = ("solid", "dash", "dot", "dashdot", "8px,2px,2px,2px,2px,2px", "2px,6px")
+"""What plotly calls the markers and lines of kbench/plotting/theme.py, in their order."""
+
+
+def content(
+    files: Sequence[Path | str], *, baseline: Path | str | None = None, where: str = "", title: str = ""
+) -> Json:
+    """The content of a page on results files. Raises TableError."""
+    sources = load(files, where)
+    rows = {source.label: rows_of(source.frame) for source in sources}
+    found = _compared(files, baseline, where)
+    return {
+        "title": title or f"kbench: {', '.join(source.label for source in sources)}",
+        "version": __version__,
+        "standings": [standings(source, rows[source.label]) for source in sources],
+        "rows": columns(sources),
+        "look": _look(sources),
+        "lost": _lost(rows),
+        "machine": machine.machine(sources),
+        "method": machine.method(sources),
+        "configs": machine.configs(sources),
+        "comparison": verdicts(found) if found else None,
+        "words": _glossary([row for members in rows.values() for row in members]),
+    }
+
+
+def _compared(files: Sequence[Path | str], baseline: Path | str | None, where: str) -> Comparison | None:
+    """Against the baseline, which may be one of the files itself."""
+    if baseline is None:
+        return None
+    contenders = [file for file in files if str(file) != str(baseline)]
+    return comparison.compare(baseline, *(contenders or files), where=where)
+
+
+def _look(sources: Sequence[Source]) -> Json:
+    """What the chart needs besides rows: metrics, limits of the memory, and the palette, in the order of `curves`."""
+    return {
+        "metrics": [
+            {
+                "name": metric.name,
+                "column": metric.column,
+                "label": "time (µs)" if metric.name == "ms" else metric.label,
+                "scale": 1000 if metric.name == "ms" else 1,
+                "lower": metric.lower_is_better,
+                "ratio": metric.ratio,
+                "zero": metric.may_be_zero,
+                "timed": metric.timed,
+                "copy": metric.has_copy,
+                "statuses": [status.value for status in metric.statuses],
+            }
+            for metric in METRICS.values()
+        ],
+        "themes": {name: _palette(theme) for name, theme in THEMES.items()},
+        "symbols": SYMBOLS,
+        "dashes": DASHES,
+        "curves": natural(frozenset().union(*(source.curves for source in sources))),
+        "copy": COPY,
+        "hollow": HOLLOW,
+        "suspect": SUSPECT,
+        "peaks": {source.label: source.peak_gbps for source in sources},
+    }
+
+
+def _palette(theme: Any) -> Json:
+    names = ("background", "ink", "muted", "quiet", "grid", "colours")
+    return {name: getattr(theme, name) for name in names}
+
+
+def _lost(rows: Mapping[str, Sequence[Row]]) -> list[Json]:
+    """What has no time, by provider, outcome and reason: on which cases. Failures come first."""
+    groups: dict[tuple[str, str, Status, str], list[Row]] = {}
+    for file, members in rows.items():
+        for row in members:
+            if row.role == PROVIDER and row.status is not Status.OK:
+                groups.setdefault((file, row.curve, row.status, row.reason), []).append(row)
+    ordered = sorted(groups.items(), key=lambda group: not group[0][2].failed)
+    return [
+        {
+            "file": file,
+            "curve": curve,
+            "status": status.value,
+            "failed": status.failed,
+            "reason": reason or "right, but not timed under the Triton interpreter",
+            "cases": list(dict.fromkeys(row.case.label for row in members)),
+        }
+        for (file, curve, status, reason), members in ordered
+    ]
+
+
+def _glossary(rows: Sequence[Row]) -> list[Json]:
+    """What the statuses and flags that occur mean, as `kbench explain` puts it."""
+    seen = {row.status.value for row in rows} | {flag for row in rows for flag in row.flags}
+    always = ("tie", "copy", "repeat", "roofline", "max_ulp")
+    known = [word for texts in explain.KINDS.values() for word in texts if word in seen or word in always]
+    return [{"word": word, "text": (explain.paragraph(word) or ("", ""))[1]} for word in known]

@@ -1,0 +1,110 @@
+"""What the rows come from: the machine and its software, and how it was measured, files side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from kbench.plotting.source import Source
+from kbench.report.rows import Json
+from kbench.results import PROVIDER, Status
+
+OF_THE_RUN = (
+    "config", "command", "measure", "profile", "baseline", "started_at", "finished_at", "interrupted", "env_id",
+    "plugin_errors",
+)  # fmt: skip
+"""Entries of the environment file that say how it was measured, and not on what."""
+
+DATES = ("command", "started_at", "finished_at")
+"""Differ between any two runs, and nobody needs to be told."""
+
+BYTES = ("cache_bytes", "total_memory")
+MIB = 2**20
+
+
+def machine(sources: Sequence[Source]) -> Json:
+    """One column where all files come from the same machine and software."""
+    known = [_machine(source.environment) for source in sources]
+    alike = len(sources) > 1 and all(each == known[0] for each in known)
+    return _side_by_side(["all files"], known[:1]) if alike else _side_by_side(_labels(sources), known)
+
+
+def method(sources: Sequence[Source]) -> Json:
+    return _side_by_side(_labels(sources), [_method(source) for source in sources])
+
+
+def configs(sources: Sequence[Source]) -> list[Json]:
+    """The text of each file's config, where the environment file has it."""
+    found = []
+    for source in sources:
+        config = source.environment.get("config")
+        if isinstance(config, Mapping) and config.get("text"):
+            found.append({"file": source.label, "path": str(config.get("path", "")), "text": str(config["text"])})
+    return found
+
+
+def _side_by_side(labels: Sequence[str], known: Sequence[dict[str, str]]) -> Json:
+    """A line per property that any file knows. One that is not known is no difference."""
+    lines = []
+    for name in dict.fromkeys(name for values in known for name in values):
+        values = [each.get(name, "") for each in known]
+        differs = len(set(values) - {""}) > 1 and name not in DATES
+        lines.append({"name": name, "values": values, "differs": differs})
+    return {"files": labels, "lines": lines}
+
+
+def _labels(sources: Sequence[Source]) -> list[str]:
+    return [source.label for source in sources]
+
+
+def _machine(environment: Mapping[str, Any]) -> dict[str, str]:
+    return _flat({name: value for name, value in environment.items() if name not in OF_THE_RUN})
+
+
+def _method(source: Source) -> dict[str, str]:
+    """From the rows what they say themselves, from the environment file the settings behind it."""
+    frame, environment = source.frame, source.environment
+    timed = frame[(frame["status"] == Status.OK.value) & (frame["role"] == PROVIDER)]
+    known = {name: "/".join(sorted(set(timed[name]) - {""})) for name in ("device", "timer", "cache")}
+    known |= {"sessions": str(frame["session"].nunique()), "rows": str(len(frame))}
+    known |= _flat({name: environment.get(name) for name in ("baseline", "profile")})
+    settings = environment.get("measure")
+    if isinstance(settings, Mapping):
+        known |= {name: value for name, value in _flat(settings).items() if name not in known}
+    known |= {
+        "large copy (median)": _median(timed["ceiling_gbps"], "GB/s"),
+        "SM clock (median)": _median(timed["sm_mhz"], "MHz"),
+        "power (median)": _median(timed["power_w"], "W"),
+        "temperature (median)": _median(timed["temp_c"], "°C"),
+        "throttled by": ", ".join(sorted({word for cell in timed["throttle"] for word in cell.split(";") if word})),
+    }
+    command, config = environment.get("command"), environment.get("config")
+    known["command"] = " ".join(map(str, command)) if isinstance(command, list) else ""
+    known["config sha"] = str(config.get("sha", "")) if isinstance(config, Mapping) else ""
+    known |= _flat({name: environment.get(name) for name in ("started_at", "finished_at", "plugin_errors")})
+    return {name: value for name, value in known.items() if value}
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """Nested entries under dotted names; what is empty is left out."""
+    found: dict[str, str] = {}
+    for name, value in data.items():
+        path = f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{path}.")
+        elif name in BYTES and isinstance(value, int):
+            found[path] = f"{value / MIB:,.0f} MiB"
+        elif isinstance(value, bool):
+            found[path] = "yes" if value else "no"
+        elif isinstance(value, list):
+            found |= {path: ", ".join(map(str, value))} if value else {}
+        elif value is not None and value != "":
+            found[path] = str(value)
+    return found
+
+
+def _median(values: pd.Series[float], unit: str) -> str:
+    median = values.median()
+    return "" if pd.isna(median) else f"{median:,.0f} {unit}"

@@ -1,0 +1,56 @@
+"""What `kbench compare` says of two files, in its own words, for the page."""
+
+from __future__ import annotations
+
+from kbench.comparison import Comparison
+from kbench.comparison.formats import header, rows
+from kbench.comparison.formats.words import GLYPHS, interval, plain, probability, quantity
+from kbench.report.rows import Json, numbers, words
+
+
+def verdicts(comparison: Comparison) -> Json:
+    """Headline counts, what stands above the table, and the table: what wants attention first."""
+    shown = quantity(comparison.rules.metric)
+    unit = shown.unit.replace("us", "µs")
+    common = rows.shared(comparison)
+    ordered = rows.ordered(comparison)
+    names = [rows.distinct(row, comparison, common) for row in ordered]
+    sides = [(row.old.value if row.old else None, row.new.value if row.new else None) for row in ordered]
+    columns = [
+        words("verdict", (row.word for row in ordered)),
+        *(words(name, (_size(parts.get(name, "")) for parts in names)) for name in (names[0] if names else ())),
+        numbers("old", (old for old, _ in sides), f"old ({unit})", shown.unit),
+        numbers("new", (new for _, new in sides), f"new ({unit})", shown.unit),
+        numbers("change", (None if row.ratio is None else row.ratio - 1 for row in ordered), "change", "change"),
+        words("interval", (interval(row.ci) if row.ci else "" for row in ordered), "95 % interval"),
+        words("q", ("" if row.q is None else probability(row.q) for row in ordered)),
+        words("reason", (plain(row.reason) for row in ordered)),
+    ]
+    return {
+        "title": header.title(comparison),
+        "summary": header.summary(comparison),
+        "counts": [{"word": word, "glyph": GLYPHS[word], "count": n} for word, n in comparison.counts.items()],
+        "notes": [
+            *(f"{name}: {value}" for name, value in header.facts(comparison, common)),
+            *header.drifts(comparison),
+            *header.geomeans(comparison),
+            *header.next_steps(comparison),
+            *comparison.notes,
+        ],
+        "differences": [
+            {
+                "name": plain(found.name),
+                "old": plain(found.old),
+                "new": plain(found.new),
+                "weight": header.WEIGHTS[found.weight],
+            }
+            for found in comparison.differences
+        ],
+        "glyphs": GLYPHS,
+        "table": {"count": len(ordered), "columns": columns},
+    }
+
+
+def _size(text: str) -> int | str:
+    """A size is one again, to be sorted and aligned as such."""
+    return int(text) if text.isdecimal() else text

@@ -1,0 +1,58 @@
+"""Which devices a process sees, and what makes another process see one of them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from kbench.measure.device import VISIBLE, devices
+
+
+@pytest.fixture
+def cards(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Make torch see so many cards. Their UUIDs begin with their numbers."""
+
+    def see(count: int, visible: str | None = None) -> list[dict[str, Any]]:
+        module = SimpleNamespace(
+            device_count=lambda: count,
+            get_device_name=lambda number: "A card",
+            get_device_properties=lambda number: SimpleNamespace(uuid=f"{number}-a"),
+        )
+        monkeypatch.setattr(torch, "get_device_module", lambda kind: module)
+        monkeypatch.setitem(VISIBLE, "cuda", "SOME_VISIBLE")
+        if visible is not None:
+            monkeypatch.setenv("SOME_VISIBLE", visible)
+        return devices("cuda")
+
+    return see
+
+
+def test_the_host_has_no_devices() -> None:
+    assert devices("cpu") == []
+
+
+def test_devices_are_selected_by_their_number(cards: Any) -> None:
+    found = cards(2)
+    assert [device["index"] for device in found] == [0, 1]
+    assert [device["uuid"] for device in found] == ["GPU-0-a", "GPU-1-a"]
+    assert found[1]["variables"] == {"SOME_VISIBLE": "1"}
+
+
+def test_where_only_some_are_visible_numbers_are_those_of_the_host(cards: Any) -> None:
+    found = cards(2, "4, 6")
+    assert [device["index"] for device in found] == [4, 6]
+    assert found[1]["variables"] == {"SOME_VISIBLE": "6"}
+
+
+def test_what_is_visible_by_uuid_stays_so(cards: Any) -> None:
+    found = cards(2, "GPU-0-a,GPU-1-a")
+    assert [device["index"] for device in found] == [0, 1]
+    assert found[1]["variables"] == {"SOME_VISIBLE": "GPU-1-a"}
+
+
+def test_a_mig_instance_has_its_own_uuid(cards: Any) -> None:
+    (found,) = cards(1, "MIG-7")
+    assert found["uuid"] == "MIG-7" and found["variables"] == {"SOME_VISIBLE": "MIG-7"}

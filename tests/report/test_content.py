@@ -1,0 +1,138 @@
+"""What the page says: who wins, by how much, what is a tie, what failed, what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from reporting import ENVIRONMENT, NS, rivals, row, save
+
+from kbench.report.content import content
+
+Say = Callable[..., dict[str, Any]]
+
+
+def standing(said: dict[str, Any], curve: str, file: int = 0) -> dict[str, Any]:
+    """The line of a provider in the summary's table, by column."""
+    table = said["standings"][file]["table"]
+    columns = {
+        each["name"]: each.get("values") or [each["words"][code] for code in each["codes"]] for each in table["columns"]
+    }
+    place = columns["curve"].index(curve)
+    return {name: values[place] for name, values in columns.items()}
+
+
+def test_the_summary_counts_wins_and_means_speed_ups(said: Say) -> None:
+    slow = [row("second", 4096, 2.0, speedup=0.5), row("first", 4096, 1.0, speedup=1.0)]
+    found = said([*rivals("first", "second"), *slow])
+    second = standing(found, "second")
+    assert (second["sole"], second["shared"], second["timed"]) == (4, 0, 5)
+    assert second["geomean"] == pytest.approx((1.1**4 * 0.5) ** (1 / 5), rel=1e-5)
+    assert (second["standing"], second["record"]) == ("slower", "4 / 0 / 1")
+    assert standing(found, "first")["standing"] == "the baseline"
+    assert found["standings"][0]["headline"] == (
+        "second is fastest in 4 of 5 cases; its speed-up over first is 0.94x (geomean of 5 cases)."
+    )
+
+
+def test_what_lies_within_the_noise_is_a_tie(said: Say) -> None:
+    rows = rivals("first")  # whose repeat control differs by 0.1 %
+    rows += [row("near", n, n / 1e4 / 1.0005, speedup=1.0005) for n in NS]
+    near = standing(said(rows), "near")
+    assert (near["standing"], near["record"], near["sole"], near["shared"]) == ("a tie", "0 / 4 / 0", 0, 4)
+
+
+def test_a_suspect_row_wins_nothing_and_is_in_no_mean(said: Say) -> None:
+    rows = [*rivals("first"), *(row("cheat", n, 1e-6, speedup=1e5, flags=("suspect",)) for n in NS)]
+    cheat = standing(said(rows), "cheat")
+    assert (cheat["sole"], cheat["geomean"], cheat["standing"], cheat["timed"]) == (0, None, "not known", 0)
+
+
+def test_over_a_suspect_baseline_there_is_no_speed_up(said: Say) -> None:
+    rows = [row("first", 256, 1e-6, speedup=1.0, flags=("suspect",)), row("second", 256, 1.0, speedup=1e-6)]
+    assert standing(said(rows), "second")["geomean"] is None
+
+
+def test_the_baseline_is_found_without_an_environment_file(said: Say) -> None:
+    found = said(rivals("first", "second"), None)
+    assert found["standings"][0]["baseline"] == "first"
+    assert found["machine"]["lines"] == []
+
+
+def test_without_a_baseline_there_are_no_speed_ups(said: Say) -> None:
+    found = said([row("a"), row("b")], {})
+    assert found["standings"][0]["baseline"] is None and "geomean" not in standing(found, "a")
+
+
+def test_dtypes_have_means_of_their_own(said: Say) -> None:
+    half = [row(name, 256, 1 / s, dtype="float16", speedup=s) for name, s in (("first", 1.0), ("second", 3.0))]
+    second = standing(said([*rivals("first", "second"), *half]), "second")
+    assert (second["geomean float32"], second["geomean float16"]) == (pytest.approx(1.1), 3.0)
+
+
+def test_sessions_are_one_trial_each(said: Say) -> None:
+    rows = [
+        row(name, ms=ms, speedup=2.0 / ms, session=session)
+        for session, factor in enumerate((1, 1.1, 5))
+        for name, ms in (("first", 2.0), ("second", 1.0 * factor))
+    ]
+    second = standing(said(rows), "second")
+    assert (second["timed"], second["geomean"]) == (1, pytest.approx(2 / 1.1, rel=1e-5))
+
+
+def test_what_has_no_time_is_grouped_by_reason(said: Say) -> None:
+    rows = [*rivals("first"), *(row("picky", n, status="unsupported", reason="N too odd") for n in NS)]
+    rows.append(row("broken", status="wrong", reason="NaN\nat [0, 0]"))
+    lost = said(rows)["lost"]
+    assert [(each["curve"], each["status"], len(each["cases"])) for each in lost] == [
+        ("broken", "wrong", 1),
+        ("picky", "unsupported", 4),
+    ]
+    assert lost[0]["reason"] == "NaN\nat [0, 0]"
+
+
+def test_only_what_differs_between_machines_is_marked(tmp_path: Path) -> None:
+    newer = ENVIRONMENT | {"packages": {"torch": "2.12", "triton": "3.6"}, "started_at": "2027-01-01T00:00:00+00:00"}
+    files = [save(tmp_path / "a.csv", rivals("first"), ENVIRONMENT), save(tmp_path / "b.csv", rivals("first"), newer)]
+    found = content(files)
+    lines = [*found["machine"]["lines"], *found["method"]["lines"]]
+    assert [(line["name"], line["values"]) for line in lines if line["differs"]] == [
+        ("packages.torch", ["2.11", "2.12"])
+    ]
+
+
+def test_settings_and_config_are_shown(said: Say) -> None:
+    found = said(rivals("first"))
+    method = {line["name"]: line["values"] for line in found["method"]["lines"]}
+    assert (method["rounds"], method["timer"], method["command"]) == (["5"], ["do_bench"], ["kbench run sweep.yaml"])
+    assert found["configs"][0]["path"] == "sweep.yaml" and "operator: softmax" in found["configs"][0]["text"]
+
+
+def test_words_that_occur_are_explained(said: Say) -> None:
+    found = said([*rivals("first"), row("x", status="oom"), row("y", flags=("noisy",))])
+    words = {each["word"] for each in found["words"]}
+    assert {"ok", "oom", "noisy", "tie"} <= words and "timeout" not in words
+
+
+def test_verdicts_are_those_of_compare(said: Say, tmp_path: Path) -> None:
+    old = save(tmp_path / "old.csv", rivals("first", "second"), {})
+    slower = [row("first", n, n / 1e4 * 1.5, speedup=1.0) for n in NS]
+    found = said([*slower, *(each for each in rivals("first") if each.role == "control")], baseline=f"before={old}")
+    assert {each["word"]: each["count"] for each in found["comparison"]["counts"]} == {"slower": 4, "missing": 4}
+    columns = {each["name"]: each for each in found["comparison"]["table"]["columns"]}
+    assert columns["change"]["values"][:4] == [pytest.approx(0.5)] * 4
+    assert columns["N"]["format"] == "size"
+    assert "before" in found["comparison"]["title"]
+
+
+def test_the_baseline_may_be_one_of_the_files(tmp_path: Path) -> None:
+    old = save(tmp_path / "old.csv", rivals("first"), {})
+    new = save(tmp_path / "new.csv", rivals("first"), {})
+    found = content([old, new], baseline=old)
+    assert [each["file"] for each in found["standings"]] == ["old", "new"]
+    assert (
+        found["comparison"]["counts"] == [{"word": "unclear", "glyph": "?", "count": 4}]
+        or found["comparison"]["counts"]
+    )
