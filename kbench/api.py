@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from kbench.comparison import Comparison
+    from kbench.execute.history import Continuing
 
 
 def run(
@@ -20,12 +21,14 @@ def run(
     only: Sequence[str] = (),
     profile: str | None = None,
     plugins: Sequence[str] = (),
+    continuing: Continuing | None = None,
     devices: str | None = None,
     scheduler: str | None = None,
     spread: bool = False,
 ) -> pd.DataFrame:
     """Measure a config and return its rows, controls included; the CSV and the environment file are in `out`.
 
+    `continuing="resume"` measures what an interrupted run has left, `"append"` adds `measure.sessions` to a finished one.
     `devices` (`"all"`, or numbers and UUIDs between commas) measures on several devices of this host side by side, `scheduler`
     on the workers of a dask cluster; `spread` lets the sessions of a case go to different ones.
 
@@ -38,7 +41,7 @@ def run(
 
     loaded = configs.load(Path(config), sets=sets, only=only, profile=profile, plugins=plugins)
     with prepare(loaded, lambda line: None, Target(devices, scheduler, spread)) as prepared:
-        outcome = execute(prepared, Path(out))
+        outcome = execute(prepared, Path(out), continuing=continuing)
     if outcome.interrupted:
         raise KeyboardInterrupt(f"interrupted; what was measured is in {outcome.csv}")
     return load(outcome.csv)
