@@ -30,6 +30,9 @@ LARGEST = 700.0
 DRIFTING = frozenset({"ms", "ms_min", "gbps", "moved_gbps"})
 """Metrics that have the machine's drift in them. `roofline` is a ratio to the same control, and a host's time is its own."""
 
+OF_ROUNDS = frozenset({"ms", "gbps", "roofline"})
+"""Metrics whose ratio between two providers of a case is that of their times, so that it can be taken round by round."""
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -70,10 +73,13 @@ def changes(pairs: Sequence[Pair], drift: Drift, rules: Rules) -> tuple[list[Cha
         return [_single(pair, drift, rules) for pair in pairs], None
     resolution = np.array([tick(pair) for pair in replicated])
     if rules.paired:
-        effects = stats.within(_matrix(map(_differences, replicated)), resolution)
+        effects = stats.within(_matrix(_differences(pair, rules) for pair in replicated), resolution)
     else:
-        old = _matrix(_logs(pair.old, drift.old if drift.known else {}, rules) for pair in replicated)
-        new = _matrix(_logs(pair.new, drift.new if drift.known else {}, rules) for pair in replicated)
+        sides = zip(*map(sides_of, replicated), strict=True)
+        old, new = (
+            _matrix(_logs(side, shift, rules) for side in members)
+            for members, shift in zip(sides, drift.removable, strict=True)
+        )
         effects = stats.between(old, new, resolution)
     columns = zip(replicated, effects.effect, effects.half_width, effects.p, effects.sd, strict=True)
     told = iter([Change(pair, *map(float, numbers)) for pair, *numbers in columns])
@@ -86,14 +92,14 @@ def _single(pair: Pair, drift: Drift, rules: Rules) -> Change:
     """A change with one session on a side: the interval is the floor, or wider where the rounds scatter more."""
     old, new = sides_of(pair)
     if rules.paired:
-        [(_, effect)] = _differences(pair).items()
+        [effect] = _differences(pair, rules).values()
         floor = max(rules.margin, drift.noise)
     else:
         before, after = (
-            _logs(side, shift if drift.known else {}, rules).values()
-            for side, shift in ((old, drift.old), (new, drift.new))
+            statistics.fmean(_logs(side, shift, rules).values())
+            for side, shift in zip((old, new), drift.removable, strict=True)
         )
-        effect = statistics.fmean(after) - statistics.fmean(before)
+        effect = after - before
         floor = max(FLOOR, 2 * drift.noise)
     scatter = math.hypot(*(_error(reading) for side in (old, new) for reading in side.readings[:1]))
     return Change(pair, effect, max(math.log1p(floor), CONFIDENT * scatter))
@@ -112,9 +118,8 @@ def trials(pair: Pair, rules: Rules) -> int:
     return min(len(old.readings), len(new.readings))
 
 
-def _logs(side: Side | None, shift: dict[int, float], rules: Rules) -> dict[int, float]:
+def _logs(side: Side, shift: dict[int, float], rules: Rules) -> dict[int, float]:
     """Log times by session, the machine's drift taken out of those that have it in them."""
-    assert side
     if rules.metric not in DRIFTING:
         shift = {}
     return {
@@ -123,14 +128,16 @@ def _logs(side: Side | None, shift: dict[int, float], rules: Rules) -> dict[int,
     }
 
 
-def _differences(pair: Pair) -> dict[int, float]:
-    """Log ratios by session: the median over its rounds, in which both sides ran within the same second."""
+def _differences(pair: Pair, rules: Rules) -> dict[int, float]:
+    """Log ratios by session. Those of times are medians over its rounds, in which both sides ran within the same second."""
     old, new = (side.by_session for side in sides_of(pair))
     differences = {}
     for session in old.keys() & new.keys():
-        rounds = list(zip(old[session].rounds, new[session].rounds, strict=False))
-        ratios = [after / before for before, after in rounds] or [new[session].ms / old[session].ms]
-        differences[session] = math.log(statistics.median(ratios))
+        rounds = list(zip(old[session].rounds, new[session].rounds, strict=False)) if rules.metric in OF_ROUNDS else []
+        if rounds:
+            differences[session] = math.log(statistics.median(after / before for before, after in rounds))
+        else:
+            differences[session] = -METRICS[rules.metric] * math.log(new[session].value / old[session].value)
     return differences
 
 

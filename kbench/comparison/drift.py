@@ -42,6 +42,11 @@ class Drift:
         """Whether there are enough controls to take the machine's share out of the rows."""
         return self.cases >= ENOUGH_CASES
 
+    @property
+    def removable(self) -> tuple[dict[int, float], dict[int, float]]:
+        """What is taken out of the rows of either side's sessions: nothing where there are too few controls."""
+        return (self.old, self.new) if self.known else ({}, {})
+
 
 def drift(old: pd.DataFrame, new: pd.DataFrame) -> Drift:
     """The drift between two frames that `table.read` returned, over the cases whose copy every session of both has."""

@@ -290,6 +290,15 @@ def test_providers_of_one_file_are_paired_by_session_and_round(write: Write) -> 
         compare(path)
 
 
+def test_providers_are_compared_by_the_metric_that_was_asked_for(write: Write) -> None:
+    """Twice as fast on the device, and a launch that costs the host three times as much."""
+    slow, fast = ({"round_ms": (ms,) * 3, "gbps": 100 / ms, "host_ms": host} for ms, host in ((1.0, 0.01), (0.5, 0.03)))
+    path = write("all", [row(provider="slow", **slow), row(ms=0.5, provider="fast", **fast)])
+    for metric, word, ratio in (("ms", "faster", 0.5), ("gbps", "faster", 2.0), ("host_ms", "slower", 3.0)):
+        [only] = compare(path, by="provider", baseline="slow", metric=metric).rows
+        assert (only.word, only.ratio) == (word, pytest.approx(ratio))
+
+
 def test_a_provider_that_failed_beside_one_that_did_not(write: Write) -> None:
     path = write("all", [row(provider="a"), failed(provider="b"), row(2, provider="a")])
     comparison = compare(path, by="provider", baseline="a")
