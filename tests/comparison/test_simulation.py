@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "comparing_simulation.py"
-RUNS = 100
+RUNS = 60
 
 
 @pytest.fixture(scope="module")
