@@ -89,7 +89,8 @@ def changes(pairs: Sequence[Pair], drift: Drift, rules: Rules) -> tuple[list[Cha
 
 
 def _single(pair: Pair, drift: Drift, rules: Rules) -> Change:
-    """A change with one session on a side: the interval is the floor, or wider where the rounds scatter more."""
+    """A change with one session on a side: the interval is the floor, or wider where the rounds scatter more, or where the
+    copy of the same case has moved."""
     old, new = sides_of(pair)
     if rules.paired:
         [effect] = _differences(pair, rules).values()
@@ -100,7 +101,7 @@ def _single(pair: Pair, drift: Drift, rules: Rules) -> Change:
             for side, shift in zip((old, new), drift.removable, strict=True)
         )
         effect = after - before
-        floor = max(FLOOR, 2 * drift.noise)
+        floor = max(FLOOR, 2 * drift.noise, math.expm1(2 * drift.own(pair.key.case)))
     scatter = math.hypot(*(_error(reading) for side in (old, new) for reading in side.readings[:1]))
     return Change(pair, effect, max(math.log1p(floor), CONFIDENT * scatter))
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from kbench import table
-from kbench.comparison.join import CREDIBLE
+from kbench.comparison.join import CREDIBLE, CaseId
 from kbench.results import CONTROL, Status
 
 ENOUGH_CASES = 5
@@ -22,13 +22,14 @@ class Drift:
     """How far each session's copies were from the mean of all sessions, in log time, by session number.
 
     `cases` is how many copies that is the median of; `noise` is what 95 % of the `repeat` controls of both files stay
-    within: how far two readings of the same code in one session lie apart.
+    within: how far two readings of the same code in one session lie apart. `copies` has the change of each of those copies.
     """
 
     old: dict[int, float] = field(default_factory=dict)
     new: dict[int, float] = field(default_factory=dict)
     cases: int = 0
     noise: float = 0.0
+    copies: dict[CaseId, float] = field(default_factory=dict)
 
     @property
     def change(self) -> float | None:
@@ -47,21 +48,31 @@ class Drift:
         """What is taken out of the rows of either side's sessions: nothing where there are too few controls."""
         return (self.old, self.new) if self.known else ({}, {})
 
+    def own(self, case: CaseId) -> float:
+        """How far the copy of one case moved beyond what was taken out, in log time."""
+        taken = (self.change or 0.0) if self.known else 0.0
+        return abs(self.copies.get(case, taken) - taken)
+
 
 def drift(old: pd.DataFrame, new: pd.DataFrame) -> Drift:
     """The drift between two frames that `table.read` returned, over the cases whose copy every session of both has."""
     axes = [axis for axis in table.axes(old) if axis in table.axes(new)]
     case = ["operator", *axes, "dtype", "device", "timer", "cache", "case_hash"]
-    copies = pd.concat([_copies(frame, case).assign(side=side) for side, frame in enumerate((old, new))])
+    logs = pd.concat([_copies(frame, case).assign(side=side) for side, frame in enumerate((old, new))])
     seen = max(noise(old), noise(new))
-    if copies.empty:
+    if logs.empty:
         return Drift(noise=seen)
-    levels = copies.pivot_table(index=case, columns=["side", "session"], values="log_ms", observed=True).dropna()
+    levels = logs.pivot_table(index=case, columns=["side", "session"], values="log_ms", observed=True).dropna()
     if levels.empty or set(levels.columns.get_level_values("side")) != {0, 1}:
         return Drift(noise=seen)
     moved = levels.sub(levels.mean(axis=1), axis=0).median()
     before, after = ({int(session): float(level) for session, level in moved[side].items()} for side in (0, 1))
-    return Drift(before, after, len(levels), seen)
+    changes = levels[1].mean(axis=1) - levels[0].mean(axis=1)
+    copies = {
+        (operator, tuple(zip(axes, rest[: len(axes)], strict=True)), rest[len(axes)]): float(change)
+        for (operator, *rest), change in changes.items()
+    }
+    return Drift(before, after, len(levels), seen, copies)
 
 
 def _copies(frame: pd.DataFrame, case: list[str]) -> pd.DataFrame:

@@ -28,6 +28,10 @@ METRICS = {"ms": -1, "ms_min": -1, "host_ms": -1, "gbps": 1, "moved_gbps": 1, "r
 """Columns that can be compared, and whether more of it is better (1) or worse (-1)."""
 
 
+CaseId = tuple[str, tuple[tuple[str, Hashable], ...], str]
+"""Operator, axes and dtype."""
+
+
 @dataclass(frozen=True)
 class Key:
     """What was measured: the identity of a row without its session, and without what tells the sides apart."""
@@ -37,6 +41,10 @@ class Key:
     params: str
     axes: tuple[tuple[str, Hashable], ...]
     dtype: str
+
+    @property
+    def case(self) -> CaseId:
+        return self.operator, self.axes, self.dtype
 
     @property
     def curve(self) -> str:

@@ -85,6 +85,17 @@ def test_a_machine_that_cannot_repeat_itself_raises_the_floor(write: Write) -> N
     assert words(comparison) == ["unclear"] * 5 and "floor 9.5%" in comparison.rows[0].reason
 
 
+def test_a_case_whose_copy_moved_raises_its_own_floor(write: Write) -> None:
+    """Bytes that fill the cache just so are copied at two speeds, and by a kernel too: no other case knows."""
+
+    def rows(ms: float, copy: float) -> list[Row]:
+        copies = [row(n, copy if n == 1 else 1.0, "copy", role=CONTROL) for n in range(1, 10)]
+        return [*(row(n, ms) for n in (1, 2)), *copies]
+
+    comparison = compare(write("old", rows(1.0, 1.0)), write("new", rows(1.06, 1.04)))
+    assert words(comparison) == ["unclear", "slower"] and "floor 8.2%" in comparison.rows[0].reason
+
+
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_session_of_one_sample_is_never_slower(verdict: Judge, count: int) -> None:
     once = [row(ms=9.0, session=s, samples=1) for s in range(count)]
