@@ -268,7 +268,7 @@ def explain(
         Optional[str], typer.Argument(metavar="[FLAG|STATUS|VERDICT]", help="Default: list what can be explained.")
     ] = None,
 ) -> None:
-    """Say what a flag, a status, a control or a column means, why it matters and what to do."""
+    """Say what a status, a flag, a verdict, a control or a column means, why it matters and what to do."""
     from kbench.commands import explain as command
 
     raise typer.Exit(command.explain(word))
