@@ -31,6 +31,9 @@ ERROR_RATE = 0.01
 """The false discovery rate of `slower` and `faster`: of a hundred reports on unchanged code, one holds a false row. A gate
 that is run on every push at the customary 0.05 cries wolf every other week."""
 
+MANY_SESSIONS = 30
+"""More than anyone would run."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -172,7 +175,10 @@ def _judge(change: Change, q: float | None, drift: Drift, rules: Rules) -> tuple
         return "unclear", _joined(note, "within two ticks of the clock; timer: graph resolves more")
     if q is None:
         return "unclear", _joined(note, "add sessions")
-    return "unclear", f"noisy: about {_sessions_needed(change, margin, rules)} sessions a side would tell"
+    needed = _sessions_needed(change, margin, rules)
+    if needed > MANY_SESSIONS:
+        return "unclear", "too noisy for any number of sessions; quieten the machine, or ask for a wider --margin"
+    return "unclear", f"noisy: about {needed} sessions a side would tell"
 
 
 def _one_measurement(pair: Pair) -> bool:

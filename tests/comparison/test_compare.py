@@ -131,6 +131,11 @@ def test_unclear_says_how_many_sessions_would_tell(verdict: Judge) -> None:
     assert word == "unclear" and "sessions a side would tell" in reason
 
 
+def test_no_number_of_sessions_helps_where_they_have_nothing_in_common(verdict: Judge) -> None:
+    word, reason = verdict(sessions(1.0, 2.0, 0.5), sessions(1.1, 0.6, 1.9))
+    assert word == "unclear" and reason.startswith("too noisy for any number of sessions")
+
+
 def test_rows_lend_each_other_their_variance(write: Write) -> None:
     """Of 40 rows that scatter by 0.4 %, one is 2.2 % slower: alone it could not be told, among the others it can."""
     rng = random.Random(4)
