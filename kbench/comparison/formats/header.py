@@ -129,7 +129,7 @@ def next_steps(comparison: Comparison) -> Iterator[str]:
     if unclear:
         sides = [side for row in unclear for side in (row.old, row.new) if side]
         few = max(side.sessions for side in sides) == 1
-        count, hint = ("2", "") if few else ("N", "; the reasons say how many")
+        count, hint = ("2", "") if few else ("N", "; the reasons say how many, or what else")
         each = ", for each file" if comparison.by == "file" else ""
         yield f"to settle the unclear: kbench run CONFIG --append --sessions {count}{each}{hint}"
     failed = {row.new.status.value for row in comparison.rows if row.word == "failed" and row.new}

@@ -23,7 +23,7 @@ def numbers(every: Comparison, word: str) -> list[str]:
         "failed": ["31.43", "wrong (3 of 3 sessions have no time)", "differs at 3 elements"],
         "fixed": ["was wrong"],
         "incomparable": ["cache cold -> warm"],
-        "unclear": ["noisy: about"],
+        "unclear": ["too noisy for"],
         "suspect": ["kbench explain suspect"],
     }.get(word, [])
 
