@@ -58,7 +58,7 @@ def compare(
     *sources: str | Path,
     by: str = "file",
     baseline: str | None = None,
-    where: str | None = None,
+    where: str = "",
     metric: str = "ms",
     margin: float = 0.02,
     vary: Sequence[str] = (),

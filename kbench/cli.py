@@ -38,7 +38,7 @@ Plugins = Annotated[
     Optional[list[str]], typer.Option("--plugin", metavar="FILE", help="A Python file with operators or providers.")
 ]
 Where = Annotated[
-    Optional[str], typer.Option("--where", metavar="TERMS", help="Only these rows: dtype=bf16,N>=4096,provider=tri*.")
+    str, typer.Option("--where", metavar="TERMS", help="Only these rows: 'dtype=bf16,N>=4096,provider=triton*'.")
 ]
 OutDir = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where results go.")]
 
@@ -139,7 +139,7 @@ def compare(
     by: Annotated[
         str, typer.Option("--by", metavar="file|provider", help="provider: tell the providers of one file apart.")
     ] = "file",
-    where: Where = None,
+    where: Where = "",
     metric: Annotated[str, typer.Option("--metric", metavar="NAME", help="ms, gbps, roofline, host_ms ...")] = "ms",
     margin: Annotated[str, typer.Option("--margin", metavar="SHARE", help="The smallest change of interest.")] = "2%",
     vary: Annotated[
@@ -195,9 +195,7 @@ def plot(
         Optional[str], typer.Option("--x", metavar="AXIS", help="What to draw against; default: what has most values.")
     ] = None,
     by: Annotated[str, typer.Option("--by", metavar="COLUMNS", help="What makes the panels: dtype, or dtype,M.")] = "",
-    where: Annotated[
-        str, typer.Option("--where", metavar="TERMS", help="Only these rows: 'dtype=bf16,N>=4096,provider=triton*'.")
-    ] = "",
+    where: Where = "",
     term: Annotated[bool, typer.Option("--term", help="Draw here, in text, and write no files.")] = False,
     out: Annotated[
         Optional[Path], typer.Option("--out", "-o", metavar="DIR", help="Where pictures go; default: beside the CSV.")
@@ -232,9 +230,7 @@ def report(
     baseline: Annotated[
         Optional[str], typer.Option("--baseline", metavar="OLD.csv", help="Compare with these results, row by row.")
     ] = None,
-    where: Annotated[
-        str, typer.Option("--where", metavar="TERMS", help="Only these rows: 'dtype=bf16,N>=4096,provider=triton*'.")
-    ] = "",
+    where: Where = "",
     title: Annotated[str, typer.Option("--title", metavar="TEXT", help="The page's heading.")] = "",
 ) -> None:
     """Write one HTML page that needs no network: who wins, an interactive plot, all rows, failures, machine and method."""

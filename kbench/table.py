@@ -67,6 +67,14 @@ def axes(frame: pd.DataFrame) -> list[str]:
     return axis_columns(list(frame.columns))
 
 
+def named(source: Path | str) -> tuple[str, Path]:
+    """`new=runs/b.csv` is runs/b.csv called "new", unless a file has that very name; without a label that is ""."""
+    label, equals, path = str(source).partition("=")
+    if equals and label and path and not Path(source).exists():
+        return label, Path(path)
+    return "", Path(source)
+
+
 def newest(folder: Path) -> Path:
     """The results file in a folder that was written last, earlier runs moved aside not counted. Raises TableError."""
     files = [path for path in folder.glob("*.csv") if path.is_file() and not _MOVED_ASIDE.search(path.name)]

@@ -27,7 +27,7 @@ def read(
     *,
     by: str,
     baseline: str | None,
-    where: str | None,
+    where: str,
     metric: str,
     margin: str,
     vary: str | None,

@@ -74,7 +74,7 @@ def compare(
     *sources: Path | str,
     by: str = "file",
     baseline: str | None = None,
-    where: str | None = None,
+    where: str = "",
     metric: str = "ms",
     margin: float = 0.02,
     vary: Collection[str] = (),
@@ -91,9 +91,9 @@ def compare(
     if not 0 < margin < 1:
         raise TableError(f"a margin of {margin:.0%} cannot be; give a share such as 2% or 0.02")
     rules = Rules(margin, frozenset(vary), by == "provider", metric)
-    labelled = [_label(str(source)) for source in sources]
+    labelled = [table.named(source) for source in sources]
     frames = [table.read(path) for _, path in labelled]
-    frames = _chosen(frames, Where.parse(where or ""))
+    frames = _chosen(frames, Where.parse(where))
     read = [sidecar.read(path) for _, path in labelled]
     warnings = [str(warning) for frame in frames for warning in frame.attrs["warnings"]]
     if by == "provider":
@@ -174,12 +174,6 @@ def _chosen(frames: list[pd.DataFrame], where: Where) -> list[pd.DataFrame]:
     if where.terms and all(frame[frame["role"] == PROVIDER].empty for frame in chosen):
         raise TableError(where.nothing(frames[0]))
     return chosen
-
-
-def _label(source: str) -> tuple[str, Path]:
-    """`main=results/a.csv` -> ("main", path); a path that holds a `=` and exists is a path."""
-    label, sign, path = source.partition("=")
-    return (label, Path(path)) if sign and label and not Path(source).exists() else ("", Path(source))
 
 
 def _unique(labelled: list[tuple[str, Path]]) -> list[str]:

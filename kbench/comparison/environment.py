@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from kbench.comparison.join import CONDITIONS
+from kbench.comparison.join import CONDITIONS, several_devices
 from kbench.results import Status
 
 UNKNOWN = "unknown"
@@ -64,6 +64,9 @@ def differences(
     old, new = ({**_from_rows(frame), **_from_sidecar(data)} for frame, data in zip(frames, environments, strict=True))
     if not all(environments):  # one unknown says nothing about the other
         old, new = ({name: side[name] for name in _from_rows(frames[0])} for side in (old, new))
+    if any(map(several_devices, frames)):  # the device is then part of what was measured
+        old.pop("device", None)
+        new.pop("device", None)
     found = []
     for name in dict.fromkeys([*old, *new]):
         before, after = old.get(name, "none"), new.get(name, "none")

@@ -129,7 +129,7 @@ def files(frames: Sequence[pd.DataFrame], metric: str) -> tuple[list[Sides], lis
     """
     shared = [axis for axis in table.axes(frames[0]) if all(axis in table.axes(frame) for frame in frames)]
     notes = [note for frame in frames for note in _drop_extra_axes(frame, shared)]
-    device = ["device"] if any(map(_several_devices, frames)) else []
+    device = ["device"] if any(map(several_devices, frames)) else []
     found = [_sides(frame, [*shared, *device], metric) for frame in frames]
     if not set.intersection(*(set(sides) for sides in found)):
         notes.append("no rows in common" + _difference(found))
@@ -139,7 +139,7 @@ def files(frames: Sequence[pd.DataFrame], metric: str) -> tuple[list[Sides], lis
 def providers(frame: pd.DataFrame, metric: str) -> dict[str, Sides]:
     """The sides of one file's providers, `triton-row[num_warps=4]` and all, in the order in which they first appear."""
     sides: dict[str, Sides] = {}
-    device = ["device"] if _several_devices(frame) else []
+    device = ["device"] if several_devices(frame) else []
     for key, side in _sides(frame, [*table.axes(frame), *device], metric).items():
         sides.setdefault(key.curve, {})[Key(key.operator, "", "", key.axes, key.dtype)] = side
     return sides
@@ -171,7 +171,7 @@ def _drop_extra_axes(frame: pd.DataFrame, shared: list[str]) -> list[str]:
     return notes
 
 
-def _several_devices(frame: pd.DataFrame) -> bool:
+def several_devices(frame: pd.DataFrame) -> bool:
     """Whether a file holds rows of a fleet: the device is then part of what was measured, not a condition."""
     return bool(frame.loc[frame["device"] != "", "device"].nunique() > 1)
 

@@ -42,7 +42,7 @@ def load(files: Sequence[Path | str], where: str = "") -> list[Source]:
 
     A file of which no provider is left is left out. Raises TableError, also when that is every file.
     """
-    named = [_named(str(file)) for file in files]
+    named = [table.named(file) for file in files]
     stems = [path.stem for _, path in named]
     chosen = Where.parse(where)
     sources, left_out = [], []
@@ -62,14 +62,6 @@ def load(files: Sequence[Path | str], where: str = "") -> list[Source]:
     if repeated := next((label for label in labels if labels.count(label) > 1), None):
         raise TableError(f"two files are called {repeated!r}; give them names: old=a.csv new=b.csv")
     return sources
-
-
-def _named(text: str) -> tuple[str, Path]:
-    """`new=runs/b.csv` is runs/b.csv called "new", unless a file has that very name."""
-    label, equals, path = text.partition("=")
-    if equals and label and path and not Path(text).exists():
-        return label, Path(path)
-    return "", Path(text)
 
 
 def _positive(value: Any) -> float | None:

@@ -411,7 +411,9 @@ def test_in_a_file_of_several_devices_each_is_compared_with_itself(write: Write)
         (3, "NVIDIA H100", "missing"),
         (3, "NVIDIA H200", "new"),
     ]
+    assert comparison.differences == ()
     alone = write("alone", [row(1, 2.0, device="NVIDIA H200")])
+    assert compare(write("fleet", old), alone).differences == ()
     assert words(compare(write("h200", old[:1]), alone)) == ["slower"]
 
 
