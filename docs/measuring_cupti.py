@@ -2,17 +2,19 @@
 
     python docs/measuring_cupti.py > table.md        needs a CUDA device, and liger-kernel for its rows
 
-For each case the kernel time is the median over 200 calls of the sum of the durations of the device activities of a call,
-as torch.profiler (CUPTI) gives them, in the regime in which kbench times: the last-level cache flushed before each call, a
-spin kernel after the flush. It is set against do_bench as kbench runs it, less an empty kernel timed the same way, and
-against the graph timer. All three measure the same function on the same buffers in the same process: where the buffers lie in
-memory alone can move a kernel by several per cent. (The graph rotates over more buffers, the first of which is that one.)
+The kernel time is the sum of the durations of the device activities of a call, as torch.profiler (CUPTI) gives them. It is
+taken of the very calls that do_bench times, as kbench runs it: the last-level cache flushed before each call, a spin kernel
+after the flush; and so is the time of the empty kernel that is taken off. Beside them stand do_bench without the profiler,
+and the graph timer.
+All measure the same function on the same buffers in the same process: where the buffers lie in memory alone can move a
+kernel by several per cent. (The graph rotates over more buffers, the first of which is that one.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -27,9 +29,7 @@ from kbench.results import Case
 PROVIDERS = ("torch-native", "triton-row", "torch-compile", "liger")
 SIZES = (256, 512, 1024, 2048, 4096, 8192, 16384)
 DTYPES = ("float32", "bfloat16")
-ROUNDS = 5
-CALLS = 200
-SPIN_CYCLES = 200_000  # about 0.1 ms
+ROUNDS = 3
 
 
 def timed_us(timer: Timer, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], host_ms: float | None) -> float:
@@ -38,25 +38,25 @@ def timed_us(timer: Timer, fn: Callable[..., Any], buffers: Sequence[tuple[Any, 
     return median(median(sample()) for _ in range(ROUNDS)) * 1e3
 
 
-def cupti_us(fn: Callable[[], Any]) -> float:
-    """Median device time of one call in a cold cache. Flush and spin, the first two activities, are left out."""
-    cache = torch.empty(256 * 2**20, dtype=torch.int8, device="cuda")
-    for _ in range(50):
-        fn()
-    torch.cuda.synchronize()
+def both_us(
+    timer: Timer, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], host_ms: float
+) -> tuple[float, float]:
+    """The medians over a round's calls of the time between do_bench's events, and of the time of the kernels between them."""
+    sample = timer.ready(fn, buffers, host_ms)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        for _ in range(CALLS):
-            cache.zero_()
-            torch.cuda._sleep(SPIN_CYCLES)
-            fn()
-        torch.cuda.synchronize()
+        timed = sample()
     events = [e for e in profile.profiler.kineto_results.events() if e.device_type() == torch.autograd.DeviceType.CUDA]
     events.sort(key=lambda event: event.start_ns())
-    each, rest = divmod(len(events), CALLS)
-    if rest or each < 3:
-        raise RuntimeError(f"{len(events)} device activities for {CALLS} calls: the profiler has lost some")
-    calls = [events[i * each + 2 : (i + 1) * each] for i in range(CALLS)]
-    return median(sum(event.duration_ns() for event in call) for call in calls) * 1e-3
+    spins = [i for i, event in enumerate(events) if "spin" in event.name()][-len(timed) :]
+    each = spins[-1] - spins[-2]  # a flush, a spin, and what the call launches
+    if (
+        len(spins) != len(timed)
+        or any(b - a != each for a, b in pairwise(spins))
+        or len(events) != spins[-1] + each - 1
+    ):
+        raise RuntimeError(f"{len(events)} device activities for {len(timed)} calls: the profiler has lost some")
+    calls = [sum(event.duration_ns() for event in events[spin + 1 : spin + each - 1]) for spin in spins]
+    return median(timed) * 1e3, median(calls) * 1e-3
 
 
 def inputs_only(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,9 +67,11 @@ def inputs_only(fn: Callable[..., Any]) -> Callable[..., Any]:
 def main() -> None:
     softmax = kbench.operator("softmax")
     device = Device()
-    bench, graph = (kind(device, "cold", warmup_ms=10, rep_ms=30) for kind in (BenchTimer, GraphTimer))
-    print("| dtype | N | provider | CUPTI us | do_bench us | less empty | off | graph us | off |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    bench, graph = (kind(device, "cold", warmup_ms=5, rep_ms=20) for kind in (BenchTimer, GraphTimer))
+    print(
+        "| dtype | N | provider | CUPTI us | do_bench, the same calls | less empty | off | without profiler | graph us | off |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for dtype in DTYPES:
         for n in SIZES:
             case = Case("softmax", {"M": 4096, "N": n}, dtype)
@@ -78,16 +80,16 @@ def main() -> None:
             rotated = [(x, torch.empty_like(x)), *((x.clone(), torch.empty_like(x)) for _ in range(sets - 1))]
             calls = {name: inputs_only(softmax.providers[name].bind(case, {})) for name in PROVIDERS}
             calls["copy"] = lambda x, target: target.copy_(x)
-            empty = timed_us(bench, device.empty_call, [()], None)
+            empty, _ = both_us(bench, device.empty_call, [()], 0.0)
             for name, fn in calls.items():
-                call = partial(fn, *rotated[0])
-                plain = timed_us(bench, fn, rotated, launch_ms(call, device))
-                less = plain - empty
-                truth = cupti_us(call)
+                host_ms = launch_ms(partial(fn, *rotated[0]), device)
+                plain = timed_us(bench, fn, rotated, host_ms)
+                same_calls, truth = both_us(bench, fn, rotated, host_ms)
                 replay = timed_us(graph, fn, rotated, None)
+                less = same_calls - empty
                 print(
-                    f"| {dtype} | {n} | {name} | {truth:.2f} | {plain:.2f} | {less:.2f} | {less / truth - 1:+.1%} "
-                    f"| {replay:.2f} | {replay - truth:+.2f} us, {replay / truth - 1:+.1%} |",
+                    f"| {dtype} | {n} | {name} | {truth:.2f} | {same_calls:.2f} | {less:.2f} | {less / truth - 1:+.1%} "
+                    f"| {plain:.2f} | {replay:.2f} | {replay - truth:+.2f} us, {replay / truth - 1:+.1%} |",
                     flush=True,
                 )
 

@@ -93,10 +93,14 @@ class Device:
             return None
         return _host_free_bytes()
 
-    def empty_call(self) -> None:
-        """The least work that can be timed: an empty kernel on a device, nothing on the host."""
-        if self.type == "cuda":
-            torch.cuda._sleep(0)
+    @cached_property
+    def empty_call(self) -> Callable[[], None]:
+        """The least work that can be timed: an empty kernel on a device, nothing on the host or where Triton is missing."""
+        if not self.accelerated or not find_spec("triton"):
+            return lambda: None
+        from kbench.measure import noop
+
+        return noop.launch
 
     @cached_property
     def spin(self) -> Callable[[float], None] | None:

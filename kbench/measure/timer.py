@@ -143,17 +143,18 @@ class _HostInterface:
 
 
 class _HostDriver:
-    """The part of a Triton driver that do_bench uses, for the host."""
+    """The part of a Triton driver that do_bench uses, for the host; and for a device that Triton does not know."""
 
     def __init__(self, timer: BenchTimer) -> None:
-        self._cold = timer.cache == "cold"
+        self._cold, self._device = timer.cache == "cold", timer.device
         self._bytes = 2 * (timer.device.cache_bytes or HOST_FLUSH_BYTES // 2)
+        self.synchronize = timer.device.synchronize
 
     def get_device_interface(self) -> type[_HostInterface]:
         return _HostInterface
 
     def get_empty_cache_for_benchmark(self) -> torch.Tensor:
-        return torch.empty(self._bytes, dtype=torch.uint8)
+        return torch.empty(self._bytes, dtype=torch.uint8, device=self._device.torch_device)
 
     def clear_cache(self, cache: torch.Tensor) -> None:
         if self._cold:
@@ -161,7 +162,8 @@ class _HostDriver:
 
 
 def _clock_samples(fn: Callable[[], Any], driver: _HostDriver, warmup_ms: float, rep_ms: float) -> list[float]:
-    """do_bench's protocol on the host for machines without triton: warm up, then flush and time single calls."""
+    """do_bench's protocol on the host's clock for machines without triton: warm up, then flush and time single calls, each
+    from an idle device to an idle device."""
     cache = driver.get_empty_cache_for_benchmark()
 
     def calls(budget_ms: float) -> list[float]:
@@ -169,8 +171,10 @@ def _clock_samples(fn: Callable[[], Any], driver: _HostDriver, warmup_ms: float,
         end = time.perf_counter() + budget_ms * 1e-3
         while not times or time.perf_counter() < end:
             driver.clear_cache(cache)
+            driver.synchronize()
             start = time.perf_counter_ns()
             fn()
+            driver.synchronize()
             times.append(max(time.perf_counter_ns() - start, 1) * 1e-6)
         return times
 

@@ -1,0 +1,50 @@
+"""The clock that times where Triton is not installed."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from kbench.measure import timer
+
+WORK_MS = 3.0
+
+
+class Busy:
+    """A device that, like a real one, takes a call at once and works on it later: until somebody waits for it."""
+
+    accelerated = True
+    cache_bytes = 1024
+    torch_device = torch.device("cpu")
+
+    def __init__(self) -> None:
+        self.queued = 0
+
+    def synchronize(self) -> None:
+        time.sleep(self.queued * WORK_MS * 1e-3)
+        self.queued = 0
+
+
+def test_a_call_is_timed_to_the_end_of_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timer, "find_spec", lambda name: None)
+    device: Any = Busy()
+    bench = timer.BenchTimer(device, "cold", warmup_ms=1, rep_ms=5)
+
+    def call() -> None:
+        device.queued += 1
+
+    samples = bench.ready(call, [()], None)()
+    assert bench.name == "clock" and samples and min(samples) >= WORK_MS
+
+
+def test_the_host_needs_no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timer, "find_spec", lambda name: None)
+    host: Any = SimpleNamespace(
+        accelerated=False, cache_bytes=1024, torch_device=torch.device("cpu"), synchronize=lambda: None
+    )
+    samples = timer.BenchTimer(host, "warm", warmup_ms=1, rep_ms=2).ready(lambda: None, [()], None)()
+    assert samples and all(sample > 0 for sample in samples)
