@@ -94,6 +94,18 @@ def _longest(values: pd.DataFrame, sizes: dict[str, int], swept: dict[str, int])
     return parameter if swept[parameter] >= max(2, sizes.get(axis, 0)) else axis
 
 
+def companions(drawn: pd.DataFrame, axes: Sequence[str], x: str) -> dict[str, str]:
+    """Axes that go with x, and how: every value of x has a value of theirs to itself, as in a sweep of pairs whose product is
+    the same. They choose nothing, so they make no panels."""
+    found = {}
+    for axis in axes:
+        pairs = drawn[[x, axis]].drop_duplicates() if x in axes and axis != x else drawn[:0]
+        if len(pairs) > 2 and pairs[x].is_unique and pairs[axis].is_unique:
+            first, last = (pairs.sort_values(x).iloc[end] for end in (0, -1))
+            found[axis] = f"{axis} goes with {x}: {first[axis]} at {first[x]}, {last[axis]} at {last[x]}"
+    return found
+
+
 def split(drawn: pd.DataFrame, columns: Sequence[str], by: Sequence[str] = ()) -> list[Page]:
     """One page per combination of what varies and does not fit into the panels of one picture.
 

@@ -9,7 +9,7 @@ from kbench.plotting import metric as metrics
 from kbench.plotting import theme as themes
 from kbench.plotting.caption import caption
 from kbench.plotting.look import Look
-from kbench.plotting.pages import Page, along, split
+from kbench.plotting.pages import Page, along, companions, split
 from kbench.plotting.points import axes, configuration, points
 from kbench.plotting.source import Source
 from kbench.plotting.winners import MEANING, winners_of
@@ -64,6 +64,8 @@ def plan(sources: Sequence[Source], choices: Choices) -> Plan:
         beside, named = ([name for name in names if name not in (x, y)] for names in (["file", *columns], titled))
         small_print = caption(sources, drawn, None, MEANING)
         return Plan(kind, look, split(cells, beside, choices.by), named, small_print, y)
-    beside = [name for name in columns if name != x or kind == "bars"]
+    paired = companions(drawn, axes(sources), x) if kind == "lines" else {}
+    beside = [name for name in columns if (name != x or kind == "bars") and name not in paired]
     beside += ["file"] if "file" in choices.by else []
-    return Plan(kind, look, split(drawn, beside, choices.by), titled, caption(sources, drawn, metric))
+    meaning = "; ".join(paired.values())
+    return Plan(kind, look, split(drawn, beside, choices.by), titled, caption(sources, drawn, metric, meaning))

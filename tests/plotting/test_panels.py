@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from drawing import Draw, case, curves, legend, panels, row, save, sweep, title
+from drawing import Draw, caption, case, curves, legend, panels, row, save, sweep, title
 
 from kbench.plotting import Choices, plot, write
 from kbench.plotting.source import load
@@ -40,6 +40,16 @@ def test_each_panel_of_times_has_the_scale_it_needs(draw: Draw) -> None:
     rows = [row(case(n, m), ms=1 + n * m / 1e5) for m in (1, 4096) for n in (256, 2560, 25600)]
     [figure] = draw(*rows, metric="ms")
     assert [axes.get_yscale() for axes in figure.axes] == ["linear", "log"]
+
+
+def test_an_axis_that_goes_with_x_makes_no_panels(draw: Draw) -> None:
+    """Rows of any length, as many as make a tensor of the same size: one line, and a word on how."""
+    rows = [row(case(n, 2**20 // n)) for n in (256, 512, 1024, 2048)]
+    [figure] = draw(*rows)
+    assert [len(line) for axes in figure.axes for line in curves(axes)] == [4]
+    assert "M goes with N: 4096 at 256, 512 at 2048" in caption(figure)
+    shared = [*rows, row(case(4096, 512))]  # two lengths have 512 rows: that is a choice again
+    assert sum(len(panels(figure)) or 1 for figure in draw(*shared)) > 1
 
 
 def test_one_shape_beside_a_sweep_is_bars_that_name_it(draw: Draw) -> None:
