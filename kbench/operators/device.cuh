@@ -31,6 +31,17 @@ namespace kbench {
 #define KBENCH_OPAQUE(word) asm volatile("" : "+r"(word))
 #endif
 
+// 2^x; results below fp32's normal range become 0, which saves their special treatment.
+__device__ __forceinline__ float exp2_flush(float x) {
+#ifdef __HIP_PLATFORM_AMD__
+  return exp2f(x);
+#else
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#endif
+}
+
 constexpr int kMaxThreads = 1024;
 constexpr int kMaxWarps = kMaxThreads / KBENCH_WARP_SIZE;
 
@@ -72,6 +83,14 @@ struct WordOf<16> {
   using type = uint4;
 };
 
+// From here on the compiler does not know how the words came about.
+__device__ __forceinline__ void hide(uint4& words) {
+  KBENCH_OPAQUE(words.x);
+  KBENCH_OPAQUE(words.y);
+  KBENCH_OPAQUE(words.z);
+  KBENCH_OPAQUE(words.w);
+}
+
 template <typename T, int SIZE>
 struct Pack {
   using Word = typename WordOf<SIZE * sizeof(T)>::type;
@@ -83,6 +102,22 @@ struct Pack {
     memcpy(values, &word, sizeof word);
   }
 
+  // What stands at the address if that is `inside`, else `otherwise` in every element. The choice is made for whole
+  // words, hidden from the compiler: it would make it element by element, each then in a register of its own.
+  __device__ __forceinline__ void load_if(bool inside, const T* address, float otherwise) {
+    static_assert(SIZE == 1 || sizeof(Word) == 16, "a single element or 16 bytes");
+    fill(otherwise);
+    if constexpr (SIZE == 1) {
+      if (inside) load(address);
+    } else {
+      Word word;
+      memcpy(&word, values, sizeof word);
+      if (inside) word = *reinterpret_cast<const Word*>(address);
+      hide(word);
+      memcpy(values, &word, sizeof word);
+    }
+  }
+
   // The output is not read again: evict it first, so that it does not displace input from the L2 cache.
   __device__ __forceinline__ void store(T* address) const {
     Word word;
@@ -90,17 +125,17 @@ struct Pack {
     KBENCH_STORE_STREAMING(reinterpret_cast<Word*>(address), word);
   }
 
-  // From here on the elements are converted to float anew. Without this the compiler would hold the floats it already
-  // has, in twice the registers.
-  __device__ __forceinline__ void reconvert() {
-    static_assert(sizeof(Word) == 16, "made for 16-byte packs");
-    Word word;
-    memcpy(&word, values, sizeof word);
-    KBENCH_OPAQUE(word.x);
-    KBENCH_OPAQUE(word.y);
-    KBENCH_OPAQUE(word.z);
-    KBENCH_OPAQUE(word.w);
-    memcpy(values, &word, sizeof word);
+  // The elements with some bits of each word flipped; single elements as they are.
+  __device__ __forceinline__ Pack flipped(unsigned bits) const {
+    Pack result = *this;
+    if constexpr (SIZE > 1) {
+      Word word;
+      memcpy(&word, values, sizeof word);
+      word = {word.x ^ bits, word.y ^ bits, word.z ^ bits, word.w ^ bits};
+      hide(word);
+      memcpy(result.values, &word, sizeof word);
+    }
+    return result;
   }
 
   __device__ __forceinline__ void fill(float value) {
@@ -126,6 +161,45 @@ cudaError_t launch(void (*kernel)(Parameters...), std::int64_t blocks, int threa
   if (blocks > INT_MAX) return cudaErrorInvalidConfiguration;
   kernel<<<dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), 0, stream>>>(arguments...);
   return cudaGetLastError();
+}
+
+// Launches `blocks` blocks, a cluster, for each of `rows`. More than 8 are more than every device with clusters has: for
+// them a kernel needs a permission.
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch_clusters(void (*kernel)(Parameters...), std::int64_t rows, int blocks, int threads,
+                            cudaStream_t stream, Arguments... arguments) {
+#ifdef __HIP_PLATFORM_AMD__
+  return cudaErrorInvalidConfiguration;
+#else
+  if (rows * blocks > INT_MAX) return cudaErrorInvalidConfiguration;
+  if (blocks > 8 && cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess) {
+    return cudaGetLastError();
+  }
+  cudaLaunchAttribute cluster;
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = blocks;
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(rows * blocks));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  if (cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...) == cudaSuccess) return cudaSuccess;
+  return cudaGetLastError();
+#endif
+}
+
+// The most blocks that a cluster may have on the current device; 1 where there are no clusters.
+inline int largest_cluster() {
+#ifdef __HIP_PLATFORM_AMD__
+  return 1;
+#else
+  int device = 0, major = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return 1;
+  if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess) return 1;
+  return major < 9 ? 1 : major < 11 ? 16 : 8;  // GeForce and RTX cards with clusters stop at 8
+#endif
 }
 
 // Calls `function(T{})` with the C++ type of a dtype.

@@ -40,11 +40,18 @@ SHARED = (HERE / "extension.py", BINDING, *HEADERS)
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 """Numbers of the dtypes in kernel.h."""
 
+PACKS = (2, 4, 8, 12, 16)
+"""Accesses of 16 bytes that a thread of a softmax block can make: those that softmax.cu has kernels for."""
+
+LARGEST_CLUSTER = 16
+"""Blocks that can share a row, on devices that have clusters of blocks."""
+
 LARGEST_GRID = 2**31 - 1
 """Blocks that a launch can count."""
 
-Kernel = Callable[[int, int, int, int, int, int, int, int], None]
-"""`(x, y, rows, columns, stride, dtype, threads, stream)`: pointers and stream as integers; see `Call` in kernel.h."""
+Kernel = Callable[[int, int, int, int, int, int, int, int, int, int], None]
+"""`(x, y, rows, columns, stride, dtype, threads, packs, blocks, stream)`: pointers and stream as integers; see `Call` in
+kernel.h."""
 
 
 def missing() -> str | None:
@@ -64,6 +71,11 @@ def missing() -> str | None:
     return None
 
 
+def headers(source: Path) -> list[Path]:
+    """What a CUDA source may include: the shared headers, and those beside it."""
+    return [*HEADERS, *sorted(source.parent.glob("*.cuh"))]
+
+
 @functools.cache
 def build(name: str, source: Path) -> ModuleType:
     """The extension module made of `source`, with one `Kernel` per entry of its `kernels`; built when not yet cached.
@@ -80,18 +92,26 @@ def build(name: str, source: Path) -> ModuleType:
         file=sys.stderr,
         flush=True,
     )
-    return _compile(key, [source, BINDING], library)
+    return _compile(key, source, library)
 
 
-def rowwise(kernel: Kernel, threads: int | None = None) -> Callable[[Tensor], Tensor]:
+def rowwise(
+    kernel: Kernel, threads: int | None = None, packs: int | None = None, blocks: int | None = None
+) -> Callable[[Tensor], Tensor]:
     """The function from an (M, N) tensor on the current device to a new one of its shape that `kernel` computes.
 
-    `threads` per block is a multiple of 64 up to 1024; None leaves it to the kernel. The function raises Unsupported
-    for an input whose rows are not runs of neighbouring elements of a known dtype.
+    `threads` per block is a multiple of 64 up to 1024, `packs` the accesses of 16 bytes that a thread makes, `blocks` how
+    many share a row; None leaves it to the kernel. Raises ValueError for numbers that no launch has. The function raises
+    Unsupported for an input whose rows are not runs of neighbouring elements of a known dtype, and where `packs` and
+    `blocks` do not hold a row.
     """
     if threads is not None and threads not in range(64, 1025, 64):
         raise ValueError(f"threads must be a multiple of 64 from 64 to 1024, not {threads}")
-    block = threads or 0
+    if packs is not None and packs not in PACKS:
+        raise ValueError(f"packs must be one of {', '.join(map(str, PACKS))}, not {packs}")
+    if blocks is not None and blocks not in range(1, LARGEST_CLUSTER + 1):
+        raise ValueError(f"blocks must be from 1 to {LARGEST_CLUSTER}, not {blocks}")
+    asked = (threads or 0, packs or 0, blocks or 0)
 
     def call(x: Tensor) -> Tensor:
         rows, columns = x.shape
@@ -105,13 +125,18 @@ def rowwise(kernel: Kernel, threads: int | None = None) -> Callable[[Tensor], Te
         y = x.new_empty(rows, columns)
         if rows and columns:
             stream = torch.cuda.current_stream().cuda_stream
-            kernel(x.data_ptr(), y.data_ptr(), rows, columns, x.stride(0), dtype, block, stream)
+            try:
+                kernel(x.data_ptr(), y.data_ptr(), rows, columns, x.stride(0), dtype, *asked, stream)
+            except RuntimeError as error:
+                if not (packs or blocks) or "invalid configuration" not in str(error):
+                    raise
+                raise Unsupported(f"packs={packs}, blocks={blocks}: do not hold a row of N={columns} here") from None
         return y
 
     return call
 
 
-def _compile(key: str, sources: list[Path], library: Path) -> ModuleType:
+def _compile(key: str, source: Path, library: Path) -> ModuleType:
     """Build in a folder of this process's own and move the finished library into place.
 
     torch guards a build folder with a lock file. It stays behind when the process is killed, and then everybody waits
@@ -124,9 +149,9 @@ def _compile(key: str, sources: list[Path], library: Path) -> ModuleType:
         cpp_extension.CUDA_HOME = str(toolkit)
     library.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder, _environment(**_settings()):
-        include = HERE
+        sources, include = [source, BINDING], HERE
         if torch.version.hip:  # torch writes its translations beside the files they are made from
-            sources, include = _copy(sources, folder), Path(folder)
+            sources, include = _copy(sources, headers(source), folder), Path(folder)
         module: ModuleType = cpp_extension.load(
             key,
             [str(source) for source in sources],
@@ -139,16 +164,16 @@ def _compile(key: str, sources: list[Path], library: Path) -> ModuleType:
     return module
 
 
-def _copy(sources: list[Path], folder: str) -> list[Path]:
+def _copy(sources: list[Path], headers: list[Path], folder: str) -> list[Path]:
     """The sources in another folder, with the headers beside them."""
-    return [Path(shutil.copy(file, folder)) for file in (*sources, *HEADERS)][: len(sources)]
+    return [Path(shutil.copy(file, folder)) for file in (*sources, *headers)][: len(sources)]
 
 
 def _key(name: str, source: Path, target: str) -> str:
     """Name of the extension module, a Python identifier: it changes with everything the library depends on."""
     python = f"py{sys.version_info.major}{sys.version_info.minor}"
     toolkit = f"rocm{torch.version.hip}" if torch.version.hip else f"cuda{torch.version.cuda}"
-    texts = [file.read_text() for file in (source, BINDING, *HEADERS)]
+    texts = [file.read_text() for file in (source, BINDING, *headers(source))]
     parts = ("kbench", name, python, f"torch{torch.__version__}", toolkit, target, digest(texts))
     return re.sub(r"\W", "_", "_".join(parts))
 

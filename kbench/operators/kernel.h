@@ -15,7 +15,10 @@ struct Call {
   void* y;
   std::int64_t rows, columns, stride;
   Dtype dtype;
-  int threads;  // per block, a multiple of 64 up to 1024; 0 leaves the choice to the kernel
+  // What a caller may ask for; 0 leaves it to the kernel.
+  int threads;  // per block, a multiple of 64 up to 1024
+  int packs;    // accesses of 16 bytes a thread
+  int blocks;   // that share a row
   cudaStream_t stream;
 };
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -47,3 +48,65 @@ def long_rows(case: Case) -> str | None:
 def warp_size(device: torch.device) -> int:
     """Threads of a warp: 64 on AMD's data-center devices, else 32."""
     return int(torch.cuda.get_device_properties(device).warp_size) if device.type == "cuda" else 32
+
+
+def caps_registers(device: torch.device) -> bool:
+    """Whether to set `maxnreg`, an option of Triton for NVIDIA alone: on sm_90, whose compiler keeps to our limits
+    without spilling. The interpreter takes it as well."""
+    if device.type == "cuda" and torch.version.hip is None:
+        return bool(torch.cuda.get_device_capability(device)[0] == 9)
+    return device.type == "cpu"
+
+
+def multiprocessors(device: torch.device) -> int:
+    """Multiprocessors of the device: each holds at least one program. 4 under the interpreter."""
+    return int(torch.cuda.get_device_properties(device).multi_processor_count) if device.type == "cuda" else 4
+
+
+def occupancy(properties: Any, num_warps: int, registers: int, shared_bytes: int) -> int:
+    """Programs that one multiprocessor holds at once, at least 1.
+
+    `properties` are torch's device properties; a program has `num_warps` warps, each thread `registers` registers, and
+    `shared_bytes` of shared memory. From the CUDA C++ Programming Guide, technical specifications per compute
+    capability: registers are given out 256 to a warp, and each block takes 1 KiB of shared memory for the system.
+    """
+    threads = num_warps * properties.warp_size
+    resident: int = min(
+        32,  # blocks per multiprocessor on sm_80 and sm_90
+        properties.max_threads_per_multi_processor // threads,
+        properties.regs_per_multiprocessor // (threads * 8 * math.ceil(max(registers, 1) / 8)),
+        properties.shared_memory_per_multiprocessor // (shared_bytes + 1024),
+    )
+    return max(resident, 1)
+
+
+TICKET_WORDS = 16
+"""Words before those of the first row: the ticket counter, padded to a cache line."""
+
+_eager: dict[tuple[torch.device, int, int], torch.Tensor] = {}
+_for_graphs: dict[torch.device, torch.Tensor] = {}
+
+
+def exchange_words(device: torch.device, rows: int, parts: int) -> torch.Tensor:
+    """64-bit words through which the `parts` programs of each of `rows` rows exchange what they found.
+
+    Every launch leaves the words as the next one with the same `parts` needs them (`split` in softmax/triton_kernels.py
+    says how), so they are zeroed once. They serve one launch at a time: eager launches of a stream share theirs. Graphs
+    may be replayed side by side, so each captured launch gets its own, from a store of zeros that eager calls lay in;
+    where that is used up the graph zeroes them itself, about 2 us a launch.
+    """
+    words = 16 * math.ceil((TICKET_WORDS + rows * parts) / 16)  # slices of the store stay aligned
+    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        store = _for_graphs.get(device)
+        if store is None or store.numel() < words:
+            return torch.zeros(words, dtype=torch.int64, device=device)
+        _for_graphs[device] = store[words:]
+        return store[:words]
+    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
+    if device.type == "cuda" and device not in _for_graphs:
+        _for_graphs[device] = torch.zeros(2**22, dtype=torch.int64, device=device)
+        torch.cuda.synchronize(device)  # graphs may run on any stream
+    mine = _eager.get((device, stream, parts))
+    if mine is None or mine.numel() < words:
+        mine = _eager[device, stream, parts] = torch.zeros(2 * words, dtype=torch.int64, device=device)
+    return mine

@@ -1,8 +1,9 @@
 """What runs along x, what is a panel and what is a picture of its own: no line ever joins two configurations.
 
 The integer axis with the most values is x, and a provider with its parameters is a line; whatever else varies (dtype,
-another axis, a choice, the device, the timer) is a panel. Two exceptions: where nothing runs along x there are bars, and
-where a parameter sweep has more curves than there are colours, the parameter becomes x and the axis a panel.
+another axis, a choice, the device, the timer) is a panel, unless it goes with x one to one. Two exceptions: where nothing
+runs along x there are bars, and where a parameter sweep has more curves than there are colours, the parameter becomes x and
+the axis a panel.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def test_every_cuda_provider_is_registered_and_builds_before_it_runs() -> None:
             provider = op.providers[name]
             assert provider.factory and provider.devices == ("cuda",)
             assert provider.available is extension.missing
-    assert SOFTMAX.providers["cuda"].parameters == {"threads": None}
+    assert SOFTMAX.providers["cuda"].parameters == {"packs": None, "blocks": None}
     assert GELU.providers["cuda"].choices == ("approximate",)
 
 
@@ -198,9 +198,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
 
 def test_a_view_is_passed_with_its_stride_and_not_copied(calls: list[tuple[int, ...]]) -> None:
     x = torch.zeros(4, 10, dtype=torch.bfloat16)[:, 1:6]
-    y = extension.rowwise(lambda *arguments: calls.append(arguments), 128)(x)
+    y = extension.rowwise(lambda *arguments: calls.append(arguments), threads=128, packs=4, blocks=3)(x)
     assert y.shape == (4, 5) and y.dtype == torch.bfloat16 and y.is_contiguous()
-    assert calls == [(x.data_ptr(), y.data_ptr(), 4, 5, 10, 2, 128, 7)]
+    assert calls == [(x.data_ptr(), y.data_ptr(), 4, 5, 10, 2, 128, 4, 3, 7)]
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
@@ -226,6 +226,25 @@ def test_what_the_kernels_cannot_read_is_declined(calls: list[tuple[int, ...]]) 
 def test_threads_that_no_block_has_are_an_error(threads: int) -> None:
     with pytest.raises(ValueError, match=f"threads must be a multiple of 64 from 64 to 1024, not {threads}"):
         extension.rowwise(lambda *arguments: None, threads)
+
+
+def test_ways_to_share_a_row_that_do_not_exist_are_an_error() -> None:
+    with pytest.raises(ValueError, match="packs must be one of 2, 4, 8, 12, 16, not 3"):
+        extension.rowwise(lambda *arguments: None, packs=3)
+    with pytest.raises(ValueError, match="blocks must be from 1 to 16, not 17"):
+        extension.rowwise(lambda *arguments: None, blocks=17)
+
+
+def test_what_does_not_hold_a_row_is_declined(calls: list[tuple[int, ...]]) -> None:
+    """As the kernels say it; without the caller's wishes the same answer would be an error of ours."""
+
+    def refuse(*arguments: int) -> None:
+        raise RuntimeError("invalid configuration argument")
+
+    with pytest.raises(Unsupported, match="packs=2, blocks=None: do not hold a row of N=9 here"):
+        extension.rowwise(refuse, packs=2)(torch.zeros(1, 9))
+    with pytest.raises(RuntimeError, match="invalid configuration"):
+        extension.rowwise(refuse)(torch.zeros(1, 9))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -412,12 +431,35 @@ def test_softmax_of_special_values(gpu: None, provider: str, dtype: str) -> None
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("threads", [64, 128, 192, 320, 512, 960, 1024])
-def test_softmax_with_other_block_sizes(gpu: None, threads: int) -> None:
+@pytest.mark.parametrize("packs", extension.PACKS)
+def test_softmax_in_other_ways_to_share_a_row(gpu: None, packs: int) -> None:
+    """Any number of blocks, any accesses a thread, at any N they hold; what they do not hold is declined."""
+    faults, declined = [], 0
+    for dtype in DTYPES:
+        for blocks in (1, 2, 3, 5, 8, 16):
+            for N in (1, 781, 4096, 10000, 40001, 151936):
+                try:
+                    faults += wrong(SOFTMAX, "cuda", randn(5, N, dtype), "random", packs=packs, blocks=blocks)
+                except Unsupported:
+                    declined += 1
+    assert not faults
+    assert declined < 108
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("M", [1, 3, 64, 300])
+def test_softmax_of_rows_that_several_blocks_share(gpu: None, M: int) -> None:
+    """From few rows in wide clusters to many: a part of -inf, or an empty part, must not poison its row."""
     faults = []
     for dtype in DTYPES:
-        for N in (1, 781, 4096, 10000, 40000):
-            faults += wrong(SOFTMAX, "cuda", randn(5, N, dtype), "random", threads=threads)
+        for N in (8200, 16384, 32768, 50257, 131072, 131073, 151936, 262144):
+            x = randn(M, N, dtype)
+            faults += wrong(SOFTMAX, "cuda", x, "random")
+            x[:, N // 3 :] = -float("inf")
+            faults += wrong(SOFTMAX, "cuda", x, "-inf from a third on")
+            x[:, : N - 1] = -float("inf")
+            x[:, N - 1] = 1.0
+            faults += wrong(SOFTMAX, "cuda", x, "-inf but for the last")
     assert not faults
 
 
@@ -496,6 +538,8 @@ def test_gelu_of_float32_extremes(gpu: None, approximate: str) -> None:
     inf, nan, big, tiny = float("inf"), float("nan"), 3.4e38, 1e-40
     values = [0.0, -0.0, inf, -inf, nan, big, -big, tiny, -tiny, 1e13, -1e13, 1e3, -1e3, 13.0, -13.0, 5.5, -5.5, 1e-20]
     assert not wrong(GELU, "cuda", torch.tensor([values], device=DEVICE), "extremes", approximate=approximate)
+    grid = torch.linspace(-12, 12, 2**22 + 1, device=DEVICE)[None]
+    assert not wrong(GELU, "cuda", grid, "a dense grid", approximate=approximate)
 
 
 @pytest.mark.gpu

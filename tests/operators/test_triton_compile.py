@@ -21,15 +21,36 @@ from typing import Any, NamedTuple
 import pytest
 
 from kbench.operators.gelu import triton as gelu
-from kbench.operators.softmax import triton as softmax
+from kbench.operators.softmax.triton_dispatch import DISPATCH, TILE_BYTES, dispatch, persistent_launch, row_launch
 
 pytest.importorskip("triton")
 
 TARGETS = {"sm_80": ("cuda", 80, 32), "sm_90": ("cuda", 90, 32), "gfx942": ("hip", "gfx942", 64)}
 ITEMSIZE = {"fp32": 4, "bf16": 2}
 
-THRESHOLDS = [int(n) for n, *_ in softmax.DISPATCH if n < 1e9]
-DISPATCHED = sorted({1, 16, *THRESHOLDS, *(n + 1 for n in THRESHOLDS), 65536})
+THRESHOLDS = {
+    itemsize: sorted({*(int(line.most) for line in lines if line.most < 1e9), TILE_BYTES // itemsize})
+    for itemsize, lines in DISPATCH.items()
+}
+OTHERS = [1, 16, 781, 1000, 12288, 12345, 20481, 32768, 50257, 65536, 262144, 2**20, 2**22]
+"""Short rows, rows of three and of six blocks, rows that start anywhere, slices of 8192 and of more."""
+MANY_ROWS = 4096
+FEW_ROWS = [
+    (1, 129),
+    (1, 256),
+    (64, 512),
+    (8, 781),
+    (8, 2048),
+    (64, 3073),
+    (1, 4096),
+    (64, 8192),
+    (1, 16384),
+    (64, 16384),
+    (1, 50257),
+    (64, 65536),
+    (8, 131072),
+    (1, 262144),
+]
 IN_ONE_BLOCK = [1, 781, 1024, 2048, 4096, 32768]
 """Longer rows are more than the registers of 16 warps hold: there one block per row spills by its nature."""
 
@@ -45,34 +66,47 @@ class Build(NamedTuple):
     dtype: str
     constants: dict[str, Any]
     options: dict[str, Any]
+    parts: int = 1
+    span: int = 0
 
     @property
     def wide(self) -> bool:
-        """Whether 16-byte loads are due: rows start at multiples of 16 bytes, and every thread has 16 bytes to load."""
+        """Whether 16-byte loads are due: rows start at multiples of 16 bytes, or the kernel moves whole vectors wherever
+        they start, and every thread has 16 bytes to load."""
         threads = self.options["num_warps"] * TARGETS[self.target][2]
         elements = self.constants["BLOCK"] * self.constants.get("ROWS", 1)
-        return self.N % 16 == 0 and elements * ITEMSIZE[self.dtype] >= 16 * threads
+        vectors = 16 // ITEMSIZE[self.dtype] == self.constants.get("VEC")
+        aligned = self.N % 16 == 0 or vectors or self.kernel == "gelu"
+        return aligned and elements * ITEMSIZE[self.dtype] >= 16 * threads
 
 
 def builds() -> Iterator[Build]:
     for (target, (_, _, warp_size)), (dtype, itemsize) in product(TARGETS.items(), ITEMSIZE.items()):
 
-        def build(operator, provider, kernel, N, constants, options, target=target, dtype=dtype):
-            return Build(
-                f"{operator} {provider} N={N} {dtype} {target}", target, operator, kernel, N, dtype, constants, options
-            )
+        def build(operator, provider, kernel, N, constants, options, *slices, target=target, dtype=dtype):
+            name = f"{operator} {provider} N={N} {dtype} {target}"
+            return Build(name, target, operator, kernel, N, dtype, constants, options, *slices)
 
-        for N in DISPATCHED:
-            yield build("softmax", "triton", N=N, **softmax.dispatch(N, warp_size)._asdict())
+        dispatched = sorted({*OTHERS, *(n + more for n in THRESHOLDS[itemsize] for more in (-8, -7, 0, 1, 8))} | {4096})
+        for M, N in [*((MANY_ROWS, N) for N in dispatched), *FEW_ROWS]:
+            launch = dispatch(M, N, itemsize, warp_size=warp_size, capped=target == "sm_90")
+            kernel, constants, *rest = launch
+            if kernel == "split":
+                constants = constants | {"TICKETS": launch.programs(M) > 132}
+            yield build("softmax", f"triton M={M}", kernel, N, constants, *rest)
         for N in IN_ONE_BLOCK:
-            yield build("softmax", "triton-row", N=N, **softmax.row_launch(N)._asdict())
-            yield build("softmax", "triton-persistent", N=N, **softmax.persistent_launch(N, itemsize)._asdict())
+            for provider, launch in (
+                ("triton-row", row_launch(N)),
+                ("triton-persistent", persistent_launch(N, itemsize)),
+            ):
+                yield build("softmax", provider, launch.kernel, N, launch.constants, launch.options)
         for N, tanh in product((4096 * 1024, 4097 * 311), (True, False)):
-            launch = gelu.ELEMENTS_LAUNCH
-            yield build("gelu", f"triton tanh={tanh}", "gelu", N, launch.constants | {"TANH": tanh}, launch.options)
+            launch = gelu.elements_launch(itemsize, warp_size)
+            yield build("gelu", f"triton tanh={tanh}", "gelu", N, {"BLOCK": launch.block, "TANH": tanh}, launch.options)
         for N, tanh in ((781, True), (4096, True), (32768, True), (16384, False), (32768, False)):
             launch = gelu.row_launch(N, tanh=tanh)
-            yield build("gelu", f"triton-row tanh={tanh}", "gelu", N, launch.constants | {"TANH": tanh}, launch.options)
+            constants = launch.constants | {"TANH": tanh}
+            yield build("gelu", f"triton-row tanh={tanh}", "gelu_rows", N, constants, launch.options)
 
 
 BUILDS = {build.name: build for build in builds()}
@@ -104,10 +138,11 @@ def test_aligned_rows_move_16_bytes_at_a_time(binaries, name):
     assert binaries[name]["wide_loads"] and binaries[name]["wide_stores"], binaries[name]
 
 
-def test_all_of_the_best_kernels_lines_are_due_16_bytes_when_aligned():
-    """Otherwise the test before this one would pass a dispatch that cannot load them."""
-    narrow = [b.name for b in BUILDS.values() if " triton " in b.name and b.N % 16 == 0 and not b.wide]
-    assert not narrow
+def test_all_of_the_best_kernels_lines_are_due_16_bytes():
+    """Otherwise the test before this one would pass a dispatch that cannot load them. Short float32 rows that start
+    anywhere are moved by single elements on purpose; few rows have more threads than vectors."""
+    narrow = [b for b in BUILDS.values() if f" triton M={MANY_ROWS} " in b.name and b.N >= 64 and not b.wide]
+    assert not [b.name for b in narrow if b.dtype != "fp32" or b.N % 4 == 0 or b.N > 1024]
 
 
 def compile_all() -> dict[str, dict[str, Any]]:
@@ -123,12 +158,17 @@ def compile_one(build: Build) -> Any:
     from kbench.operators.softmax import triton_kernels as softmax_kernels
 
     kernel = getattr({"softmax": softmax_kernels, "gelu": gelu_kernels}[build.operator], build.kernel)
-    constants = build.constants | ({"row_stride": 1, "N": 1} if build.N == 1 else {})  # as Triton does with a 1
+    fixed = {parameter.name for parameter in kernel.params if parameter.do_not_specialize}
+    # as Triton does with a 1, and with a multiple of 16
+    constants = build.constants | ({"row_stride": 1, "N": 1} if build.N == 1 and "N" not in fixed else {})
     signature, aligned = {}, {}
     for position, argument in enumerate(kernel.arg_names):
-        pointer = argument in ("out", "x")
-        signature[argument] = f"*{build.dtype}" if pointer else "constexpr" if argument in constants else "i32"
-        if pointer or (argument in ("row_stride", "N") and build.N % 16 == 0):
+        pointer = {"out": f"*{build.dtype}", "x": f"*{build.dtype}", "words": "*i64"}.get(argument)
+        default = kernel.params[position].default
+        if argument not in constants and argument.isupper() and isinstance(default, (int, str)):
+            constants[argument] = default
+        signature[argument] = pointer or ("constexpr" if argument in constants else "i32")
+        if pointer or (argument in {"row_stride", "N"} - fixed and build.N % 16 == 0):
             aligned[(position,)] = [["tt.divisibility", 16]]
     source = ASTSource(
         kernel,

@@ -12,7 +12,8 @@ import pytest
 import torch
 from judging import DEVICE, judge, normal
 
-from kbench.operators.softmax.triton import DISPATCH, occupancy
+from kbench.operators import triton_rows
+from kbench.operators.softmax.triton_dispatch import DISPATCH
 from kbench.registry import Unsupported, operator
 from kbench.results import Case
 
@@ -57,10 +58,11 @@ def test_gelu_of_the_shape_everyone_uses(name):
 
 
 @pytest.mark.parametrize(
-    "n", sorted({m for line in DISPATCH if line[0] < 1e9 for m in (int(line[0]), int(line[0]) + 1)})
+    "itemsize, n",
+    [(size, line.most + more) for size in DISPATCH for line in DISPATCH[size] if line.most < 1e9 for more in (0, 1)],
 )
-def test_both_sides_of_every_dispatch_threshold(n):
-    assert judge("softmax", "triton", normal(2, n)) is None
+def test_both_sides_of_every_dispatch_threshold(itemsize, n):
+    assert judge("softmax", "triton", normal(2, int(n), dtype={2: torch.bfloat16, 4: torch.float32}[itemsize])) is None
 
 
 @pytest.mark.parametrize("m", [1, 2, 5, 33])
@@ -141,8 +143,17 @@ def test_row_offsets_beyond_32_bits(op, name):
 @pytest.mark.parametrize("name", GELU)
 def test_gelu_over_the_whole_range(name, approximate):
     """From where it is x/2, through the tail where 1 + tanh cancels, to where the cube and the exponential overflow."""
-    x = torch.cat([torch.logspace(-30, 38, 500), torch.linspace(0, 8, 500), torch.tensor([1e5])])
+    x = torch.cat([torch.logspace(-30, 38, 500), torch.linspace(0, 8, 20_001), torch.tensor([1e5, torch.inf])])
     assert judge("gelu", name, torch.stack([x, -x]).to(DEVICE), approximate=approximate) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("approximate", ["tanh", "none"])
+@pytest.mark.parametrize("name", GELU)
+def test_gelu_of_every_16_bit_value(name, approximate, dtype):
+    """NaN, infinities and subnormals included."""
+    bits = torch.arange(-(2**15), 2**15).to(torch.int16)
+    assert judge("gelu", name, bits.view(dtype).reshape(64, 1024).to(DEVICE), approximate=approximate) is None
 
 
 @pytest.mark.parametrize("name", GELU)
@@ -158,12 +169,24 @@ PARAMETERS = [
     {"num_warps": 8, "num_stages": 1, "enable_fp_fusion": False},
     {"maxnreg": 64},
     {"BLOCK": 4096},
+    {"BLOCK": 256},
+    {"ROWS": 2},
+    {"parts": 1},
+    {"parts": 3},
+    {"parts": 4, "num_warps": 2},
 ]
+FOR_SPLITTING = [{"BLOCK": 256}]
 
 
 @pytest.mark.parametrize(
     "op, name, keywords",
-    [(*b, k) for b in BOTH for k in PARAMETERS if k.keys() <= operator(b[0]).providers[b[1]].parameters.keys()],
+    [
+        (*b, k)
+        for b in BOTH
+        for k in PARAMETERS
+        if k.keys() <= operator(b[0]).providers[b[1]].parameters.keys()
+        and (k not in FOR_SPLITTING or b == ("softmax", "triton"))
+    ],
 )
 def test_parameters_change_speed_alone(op, name, keywords):
     assert judge(op, name, normal(3, 1000), **keywords) is None
@@ -207,4 +230,4 @@ H200 = SimpleNamespace(
     ],
 )
 def test_occupancy_is_the_scarcest_resource(num_warps, registers, shared_bytes, resident):
-    assert occupancy(H200, num_warps, registers, shared_bytes) == resident
+    assert triton_rows.occupancy(H200, num_warps, registers, shared_bytes) == resident

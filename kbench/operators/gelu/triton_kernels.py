@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The Triton kernel of GELU, in both forms, computed in float32.
+"""The Triton kernels of GELU, in both forms, computed in float32.
 
 Written with what Triton's interpreter has too, so that it can be checked without a GPU: no libdevice and no inline
 assembly.
@@ -11,17 +11,47 @@ import triton.language as tl
 
 @triton.jit
 def _gelu(x, TANH: tl.constexpr):
+    """x Phi(x), with Phi = 1 / (1 + 2^-t): no cancellation where Phi nears 0, and right where the power overflows.
+
+    For the tanh form, t = 2 log2(e) sqrt(2/pi) (x + 0.044715 x^3). For the exact form, t = log2(Phi(x) / Phi(-x)) is x
+    times a polynomial in x^2 whose coefficients minimise the largest error of Phi (linear programming over 2500 values
+    of |x| < 6 against fp64), which is 3e-8. The last coefficient is positive, so that t only grows beyond 6.
+    """
+    s = x * x
     if TANH:
-        # 0.5 (1 + tanh u) = sigmoid(2u): no cancellation where tanh u nears -1, and right where exp overflows
-        u = 0.7978845608028654 * (x + 0.044715 * x * x * x)
-        y = x * tl.sigmoid(2 * u)
+        p = 0.1029432397 * s + 2.302208198
     else:
-        y = 0.5 * x * (1 + tl.erf(x * 0.7071067811865476))
-    return y
+        p = 5.096981747e-9 * s - 3.827375110e-7
+        p = p * s + 1.145444185e-5
+        p = p * s - 1.596649963e-4
+        p = p * s - 9.382911958e-5
+        p = p * s + 1.048348993e-1
+        p = p * s + 2.302209377
+    # the square of a reciprocal square root: one instruction, where a division is four
+    r = tl.math.rsqrt(1 + tl.exp2(-x * p))
+    return x * (r * r)
 
 
 @triton.jit
-def gelu(out, x, row_stride, N, blocks, TANH: tl.constexpr, BLOCK: tl.constexpr, PART: tl.constexpr):
+def _part(out, x, first, N, TANH: tl.constexpr, PART: tl.constexpr):
+    """PART elements from `first` on. A whole part has no mask: that keeps its accesses 16 bytes wide where N is odd."""
+    cols = first + tl.arange(0, PART)
+    if first + PART <= N:
+        v = tl.load(x + cols).to(tl.float32)
+        tl.store(out + cols, _gelu(v, TANH))
+    else:
+        v = tl.load(x + cols, mask=cols < N).to(tl.float32)
+        tl.store(out + cols, _gelu(v, TANH), mask=cols < N)
+
+
+@triton.jit
+def gelu(out, x, N, TANH: tl.constexpr, BLOCK: tl.constexpr):
+    """N elements in memory order, BLOCK of them in each program. Grid: ceil(N / BLOCK). Offsets are 64-bit."""
+    _part(out, x, tl.program_id(0).to(tl.int64) * BLOCK, N, TANH, BLOCK)
+
+
+@triton.jit
+def gelu_rows(out, x, row_stride, N, blocks, TANH: tl.constexpr, BLOCK: tl.constexpr, PART: tl.constexpr):
     """Each program does BLOCK elements of a row, PART at a time, and `blocks` programs do the row. Grid: rows * blocks.
 
     `x` has rows of N neighbouring elements, `row_stride` elements apart; `out` has the same rows without gaps. Offsets
@@ -30,6 +60,5 @@ def gelu(out, x, row_stride, N, blocks, TANH: tl.constexpr, BLOCK: tl.constexpr,
     pid = tl.program_id(0)
     row = (pid // blocks).to(tl.int64)
     for start in range(0, BLOCK, PART):
-        cols = (pid % blocks).to(tl.int64) * BLOCK + start + tl.arange(0, PART)
-        v = tl.load(x + row * row_stride + cols, mask=cols < N).to(tl.float32)
-        tl.store(out + row * N + cols, _gelu(v, TANH), mask=cols < N)
+        first = (pid % blocks).to(tl.int64) * BLOCK + start
+        _part(out + row * N, x + row * row_stride, first, N, TANH, PART)

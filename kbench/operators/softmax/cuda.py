@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kbench.results import Case
 
 SOURCE = Path(__file__).with_name("softmax.cu")
-SOURCES = (SOURCE, *extension.SHARED)
+SOURCES = (SOURCE, *extension.headers(SOURCE), extension.BINDING, Path(extension.__file__))
 
 
 cuda_provider = partial(softmax.provider, devices=("cuda",), available=extension.missing, factory=True, sources=SOURCES)
@@ -55,9 +55,10 @@ def cuda_shuffle(case: Case) -> Callable[[Tensor], Tensor]:
 
 
 @cuda_provider("cuda", label="CUDA")
-def cuda(case: Case, *, threads: int | None = None) -> Callable[[Tensor], Tensor]:
-    """Rows in the registers of a part of a warp, a warp or a block; rows that registers do not hold are read twice.
+def cuda(case: Case, *, packs: int | None = None, blocks: int | None = None) -> Callable[[Tensor], Tensor]:
+    """Rows in the registers of a part of a warp, a block or a cluster of blocks; rows that those do not hold are read twice.
 
-    `threads` asks for a block of that size per row, whatever N.
+    `packs` asks for a block per row whose threads make so many accesses of 16 bytes each, `blocks` for so many blocks,
+    whatever the shape; the other is then 8 or 1.
     """
-    return extension.rowwise(extension.build("softmax", SOURCE).best, threads)
+    return extension.rowwise(extension.build("softmax", SOURCE).best, packs=packs, blocks=blocks)

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Triton kernels of the row softmax. Which one runs where is decided in `triton.py`.
+"""Triton kernels of the row softmax. Which one runs where is decided in `triton_dispatch.py`.
 
 All take the same arguments, so that one launch serves them all: `out` (M, N) contiguous, `x` (M, N) with rows
 `row_stride` elements apart and neighbouring columns, M, N, then their compile-time constants. All compute in float32,
@@ -11,6 +11,20 @@ throughout gives -inf - -inf = NaN, and so does +inf - +inf: the same rows are N
 
 import triton
 import triton.language as tl
+from triton import knobs
+from triton.language.extra import libdevice
+
+INTERPRETED = tl.constexpr(knobs.runtime.interpret)
+
+ARGUMENTS = ["row_stride", "M", "N"]
+
+
+@triton.jit
+def _exp(v):
+    """exp of a float32, with results below its normal range flushed to zero: `tl.exp` keeps them, at three instructions
+    an element more. The interpreter knows no libdevice."""
+    v *= 1.4426950408889634
+    return tl.exp2(v) if INTERPRETED else libdevice.exp2(v)
 
 
 @triton.jit
@@ -29,14 +43,185 @@ def row(out, x, row_stride, M, N, BLOCK: tl.constexpr):
     tl.store(out + pid * N + cols, _softmax(v, 0), mask=cols < N)
 
 
-@triton.jit(do_not_specialize=["M"])
-def tile(out, x, row_stride, M, N, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """ROWS short rows per program, so that a program has enough loads in flight. Grid: M / ROWS, rounded up."""
+@triton.jit
+def _edges(start, N, VEC: tl.constexpr):
+    """Columns of a row, whose first element lies `start` elements into memory, that are in no whole vector: at most
+    VEC - 1 on either side. Returns columns and which of them count."""
+    before = (-start & (VEC - 1)).to(tl.int32)
+    after = (N - before) // VEC * VEC + before
+    lanes = tl.arange(0, 2 * VEC)
+    cols = tl.where(lanes < VEC, lanes, lanes - VEC + after)
+    return cols, (cols < N) & ((lanes >= VEC) | (cols < before))
+
+
+@triton.jit
+def _lanes(piece, inside, head, N, BLOCK: tl.constexpr, VEC: tl.constexpr, WINDOW: tl.constexpr):
+    """Lanes of a piece of a row, counted from the row's first vector, and which of them are in vectors of this row alone.
+    `inside` says which rows there are."""
+    lanes = piece * BLOCK + tl.arange(0, BLOCK)[None, :]
+    vectors = lanes // VEC * VEC  # of a lane's vector the first: masks made of it never part a vector
+    mask = inside & (vectors >= head) & (vectors <= N + head - VEC) if WINDOW else inside & (vectors < N)
+    return lanes, mask
+
+
+@triton.jit(do_not_specialize=ARGUMENTS)
+def tile(
+    out,
+    x,
+    row_stride,
+    M,
+    N,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    PIECES: tl.constexpr,
+    VEC: tl.constexpr,
+    WINDOW: tl.constexpr,
+):
+    """ROWS rows per program, each in PIECES blocks of BLOCK lanes, moved in vectors of VEC elements. Grid: M / ROWS,
+    rounded up.
+
+    With WINDOW rows may start and end anywhere. The lanes then begin at the vector that holds the row's first element,
+    `head` lanes before it, and hold the vectors that are the row's alone; its edges are moved element by element.
+    """
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    cols = tl.arange(0, BLOCK)[None, :]
-    mask = (rows < M) & (cols < N)
-    v = tl.load(x + rows * row_stride + cols, mask=mask, other=-float("inf")).to(tl.float32)
-    tl.store(out + rows * N + cols, _softmax(v, 1), mask=mask)
+    start = rows * row_stride
+    to = rows * N
+    head = 0
+    if WINDOW:
+        head = (start & (VEC - 1)).to(tl.int32)
+        edges, on_edge = _edges(start, N, VEC)
+        on_edge &= rows < M
+        edge = tl.load(x + start + edges, mask=on_edge, other=-float("inf")).to(tl.float32)
+    blocks = ()
+    for p in tl.static_range(PIECES):
+        lanes, mask = _lanes(p, rows < M, head, N, BLOCK, VEC, WINDOW)
+        v = tl.load(x + start // VEC * VEC + lanes, mask=mask, other=-float("inf")).to(tl.float32)
+        blocks = blocks + (v,)  # noqa: RUF005 Triton knows no other way to append
+    lane_max = blocks[0]
+    for p in tl.static_range(1, PIECES):
+        lane_max = tl.maximum(lane_max, blocks[p])
+    row_max = tl.max(lane_max, 1, keep_dims=True)
+    if WINDOW:
+        row_max = tl.maximum(row_max, tl.max(edge, 1, keep_dims=True))
+    exps = (_exp(blocks[0] - row_max),)
+    lane_sum = exps[0]
+    for p in tl.static_range(1, PIECES):
+        e = _exp(blocks[p] - row_max)
+        lane_sum += e
+        exps = exps + (e,)  # noqa: RUF005
+    row_sum = tl.sum(lane_sum, 1, keep_dims=True)
+    if WINDOW:
+        edge = _exp(edge - row_max)
+        row_sum += tl.sum(edge, 1, keep_dims=True)
+    scale = 1 / row_sum
+    if WINDOW:
+        tl.store(out + to + edges, edge * scale, mask=on_edge)
+    for p in tl.static_range(PIECES):
+        lanes, mask = _lanes(p, rows < M, head, N, BLOCK, VEC, WINDOW)
+        tl.store(out + to // VEC * VEC + lanes, exps[p] * scale, mask=mask)
+
+
+@triton.jit
+def _publish(word, row_max, row_sum, flip):
+    """Write a maximum, the mark of this launch and a sum into one 64-bit word, which is seen whole or not at all. A sum of
+    exponentials has no use for its sign: there stands the mark."""
+    pair = (row_max.to(tl.int32, bitcast=True).to(tl.int64) << 32) | (flip.to(tl.int64) << 31)
+    pair |= (row_sum.to(tl.int32, bitcast=True) & 0x7FFFFFFF).to(tl.int64)
+    tl.atomic_xchg(word, pair, sem="relaxed")
+
+
+@triton.jit
+def _gather(words, parts, flip, WIDTH: tl.constexpr):
+    """Wait until all words of a team bear this launch's mark, and fold them: the row's maximum and sum."""
+    members = tl.arange(0, WIDTH)
+    pairs = tl.load(words + members, mask=members < parts, volatile=True)
+    while tl.max(((members < parts) & (((pairs >> 31) & 1) != flip)).to(tl.int32), 0) > 0:
+        pairs = tl.load(words + members, mask=members < parts, volatile=True)
+    maxima = (pairs >> 32).to(tl.int32).to(tl.float32, bitcast=True)
+    sums = (pairs & 0x7FFFFFFF).to(tl.int32).to(tl.float32, bitcast=True)
+    maxima = tl.where(members < parts, maxima, -float("inf"))
+    row_max = tl.max(maxima, 0)
+    return row_max, tl.sum(tl.where(members < parts, sums, 0.0) * _exp(maxima - row_max), 0)
+
+
+@triton.jit(do_not_specialize=[*ARGUMENTS, "parts", "span"])
+def split(
+    out,
+    x,
+    row_stride,
+    M,
+    N,
+    words,
+    parts,
+    span,
+    TICKETS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+    VEC: tl.constexpr,
+    WINDOW: tl.constexpr,
+    PHASE: tl.constexpr = 0,
+):
+    """A row is read once by a team of `parts` programs, each with a slice of `span` elements in registers; what they need
+    of each other, a maximum and a sum, goes through `words`. Grid: `parts` programs for every row.
+
+    `words` holds a ticket counter, 15 words of padding, then `parts` words per row. Every launch inverts the mark of
+    every word of its rows; a word is of this launch when its mark is not what the program found in its own word before.
+    So nothing has to be cleared, neither between launches nor between replays of a graph.
+
+    A program that waits keeps its multiprocessor, so those it waits for must be running or still to come. With TICKETS
+    teams are formed in the order in which programs start, whatever their number: all members of a team but the last are
+    then on the device when one waits, as long as it holds `parts` programs. Without, it must hold the whole grid.
+
+    PHASE 1 publishes and ends, PHASE 2 goes on from there: for the interpreter, which runs programs one by one. WINDOW
+    is as in `tile`; the first slice takes both edges.
+    """
+    pid = tl.program_id(0)
+    if TICKETS:
+        pid = tl.atomic_add(words, 1, sem="relaxed").to(tl.int32)
+        if pid == tl.num_programs(0) - 1:
+            tl.store(words, 0)
+    part = pid % parts
+    row = (pid // parts).to(tl.int64)
+    first = part * span // VEC * VEC
+    lanes = tl.arange(0, BLOCK)
+    vectors = lanes // VEC * VEC  # as in `_lanes`
+    start = row * row_stride
+    to = row * N
+    mask = vectors < tl.minimum(N - first, span)
+    if WINDOW:
+        head = (start & (VEC - 1)).to(tl.int32)
+        mask = (vectors >= head - first) & (vectors <= tl.minimum(N + head - first, span) - VEC)
+        edges, on_edge = _edges(start, N, VEC)
+        on_edge &= part == 0
+        edge = tl.load(x + start + edges, mask=on_edge, other=-float("inf")).to(tl.float32)
+    v = tl.load(x + start // VEC * VEC + first + lanes, mask=mask, other=-float("inf")).to(tl.float32)
+    if WIDTH > 1:
+        words += 16
+        low = (words + pid).to(tl.pointer_type(tl.int32), bitcast=True)  # half a word: a register less is held
+        flip = (tl.load(low, volatile=True) >> 31) & 1
+        if PHASE != 2:
+            flip = 1 - flip
+    slice_max = tl.max(v, 0)
+    if WINDOW:
+        slice_max = tl.maximum(slice_max, tl.max(edge, 0))
+    # a slice of -inf in a finite row must count nothing, not turn NaN
+    shift = tl.where(slice_max == -float("inf"), 0.0, slice_max) if WIDTH > 1 else slice_max
+    e = _exp(v - shift)
+    slice_sum = tl.sum(e, 0)
+    if WINDOW:
+        edge = _exp(edge - shift)
+        slice_sum += tl.sum(edge, 0)
+    scale = 1 / slice_sum
+    if WIDTH > 1:
+        if PHASE != 2:
+            _publish(words + pid, slice_max, slice_sum, flip)
+        if PHASE != 1:
+            row_max, row_sum = _gather(words + (pid - part), parts, flip, WIDTH)
+            scale = _exp(shift - row_max) / row_sum
+    if PHASE != 1:
+        if WINDOW:
+            tl.store(out + to + edges, edge * scale, mask=on_edge)
+        tl.store(out + to // VEC * VEC + first + lanes, e * scale, mask=mask)
 
 
 @triton.jit(do_not_specialize=["M"])
@@ -69,12 +254,12 @@ def online(out, x, row_stride, M, N, BLOCK: tl.constexpr, STAGES: tl.constexpr):
         new_max = tl.maximum(lane_max, v)
         # a lane that has seen only -inf must keep a sum of zero, not turn NaN and take its row with it
         shift = tl.where(new_max == -float("inf"), 0.0, new_max)
-        lane_sum = lane_sum * tl.exp(lane_max - shift) + tl.exp(v - shift)
+        lane_sum = lane_sum * _exp(lane_max - shift) + _exp(v - shift)
         lane_max = new_max
 
     row_max = tl.max(lane_max, 0)
-    row_sum = tl.sum(lane_sum * tl.exp(lane_max - row_max), 0)
+    row_sum = tl.sum(lane_sum * _exp(lane_max - row_max), 0)
     for start in tl.range(0, N, BLOCK, num_stages=STAGES):
         cols = start + lanes
         v = tl.load(x + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
-        tl.store(out + cols, tl.exp(v - row_max) / row_sum, mask=cols < N)
+        tl.store(out + cols, _exp(v - row_max) / row_sum, mask=cols < N)

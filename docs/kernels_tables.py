@@ -1,0 +1,56 @@
+"""Makes the tables at the end of kernels.md from results files:
+
+    python docs/kernels_tables.py results/h200/softmax-peers.csv        one table, and what it comes to in one line each
+
+Ours is the faster of `cuda` and `triton`, the peer the fastest other provider whose output is right. Both are medians over
+sessions. `copy` is the control of the case.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pandas as pd
+
+OURS = ("cuda", "triton")
+LARGE_BYTES = 64 * 2**20
+"""Tensors from this size on are held against the copy."""
+
+
+def main(path: str) -> None:
+    frame = pd.read_csv(path, low_memory=False)
+    choices = ["approximate"] if "approximate" in frame else []
+    case = [*choices, "dtype", "M", "N"]
+    frame["who"] = frame["provider"]
+    times = frame[frame["status"] == "ok"].pivot_table(index=case, columns="who", values="ms", aggfunc="median") * 1e3
+    peers = times.drop(columns=[*OURS, "copy", "empty", "repeat"], errors="ignore")
+    ours, peer = times[[*OURS]].min(axis=1), peers.min(axis=1)
+    table = times[["copy", *OURS]].round(2)
+    table["peer"] = [f"{row.min():.2f} {row.idxmin()}" if row.notna().any() else "" for _, row in peers.iterrows()]
+    table["peer / ours"] = (peer / ours).round(3)
+    table["torch / ours"] = (times["torch-native"] / ours).round(2)
+    for name in OURS:
+        table[f"{name} of copy"] = (times["copy"] / times[name]).round(3)
+    shown = table.reset_index()
+    print("| " + " | ".join(shown.columns) + " |")
+    print("|" + "---|" * len(shown.columns))
+    for row in shown.itertuples(index=False):
+        print("| " + " | ".join(map(str, row)) + " |")
+    print(f"\ngeomean of peer / ours: {geomean(peer / ours):.3f}; of torch-native / ours: "
+          f"{geomean(times['torch-native'] / ours):.2f}; over {len(times)} cases")  # fmt: skip
+    behind = (peer / ours)[(peer / ours) < 1]
+    print(f"behind a peer in {len(behind)}: {', '.join(f'{key}: {ratio:.3f}' for key, ratio in behind.items())}")
+    size = shown["M"] * shown["N"] * shown["dtype"].map({"float32": 4, "float16": 2, "bfloat16": 2})
+    large = shown[size.to_numpy() >= LARGE_BYTES]
+    for name in OURS:
+        column = large[f"{name} of copy"]
+        print(f"{name}, of copy, tensors of 64 MiB and more: least {column.min()}, median {column.median()}")
+
+
+def geomean(values: pd.Series) -> float:
+    return float(np.exp(np.log(values.dropna()).mean()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,157 @@
+// Rows that are read once and stay in registers: of a part of a warp, of a block, or of the blocks of a cluster.
+#pragma once
+
+#include "rows.cuh"
+
+namespace kbench {
+
+// GROUP: the threads of a warp that share a row, or one of these.
+constexpr int kBlockRow = 1024;
+constexpr int kClusterRow = 2048;
+
+// Threads of a block at most, and how many such blocks a multiprocessor holds at least, which bounds the registers of a
+// thread: 32 for 2 accesses, 40 for 4, 64 for 8. More rows in flight are worth more than more of a row per thread. Fewer
+// and larger slices win only where a cluster could not hold the row otherwise.
+template <typename T, int PACKS, int GROUP>
+struct Bounds {
+  static constexpr bool group = GROUP < kBlockRow;
+  static constexpr int threads = group ? 128 : PACKS <= 4 ? 512 : PACKS <= 8 ? 1024 : 256;
+  static constexpr int blocks = group         ? (PACKS <= 2 ? 12 : 10)
+                                : PACKS <= 2  ? 4
+                                : PACKS <= 4  ? 3
+                                : PACKS <= 8  ? 1
+                                : PACKS <= 12 ? (sizeof(T) == 4 ? 2 : 4)
+                                              : 2;
+};
+
+// A thread holds PACKS accesses of VECTOR elements. A row is its group's, its block's, or, in slices of `slice`
+// accesses, its cluster's. EDGES: rows need not begin and end at multiples of 16 bytes.
+//
+// fp32 exponentials take the place of the elements. Of 16-bit rows the elements are kept, in half the registers, and every
+// exponential is computed twice, save where a thread has few.
+template <typename T, int VECTOR, int PACKS, int GROUP, bool EDGES>
+__global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PACKS, GROUP>::blocks)
+    softmax_registers(const T* __restrict__ x, T* __restrict__ y, std::int64_t rows, int columns, std::int64_t stride,
+                      int slice) {
+  constexpr int max_threads = Bounds<T, PACKS, GROUP>::threads;
+  constexpr bool group = GROUP < kBlockRow;
+  constexpr bool cluster = GROUP == kClusterRow;
+  constexpr bool keep = sizeof(T) == 4 || VECTOR == 1 || (group && PACKS <= 2);
+#if KBENCH_CLUSTERS
+  __shared__ std::uint64_t barrier;
+  if constexpr (cluster) ClusterExchange::announce(&barrier);
+#else
+  if constexpr (cluster) return;  // the host does not launch it here
+#endif
+  const std::int64_t row =
+      group ? std::int64_t(blockIdx.x) * (max_threads / GROUP) + threadIdx.x / GROUP : block_row<cluster>();
+  const int rank = block_rank<cluster>();
+  x += row * stride;
+  y += row * columns;
+  // Threads beyond the last row take part in the shuffles, with no elements.
+  const Layout<T, VECTOR, EDGES> layout(x, !group || row < rows ? columns : 0);
+  const int end = cluster ? min((rank + 1) * slice, layout.packs) : layout.packs;
+  const int edge = layout.edge(group ? threadIdx.x % GROUP : rank * blockDim.x + threadIdx.x);
+
+  // `width` threads have neighbouring accesses, and the next ones of each are `width` further. A warp of a block has a
+  // stretch of its own: that makes a thread's accesses one address and constant offsets.
+  constexpr int width = group ? GROUP : KBENCH_WARP_SIZE;
+  int first = threadIdx.x % width;
+  if (!group) first += rank * slice + threadIdx.x / width * (width * PACKS);
+  const T* in = x + layout.head + std::int64_t(first) * VECTOR;
+
+  Pack<T, VECTOR> packs[PACKS];
+#pragma unroll
+  for (int p = 0; p < PACKS; ++p) {
+    packs[p].load_if(first + p * width < end, in + p * width * VECTOR, -INFINITY);
+  }
+  float edge_value = -INFINITY;
+  if (EDGES && edge < layout.columns) edge_value = to_float(x[edge]);
+
+  PackMax<T, VECTOR> packs_max;
+#pragma unroll
+  for (int p = 0; p < PACKS; ++p) packs_max.add(packs[p]);
+  const float max = shuffle_max<width>(EDGES ? fmaxf(packs_max.get(), edge_value) : packs_max.get());
+
+  float exponentials[keep ? PACKS : 1][VECTOR];
+  float sum = 0.0f;
+#pragma unroll
+  for (int p = 0; p < PACKS; ++p) {
+    float elements[VECTOR];
+    to_floats(packs[p], elements);
+#pragma unroll
+    for (int v = 0; v < VECTOR; ++v) {
+      const float e = exponential<T>(elements[v] - shift(max));
+      if constexpr (keep) exponentials[p][v] = e;
+      sum += e;
+    }
+  }
+  if (EDGES) sum += exponential<T>(edge_value - shift(max));
+
+  Total total{max, shuffle_sum<width>(sum)};
+  if constexpr (!group) {
+    __shared__ float2 totals[max_threads / KBENCH_WARP_SIZE * (cluster ? kMaxCluster : 1)];
+#if KBENCH_CLUSTERS
+    total = exchange<T, cluster, max_threads>(total, totals, &barrier);
+#else
+    total = exchange<T, cluster, max_threads>(total, totals, nullptr);
+#endif
+  }
+  const float scale = __fdividef(1.0f, total.sum);
+  const float kept_scale = group ? scale : exponential<T>(max - shift(total.max)) * scale;
+  const float shrink = -__log2f(total.sum);  // the same scale, as an exponent: an operation less an element
+
+  // A zero of which the compiler does not know it (with a NaN for a sum, nothing else matters). Otherwise it would see that
+  // the elements are converted to fp32 for a second time, and hold what it got at first, in twice the registers.
+  const unsigned zero = total.sum != total.sum;
+  KBENCH_OPAQUE(first);  // else what the loads computed from it would stay in registers, for the stores
+  T* out = y + layout.head + std::int64_t(first) * VECTOR;
+#pragma unroll
+  for (int p = 0; p < PACKS; ++p) {
+    if (first + p * width < end) {
+      float elements[VECTOR];
+      to_floats(keep ? packs[p] : packs[p].flipped(zero), elements);
+      Pack<T, VECTOR> result;
+#pragma unroll
+      for (int v = 0; v < VECTOR; ++v) {
+        if constexpr (keep) {
+          result.values[v] = from_float<T>(exponentials[p][v] * kept_scale);
+        } else {
+          result.values[v] = from_float<T>(exp2_flush(fmaf(elements[v] - total.max, kLog2E, shrink)));
+        }
+      }
+      result.store(out + p * width * VECTOR);
+    }
+  }
+  if (EDGES && edge < layout.columns) y[edge] = from_float<T>(exponential<T>(edge_value - total.max) * scale);
+}
+
+// A row for GROUP threads of a warp.
+template <typename T, int VECTOR, int PACKS, int GROUP, bool EDGES>
+cudaError_t launch_groups(const Call& call) {
+  constexpr int threads = Bounds<T, PACKS, GROUP>::threads;
+  return launch(softmax_registers<T, VECTOR, PACKS, GROUP, EDGES>, ceil_div(call.rows, threads / GROUP), threads,
+                call.stream, static_cast<const T*>(call.x), static_cast<T*>(call.y), call.rows, int(call.columns),
+                call.stride, 0);
+}
+
+// A row for `blocks` blocks, each as large as its slice needs. cudaErrorInvalidConfiguration if they do not hold it.
+template <typename T, int VECTOR, int PACKS, bool EDGES>
+cudaError_t launch_blocks(const Call& call, int blocks) {
+  const std::int64_t packs = ceil_div(call.columns, VECTOR);
+  const std::int64_t slice = blocks == 1 ? packs : ceil_div(packs, 8 * blocks) * 8;  // begins at 128 bytes
+  const std::int64_t threads = KBENCH_WARP_SIZE * ceil_div(slice, KBENCH_WARP_SIZE * PACKS);
+  if (threads > Bounds<T, PACKS, kBlockRow>::threads || blocks > largest_cluster()) {
+    return cudaErrorInvalidConfiguration;
+  }
+  const auto x = static_cast<const T*>(call.x);
+  const auto y = static_cast<T*>(call.y);
+  if (blocks == 1) {
+    return launch(softmax_registers<T, VECTOR, PACKS, kBlockRow, EDGES>, call.rows, int(threads), call.stream, x, y,
+                  call.rows, int(call.columns), call.stride, 0);
+  }
+  return launch_clusters(softmax_registers<T, VECTOR, PACKS, kClusterRow, EDGES>, call.rows, blocks, int(threads),
+                         call.stream, x, y, call.rows, int(call.columns), call.stride, int(slice));
+}
+
+}  // namespace kbench

@@ -1,0 +1,73 @@
+// Rows that nothing on the chip holds: read twice.
+#pragma once
+
+#include "rows.cuh"
+
+namespace kbench {
+
+// A row that registers do not hold is read twice by its block: once for maximum and sum, kept online with a correction
+// per PACKS accesses, not per element, and once to write. The second pass runs backwards, so that what the first read
+// last is still in the L2 cache.
+template <typename T, int VECTOR, int PACKS>
+__global__ void __launch_bounds__(kMaxThreads)
+    softmax_streamed(const T* __restrict__ x, T* __restrict__ y, std::int64_t columns, std::int64_t stride) {
+  __shared__ float2 totals[kMaxWarps];
+  x += blockIdx.x * stride;
+  y += blockIdx.x * columns;
+  const std::int64_t tile = std::int64_t(blockDim.x) * PACKS * VECTOR;
+  const std::int64_t tiles = ceil_div(columns, tile);
+
+  Pack<T, VECTOR> packs[PACKS];
+  const auto load = [&](std::int64_t first) {
+#pragma unroll
+    for (int p = 0; p < PACKS; ++p) {
+      const std::int64_t i = first + (p * blockDim.x + threadIdx.x) * VECTOR;
+      packs[p].load_if(i < columns, x + i, -INFINITY);
+    }
+  };
+
+  float own_max = -INFINITY;
+  float own_sum = 0.0f;
+  for (std::int64_t t = 0; t < tiles; ++t) {
+    load(t * tile);
+    const float old_max = own_max;
+#pragma unroll
+    for (int p = 0; p < PACKS; ++p) {
+#pragma unroll
+      for (int v = 0; v < VECTOR; ++v) own_max = fmaxf(own_max, to_float(packs[p].values[v]));
+    }
+    own_sum *= exponential<T>(old_max - shift(own_max));
+#pragma unroll
+    for (int p = 0; p < PACKS; ++p) {
+#pragma unroll
+      for (int v = 0; v < VECTOR; ++v) own_sum += exponential<T>(to_float(packs[p].values[v]) - shift(own_max));
+    }
+  }
+  const float warp_max = shuffle_max<KBENCH_WARP_SIZE>(own_max);
+  const float warp_sum = shuffle_sum<KBENCH_WARP_SIZE>(own_sum * exponential<T>(own_max - shift(warp_max)));
+  const Total total = exchange<T, false, kMaxThreads>({warp_max, warp_sum}, totals);
+  const float scale = __fdividef(1.0f, total.sum);
+
+  for (std::int64_t t = tiles - 1; t >= 0; --t) {
+    load(t * tile);
+#pragma unroll
+    for (int p = 0; p < PACKS; ++p) {
+      const std::int64_t i = t * tile + (p * blockDim.x + threadIdx.x) * VECTOR;
+      if (i < columns) {
+#pragma unroll
+        for (int v = 0; v < VECTOR; ++v) {
+          packs[p].values[v] = from_float<T>(exponential<T>(to_float(packs[p].values[v]) - total.max) * scale);
+        }
+        packs[p].store(y + i);
+      }
+    }
+  }
+}
+
+template <typename T, int VECTOR, int PACKS>
+cudaError_t launch_streamed(const Call& call) {
+  return launch(softmax_streamed<T, VECTOR, PACKS>, call.rows, kMaxThreads, call.stream,
+                static_cast<const T*>(call.x), static_cast<T*>(call.y), call.columns, call.stride);
+}
+
+}  // namespace kbench

@@ -1,0 +1,148 @@
+"""Rows that Triton's softmax splits over programs or holds in several blocks: every element against the fp64 reference,
+and nothing written beside the output.
+
+Without an accelerator the kernels run in Triton's interpreter, as in `test_triton_semantics.py`.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from judging import DEVICE, judge, normal
+
+from kbench.operators import triton_rows
+from kbench.operators.softmax.triton_dispatch import DISPATCH, FEW_ROWS, dispatch
+from kbench.registry import Unsupported, operator
+from kbench.results import Case
+
+pytest.importorskip("triton")
+# numpy says so where a kernel works on a row of -inf or NaN, or on the padding of a tile
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("n", [8200, 12288, 12345, 20481, 24560, 28656])
+def test_many_rows_of_several_blocks(n, first):
+    """Rows that begin and end anywhere, and -inf in all but one of the blocks."""
+    from kbench.operators.softmax import triton as provider
+
+    x = normal(3, n + 8 * first, dtype=torch.bfloat16)[:, first : n + first]
+    x[0, : n - 100], x[1, 4000:] = float("-inf"), float("-inf")
+    launch = dispatch(4096, n, 2, provider._vector(x))
+    assert launch.kernel == "tile" and launch.constants["PIECES"] == -(-n // 4096)
+    out = provider.launch_rows(launch, x, torch.empty(3, n, dtype=x.dtype, device=x.device))
+    expected = x.double().softmax(1)
+    assert ((out.double() - expected).abs() <= expected * 2**-7 + 1e-7).all()
+
+
+@pytest.mark.parametrize(
+    "device, version, capability, expected",
+    [
+        ("cuda", None, (9, 0), True),
+        ("cuda", None, (8, 0), False),
+        ("cuda", "7.0", (9, 4), False),
+        ("xpu", None, (0, 0), False),
+    ],
+)
+def test_a_register_limit_is_set_only_where_it_is_known(monkeypatch, device, version, capability, expected):
+    monkeypatch.setattr(torch.version, "hip", version)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    capped = triton_rows.caps_registers(torch.device(device))
+    assert capped is expected
+    assert ("maxnreg" in dispatch(4096, 65536, 2, capped=capped).options) is expected
+
+
+@pytest.mark.parametrize("itemsize", DISPATCH)
+@pytest.mark.parametrize("n, warps", [(129, 4), (512, 4), (1024, 4), (2048, 8), (3072, 8), (8192, 16)])
+def test_few_rows_are_spread_over_programs_and_threads(n, warps, itemsize):
+    few, many = dispatch(FEW_ROWS, n, itemsize), dispatch(4096, n, itemsize)
+    assert few.programs(FEW_ROWS) == FEW_ROWS and few.options["num_warps"] == warps
+    assert many.constants["ROWS"] >= few.constants["ROWS"] and many.options["num_warps"] <= warps
+
+
+SPLITS = [{"parts": 1}, {"parts": 2}, {"parts": 5}]
+
+
+@pytest.mark.parametrize("keywords", SPLITS, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("n", [1, 64, 321, 1000])
+def test_split_rows_of_every_edge_input(n, dtype, keywords):
+    """Slices that are -inf throughout, rows that begin and end anywhere, more slices than there is to split."""
+    definition = operator("softmax")
+    case = Case("softmax", {"M": 9, "N": n}, str(dtype).removeprefix("torch."))
+    for edge, make in definition.edges.items():
+        (x,) = make(case, normal(9, n, dtype=dtype))
+        if edge != "transposed":
+            assert judge("softmax", "triton", x, **keywords) is None, edge
+
+
+def test_split_rows_after_other_shapes():
+    """What one launch leaves in the words that programs exchange must suit the next, whatever its shape."""
+    for m, n, parts in [(2, 640, 3), (7, 640, 3), (7, 999, 3), (1, 640, 5), (40, 320, 3), (2, 640, 3)]:
+        assert judge("softmax", "triton", normal(m, n), parts=parts) is None, (m, n, parts)
+
+
+@pytest.mark.parametrize(
+    "keywords, says", [({"parts": 129}, "129 slices: at most 128"), ({"parts": 2, "BLOCK": 1024}, "one of 2 slices")]
+)
+def test_impossible_splits_are_declined(keywords, says):
+    with pytest.raises(Unsupported, match=says):
+        operator("softmax").providers["triton"].function(normal(1, 64 * 129), **keywords)
+
+
+def test_slices_that_are_minus_infinity():
+    x = normal(4, 1024)
+    x[0, :256], x[1, 768:], x[2, 256:512], x[3, 1:] = (float("-inf"),) * 4
+    assert judge("softmax", "triton", x, parts=4) is None
+
+
+@pytest.mark.parametrize("m", [1, 5, 65])
+@pytest.mark.parametrize("n", [64, 65, 71, 1017, 1018, 1023, 1025])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_rows_that_fill_no_whole_vectors_touch_no_neighbour(m, n, dtype):
+    """Rows are read and written in whole vectors that straddle them; memory around the output stays as it was."""
+    from kbench.operators.softmax import triton as provider
+
+    x = normal(m, n, dtype=dtype)
+    memory = torch.full((m * n + 256,), 7.0, dtype=dtype, device=DEVICE)
+    out = memory[128 : 128 + m * n].view(m, n)
+    launch = dispatch(m, n, x.element_size())
+    provider.launch_rows(launch, x, out)
+    assert (memory[:128] == 7).all() and (memory[128 + m * n :] == 7).all()
+    assert torch.equal(out, operator("softmax").providers["triton"].function(x))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(DEVICE.type != "cuda", reason="needs a CUDA or ROCm device")
+def test_split_rows_in_graphs_that_are_replayed_side_by_side():
+    """Each captured launch has words of its own, so that graphs and eager launches do not take each other's."""
+    x = torch.randn(4096, 65536, device=DEVICE)
+    function = operator("softmax").providers["triton"].function
+    expected = function(x)
+    graphs, outputs = [torch.cuda.CUDAGraph() for _ in range(3)], []
+    for graph in graphs:
+        with torch.cuda.graph(graph):
+            outputs.append([function(x), function(x)])
+    streams = [torch.cuda.Stream() for _ in graphs]
+    torch.cuda.synchronize()
+    for _ in range(5):
+        for graph, stream in zip(graphs, streams, strict=True):
+            with torch.cuda.stream(stream):
+                graph.replay()
+        function(x)
+    torch.cuda.synchronize()
+    assert all(torch.equal(out, expected) for pair in outputs for out in pair)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(DEVICE.type != "cuda", reason="needs a CUDA or ROCm device")
+def test_split_rows_many_times():
+    """A team that waits for a program that never comes hangs here."""
+    for m, n in [(1, 262144), (64, 262144), (700, 50257), (4096, 65537)]:
+        x = torch.randn(m, n, device=DEVICE, dtype=torch.bfloat16)
+        function = operator("softmax").providers["triton"].function
+        expected = function(x)
+        for _ in range(50):
+            assert torch.equal(function(x), expected)
