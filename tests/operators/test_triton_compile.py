@@ -14,11 +14,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from filelock import FileLock
 
 from kbench.operators.gelu import triton as gelu
 from kbench.operators.softmax.triton_dispatch import DISPATCH, TILE_BYTES, dispatch, persistent_launch, row_launch
@@ -113,8 +116,18 @@ BUILDS = {build.name: build for build in builds()}
 
 
 @pytest.fixture(scope="module")
-def binaries() -> dict[str, dict[str, Any]]:
-    """What came of every build, by its name."""
+def binaries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What came of every build, by its name. Test processes that run side by side share one file: the first compiles."""
+    folder = tmp_path_factory.getbasetemp()
+    shared = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "triton-builds.json"
+    with FileLock(f"{shared}.lock"):
+        if not shared.exists():
+            shared.write_text(_compiled())
+    found: dict[str, dict[str, Any]] = json.loads(shared.read_text())
+    return found
+
+
+def _compiled() -> str:
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     root = str(Path(__file__).resolve().parents[2])
     done = subprocess.run(
@@ -124,8 +137,7 @@ def binaries() -> dict[str, dict[str, Any]]:
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, dict[str, Any]] = json.loads(done.stdout)
-    return found
+    return done.stdout
 
 
 @pytest.mark.parametrize("name", BUILDS)
@@ -146,7 +158,13 @@ def test_all_of_the_best_kernels_lines_are_due_16_bytes():
 
 
 def compile_all() -> dict[str, dict[str, Any]]:
-    return {name: inspect(build, compile_one(build)) for name, build in BUILDS.items()}
+    """In two processes: it is the longest single thing of all tests."""
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        return dict(zip(BUILDS, pool.map(compile_and_inspect, BUILDS, chunksize=8), strict=True))
+
+
+def compile_and_inspect(name: str) -> dict[str, Any]:
+    return inspect(BUILDS[name], compile_one(BUILDS[name]))
 
 
 def compile_one(build: Build) -> Any:

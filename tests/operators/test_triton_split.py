@@ -67,7 +67,7 @@ SPLITS = [{"parts": 1}, {"parts": 2}, {"parts": 5}]
 
 @pytest.mark.parametrize("keywords", SPLITS, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("n", [1, 64, 321, 1000])
+@pytest.mark.parametrize("n", [1, 64, 321])
 def test_split_rows_of_every_edge_input(n, dtype, keywords):
     """Slices that are -inf throughout, rows that begin and end anywhere, more slices than there is to split."""
     definition = operator("softmax")
