@@ -67,7 +67,7 @@ SPLITS = [{"parts": 1}, {"parts": 2}, {"parts": 5}]
 
 @pytest.mark.parametrize("keywords", SPLITS, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("n", [1, 64, 321])
+@pytest.mark.parametrize("n", [1, 321])
 def test_split_rows_of_every_edge_input(n, dtype, keywords):
     """Slices that are -inf throughout, rows that begin and end anywhere, more slices than there is to split."""
     definition = operator("softmax")
@@ -98,8 +98,8 @@ def test_slices_that_are_minus_infinity():
     assert judge("softmax", "triton", x, parts=4) is None
 
 
-@pytest.mark.parametrize("m", [1, 5, 65])
-@pytest.mark.parametrize("n", [64, 65, 71, 1017, 1018, 1023, 1025])
+@pytest.mark.parametrize("m", [1, 65])
+@pytest.mark.parametrize("n", [65, 71, 1018, 1025])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_rows_that_fill_no_whole_vectors_touch_no_neighbour(m, n, dtype):
     """Rows are read and written in whole vectors that straddle them; memory around the output stays as it was."""
