@@ -32,8 +32,8 @@ __device__ __forceinline__ int block_rank() {
 }
 
 // How the blocks of a cluster tell each other something once: every block writes into the shared memory of all, and
-// counts at a barrier of its own the bytes that arrive. A barrier of the whole cluster would order all that its threads
-// did before, stores to global memory included, and cost about a microsecond.
+// counts at a barrier of its own the bytes that arrive. A barrier of the whole cluster would have every thread execute a
+// fence for the whole device first, and cost about a microsecond.
 struct ClusterExchange {
 #if KBENCH_CLUSTERS
   static __device__ __forceinline__ unsigned address(const void* shared) {
