@@ -22,8 +22,8 @@ def main(path: str) -> None:
     frame = pd.read_csv(path, low_memory=False)
     choices = ["approximate"] if "approximate" in frame else []
     case = [*choices, "dtype", "M", "N"]
-    frame["who"] = frame["provider"]
-    times = frame[frame["status"] == "ok"].pivot_table(index=case, columns="who", values="ms", aggfunc="median") * 1e3
+    timed = frame[frame["status"] == "ok"]
+    times = timed.pivot_table(index=case, columns="provider", values="ms", aggfunc="median") * 1e3
     peers = times.drop(columns=[*OURS, "copy", "empty", "repeat"], errors="ignore")
     ours, peer = times[[*OURS]].min(axis=1), peers.min(axis=1)
     table = times[["copy", *OURS]].round(2)

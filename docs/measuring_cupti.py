@@ -80,7 +80,8 @@ def main() -> None:
             rotated = [(x, torch.empty_like(x)), *((x.clone(), torch.empty_like(x)) for _ in range(sets - 1))]
             calls = {name: inputs_only(softmax.providers[name].bind(case, {})) for name in PROVIDERS}
             calls["copy"] = lambda x, target: target.copy_(x)
-            empty, _ = both_us(bench, device.empty_call, [()], 0.0)
+            empty, own = both_us(bench, device.empty_call, [()], 0.0)
+            print(f"| {dtype} | {n} | empty | {own:.2f} | {empty:.2f} | | | | | |", flush=True)
             for name, fn in calls.items():
                 host_ms = launch_ms(partial(fn, *rotated[0]), device)
                 plain = timed_us(bench, fn, rotated, host_ms)

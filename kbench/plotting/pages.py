@@ -99,8 +99,10 @@ def companions(drawn: pd.DataFrame, axes: Sequence[str], x: str) -> dict[str, st
     """Axes that go with x, and how: every value of x has a value of theirs to itself, as in a sweep of pairs whose product is
     the same. They choose nothing, so they make no panels."""
     found = {}
-    for axis in axes:
-        pairs = drawn[[x, axis]].drop_duplicates() if x in axes and axis != x else drawn[:0]
+    for axis in axes if x in axes else ():
+        if axis == x:
+            continue
+        pairs = drawn[[x, axis]].drop_duplicates()
         if len(pairs) > 2 and pairs[x].is_unique and pairs[axis].is_unique:
             first, last = (pairs.sort_values(x).iloc[end] for end in (0, -1))
             found[axis] = f"{axis} goes with {x}: {first[axis]} at {first[x]}, {last[axis]} at {last[x]}"

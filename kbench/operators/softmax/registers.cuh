@@ -37,8 +37,8 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
   constexpr bool group = GROUP < kBlockRow;
   constexpr bool cluster = GROUP == kClusterRow;
   constexpr bool keep = sizeof(T) == 4 || VECTOR == 1 || (group && PACKS <= 2);
+  __shared__ std::uint64_t barrier;  // of a cluster's block
 #if KBENCH_CLUSTERS
-  __shared__ std::uint64_t barrier;
   if constexpr (cluster) ClusterExchange::announce(&barrier);
 #else
   if constexpr (cluster) return;  // the host does not launch it here
@@ -91,11 +91,7 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
   Total total{max, shuffle_sum<width>(sum)};
   if constexpr (!group) {
     __shared__ float2 totals[max_threads / KBENCH_WARP_SIZE * (cluster ? kMaxCluster : 1)];
-#if KBENCH_CLUSTERS
     total = exchange<T, cluster, max_threads>(total, totals, &barrier);
-#else
-    total = exchange<T, cluster, max_threads>(total, totals, nullptr);
-#endif
   }
   const float scale = __fdividef(1.0f, total.sum);
   const float kept_scale = group ? scale : exponential<T>(max - shift(total.max)) * scale;
