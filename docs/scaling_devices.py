@@ -1,10 +1,11 @@
-"""Makes the tables of scaling.md on several devices of one host: how much faster, and what sharing the host costs in accuracy.
+"""Makes the tables of scaling.md on several devices of one host. Needs two devices or more.
 
-    python docs/scaling_devices.py CONFIG [OPTIONS OF kbench run]        needs two devices or more
+    python docs/scaling_devices.py time  CONFIG OUT [OPTIONS OF kbench run]    how much faster the sweep is on all
+    python docs/scaling_devices.py share CONFIG OUT [OPTIONS OF kbench run]    what sharing the host costs in accuracy
 
-First the sweep on device 0, then on all. After that the sweep on device 0 again and again, in turn alone and while the
+`time` runs the sweep on device 0, then on all. `share` runs it on device 0 again and again, in turn alone and while the
 other devices are kept busy with the same sweep: two runs of each kind, whose means are compared row by row. Beside that
-stands what two runs of one kind differ by. For configs/softmax.yaml it takes a quarter of an hour.
+stands what two runs of one kind differ by. All results stay in OUT.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,23 +31,34 @@ FROM_MS = 0.02
 ROUNDS = 2
 
 
-def main(config: Path, options: list[str]) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        run(config, folder / "warm", "--devices", "all", *options)  # compiles everything
-        one_s, all_s = (run(config, folder / which, "--devices", which, *options) for which in ("0", "all"))
-        devices = read(folder / "all", config)["device_uuid"].nunique()
-        print(f"{devices} devices: {one_s:.1f} s on one, {all_s:.1f} s on all, {all_s / one_s:.3f} of the time\n")
-        others = ",".join(map(str, range(1, devices)))
-        for number in range(ROUNDS):
-            run(config, folder / f"alone-{number}", "--devices", "0", *options)
-            with busy(config, folder / f"neighbours-{number}", "--devices", others, *options):
-                run(config, folder / f"shared-{number}", "--devices", "0", *options)
-        alone, shared = ([read(folder / f"{kind}-{n}", config) for n in range(ROUNDS)] for kind in ("alone", "shared"))
+def time_all(config: Path, folder: Path, options: list[str]) -> None:
+    warm(config, folder, options)
+    one_s, all_s = (run(config, folder / which, "--devices", which, *options) for which in ("0", "all"))
+    devices = devices_of(folder / "all", config)
+    print(f"{devices} devices: {one_s:.1f} s on one, {all_s:.1f} s on all, {all_s / one_s:.3f} of the time")
+
+
+def share_host(config: Path, folder: Path, options: list[str]) -> None:
+    warm(config, folder, options)
+    others = ",".join(map(str, range(1, devices_of(folder / "warm", config))))
+    for number in range(ROUNDS):
+        run(config, folder / f"alone-{number}", "--devices", "0", *options)
+        with busy(config, folder / f"neighbours-{number}", "--devices", others, *options):
+            run(config, folder / f"shared-{number}", "--devices", "0", *options)
+    alone, shared = ([read(folder / f"{kind}-{n}", config) for n in range(ROUNDS)] for kind in ("alone", "shared"))
     print("| rows from 20 us on | compared | median | 95 % within | worst |\n|---|---|---|---|---|")
     show("alone against alone", alone[0]["ms"], alone[1]["ms"])
     show("shared against shared", shared[0]["ms"], shared[1]["ms"])
     show("alone against shared", middle(alone), middle(shared))
+
+
+def warm(config: Path, folder: Path, options: list[str]) -> None:
+    """Compile everything, measure next to nothing."""
+    run(config, folder / "warm", "--devices", "all", *options, "--set", "rounds=1", "--set", "rep_ms=1")
+
+
+def devices_of(out: Path, config: Path) -> int:
+    return int(read(out, config)["device_uuid"].nunique())
 
 
 def run(config: Path, out: Path, *options: str) -> float:
@@ -99,4 +110,4 @@ def show(what: str, before: pd.Series, after: pd.Series) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    {"time": time_all, "share": share_host}[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:])

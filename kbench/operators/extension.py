@@ -40,7 +40,7 @@ SHARED = (HERE / "extension.py", BINDING, *HEADERS)
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 """Numbers of the dtypes in kernel.h."""
 
-PACKS = (2, 4, 8, 12, 16)
+PACKS = (2, 4, 8, 12, 20)
 """Accesses of 16 bytes that a thread of a softmax block can make: those that softmax.cu has kernels for."""
 
 LARGEST_CLUSTER = 16

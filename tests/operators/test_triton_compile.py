@@ -39,7 +39,7 @@ OTHERS = [1, 16, 781, 1000, 12288, 12345, 20481, 32768, 50257, 65536, 262144, 2*
 """Short rows, rows of three and of six blocks, rows that start anywhere, slices of 8192 and of more."""
 MANY_ROWS = 4096
 FEW_ROWS = [
-    (1, 129),
+    (1, 128),
     (1, 256),
     (64, 512),
     (8, 781),
@@ -103,8 +103,8 @@ def builds() -> Iterator[Build]:
                 ("triton-persistent", persistent_launch(N, itemsize)),
             ):
                 yield build("softmax", provider, launch.kernel, N, launch.constants, launch.options)
-        for N, tanh in product((4096 * 1024, 4097 * 311), (True, False)):
-            launch = gelu.elements_launch(itemsize, warp_size)
+        for N, tanh in product((1000, 64 * 32000, 4096 * 1024, 4097 * 311), (True, False)):
+            launch = gelu.elements_launch(N, itemsize, warp_size, 132)
             yield build("gelu", f"triton tanh={tanh}", "gelu", N, {"BLOCK": launch.block, "TANH": tanh}, launch.options)
         for N, tanh in ((781, True), (4096, True), (32768, True), (16384, False), (32768, False)):
             launch = gelu.row_launch(N, tanh=tanh)

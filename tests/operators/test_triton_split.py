@@ -55,11 +55,19 @@ def test_a_register_limit_is_set_only_where_it_is_known(monkeypatch, device, ver
 
 
 @pytest.mark.parametrize("itemsize", DISPATCH)
-@pytest.mark.parametrize("n, warps", [(129, 4), (512, 4), (1024, 4), (2048, 8), (3072, 8), (8192, 16)])
+@pytest.mark.parametrize("n, warps", [(128, 1), (129, 1), (512, 1), (781, 4), (2048, 4), (3072, 4), (8192, 8)])
 def test_few_rows_are_spread_over_programs_and_threads(n, warps, itemsize):
     few, many = dispatch(FEW_ROWS, n, itemsize), dispatch(4096, n, itemsize)
     assert few.programs(FEW_ROWS) == FEW_ROWS and few.options["num_warps"] == warps
-    assert many.constants["ROWS"] >= few.constants["ROWS"] and many.options["num_warps"] <= warps
+    assert few.constants["ROWS"] == 1 and many.constants["ROWS"] >= 1
+
+
+@pytest.mark.parametrize("itemsize", DISPATCH)
+@pytest.mark.parametrize("n", [256, 65536])
+def test_only_what_fits_into_the_cache_is_stored_past_it(n, itemsize):
+    """Rows of 16 MiB have streaming stores, with one more they have not."""
+    rows = 2**24 // (n * itemsize)
+    assert [dispatch(m, n, itemsize).constants["STREAM"] for m in (1, rows, rows + 1)] == [True, True, False]
 
 
 SPLITS = [{"parts": 1}, {"parts": 2}, {"parts": 5}]

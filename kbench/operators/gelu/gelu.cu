@@ -72,38 +72,23 @@ __device__ __forceinline__ void apply(Pack<T, VECTOR>& pack) {
   for (int v = 0; v < VECTOR; ++v) pack.values[v] = from_float<T>(gelu_of<Form>(to_float(pack.values[v])));
 }
 
-// 16 bytes of x. No other thread reads them, so on NVIDIA they are kept out of the L1 cache: on an H200 that takes 0.2 us
-// off a short launch (bfloat16, 4096 x 256: 2.72 us, otherwise 2.93); a long one changes by less than 1 %.
-template <typename T>
-__device__ __forceinline__ Pack<T, kVector<T>> load_once(const T* address) {
-  Pack<T, kVector<T>> pack;
-#ifdef __HIP_PLATFORM_AMD__
-  pack.load(address);
-#else
-  uint4 word;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
-               : "l"(address));
-  memcpy(pack.values, &word, sizeof word);
-#endif
-  return pack;
-}
-
-// A thread makes one 16-byte access, in blocks of 256. On an H200, averaged over matrices of 0.5 to 256 MiB, two
-// accesses take 3 to 4 % longer, four 7 to 9 %, blocks of 1024 threads 7 %, and resident blocks that loop 5 to 10 %.
-constexpr int kThreads = 256;
+// A thread makes one 16-byte access, in blocks of 128. On an H200, averaged over matrices of 0.5 to 256 MiB, two
+// accesses take 3 to 4 % longer, four 7 to 9 %, blocks of 256 threads up to 1 %, of 1024 7 %, and resident blocks that
+// loop 5 to 10 %.
+constexpr int kThreads = 128;
 
 // x and y are dense and begin at a multiple of 16 bytes: `total` elements in memory order, whatever the rows are. What is
 // left over at the end goes element by element.
 template <typename T, int VECTOR, typename Form>
 __global__ void __launch_bounds__(kMaxThreads)
-    gelu_dense(const T* __restrict__ x, T* __restrict__ y, std::int64_t total) {
+    gelu_dense(const T* __restrict__ x, T* __restrict__ y, std::int64_t total, bool streaming) {
   const std::int64_t packs = total / VECTOR;
   const std::int64_t i = std::int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < packs) {
-    Pack<T, VECTOR> pack = load_once(x + i * VECTOR);
+    Pack<T, VECTOR> pack;
+    pack.load(x + i * VECTOR);
     apply<Form>(pack);
-    pack.store(y + i * VECTOR);
+    pack.store(y + i * VECTOR, streaming);
   }
 
   const std::int64_t left = packs * VECTOR + threadIdx.x;
@@ -116,7 +101,7 @@ __global__ void __launch_bounds__(kMaxThreads)
 template <typename T, int VECTOR, typename Form>
 __global__ void __launch_bounds__(kMaxThreads)
     gelu_rows(const T* __restrict__ x, T* __restrict__ y, std::int64_t rows, std::int64_t columns,
-              std::int64_t stride) {
+              std::int64_t stride, bool streaming) {
   constexpr int kOut = kVector<T>;
   const std::int64_t total = rows * columns;
   const std::int64_t first = (std::int64_t(blockIdx.x) * blockDim.x + threadIdx.x) * kOut;
@@ -128,7 +113,7 @@ __global__ void __launch_bounds__(kMaxThreads)
 
   Pack<T, kOut> out;
   if constexpr (VECTOR == kOut) {
-    out = load_once(x + row * stride + column);
+    out.load(x + row * stride + column);
   } else {
 #pragma unroll
     for (int v = 0; v < kOut; ++v) {
@@ -141,7 +126,7 @@ __global__ void __launch_bounds__(kMaxThreads)
   }
   apply<Form>(out);
   if (count == kOut) {
-    out.store(y + first);
+    out.store(y + first, streaming);
   } else {
 #pragma unroll
     for (int v = 0; v < kOut; ++v) {
@@ -163,11 +148,13 @@ cudaError_t gelu(const Call& call) {
     const int threads = call.threads ? call.threads : kThreads;
 
     if (dense && aligned16(x)) {
-      return launch(gelu_dense<T, kVector<T>, Form<T>>, ceil_div(packs, threads), threads, call.stream, x, y, total);
+      return launch(gelu_dense<T, kVector<T>, Form<T>>, ceil_div(packs, threads), threads, call.stream, x, y, total,
+                    streams<T>(call));
     }
     const bool vector = rows_aligned<T>(call);
     return launch(vector ? gelu_rows<T, kVector<T>, Form<T>> : gelu_rows<T, 1, Form<T>>, ceil_div(packs, threads),
-                  threads, call.stream, x, y, dense ? 1 : call.rows, dense ? total : call.columns, call.stride);
+                  threads, call.stream, x, y, dense ? 1 : call.rows, dense ? total : call.columns, call.stride,
+                  streams<T>(call));
   });
 }
 

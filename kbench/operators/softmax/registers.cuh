@@ -15,12 +15,12 @@ constexpr int kClusterRow = 2048;
 template <typename T, int PACKS, int GROUP>
 struct Bounds {
   static constexpr bool group = GROUP < kBlockRow;
-  static constexpr int threads = group ? 128 : PACKS <= 4 ? 512 : PACKS <= 8 ? 1024 : 256;
-  static constexpr int blocks = group         ? (PACKS <= 2 ? 12 : 10)
+  static constexpr int threads = group ? 128 : PACKS <= 4 ? 512 : PACKS <= 8 ? 1024 : PACKS <= 12 ? 256 : 224;
+  static constexpr int blocks = group         ? (PACKS <= 2 ? 12 : PACKS <= 4 ? 10 : 8)
                                 : PACKS <= 2  ? 4
                                 : PACKS <= 4  ? 3
                                 : PACKS <= 8  ? 1
-                                : PACKS <= 12 ? (sizeof(T) == 4 ? 2 : 4)
+                                : PACKS <= 12 ? (sizeof(T) == 4 ? 2 : KBENCH_CLUSTERS ? 4 : 3)
                                               : 2;
 };
 
@@ -32,7 +32,7 @@ struct Bounds {
 template <typename T, int VECTOR, int PACKS, int GROUP, bool EDGES>
 __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PACKS, GROUP>::blocks)
     softmax_registers(const T* __restrict__ x, T* __restrict__ y, std::int64_t rows, int columns, std::int64_t stride,
-                      int slice) {
+                      int slice, bool streaming) {
   constexpr int max_threads = Bounds<T, PACKS, GROUP>::threads;
   constexpr bool group = GROUP < kBlockRow;
   constexpr bool cluster = GROUP == kClusterRow;
@@ -44,14 +44,19 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
   if constexpr (cluster) return;  // the host does not launch it here
 #endif
   const std::int64_t row =
-      group ? std::int64_t(blockIdx.x) * (max_threads / GROUP) + threadIdx.x / GROUP : block_row<cluster>();
+      group ? std::int64_t(blockIdx.x) * (blockDim.x / GROUP) + threadIdx.x / GROUP : block_row<cluster>();
   const int rank = block_rank<cluster>();
   x += row * stride;
   y += row * columns;
   // Threads beyond the last row take part in the shuffles, with no elements.
   const Layout<T, VECTOR, EDGES> layout(x, !group || row < rows ? columns : 0);
   const int end = cluster ? min((rank + 1) * slice, layout.packs) : layout.packs;
-  const int edge = layout.edge(group ? threadIdx.x % GROUP : rank * blockDim.x + threadIdx.x);
+  constexpr int edges = !EDGES ? 0 : group && GROUP < 2 * (VECTOR - 1) ? 2 : 1;  // of a thread
+  int edge[edges + 1];
+#pragma unroll
+  for (int e = 0; e < edges; ++e) {
+    edge[e] = layout.edge(group ? threadIdx.x % GROUP + e * GROUP : rank * blockDim.x + threadIdx.x);
+  }
 
   // `width` threads have neighbouring accesses, and the next ones of each are `width` further. A warp of a block has a
   // stretch of its own: that makes a thread's accesses one address and constant offsets.
@@ -65,13 +70,17 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
   for (int p = 0; p < PACKS; ++p) {
     packs[p].load_if(first + p * width < end, in + p * width * VECTOR, -INFINITY);
   }
-  float edge_value = -INFINITY;
-  if (EDGES && edge < layout.columns) edge_value = to_float(x[edge]);
+  float edge_values[edges + 1];
+#pragma unroll
+  for (int e = 0; e < edges; ++e) edge_values[e] = edge[e] < layout.columns ? to_float(x[edge[e]]) : -INFINITY;
 
   PackMax<T, VECTOR> packs_max;
 #pragma unroll
   for (int p = 0; p < PACKS; ++p) packs_max.add(packs[p]);
-  const float max = shuffle_max<width>(EDGES ? fmaxf(packs_max.get(), edge_value) : packs_max.get());
+  float max = packs_max.get();
+#pragma unroll
+  for (int e = 0; e < edges; ++e) max = fmaxf(max, edge_values[e]);
+  max = shuffle_max<width>(max);
 
   float exponentials[keep ? PACKS : 1][VECTOR];
   float sum = 0.0f;
@@ -86,7 +95,8 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
       sum += e;
     }
   }
-  if (EDGES) sum += exponential<T>(edge_value - shift(max));
+#pragma unroll
+  for (int e = 0; e < edges; ++e) sum += exponential<T>(edge_values[e] - shift(max));
 
   Total total{max, shuffle_sum<width>(sum)};
   if constexpr (!group) {
@@ -96,6 +106,10 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
   const float scale = __fdividef(1.0f, total.sum);
   const float kept_scale = group ? scale : exponential<T>(max - shift(total.max)) * scale;
   const float shrink = -__log2f(total.sum);  // the same scale, as an exponent: an operation less an element
+  const auto again = [&](float element) {
+    return from_float<T>(keep ? exponential<T>(element - total.max) * scale
+                              : exp2_flush(fmaf(element - total.max, kLog2E, shrink)));
+  };
 
   // A zero of which the compiler does not know it (with a NaN for a sum, nothing else matters). Otherwise it would see that
   // the elements are converted to fp32 for a second time, and hold what it got at first, in twice the registers.
@@ -110,16 +124,15 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
       Pack<T, VECTOR> result;
 #pragma unroll
       for (int v = 0; v < VECTOR; ++v) {
-        if constexpr (keep) {
-          result.values[v] = from_float<T>(exponentials[p][v] * kept_scale);
-        } else {
-          result.values[v] = from_float<T>(exp2_flush(fmaf(elements[v] - total.max, kLog2E, shrink)));
-        }
+        result.values[v] = keep ? from_float<T>(exponentials[keep ? p : 0][v] * kept_scale) : again(elements[v]);
       }
-      result.store(out + p * width * VECTOR);
+      result.store(out + p * width * VECTOR, EDGES ? sizeof(T) == 2 : PACKS <= 8 && streaming);
     }
   }
-  if (EDGES && edge < layout.columns) y[edge] = from_float<T>(exponential<T>(edge_value - total.max) * scale);
+#pragma unroll
+  for (int e = 0; e < edges; ++e) {
+    if (edge[e] < layout.columns) y[edge[e]] = again(edge_values[e]);
+  }
 }
 
 // A row for GROUP threads of a warp.
@@ -128,7 +141,7 @@ cudaError_t launch_groups(const Call& call) {
   constexpr int threads = Bounds<T, PACKS, GROUP>::threads;
   return launch(softmax_registers<T, VECTOR, PACKS, GROUP, EDGES>, ceil_div(call.rows, threads / GROUP), threads,
                 call.stream, static_cast<const T*>(call.x), static_cast<T*>(call.y), call.rows, int(call.columns),
-                call.stride, 0);
+                call.stride, 0, streams<T>(call));
 }
 
 // A row for `blocks` blocks, each as large as its slice needs. cudaErrorInvalidConfiguration if they do not hold it.
@@ -144,10 +157,11 @@ cudaError_t launch_blocks(const Call& call, int blocks) {
   const auto y = static_cast<T*>(call.y);
   if (blocks == 1) {
     return launch(softmax_registers<T, VECTOR, PACKS, kBlockRow, EDGES>, call.rows, int(threads), call.stream, x, y,
-                  call.rows, int(call.columns), call.stride, 0);
+                  call.rows, int(call.columns), call.stride, 0, streams<T>(call));
   }
   return launch_clusters(softmax_registers<T, VECTOR, PACKS, kClusterRow, EDGES>, call.rows, blocks, int(threads),
-                         call.stream, x, y, call.rows, int(call.columns), call.stride, int(slice));
+                         call.stream, x, y, call.rows, int(call.columns), call.stride, int(slice),
+                         streams<T>(call));
 }
 
 }  // namespace kbench

@@ -37,12 +37,28 @@ struct Total {
   }
 };
 
+#ifndef __HIP_PLATFORM_AMD__
+// Over a warp, by the one instruction there is, which knows integers: as such, floats have the same order once the bits
+// of negative ones below the sign are inverted.
+__device__ __forceinline__ float warp_max(float value) {
+  const auto ordered = [](int bits) { return bits ^ (bits >> 31 & 0x7fffffff); };
+  return __int_as_float(ordered(__reduce_max_sync(0xffffffffu, ordered(__float_as_int(value)))));
+}
+#endif
+
 // Over the WIDTH neighbouring threads of a warp, to all of them.
 template <int WIDTH>
 __device__ __forceinline__ float shuffle_max(float value) {
+#ifndef __HIP_PLATFORM_AMD__
+  if constexpr (WIDTH == KBENCH_WARP_SIZE) {
+    return warp_max(value);
+  } else
+#endif
+  {
 #pragma unroll
-  for (int mask = WIDTH / 2; mask > 0; mask /= 2) value = fmaxf(value, KBENCH_SHUFFLE_XOR(value, mask));
-  return value;
+    for (int mask = WIDTH / 2; mask > 0; mask /= 2) value = fmaxf(value, KBENCH_SHUFFLE_XOR(value, mask));
+    return value;
+  }
 }
 
 template <int WIDTH>
@@ -158,9 +174,13 @@ __device__ __forceinline__ Total exchange(Total warp_total, float2* totals, std:
     __syncthreads();
   }
   Total row;
+  if constexpr (CLUSTER) {
 #pragma unroll 1
-  for (int i = lane % width; i < count; i += width) row.add<T>({totals[i].x, totals[i].y});
-  const float max = shuffle_max<width>(row.max);
+    for (int i = lane; i < count; i += width) row.add<T>({totals[i].x, totals[i].y});
+  } else {
+    if (lane % width < count) row = {totals[lane % width].x, totals[lane % width].y};
+  }
+  const float max = shuffle_max<KBENCH_WARP_SIZE>(row.max);  // more than `width`, but one instruction
   return {max, shuffle_sum<width>(row.sum * exponential<T>(row.max - shift(max)))};
 }
 

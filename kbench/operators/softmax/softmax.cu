@@ -8,11 +8,13 @@
 namespace kbench {
 
 // Short rows, by their length in bytes: so many threads of a warp share one, with so many accesses of 16 bytes each. No
-// barrier, and several rows in flight per warp.
+// barrier, and several rows in flight per warp. Instructions bound the shortest: lanes without elements take as many as
+// those that have some, so there is a line for every few lengths.
 struct ShortRow {
   int bytes, group, packs;
 };
-constexpr ShortRow kShort[] = {{128, 8, 1}, {256, 16, 1}, {512, 16, 2}, {1024, 32, 2}, {2048, 32, 4}};
+constexpr ShortRow kShort[] = {{128, 8, 1},   {256, 16, 1},  {384, 8, 3},   {512, 32, 1},  {768, 16, 3},
+                               {1024, 32, 2}, {1536, 32, 3}, {2048, 32, 4}, {3072, 32, 6}};
 
 // Longer rows: so many accesses a thread, in `blocks` blocks of as many threads as the row needs.
 struct Blocks {
@@ -21,51 +23,68 @@ struct Blocks {
 
 constexpr std::int64_t kKiB = 1024, kMiB = 1024 * kKiB;
 
-// Accesses of a thread, and the most that a block of such threads is given: 256 threads, or 384 where a cluster cannot
-// have more blocks. 16 accesses of fp32 leave room for 2 such blocks on a multiprocessor: only where nothing else is left.
-struct Size {
-  int packs;
-  std::int64_t bytes;
-};
-constexpr Size kSizes[] = {{2, 8 * kKiB}, {4, 16 * kKiB}, {8, 48 * kKiB}, {12, 48 * kKiB}, {16, 64 * kKiB}};
+constexpr std::int64_t blocks_of(std::int64_t bytes, std::int64_t slice) {
+  std::int64_t blocks = 1;
+  while (blocks * slice < bytes) blocks *= 2;
+  return blocks;
+}
 
-// Accesses a thread should have. Rows that together take up to 4 MiB do not fill the device: the more blocks fetch them,
-// the sooner they are there. Beyond 8 MiB what counts is the bytes in flight on a multiprocessor, and how seldom its blocks
-// wait for others: 32 KiB a block, or 48 of 16 bits, which need registers for both forms of an element.
-inline int wanted_packs(std::int64_t total, int itemsize) {
-  if (total <= 4 * kMiB) return 2;
-  if (total <= 8 * kMiB) return 4;
-  return total <= 64 * kMiB || itemsize == 4 ? 8 : 12;
+// All rows together take up to 8 MiB, which does not fill the device: the more blocks fetch a row, the sooner it is there.
+// A cluster of 16 blocks finds its place later than one of 8, and one that has the device to itself does not.
+inline Blocks share_few(std::int64_t bytes, std::int64_t rows) {
+  if (bytes <= 16 * kKiB) return {2, 1};
+  const std::int64_t blocks = bytes <= 24 * kKiB ? 4 : bytes > 96 * kKiB && rows <= 4 ? 16 : 8;
+  const std::int64_t slice = ceil_div(bytes, blocks);
+  return {slice <= 8 * kKiB ? 2 : slice <= 16 * kKiB ? 4 : 8, int(blocks)};
+}
+
+// Leaves room for 2 blocks on a multiprocessor: only where a row cannot be held otherwise.
+constexpr Blocks kLongest = {20, 16};
+
+// The device is full: what counts is the bytes in flight on a multiprocessor, and how seldom its blocks wait for others.
+// Rows that begin where cache lines do take slices of 16 KiB. Otherwise every warp has parts of lines at its ends, and
+// few long stretches are better than many short ones: 32 KiB, or 48 of 16 bits, which need registers for both forms of
+// an element.
+inline Blocks share_many(std::int64_t bytes, int itemsize) {
+  const bool lines = bytes % 128 == 0;
+  if (bytes <= 6 * kKiB || (!lines && bytes <= 16 * kKiB)) return {2, 1};
+  if (bytes < 16 * kKiB) return {4, 1};
+  if (lines && bytes == 16 * kKiB) return {4, 2};
+  if (lines && bytes <= 128 * kKiB) return {4, int(blocks_of(bytes, 16 * kKiB))};
+  if (itemsize == 4 || (lines && bytes <= 256 * kKiB)) {
+    return bytes <= 512 * kKiB ? Blocks{8, int(ceil_div(bytes, 32 * kKiB))} : kLongest;
+  }
+  if (bytes <= 768 * kKiB) return {12, int(ceil_div(bytes, 48 * kKiB))};
+  return kLongest;
 }
 
 // The blocks of a row longer than kShort's.
 inline Blocks share(std::int64_t bytes, std::int64_t rows, int itemsize) {
-  const std::int64_t total = rows * bytes;
-  if (bytes <= 4 * kKiB) return {total <= 4 * kMiB ? 2 : 4, 1};
-  if (bytes <= 8 * kKiB || (bytes <= 16 * kKiB && total > 4 * kMiB)) return {2, 1};
-  const int wanted = wanted_packs(total, itemsize);
+  const Blocks share = rows * bytes <= 8 * kMiB ? share_few(bytes, rows) : share_many(bytes, itemsize);
   const int largest = largest_cluster();
-  std::int64_t blocks = ceil_div(bytes, wanted * 4 * kKiB);
-  // The multiprocessors that form clusters come in groups of 16 or 18: where a cluster of 10 fits once, one of 16 does as
-  // well. But few clusters of 16 are there at a time, so shorter rows have at most 8, unless there is hardly more than one.
-  if (blocks > 8 && rows > 4 && bytes <= 256 * kKiB) blocks = 8;
-  if (blocks > 10 || blocks > largest) blocks = largest;
-  for (const Size& size : kSizes) {
-    if (size.packs >= wanted && bytes <= blocks * size.bytes) return {size.packs, int(blocks)};
-  }
-  return {8, int(blocks)};  // of up to 1024 threads, where there are no clusters
+  if (share.blocks > 1 && share.blocks > largest) return {8, largest};  // of up to 1024 threads
+  // The multiprocessors that form clusters come in groups of 16 or 18: where a cluster of 11 fits once, one of 16 does as
+  // well.
+  return share.blocks > 10 ? Blocks{share.packs, largest} : share;
 }
 
 template <typename T, bool EDGES>
 cudaError_t launch_short(const Call& call, int group, int packs) {
   constexpr int V = kVector<T>;
-  if constexpr (!EDGES) {  // the elements at the edges, up to 14, take a thread each
-    if (group == 8) return launch_groups<T, V, 1, 8, EDGES>(call);
+  if (group == 8) return packs == 1 ? launch_groups<T, V, 1, 8, EDGES>(call) : launch_groups<T, V, 3, 8, EDGES>(call);
+  if (group == 16) return packs == 1 ? launch_groups<T, V, 1, 16, EDGES>(call) : launch_groups<T, V, 3, 16, EDGES>(call);
+  switch (packs) {
+    case 1:
+      return launch_groups<T, V, 1, 32, EDGES>(call);
+    case 2:
+      return launch_groups<T, V, 2, 32, EDGES>(call);
+    case 3:
+      return launch_groups<T, V, 3, 32, EDGES>(call);
+    case 4:
+      return launch_groups<T, V, 4, 32, EDGES>(call);
+    default:
+      return launch_groups<T, V, 6, 32, EDGES>(call);
   }
-  if (group <= 16 && packs == 1) return launch_groups<T, V, 1, 16, EDGES>(call);
-  if (group == 16) return launch_groups<T, V, 2, 16, EDGES>(call);
-  if (packs == 2) return launch_groups<T, V, 2, 32, EDGES>(call);
-  return launch_groups<T, V, 4, 32, EDGES>(call);
 }
 
 template <typename T, bool EDGES>
@@ -80,8 +99,8 @@ cudaError_t launch_long(const Call& call, Blocks blocks) {
       return launch_blocks<T, V, 8, EDGES>(call, blocks.blocks);
     case 12:
       return launch_blocks<T, V, 12, EDGES>(call, blocks.blocks);
-    case 16:
-      return launch_blocks<T, V, 16, EDGES>(call, blocks.blocks);
+    case 20:
+      return launch_blocks<T, V, 20, EDGES>(call, blocks.blocks);
     default:
       return cudaErrorInvalidConfiguration;
   }
@@ -91,8 +110,10 @@ template <typename T, bool EDGES>
 cudaError_t dispatch(const Call& call) {
   const std::int64_t bytes = call.columns * sizeof(T);
   if (!call.packs && !call.blocks) {
+    // In fp32 a block is ahead of a warp sooner, unless edges are left to it.
+    const std::int64_t longest = sizeof(T) == 4 && !EDGES ? 1536 : 3072;
     for (const ShortRow& line : kShort) {
-      if (bytes <= line.bytes) return launch_short<T, EDGES>(call, line.group, line.packs);
+      if (bytes <= line.bytes && bytes <= longest) return launch_short<T, EDGES>(call, line.group, line.packs);
     }
   }
   Blocks blocks = share(bytes, call.rows, sizeof(T));
@@ -107,7 +128,7 @@ cudaError_t dispatch(const Call& call) {
 template <typename T>
 cudaError_t dispatch_scalar(const Call& call) {
   if (call.columns <= 32 * 4) return launch_groups<T, 1, 4, 32, false>(call);
-  if (call.columns <= 256 * 16) return launch_blocks<T, 1, 16, false>(call, 1);
+  if (call.columns <= Bounds<T, 16, kBlockRow>::threads * 16) return launch_blocks<T, 1, 16, false>(call, 1);
   return launch_streamed<T, 1, 8>(call);
 }
 

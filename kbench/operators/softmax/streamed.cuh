@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kMaxThreads)
         for (int v = 0; v < VECTOR; ++v) {
           packs[p].values[v] = from_float<T>(exponential<T>(to_float(packs[p].values[v]) - total.max) * scale);
         }
-        packs[p].store(y + i);
+        packs[p].store(y + i, true);
       }
     }
   }

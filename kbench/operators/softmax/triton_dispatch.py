@@ -75,7 +75,10 @@ finely, without tickets as long as all slices are on the device at once."""
 
 FEW_ROWS = 64
 """So many rows are less than a program for every other multiprocessor. What counts is how soon a row is done, not how
-many are in flight: rows of more than 128 elements get a program each, and threads with 16 elements at most, 8 up to 2048."""
+many are in flight: rows get a program each, of one warp up to 512 elements, 4 up to 4096, and 8."""
+
+STREAMED_BYTES = 2**24
+"""The stores of a matrix of no more are streaming: input and output fit into an L2 cache, and the output makes room."""
 
 FEW_ELEMENTS = 2**23
 """A matrix of no more is not worth slices of 8192 elements: too few programs have one."""
@@ -134,7 +137,7 @@ def dispatch(
     lines = [line for line in DISPATCH[itemsize] if not (window and line.aligned)]
     line = next(line for line in lines if line.most >= width)
     line = few_rows(M, N, line) if teams else line
-    moved = {"VEC": vector, "WINDOW": window}
+    moved = {"VEC": vector, "WINDOW": window, "STREAM": M * N * itemsize <= STREAMED_BYTES}
 
     def options(elements: int, each: int, ours: bool) -> dict[str, int]:
         threads = min(1024, max(warp_size, elements // each))
@@ -146,7 +149,7 @@ def dispatch(
         if line.kernel == "tile" and not BLOCK:
             block = min(block, line.block)
         pieces = math.ceil(width / block)
-        few = M <= FEW_ROWS and 128 < block <= LONG_ROW and pieces == 1
+        few = M <= FEW_ROWS and block <= LONG_ROW and pieces == 1
         rows = ROWS or (1 if few else max(1, TILE_BYTES // (block * itemsize)))
         each = line.each * pieces  # of a thread
         if window and pieces == 1:
@@ -154,7 +157,7 @@ def dispatch(
         elif width == block and width * itemsize in FULL_BYTES:
             each //= 2
         if few:
-            each = min(each, block // 128, 8 if block <= 2048 else 16)
+            each = max(1, block // (32 if block <= 512 else 128 if block <= 4096 else 256))
         constants = {"ROWS": rows, "BLOCK": block, "PIECES": pieces, **moved}
         return Launch("tile", constants, options(rows * block * pieces, each, block <= line.block))
     slices = next(line for line in (line, *lines) if line.kernel == "split")

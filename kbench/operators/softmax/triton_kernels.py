@@ -76,12 +76,14 @@ def tile(
     PIECES: tl.constexpr,
     VEC: tl.constexpr,
     WINDOW: tl.constexpr,
+    STREAM: tl.constexpr,
 ):
     """ROWS rows per program, each in PIECES blocks of BLOCK lanes, moved in vectors of VEC elements. Grid: M / ROWS,
     rounded up.
 
     With WINDOW rows may start and end anywhere. The lanes then begin at the vector that holds the row's first element,
     `head` lanes before it, and hold the vectors that are the row's alone; its edges are moved element by element.
+    STREAM: see `STREAMED_BYTES` in triton_dispatch.
     """
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     start = rows * row_stride
@@ -118,7 +120,7 @@ def tile(
         tl.store(out + to + edges, edge * scale, mask=on_edge)
     for p in tl.static_range(PIECES):
         lanes, mask = _lanes(p, rows < M, head, N, BLOCK, VEC, WINDOW)
-        tl.store(out + to // VEC * VEC + lanes, exps[p] * scale, mask=mask)
+        tl.store(out + to // VEC * VEC + lanes, exps[p] * scale, mask, cache_modifier=".cs" if STREAM else "")
 
 
 @triton.jit
@@ -159,6 +161,7 @@ def split(
     BLOCK: tl.constexpr,
     VEC: tl.constexpr,
     WINDOW: tl.constexpr,
+    STREAM: tl.constexpr,
     PHASE: tl.constexpr = 0,
 ):
     """A row is read once by a team of `parts` programs, each with a slice of `span` elements in registers; what they need
@@ -221,7 +224,7 @@ def split(
     if PHASE != 1:
         if WINDOW:
             tl.store(out + to + edges, edge * scale, mask=on_edge)
-        tl.store(out + to // VEC * VEC + first + lanes, e * scale, mask=mask)
+        tl.store(out + to // VEC * VEC + first + lanes, e * scale, mask, cache_modifier=".cs" if STREAM else "")
 
 
 @triton.jit(do_not_specialize=["M"])
