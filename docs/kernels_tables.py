@@ -1,6 +1,7 @@
 """Makes the tables at the end of kernels.md from results files:
 
-    python docs/kernels_tables.py results/h200/softmax-peers.csv        one table, and what it comes to in one line each
+    python docs/kernels_tables.py results/h200/softmax-peers.csv           one table, and what it comes to in one line each
+    python docs/kernels_tables.py results/h200/short/softmax-peers.csv N   a line per N: our time, and the peer's over it
 
 Ours is the faster of `cuda` and `triton`, the peer the fastest other provider whose output is right. Both are medians over
 sessions. `copy` is the control of the case.
@@ -18,7 +19,7 @@ LARGE_BYTES = 64 * 2**20
 """Tensors from this size on are held against the copy."""
 
 
-def main(path: str) -> None:
+def main(path: str, by: str = "") -> None:
     frame = pd.read_csv(path, low_memory=False)
     choices = ["approximate"] if "approximate" in frame else []
     case = [*choices, "dtype", "M", "N"]
@@ -33,10 +34,15 @@ def main(path: str) -> None:
     for name in OURS:
         table[f"{name} of copy"] = (times["copy"] / times[name]).round(3)
     shown = table.reset_index()
-    print("| " + " | ".join(shown.columns) + " |")
-    print("|" + "---|" * len(shown.columns))
-    for row in shown.itertuples(index=False):
-        print("| " + " | ".join(map(str, row)) + " |")
+    if by:
+        text = [f"{us:.2f} ({ratio:.2f})" for us, ratio in zip(ours, peer / ours, strict=True)]
+        goes_along = [level for level in case if level != by and frame.groupby(by)[level].nunique().max() == 1]
+        wide = pd.Series(text, ours.index).droplevel(goes_along)
+        wide = wide.unstack([level for level in case if level not in (by, *goes_along)]).fillna("")
+        wide.columns = [", ".join(map(str, column)) for column in wide.columns]
+        markdown(wide.reset_index())
+    else:
+        markdown(shown)
     print(f"\ngeomean of peer / ours: {geomean(peer / ours):.3f}; of torch-native / ours: "
           f"{geomean(times['torch-native'] / ours):.2f}; over {len(times)} cases")  # fmt: skip
     behind = (peer / ours)[(peer / ours) < 1]
@@ -48,9 +54,16 @@ def main(path: str) -> None:
         print(f"{name}, of copy, tensors of 64 MiB and more: least {column.min()}, median {column.median()}")
 
 
+def markdown(table: pd.DataFrame) -> None:
+    print("| " + " | ".join(table.columns) + " |")
+    print("|" + "---|" * len(table.columns))
+    for row in table.itertuples(index=False):
+        print("| " + " | ".join(map(str, row)) + " |")
+
+
 def geomean(values: pd.Series) -> float:
     return float(np.exp(np.log(values.dropna()).mean()))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -4,8 +4,9 @@
 
 The kernel time is the sum of the durations of the device activities of a call, as torch.profiler (CUPTI) gives them. It is
 taken of the very calls that do_bench times, as kbench runs it: the last-level cache flushed before each call, a spin kernel
-after the flush. What those readings hold beside the kernel is measured in the same way: the reading of the empty kernel, less
-the kernel time that CUPTI gives it. Beside them stand do_bench without the profiler, and the graph timer.
+after the flush. So is what those readings hold beside the kernel, in the way of kbench's `empty` control: the reading of an
+empty kernel, less what a second one adds. Beside them stand do_bench without the profiler, and the graph timer against
+the durations of the kernels of its own replays.
 All measure the same function on the same buffers in the same process: where the buffers lie in memory alone can move a
 kernel by several per cent. (The graph rotates over more buffers, the first of which is that one.)
 """
@@ -22,7 +23,7 @@ import torch
 
 import kbench
 from kbench.measure.device import Device
-from kbench.measure.graph import GraphTimer
+from kbench.measure.graph import MIN_CALLS, GraphTimer
 from kbench.measure.timer import BenchTimer, Timer, launch_ms
 from kbench.results import Case
 
@@ -59,6 +60,23 @@ def both_us(
     return median(timed) * 1e3, median(calls) * 1e-3
 
 
+def replayed_us(timer: GraphTimer, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]]) -> float:
+    """The kernel time of a call in the replays of a graph: the median over the timed replays."""
+    sample = timer.ready(fn, buffers, None)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        timed = sample()
+    events = [e for e in profile.profiler.kineto_results.events() if e.device_type() == torch.autograd.DeviceType.CUDA]
+    events.sort(key=lambda event: event.start_ns())
+    spins = [i for i, event in enumerate(events) if "spin" in event.name()][-len(timed) :]
+    replays = [events[a + 1 : b] for a, b in pairwise([*spins, len(events)])]
+    calls = max(len(buffers), MIN_CALLS)
+    if len(spins) != len(timed) or any(not each or len(each) % calls for each in replays):
+        raise RuntimeError(
+            f"{[len(each) for each in replays]} device activities for {calls} calls: the profiler has lost some"
+        )
+    return median(sum(event.duration_ns() for event in each) for each in replays) * 1e-3 / calls
+
+
 def inputs_only(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` for buffers that are a pair of input and target, as the copy needs them."""
     return lambda x, target: fn(x)
@@ -69,10 +87,10 @@ def main() -> None:
     device = Device()
     bench, graph = (kind(device, "cold", warmup_ms=5, rep_ms=20) for kind in (BenchTimer, GraphTimer))
     print(
-        "| dtype | N | provider | CUPTI us | do_bench, the same calls | less overhead | off | less empty | off "
-        "| without profiler | graph us | off |"
+        "| dtype | N | provider | CUPTI us | do_bench, the same calls | less `empty` | off | without profiler "
+        "| CUPTI us in the graph | graph us | off |"
     )
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
     for dtype in DTYPES:
         for n in SIZES:
             case = Case("softmax", {"M": 4096, "N": n}, dtype)
@@ -81,20 +99,33 @@ def main() -> None:
             rotated = [(x, torch.empty_like(x)), *((x.clone(), torch.empty_like(x)) for _ in range(sets - 1))]
             calls = {name: inputs_only(softmax.providers[name].bind(case, {})) for name in PROVIDERS}
             calls["copy"] = lambda x, target: target.copy_(x)
-            empty, own = both_us(bench, device.empty_call, [()], 0.0)
-            print(f"| {dtype} | {n} | empty | {own:.2f} | {empty:.2f} | | | | | | | |", flush=True)
+            one, own = both_us(bench, device.empty_call, [()], 0.0)
+            two, _ = both_us(bench, twice(device.empty_call), [()], 0.0)
+            empty = one - (two - one)
+            print(
+                f"| {dtype} | {n} | one empty kernel | {own:.2f} | {one:.2f} | {one - empty:.2f} | | | | | |",
+                flush=True,
+            )
             for name, fn in calls.items():
                 host_ms = launch_ms(partial(fn, *rotated[0]), device)
                 plain = timed_us(bench, fn, rotated, host_ms)
                 same_calls, truth = both_us(bench, fn, rotated, host_ms)
-                replay = timed_us(graph, fn, rotated, None)
-                less, too_little = same_calls - (empty - own), same_calls - empty
+                replay, in_graph = timed_us(graph, fn, rotated, None), replayed_us(graph, fn, rotated)
+                less = same_calls - empty
                 print(
                     f"| {dtype} | {n} | {name} | {truth:.2f} | {same_calls:.2f} | {less:.2f} | {less / truth - 1:+.1%} "
-                    f"| {too_little:.2f} | {too_little / truth - 1:+.1%} | {plain:.2f} "
-                    f"| {replay:.2f} | {replay - truth:+.2f} us, {replay / truth - 1:+.1%} |",
+                    f"| {plain:.2f} | {in_graph:.2f} | {replay:.2f} "
+                    f"| {replay - in_graph:+.2f} us, {replay / in_graph - 1:+.1%} |",
                     flush=True,
                 )
+
+
+def twice(call: Callable[[], None]) -> Callable[[], None]:
+    def both() -> None:
+        call()
+        call()
+
+    return both
 
 
 if __name__ == "__main__":

@@ -45,8 +45,8 @@ FLAGS = {
         beforehand (10 ms), so the device may have waited for the host inside the timed interval: the time is partly that
         of Python. `host_ms` says what a launch takes. Take work out of the call (compile, allocate and look up once;
         no synchronisation), or use `timer: graph`, where the host launches nothing while the device is timed.""",
-    "overhead-bound": """The case's `empty` control, an empty kernel under the same timer, takes more than 20 % of this
-        row's time. Events and launch cost a short kernel about 3 us that are not its own, and kbench does not subtract
+    "overhead-bound": """The case's `empty` control, what the timer itself costs, takes more than 20 % of this
+        row's time. Events and launch cost a short kernel 3 to 4 us that are not its own, and kbench does not subtract
         them: GB/s is understated and all speed-ups are pulled towards 1. The order of providers still holds outside of
         ties. For the size of the difference use `timer: graph`, or a larger case.""",
     "l2-resident": """A call may have found its data in the last-level cache: the cache mode is `warm` and all that a call
@@ -70,10 +70,10 @@ FLAGS = {
 CONTROLS = {
     "copy": """A control that kbench adds to every case: a device copy that moves as many bytes as the operator has to.
         It is the practical ceiling at this size, and `roofline` is a row's GB/s over it.""",
-    "empty": """A control that kbench adds to every case: a Triton kernel that does nothing (on a host, and where Triton is
-        not installed, no work at all). Its time is what the timer costs and, on a device, what the empty kernel itself
-        takes: 0.5 us on an H200. It is recorded and not subtracted; rows of which it is more than 20 % are
-        `overhead-bound`.""",
+    "empty": """A control that kbench adds to every case: what the timer costs. On a device that is what do_bench's events
+        read of a Triton kernel that does nothing, less what a second one adds; under `timer: graph` such a kernel among
+        others; on a host, and where Triton is not installed, no work at all. It is recorded and not subtracted; rows of
+        which it is more than 20 % are `overhead-bound`.""",
     "repeat": """A control that kbench adds to every case with a baseline: the baseline measured once more, as if it were
         another provider. How far the two differ is the noise: see `tie`.""",
 }

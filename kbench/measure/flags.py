@@ -48,7 +48,8 @@ HOST_COPY_SHARE = 0.5
 """The same on the host, where a copy may move three bytes for two that count, and other programs share the memory."""
 
 SLACK_MS = 1e-3
-"""How far `ms` less `empty` may fall short of the time that the kernel itself took: 0.4 us were seen on an H200."""
+"""How far `ms` less `empty` may fall short of the time that the kernel itself took. Both are of events, which tick every
+32 ns and cost one kernel some tenths of a us more than another."""
 
 
 @dataclass(frozen=True)

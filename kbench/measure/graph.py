@@ -77,6 +77,11 @@ class GraphTimer:
         graph = _capture(fn, buffers, calls)
         return lambda: self._samples(graph, calls)
 
+    def empty(self) -> Callable[[], list[float]]:
+        """Empty kernels follow each other as others do: the gap between two is in every reading of this timer, and more
+        is not added."""
+        return self.ready(self.device.empty_call, [()], None)
+
     def _samples(self, graph: torch.cuda.CUDAGraph, calls: int) -> list[float]:
         first = self._replay_ms(graph)
         for _ in range(int(self.warmup_ms / first)):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from statistics import median
 from typing import Any, Protocol
 
 import torch
@@ -46,6 +47,9 @@ class Timer(Protocol):
     ) -> Callable[[], list[float]]:
         """Prepare to time `fn` over the buffers; the result takes one round's samples, in ms per call."""
 
+    def empty(self) -> Callable[[], list[float]]:
+        """Likewise for no work at all: what the timer adds to the time of a call."""
+
 
 @dataclass(frozen=True)
 class BenchTimer:
@@ -73,6 +77,22 @@ class BenchTimer:
         """`host_ms` is what one launch costs the host; the pre-fill covers it. See Timer."""
         inputs = buffers[0]
         return lambda: self._samples(lambda: fn(*inputs), host_ms)
+
+    def empty(self) -> Callable[[], list[float]]:
+        """On a device, what events read of an empty kernel, less what they read more of two: a kernel's share. Without a
+        kernel they would not read what they add to one."""
+        empty = self.device.empty_call
+
+        def two() -> None:
+            empty()
+            empty()
+
+        def samples() -> list[float]:
+            once = self._samples(empty, None)
+            kernel_ms = median(self._samples(two, None)) - median(once)
+            return [ms - kernel_ms for ms in once]
+
+        return samples if self.device.accelerated else lambda: self._samples(empty, None)
 
     def _samples(self, call: Callable[[], Any], host_ms: float | None) -> list[float]:
         if self.name == "clock":
