@@ -171,6 +171,8 @@ PARAMETERS = [
     {"BLOCK": 4096},
     {"BLOCK": 256},
     {"ROWS": 2},
+    {"PIECES": 5},
+    {"BLOCK": 512, "PIECES": 2, "num_warps": 2},
     {"parts": 1},
     {"parts": 3},
     {"parts": 4, "num_warps": 2},

@@ -70,7 +70,14 @@ def test_only_what_fits_into_the_cache_is_stored_past_it(n, itemsize):
     assert [dispatch(m, n, itemsize).constants["STREAM"] for m in (1, rows, rows + 1)] == [True, True, False]
 
 
-SPLITS = [{"parts": 1}, {"parts": 2}, {"parts": 5}]
+SPLITS = [{"parts": 1}, {"parts": 2}, {"parts": 5}, {"PIECES": 3}]
+
+
+def test_a_row_in_pieces_leaves_fewer_lanes_idle():
+    whole, pieces = dispatch(4096, 4224, 4), dispatch(4096, 4224, 4, PIECES=5)
+    assert [launch.constants["BLOCK"] * launch.constants["PIECES"] for launch in (whole, pieces)] == [8192, 5120]
+    with pytest.raises(Unsupported, match="BLOCK=256 in 5 pieces cannot hold a row of N=4224"):
+        dispatch(4096, 4224, 4, BLOCK=256, PIECES=5)
 
 
 @pytest.mark.parametrize("keywords", SPLITS, ids=str)

@@ -84,6 +84,7 @@ def triton(
     *,
     BLOCK: int | None = None,
     ROWS: int | None = None,
+    PIECES: int | None = None,
     parts: int | None = None,
     num_warps: int | None = None,
     num_stages: int | None = None,
@@ -93,8 +94,8 @@ def triton(
 ) -> Tensor:
     """The kernel and the launch that `DISPATCH` names for N, unless parameters say otherwise.
 
-    BLOCK: elements of a row that a program holds; where a row has more, it is split. ROWS: rows per program. parts:
-    slices of a row.
+    BLOCK: elements of a row that a program holds; where a row has more, it is split. ROWS: rows per program. PIECES: blocks
+    of a row in one program. parts: slices of a row.
     """
     if not x.numel():
         return torch.empty_like(x)
@@ -109,6 +110,7 @@ def triton(
         capped=triton_rows.caps_registers(x.device) and num_warps is None,
         BLOCK=BLOCK,
         ROWS=ROWS,
+        PIECES=PIECES,
         parts=parts,
     )
     launch = launch.override(

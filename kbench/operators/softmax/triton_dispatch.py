@@ -119,6 +119,7 @@ def dispatch(
     capped: bool = True,
     BLOCK: int | None = None,
     ROWS: int | None = None,
+    PIECES: int | None = None,
     parts: int | None = None,
 ) -> Launch:
     """The launch of `triton` for M rows of N elements of `itemsize` bytes.
@@ -126,7 +127,7 @@ def dispatch(
     `vector` is how many elements are moved at a time, 16 bytes by default, see `_vector`. Warps of 64, as on AMD's
     data-center GPUs, take half as many. `teams` is whether programs can wait for each other, `capped` whether to
     tell the compiler how many registers to use. The rest are the parameters of `triton`. Raises Unsupported when
-    BLOCK does not hold a slice, or a row has too many.
+    BLOCK does not hold a slice, or PIECES of it a row, or a row has too many.
     """
     vector = vector or 16 // itemsize
     vector = vector if N >= SHORTEST_WINDOW else math.gcd(vector, N)
@@ -144,9 +145,11 @@ def dispatch(
         most = REGISTERS.get((elements // threads, window)) if capped and ours else None
         return {"num_warps": threads // warp_size} | ({"maxnreg": most} if most else {})
 
-    if parts is None and (line.kernel == "tile" or ROWS) and (BLOCK or width) >= width:
-        block = BLOCK or triton_rows.power_of_two(width)
-        if line.kernel == "tile" and not BLOCK:
+    if PIECES and (BLOCK or width) * PIECES < width:
+        raise Unsupported(f"BLOCK={BLOCK} in {PIECES} pieces cannot hold a row of N={N}; take more or a larger BLOCK")
+    if parts is None and (line.kernel == "tile" or ROWS or PIECES) and (PIECES or (BLOCK or width) >= width):
+        block = BLOCK or triton_rows.power_of_two(math.ceil(width / (PIECES or 1)))
+        if line.kernel == "tile" and not (BLOCK or PIECES):
             block = min(block, line.block)
         pieces = math.ceil(width / block)
         few = M <= FEW_ROWS and block <= LONG_ROW and pieces == 1
