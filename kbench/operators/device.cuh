@@ -152,9 +152,9 @@ struct Pack {
 
 __host__ __device__ constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Whether input and output together fit into the L2 cache of a large device. Only then the output makes room for the input,
-// by streaming stores; otherwise they lose about half a per cent.
-constexpr std::int64_t kStreamedBytes = 16 * 1024 * 1024;
+// Whether input and output leave most of the L2 cache of a large device free. Only then the output makes room for the input,
+// by streaming stores: from 10 to 16 MiB they cost half a microsecond (do_bench, H200), beyond about half a per cent.
+constexpr std::int64_t kStreamedBytes = 8 * 1024 * 1024;
 template <typename T>
 bool streams(const Call& call) {
   return call.rows * call.columns * std::int64_t(sizeof(T)) <= kStreamedBytes;

@@ -65,8 +65,8 @@ def test_few_rows_are_spread_over_programs_and_threads(n, warps, itemsize):
 @pytest.mark.parametrize("itemsize", DISPATCH)
 @pytest.mark.parametrize("n", [256, 65536])
 def test_only_what_fits_into_the_cache_is_stored_past_it(n, itemsize):
-    """Rows of 16 MiB have streaming stores, with one more they have not."""
-    rows = 2**24 // (n * itemsize)
+    """Rows of 8 MiB have streaming stores, with one more they have not."""
+    rows = 2**23 // (n * itemsize)
     assert [dispatch(m, n, itemsize).constants["STREAM"] for m in (1, rows, rows + 1)] == [True, True, False]
 
 
