@@ -39,16 +39,21 @@ def timed_us(timer: Timer, fn: Callable[..., Any], buffers: Sequence[tuple[Any, 
     return median(median(sample()) for _ in range(ROUNDS)) * 1e3
 
 
+def profiled(sample: Callable[[], list[float]]) -> tuple[list[float], list[Any], list[int]]:
+    """A round's samples, the device activities meanwhile in their order, and which of them are the samples' spins."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        timed = sample()
+    events = [e for e in profile.profiler.kineto_results.events() if e.device_type() == torch.autograd.DeviceType.CUDA]
+    events.sort(key=lambda event: event.start_ns())
+    return timed, events, [i for i, event in enumerate(events) if "spin" in event.name()][-len(timed) :]
+
+
 def both_us(
     timer: Timer, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], host_ms: float
 ) -> tuple[float, float]:
     """The medians over a round's calls of the time between do_bench's events, and of the time of the kernels between them."""
     sample = timer.ready(fn, buffers, host_ms)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        timed = sample()
-    events = [e for e in profile.profiler.kineto_results.events() if e.device_type() == torch.autograd.DeviceType.CUDA]
-    events.sort(key=lambda event: event.start_ns())
-    spins = [i for i, event in enumerate(events) if "spin" in event.name()][-len(timed) :]
+    timed, events, spins = profiled(sample)
     each = spins[-1] - spins[-2]  # a flush, a spin, and what the call launches
     if (
         len(spins) != len(timed)
@@ -63,11 +68,7 @@ def both_us(
 def replayed_us(timer: GraphTimer, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]]) -> float:
     """The kernel time of a call in the replays of a graph: the median over the timed replays."""
     sample = timer.ready(fn, buffers, None)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        timed = sample()
-    events = [e for e in profile.profiler.kineto_results.events() if e.device_type() == torch.autograd.DeviceType.CUDA]
-    events.sort(key=lambda event: event.start_ns())
-    spins = [i for i, event in enumerate(events) if "spin" in event.name()][-len(timed) :]
+    timed, events, spins = profiled(sample)
     replays = [events[a + 1 : b] for a, b in pairwise([*spins, len(events)])]
     calls = max(len(buffers), MIN_CALLS)
     if len(spins) != len(timed) or any(not each or len(each) % calls for each in replays):
