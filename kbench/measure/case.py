@@ -179,7 +179,10 @@ class CaseRun:
         copy = Entry(count, "copy", {}, CONTROL, fn=lambda source, target: target.copy_(source))
         with self.guard(copy, "build", self.settings.build_timeout_s):
             copy.buffers = [(self.randn(elements), self.randn(elements)) for _ in range(self.sets)]
-        added = [copy, Entry(count + 1, "empty", {}, CONTROL, fn=self.device.empty_call, buffers=[()])]
+        empty = Entry(count + 1, "empty", {}, CONTROL, fn=self.device.empty_call, buffers=[()])
+        with self.guard(empty, "build", self.settings.build_timeout_s):
+            empty.sample = self.timer.empty()
+        added = [copy, empty]
         if self.baseline is not None and (fn := self.entries[self.baseline].fn):
             added.append(Entry(count + 2, "repeat", {}, CONTROL, fn=fn))
         self.entries += added
@@ -203,10 +206,7 @@ class CaseRun:
             with self.guard(entry, "build", self.settings.build_timeout_s):
                 assert entry.fn is not None
                 entry.buffers = entry.buffers or self.rotated
-                if entry.control and entry.name == "empty":
-                    entry.sample = self.timer.empty()
-                else:
-                    entry.sample = self.timer.ready(entry.fn, entry.buffers, entry.host_ms)
+                entry.sample = entry.sample or self.timer.ready(entry.fn, entry.buffers, entry.host_ms)
                 self.blame_for_changes(entry)
                 if self.settings.stages and entry.running and not entry.control:
                     entry.stages = measure_stages(self.device, self.inputs)

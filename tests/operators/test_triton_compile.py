@@ -115,6 +115,22 @@ def builds() -> Iterator[Build]:
 BUILDS = {build.name: build for build in builds()}
 
 
+@pytest.mark.parametrize(
+    "total, itemsize, block",
+    [
+        (1000, 4, 256),
+        (2**16, 2, 256),
+        (2**16 + 1, 4, 512),
+        (64 * 32000, 4, 1024),
+        (2**23, 4, 512),
+        (64 * 32000, 2, 1024),
+    ],
+)
+def test_gelu_takes_blocks_that_suit_the_number_of_elements(total: int, itemsize: int, block: int) -> None:
+    """Small where they are few; twice as large in float32 where one wave of programs then does what two would."""
+    assert gelu.elements_launch(total, itemsize, 32, 132).block == block
+
+
 @pytest.fixture(scope="module")
 def binaries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """What came of every build, by its name. Test processes that run side by side share one file: the first compiles."""

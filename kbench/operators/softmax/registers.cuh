@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
   const Layout<T, VECTOR, EDGES> layout(x, !group || row < rows ? columns : 0);
   const int end = cluster ? min((rank + 1) * slice, layout.packs) : layout.packs;
   constexpr int edges = !EDGES ? 0 : group && GROUP < 2 * (VECTOR - 1) ? 2 : 1;  // of a thread
-  int edge[edges + 1];
+  int edge[edges + 1];  // one more, since no array is empty
 #pragma unroll
   for (int e = 0; e < edges; ++e) {
     edge[e] = layout.edge(group ? threadIdx.x % GROUP + e * GROUP : rank * blockDim.x + threadIdx.x);

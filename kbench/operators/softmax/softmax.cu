@@ -60,12 +60,12 @@ inline Blocks share_many(std::int64_t bytes, int itemsize) {
 
 // The blocks of a row longer than kShort's.
 inline Blocks share(std::int64_t bytes, std::int64_t rows, int itemsize) {
-  const Blocks share = rows * bytes <= 8 * kMiB ? share_few(bytes, rows) : share_many(bytes, itemsize);
+  const Blocks wanted = rows * bytes <= 8 * kMiB ? share_few(bytes, rows) : share_many(bytes, itemsize);
   const int largest = largest_cluster();
-  if (share.blocks > 1 && share.blocks > largest) return {8, largest};  // of up to 1024 threads
+  if (wanted.blocks > 1 && wanted.blocks > largest) return {8, largest};  // of up to 1024 threads
   // The multiprocessors that form clusters come in groups of 16 or 18: where a cluster of 11 fits once, one of 16 does as
   // well.
-  return share.blocks > 10 ? Blocks{share.packs, largest} : share;
+  return wanted.blocks > 10 ? Blocks{wanted.packs, largest} : wanted;
 }
 
 template <typename T, bool EDGES>
