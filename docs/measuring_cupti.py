@@ -5,8 +5,8 @@
 The kernel time is the sum of the durations of the device activities of a call, as torch.profiler (CUPTI) gives them. It is
 taken of the very calls that do_bench times, as kbench runs it: the last-level cache flushed before each call, a spin kernel
 after the flush. So is what those readings hold beside the kernel, in the way of kbench's `empty` control: the reading of an
-empty kernel, less what a second one adds. Beside them stand do_bench without the profiler, and the graph timer against
-the durations of the kernels of its own replays.
+empty kernel, less half of what a second one adds. Likewise the graph timer stands against the durations of the kernels of
+the very replays that it times. Beside both stand their readings without the profiler, which lengthens some kernels.
 All measure the same function on the same buffers in the same process: where the buffers lie in memory alone can move a
 kernel by several per cent. (The graph rotates over more buffers, the first of which is that one.)
 """
@@ -65,8 +65,8 @@ def both_us(
     return median(timed) * 1e3, median(calls) * 1e-3
 
 
-def replayed_us(timer: GraphTimer, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]]) -> float:
-    """The kernel time of a call in the replays of a graph: the median over the timed replays."""
+def replayed_us(timer: GraphTimer, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]]) -> tuple[float, float]:
+    """The medians over a round's replays of a graph of the time of a call, and of the time of its kernels."""
     sample = timer.ready(fn, buffers, None)
     timed, events, spins = profiled(sample)
     replays = [events[a + 1 : b] for a, b in pairwise([*spins, len(events)])]
@@ -75,7 +75,8 @@ def replayed_us(timer: GraphTimer, fn: Callable[..., Any], buffers: Sequence[tup
         raise RuntimeError(
             f"{[len(each) for each in replays]} device activities for {calls} calls: the profiler has lost some"
         )
-    return median(sum(event.duration_ns() for event in each) for each in replays) * 1e-3 / calls
+    kernels = median(sum(event.duration_ns() for event in each) for each in replays)
+    return median(timed) * 1e3, kernels * 1e-3 / calls
 
 
 def inputs_only(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,9 +90,9 @@ def main() -> None:
     bench, graph = (kind(device, "cold", warmup_ms=5, rep_ms=20) for kind in (BenchTimer, GraphTimer))
     print(
         "| dtype | N | provider | CUPTI us | do_bench, the same calls | less `empty` | off | without profiler "
-        "| CUPTI us in the graph | graph us | off |"
+        "| CUPTI us in the graph | graph, the same replays | off | without profiler |"
     )
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for dtype in DTYPES:
         for n in SIZES:
             case = Case("softmax", {"M": 4096, "N": n}, dtype)
@@ -102,21 +103,22 @@ def main() -> None:
             calls["copy"] = lambda x, target: target.copy_(x)
             one, own = both_us(bench, device.empty_call, [()], 0.0)
             two, _ = both_us(bench, twice(device.empty_call), [()], 0.0)
-            empty = one - (two - one)
+            empty = one - (two - one) / 2
             print(
-                f"| {dtype} | {n} | one empty kernel | {own:.2f} | {one:.2f} | {one - empty:.2f} | | | | | |",
+                f"| {dtype} | {n} | an empty kernel | {own:.2f} | {one:.2f} | {one - empty:.2f} | | | | | | |",
                 flush=True,
             )
             for name, fn in calls.items():
                 host_ms = launch_ms(partial(fn, *rotated[0]), device)
                 plain = timed_us(bench, fn, rotated, host_ms)
                 same_calls, truth = both_us(bench, fn, rotated, host_ms)
-                replay, in_graph = timed_us(graph, fn, rotated, None), replayed_us(graph, fn, rotated)
+                plain_graph = timed_us(graph, fn, rotated, None)
+                replay, in_graph = replayed_us(graph, fn, rotated)
                 less = same_calls - empty
                 print(
                     f"| {dtype} | {n} | {name} | {truth:.2f} | {same_calls:.2f} | {less:.2f} | {less / truth - 1:+.1%} "
                     f"| {plain:.2f} | {in_graph:.2f} | {replay:.2f} "
-                    f"| {replay - in_graph:+.2f} us, {replay / in_graph - 1:+.1%} |",
+                    f"| {replay - in_graph:+.2f} us, {replay / in_graph - 1:+.1%} | {plain_graph:.2f} |",
                     flush=True,
                 )
 

@@ -71,9 +71,9 @@ CONTROLS = {
     "copy": """A control that kbench adds to every case: a device copy that moves as many bytes as the operator has to.
         It is the practical ceiling at this size, and `roofline` is a row's GB/s over it.""",
     "empty": """A control that kbench adds to every case: what the timer costs. On a device that is what do_bench's events
-        read of a Triton kernel that does nothing, less what a second one adds; under `timer: graph` such a kernel among
-        others; on a host, and where Triton is not installed, no work at all. It is recorded and not subtracted; rows of
-        which it is more than 20 % are `overhead-bound`.""",
+        read of a Triton kernel that does nothing, less half of what a second one adds; under `timer: graph` such a
+        kernel among others; on a host, and where Triton is not installed, no work at all. It is recorded and not
+        subtracted; rows of which it is more than 20 % are `overhead-bound`.""",
     "repeat": """A control that kbench adds to every case with a baseline: the baseline measured once more, as if it were
         another provider. How far the two differ is the noise: see `tie`.""",
 }
