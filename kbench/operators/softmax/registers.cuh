@@ -98,7 +98,15 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
 #pragma unroll
   for (int e = 0; e < edges; ++e) sum += exponential<T>(edge_values[e] - shift(max));
 
-  Total total{max, shuffle_sum<width>(sum)};
+#ifndef __HIP_PLATFORM_AMD__
+  if constexpr (sizeof(T) == 2 && width == KBENCH_WARP_SIZE && (group || cluster)) {
+    sum = warp_sum<PACKS * VECTOR + edges>(sum);
+  } else
+#endif
+  {
+    sum = shuffle_sum<width>(sum);
+  }
+  Total total{max, sum};
   if constexpr (!group) {
     __shared__ float2 totals[max_threads / KBENCH_WARP_SIZE * (cluster ? kMaxCluster : 1)];
     total = exchange<T, cluster, max_threads>(total, totals, &barrier);

@@ -44,6 +44,16 @@ __device__ __forceinline__ float warp_max(float value) {
   const auto ordered = [](int bits) { return bits ^ (bits >> 31 & 0x7fffffff); };
   return __int_as_float(ordered(__reduce_max_sync(0xffffffffu, ordered(__float_as_int(value)))));
 }
+
+// Likewise the sum of numbers from 0 to LARGEST, in steps of 2^-31 of the largest there can be; NaN if one is NaN. A thread's
+// exponentials of up to 168 elements, of which the warp's largest is 1, lose less than 4e-5 of their sum: a tenth of what
+// fp16 rounds away.
+template <int LARGEST>
+__device__ __forceinline__ float warp_sum(float value) {
+  constexpr float scale = float(0x80000000u / (KBENCH_WARP_SIZE * LARGEST));
+  const float sum = float(__reduce_add_sync(0xffffffffu, __float2uint_rn(value * scale))) * (1.0f / scale);
+  return __any_sync(0xffffffffu, value != value) ? NAN : sum;
+}
 #endif
 
 // Over the WIDTH neighbouring threads of a warp, to all of them.

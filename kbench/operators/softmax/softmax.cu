@@ -16,6 +16,9 @@ struct ShortRow {
 constexpr ShortRow kShort[] = {{128, 8, 1},   {256, 16, 1},  {384, 8, 3},   {512, 32, 1},  {768, 16, 3},
                                {1024, 32, 2}, {1536, 32, 3}, {2048, 32, 4}, {3072, 32, 6}};
 
+// So few rows leave most of the device idle, and what counts is how soon one is done: a warp or more has it to itself.
+constexpr int kFewRows = 64;
+
 // Longer rows: so many accesses a thread, in `blocks` blocks of as many threads as the row needs.
 struct Blocks {
   int packs, blocks;
@@ -38,8 +41,8 @@ inline Blocks share_few(std::int64_t bytes, std::int64_t rows) {
   return {slice <= 8 * kKiB ? 2 : slice <= 16 * kKiB ? 4 : 8, int(blocks)};
 }
 
-// Leaves room for 2 blocks on a multiprocessor: only where a row cannot be held otherwise.
-constexpr Blocks kLongest = {20, 16};
+// Little but these blocks fits on a multiprocessor: of 20 accesses a thread two, in steps of 10 KiB; of 8, one or two.
+inline Blocks share_longest(std::int64_t bytes) { return {bytes <= 768 * kKiB ? 20 : 8, 16}; }
 
 // The device is full: what counts is the bytes in flight on a multiprocessor, and how seldom its blocks wait for others.
 // Rows that begin where cache lines do take slices of 16 KiB. Otherwise every warp has parts of lines at its ends, and
@@ -52,10 +55,10 @@ inline Blocks share_many(std::int64_t bytes, int itemsize) {
   if (lines && bytes == 16 * kKiB) return {4, 2};
   if (lines && bytes <= 128 * kKiB) return {4, int(blocks_of(bytes, 16 * kKiB))};
   if (itemsize == 4 || (lines && bytes <= 256 * kKiB)) {
-    return bytes <= 512 * kKiB ? Blocks{8, int(ceil_div(bytes, 32 * kKiB))} : kLongest;
+    return bytes <= 512 * kKiB ? Blocks{8, int(ceil_div(bytes, 32 * kKiB))} : share_longest(bytes);
   }
   if (bytes <= 768 * kKiB) return {12, int(ceil_div(bytes, 48 * kKiB))};
-  return kLongest;
+  return share_longest(bytes);
 }
 
 // The blocks of a row longer than kShort's.
@@ -110,9 +113,11 @@ template <typename T, bool EDGES>
 cudaError_t dispatch(const Call& call) {
   const std::int64_t bytes = call.columns * sizeof(T);
   if (!call.packs && !call.blocks) {
-    // In fp32 a block is ahead of a warp sooner, unless edges are left to it.
-    const std::int64_t longest = sizeof(T) == 4 && !EDGES ? 1536 : 3072;
+    // A block is ahead of a warp sooner in few rows; and in fp32, unless edges are left to it.
+    const bool few = call.rows <= kFewRows;
+    const std::int64_t longest = few || (sizeof(T) == 4 && !EDGES) ? 1536 : 3072;
     for (const ShortRow& line : kShort) {
+      if (few && line.group < 32) continue;
       if (bytes <= line.bytes && bytes <= longest) return launch_short<T, EDGES>(call, line.group, line.packs);
     }
   }
