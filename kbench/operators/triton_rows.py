@@ -50,9 +50,9 @@ def warp_size(device: torch.device) -> int:
     return int(torch.cuda.get_device_properties(device).warp_size) if device.type == "cuda" else 32
 
 
-def is_hopper(device: torch.device) -> bool:
-    """Whether the device is an sm_90, on which limits of registers (Triton's `maxnreg`) and pairs of elements in a word are
-    known to pay, and not to spill. The interpreter takes both as well."""
+def caps_registers(device: torch.device) -> bool:
+    """Whether to set `maxnreg`, an option of Triton for NVIDIA alone: on sm_90, whose compiler keeps to our limits
+    without spilling. The interpreter takes it as well."""
     if device.type == "cuda" and torch.version.hip is None:
         return bool(torch.cuda.get_device_capability(device)[0] == 9)
     return device.type == "cpu"

@@ -37,30 +37,6 @@ def test_many_rows_of_several_blocks(n, first):
     assert ((out.double() - expected).abs() <= expected * 2**-7 + 1e-7).all()
 
 
-@pytest.mark.parametrize("dtype", DTYPES[1:], ids=str)
-@pytest.mark.parametrize("n, first", [(28681, 0), (28681, 2), (164000, 0)])
-def test_many_rows_in_words_of_two_elements(n, first, dtype):
-    """Rows that begin and end anywhere, slices that are -inf throughout, elements at both ends of the type's range, NaN."""
-    from kbench.operators.softmax import triton as provider
-
-    x = normal(5, n + 8, dtype=dtype)[:, first : n + first]
-    x[0, : n - 9], x[1, 5000:] = float("-inf"), float("-inf")
-    x[2, :3], x[2, 3:] = torch.finfo(dtype).max, torch.finfo(dtype).min
-    x[3, n // 2] = float("nan")
-    launch = dispatch(4096, n, 2, provider._vector(x))
-    assert launch.constants["PAIRS"]
-    out = provider.launch_rows(launch, x, torch.empty(5, n, dtype=dtype, device=x.device))
-    expected = x.double().softmax(1)
-    error = 2**-7 if dtype == torch.bfloat16 else 2**-10
-    assert torch.allclose(out.double(), expected, rtol=error, atol=1e-7, equal_nan=True)
-    assert out[3].isnan().all()
-
-
-def test_rows_off_by_an_odd_number_of_elements_are_not_taken_for_words():
-    assert [dispatch(4096, 50257, 2, vector).constants["PAIRS"] for vector in (1, 2, 8)] == [False, True, True]
-    assert not any(dispatch(m, n, 4).constants["PAIRS"] for m, n in ((4096, 50257), (256, 262144)))
-
-
 @pytest.mark.parametrize(
     "device, version, capability, expected",
     [
@@ -73,10 +49,9 @@ def test_rows_off_by_an_odd_number_of_elements_are_not_taken_for_words():
 def test_a_register_limit_is_set_only_where_it_is_known(monkeypatch, device, version, capability, expected):
     monkeypatch.setattr(torch.version, "hip", version)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    hopper = triton_rows.is_hopper(torch.device(device))
-    assert hopper is expected
-    assert ("maxnreg" in dispatch(4096, 65536, 2, hopper=hopper).options) is expected
-    assert dispatch(4096, 262144, 2, hopper=hopper).constants["PAIRS"] is expected
+    capped = triton_rows.caps_registers(torch.device(device))
+    assert capped is expected
+    assert ("maxnreg" in dispatch(4096, 65536, 2, capped=capped).options) is expected
 
 
 @pytest.mark.parametrize("itemsize", DISPATCH)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 SOURCES = (
     Path(__file__).with_name("triton_kernels.py"),
-    Path(__file__).with_name("triton_pairs.py"),
     Path(__file__).with_name("triton_dispatch.py"),
     Path(triton_rows.__file__),
 )
@@ -108,8 +107,7 @@ def triton(
         _vector(x),
         triton_rows.warp_size(x.device),
         teams=x.device.type in ("cuda", "cpu"),
-        hopper=triton_rows.is_hopper(x.device),
-        capped=num_warps is None,
+        capped=triton_rows.caps_registers(x.device) and num_warps is None,
         BLOCK=BLOCK,
         ROWS=ROWS,
         PIECES=PIECES,

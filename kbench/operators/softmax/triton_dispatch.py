@@ -34,29 +34,24 @@ class Launch(NamedTuple):
 
 class Line(NamedTuple):
     """A line of the dispatch: rows of at most `most` elements go to `kernel`, in blocks of at most `block` elements, each
-    in threads that have `each` of them. With `aligned`, if they fill whole vectors; with `pairs`, on sm_90, two elements in
-    a register (see `triton_pairs.py`)."""
+    in threads that have `each` of them. With `aligned`, if they fill whole vectors."""
 
     most: float
     kernel: str
     block: int
     each: int
     aligned: bool = False
-    pairs: bool = False
 
 
 # How `triton` computes a row of so many bytes an element: the first line that holds it. The rows that a multiprocessor
 # has in registers are what it has in flight, elements take a float32 register each whatever they are in memory, and
-# blocks are powers of two. So in 16 bits rows of more than 8192 elements are several blocks, of which none is idle. Pairs
-# take more instructions, which pays where programs wait for many others, or hold edges.
+# blocks are powers of two. So in 16 bits rows of more than 8192 elements are several blocks, of which none is idle.
 DISPATCH: dict[int, tuple[Line, ...]] = {
     2: (
         Line(2048, "tile", 2048, 16),
         Line(8192, "tile", 8192, 32),
         Line(24576, "tile", 4096, 16),
         Line(28672, "tile", 4096, 16, aligned=True),
-        Line(163840, "split", 8192, 64, aligned=True),
-        Line(524288, "split", 4096, 64, pairs=True),
         Line(math.inf, "split", 8192, 64, aligned=True),
         Line(math.inf, "split", 4096, 64),
     ),
@@ -93,9 +88,6 @@ REGISTERS = {(64, False): 80, (96, True): 128, (112, False): 128}
 """Registers a thread at most on sm_90, by its elements and whether rows start anywhere: left alone ptxas takes more than
 it needs, and a multiprocessor holds a program less."""
 
-PAIRS_REGISTERS = {False: 72, True: 64}
-"""The same where a register holds two of 64 elements, by whether rows start anywhere."""
-
 LARGEST_TEAM, LARGEST_SLICE = 128, 16384
 """Slices of a row at most: all have to be on the device at once, so there must not be more than multiprocessors.
 Elements of a slice at most: more are more than registers hold."""
@@ -125,7 +117,6 @@ def dispatch(
     vector: int | None = None,
     warp_size: int = 32,
     teams: bool = True,
-    hopper: bool = True,
     capped: bool = True,
     BLOCK: int | None = None,
     ROWS: int | None = None,
@@ -135,9 +126,9 @@ def dispatch(
     """The launch of `triton` for M rows of N elements of `itemsize` bytes.
 
     `vector` is how many elements are moved at a time, 16 bytes by default, see `_vector`. Warps of 64, as on AMD's
-    data-center GPUs, take half as many. `teams` is whether programs can wait for each other, `hopper` whether the device
-    is an sm_90, `capped` whether to tell the compiler how many registers to use there. The rest are the parameters of
-    `triton`. Raises Unsupported when BLOCK does not hold a slice, or PIECES of it a row, or a row has too many.
+    data-center GPUs, take half as many. `teams` is whether programs can wait for each other, `capped` whether to
+    tell the compiler how many registers to use. The rest are the parameters of `triton`. Raises Unsupported when
+    BLOCK does not hold a slice, or PIECES of it a row, or a row has too many.
     """
     vector = vector or 16 // itemsize
     vector = vector if N >= SHORTEST_WINDOW else math.gcd(vector, N)
@@ -145,16 +136,14 @@ def dispatch(
         vector = 1  # a warp's single elements fill a cache line as well, and leave no edges
     window = N % vector != 0
     width = N + (vector - 1 if window else 0)  # lanes from the first vector of a row to its last
-    words = hopper and vector % 2 == 0
-    lines = [line for line in DISPATCH[itemsize] if (words or not line.pairs) and not (window and line.aligned)]
+    lines = [line for line in DISPATCH[itemsize] if not (window and line.aligned)]
     line = next(line for line in lines if line.most >= width)
     line = few_rows(M, N, line) if teams else line
     moved = {"VEC": vector, "WINDOW": window, "STREAM": M * N * itemsize <= STREAMED_BYTES}
 
-    def options(elements: int, each: int, ours: bool, pairs: bool = False) -> dict[str, int]:
+    def options(elements: int, each: int, ours: bool) -> dict[str, int]:
         threads = min(1024, max(warp_size, elements // each))
-        most = PAIRS_REGISTERS[window] if pairs else REGISTERS.get((elements // threads, window))
-        most = most if hopper and capped and ours else None
+        most = REGISTERS.get((elements // threads, window)) if capped and ours else None
         return {"num_warps": threads // warp_size} | ({"maxnreg": most} if most else {})
 
     if PIECES and (BLOCK or width) * PIECES < width:
@@ -187,8 +176,8 @@ def dispatch(
     if parts > (LARGEST_TEAM if teams else 1):
         limit = f"at most {LARGEST_TEAM}" if teams else "not possible on this device"
         raise Unsupported(f"N={N} in {parts} slices: {limit}; take fewer parts or a larger BLOCK")
-    constants = {"WIDTH": triton_rows.power_of_two(parts), "BLOCK": block, **moved, "PAIRS": slices.pairs}
-    return Launch("split", constants, options(block, slices.each, block <= slices.block, slices.pairs), parts, span)
+    constants = {"WIDTH": triton_rows.power_of_two(parts), "BLOCK": block, **moved}
+    return Launch("split", constants, options(block, slices.each, block <= slices.block), parts, span)
 
 
 def row_launch(N: int, BLOCK: int | None = None) -> Launch:

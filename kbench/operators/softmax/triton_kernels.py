@@ -14,26 +14,17 @@ import triton.language as tl
 from triton import knobs
 from triton.language.extra import libdevice
 
-from kbench.operators.softmax import triton_pairs
-
 INTERPRETED = tl.constexpr(knobs.runtime.interpret)
 
 ARGUMENTS = ["row_stride", "M", "N"]
 
 
-LOG2_E = tl.constexpr(1.4426950408889634)
-
-
-@triton.jit
-def _exp2(v):
-    """Two to the power of a float32, with results below its normal range flushed to zero: `tl.exp2` keeps them, at three
-    instructions an element more. The interpreter knows no libdevice."""
-    return tl.exp2(v) if INTERPRETED else libdevice.exp2(v)
-
-
 @triton.jit
 def _exp(v):
-    return _exp2(v * LOG2_E)
+    """exp of a float32, with results below its normal range flushed to zero: `tl.exp` keeps them, at three instructions
+    an element more. The interpreter knows no libdevice."""
+    v *= 1.4426950408889634
+    return tl.exp2(v) if INTERPRETED else libdevice.exp2(v)
 
 
 @triton.jit
@@ -171,7 +162,6 @@ def split(
     VEC: tl.constexpr,
     WINDOW: tl.constexpr,
     STREAM: tl.constexpr,
-    PAIRS: tl.constexpr,
     PHASE: tl.constexpr = 0,
 ):
     """A row is read once by a team of `parts` programs, each with a slice of `span` elements in registers; what they need
@@ -186,8 +176,7 @@ def split(
     then on the device when one waits, as long as it holds `parts` programs. Without, it must hold the whole grid.
 
     PHASE 1 publishes and ends, PHASE 2 goes on from there: for the interpreter, which runs programs one by one. WINDOW
-    is as in `tile`; the first slice takes both edges. With PAIRS a lane is two 16-bit elements in a word, see
-    `triton_pairs`, of which each exponential is computed twice.
+    is as in `tile`; the first slice takes both edges.
     """
     pid = tl.program_id(0)
     if TICKETS:
@@ -197,14 +186,10 @@ def split(
     part = pid % parts
     row = (pid // parts).to(tl.int64)
     first = part * span // VEC * VEC
-    like: tl.constexpr = x.dtype.element_ty
-    each: tl.constexpr = 2 if PAIRS else 1  # elements of a lane
-    lanes = tl.arange(0, BLOCK // each)
-    vectors = lanes // (VEC // each) * VEC  # as in `_lanes`
+    lanes = tl.arange(0, BLOCK)
+    vectors = lanes // VEC * VEC  # as in `_lanes`
     start = row * row_stride
     to = row * N
-    source = x + start // VEC * VEC + first
-    target = out + to // VEC * VEC + first
     mask = vectors < tl.minimum(N - first, span)
     if WINDOW:
         head = (start & (VEC - 1)).to(tl.int32)
@@ -212,51 +197,34 @@ def split(
         edges, on_edge = _edges(start, N, VEC)
         on_edge &= part == 0
         edge = tl.load(x + start + edges, mask=on_edge, other=-float("inf")).to(tl.float32)
-    if PAIRS:
-        source = source.to(tl.pointer_type(tl.int32), bitcast=True)
-        target = target.to(tl.pointer_type(tl.int32), bitcast=True)
-        held = tl.load(source + lanes, mask=mask, other=triton_pairs.minus_infinities(like))
-    else:
-        held = tl.load(source + lanes, mask=mask, other=-float("inf")).to(tl.float32)
+    v = tl.load(x + start // VEC * VEC + first + lanes, mask=mask, other=-float("inf")).to(tl.float32)
     if WIDTH > 1:
         words += 16
-        mark = (words + pid).to(tl.pointer_type(tl.int32), bitcast=True)  # half a word: a register less is held
-        flip = (tl.load(mark, volatile=True) >> 31) & 1
+        low = (words + pid).to(tl.pointer_type(tl.int32), bitcast=True)  # half a word: a register less is held
+        flip = (tl.load(low, volatile=True) >> 31) & 1
         if PHASE != 2:
             flip = 1 - flip
-    slice_max = triton_pairs.largest(held, like) if PAIRS else tl.max(held, 0)
+    slice_max = tl.max(v, 0)
     if WINDOW:
         slice_max = tl.maximum(slice_max, tl.max(edge, 0))
     # a slice of -inf in a finite row must count nothing, not turn NaN
     shift = tl.where(slice_max == -float("inf"), 0.0, slice_max) if WIDTH > 1 else slice_max
-    if PAIRS:
-        low, high = triton_pairs.halves(held, like)
-        slice_sum = tl.sum(_exp(low - shift) + _exp(high - shift), 0)
-    else:
-        held = _exp(held - shift)
-        slice_sum = tl.sum(held, 0)
+    e = _exp(v - shift)
+    slice_sum = tl.sum(e, 0)
     if WINDOW:
         edge = _exp(edge - shift)
         slice_sum += tl.sum(edge, 0)
-    row_max, row_sum = shift, slice_sum
+    scale = 1 / slice_sum
     if WIDTH > 1:
         if PHASE != 2:
             _publish(words + pid, slice_max, slice_sum, flip)
         if PHASE != 1:
             row_max, row_sum = _gather(words + (pid - part), parts, flip, WIDTH)
+            scale = _exp(shift - row_max) / row_sum
     if PHASE != 1:
-        scale = _exp(shift - row_max) / row_sum
         if WINDOW:
             tl.store(out + to + edges, edge * scale, mask=on_edge)
-        if PAIRS:
-            low, high = triton_pairs.halves(held, like)
-            shrink = -tl.log2(row_sum)  # the scale as an exponent: an operation less an element
-            low = _exp2((low - row_max) * LOG2_E + shrink)
-            high = _exp2((high - row_max) * LOG2_E + shrink)
-            held = triton_pairs.words_of(low, high, like)
-        else:
-            held *= scale
-        tl.store(target + lanes, held, mask, cache_modifier=".cs" if STREAM else "")
+        tl.store(out + to // VEC * VEC + first + lanes, e * scale, mask, cache_modifier=".cs" if STREAM else "")
 
 
 @triton.jit(do_not_specialize=["M"])
