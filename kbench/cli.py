@@ -154,7 +154,9 @@ def compare(
     fail_on: Annotated[
         Optional[str], typer.Option("--fail-on", metavar="VERDICTS", help="Exit 1 on these: slower,missing,failed.")
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 3 when any row is not comparable.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit 3 when any row was measured in another way on one side.")
+    ] = False,
     export: Annotated[
         Optional[list[str]],
         typer.Option(
@@ -175,7 +177,7 @@ def compare(
     from kbench.commands import compare as command
 
     found = command.read(files, by=by, baseline=baseline, where=where, metric=metric, margin=margin, vary=vary)
-    command.show(found, sort=sort, only=only, exports=export or ())
+    command.show(found, sort=sort, only=only, exports=export or (), github=github)
     raise typer.Exit(command.judge(found, fail_on=fail_on, strict=strict, github=github))
 
 

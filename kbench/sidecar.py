@@ -22,7 +22,7 @@ def read(csv: Path | str) -> tuple[dict[str, Any], str]:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}, f"{path}: no such file; what is known of the machine is what the CSV says"
-    except (OSError, ValueError) as error:  # ValueError: neither text nor JSON
+    except (OSError, ValueError, RecursionError) as error:  # ValueError: neither text nor JSON
         return {}, f"{path}: cannot be read ({error}); what is known of the machine is what the CSV says"
     if not isinstance(data, dict):
         return {}, f"{path}: not an environment file; what is known of the machine is what the CSV says"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -18,6 +19,16 @@ def console(*, stderr: bool = False) -> Console:
     if stream.isatty():
         return Console(stderr=stderr, highlight=False)
     return Console(stderr=stderr, highlight=False, width=PLAIN_WIDTH, height=100, soft_wrap=True)
+
+
+def write(text: str) -> None:
+    """Text to stdout. A reader that has gone, as `head` does, is no failure of what was to be told."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # what is still in the buffer must not fail at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def error(message: str) -> None:

@@ -39,29 +39,32 @@ def read(
     )
 
 
-def show(found: Comparison, *, sort: str, only: str | None, exports: Sequence[str]) -> None:
-    """Print the table, and write the exports; one that goes to stdout takes the table's place."""
+def show(found: Comparison, *, sort: str, only: str | None, exports: Sequence[str], github: bool) -> None:
+    """Write the exports, and print the table; an export that goes to stdout takes the table's place."""
     shown = _verdicts(only, {"changed": CHANGED})
-    targets = [_export(text) for text in exports]
+    targets = _targets(exports, github)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
-    table = tables.text(found, width, sort, shown)
-    if not any(path is None for _, path in targets):
-        print(table, end="")
-    for name, path in targets:
+    printed = tables.text(found, width, sort, shown)
+    for path, name in targets.items():
         text = FORMATS[name](found)
         if path is None:
-            print(text, end="")
+            printed = text
         else:
             _write(path, text)
+    terminal.write(printed)
 
 
 def judge(found: Comparison, *, fail_on: str | None, strict: bool, github: bool) -> int:
     """The exit code; says on stderr why it is not 0."""
     gate = _verdicts(fail_on, {})
-    passed = comparison.gate(found, gate)
+    code = _code(found, gate, fail_on, strict)
     if github:
-        _tell_github(found, gate, passed)
-    if not passed:
+        _tell_github(found, gate, code == PASSED)
+    return code
+
+
+def _code(found: Comparison, gate: frozenset[str], fail_on: str | None, strict: bool) -> int:
+    if not comparison.gate(found, gate):
         counts = ", ".join(f"{count} {word}" for word, count in found.counts.items() if word in gate)
         terminal.error(f"the gate failed: {counts} (--fail-on {fail_on})")
         return FAILED
@@ -99,12 +102,20 @@ def _verdicts(text: str | None, groups: dict[str, frozenset[str]]) -> frozenset[
     return found
 
 
-def _export(text: str) -> tuple[str, Path | None]:
-    """`json=c.json`, or `json=-` for stdout. Raises TableError."""
-    name, sign, path = text.partition("=")
-    if not sign or not path or name not in FORMATS:
-        raise TableError(f"--export {text!r}: write FORMAT=FILE; formats are {', '.join(FORMATS)}")
-    return name, None if path == "-" else Path(path)
+def _targets(exports: Sequence[str], github: bool) -> dict[Path | None, str]:
+    """Formats by where they go, from `json=c.json`, or `json=-` for stdout. Raises TableError, also for two at one place."""
+    found: dict[Path | None, str] = {}
+    for text in exports:
+        name, sign, path = text.partition("=")
+        if not sign or not path or name not in FORMATS:
+            raise TableError(f"--export {text!r}: write FORMAT=FILE; formats are {', '.join(FORMATS)}")
+        target = None if path == "-" else Path(path)
+        if target in found:
+            raise TableError(f"--export {text!r}: {found[target]} goes there too; give each a place of its own")
+        if target is None and github:
+            raise TableError(f"--export {text!r}: --github writes to stdout as well; give the export a file")
+        found[target] = name
+    return found
 
 
 def _write(path: Path, text: str, mode: str = "w") -> None:
@@ -118,7 +129,7 @@ def _write(path: Path, text: str, mode: str = "w") -> None:
 
 def _tell_github(found: Comparison, gate: frozenset[str], passed: bool) -> None:
     """Annotations to stdout, where the runner reads them, and the files that it names in the environment."""
-    print(actions.annotations(found, gate), end="")
+    terminal.write(actions.annotations(found, gate))
     for variable, text in (
         ("GITHUB_STEP_SUMMARY", actions.step_summary(found)),
         ("GITHUB_OUTPUT", actions.outputs(found, passed)),

@@ -18,8 +18,8 @@ from kbench import sidecar, table
 from kbench.comparison.change import Rules
 from kbench.comparison.drift import Drift, drift, noise
 from kbench.comparison.environment import Difference, differences
-from kbench.comparison.join import METRICS, Sides, files, pairs, providers
-from kbench.comparison.verdict import WORDS, Geomean, Verdict, judge
+from kbench.comparison.join import METRICS, Sides, common_axes, files, pairs, providers
+from kbench.comparison.verdict import WORDS, Geomean, Verdict, differing, judge
 from kbench.results import PROVIDER
 from kbench.table import TableError
 from kbench.where import Where
@@ -62,12 +62,17 @@ class Comparison:
     @property
     def comparable(self) -> bool:
         """Whether the sides say anything about each other: false when no row is in both under equal conditions."""
-        return bool(self.counts.keys() - {"new", "missing", "incomparable"})
+        return any(row.old and row.new and row.word != "incomparable" for row in self.rows)
 
     @property
     def refused(self) -> list[Verdict]:
         """The rows that have a time on both sides and were not measured in the same way."""
-        return [row for row in self.rows if row.word == "incomparable" and row.old and row.new and row.old.readings]
+        return [
+            row
+            for row in self.rows
+            if row.word == "incomparable" and row.old and row.new and row.old.readings and row.new.readings
+            if differing(row.old, row.new, self.rules.vary)
+        ]
 
 
 def compare(
@@ -123,8 +128,9 @@ def _of_files(
     labels.insert(0, labels.pop(first))
     frames.insert(0, frames.pop(first))
     environments.insert(0, environments.pop(first))
-    sides, more = files(frames, rules.metric)
-    drifts = {label: drift(frames[0], frame) for label, frame in zip(labels[1:], frames[1:], strict=True)}
+    axes = common_axes(frames)
+    sides, more = files(frames, axes, rules.metric)
+    drifts = {label: drift(frames[0], frame, axes) for label, frame in zip(labels[1:], frames[1:], strict=True)}
     contenders = dict(zip(labels[1:], sides[1:], strict=True))
     found = [
         difference

@@ -75,11 +75,8 @@ def changes(pairs: Sequence[Pair], drift: Drift, rules: Rules) -> tuple[list[Cha
     if rules.paired:
         effects = stats.within(_matrix(_differences(pair, rules) for pair in replicated), resolution)
     else:
-        sides = zip(*map(sides_of, replicated), strict=True)
-        old, new = (
-            _matrix(_logs(side, shift, rules) for side in members)
-            for members, shift in zip(sides, drift.removable, strict=True)
-        )
+        logs = [_pair_logs(pair, drift, rules) for pair in replicated]
+        old, new = (_matrix(side) for side in zip(*logs, strict=True))
         effects = stats.between(old, new, resolution)
     columns = zip(replicated, effects.effect, effects.half_width, effects.p, effects.sd, strict=True)
     told = iter([Change(pair, *map(float, numbers)) for pair, *numbers in columns])
@@ -93,16 +90,16 @@ def _single(pair: Pair, drift: Drift, rules: Rules) -> Change:
     copy of the same case has moved."""
     old, new = sides_of(pair)
     if rules.paired:
-        [effect] = _differences(pair, rules).values()
+        [(session, effect)] = _differences(pair, rules).items()
         floor = max(rules.margin, drift.noise)
+        both = old.by_session[session], new.by_session[session]
+        ratios = _round_ratios(*both, rules)
+        scatter = _error(ratios) if ratios else math.hypot(*(_error(reading.rounds) for reading in both))
     else:
-        before, after = (
-            statistics.fmean(_logs(side, shift, rules).values())
-            for side, shift in zip((old, new), drift.removable, strict=True)
-        )
+        before, after = (statistics.fmean(logs.values()) for logs in _pair_logs(pair, drift, rules))
         effect = after - before
-        floor = max(FLOOR, 2 * drift.noise, math.expm1(2 * drift.own(pair.key.case)))
-    scatter = math.hypot(*(_error(reading) for side in (old, new) for reading in side.readings[:1]))
+        floor = max(FLOOR, 2 * drift.noise, math.expm1(2 * drift.of(pair.key.case).own(pair.key.case)))
+        scatter = math.hypot(*(_error(side.readings[0].rounds) for side in (old, new)))
     return Change(pair, effect, max(math.log1p(floor), CONFIDENT * scatter))
 
 
@@ -117,6 +114,12 @@ def trials(pair: Pair, rules: Rules) -> int:
     if rules.paired:
         return len(old.by_session.keys() & new.by_session.keys())
     return min(len(old.readings), len(new.readings))
+
+
+def _pair_logs(pair: Pair, drift: Drift, rules: Rules) -> list[dict[int, float]]:
+    """Log times by session of both sides, the drift of the pair's device taken out."""
+    shifts = drift.of(pair.key.case).removable
+    return [_logs(side, shift, rules) for side, shift in zip(sides_of(pair), shifts, strict=True)]
 
 
 def _logs(side: Side, shift: dict[int, float], rules: Rules) -> dict[int, float]:
@@ -134,12 +137,18 @@ def _differences(pair: Pair, rules: Rules) -> dict[int, float]:
     old, new = (side.by_session for side in sides_of(pair))
     differences = {}
     for session in old.keys() & new.keys():
-        rounds = list(zip(old[session].rounds, new[session].rounds, strict=False)) if rules.metric in OF_ROUNDS else []
-        if rounds:
-            differences[session] = math.log(statistics.median(after / before for before, after in rounds))
+        if ratios := _round_ratios(old[session], new[session], rules):
+            differences[session] = math.log(statistics.median(ratios))
         else:
             differences[session] = -METRICS[rules.metric] * math.log(new[session].value / old[session].value)
     return differences
+
+
+def _round_ratios(old: Reading, new: Reading, rules: Rules) -> list[float]:
+    """Of the times, round by round; none where the metric is not made of them, or a side has no rounds."""
+    if rules.metric not in OF_ROUNDS:
+        return []
+    return [after / before for before, after in zip(old.rounds, new.rounds, strict=False)]
 
 
 def _matrix(rows: Iterable[dict[int, float]]) -> stats.Array:
@@ -156,7 +165,7 @@ def tick(pair: Pair) -> float:
     return TICK_MS / min(reading.ms for side in sides for reading in side.readings)
 
 
-def _error(reading: Reading) -> float:
-    """The standard error of the median of a session's rounds, in log time."""
-    rounds = [math.log(ms) for ms in reading.rounds]
-    return 1.25 * statistics.stdev(rounds) / math.sqrt(len(rounds)) if len(rounds) > 1 else 0.0
+def _error(rounds: Sequence[float]) -> float:
+    """The standard error of the median of a session's rounds, in logarithms."""
+    logs = [math.log(value) for value in rounds]
+    return 1.25 * statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else 0.0

@@ -122,15 +122,20 @@ class Pair:
 Sides = dict[Key, Side]
 
 
-def files(frames: Sequence[pd.DataFrame], metric: str) -> tuple[list[Sides], list[str]]:
-    """The sides of files that `table.read` returned, with notes on what was left out to make their keys agree.
+def common_axes(frames: Sequence[pd.DataFrame]) -> list[str]:
+    """What tells the rows of all files apart: the axes they share and, where a fleet has measured one, the device."""
+    shared = [axis for axis in table.axes(frames[0]) if all(axis in table.axes(frame) for frame in frames)]
+    return [*shared, "device"] if any(map(several_devices, frames)) else shared
+
+
+def files(frames: Sequence[pd.DataFrame], axes: Sequence[str], metric: str) -> tuple[list[Sides], list[str]]:
+    """The sides of files that `table.read` returned, by `common_axes`, with notes on what was left out to make their keys
+    agree.
 
     Raises TableError when an axis that another file lacks varies in one, or a key has the same session twice.
     """
-    shared = [axis for axis in table.axes(frames[0]) if all(axis in table.axes(frame) for frame in frames)]
-    notes = [note for frame in frames for note in _drop_extra_axes(frame, shared)]
-    device = ["device"] if any(map(several_devices, frames)) else []
-    found = [_sides(frame, [*shared, *device], metric) for frame in frames]
+    notes = [note for frame in frames for note in _drop_extra_axes(frame, axes)]
+    found = [_sides(frame, axes, metric) for frame in frames]
     if not set.intersection(*(set(sides) for sides in found)):
         notes.append("no rows in common" + _difference(found))
     return found, notes
@@ -157,7 +162,7 @@ def pairs(baseline: Sides, contenders: dict[str, Sides]) -> list[Pair]:
     ]
 
 
-def _drop_extra_axes(frame: pd.DataFrame, shared: list[str]) -> list[str]:
+def _drop_extra_axes(frame: pd.DataFrame, shared: Sequence[str]) -> list[str]:
     path, notes = frame.attrs["path"], []
     for axis in table.axes(frame):
         if axis in shared:
@@ -176,7 +181,7 @@ def several_devices(frame: pd.DataFrame) -> bool:
     return bool(frame.loc[frame["device"] != "", "device"].nunique() > 1)
 
 
-def _sides(frame: pd.DataFrame, axes: list[str], metric: str) -> Sides:
+def _sides(frame: pd.DataFrame, axes: Sequence[str], metric: str) -> Sides:
     identity = ["operator", "provider", "params", *axes, "dtype", "session"]
     outcome = ["status", "reason", "flags", "started_at", "samples", "ms", "gbps", "round_ms"]
     columns = list(dict.fromkeys([*identity, *outcome, *CONDITIONS, metric]))

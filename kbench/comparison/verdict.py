@@ -89,7 +89,7 @@ def judge(pairs: Sequence[Pair], drifts: Mapping[str, Drift], rules: Rules) -> t
             verdicts.append(Verdict(pair.key, pair.contender, *word, pair.old, pair.new))
             continue
         change = sized[place]
-        word = _judge(change, q.get(place), drifts[pair.contender], rules)
+        word = _judge(change, q.get(place), drifts[pair.contender].of(pair.key.case), rules)
         ratio, ci = rules.ratio(change.effect), rules.interval(change.effect, change.half_width)
         verdicts.append(Verdict(pair.key, pair.contender, *word, pair.old, pair.new, ratio, ci, q.get(place)))
     return verdicts, geomeans
@@ -103,8 +103,8 @@ def _without_times(pair: Pair, rules: Rules) -> tuple[str, str] | None:
     old, new = pair.old, pair.new
     if old is None or new is None or Status.OK not in (old.status, new.status) or old.status != new.status:
         return _judge_statuses(old, new)
-    if differing := _differing(old, new, rules.vary):
-        return "incomparable", differing
+    if other := differing(old, new, rules.vary):
+        return "incomparable", other
     if rules.paired and not trials(pair, rules):
         return "incomparable", "no session has both"
     if old.suspect or new.suspect:
@@ -114,10 +114,13 @@ def _without_times(pair: Pair, rules: Rules) -> tuple[str, str] | None:
 
 
 def _judge_statuses(old: Side | None, new: Side | None) -> tuple[str, str]:
-    """At least one side lacks a time in some session. A failure is `failed` unless there was one before."""
+    """At least one side lacks a time in some session. A failure is `failed` unless there was one before that left as
+    little."""
     before, after = _outcome(old), _outcome(new)
-    both = after if before == after else f"{before}, now {after}"
-    failed_before = old is not None and old.status.failed
+    both = after if not before or before == after else f"{before}, now {after}" if after else before
+    failed_before = old is not None and old.status.failed and not (old.readings and new and not new.readings)
+    if not (old and old.readings) and not (new and (new.readings or new.status.failed)):
+        return "incomparable", f"no time in either: {both}"
     if new is None:
         return "missing", before
     if new.status.failed:
@@ -126,9 +129,7 @@ def _judge_statuses(old: Side | None, new: Side | None) -> tuple[str, str]:
         return "new", after
     if new.status is Status.OK:
         return ("fixed" if failed_before else "new"), f"was {before}"
-    if old.status is Status.OK:
-        return "missing", after
-    return "incomparable", f"no time in either: {both}"
+    return "missing", after
 
 
 def _outcome(side: Side | None) -> str:
@@ -140,7 +141,7 @@ def _outcome(side: Side | None) -> str:
     return f"{side.status.value}{where}" + (f": {' '.join(side.reason.split())}" if side.reason else "")
 
 
-def _differing(old: Side, new: Side, vary: Collection[str]) -> str:
+def differing(old: Side, new: Side, vary: Collection[str]) -> str:
     """The conditions under which the two sides were measured, where they are not one and the same."""
     return ", ".join(
         f"{name} {'/'.join(old.conditions[name]) or 'unknown'} -> {'/'.join(new.conditions[name]) or 'unknown'}"

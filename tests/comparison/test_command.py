@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,6 +72,8 @@ def test_what_cannot_be_compared_is_exit_code_3(kbench: Kbench, write: Write) ->
     strict = kbench("compare", old, partly, "--strict")
     assert strict.returncode == 3
     assert strict.stderr == "error: 1 row was not measured in the same way on both sides (--strict)\n"
+    flaky = [row(1), row(2, session=0), failed(2, session=1)]
+    assert kbench("compare", write("a", flaky), write("b", flaky), "--strict").returncode == 0, "the same conditions"
     declined = [row(1), failed(2, status="unsupported")]
     assert kbench("compare", write("a", declined), write("b", declined), "--strict").returncode == 0
 
@@ -147,6 +152,55 @@ def test_in_a_github_job(kbench: Kbench, write: Write, monkeypatch: pytest.Monke
     assert "::error" in done.stdout and "::warning" in done.stdout
     assert summary.read_text().startswith("# earlier\n") and "1 slower" in summary.read_text()
     assert "slower=1" in outputs.read_text().splitlines()
+
+
+def test_a_github_job_is_told_that_nothing_was_comparable(
+    kbench: Kbench, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "outputs"))
+    done = kbench(
+        "compare", write("old", [row()]), write("new", [row(timer="graph")]), "--github", "--fail-on", "slower"
+    )
+    assert done.returncode == 3 and "passed=false" in (tmp_path / "outputs").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--export", "json=-", "--github"), ("--export", "json=-", "--export", "csv=-"),
+                  ("--export", "json=x", "--export", "csv=x")]
+)  # fmt: skip
+def test_two_reports_at_one_place_are_refused(kbench: Kbench, write: Write, arguments: tuple[str, ...]) -> None:
+    path = write("a", [row()])
+    done = kbench("compare", path, path, *arguments)
+    assert done.returncode == 2 and done.stdout == "" and "--export" in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_failure(write: Write, tmp_path: Path) -> None:
+    """`kbench compare ... | head` in a shell with pipefail: the table is longer than a pipe holds."""
+    a, b = (write(name, [row(n, ms) for n in range(1, 2000)]) for name, ms in (("a", 1.0), ("b", 1.01)))
+    report = tmp_path / "report.json"
+    command = [sys.executable, "-m", "kbench", "compare", a, b, "--export", f"json={report}"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout and process.stderr
+    process.stdout.close()
+    assert process.stderr.read() == "" and process.wait() == 0
+    assert len(json.loads(report.read_text())["rows"]) == 1999
+
+
+def test_an_axis_called_as_a_column_keeps_its_values(kbench: Kbench, write: Write) -> None:
+    path = write("a", [row()])
+    path.write_text(path.read_text().replace(",M,", ",q,", 1))
+    [line] = csv.DictReader(kbench("compare", path, path, "--export", "csv=-").stdout.splitlines())
+    assert line["axis_q"] == "4096"
+
+
+def test_what_a_damaged_environment_file_says_reaches_no_terminal(kbench: Kbench, write: Write) -> None:
+    a, b = write("a", [row()]), write("b", [row()])
+    a.with_suffix(".env.json").write_text(json.dumps({"packages": {"x\x1b[2J": "1"}}))
+    b.with_suffix(".env.json").write_text(json.dumps({"packages": {"x\x1b[2J": "2"}}))
+    done = kbench("compare", a, b)
+    assert done.returncode == 0 and "\x1b" not in done.stdout and "packages.x" in done.stdout
+    b.with_suffix(".env.json").write_text("[" * 100_000)
+    assert kbench("compare", a, b).returncode == 0
 
 
 def test_several_files_and_labels(kbench: Kbench, write: Write) -> None:

@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pytest
 from making import Write, failed, row, sessions
@@ -253,6 +254,44 @@ def test_a_few_copies_are_shown_and_not_believed(write: Write) -> None:
     assert comparison.rows[0].ratio == pytest.approx(1.015)
 
 
+def test_a_session_cut_short_takes_no_copies_from_the_others(write: Write) -> None:
+    """A slower machine, and a third session that was interrupted after two cases: more data, the same words."""
+    cases = range(1000, 1008)
+    old = [r for n in cases for r in sessions(1.0, 1.002, 0.998, n=n)]
+    new = [r for n in cases for r in sessions(*(1.015, 1.017), n=n)]
+    cut = [row(n, 1.02, provider=name, role=role, session=2) for n in (1000, 1001)
+           for name, role in (("triton", "provider"), ("copy", CONTROL))]  # fmt: skip
+    a = write("old", with_copies(old, 1.0, 1.002, 0.998))
+    b = write("new", [*with_copies(new, 1.015, 1.017), *cut])
+    comparison = compare(a, b)
+    assert set(words(comparison)) == {"same"}
+    drift = comparison.drifts[str(b)]
+    assert drift.cases == 8 and drift.change == pytest.approx(math.log(1.016), abs=1e-4)
+    assert comparison.rows[0].ratio == pytest.approx(1.0, abs=1e-3), "the short session's own copies put it right"
+
+
+def test_every_device_of_a_fleet_has_its_own_drift(write: Write) -> None:
+    """One of two machines is 1.5 % slower, copies and all; most cases were measured on the other."""
+
+    def fleet(name: str, slower: float) -> Path:
+        rows = []
+        for n in range(1, 31):
+            device, level = ("NVIDIA H200", 1.0) if n <= 20 else ("NVIDIA H100", slower)
+            for s, wobble in enumerate((1.0, 1.001, 0.999)):
+                ms = level * wobble
+                rows += [
+                    row(n, ms, session=s, device=device),
+                    row(n, ms, "copy", session=s, device=device, role=CONTROL),
+                ]
+        return write(name, rows)
+
+    a, b = fleet("old", 1.0), fleet("new", 1.015)
+    comparison = compare(a, b)
+    assert set(words(comparison)) == {"same"}
+    changes = {device: part.change for device, part in comparison.drifts[str(b)].parts.items()}
+    assert changes == {"NVIDIA H100": pytest.approx(math.log(1.015)), "NVIDIA H200": pytest.approx(0.0, abs=1e-9)}
+
+
 # ---- other metrics, other sides
 
 
@@ -306,6 +345,15 @@ def test_providers_of_one_file_are_paired_by_session_and_round(write: Write) -> 
         compare(path)
 
 
+def test_rounds_that_swing_together_are_no_scatter(write: Write) -> None:
+    """One session: what counts is how the ratio of the rounds scatters, not how the rounds do."""
+    rounds = (1.0, 1.3, 1.0, 1.25, 1.1)
+    slower = tuple(1.1 * ms for ms in rounds)
+    path = write("all", [row(ms=1.1, provider="a", round_ms=rounds), row(ms=1.21, provider="b", round_ms=slower)])
+    [only] = compare(path, by="provider", baseline="a").rows
+    assert only.word == "slower" and only.ratio == pytest.approx(1.1)
+
+
 def test_providers_are_compared_by_the_metric_that_was_asked_for(write: Write) -> None:
     """Twice as fast on the device, and a launch that costs the host three times as much."""
     slow, fast = ({"round_ms": (ms,) * 3, "gbps": 100 / ms, "host_ms": host} for ms, host in ((1.0, 0.01), (0.5, 0.03)))
@@ -353,6 +401,22 @@ def test_from_declined_to_crashed_is_failed(verdict: Judge) -> None:
 
 def test_failed_before_and_now_is_not_a_change(verdict: Judge) -> None:
     assert verdict([failed()], [failed()]) == ("incomparable", "failed in both: wrong: differs at 3 elements")
+
+
+def test_from_flaky_to_always_wrong_is_failed(verdict: Judge) -> None:
+    """There were times, and now there are none."""
+    flaky = [row(session=0), failed(session=1), row(session=2)]
+    assert verdict(flaky, [failed(session=s) for s in range(3)])[0] == "failed"
+    assert verdict(flaky, flaky)[0] == "incomparable"
+
+
+def test_what_never_had_a_time_is_not_missed(write: Write) -> None:
+    """A provider that this machine does not have, in one of the files alone."""
+    with_it, without = write("with", [row(1), failed(2, status="unavailable")]), write("without", [row(1)])
+    for old, new in ((with_it, without), (without, with_it)):
+        comparison = compare(old, new)
+        assert words(comparison) == ["unclear", "incomparable"]
+        assert comparison.rows[1].reason.startswith("no time in either: unavailable")
 
 
 def test_a_failure_in_one_session_of_three_is_a_failure(verdict: Judge) -> None:
@@ -500,6 +564,7 @@ def test_files_without_a_common_condition_are_not_comparable_but_failures_are(wr
     old = write("old", [row(1), row(2)])
     assert not compare(old, write("new", [row(1, device="other"), row(2, device="other")])).comparable
     assert compare(old, write("new", [failed(1), failed(2)])).comparable
+    assert not compare(old, write("new", [failed(3)])).comparable
 
 
 @pytest.mark.parametrize("count", [1, 255, 256, 257])

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from kbench.comparison import Comparison
 from kbench.comparison.formats.words import plain
 from kbench.comparison.join import METRICS, Key, Reading, Side
+from kbench.results import Status
 
 OWN_UNITS = frozenset({"ms", "gbps"})
 """Metrics that every line has anyway, as ns/op and GB/s."""
@@ -34,10 +35,9 @@ def text(comparison: Comparison) -> str:
 def _by_label(comparison: Comparison) -> dict[str, dict[Key, Side]]:
     found: dict[str, dict[Key, Side]] = {label: {} for label in (comparison.baseline, *comparison.contenders)}
     for row in comparison.rows:
-        if row.old:
-            found[comparison.baseline][row.key] = row.old
-        if row.new:
-            found[row.contender][row.key] = row.new
+        for label, side in ((comparison.baseline, row.old), (row.contender, row.new)):
+            if side and side.status is Status.OK and not side.suspect:
+                found[label][row.key] = side
     return found
 
 

@@ -20,7 +20,7 @@ OUTCOME = (
 
 def text(comparison: Comparison) -> str:
     """Empty cells are unknown. `old` and `new` are values of the metric, which `metric` names."""
-    axes = [name for row in comparison.rows[:1] for name, _ in row.key.axes]
+    axes = [_column(name) for row in comparison.rows[:1] for name, _ in row.key.axes]
     who = ["provider", "params"] if comparison.by == "file" else []
     lines = io.StringIO()
     writer = csv.DictWriter(lines, ["operator", *who, *axes, "dtype", *OUTCOME], lineterminator="\n")
@@ -32,7 +32,7 @@ def text(comparison: Comparison) -> str:
 def _cells(row: Verdict, comparison: Comparison) -> dict[str, Any]:
     low, high = row.ci or (None, None)
     return {
-        **key_columns(row, comparison),
+        **{_column(name): value for name, value in key_columns(row, comparison).items()},
         "baseline": plain(comparison.baseline),
         "contender": plain(row.contender),
         "verdict": row.word,
@@ -47,6 +47,11 @@ def _cells(row: Verdict, comparison: Comparison) -> dict[str, Any]:
         "old_sessions": row.old.sessions if row.old else 0,
         "new_sessions": row.new.sessions if row.new else 0,
     }
+
+
+def _column(name: str) -> str:
+    """An axis may be called what a column is called."""
+    return f"axis_{name}" if name in OUTCOME else name
 
 
 def _value(side: Side | None) -> float | None:

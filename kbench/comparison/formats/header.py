@@ -81,8 +81,10 @@ def drifts(comparison: Comparison) -> Iterator[str]:
         if comparison.by == "provider":
             yield from filter(None, [noise])
             return  # all contenders are of one file
-        moved = _moved(drift, comparison.rules.metric)
-        yield _for(contender, comparison) + "; ".join(filter(None, [moved, noise]))
+        for device, part in drift.parts.items():
+            moved = _moved(part, comparison.rules.metric)
+            where = f"{plain(device)}: " if device else ""
+            yield _for(contender, comparison) + where + "; ".join(filter(None, [moved, noise]))
 
 
 def taken_out(drift: Drift, metric: str) -> bool:
@@ -93,9 +95,10 @@ def taken_out(drift: Drift, metric: str) -> bool:
 def _moved(drift: Drift, metric: str) -> str:
     if drift.change is None:
         return "machine drift not known: the files have no copy control in common"
+    cases = "1 case" if drift.cases == 1 else f"{drift.cases} cases"
+    moved = f"machine drift {percent(math.exp(drift.change))} (copy control, {cases})"
     if not drift.known:
-        return f"machine drift not known: fewer than {ENOUGH_CASES} copies in common"
-    moved = f"machine drift {percent(math.exp(drift.change))} (copy control, {drift.cases} cases)"
+        return f"{moved}, left in the rows: fewer than {ENOUGH_CASES} are too few to tell"
     return f"{moved}, {'taken out of the rows' if taken_out(drift, metric) else 'of which the metric is free'}"
 
 

@@ -77,6 +77,7 @@ class Drift(_Model):
     """How the machine moved, by the copy controls of both files."""
 
     contender: str
+    device: str | None = Field(default=None, description="Whose drift it is, where a fleet has measured a side.")
     ratio: float | None = Field(description="A copy's time on the contender's side over that on the baseline's.")
     cases: int = Field(description="How many copies that is the median of.")
     noise: float = Field(description="What 95 % of readings of the same code in one session stay within, as a share.")
@@ -152,12 +153,14 @@ def _report(comparison: Comparison) -> Report:
         drifts=[
             Drift(
                 contender=plain(contender),
-                ratio=None if drift.change is None else finite(math.exp(drift.change)),
-                cases=drift.cases,
-                noise=drift.noise,
-                taken_out=taken_out(drift, rules.metric),
+                device=plain(device) or None,
+                ratio=None if part.change is None else finite(math.exp(part.change)),
+                cases=part.cases,
+                noise=part.noise,
+                taken_out=taken_out(part, rules.metric),
             )
             for contender, drift in comparison.drifts.items()
+            for device, part in drift.parts.items()
         ],
         differences=[
             Difference(

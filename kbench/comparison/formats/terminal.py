@@ -61,4 +61,4 @@ def _differences(comparison: Comparison, contender: str, width: int) -> list[str
 
 def _told(difference: Difference) -> tuple[str, str, str, str]:
     old, new = plain(difference.old), plain(difference.new)
-    return difference.name, old, new, WEIGHTS[difference.weight]
+    return plain(difference.name), old, new, WEIGHTS[difference.weight]
