@@ -46,7 +46,7 @@ __device__ __forceinline__ float warp_max(float value) {
 }
 
 // Likewise the sum of numbers from 0 to LARGEST, in steps of 2^-31 of the largest there can be; NaN if one is NaN. A thread's
-// exponentials of up to 168 elements, of which the warp's largest is 1, lose less than 4e-5 of their sum: a tenth of what
+// exponentials of up to 161 elements, of which the warp's largest is 1, lose less than 4e-5 of their sum: a tenth of what
 // fp16 rounds away.
 template <int LARGEST>
 __device__ __forceinline__ float warp_sum(float value) {

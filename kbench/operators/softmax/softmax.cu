@@ -133,8 +133,8 @@ cudaError_t dispatch(const Call& call) {
 template <typename T>
 cudaError_t dispatch_scalar(const Call& call) {
   if (call.columns <= 32 * 4) return launch_groups<T, 1, 4, 32, false>(call);
-  if (call.columns <= Bounds<T, 16, kBlockRow>::threads * 16) return launch_blocks<T, 1, 16, false>(call, 1);
-  return launch_streamed<T, 1, 8>(call);
+  const cudaError_t error = launch_blocks<T, 1, 16, false>(call, 1);
+  return error == cudaErrorInvalidConfiguration ? launch_streamed<T, 1, 8>(call) : error;  // more than a block holds
 }
 
 // Rows of the same distance from a multiple of 16 bytes in x and y: 16-byte accesses between single elements at the ends.
