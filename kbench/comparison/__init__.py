@@ -17,7 +17,7 @@ import pandas as pd
 from kbench import sidecar, table
 from kbench.comparison.change import Rules
 from kbench.comparison.drift import Drift, drift, noise
-from kbench.comparison.environment import Difference, differences
+from kbench.comparison.environment import Difference, differences, nobody_has
 from kbench.comparison.join import METRICS, Sides, common_axes, files, pairs, providers
 from kbench.comparison.verdict import WORDS, Geomean, Verdict, differing, judge
 from kbench.results import PROVIDER
@@ -137,6 +137,7 @@ def _of_files(
         for label, frame, data in zip(labels[1:], frames[1:], environments[1:], strict=True)
         for difference in differences(label, (frames[0], frame), (environments[0], data), rules.vary)
     ]
+    more += [f"--vary {name}: no file says anything of it" for name in nobody_has(rules.vary, frames, environments)]
     return _judged("file", labels[0], sides[0], contenders, rules, drifts, found, [*more, *notes])
 
 

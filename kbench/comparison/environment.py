@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +76,15 @@ def differences(
                 weight = Weight.VARIED
             found.append(Difference(contender, name, before, after, weight))
     return sorted(found, key=lambda difference: list(Weight).index(difference.weight))
+
+
+def nobody_has(
+    vary: Collection[str], frames: Sequence[pd.DataFrame], environments: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Names in `vary` of which no file says anything: misspelt, as a rule."""
+    said = {name for frame in frames for name in _from_rows(frame)} | set(CONDITIONS)
+    said |= {name for data in environments for name in _from_sidecar(data)}
+    return sorted(set(vary) - said - {name.partition(".")[2] for name in said})
 
 
 def _from_rows(frame: pd.DataFrame) -> dict[str, str]:

@@ -164,6 +164,11 @@ def test_a_github_job_is_told_that_nothing_was_comparable(
     assert done.returncode == 3 and "passed=false" in (tmp_path / "outputs").read_text().splitlines()
 
 
+def test_a_misspelt_name_to_vary_is_told(kbench: Kbench, write: Write) -> None:
+    a, b = write("a", [row()]), write("b", [row()])
+    assert "--vary tourch: no file says anything of it" in kbench("compare", a, b, "--vary", "tourch,device").stdout
+
+
 @pytest.mark.parametrize(
     "arguments", [("--export", "json=-", "--github"), ("--export", "json=-", "--export", "csv=-"),
                   ("--export", "json=x", "--export", "csv=x")]

@@ -9,7 +9,6 @@ from kbench.comparison import Comparison
 from kbench.comparison.environment import Difference
 from kbench.comparison.formats import header
 from kbench.comparison.formats.header import WEIGHTS
-from kbench.comparison.formats.header import summary as summary
 from kbench.comparison.formats.layout import columns, line, paragraphs, total
 from kbench.comparison.formats.rows import ordered, shared
 from kbench.comparison.formats.table import table

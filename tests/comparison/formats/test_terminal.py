@@ -10,7 +10,7 @@ from making import Write, failed, row
 from rich.cells import cell_len
 
 from kbench.comparison import Comparison, compare
-from kbench.comparison.formats import terminal
+from kbench.comparison.formats import header, terminal
 from kbench.comparison.join import METRICS
 from kbench.comparison.verdict import WORDS
 from kbench.table import TableError
@@ -67,7 +67,7 @@ def test_nothing_is_lost_at_any_width(every: Comparison, width: int) -> None:
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_lines_are_no_longer_than_the_width_but_for_the_summary(every: Comparison, width: int) -> None:
     text = terminal.text(replace(every, notes=("a note that is rather long, " * 5,)), width)
-    assert all(len(line) <= width for line in text.splitlines() if line != terminal.summary(every))
+    assert all(len(line) <= width for line in text.splitlines() if line != header.summary(every))
 
 
 def test_the_verdicts_come_in_the_order_in_which_they_want_attention(every: Comparison) -> None:
@@ -103,7 +103,7 @@ def test_what_is_hidden_is_counted(every: Comparison) -> None:
 
 def test_the_summary_is_one_line_and_below_it_is_what_to_do(every: Comparison) -> None:
     *_, summary, settle, explain = terminal.text(every, 200).splitlines()
-    assert summary == terminal.summary(every) == ", ".join(f"{n} {word}" for word, n in every.counts.items())
+    assert summary == header.summary(every) == ", ".join(f"{n} {word}" for word, n in every.counts.items())
     assert settle.startswith("to settle the unclear: kbench run CONFIG --append --sessions N, for each file")
     assert explain == "to understand the failed: kbench explain wrong"
 
@@ -201,7 +201,7 @@ def test_nasty_text_stays_on_its_lines(nasty: tuple[str, Comparison]) -> None:
         text.encode()
         assert all(sign == "\n" or sign.isprintable() for sign in text)
         assert text.count("! slower") == 1
-        assert terminal.summary(comparison) in text.splitlines()
+        assert header.summary(comparison) in text.splitlines()
 
 
 def test_wide_signs_do_not_break_the_columns(write: Write) -> None:
