@@ -57,12 +57,15 @@ class Provider:
 
     def unavailable(self, device: str) -> str | None:
         """Why this provider cannot run on a machine with this device type, or None when it can."""
-        for module in self.requires:
-            if importlib.util.find_spec(module) is None:
-                return f"Python package {module!r} is not installed"
-        if self.devices is not None and device not in self.devices:
-            return f"needs a device of type {' or '.join(self.devices)}; this machine has {device}"
-        return self.available() if self.available else None
+        try:
+            for module in self.requires:
+                if not _installed(module):
+                    return f"Python package {module!r} is not installed"
+            if self.devices is not None and device not in self.devices:
+                return f"needs a device of type {' or '.join(self.devices)}; this machine has {device}"
+            return self.available() if self.available else None
+        except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a plug-in raises is its own failure
+            return f"{describe(error)} (while asked whether it is available)"
 
     def declines(self, case: Case) -> str | None:
         """Why this provider does not do this case, or None when it does."""
@@ -89,6 +92,13 @@ class Provider:
             file = None
         files = [*([Path(file)] if file else []), *self.sources]
         return digest([path.read_text() for path in files if path.exists()])
+
+
+def _installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that a dotted name begins with is not there
+        return False
 
 
 @dataclass
@@ -278,3 +288,14 @@ def error_location(error: BaseException, fallback: str) -> str:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen")]
     frames = [f for f in frames if f.filename != __file__]
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else fallback
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line, with the place in the provider's code it came from."""
+    place = Path(error_location(error, ""))
+    return f"{type(error).__name__}: {first_line(error)}" + (f" at {place.name}" if place.name else "")
+
+
+def first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:300] if lines else "(no message)"

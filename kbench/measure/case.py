@@ -24,7 +24,7 @@ from kbench.measure.rows import Frame, make_rows
 from kbench.measure.stages import measure_stages
 from kbench.measure.telemetry import Telemetry
 from kbench.measure.timer import MAX_PREFILL_MS, BenchTimer, Timer, launch_ms
-from kbench.registry import Operator, Provider, Unsupported, error_location
+from kbench.registry import Operator, Provider, Unsupported, describe, first_line
 from kbench.results import CONTROL, STEPS, Case, Row, Status, Value, digest, now
 
 COPY_ALIGNMENT = 128
@@ -101,7 +101,7 @@ class CaseRun:
             if not out_of_memory(error):
                 raise
             for entry in self.entries:
-                entry.end(Status.OOM, f"the case's inputs do not fit into memory: {_first_line(error)}")
+                entry.end(Status.OOM, f"the case's inputs do not fit into memory: {first_line(error)}")
             return self.rows()
         for entry in self.entries:
             self.prepare(entry)
@@ -127,7 +127,10 @@ class CaseRun:
     # -- before timing
 
     def admit(self, entry: Entry) -> Provider | None:
-        """The entry's provider, when it exists, can run on this machine and does this case; else the entry ends."""
+        """The entry's provider, when it exists, can run on this machine and does this case; else the entry ends.
+
+        To be called in a guard: it is the provider that is asked.
+        """
         provider = entry.provider
         if provider is None:
             entry.end(Status.ERROR, f"no provider {entry.name!r}")
@@ -139,10 +142,12 @@ class CaseRun:
 
     def prepare(self, entry: Entry) -> None:
         """Build and check one provider: afterwards it either runs or has ended with a reason."""
-        provider = self.admit(entry)
-        if provider is None:
-            return
         with self.guard(entry, "build", self.settings.build_timeout_s):
+            provider = self.admit(entry)
+            if provider is None:
+                return
+            if provider.moved_bytes:
+                entry.moved_bytes = int(provider.moved_bytes(self.case))
             start = time.perf_counter()
             entry.fn = fn = provider.bind(self.case, entry.params)
             interpreted = interpreter_probe()
@@ -315,17 +320,6 @@ class CaseRun:
             },
         )
         return make_rows(frame, self.entries)
-
-
-def describe(error: BaseException) -> str:
-    """An exception in one line, with the place in the provider's code it came from."""
-    place = Path(error_location(error, ""))
-    return f"{type(error).__name__}: {_first_line(error)}" + (f" at {place.name}" if place.name else "")
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else "(no message)"
 
 
 def case_hash(operator: Operator, case: Case) -> str:

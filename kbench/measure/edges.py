@@ -61,10 +61,10 @@ def _mark(emit: Emit, index: int, edge: str, event: dict[str, Any]) -> None:
 
 
 def _check(run: CaseRun, entry: Entry, edge: str) -> None:
-    provider = run.admit(entry)
-    if provider is None:
-        return
     with run.guard(entry, "build", run.settings.build_timeout_s):
+        provider = run.admit(entry)
+        if provider is None:
+            return
         fn = provider.bind(run.case, entry.params)
         inputs = run.draw()
         if edge != RANDOM:

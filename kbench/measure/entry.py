@@ -16,11 +16,12 @@ from kbench.results import CONTROL, PROVIDER, Status, Value, curve_name, format_
 class Entry:
     """What is known so far of one future row. It runs until it has a status.
 
-    fn        the function of the inputs
-    buffers   the argument tuples that the timer may rotate over, the first one being the case's inputs
-    sample    takes one round's samples, in ms; made once the timer is ready for this entry
-    rounds    samples in ms, a list per round
-    readings  of the device, around the rounds
+    fn           the function of the inputs
+    buffers      the argument tuples that the timer may rotate over, the first one being the case's inputs
+    sample       takes one round's samples, in ms; made once the timer is ready for this entry
+    moved_bytes  of one call, where the provider says it
+    rounds       samples in ms, a list per round
+    readings     of the device, around the rounds
     """
 
     index: int
@@ -36,6 +37,7 @@ class Entry:
     accuracy: Accuracy = field(default_factory=Accuracy)
     build_ms: float | None = None
     host_ms: float | None = None
+    moved_bytes: int | None = None
     stages: Mapping[str, float] = field(default_factory=dict)
     rounds: list[list[float]] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)

@@ -77,7 +77,6 @@ def _numbers(frame: Frame, entry: Entry) -> dict[str, Any]:
     round_ms = tuple(median(samples) for samples in entry.rounds)
     ms, ms_p20, ms_p80 = median(round_ms), *_p20_p80(samples)
     moves = 0 if entry.control and entry.name == "empty" else frame.call_bytes
-    moved = entry.provider.moved_bytes(frame.case) if entry.provider and entry.provider.moved_bytes else None
     return {
         "ms": ms,
         "ms_p20": ms_p20,
@@ -88,7 +87,7 @@ def _numbers(frame: Frame, entry: Entry) -> dict[str, Any]:
         "gbps": gbps(moves, ms),
         "gbps_p20": gbps(moves, ms_p80),
         "gbps_p80": gbps(moves, ms_p20),
-        "moved_gbps": None if moved is None else gbps(moved, ms),
+        "moved_gbps": None if entry.moved_bytes is None else gbps(entry.moved_bytes, ms),
         **({**entry.stages, "kernel_ms": ms} if entry.stages else {}),
     }
 

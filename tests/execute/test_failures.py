@@ -96,6 +96,33 @@ def test_every_failure_costs_its_own_row_only(kbench: Kbench, write_config, tmp_
     assert workers(tmp_path) == []
 
 
+ASKED = {
+    "supports-raises": ("error", "AttributeError: "),
+    "moved-bytes-raises": ("error", "ZeroDivisionError: "),
+    "moved-bytes-is-none": ("error", "TypeError: "),
+    "dotted-package": ("unavailable", "Python package 'not_installed.part' is not installed"),
+    "available-raises": ("unavailable", "RuntimeError: no libfoo.so at asked.py:"),
+}
+
+
+def test_what_a_provider_says_about_itself_costs_its_own_row_only(kbench: Kbench, write_config, tmp_path: Path) -> None:
+    done = kbench("run", sweep(write_config, "asked.py", list(ASKED)))
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    rows = rows_of(tmp_path).set_index("provider")
+    for name, (status, reason) in ASKED.items():
+        assert rows.loc[name].status == status and reason in rows.loc[name].reason, f"{name}: {rows.loc[name].reason}"
+    assert rows.loc["torch-native"].status == "ok"
+
+
+def test_check_shows_a_provider_that_fails_to_say_what_it_supports(kbench: Kbench, write_config) -> None:
+    done = kbench("check", sweep(write_config, "asked.py", ["supports-raises"]))
+    assert done.returncode == 1, done.stderr
+    assert "supports-raises: error on random" in done.stdout and "AttributeError" in done.stdout
+    random = next(line for line in done.stdout.splitlines() if line.startswith("random"))
+    assert random.split()[1] == "ok" and random.split()[-1] == "error", random
+
+
 def test_rows_keep_their_order_when_every_provider_is_lost(kbench: Kbench, write_config, tmp_path: Path) -> None:
     """`theirs` is lost before anything runs, `exits` only then; the file has them as the config does."""
     path = sweep(write_config, f"nasty.py, {PLUGINS / 'broken.py'}", ["exits", "theirs"])
