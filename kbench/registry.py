@@ -12,7 +12,9 @@ import importlib.metadata
 import importlib.util
 import inspect
 import pkgutil
+import re
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -282,20 +284,31 @@ def _guarded(plugin: str, load: Callable[[], Any]) -> PluginError | None:
 
 
 def error_location(error: BaseException, fallback: str) -> str:
-    """`file:line` of the innermost frame of an exception, skipping the import machinery."""
+    """`file:line` of the innermost frame of an exception that is people's own code; where none is, of the innermost."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen")]
-    frames = [f for f in frames if f.filename != __file__]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(("<frozen", __file__))]
+    caller = str(Path(__file__).with_name("measure"))
+    frames = [f for f in frames if not in_library(f.filename) and not f.filename.startswith(caller)] or frames
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else fallback
+
+
+def in_library(filename: str) -> bool:
+    """Whether code is of Python or an installed package, not people's own."""
+    return filename.startswith(tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
 
 
 def describe(error: BaseException) -> str:
     """An exception in one line, with the place in the provider's code it came from."""
     place = Path(error_location(error, ""))
-    return f"{type(error).__name__}: {first_line(error)}" + (f" at {place.name}" if place.name else "")
+    return f"{type(error).__name__}: {message(error)}" + (f" at {place.name}" if place.name else "")
 
 
-def first_line(error: BaseException) -> str:
+def message(error: BaseException) -> str:
+    """What an exception says in one line: its first, or that of a compiler's output which says what is wrong."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else "(no message)"
+    if not lines:
+        return "(no message)"
+    if re.fullmatch(r"at \d+:\d+:", lines[0]):  # Triton: the place in the kernel, the kernel's source, the fault
+        return f"{lines[0]} {lines[-1]}"[:300]
+    return next((line for line in lines if re.search(r"\berror\s*:", line)), lines[0])[:300]

@@ -10,13 +10,13 @@ import re
 import signal
 import subprocess
 import sys
-import sysconfig
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from kbench.registry import in_library
 from kbench.results import STEPS, Status
 
 START_LIMIT_S = 300.0
@@ -157,8 +157,7 @@ class Worker:
         starts = [i for i, line in enumerate(lines) if line.startswith("Current thread")]
         frames = [re.match(r'\s*File "(.+)", line (\d+) in', line) for line in lines[starts[-1] :]] if starts else []
         places = [(frame[1], frame[2]) for frame in frames if frame]
-        libraries = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"))
-        own = [place for place in places if not place[0].startswith(libraries)] or places
+        own = [place for place in places if not in_library(place[0])] or places
         return f"{Path(own[0][0]).name}:{own[0][1]}" if own else None
 
     def _read_messages(self, stream: IO[str]) -> None:

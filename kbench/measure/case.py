@@ -24,7 +24,7 @@ from kbench.measure.rows import Frame, make_rows
 from kbench.measure.stages import measure_stages
 from kbench.measure.telemetry import Telemetry
 from kbench.measure.timer import MAX_PREFILL_MS, BenchTimer, Timer, launch_ms
-from kbench.registry import Operator, Provider, Unsupported, describe, first_line
+from kbench.registry import Operator, Provider, Unsupported, describe, message
 from kbench.results import CONTROL, STEPS, Case, Row, Status, Value, digest, now
 
 COPY_ALIGNMENT = 128
@@ -101,7 +101,7 @@ class CaseRun:
             if not out_of_memory(error):
                 raise
             for entry in self.entries:
-                entry.end(Status.OOM, f"the case's inputs do not fit into memory: {first_line(error)}")
+                entry.end(Status.OOM, f"the case's inputs do not fit into memory: {message(error)}")
             return self.rows()
         for entry in self.entries:
             self.prepare(entry)

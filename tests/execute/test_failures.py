@@ -67,6 +67,7 @@ def test_wrong_providers_are_named_and_never_timed(kbench: Kbench, write_config,
 
 NASTY = {
     "raises": ("error", "ValueError: this kernel does not like you at nasty.py:"),
+    "raises-in-torch": ("error", "but got input of size[4, 128] at nasty.py:"),
     "exits": ("crashed", "the process exited with code 3 while building"),
     "sys-exits": ("error", "SystemExit: leaving"),
     "segfaults": ("crashed", "killed by SIGSEGV while building, at nasty.py:"),
@@ -94,6 +95,14 @@ def test_every_failure_costs_its_own_row_only(kbench: Kbench, write_config, tmp_
         assert pd.isna(row.ms) == (status != "ok"), name
     assert rows.loc["torch-native"].status == "ok"
     assert workers(tmp_path) == []
+
+
+def test_what_a_compiler_says_is_the_reason(kbench: Kbench, write_config, tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    done = kbench("run", sweep(write_config, "uncompilable.py", ["does-not-compile"]))
+    assert done.returncode == 1, done.stderr
+    reason = rows_of(tmp_path).set_index("provider").loc["does-not-compile"].reason
+    assert "CompilationError: at 3:26: NameError('undefined_name is not defined') at uncompilable.py:" in reason
 
 
 ASKED = {

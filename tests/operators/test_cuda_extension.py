@@ -116,10 +116,14 @@ BUILD = """
 import sys
 from pathlib import Path
 from kbench.operators import extension
+from kbench.registry import describe
 source = Path(sys.argv[1])
 extension._target = lambda: "sm_90"
 extension.BINDING, extension.HEADERS = source.with_name("binding.cpp"), ()
-print(extension.build("probe", source).answer)
+try:
+    print(extension.build("probe", source).answer)
+except RuntimeError as error:
+    sys.exit(describe(error))
 """
 
 
@@ -182,7 +186,8 @@ def test_a_compile_error_names_the_line(probe: Path) -> None:
     build = _build(probe)
     out, err = build.communicate(timeout=120)
     assert build.returncode == 1 and out == ""
-    assert "RuntimeError" in err and "probe.cpp:1:14: error" in err
+    reason = err.splitlines()[-1]
+    assert reason.startswith("RuntimeError: ") and "probe.cpp:1:14: error: expected" in reason
 
 
 # ----------------------------------------------------------------------------------------------------------------------
