@@ -189,7 +189,9 @@ class CaseRun:
             empty.sample = self.timer.empty()
         added = [copy, empty]
         if self.baseline is not None and (fn := self.entries[self.baseline].fn):
-            added.append(Entry(count + 2, "repeat", {}, CONTROL, fn=fn))
+            # timed as what it repeats: the timer prepares a launch by the time that the host needs for it
+            host_ms = self.entries[self.baseline].host_ms
+            added.append(Entry(count + 2, "repeat", {}, CONTROL, fn=fn, host_ms=host_ms))
         self.entries += added
         return added
 

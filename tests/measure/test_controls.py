@@ -1,4 +1,5 @@
-"""The `empty` control: a row of every case, with a time and no bytes, and less of a time than anything that does work."""
+"""The controls: `empty` is a row of every case, with a time and no bytes, and less of a time than anything that does work;
+`repeat` is timed as the baseline is."""
 
 from __future__ import annotations
 
@@ -7,6 +8,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from common import Kbench
+
+from kbench.measure import case as measured
+from kbench.measure.device import Device
+from kbench.measure.telemetry import Nothing
+from kbench.registry import operator
+from kbench.results import Case
 
 SWEEP = """
 operator: softmax
@@ -32,6 +39,25 @@ def test_every_case_says_what_the_timer_costs(kbench: Kbench, write_config, tmp_
         empty = case.loc["empty"]
         assert empty.status == "ok" and empty.ms > 0
         assert empty.gbps == 0
+
+
+def test_the_repeat_is_prepared_as_the_baseline_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a device the time that the host needs for a launch decides how the timer prepares one."""
+    monkeypatch.setattr(measured, "launch_ms", lambda fn, device: 0.5)
+    settings = measured.Settings("do_bench", "cold", False, 0, 1, rounds=1, seed=0, timeout_s=60, build_timeout_s=60)
+    run = measured.CaseRun(
+        operator("softmax"),
+        Case("softmax", {"M": 4, "N": 8}, "float32"),
+        [("torch-native", {})],
+        baseline=0,
+        settings=settings,
+        session=0,
+        device=Device(),
+        telemetry=Nothing(),
+        emit=lambda event: None,
+    )
+    host_ms = {row.provider: row.host_ms for row in run.run()}
+    assert host_ms == {"torch-native": 0.5, "copy": None, "empty": None, "repeat": 0.5}
 
 
 @pytest.mark.gpu
