@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -89,9 +90,12 @@ def test_earlier_results_are_moved_aside(kbench: Kbench, write_config: WriteConf
     path = write_config(SMALL)
     kbench("run", path, "--only", "torch-native", "--set", "N=64", "--no-plot")
     first = (tmp_path / "results" / "sweep.csv").read_bytes()
+    environment = (tmp_path / "results" / "sweep.env.json").read_bytes()
+    os.utime(tmp_path / "results" / "sweep.csv", (10**9, 10**9))  # the two were last written a second or more apart
     again = kbench("run", path, "--only", "torch-native", "--set", "N=64", "--no-plot")
     kept = list((tmp_path / "results").glob("sweep.2*.csv"))
     assert [p.read_bytes() for p in kept] == [first]
+    assert kept[0].with_suffix(".env.json").read_bytes() == environment
     assert kept[0].name in again.stdout
 
 

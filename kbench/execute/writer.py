@@ -18,18 +18,22 @@ from kbench.results import ResultsError, Row, columns
 from kbench.sidecar import environment_path
 
 
-def move_aside(path: Path) -> Path | None:
-    """Rename an earlier results file to a name dated by its last change. Returns the new name, None if there was none."""
-    if not path.exists():
-        return None
-    stamp = datetime.fromtimestamp(path.stat().st_mtime).strftime("%Y%m%d-%H%M%S")
-    stem, suffix = path.name.split(".", 1)
+def move_aside(paths: Sequence[Path]) -> list[Path]:
+    """Rename earlier files of one run to names dated alike, by the last change of the first. Returns the new names."""
+    there = [path for path in paths if path.exists()]
+    if not there:
+        return []
+    stamp = datetime.fromtimestamp(there[0].stat().st_mtime).strftime("%Y%m%d-%H%M%S")
     for n in range(1000):
-        target = path.with_name(f"{stem}.{stamp}{f'-{n}' if n else ''}.{suffix}")
-        if not target.exists():
-            path.rename(target)
-            return target
-    raise FileExistsError(f"{path}: could not find a free name to move it to")
+        targets = {path: _dated(path, f"{stamp}-{n}" if n else stamp) for path in paths}
+        if not any(target.exists() for target in targets.values()):
+            return [path.rename(targets[path]) for path in there]
+    raise FileExistsError(f"{there[0]}: could not find a free name to move it to")
+
+
+def _dated(path: Path, stamp: str) -> Path:
+    stem, suffix = path.name.split(".", 1)
+    return path.with_name(f"{stem}.{stamp}.{suffix}")
 
 
 def probe(path: Path) -> None:
@@ -77,9 +81,7 @@ class Writer:
         header = io.StringIO()
         csv.writer(header, lineterminator="\n").writerow(columns(self.axes))
         with _replacing(self.path, header.getvalue()):
-            for old in (self.path, self.environment_path):
-                if target := move_aside(old):
-                    self.moved.append(target)
+            self.moved = move_aside((self.path, self.environment_path))
 
     def close(self) -> None:
         self._file.close()
