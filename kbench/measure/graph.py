@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from kbench.measure.device import Device
+from kbench.measure.device import Device, out_of_memory
 from kbench.registry import Unsupported
 
 CACHE_FILLS = 3
@@ -119,7 +119,9 @@ def _capture(fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], calls: 
                 outputs.append(fn(*arguments))
     except Unsupported:
         raise
-    except Exception as error:  # noqa: BLE001  whatever a provider does that a capture forbids
+    except Exception as error:  # whatever a provider does that a capture forbids
+        if out_of_memory(error):
+            raise
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise Unsupported(f"cannot be captured in a CUDA graph: {lines[0][:200]}") from None
     return graph
