@@ -145,7 +145,7 @@ class AmdSmi:
             handles = amdsmi.amdsmi_get_processor_handles()
         except amdsmi.AmdSmiException as error:
             raise Unanswered(str(error)) from None
-        index = device.torch_device.index or 0
+        index = device.index or 0  # amdsmi counts all cards of the host, torch those that this process may see
         if index >= len(handles):
             raise Unanswered(f"amdsmi knows {len(handles)} devices, not number {index}")
         self._handle = handles[index]

@@ -57,8 +57,8 @@ ANSWERS = {
 }
 
 
-def device(kind: str) -> SimpleNamespace:
-    return SimpleNamespace(type=kind, torch_device=torch.device(kind, 0) if kind != "cpu" else torch.device("cpu"))
+def device(kind: str, index: int = 0) -> SimpleNamespace:
+    return SimpleNamespace(type=kind, index=None if kind == "cpu" else index, torch_device=torch.device(kind))
 
 
 def test_a_host_has_no_telemetry_and_no_columns() -> None:
@@ -75,6 +75,15 @@ def test_amdsmi_answers_where_nvml_does_not(monkeypatch: pytest.MonkeyPatch) -> 
     assert reader.source == "amdsmi"
     assert reader.read() == Reading(sm_mhz=2100, power_w=512, temp_c=61, throttle=("throttled",))
     assert reader.peak_gbps() == 5325
+
+
+def test_amdsmi_is_asked_for_the_card_that_this_process_may_see(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with HIP_VISIBLE_DEVICES=2: to torch the third card of the host is number 0."""
+    cards = amdsmi(**ANSWERS | {"amdsmi_get_processor_handles": ["first", "second", "third"]})
+    cards.amdsmi_get_temp_metric = lambda card, *_: {"first": 30, "second": 40, "third": 50}[card]
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    monkeypatch.setitem(sys.modules, "amdsmi", cards)
+    assert telemetry.telemetry(device("cuda", 2)).read().temp_c == 50  # type: ignore[arg-type]
 
 
 def test_a_question_that_amdsmi_refuses_leaves_its_column_empty(monkeypatch: pytest.MonkeyPatch) -> None:
