@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 PLAIN_WIDTH = 2000
 """Width given to rich where there is no terminal: it would otherwise assume 80 columns and crop."""
@@ -49,9 +50,9 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numeric
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in header:
-        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+        table.add_column(Text(name), justify="right" if name in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(cell.replace("[", "\\[") for cell in row))
+        table.add_row(*map(Text, row))
     out.print(table)
 
 
