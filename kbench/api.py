@@ -32,9 +32,10 @@ def run(
     `devices` (`"all"`, or numbers and UUIDs between commas) measures on several devices of this host side by side, `scheduler`
     on the workers of a dask cluster; `spread` lets the sessions of a case go to different ones.
 
-    Raises ConfigError for a config that does not hold, OSError when the results cannot be written, KeyboardInterrupt
-    when interrupted and kbench.execute.executor.ExecutionError when nothing is left to measure on (what was measured is in
-    the CSV). A provider that fails is a row, not an exception.
+    Raises ConfigError for a config that does not hold, kbench.results.ResultsError when the results cannot be written or
+    continued, kbench.execute.worker.WorkerLost when no worker can be started, KeyboardInterrupt when interrupted and
+    kbench.execute.executor.ExecutionError when nothing is left to measure on (what was measured is in the CSV). A provider
+    that fails is a row, not an exception.
     """
     from kbench import config as configs
     from kbench.execute.run import Target, execute, prepare
