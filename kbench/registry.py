@@ -111,7 +111,8 @@ class Operator:
     axes       names of the integer axes, in the order of the CSV's columns
     inputs     `(case, randn) -> tuple of tensors`; `randn(*shape)` draws standard normal values of the case's dtype on
                the device under test, fresh at every call
-    reference  `(case, *inputs) -> tensor`, given the inputs as float64; must be the mathematical definition
+    reference  `(case, *inputs) -> tensor`, given the inputs as float64; must be the mathematical definition. An output has
+               its shape and the dtype of the first input
     bytes      `(case) -> int`: algorithmic bytes, the numerator of GB/s (each input read once, each output written once)
     tolerance  `(case) -> float`: allowed error of the fp32 arithmetic in units in the last place of float32, on top of
                one unit in the last place of the output dtype (see measure/check.py)

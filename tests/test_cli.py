@@ -151,6 +151,30 @@ measure: {warmup_ms: 1, rep_ms: 5, rounds: 1}
     assert (odd.status == "unsupported").all() and (odd.reason == "LENGTH must be even").all()
 
 
+ROWSUM = """
+operator: rowsum
+sweep: {M: 4096, N: [64, 1000], dtype: float32}
+providers: [torch, matrix, unwritten]
+baseline: torch
+measure: {warmup_ms: 1, rep_ms: 2, rounds: 1}
+"""
+
+
+def test_an_output_has_the_shape_of_the_reference(kbench: Kbench, write_config: WriteConfig, tmp_path: Path) -> None:
+    path = write_config(ROWSUM)
+    kbench("run", path, "--plugin", PLUGINS / "rowsum.py", "--no-plot")
+    rows = pd.read_csv(tmp_path / "results" / "sweep.csv", dtype={"reason": str}, keep_default_na=False)
+    by_provider = rows.groupby("provider")
+    assert set(by_provider.get_group("torch").status) == {"ok"}
+    assert set(by_provider.get_group("matrix").reason) == {"returned shape (4096, 1), expected (4096,)"}
+    unwritten = by_provider.get_group("unwritten")
+    assert set(unwritten.status) == {"wrong"} and unwritten.reason.str.contains(r"first at \[4095\]").all()
+
+    done = kbench("check", path, "--plugin", PLUGINS / "rowsum.py", "--only", "torch")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("ok ") == 3, done.stdout
+
+
 def test_kernels_brought_on_the_command_line_are_measured(
     kbench: Kbench, write_config: WriteConfig, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kbench.measure.check import changed, judge, run_checked
+from kbench.measure.check import changed, judge, output_shape, run_checked
 from kbench.measure.device import Device, interpreter_probe, out_of_memory
 from kbench.measure.entry import Entry
 from kbench.measure.graph import GraphTimer
@@ -148,10 +148,11 @@ class CaseRun:
                 return
             if provider.moved_bytes:
                 entry.moved_bytes = int(provider.moved_bytes(self.case))
+            shape = output_shape(self.operator, self.case, self.inputs)
             start = time.perf_counter()
             entry.fn = fn = provider.bind(self.case, entry.params)
             interpreted = interpreter_probe()
-            self.device.poison(self.inputs[0])
+            self.device.poison(shape, self.inputs[0].dtype)
             output = fn(*self.inputs)
             self.device.synchronize()
             entry.build_ms = (time.perf_counter() - start) * 1e3

@@ -79,7 +79,8 @@ def run_checked(
     works on another stream without waiting reads its input before it is written, or delivers after it is read. The second
     call finds NaN in the memory it is likely to get: a provider that skips the work has to bring the answer from somewhere.
     """
-    device.poison(inputs[0])
+    shape = output_shape(operator, case, values)
+    device.poison(shape, inputs[0].dtype)
     device.hold(HOLD_MS)
     for x, value in zip(inputs, values, strict=True):
         x.copy_(value)
@@ -89,7 +90,7 @@ def run_checked(
     found = judge(operator, case, inputs, values, output, delivered)
     if found.wrong:
         return found
-    device.poison(inputs[0])
+    device.poison(shape, inputs[0].dtype)
     again = fn(*inputs)
     device.synchronize()
     if _same_memory(output, again):
@@ -111,7 +112,7 @@ def judge(
 ) -> Accuracy:
     """Everything about the outcome of one call: kind, shape, dtype, device and values of the output, and that the inputs
     are still what they were `before`. `delivered` holds the values of the output when the queue reached it."""
-    fault = _malformed(output, inputs[0]) or changed(inputs, before)
+    fault = _malformed(output, output_shape(operator, case, before), inputs[0]) or changed(inputs, before)
     if fault:
         return Accuracy(wrong=fault)
     if any(_same_memory(output, x) for x in inputs):
@@ -128,13 +129,21 @@ def changed(inputs: Sequence[Tensor], before: Sequence[Tensor]) -> str | None:
     return None
 
 
-def _malformed(output: Any, like: Tensor) -> str | None:
+def output_shape(operator: Operator, case: Case, inputs: Sequence[Tensor]) -> tuple[int, ...]:
+    """The shape that an output must have, which is the reference's: one row tells where the operator goes by rows."""
+    if not operator.rowwise:
+        return tuple(operator.reference(case, *(x.double() for x in inputs)).shape)
+    row = operator.reference(case, *(x[:1].double() for x in inputs))
+    return (inputs[0].shape[0], *row.shape[1:])
+
+
+def _malformed(output: Any, shape: tuple[int, ...], like: Tensor) -> str | None:
     if not isinstance(output, Tensor):
         return f"returned {type(output).__name__}, expected a tensor"
     if output.dtype != like.dtype:
         return f"returned {_name(output.dtype)}, expected {_name(like.dtype)}"
-    if output.shape != like.shape:
-        return f"returned shape {tuple(output.shape)}, expected {tuple(like.shape)}"
+    if tuple(output.shape) != shape:
+        return f"returned shape {tuple(output.shape)}, expected {shape}"
     if output.device != like.device:
         return f"returned a tensor on {output.device}, expected {like.device}"
     return None

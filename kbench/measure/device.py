@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 SPIN_CALIBRATION_CYCLES = 2_000_000
 
@@ -121,10 +120,10 @@ class Device:
         if self.spin:
             self.spin(ms)
 
-    def poison(self, like: Tensor) -> None:
+    def poison(self, shape: Sequence[int], dtype: torch.dtype) -> None:
         """Leave NaN in memory that an allocation of this size is likely to reuse, so that what a provider does not write
         cannot look right by chance."""
-        blocks = [torch.full_like(like, float("nan"), memory_format=torch.contiguous_format) for _ in range(2)]
+        blocks = [torch.full(shape, float("nan"), dtype=dtype, device=self.torch_device) for _ in range(2)]
         del blocks
 
 
