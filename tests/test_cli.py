@@ -175,6 +175,13 @@ def test_an_output_has_the_shape_of_the_reference(kbench: Kbench, write_config: 
     assert done.stdout.count("ok ") == 3, done.stdout
 
 
+@pytest.mark.parametrize("operator", ["softmax", "gelu"])
+def test_check_of_matrices_without_columns(kbench: Kbench, write_config: WriteConfig, operator: str) -> None:
+    path = write_config(f"{{operator: {operator}, sweep: {{M: 4, N: 0, dtype: float32}}, providers: [torch-native]}}")
+    done = kbench("check", path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_kernels_brought_on_the_command_line_are_measured(
     kbench: Kbench, write_config: WriteConfig, tmp_path: Path
 ) -> None:

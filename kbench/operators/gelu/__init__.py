@@ -35,7 +35,7 @@ def _strided(case: Case, x: Tensor) -> tuple[Tensor]:
 def _first_element(value: float) -> Callable[[Case, Tensor], tuple[Tensor]]:
     def put(case: Case, x: Tensor) -> tuple[Tensor]:
         y = x.clone()
-        y[0, 0] = value
+        y[:1, :1] = value  # no element where there is none
         return (y,)
 
     return put

@@ -41,7 +41,8 @@ def _last_quarter_minus_inf(case: Case, x: Tensor) -> tuple[Tensor]:
 def _one_row(value: float) -> Callable[[Case, Tensor], tuple[Tensor]]:
     def fill(case: Case, x: Tensor) -> tuple[Tensor]:
         y = x.clone()
-        y[x.shape[0] // 2] = value
+        middle = x.shape[0] // 2
+        y[middle : middle + 1] = value  # no row where there is none
         return (y,)
 
     return fill
@@ -50,7 +51,8 @@ def _one_row(value: float) -> Callable[[Case, Tensor], tuple[Tensor]]:
 def _one_element(value: float) -> Callable[[Case, Tensor], tuple[Tensor]]:
     def put(case: Case, x: Tensor) -> tuple[Tensor]:
         y = x.clone()
-        y[x.shape[0] // 2, x.shape[1] - 1] = value
+        middle = x.shape[0] // 2
+        y[middle : middle + 1, -1:] = value
         return (y,)
 
     return put
