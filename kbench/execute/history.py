@@ -265,7 +265,8 @@ def _sidecar(path: Path) -> dict[str, Any]:
     beside = environment_path(path)
     try:
         found = json.loads(beside.read_text(encoding="utf-8"))
-        found["measure"]["sessions"]
+        if not isinstance(found["measure"]["sessions"], int):
+            raise TypeError("sessions are counted")
     except FileNotFoundError:
         raise ResultsError(f"{beside}: no such file; without it nobody knows how {path} was measured") from None
     except OSError as error:

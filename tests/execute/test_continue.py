@@ -232,6 +232,8 @@ def test_refuses_a_sidecar_that_does_not_tell(tmp_path: Path) -> None:
     assert refused(path, layout).startswith(f"{beside}:")
     beside.write_text("[]")
     assert refused(path, layout).startswith(f"{beside}: ")
+    beside.write_text(text.replace('"sessions": 2', '"sessions": "2"'))
+    assert refused(path, layout).startswith(f"{beside}: does not say how")
     beside.unlink()
     assert f"{beside}: no such file" in refused(path, layout)
 
