@@ -93,7 +93,7 @@ class Queue:
     """What is left to do, once it is filled. A case belongs to the device that has begun it, until that is lost."""
 
     def __init__(self) -> None:
-        self._filled = False
+        self._filled = self._closed = False
         self._waiting: list[Task] = []
         self._running = 0
         self._homes: dict[Any, str] | None = {}
@@ -110,7 +110,7 @@ class Queue:
         """The next task for a device, None when there is none. Waits while all that is left is running elsewhere, and may
         come back."""
         with self._changed:
-            while self._waiting or self._running or not self._filled:
+            while not self._closed and (self._waiting or self._running or not self._filled):
                 for number, task in enumerate(self._waiting):
                     if self._homes is None or self._homes.setdefault(task.case.key, device) == device:
                         self._running += 1
@@ -138,9 +138,9 @@ class Queue:
             return losses
 
     def close(self) -> None:
-        """Nothing is left to do."""
+        """Nobody gets a task any more, whatever comes back from those that are still running."""
         with self._changed:
-            self._filled, self._waiting, self._running = True, [], 0
+            self._closed = True
             self._changed.notify_all()
 
 

@@ -109,6 +109,18 @@ def test_a_case_that_every_device_is_lost_under_is_given_up() -> None:
     assert queue.take("c") is None
 
 
+def test_a_closed_queue_has_nothing_for_anybody() -> None:
+    """A device may finish or lose its task after the others were told to stop."""
+    first, second = tasks((1, 0), (2, 0))
+    queue = Queue()
+    queue.fill([first, second], {})
+    assert (queue.take("a"), queue.take("b")) == (first, second)
+    queue.close()
+    queue.done()
+    queue.give_back(second, "b")
+    assert queue.take("c") is None
+
+
 class Stub:
     """In the place of a Bench: `broken` are the devices that are lost at once."""
 
