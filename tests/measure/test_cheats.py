@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -10,12 +11,14 @@ from common import PLUGINS, Kbench
 
 pytestmark = pytest.mark.gpu
 
+VALUES, MEMORY = "elements? (wrong|NaN|zero)", "returned the same memory for two calls"
+
 CHEATS = {
-    "side-stream": "",
-    "unjoined-stream": "",
-    "by-pointer": "",
-    "skips-repeats": "returned the same memory for two calls",
-    "skips-work": "",
+    "side-stream": VALUES,
+    "unjoined-stream": VALUES,
+    "by-pointer": f"{VALUES}|{MEMORY}",
+    "skips-repeats": MEMORY,
+    "skips-work": VALUES,
 }
 
 SWEEP = """
@@ -43,7 +46,7 @@ def test_cheats_are_caught(kbench: Kbench, write_config, tmp_path: Path) -> None
             row = at_n.loc[name]
             assert row.status == "wrong" or "suspect" in str(row.flags), f"{name} N={n}: {row.status} {row.ms}"
             if row.status == "wrong":
-                assert reason in row.reason
+                assert re.search(reason, row.reason), f"{name} N={n}: {row.reason}"
         assert at_n.loc["torch-native"].status == at_n.loc["triton"].status == "ok"
 
 
