@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
-import shutil
-import subprocess
 import sys
 from typing import Any
 
@@ -15,6 +13,7 @@ import torch
 from kbench import registry
 from kbench.measure.device import Device, devices
 from kbench.measure.telemetry import Telemetry
+from kbench.operators.extension import nvcc_release
 from kbench.registry import Operator, PluginError
 from kbench.results import digest
 from kbench.version import __version__
@@ -74,7 +73,7 @@ def environment(device: Device, telemetry: Telemetry) -> dict[str, Any]:
         "other_processes": None if (others := telemetry.others()) is None else len(others),
         "cuda": torch.version.cuda,
         "hip": torch.version.hip,
-        "nvcc": nvcc_version(),
+        "nvcc": nvcc_release(),
         "triton_interpreter": os.environ.get("TRITON_INTERPRET") == "1",
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
@@ -91,20 +90,6 @@ def environment(device: Device, telemetry: Telemetry) -> dict[str, Any]:
         found["device_id"] = digest(str(getattr(properties, "uuid", "")))  # tells two devices apart, names neither
         found["device_count"] = torch.accelerator.device_count()
     return found
-
-
-def nvcc_version() -> str | None:
-    """The release nvcc reports, None where there is no nvcc on PATH."""
-    nvcc = shutil.which("nvcc")
-    if not nvcc:
-        return None
-    try:
-        answer = subprocess.run([nvcc, "--version"], capture_output=True, text=True, timeout=30, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return next(
-        (line.split("release", 1)[1].split(",")[0].strip() for line in answer.splitlines() if "release" in line), None
-    )
 
 
 def _version(package: str) -> str | None:

@@ -172,7 +172,7 @@ def _copy(sources: list[Path], headers: list[Path], folder: str) -> list[Path]:
 def _key(name: str, source: Path, target: str) -> str:
     """Name of the extension module, a Python identifier: it changes with everything the library depends on."""
     python = f"py{sys.version_info.major}{sys.version_info.minor}"
-    toolkit = f"rocm{torch.version.hip}" if torch.version.hip else f"cuda{torch.version.cuda}"
+    toolkit = f"rocm{torch.version.hip}" if torch.version.hip else f"cuda{torch.version.cuda}_nvcc{nvcc_release()}"
     texts = [file.read_text() for file in (source, BINDING, *headers(source))]
     parts = ("kbench", name, python, f"torch{torch.__version__}", toolkit, target, digest(texts))
     return re.sub(r"\W", "_", "_".join(parts))
@@ -236,6 +236,19 @@ def _which(program: str, *variables: str, default: str) -> str | None:
         if found := shutil.which(program, path=path):
             return found
     return None
+
+
+def nvcc_release() -> str | None:
+    """The release that the nvcc which builds here reports, None where there is none."""
+    nvcc = _nvcc()
+    if nvcc is None:
+        return None
+    try:
+        answer = subprocess.run([nvcc, "--version"], capture_output=True, text=True, timeout=30, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    release = re.search(r"release ([^,\s]+)", answer)
+    return release[1] if release else None
 
 
 def cuda_toolkit() -> Path | None:

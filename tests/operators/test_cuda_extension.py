@@ -153,12 +153,39 @@ def test_a_build_is_announced_once_and_redone_for_another_source(probe: Path) ->
     assert out == "42\n", err
     assert "building CUDA extension probe for sm_90 (under a minute, cached afterwards) ..." in err
 
-    out, err = _build(probe, CXX="/bin/false", PATH="").communicate(timeout=120)
+    out, err = _build(probe, CXX="/bin/false").communicate(timeout=120)
     assert out == "42\n" and "building" not in err, err  # from the cache: no compiler is called
 
     probe.write_text(PROBE.replace("42", "43"))
     out, err = _build(probe).communicate(timeout=120)
     assert out == "43\n" and "building" in err, err
+
+
+def test_a_build_is_redone_for_another_nvcc(probe: Path) -> None:
+    """Even where PATH has none: it is the one in CUDA_HOME that builds, and that the environment file names."""
+    nvcc = probe.parent / "bin" / "nvcc"
+    nvcc.parent.mkdir()
+    for release, building in (("12.8", True), ("12.8", False), ("13.0", True)):
+        nvcc.write_text(f"#!/bin/sh\necho 'Cuda compilation tools, release {release}, V{release}.1'\n")
+        nvcc.chmod(0o755)
+        out, err = _build(probe, CUDA_HOME=str(probe.parent)).communicate(timeout=120)
+        assert out == "42\n" and ("building" in err) == building, err
+
+
+def test_the_environment_names_the_nvcc_that_builds(
+    tools: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kbench.measure.catalog import environment
+    from kbench.measure.device import Device
+    from kbench.measure.telemetry import Nothing
+
+    tools("nvcc")
+    folder = Path(os.environ["PATH"])
+    (folder / "nvcc").write_text("#!/bin/sh\necho 'Cuda compilation tools, release 12.8, V12.8.93'\n")
+    monkeypatch.setenv("CUDA_HOME", str(folder.parent))
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert environment(Device(), Nothing())["nvcc"] == "12.8"
 
 
 def test_a_killed_build_holds_up_nobody(probe: Path) -> None:
