@@ -40,12 +40,6 @@ SHARED = (HERE / "extension.py", BINDING, *HEADERS)
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 """Numbers of the dtypes in kernel.h."""
 
-PACKS = (2, 4, 8, 12, 20)
-"""Accesses of 16 bytes that a thread of a softmax block can make: those that softmax.cu has kernels for."""
-
-LARGEST_CLUSTER = 16
-"""Blocks that can share a row, on devices that have clusters of blocks."""
-
 LARGEST_GRID = 2**31 - 1
 """Blocks that a launch can count."""
 
@@ -101,16 +95,12 @@ def rowwise(
     """The function from an (M, N) tensor on the current device to a new one of its shape that `kernel` computes.
 
     `threads` per block is a multiple of 64 up to 1024, `packs` the accesses of 16 bytes that a thread makes, `blocks` how
-    many share a row; None leaves it to the kernel. Raises ValueError for numbers that no launch has. The function raises
+    many share a row; None leaves it to the kernel. Raises ValueError for `threads` that no block has. The function raises
     Unsupported for an input whose rows are not runs of neighbouring elements of a known dtype, and where `packs` and
     `blocks` do not hold a row.
     """
     if threads is not None and threads not in range(64, 1025, 64):
         raise ValueError(f"threads must be a multiple of 64 from 64 to 1024, not {threads}")
-    if packs is not None and packs not in PACKS:
-        raise ValueError(f"packs must be one of {', '.join(map(str, PACKS))}, not {packs}")
-    if blocks is not None and blocks not in range(1, LARGEST_CLUSTER + 1):
-        raise ValueError(f"blocks must be from 1 to {LARGEST_CLUSTER}, not {blocks}")
     asked = (threads or 0, packs or 0, blocks or 0)
 
     def call(x: Tensor) -> Tensor:

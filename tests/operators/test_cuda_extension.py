@@ -17,6 +17,8 @@ from torch import Tensor
 
 from kbench.measure.check import accuracy
 from kbench.operators import extension
+from kbench.operators.gelu import cuda as gelu_cuda
+from kbench.operators.softmax import cuda as softmax_cuda
 from kbench.registry import Operator, Unsupported, operator
 from kbench.results import Case
 
@@ -41,9 +43,6 @@ def test_every_cuda_provider_is_registered_and_builds_before_it_runs() -> None:
 
 
 def test_sources_are_beside_the_modules() -> None:
-    from kbench.operators.gelu import cuda as gelu_cuda
-    from kbench.operators.softmax import cuda as softmax_cuda
-
     for file in (softmax_cuda.SOURCE, gelu_cuda.SOURCE, extension.BINDING, *extension.HEADERS):
         assert file.is_file()
 
@@ -262,9 +261,9 @@ def test_threads_that_no_block_has_are_an_error(threads: int) -> None:
 
 def test_ways_to_share_a_row_that_do_not_exist_are_an_error() -> None:
     with pytest.raises(ValueError, match="packs must be one of 2, 4, 8, 12, 20, not 3"):
-        extension.rowwise(lambda *arguments: None, packs=3)
+        softmax_cuda.cuda(Case("softmax", {"M": 4, "N": 8}, "float32"), packs=3)
     with pytest.raises(ValueError, match="blocks must be from 1 to 16, not 17"):
-        extension.rowwise(lambda *arguments: None, blocks=17)
+        softmax_cuda.cuda(Case("softmax", {"M": 4, "N": 8}, "float32"), blocks=17)
 
 
 def test_what_does_not_hold_a_row_is_declined(calls: list[tuple[int, ...]]) -> None:
@@ -475,7 +474,7 @@ def test_softmax_of_special_values(gpu: None, provider: str, dtype: str) -> None
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("packs", extension.PACKS)
+@pytest.mark.parametrize("packs", softmax_cuda.PACKS)
 def test_softmax_in_other_ways_to_share_a_row(gpu: None, packs: int) -> None:
     """Any number of blocks, any accesses a thread. 128 threads a block are always to be had, more than 1024 never: a row
     that the first hold is computed, one that the second do not hold is declined."""

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from kbench.results import Case
 
 SOURCE = Path(__file__).with_name("softmax.cu")
+PACKS = (2, 4, 8, 12, 20)
+"""Accesses of 16 bytes that a thread of a block can make: those that softmax.cu has kernels for."""
+
+LARGEST_CLUSTER = 16
+"""Blocks that can share a row, on devices that have clusters of blocks."""
+
 SOURCES = (SOURCE, *extension.headers(SOURCE), extension.BINDING, Path(extension.__file__))
 
 
@@ -59,6 +65,10 @@ def cuda(case: Case, *, packs: int | None = None, blocks: int | None = None) -> 
     """Rows in the registers of a part of a warp, a block or a cluster of blocks; rows that those do not hold are read twice.
 
     `packs` asks for a block per row whose threads make so many accesses of 16 bytes each, `blocks` for so many blocks,
-    whatever the shape; the other is then 8 or 1.
+    whatever the shape; the other is then 8 or 1. Raises ValueError for numbers that no kernel has.
     """
+    if packs is not None and packs not in PACKS:
+        raise ValueError(f"packs must be one of {', '.join(map(str, PACKS))}, not {packs}")
+    if blocks is not None and blocks not in range(1, LARGEST_CLUSTER + 1):
+        raise ValueError(f"blocks must be from 1 to {LARGEST_CLUSTER}, not {blocks}")
     return extension.rowwise(extension.build("softmax", SOURCE).best, packs=packs, blocks=blocks)
