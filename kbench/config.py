@@ -52,24 +52,32 @@ class Setting:
 
 @dataclass(frozen=True)
 class Config:
-    """A config file whose structure is right. `plugins` is what a worker imports before it reports its catalog;
-    `brought` are those of the command line, whose providers are measured without being listed."""
+    """A config file whose structure is right. `places` says of each plug-in, which a worker imports before it reports its
+    catalog, where it is named; `brought` are those of the command line, whose providers are measured without being listed."""
 
     path: Path
     text: str
     document: Node
-    plugins: tuple[str, ...]
+    places: Mapping[str, Where]
     brought: tuple[str, ...]
     profile: str | None
     settings: tuple[Setting, ...]
     only: tuple[str, ...]
 
+    @property
+    def plugins(self) -> tuple[str, ...]:
+        return tuple(self.places)
+
     def resolve(self, catalog: Mapping[str, Any]) -> Sweep:
         """Look up every name and write out every range. Raises ConfigError with everything that is wrong.
 
-        A provider that nobody knows is an error in the config, unless a plug-in failed to import and may have held it:
-        then its curve carries that error, and the other curves are measured.
+        A plug-in that the user names has to import: without it, or with half of it, something else would be measured than
+        was asked for. A provider that nobody knows is an error too, unless the plug-in of an installed package failed and
+        may have held it: then its curve carries that error, and the other curves are measured.
         """
+        failed = [(self._place(e["plugin"]), e) for e in catalog["plugin_errors"]]
+        if named := [(place, e) for place, e in failed if place]:
+            raise ConfigError([Problem(place, f"the plug-in failed: {e['where']}: {e['message']}") for place, e in named])
         profiles = self.document.section("profiles")
         automatic = self.profile is None and catalog["device"]["type"] == "cpu" and "cpu" in profiles
         profile = "cpu" if automatic else self.profile if self.profile in profiles else None
@@ -77,7 +85,7 @@ class Config:
         for overlay in [*([profiles[profile]] if profile else []), *(setting.overlay for setting in self.settings)]:
             document = _merge(document, overlay, 2)
 
-        failures = [f"plug-in {e['plugin']} failed: {e['where']}: {e['message']}" for e in catalog["plugin_errors"]]
+        failures = plugin_failures(catalog)
         operator = document.entries["operator"]
         if operator.value not in catalog["operators"]:
             message = "; ".join([unknown("operator", operator.value, list(catalog["operators"])), *failures])
@@ -102,6 +110,17 @@ class Config:
             profile=profile,
             profile_automatic=automatic,
         )
+
+    def _place(self, plugin: str) -> Where | None:
+        """Where a plug-in is named, None for that of an installed package. A worker on another host may have the file in
+        another folder."""
+        alike = [place for file, place in self.places.items() if Path(file).name == Path(plugin).name]
+        return self.places.get(plugin) or (alike[0] if alike else None)
+
+
+def plugin_failures(catalog: Mapping[str, Any]) -> list[str]:
+    """A sentence for each plug-in that a worker could not import."""
+    return [f"plug-in {e['plugin']} failed: {e['where']}: {e['message']}" for e in catalog["plugin_errors"]]
 
 
 def load(
@@ -144,9 +163,11 @@ def load(
     problems += [Problem(where, f"no such file: {file}") for where, file in files if not file.is_file()]
     if problems:
         raise ConfigError(problems)
-    found = dict.fromkeys(str(file.resolve()) for _, file in files)
+    places: dict[str, Where] = {}
+    for where, file in files:
+        places.setdefault(str(file.resolve()), where)
     brought = tuple(str(Path(plugin).resolve()) for plugin in plugins)
-    return Config(path, text, document, tuple(found), brought, profile, tuple(settings), tuple(only))
+    return Config(path, text, document, places, brought, profile, tuple(settings), tuple(only))
 
 
 def _merge(base: Node, over: Node, depth: int) -> Node:

@@ -21,8 +21,8 @@ STATUSES = {
         inputs did not come back as they were. A wrong kernel can be as fast as it likes, so it has no time; a time that
         was taken before the fault showed is thrown away. The reason says what was found where. `kbench check` shows which
         inputs go wrong.""",
-    "error": """The provider raised an exception, or its plug-in could not be imported. The reason holds the message and
-        the line. Everything else of the case was measured. Call the provider by itself on the case's shapes to see
+    "error": """The provider raised an exception, or may be in an installed package's plug-in that could not be imported. The
+        reason holds the message and the line. Everything else of the case was measured. Call the provider by itself on the case's shapes to see
         the whole traceback.""",
     "oom": """Memory ran out, while building, checking or timing this provider, or already for the case's inputs. Check
         that nothing else uses the device (`nvidia-smi`), or make the case smaller; `kbench run --dry-run` prints

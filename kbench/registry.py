@@ -250,8 +250,8 @@ class PluginError:
 
 
 def load_plugins(paths: Sequence[str]) -> list[PluginError]:
-    """Import the plug-in files named by the user and those of installed packages. Failures are returned, not raised:
-    a broken plug-in costs its own rows only."""
+    """Import the plug-in files named by the user and those of installed packages. Failures are returned, not raised: what
+    one costs is for the reader of the catalog to decide."""
     loads: list[tuple[str, Callable[[], Any]]] = [(path, partial(_import_file, Path(path))) for path in paths]
     for entry in importlib.metadata.entry_points(group="kbench.plugins"):
         loads.append((f"{entry.name} ({entry.value})", entry.load))

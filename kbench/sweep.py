@@ -69,7 +69,7 @@ class Names:
     """The names of one operator, and in `problems` what a config says that they do not."""
 
     def __init__(self, operator: str, entry: Mapping[str, Any], failures: str) -> None:
-        """`failures` are the plug-ins that could not be imported: a provider that nobody knows may be in them."""
+        """`failures` are the installed plug-ins that could not be imported: a provider that nobody knows may be in them."""
         self.operator = operator
         self.axes = list(entry["axes"])
         self.words: dict[str, list[str]] = {"dtype": list(entry["dtypes"])} | dict(entry["choices"])
@@ -207,7 +207,8 @@ class Names:
                     named = [Curve(name, {})]
                 elif not named and curves:
                     known = list(dict.fromkeys([*_called(curves), *self.providers]))
-                    self.complain(Where(f"--only {option}"), unknown("curve", name, known))
+                    message = "; ".join(filter(None, [unknown("curve", name, known), self.failures]))
+                    self.complain(Where(f"--only {option}"), message)
                 kept.update((curve.name, curve) for curve in named)
         listed = [curve for curve in curves if not options or curve.name in kept]
         return (*listed, *(curve for curve in kept.values() if curve not in listed))

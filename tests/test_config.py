@@ -44,7 +44,8 @@ def catalog(device: str = "cuda", failures: tuple[dict[str, str], ...] = ()) -> 
     }
 
 
-BROKEN = {"plugin": "my.py", "where": "my.py:3", "message": "NameError: name 'x' is not defined"}
+BROKEN = {"plugin": "mine (my.kernels)", "where": "my.py:3", "message": "NameError: name 'x' is not defined"}
+"""The plug-in of an installed package."""
 
 SOFTMAX = """\
 operator: softmax
@@ -292,14 +293,28 @@ def test_plugins_of_the_file_are_relative_to_it_and_those_of_the_command_line_to
     assert config.resolve(catalog()).plugins == config.plugins
 
 
-def test_a_broken_plugin_costs_its_own_curves_only() -> None:
-    Path("my.py").touch()
-    text = minimal(providers="[triton, mine: {block: [1, 2]}]", rest="plugins: [my.py]")
+def test_a_broken_installed_plugin_costs_its_own_curves_only() -> None:
+    text = minimal(providers="[triton, mine: {block: [1, 2]}]")
     sweep = resolve(text, failures=(BROKEN,))
     assert names(sweep) == ["triton", "mine[block=1]", "mine[block=2]"]
     assert sweep.curves[0].error is None
-    assert sweep.curves[1].error == "plug-in my.py failed: my.py:3: NameError: name 'x' is not defined"
+    assert sweep.curves[1].error == "plug-in mine (my.kernels) failed: my.py:3: NameError: name 'x' is not defined"
+    assert names(resolve(minimal(), failures=(BROKEN,))) == ["triton"]
     assert errors(text) == ['x.yaml:3:21: unknown provider "mine"; there are triton, torch-native, cuda, triton-row']
+    [line] = errors(minimal(), failures=(BROKEN,), only=["mine"])
+    assert line.startswith('--only mine: unknown curve "mine"; ') and "my.py:3: NameError" in line
+
+
+@pytest.mark.parametrize("only", [[], ["mine"]])
+def test_a_plugin_that_was_asked_for_has_to_import(only: list[str]) -> None:
+    """Whether or not a provider of it is missed: one that fails half way has registered the others."""
+    for name in ("a.py", "b.py"):
+        Path(name).touch()
+    failures = tuple(BROKEN | {"plugin": str(Path(name).resolve())} for name in ("a.py", "b.py"))
+    assert errors(minimal(rest="plugins: [a.py]"), failures=failures, plugins=["b.py"], only=only) == [
+        "--plugin b.py: the plug-in failed: my.py:3: NameError: name 'x' is not defined",
+        "x.yaml:4:11: the plug-in failed: my.py:3: NameError: name 'x' is not defined",
+    ]
 
 
 # Mistakes: the whole line that the user sees.
@@ -473,7 +488,7 @@ def test_an_unknown_operator_may_be_in_a_plugin_that_failed() -> None:
     [line] = errors(minimal(operator="cumsum"), failures=(BROKEN,))
     assert line == (
         'x.yaml:1:11: unknown operator "cumsum"; there are softmax, gelu; '
-        "plug-in my.py failed: my.py:3: NameError: name 'x' is not defined"
+        "plug-in mine (my.kernels) failed: my.py:3: NameError: name 'x' is not defined"
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 from kbench import summary, terminal
-from kbench.config import Config, Sweep
+from kbench.config import Config, Sweep, plugin_failures
 from kbench.execute import progress
 from kbench.execute.bench import Bench
 from kbench.execute.plan import plan as make_plan
@@ -25,6 +25,8 @@ def check(config: Config, *, every_case: bool) -> int:
     with Bench(config.plugins, note=lambda line: notes.print(line, markup=False)) as bench:
         catalog = bench.start()
         plan = make_plan(config.resolve(catalog), catalog)
+        for failure in plugin_failures(catalog):
+            terminal.warn(failure)
         cases = plan.sweep.cases if every_case else extremes(plan.sweep)
         tasks = [task for task in plan.tasks if task.session == 0 and task.case in cases]
         edges = ["random", *catalog["operators"][plan.sweep.operator]["edges"]]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kbench.config import Config
+from kbench.config import Config, plugin_failures
 from kbench.execute import environment, history, progress
 from kbench.execute.executor import Executor, Finished
 from kbench.execute.history import Continuing, Past
@@ -70,7 +70,10 @@ def prepare(config: Config, note: Callable[[str], None], target: Target | None =
     what was started."""
     executor = _executor(config, note, target or Target())
     try:
-        return Prepared(executor, plan(config.resolve(executor.catalog), executor.catalog))
+        layout = plan(config.resolve(executor.catalog), executor.catalog)
+        for failure in plugin_failures(executor.catalog):  # of an installed package, and perhaps not missed
+            note(f"warning: {failure}")
+        return Prepared(executor, layout)
     except BaseException:
         executor.stop()
         raise

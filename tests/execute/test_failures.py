@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -134,7 +135,8 @@ def test_check_shows_a_provider_that_fails_to_say_what_it_supports(kbench: Kbenc
 
 def test_rows_keep_their_order_when_every_provider_is_lost(kbench: Kbench, write_config, tmp_path: Path) -> None:
     """`theirs` is lost before anything runs, `exits` only then; the file has them as the config does."""
-    path = sweep(write_config, f"nasty.py, {PLUGINS / 'broken.py'}", ["exits", "theirs"])
+    install_broken(tmp_path)
+    path = sweep(write_config, "nasty.py", ["exits", "theirs"])
     done = kbench("run", path, "--only", "exits,theirs", "--no-plot")
     assert done.returncode == 1, done.stderr
     assert list(rows_of(tmp_path).provider) == ["exits", "theirs"]
@@ -148,14 +150,45 @@ def test_check_goes_on_after_a_crash(kbench: Kbench, write_config) -> None:
     assert [cell.count("ok") for cell in cells] == [2, 1, 2], done.stdout
 
 
-def test_a_broken_plugin_costs_its_own_rows(kbench: Kbench, write_config, tmp_path: Path) -> None:
-    done = kbench("run", sweep(write_config, "broken.py", ["theirs"]))
+def install_broken(folder: Path) -> None:
+    """A package in `folder` that announces a plug-in which cannot be imported."""
+    shutil.copy(PLUGINS / "broken.py", folder)
+    (folder / "broken-1.dist-info").mkdir()
+    (folder / "broken-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
+    (folder / "broken-1.dist-info" / "entry_points.txt").write_text("[kbench.plugins]\ntheirs = broken\n")
+
+
+def test_a_broken_installed_plugin_costs_its_own_rows(kbench: Kbench, write_config, tmp_path: Path) -> None:
+    install_broken(tmp_path)
+    done = kbench("run", sweep(write_config, "wrong.py", ["theirs"]))
     assert done.returncode == 1, done.stderr
     rows = rows_of(tmp_path).set_index("provider")
     assert rows.loc["torch-native"].status == "ok"
     assert rows.loc["theirs"].status == "error"
     assert "broken.py:7" in rows.loc["theirs"].reason
     assert "undefined_name" in rows.loc["theirs"].reason
+
+
+def test_a_broken_installed_plugin_that_nobody_misses_is_a_warning(kbench: Kbench, write_config, tmp_path: Path) -> None:
+    install_broken(tmp_path)
+    path = sweep(write_config, "wrong.py", ["zeros"])
+    for command in (["run", path, "--dry-run"], ["check", path, "--only", "torch-native"]):
+        done = kbench(*command)
+        assert done.returncode == 0, done.stderr
+        assert "warning: plug-in theirs (broken) failed: " in done.stderr and "broken.py:7: NameError" in done.stderr
+
+
+@pytest.mark.parametrize("command", [["run"], ["run", "--dry-run"], ["check"]])
+def test_a_plugin_that_was_asked_for_and_is_broken_ends_it(
+    kbench: Kbench, write_config, tmp_path: Path, command: list[str]
+) -> None:
+    path = sweep(write_config, "wrong.py", ["zeros"])
+    done = kbench(*command, path, "--plugin", PLUGINS / "broken.py")
+    assert done.returncode == 2, done.stderr
+    [line] = done.stderr.strip().splitlines()
+    assert line.startswith(f"error: --plugin {PLUGINS / 'broken.py'}: the plug-in failed: ")
+    assert "broken.py:7: NameError: name 'undefined_name' is not defined" in line
+    assert not (tmp_path / "results").exists()
 
 
 def workers(folder: Path) -> list[str]:
