@@ -97,5 +97,7 @@ def lost_row(task: Task, curve: Curve, status: Status, reason: str | None) -> Ro
         session=task.session,
         status=status,
         reason=reason or "no reason was given",
+        timer=task.settings["timer"],
+        cache=task.settings["cache"],
         started_at=now(),
     )

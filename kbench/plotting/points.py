@@ -46,6 +46,8 @@ def points(sources: Sequence[Source], metric: Metric) -> pd.DataFrame:
     drawn = pd.concat([_of(source, metric) for source in sources], ignore_index=True)
     words = drawn.select_dtypes(exclude=["number", "bool"]).columns
     drawn[words] = drawn[words].fillna("")
+    for name in ("timer", "cache"):  # older files do not say it of rows whose worker was lost
+        drawn[name] = drawn.groupby("file")[name].transform(_filled)
     if not ((drawn["role"] == PROVIDER) & (drawn["kind"] == VALUE)).any():
         counts = drawn.loc[drawn["role"] == PROVIDER, "status"].value_counts().sort_index()
         found = ", ".join(f"{count} {status}" for status, count in counts.items()) or "no rows of providers at all"
@@ -111,6 +113,12 @@ def _of(source: Source, metric: Metric) -> pd.DataFrame:
         bytes=rows["gbps"] * rows["ms"] * 1e6,
     )
     return drawn
+
+
+def _filled(values: pd.Series[str]) -> pd.Series[str]:
+    """The values with the first of them in place of empty ones."""
+    known = values[values != ""]
+    return values.mask(values == "", known.iloc[0]) if len(known) else values
 
 
 def _known(rows: pd.DataFrame, metric: Metric) -> pd.Series[bool]:

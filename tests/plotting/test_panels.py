@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from drawing import Draw, caption, case, curves, legend, panels, row, save, sweep, title
+from drawing import NS, Draw, caption, case, curves, legend, panels, row, save, sweep, title
 
 from kbench.plotting import Choices, plot, write
 from kbench.plotting.source import load
@@ -22,6 +22,13 @@ def test_no_line_joins_two_ways_of_measuring(draw: Draw, field: str) -> None:
     assert panels(figure) == [f"{field}-1", f"{field}-2"]
     [winners] = draw(*rows, kind="heatmap")
     assert panels(winners) == [f"{field}-1", f"{field}-2"]
+
+
+def test_a_row_that_does_not_say_how_it_was_measured_makes_no_panel_of_its_own(draw: Draw) -> None:
+    """As older files have them where a worker was lost."""
+    lost = [row(case(n), "hangs", status="timeout", timer="", cache="") for n in NS]
+    [figure] = draw(*sweep("triton"), *lost)
+    assert panels(figure) == [""] and title(figure) == title(draw(*sweep("triton"))[0])
 
 
 def test_up_to_four_configurations_are_panels_on_one_scale(draw: Draw) -> None:
