@@ -110,7 +110,7 @@ def _of(source: Source, metric: Metric) -> pd.DataFrame:
         claimed=value.where(suspect),
         suspect=suspect,
         hollow=flags.map(lambda raised: not raised.isdisjoint(HOLLOW)).astype(bool),
-        bytes=rows["gbps"] * rows["ms"] * 1e6,
+        bytes=(rows["gbps"] * rows["ms"] * 1e6).round(),  # whole, without float noise
     )
     return drawn
 

@@ -63,6 +63,13 @@ def test_the_region_that_fits_into_the_cache_is_shaded_up_to_its_edge(draw: Draw
     assert not figure.axes[0].patches
 
 
+def test_calls_of_one_size_shade_nothing_whatever_the_noise_of_their_times(draw: Draw) -> None:
+    """Bytes are made from GB/s and ms: their float noise is no growth."""
+    rows = [row(case(n), ms=ms, gbps=2**20 / ms / 1e6) for n, ms in zip(NS, (0.3, 0.7, 0.013, 0.1, 0.9), strict=True)]
+    [figure] = draw(*rows, environment=H200)
+    assert not figure.axes[0].patches
+
+
 def test_sessions_are_one_line_with_the_widest_band(draw: Draw) -> None:
     rows = [
         row(case(n), session=s, ms=ms, ms_p20=ms - 1, ms_p80=ms + s) for n in NS for s, ms in enumerate((5.0, 9.0, 6.0))
