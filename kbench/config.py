@@ -77,7 +77,9 @@ class Config:
         """
         failed = [(self._place(e["plugin"]), e) for e in catalog["plugin_errors"]]
         if named := [(place, e) for place, e in failed if place]:
-            raise ConfigError([Problem(place, f"the plug-in failed: {e['where']}: {e['message']}") for place, e in named])
+            raise ConfigError(
+                [Problem(place, f"the plug-in failed: {e['where']}: {e['message']}") for place, e in named]
+            )
         profiles = self.document.section("profiles")
         automatic = self.profile is None and catalog["device"]["type"] == "cpu" and "cpu" in profiles
         profile = "cpu" if automatic else self.profile if self.profile in profiles else None

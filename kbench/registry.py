@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kbench.results import Case, Value, digest
+from kbench.results import Case, Value, columns, digest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -105,7 +105,7 @@ def _installed(module: str) -> bool:
 
 @dataclass
 class Operator:
-    """What is computed. Constructing one registers it.
+    """What is computed. Constructing one registers it. Raises ValueError for a name that is taken or cannot be a column.
 
     name       as the config writes it
     axes       names of the integer axes, in the order of the CSV's columns
@@ -142,6 +142,13 @@ class Operator:
             raise ValueError(
                 f"operator {self.name!r} is already registered; extend it with kbench.operator({self.name!r})"
             )
+        taken = columns([])
+        for axis in (*self.axes, *self.choices):
+            if axis in taken:
+                raise ValueError(
+                    f"operator {self.name!r}: {axis!r} is a column of the results already; rename the axis or choice"
+                )
+            taken.append(axis)
         _operators[self.name] = self
 
     def provider(
@@ -172,8 +179,12 @@ class Operator:
         moved_bytes  `(case) -> int`: bytes the implementation moves, where that is more than the algorithm needs
         sources    files beside the function's own that hold its code; a row's `source_hash` changes with them
 
-        Raises ValueError when the name is taken.
+        Raises ValueError when the name is taken, or could not be told from a list or a curve (`--only a,b`, `a[block=2]`).
         """
+        if not name or set(name) & set(",[]"):
+            raise ValueError(
+                f"provider {name!r} of {self.name!r}: a name has no commas or square brackets, and is not empty"
+            )
 
         def register(function: Function) -> Function:
             if name in self.providers:
@@ -285,10 +296,11 @@ def _guarded(plugin: str, load: Callable[[], Any]) -> PluginError | None:
 
 
 def error_location(error: BaseException, fallback: str) -> str:
-    """`file:line` of the innermost frame of an exception that is people's own code; where none is, of the innermost."""
+    """`file:line` of the innermost frame of an exception that is people's own code; where none is, of the innermost that has
+    a file: the import machinery and generated code have none."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(("<frozen", __file__))]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(("<", __file__))]
     caller = str(Path(__file__).with_name("measure"))
     frames = [f for f in frames if not in_library(f.filename) and not f.filename.startswith(caller)] or frames
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else fallback

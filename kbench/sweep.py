@@ -201,7 +201,11 @@ class Names:
         """The curves that `--only` keeps: all of them without one. It may name providers that the file does not."""
         kept: dict[str, Curve] = {}
         for option in options:
-            for name in map(str.strip, re.split(r",(?![^\[]*\])", option)):  # not at commas inside a curve's brackets
+            words = re.split(r",(?![^\[]*\])", option)  # not at commas inside a curve's brackets
+            wanted = [word.strip() for word in words if word.strip()]
+            if not wanted:
+                self.complain(Where(f"--only {option}"), "expected providers or curves, for example triton,cuda")
+            for name in wanted:
                 named = [curve for curve in curves if name in (curve.name, curve.provider)]
                 if not named and name in self.providers:
                     named = [Curve(name, {})]

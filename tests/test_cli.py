@@ -182,6 +182,32 @@ def test_check_of_matrices_without_columns(kbench: Kbench, write_config: WriteCo
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    ("axes", "choices", "provider", "complaint"),
+    [
+        (["M", "ms"], {}, "torch", "operator 'mine': 'ms' is a column of the results already"),
+        (["M"], {"dtype": ("a", "b")}, "torch", "operator 'mine': 'dtype' is a column of the results already"),
+        (["M", "M"], {}, "torch", "operator 'mine': 'M' is a column of the results already"),
+        (["M"], {"M": ("a", "b")}, "torch", "operator 'mine': 'M' is a column of the results already"),
+        (["M"], {}, "a,b", "provider 'a,b' of 'mine': a name has no commas or square brackets"),
+        (["M"], {}, "a[b=1]", "provider 'a[b=1]' of 'mine': a name has no commas or square brackets"),
+    ],
+)
+def test_names_that_results_or_options_could_not_hold_are_refused(
+    kbench: Kbench, tmp_path: Path, axes: list[str], choices: dict[str, tuple[str, ...]], provider: str, complaint: str
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import kbench\n\n"
+        f"mine = kbench.Operator('mine', {axes}, None, None, None, None, choices={choices})\n"
+        f"mine.provider({provider!r})(lambda x: x)\n"
+    )
+    done = kbench("list", "--plugin", "mine.py")
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    number = 3 if provider == "torch" else 4
+    assert f"mine.py:{number}: ValueError: {complaint}" in line
+
+
 def test_kernels_brought_on_the_command_line_are_measured(
     kbench: Kbench, write_config: WriteConfig, tmp_path: Path
 ) -> None:

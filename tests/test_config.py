@@ -266,6 +266,7 @@ def test_set_a_choice_and_a_baseline() -> None:
     ("only", "expected"),
     [
         (["triton"], ["triton"]),
+        (["triton,", " , cuda"], ["triton", "cuda"]),  # an empty word is none
         (["torch-native,triton"], ["triton", "torch-native"]),  # in the order of the file
         (["torch-native", "triton"], ["triton", "torch-native"]),
         (["triton-row"], [f"triton-row[num_warps={w},num_stages=1]" for w in (4, 8)]),
@@ -519,6 +520,7 @@ def test_mistakes_in_the_other_options() -> None:
     assert errors(SOFTMAX, only=["tritn,triton"]) == [
         '--only tritn,triton: unknown curve "tritn"; did you mean "triton"?'
     ]
+    assert errors(SOFTMAX, only=[","]) == ["--only ,: expected providers or curves, for example triton,cuda"]
     assert errors(SOFTMAX, plugins=["no.py"]) == ["--plugin no.py: no such file: no.py"]
 
 

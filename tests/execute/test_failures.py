@@ -170,7 +170,9 @@ def test_a_broken_installed_plugin_costs_its_own_rows(kbench: Kbench, write_conf
     assert "undefined_name" in rows.loc["theirs"].reason
 
 
-def test_a_broken_installed_plugin_that_nobody_misses_is_a_warning(kbench: Kbench, write_config, tmp_path: Path) -> None:
+def test_a_broken_installed_plugin_that_nobody_misses_is_a_warning(
+    kbench: Kbench, write_config, tmp_path: Path
+) -> None:
     install_broken(tmp_path)
     path = sweep(write_config, "wrong.py", ["zeros"])
     for command in (["run", path, "--dry-run"], ["check", path, "--only", "torch-native"]):
