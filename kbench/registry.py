@@ -121,7 +121,8 @@ class Operator:
     choices    operator parameters that are words: name -> allowed values, the first is the default
     edges      name -> `(case, *inputs) -> tuple of tensors`: inputs a kernel author must know about, shown by `check`
     dtypes     dtypes the operator is defined for
-    rowwise    the reference may be computed on slices along the first dimension (keeps fp64 memory small)
+    rowwise    the reference may be computed on slices along the first dimension (keeps fp64 memory small): of every input
+               that has the first one's rank and number of rows; the others, such as a weight per column, stay whole
     """
 
     name: str

@@ -154,21 +154,27 @@ def _same_memory(a: Tensor, b: Tensor) -> bool:
 
 
 def accuracy(operator: Operator, case: Case, inputs: Sequence[Tensor], output: Tensor) -> Accuracy:
-    """Compare an output with the reference. Works on slices along the first dimension where the operator allows it."""
+    """Compare an output with the reference. Works on slices along the first dimension where the operator allows it: of the
+    output and of the inputs that have such rows as the first; others, say a weight per column, are given whole."""
     result = Accuracy()
     if output.numel() == 0:
         return result
     wrong = _Wrong(output)
-    for start, stop in _chunks(operator, output):
-        exact = [x[start:stop].double() for x in inputs] if operator.rowwise else [x.double() for x in inputs]
-        part = output[start:stop] if operator.rowwise else output
+    chunks = _chunks(operator, inputs[0], output)
+    for start, stop in chunks:
+        exact = [(x[start:stop] if len(chunks) > 1 and _has_rows_of(inputs[0], x) else x).double() for x in inputs]
+        part = output[start:stop] if len(chunks) > 1 else output
         result = result.worst(_compare(operator, case, exact, part, start, wrong))
     return Accuracy(result.max_ulp, result.max_rel_err, wrong.describe())
 
 
-def _chunks(operator: Operator, output: Tensor) -> list[tuple[int, int]]:
+def _has_rows_of(first: Tensor, x: Tensor) -> bool:
+    return x.dim() == first.dim() and x.shape[:1] == first.shape[:1]
+
+
+def _chunks(operator: Operator, first: Tensor, output: Tensor) -> list[tuple[int, int]]:
     rows = output.shape[0] if output.dim() else 1
-    if not operator.rowwise:
+    if not operator.rowwise or output.shape[:1] != first.shape[:1]:
         return [(0, rows)]
     step = max(1, CHUNK_ELEMENTS * rows // output.numel())
     return [(start, min(start + step, rows)) for start in range(0, rows, step)]
@@ -228,7 +234,7 @@ class _Wrong:
             place = ", ".join(str(i + (start if d == 0 else 0)) for d, i in enumerate(at))
             self.first = f"first at [{place}]: {got[at].item():.7g} instead of {reference[at].item():.7g}"
             if math.isfinite(units[at].item()):
-                self.first += f" ({units[at].item():.3g} ulp, {allowed[at].item():.3g} allowed)"
+                self.first += " ({} ulp, {} allowed)".format(*_apart(units[at].item(), allowed[at].item()))
         self.count += count
         self.zeros &= bool((got[bad] == 0).all())
         self.nans &= bool(got[bad].isnan().all())
@@ -247,6 +253,12 @@ class _Wrong:
             low, high = self.columns
             where = f", all in column {low}" if low == high else f", all in columns {low} to {high}"
         return f"{many} {kind}{where}; {self.first}"
+
+
+def _apart(a: float, b: float) -> tuple[str, str]:
+    """Two numbers to three digits, or to as many as tell them apart."""
+    digits = next((digits for digits in range(3, 17) if f"{a:.{digits}g}" != f"{b:.{digits}g}"), 3)
+    return f"{a:.{digits}g}", f"{b:.{digits}g}"
 
 
 def _name(dtype: torch.dtype) -> str:

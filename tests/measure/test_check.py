@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kbench.measure.check import accuracy, ulp
-from kbench.registry import operator
+from kbench.registry import Operator, operator
 from kbench.results import Case
 
 DTYPES = ["float32", "float16", "bfloat16"]
@@ -82,6 +82,40 @@ def test_rows_beyond_the_first_slice_are_located(monkeypatch: pytest.MonkeyPatch
     output = torch.softmax(x, -1)
     output[7, 2] = 3.0
     assert "first at [7, 2]: 3 instead of" in str(judge(case, x, output))
+
+
+@pytest.mark.parametrize("rows", [3, 5, 8, 64])
+def test_a_weight_per_column_is_no_row(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """Whatever the shape: as many rows as columns, more or fewer, in one slice or several."""
+    scaled = Operator(
+        name=f"scaled-{rows}",
+        axes=["R", "C"],
+        inputs=lambda case, randn: (randn(case.R, case.C), randn(case.C)),
+        reference=lambda case, x, weight: x * weight,
+        bytes=lambda case: 8 * case.R * case.C,
+        tolerance=lambda case: 1,
+    )
+    x, weight = torch.randn(rows, 5), torch.randn(5)
+    case = Case(scaled.name, {"R": rows, "C": 5}, "float32")
+    for elements in (2**25, 10):
+        monkeypatch.setattr("kbench.measure.check.CHUNK_ELEMENTS", elements)
+        assert accuracy(scaled, case, [x, weight], x * weight).wrong is None
+        assert accuracy(scaled, case, [x, weight], x + weight).wrong
+
+
+def test_an_error_just_above_the_bound_reads_as_more_than_it() -> None:
+    unit = 2.0**-23
+    off = Operator(
+        "off",
+        ["N"],
+        lambda case, randn: (randn(case.N),),
+        lambda case, x: x - 0.0002 * unit,
+        lambda case: 8 * case.N,
+        lambda case: 0,
+    )
+    x = torch.tensor([1.5])
+    wrong = str(accuracy(off, Case("off", {"N": 1}, "float32"), [x], x + unit).wrong)
+    assert wrong.endswith("(1.0002 ulp, 1 allowed)")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
