@@ -15,6 +15,7 @@ from typing import Any
 
 import pandas as pd
 
+from kbench.plotting.marks import MARKS
 from kbench.plotting.points import ABSENT, VALUE
 from kbench.plotting.theme import MARKERS
 from kbench.results import PROVIDER, curve_name, format_params
@@ -58,7 +59,8 @@ def along(
 ) -> tuple[pd.DataFrame, str]:
     """`drawn` with a column `x`, and what it is: an axis or, with `parameters`, a swept one. `wanted` is the user's choice.
 
-    A curve without that parameter has NaN for x and is drawn as a level. The name is "" where there is no number to
+    A curve without that parameter has NaN for x and is drawn as a level; its rows without a value have no place for a mark,
+    so that they become ABSENT. The name is "" where there is no number to
     draw against. Raises TableError for an x that there is not.
     """
     values = drawn[drawn["kind"] == VALUE]
@@ -81,7 +83,12 @@ def along(
         curve if math.isnan(number) else curve_name(provider, format_params({**row, name: "*"}))
         for curve, provider, row, number in zip(drawn["curve"], drawn["provider"], params, numbers[name], strict=True)
     ]
-    by_parameter: pd.DataFrame = drawn.assign(x=numbers[name], curve=pd.Series(curves, drawn.index, dtype="str"))
+    placeless = numbers[name].isna() & drawn["kind"].isin(list(MARKS))
+    by_parameter: pd.DataFrame = drawn.assign(
+        x=numbers[name],
+        curve=pd.Series(curves, drawn.index, dtype="str"),
+        kind=drawn["kind"].mask(placeless, ABSENT),
+    )
     return by_parameter, name
 
 

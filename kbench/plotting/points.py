@@ -46,8 +46,6 @@ def points(sources: Sequence[Source], metric: Metric) -> pd.DataFrame:
     drawn = pd.concat([_of(source, metric) for source in sources], ignore_index=True)
     words = drawn.select_dtypes(exclude=["number", "bool"]).columns
     drawn[words] = drawn[words].fillna("")
-    for name in ("timer", "cache"):  # older files do not say it of rows whose worker was lost
-        drawn[name] = drawn.groupby("file")[name].transform(_filled)
     if not ((drawn["role"] == PROVIDER) & (drawn["kind"] == VALUE)).any():
         counts = drawn.loc[drawn["role"] == PROVIDER, "status"].value_counts().sort_index()
         found = ", ".join(f"{count} {status}" for status, count in counts.items()) or "no rows of providers at all"
@@ -64,9 +62,10 @@ def axes(sources: Sequence[Source]) -> list[str]:
 def configuration(drawn: pd.DataFrame, sources: Sequence[Source]) -> list[str]:
     """The columns that no line may join: what was measured, and how.
 
-    Files may differ in how: each has its own lines. Within a file it splits the picture.
+    Files may differ in how: each has its own lines. Within a file it splits the picture. Failed rows are not asked: one
+    whose worker was lost says only what was planned, in older files nothing.
     """
-    by_file = drawn.groupby("file")
+    by_file = drawn[drawn["status"].map(_KINDS) != FAILED].groupby("file")
     how = [name for name in ("device", "timer", "cache") if (by_file[name].nunique() > 1).any()]
     return ["operator", *how, "dtype", *axes(sources)]
 
@@ -113,12 +112,6 @@ def _of(source: Source, metric: Metric) -> pd.DataFrame:
         bytes=(rows["gbps"] * rows["ms"] * 1e6).round(),  # whole, without float noise
     )
     return drawn
-
-
-def _filled(values: pd.Series[str]) -> pd.Series[str]:
-    """The values with the first of them in place of empty ones."""
-    known = values[values != ""]
-    return values.mask(values == "", known.iloc[0]) if len(known) else values
 
 
 def _known(rows: pd.DataFrame, metric: Metric) -> pd.Series[bool]:

@@ -89,7 +89,8 @@ def test_marks_without_an_x_and_labels_do_not_disturb_each_other(draw: Draw) -> 
     swept = [row(case(256), "row", f"w={w}", status="wrong" if w == 4 else "ok") for w in range(1, 11)]
     [figure] = draw(*swept, row(case(256), "row", status="wrong"), x="w")
     assert figure.axes[0].get_xlabel() == "w"
-    assert labels(figure.axes[0]) == []
+    assert labels(figure.axes[0]) == ["row[w=*]"]
+    assert "not drawn: 1 of 11 rows: 1 wrong (row)" in caption(figure)
 
 
 def test_a_failure_in_the_middle_is_explained_beside_labelled_lines(draw: Draw) -> None:

@@ -24,9 +24,10 @@ def test_no_line_joins_two_ways_of_measuring(draw: Draw, field: str) -> None:
     assert panels(winners) == [f"{field}-1", f"{field}-2"]
 
 
-def test_a_row_that_does_not_say_how_it_was_measured_makes_no_panel_of_its_own(draw: Draw) -> None:
-    """As older files have them where a worker was lost."""
-    lost = [row(case(n), "hangs", status="timeout", timer="", cache="") for n in NS]
+@pytest.mark.parametrize("timer", ["", "clock"])
+def test_a_row_of_a_lost_worker_makes_no_panel_of_its_own(draw: Draw, timer: str) -> None:
+    """In older files it does not say how it was measured, in others what was planned."""
+    lost = [row(case(n), "hangs", status="timeout", timer=timer, cache="") for n in NS]
     [figure] = draw(*sweep("triton"), *lost)
     assert panels(figure) == [""] and title(figure) == title(draw(*sweep("triton"))[0])
 
@@ -118,6 +119,17 @@ def test_a_wide_parameter_sweep_runs_along_the_parameter(draw: Draw) -> None:
     stages = [f"triton-row[num_warps=*,num_stages={s}]" for s in (1, 2, 3, 4)]
     assert sorted(legend(figure)) == ["torch-native", *stages]
     assert [x for x, _ in curves(figure.axes[0])[0]] == [1, 2, 4, 8, 16, 32]
+
+
+def test_a_curve_without_the_parameter_that_failed_everywhere_is_in_the_caption_and_not_in_the_legend(
+    draw: Draw,
+) -> None:
+    sizes = (1024, 4096, 8192, 16384)
+    hanging = [row(case(n), "hangs", status="timeout" if n > 1024 else "oom") for n in sizes]
+    [figure] = draw(*parameter_sweep(sizes), *hanging)
+    assert figure.axes[0].get_xlabel() == "num_warps"
+    assert not {"hangs", "timeout", "oom"} & set(legend(figure))
+    assert "not drawn: 4 of 104 rows: 1 oom (hangs); 3 timeout (hangs)" in caption(figure)
 
 
 def test_a_parameters_default_beside_its_sweep_is_a_level_of_its_own(draw: Draw) -> None:
