@@ -263,7 +263,7 @@ def doctor() -> None:
 @app.command()
 def explain(
     word: Annotated[
-        Optional[str], typer.Argument(metavar="[FLAG|STATUS|VERDICT]", help="Default: list what can be explained.")
+        Optional[str], typer.Argument(metavar="[WORD]", help="Default: list what can be explained.")
     ] = None,
 ) -> None:
     """Say what a status, a flag, a verdict, a control or a column means, why it matters and what to do."""

@@ -22,8 +22,8 @@ STATUSES = {
         was taken before the fault showed is thrown away. The reason says what was found where. `kbench check` shows which
         inputs go wrong.""",
     "error": """The provider raised an exception, or may be in an installed package's plug-in that could not be imported. The
-        reason holds the message and the line. Everything else of the case was measured. Call the provider by itself on the case's shapes to see
-        the whole traceback.""",
+        reason holds the message and the line. Everything else of the case was measured. Call the provider by itself on
+        the case's shapes to see the whole traceback.""",
     "oom": """Memory ran out, while building, checking or timing this provider, or already for the case's inputs. Check
         that nothing else uses the device (`nvidia-smi`), or make the case smaller; `kbench run --dry-run` prints
         the least memory that each case needs. `timer: graph` needs several sets of buffers and so more of it.""",
@@ -78,19 +78,110 @@ CONTROLS = {
         another provider. How far the two differ is the noise: see `tie`.""",
 }
 
+_QUANTILES = """The 20th and 80th percentile over all samples of all rounds, in ms for `ms_p20` and `ms_p80`. `gbps_p20` and
+    `gbps_p80` are the same as GB/s, smaller first: the slower time is the lower speed. They are the band of a picture. Wide
+    apart, they make a row `noisy`."""
+
+_STAGES = """What surrounds a kernel in a program, in ms, with `measure: {stages: true}` and an accelerator: `alloc_ms`
+    for the inputs and an output from the driver, `h2d_ms` and `d2h_ms` for copying them to and from the device over
+    ordinary host memory, wall time on the host, medians of five, once per case. `kernel_ms` is the row's own `ms`."""
+
 COLUMNS = {
     "tie": """A difference inside the noise floor: at most what 95 % of the run's `repeat` controls differ from their own
         baseline (those flagged noisy left out), or what this case's does, or two ticks (64 ns) of the device's clock,
         whichever is largest. `kbench run` prints the word in place of such a speed-up, and `a ~ b` where the runner-up is
         as good as the fastest. More rounds, a longer `rep_ms` and more sessions lower the floor.""",
+    "operator": """What was computed, by its name in the config. The columns between `params` and `dtype` are its axes
+        and choices: with `dtype` they are the case of the row. `kbench list` shows all operators.""",
+    "provider": """The implementation of the operator that the row is about, by its name in the config, or the name of a control
+        (`role` tells the two apart). With its `params` it is a curve of the plots.""",
+    "params": """The meta-parameters that the config gave the provider, as `num_warps=4,num_stages=2`. Empty where it
+        gave none: the provider then has its own defaults.""",
+    "dtype": """The type of the inputs' elements, and of the output's: float32, float16, bfloat16 or float64. A config
+        may say fp16, bf16 and so on; the file always has the full name.""",
+    "role": """`provider`, or `control` for the rows that kbench adds to every case: `copy`, `empty` and `repeat`. Leave
+        controls out of averages over providers: `query('role == "provider"')`.""",
+    "session": """The number of the fresh worker process that the row was measured in, from 0. Memory layout, clocks and
+        compilation differ between processes, so a session is one trial however many samples it takes: `kbench compare`
+        counts sessions.""",
+    "status": """How the row ended: ok, checked, unavailable, unsupported, wrong, error, oom, timeout or crashed. Only
+        `ok` rows carry a time, and all but `ok` and `checked` have a `reason`. Each status can be explained by
+        itself.""",
+    "reason": """Why the row has the status it has, in words: what is missing, what was wrong where, the exception with
+        its place. Empty for `ok` and `checked`.""",
+    "flags": """What to bear in mind about the row's time, between semicolons: suspect, host-bound, overhead-bound, l2-resident,
+        throttled, noisy. A row without flags is as good as this machine measures. Each flag can be explained by itself.""",
+    "ms": """The time of one call in milliseconds: the median of the rounds' medians, which are in `round_ms`. It
+        includes what the timer itself costs (the case's `empty` control), which kbench records and does not
+        subtract.""",
+    "ms_p20": _QUANTILES,
+    "ms_p80": _QUANTILES,
+    "ms_min": """The shortest of all samples, in ms. Good for a look at what the kernel can do; it falls the more
+        samples there are, so compare rows by `ms`.""",
+    "round_ms": """The median of each round, in ms, between semicolons, in the order of the rounds. In every round each
+        provider of the case has one turn, in shuffled order; how far the medians differ says whether the row is
+        `noisy`.""",
+    "samples": """How many timed samples the row has over all its rounds. `rep_ms` and `rounds` of the config set it.
+        Samples of one process are no independent trials: add sessions, not samples, to become more certain.""",
+    "host_ms": """What the host needs to launch one call, in ms: the median of ten calls on an idle device. Where it
+        exceeds `ms`, a program that calls nothing else waits for the host, whatever the kernel does. See the flag
+        `host-bound`.""",
+    "build_ms": """What the provider's first call took, or its factory with it, in ms: compiling, tuning, loading. It is
+        in no other time. A cache of compiled kernels that was there before makes it short.""",
+    "gbps": """Algorithmic bytes over `ms`, in GB/s (1e9 bytes per second): each input read once and each output written
+        once, however much the provider really moves. Of the same case, more GB/s is less time, nothing else. `roofline`
+        sets it against a copy.""",
+    "gbps_p20": _QUANTILES,
+    "gbps_p80": _QUANTILES,
+    "moved_gbps": """The bytes that the provider says it moves, over `ms`, in GB/s. Only for providers that state them
+        (`moved_bytes=`), such as one that passes over memory several times: it tells a slow kernel from one that has
+        too much to do.""",
     "roofline": """A row's GB/s over that of the case's `copy` control. Near 1 the kernel moves its bytes as fast as a copy
         would; a little above 1 is possible, as a copy is not the fastest way to move bytes at every size.""",
     "ceiling_gbps": """Copy bandwidth of the device in GB/s, once per session, at a size far beyond its last-level cache:
         what memory really delivers here. Reads and writes are both counted.""",
+    "speedup": """The baseline's `ms` over the row's, in the same case and session: above 1 the row is faster. Empty without a
+        baseline, or where that has no time. A difference inside the noise floor is a `tie`, which this column does not say.""",
+    "max_rel_err": """The largest relative error over all elements against the fp64 reference, at the magnitude that the
+        operator states. `max_ulp` is the same in units in the last place of the output dtype, which can be compared
+        between dtypes.""",
     "max_ulp": """The largest error over all elements against the fp64 reference, in units in the last place of the
         output dtype at the magnitude that the operator states; `max_rel_err` is the largest relative one.""",
     "identical": """Whether two calls on the same input gave the same output to the bit. False is no fault by itself
         (atomics and split reductions add up in any order), but such a kernel cannot be tested by comparing bits.""",
+    "alloc_ms": _STAGES,
+    "h2d_ms": _STAGES,
+    "kernel_ms": _STAGES,
+    "d2h_ms": _STAGES,
+    "timer": """What took the time: `do_bench` (an event before and after each call), `graph` (calls in a CUDA graph) or
+        `clock` (on a host without Triton). Times of different timers do not compare, and `kbench compare` refuses
+        to.""",
+    "cache": """Whether calls found their data in the last-level cache: `cold` flushes before each call (`timer: graph`
+        rotates over buffers instead), `warm` leaves what the call before it left. Use the one that is like your
+        program.""",
+    "device": """The name of the device that the row was measured on, as its driver tells it. Rows of different devices
+        are never joined by a line, and `kbench compare` sets them side by side only with `--vary device`.""",
+    "device_index": """The number of the device among those that the worker saw. With `--devices` it tells the places of
+        a run apart; it may name another device after a restart, which `device_uuid` does not.""",
+    "device_uuid": """The device's own identifier, as far as its driver tells one: it says which of several devices of
+        the same kind made the row. All sessions of a case stay on one of them unless `--spread` is given.""",
+    "sm_mhz": """The clock of the device's processors in MHz, the median of readings around the row's rounds. Rows at
+        different clocks differ for that reason already. Empty where neither NVML nor amdsmi answers.""",
+    "power_w": """What the device drew in watts, the median of readings around the row's rounds. Near its limit the
+        clock comes down; see `throttle`. Empty where neither NVML nor amdsmi answers.""",
+    "temp_c": """The temperature of the device in degrees Celsius, the median of readings around the row's rounds. Empty
+        where neither NVML nor amdsmi answers.""",
+    "throttle": """Every reason for which the device held its clocks down around the row's rounds, between semicolons.
+        `idle` is harmless; any other makes the row `throttled`.""",
+    "started_at": """When measuring the row's case began, in UTC to the second, as ISO 8601. Of a provider that took its
+        worker down it is the moment when that was noticed.""",
+    "case_hash": """Stands for the definition of the case: the source of its operator, its sizes, bytes and tolerance.
+        Where two files differ in it, their rows are `incomparable`: not the same thing was measured.""",
+    "source_hash": """Stands for the code that was measured: the file that defines the provider, and those it names as
+        `sources`. Where it differs, a change of speed may be a change of the code; `--resume` and `--append` refuse to
+        mix two.""",
+    "env_id": """Stands for the machine that made the row: its kind of device, driver, limits and packages. The
+        `.env.json` beside the CSV describes it. Equal machines share one.""",
 }
 
 VERDICTS = {

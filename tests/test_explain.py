@@ -9,10 +9,10 @@ import pytest
 from common import ROOT, Kbench
 
 from kbench.comparison.verdict import WORDS
-from kbench.explain import CONTROLS, FLAGS, KINDS, STATUSES, VERDICTS, paragraph
+from kbench.explain import COLUMNS, CONTROLS, FLAGS, KINDS, STATUSES, VERDICTS, paragraph
 from kbench.measure import flags
 from kbench.measure.timer import MAX_PREFILL_MS
-from kbench.results import Status
+from kbench.results import Status, columns
 
 
 def test_every_status_and_flag_has_a_paragraph() -> None:
@@ -24,6 +24,10 @@ def test_every_status_and_flag_has_a_paragraph() -> None:
         for word in words:
             found = paragraph(word)
             assert found and len(found[1]) > 100 and "\n" not in found[1] and "  " not in found[1]
+
+
+def test_every_column_of_a_results_file_has_a_paragraph() -> None:
+    assert set(columns([])) <= set(COLUMNS)
 
 
 def test_no_word_has_two_meanings() -> None:
