@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import traceback
@@ -24,7 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-BAD_INPUT, NOTHING, BUG, INTERRUPTED = 2, 3, 70, 130
+BAD_INPUT, NOTHING, BUG, INTERRUPTED, UNREAD = 2, 3, 70, 130, 141
 
 ConfigFile = Annotated[Path, typer.Argument(metavar="CONFIG", help="A YAML sweep, such as configs/softmax.yaml.")]
 Sets = Annotated[
@@ -286,7 +287,15 @@ def main() -> None:
     """The entry point: errors become one readable line and an exit code (see the README)."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends a run as Ctrl-C does
     try:
-        app()
+        try:
+            app()
+        finally:
+            print(end="", flush=True)  # a reader that has gone, as `head` does, shows here at the latest
+    except (SystemExit, BrokenPipeError) as end:
+        if BrokenPipeError not in (type(end), type(end.__context__)):  # typer and rich make it exit code 1
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is in the buffer must not fail at exit
+        raise SystemExit(UNREAD) from None
     except Exception as error:  # noqa: BLE001  the last line of defence: becomes exit code 70
         from kbench import terminal
 

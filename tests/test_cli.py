@@ -288,6 +288,17 @@ def test_plot_and_compare_take_the_results_of_run(kbench: Kbench, write_config: 
     assert gated.returncode == 1 and "missing" in gated.stdout
 
 
+@pytest.mark.parametrize("arguments", [["explain"], ["explain", "noisy"], ["schema"], ["list"], ["--version"]])
+def test_a_reader_that_has_gone_is_no_failure_of_a_row(arguments: list[str], tmp_path: Path) -> None:
+    """It would be exit code 1 otherwise; shells have 141 for a process that a closed pipe ended."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "kbench", *arguments]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
 def test_help_is_light() -> None:
     for arguments in (["--help"], ["run", "--help"], ["list", "--help"]):
         command = [sys.executable, "-X", "importtime", "-m", "kbench", *arguments]
