@@ -17,10 +17,10 @@ def run(
     config: str | Path,
     *,
     out: str | Path = "results",
-    sets: Sequence[str] = (),
-    only: Sequence[str] = (),
+    sets: str | Sequence[str] = (),
+    only: str | Sequence[str] = (),
     profile: str | None = None,
-    plugins: Sequence[str] = (),
+    plugins: str | Path | Sequence[str | Path] = (),
     continuing: Continuing | None = None,
     devices: str | None = None,
     scheduler: str | None = None,
@@ -40,7 +40,9 @@ def run(
     from kbench import config as configs
     from kbench.execute.run import Target, execute, prepare
 
-    loaded = configs.load(Path(config), sets=sets, only=only, profile=profile, plugins=plugins)
+    loaded = configs.load(
+        Path(config), sets=_several(sets), only=_several(only), profile=profile, plugins=_several(plugins)
+    )
     with prepare(loaded, lambda line: None, Target(devices, scheduler, spread)) as prepared:
         outcome = execute(prepared, Path(out), continuing=continuing)
     if outcome.interrupted:
@@ -62,7 +64,7 @@ def compare(
     where: str = "",
     metric: str = "ms",
     margin: float = 0.02,
-    vary: Sequence[str] = (),
+    vary: str | Sequence[str] = (),
 ) -> Comparison:
     """Tell results files apart, row by row: each against the first, or against the one labelled `baseline`.
 
@@ -71,7 +73,8 @@ def compare(
     """
     from kbench import comparison
 
-    return comparison.compare(*sources, by=by, baseline=baseline, where=where, metric=metric, margin=margin, vary=vary)
+    names = _several(vary)
+    return comparison.compare(*sources, by=by, baseline=baseline, where=where, metric=metric, margin=margin, vary=names)
 
 
 def plot(
@@ -79,10 +82,10 @@ def plot(
     metric: str = "gbps",
     kind: str = "lines",
     x: str | None = None,
-    by: Sequence[str] = (),
+    by: str | Sequence[str] = (),
     where: str = "",
     theme: str = "light",
-    formats: Sequence[str] = ("png", "svg"),
+    formats: str | Sequence[str] = ("png", "svg"),
     out: str | Path | None = None,
 ) -> list[Path]:
     """Draw results CSVs, several into one picture, beside the first or in `out`. Returns the pictures' paths.
@@ -91,5 +94,10 @@ def plot(
     """
     from kbench import plotting
 
-    choices = plotting.Choices(metric=metric, kind=kind, x=x, by=by, theme=theme)
-    return plotting.write(files, choices, out, formats, where=where)
+    choices = plotting.Choices(metric=metric, kind=kind, x=x, by=_several(by), theme=theme)
+    return plotting.write(files, choices, out, _several(formats), where=where)
+
+
+def _several(words: str | Path | Sequence[str | Path]) -> list[str]:
+    """A list of words; a single one is not a list of its letters."""
+    return [str(word) for word in ([words] if isinstance(words, (str, Path)) else words)]

@@ -318,15 +318,19 @@ def test_python_api(write_config: WriteConfig, tmp_path: Path) -> None:
 import kbench, kbench.plotting, kbench.comparison
 frame = kbench.run({str(write_config(SMALL))!r}, only=["torch-native"], sets=["N=64"], out={str(tmp_path / "out")!r})
 print(len(frame), kbench.load({str(tmp_path / "out" / "sweep.csv")!r}).equals(frame))
-more = kbench.run({str(write_config(SMALL))!r}, only=["torch-native"], sets=["N=64"], continuing="append",
+more = kbench.run({str(write_config(SMALL))!r}, only="torch-native", sets="N=64", continuing="append",
     out={str(tmp_path / "out")!r})
 print(more.session.unique().tolist())
-print(len(kbench.plot({str(tmp_path / "out" / "sweep.csv")!r})))
+print(len(kbench.plot({str(tmp_path / "out" / "sweep.csv")!r}, by="dtype", formats="png")))
+try:
+    kbench.plot()
+except kbench.table.TableError as error:
+    print(error)
 print(kbench.compare({str(tmp_path / "out" / "sweep.csv")!r}, {str(tmp_path / "out" / "sweep.csv")!r}).counts)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[:2] == ["4 True", "[0, 1]"]
+    assert done.stdout.splitlines()[:4] == ["4 True", "[0, 1]", "1", "no results to draw; name a CSV"]
 
 
 @pytest.mark.skipif(accelerated(), reason="says what happens without an accelerator")

@@ -40,8 +40,10 @@ class Source:
 def load(files: Sequence[Path | str], where: str = "") -> list[Source]:
     """Read `path` or `LABEL=path` each; a label left out is the file's stem. `where` chooses rows.
 
-    A file of which no provider is left is left out. Raises TableError, also when that is every file.
+    A file of which no provider is left is left out. Raises TableError, also when that is every file, or there is none.
     """
+    if not files:
+        raise TableError("no results to draw; name a CSV")
     named = [table.named(file) for file in files]
     stems = [path.stem for _, path in named]
     chosen = Where.parse(where)
