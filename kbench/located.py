@@ -192,6 +192,9 @@ class _Builder:
                 self.problems.append(Problem(key, "a key must be a word"))
                 continue
             name = str(key_node.value)
+            if name == "<<" and key_node.style is None:
+                self.problems.append(Problem(key, "merge keys (<<) are not supported; write the keys out"))
+                continue
             if name in entries:
                 self.problems.append(Problem(key, f'duplicate key "{name}"'))
             entries[name] = self.build(value_node, key)

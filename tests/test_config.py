@@ -182,6 +182,12 @@ def test_aliases_and_quotes_are_yaml_as_usual() -> None:
     assert len(sweep.cases) == 4 and names(sweep) == ["triton", "cuda"]
 
 
+def test_merge_keys_are_refused_by_their_name() -> None:
+    text = minimal("[&a {M: 1, N: 2}, {<<: *a, N: 3}, {<<: [*a]}]")
+    line = "merge keys (<<) are not supported; write the keys out"
+    assert errors(text) == [f"x.yaml:2:27: {line}", f"x.yaml:2:43: {line}"]
+
+
 def test_a_byte_order_mark_is_ignored() -> None:
     mark = b"\xef\xbb\xbf"
     assert resolve(mark + minimal().encode()).operator == "softmax"
