@@ -133,7 +133,7 @@ def output_shape(operator: Operator, case: Case, inputs: Sequence[Tensor]) -> tu
     """The shape that an output must have, which is the reference's: one row tells where the operator goes by rows."""
     if not operator.rowwise:
         return tuple(operator.reference(case, *(x.double() for x in inputs)).shape)
-    row = operator.reference(case, *(x[:1].double() for x in inputs))
+    row = operator.reference(case, *(x.double() for x in _rows(inputs, 0, 1)))
     return (inputs[0].shape[0], *row.shape[1:])
 
 
@@ -162,14 +162,16 @@ def accuracy(operator: Operator, case: Case, inputs: Sequence[Tensor], output: T
     wrong = _Wrong(output)
     chunks = _chunks(operator, inputs[0], output)
     for start, stop in chunks:
-        exact = [(x[start:stop] if len(chunks) > 1 and _has_rows_of(inputs[0], x) else x).double() for x in inputs]
+        exact = [x.double() for x in (_rows(inputs, start, stop) if len(chunks) > 1 else inputs)]
         part = output[start:stop] if len(chunks) > 1 else output
         result = result.worst(_compare(operator, case, exact, part, start, wrong))
     return Accuracy(result.max_ulp, result.max_rel_err, wrong.describe())
 
 
-def _has_rows_of(first: Tensor, x: Tensor) -> bool:
-    return x.dim() == first.dim() and x.shape[:1] == first.shape[:1]
+def _rows(inputs: Sequence[Tensor], start: int, stop: int) -> list[Tensor]:
+    """Some rows of the inputs that have such rows as the first, and the others whole."""
+    first = inputs[0]
+    return [x[start:stop] if x.dim() == first.dim() and x.shape[0] == first.shape[0] else x for x in inputs]
 
 
 def _chunks(operator: Operator, first: Tensor, output: Tensor) -> list[tuple[int, int]]:
