@@ -12,10 +12,7 @@ import importlib.metadata
 import importlib.util
 import inspect
 import pkgutil
-import re
 import sys
-import sysconfig
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kbench.faults import describe, location
 from kbench.results import Case, Value, columns, digest
 
 if TYPE_CHECKING:
@@ -292,37 +290,5 @@ def _guarded(plugin: str, load: Callable[[], Any]) -> PluginError | None:
         with _registering_for(plugin):
             load()
     except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a plug-in raises is its own failure
-        return PluginError(plugin, error_location(error, plugin), f"{type(error).__name__}: {error}")
+        return PluginError(plugin, location(error, plugin), f"{type(error).__name__}: {error}")
     return None
-
-
-def error_location(error: BaseException, fallback: str) -> str:
-    """`file:line` of the innermost frame of an exception that is people's own code; where none is, of the innermost that has
-    a file: the import machinery and generated code have none."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename}:{error.lineno}"
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(("<", __file__))]
-    caller = str(Path(__file__).with_name("measure"))
-    frames = [f for f in frames if not in_library(f.filename) and not f.filename.startswith(caller)] or frames
-    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else fallback
-
-
-def in_library(filename: str) -> bool:
-    """Whether code is of Python or an installed package, not people's own."""
-    return filename.startswith(tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
-
-
-def describe(error: BaseException) -> str:
-    """An exception in one line, with the place in the provider's code it came from."""
-    place = Path(error_location(error, ""))
-    return f"{type(error).__name__}: {message(error)}" + (f" at {place.name}" if place.name else "")
-
-
-def message(error: BaseException) -> str:
-    """What an exception says in one line: its first, or that of a compiler's output which says what is wrong."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if not lines:
-        return "(no message)"
-    if re.fullmatch(r"at \d+:\d+:", lines[0]):  # Triton: the place in the kernel, the kernel's source, the fault
-        return f"{lines[0]} {lines[-1]}"[:300]
-    return next((line for line in lines if re.search(r"\berror\s*:", line)), lines[0])[:300]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from kbench.registry import in_library
+from kbench.faults import in_library
 from kbench.results import STEPS, Status
 
 START_LIMIT_S = 300.0

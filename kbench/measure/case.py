@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kbench.faults import describe, message
 from kbench.measure.check import changed, judge, output_shape, run_checked
 from kbench.measure.device import Device, interpreter_probe, out_of_memory
 from kbench.measure.entry import Entry
@@ -24,7 +25,7 @@ from kbench.measure.rows import Frame, make_rows
 from kbench.measure.stages import measure_stages
 from kbench.measure.telemetry import Telemetry
 from kbench.measure.timer import MAX_PREFILL_MS, BenchTimer, Timer, launch_ms
-from kbench.registry import Operator, Provider, Unsupported, describe, message
+from kbench.registry import Operator, Provider, Unsupported
 from kbench.results import CONTROL, STEPS, Case, Row, Status, Value, digest, now
 
 COPY_ALIGNMENT = 128

@@ -115,7 +115,7 @@ BUILD = """
 import sys
 from pathlib import Path
 from kbench.operators import extension
-from kbench.registry import describe
+from kbench.faults import describe
 source = Path(sys.argv[1])
 extension._target = lambda: "sm_90"
 extension.BINDING, extension.HEADERS = source.with_name("binding.cpp"), ()
