@@ -40,8 +40,9 @@ class Drift:
 
     def of(self, case: CaseId) -> Drift:
         """The drift of the device that a case was measured on."""
-        device = dict(case[1]).get("device") if self.devices else None
-        return self.devices.get(str(device), Drift(noise=self.noise)) if self.devices else self
+        if not self.devices:
+            return self
+        return self.devices.get(str(dict(case[1])["device"]), Drift(noise=self.noise))
 
     @property
     def parts(self) -> dict[str, Drift]:
