@@ -37,6 +37,8 @@ THRESHOLDS = {
 }
 OTHERS = [1, 16, 781, 1000, 12288, 12345, 20481, 32768, 50257, 65536, 262144, 2**20, 2**22]
 """Short rows, rows of three and of six blocks, rows that start anywhere, slices of 8192 and of more."""
+EIGHTHS = [65, 137, 384, 410, 526, 1040, 4511, 5520, 9217, 11001, 12446]
+"""Rows in five, six and seven eighths of a power of two."""
 MANY_ROWS = 4096
 FEW_ROWS = [
     (1, 128),
@@ -91,7 +93,7 @@ def builds() -> Iterator[Build]:
             return Build(name, target, operator, kernel, N, dtype, constants, options, *slices)
 
         dispatched = sorted({*OTHERS, *(n + more for n in THRESHOLDS[itemsize] for more in (-7, 0, 1, 8))} | {4096})
-        for M, N in [*((MANY_ROWS, N) for N in dispatched), *FEW_ROWS]:
+        for M, N in [*((MANY_ROWS, N) for N in dispatched), *((2**20, N) for N in EIGHTHS), *FEW_ROWS]:
             launch = dispatch(M, N, itemsize, warp_size=warp_size, capped=target == "sm_90")
             kernel, constants, *rest = launch
             if kernel == "split":

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kbench.results import Case
 
 SOURCE = Path(__file__).with_name("softmax.cu")
-PACKS = (2, 4, 8, 12, 20)
+PACKS = (1, 2, 4, 8, 12, 20)
 """Accesses of 16 bytes that a thread of a block can make: those that softmax.cu has kernels for."""
 
 LARGEST_CLUSTER = 16

@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
   constexpr int max_threads = Bounds<T, PACKS, GROUP>::threads;
   constexpr bool group = GROUP < kBlockRow;
   constexpr bool cluster = GROUP == kClusterRow;
-  constexpr bool keep = sizeof(T) == 4 || VECTOR == 1 || (group && PACKS <= 2);
+  constexpr bool keep = sizeof(T) == 4 || VECTOR == 1 || PACKS == 1 || (group && PACKS <= 2);
   __shared__ std::uint64_t barrier;  // of a cluster's block
 #if KBENCH_CLUSTERS
   if constexpr (cluster) ClusterExchange::announce(&barrier);

@@ -16,8 +16,8 @@ struct ShortRow {
 constexpr ShortRow kShort[] = {{128, 8, 1},   {256, 16, 1},  {384, 8, 3},   {512, 32, 1},  {768, 16, 3},
                                {1024, 32, 2}, {1536, 32, 3}, {2048, 32, 4}, {3072, 32, 6}};
 
-// So few rows leave most of the device idle, and what counts is how soon one is done: a warp or more has it to itself.
-constexpr int kFewRows = 64;
+// So few rows do not fill the device, and what counts is how soon one is done: a warp or more has it to itself.
+constexpr int kFewRows = 2048;
 
 // Longer rows: so many accesses a thread, in `blocks` blocks of as many threads as the row needs.
 struct Blocks {
@@ -32,28 +32,33 @@ constexpr std::int64_t blocks_of(std::int64_t bytes, std::int64_t slice) {
   return blocks;
 }
 
-// All rows together take up to 8 MiB, which does not fill the device: the more blocks fetch a row, the sooner it is there.
-// A cluster of 16 blocks finds its place later than one of 8, and one that has the device to itself does not.
-inline Blocks share_few(std::int64_t bytes, std::int64_t rows) {
+// All rows together take up to 8 MiB, which does not fill the device: the more threads and blocks fetch a row, the sooner it
+// is there. A cluster of 16 blocks finds its place later than one of 8. That is worth it where up to 4 rows have the device
+// to themselves, and for rows of more than 96 Ki elements; save for 5 to 8 of fp32, which can be on the device at once in
+// clusters of 8 blocks, and not of 16.
+inline Blocks share_few(std::int64_t bytes, std::int64_t rows, int itemsize) {
+  if (bytes <= 8 * kKiB && rows * bytes <= 4 * kMiB) return {1, 1};  // the device has a thread for every access
   if (bytes <= 16 * kKiB) return {2, 1};
-  const std::int64_t blocks = bytes <= 24 * kKiB ? 4 : bytes > 96 * kKiB && rows <= 4 ? 16 : 8;
+  const std::int64_t longest = rows <= 4 ? 96 * kKiB : rows <= 8 && itemsize == 4 ? bytes : 96 * kKiB * itemsize;
+  const std::int64_t blocks = bytes <= 24 * kKiB ? 4 : bytes > longest ? 16 : 8;
   const std::int64_t slice = ceil_div(bytes, blocks);
-  return {slice <= 8 * kKiB ? 2 : slice <= 16 * kKiB ? 4 : 8, int(blocks)};
+  return {slice <= 8 * kKiB ? 2 : slice <= 20 * kKiB ? 4 : 8, int(blocks)};
 }
 
 // Little but these blocks fits on a multiprocessor: of 20 accesses a thread two, in steps of 10 KiB; of 8, one or two.
 inline Blocks share_longest(std::int64_t bytes) { return {bytes <= 768 * kKiB ? 20 : 8, 16}; }
 
 // The device is full: what counts is the bytes in flight on a multiprocessor, and how seldom its blocks wait for others.
-// Rows that begin where cache lines do take slices of 16 KiB. Otherwise every warp has parts of lines at its ends, and
-// few long stretches are better than many short ones: 32 KiB, or 48 of 16 bits, which need registers for both forms of
-// an element.
+// Rows that begin where cache lines do take slices of 16 KiB, and long ones of 16 bits 16 of them, whatever their size.
+// Otherwise every warp has parts of lines at its ends, and few long stretches are better than many short ones: 32 KiB, or
+// 48 of 16 bits, which need registers for both forms of an element.
 inline Blocks share_many(std::int64_t bytes, int itemsize) {
   const bool lines = bytes % 128 == 0;
   if (bytes <= 6 * kKiB || (!lines && bytes <= 16 * kKiB)) return {2, 1};
   if (bytes < 16 * kKiB) return {4, 1};
   if (lines && bytes == 16 * kKiB) return {4, 2};
   if (lines && bytes <= 128 * kKiB) return {4, int(blocks_of(bytes, 16 * kKiB))};
+  if (lines && itemsize == 2 && bytes > 192 * kKiB && bytes <= 768 * kKiB) return {bytes <= 256 * kKiB ? 8 : 12, 16};
   if (itemsize == 4 || (lines && bytes <= 256 * kKiB)) {
     return bytes <= 512 * kKiB ? Blocks{8, int(ceil_div(bytes, 32 * kKiB))} : share_longest(bytes);
   }
@@ -63,7 +68,7 @@ inline Blocks share_many(std::int64_t bytes, int itemsize) {
 
 // The blocks of a row longer than kShort's.
 inline Blocks share(std::int64_t bytes, std::int64_t rows, int itemsize) {
-  const Blocks wanted = rows * bytes <= 8 * kMiB ? share_few(bytes, rows) : share_many(bytes, itemsize);
+  const Blocks wanted = rows * bytes <= 8 * kMiB ? share_few(bytes, rows, itemsize) : share_many(bytes, itemsize);
   const int largest = largest_cluster();
   if (wanted.blocks > 1 && wanted.blocks > largest) return {8, largest};  // of up to 1024 threads
   // The multiprocessors that form clusters come in groups of 16 or 18: where a cluster of 11 fits once, one of 16 does as
@@ -94,6 +99,8 @@ template <typename T, bool EDGES>
 cudaError_t launch_long(const Call& call, Blocks blocks) {
   constexpr int V = kVector<T>;
   switch (blocks.packs) {
+    case 1:
+      return launch_blocks<T, V, 1, EDGES>(call, blocks.blocks);
     case 2:
       return launch_blocks<T, V, 2, EDGES>(call, blocks.blocks);
     case 4:
@@ -115,7 +122,7 @@ cudaError_t dispatch(const Call& call) {
   if (!call.packs && !call.blocks) {
     // A block is ahead of a warp sooner in few rows; and in fp32, unless edges are left to it.
     const bool few = call.rows <= kFewRows;
-    const std::int64_t longest = few || (sizeof(T) == 4 && !EDGES) ? 1536 : 3072;
+    const std::int64_t longest = few && sizeof(T) == 2 ? 1024 : few || (sizeof(T) == 4 && !EDGES) ? 1536 : 3072;
     for (const ShortRow& line : kShort) {
       if (few && line.group < 32) continue;
       if (bytes <= line.bytes && bytes <= longest) return launch_short<T, EDGES>(call, line.group, line.packs);

@@ -81,6 +81,13 @@ STREAMED_BYTES = 2**23
 """The stores of a matrix of no more are streaming: input and output leave most of an L2 cache free, and the output makes
 room. From 10 to 16 MiB streaming stores cost 0.7 us (do_bench, H200)."""
 
+EIGHTHS_BYTES = 2**22
+"""Matrices of no more have time for instructions: their rows are held in eighths (see `in_eighths`) only where that makes
+them several times fewer, in 16-bit rows of up to 256 lanes."""
+
+EIGHTHS_LANES = 16384
+"""Rows of more lanes are not held in eighths."""
+
 FEW_ELEMENTS = 2**23
 """A matrix of no more is not worth slices of 8192 elements: too few programs have one."""
 
@@ -110,6 +117,31 @@ def few_rows(M: int, N: int, line: Line) -> Line:
     return Line(math.inf, "split", 4096, 32) if line.kernel == "split" and M * N <= FEW_ELEMENTS else line
 
 
+def in_eighths(M: int, N: int, itemsize: int, vector: int, warp_size: int) -> tuple[dict[str, int], int, int] | None:
+    """The blocks of a tile whose rows are held in five, six or seven eighths of a power of two rather than in all of it,
+    its lanes, and how many of those a thread has; None for rows that fill enough of theirs.
+
+    Idle lanes take as many instructions as others. A thread has 16 bytes of every eighth, or 32 where a row is long
+    enough, and a program a warp or more.
+    """
+    window = N % vector != 0
+    width = N + (vector - 1 if window else 0)
+    lanes = triton_rows.power_of_two(width)
+    fullest = (
+        5 / 8
+    )  # 16 bits have less time for instructions, least where edges are folded in few or in very many lanes
+    if itemsize == 2:
+        fullest = 7 / 8 if window and not 512 < lanes <= 8192 else 6 / 8 if lanes <= 512 else 0.74
+    small = M * N * itemsize <= EIGHTHS_BYTES and not (itemsize == 2 and lanes <= 256)
+    each = 16 // itemsize * (2 if lanes > 4096 else 1)  # of an eighth
+    eighth = lanes // 8
+    if width > fullest * lanes or small or lanes > EIGHTHS_LANES or eighth < 16 // itemsize:
+        return None
+    rows = max(1, warp_size * each // eighth)
+    pieces = math.ceil(width / eighth)
+    return {"ROWS": rows, "BLOCK": eighth, "PIECES": pieces}, rows * eighth * pieces, each * pieces
+
+
 def dispatch(
     M: int,
     N: int,
@@ -132,7 +164,10 @@ def dispatch(
     """
     vector = vector or 16 // itemsize
     vector = vector if N >= SHORTEST_WINDOW else math.gcd(vector, N)
-    if N % vector and N * itemsize <= 4096 and itemsize == 4:
+    eighths = None
+    if M > FEW_ROWS and not (BLOCK or ROWS or PIECES or parts):
+        eighths = in_eighths(M, N, itemsize, vector, warp_size)
+    if N % vector and N * itemsize <= 4096 and itemsize == 4 and not eighths:
         vector = 1  # a warp's single elements fill a cache line as well, and leave no edges
     window = N % vector != 0
     width = N + (vector - 1 if window else 0)  # lanes from the first vector of a row to its last
@@ -148,6 +183,9 @@ def dispatch(
 
     if PIECES and (BLOCK or width) * PIECES < width:
         raise Unsupported(f"BLOCK={BLOCK} in {PIECES} pieces cannot hold a row of N={N}; take more or a larger BLOCK")
+    if eighths:
+        blocks, elements, each = eighths
+        return Launch("tile", blocks | moved, options(elements, each, False))
     if parts is None and (line.kernel == "tile" or ROWS or PIECES) and (PIECES or (BLOCK or width) >= width):
         block = BLOCK or triton_rows.power_of_two(math.ceil(width / (PIECES or 1)))
         if line.kernel == "tile" and not (BLOCK or PIECES):

@@ -88,6 +88,11 @@ def tile(
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     start = rows * row_stride
     to = rows * N
+    # from the first vector of every row: where each row starts with one, that is less to compute
+    if WINDOW:
+        source, target = x + start // VEC * VEC, out + to // VEC * VEC
+    else:
+        source, target = x + rows * (row_stride // VEC * VEC), out + rows * (N // VEC * VEC)
     head = 0
     if WINDOW:
         head = (start & (VEC - 1)).to(tl.int32)
@@ -97,7 +102,7 @@ def tile(
     blocks = ()
     for p in tl.static_range(PIECES):
         lanes, mask = _lanes(p, rows < M, head, N, BLOCK, VEC, WINDOW)
-        v = tl.load(x + start // VEC * VEC + lanes, mask=mask, other=-float("inf")).to(tl.float32)
+        v = tl.load(source + lanes, mask=mask, other=-float("inf")).to(tl.float32)
         blocks = blocks + (v,)  # noqa: RUF005 Triton knows no other way to append
     lane_max = blocks[0]
     for p in tl.static_range(1, PIECES):
@@ -120,7 +125,7 @@ def tile(
         tl.store(out + to + edges, edge * scale, mask=on_edge)
     for p in tl.static_range(PIECES):
         lanes, mask = _lanes(p, rows < M, head, N, BLOCK, VEC, WINDOW)
-        tl.store(out + to // VEC * VEC + lanes, exps[p] * scale, mask, cache_modifier=".cs" if STREAM else "")
+        tl.store(target + lanes, exps[p] * scale, mask, cache_modifier=".cs" if STREAM else "")
 
 
 @triton.jit
