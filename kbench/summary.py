@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 
+from kbench import rounds
 from kbench.results import CONTROL, PROVIDER, TICK_MS, Row, Status
 from kbench.terminal import microseconds
 
@@ -66,6 +67,20 @@ class NoiseFloor:
         resolution = 2 * TICK_MS / row.ms if row.ms and row.timer != "graph" else 0.0
         return max(self.usual, self.seen.get(_case(row), 0.0), resolution)
 
+    def between(self, curve: Sequence[Row], other: Sequence[Row]) -> float:
+        """The floor for a difference between two curves of a case, given their rows of one or more sessions. The repeat
+        control says what the case's usual noise is; where the rounds of these two disagree by more about which is the
+        faster, and by how much, it is that."""
+        ratios = [
+            ratio
+            for row in curve
+            for its in other
+            if row.session == its.session
+            for ratio in rounds.ratios(row.round_ms, its.round_ms)
+        ]
+        scatter = math.expm1(rounds.CONFIDENT * rounds.standard_error(ratios))
+        return max(scatter, *(self.at(row) for row in curve))
+
     def __str__(self) -> str:
         if not self.seen:
             return "noise floor: not known without a baseline to repeat"
@@ -86,12 +101,16 @@ def winners(rows: Sequence[Row], axes: Sequence[str], baseline: str | None) -> T
     cases: dict[object, list[Row]] = {}
     for row in rows:
         cases.setdefault(row.case.key, []).append(row)
-    for members in map(_typical, cases.values()):
+    for everyone in cases.values():
+        curves, members = _curves(everyone), _typical(everyone)
         ranked = sorted((row for row in members if _competes(row)), key=lambda row: row.ms or 0.0)
         if not ranked:
             continue
         best = ranked[0]
-        tied = [row for row in ranked[1:] if _within(floor.at(best), row.ms, best.ms)]
+        tied = [
+            row for row in ranked[1:] if _within(floor.between(curves[best.curve], curves[row.curve]), row.ms, best.ms)
+        ]
+        noise = floor.between(curves[best.curve], curves.get(baseline or "", []))
         trusted = all(SUSPECT not in row.flags for row in members if row.curve == baseline)
         lines.append(
             [
@@ -101,7 +120,7 @@ def winners(rows: Sequence[Row], axes: Sequence[str], baseline: str | None) -> T
                 microseconds(best.ms or 0.0),
                 f"{best.gbps or 0.0:.1f}",
                 f"{best.roofline:.2f}" if best.roofline else "-",
-                _speedup(best, baseline, floor) if trusted else "-",
+                _speedup(best, baseline, noise) if trusted else "-",
                 ulps(best.max_ulp),
             ]
         )
@@ -113,18 +132,23 @@ def winners(rows: Sequence[Row], axes: Sequence[str], baseline: str | None) -> T
     return Table(header, lines)
 
 
-def _typical(members: Sequence[Row]) -> list[Row]:
-    """A row per provider and its parameters: the session of the (lower) median time, with the flags of all sessions."""
+def _curves(members: Sequence[Row]) -> dict[str, list[Row]]:
+    """The timed rows of every provider with its parameters, a row per session."""
     curves: dict[str, list[Row]] = {}
     for row in members:
         if row.role == PROVIDER and row.ms is not None:
             curves.setdefault(row.curve, []).append(row)
+    return curves
+
+
+def _typical(members: Sequence[Row]) -> list[Row]:
+    """A row per provider and its parameters: the session of the (lower) median time, with the flags of all sessions."""
     return [
         replace(
             sorted(sessions, key=lambda row: row.ms or 0.0)[(len(sessions) - 1) // 2],
             flags=tuple(dict.fromkeys(flag for row in sessions for flag in row.flags)),
         )
-        for sessions in curves.values()
+        for sessions in _curves(members).values()
     ]
 
 
@@ -132,12 +156,12 @@ def _competes(row: Row) -> bool:
     return SUSPECT not in row.flags
 
 
-def _speedup(row: Row, baseline: str | None, floor: NoiseFloor) -> str:
+def _speedup(row: Row, baseline: str | None, noise: float) -> str:
     if not row.speedup:
         return "-"
     if row.curve == baseline:
         return "baseline"
-    return "tie" if _within(floor.at(row), row.speedup, 1.0) else f"{row.speedup:.2f}x"
+    return "tie" if _within(noise, row.speedup, 1.0) else f"{row.speedup:.2f}x"
 
 
 def _within(share: float, a: float | None, b: float | None) -> bool:

@@ -65,6 +65,23 @@ def test_speedups_within_the_noise_floor_are_ties() -> None:
     assert (line["vs torch"], line["fastest"]) == ("baseline", "torch")
 
 
+def test_rounds_that_disagree_about_the_faster_of_two_make_a_tie() -> None:
+    """2 % by the medians; but every round of either is of one of two kinds, and which is a matter of chance."""
+    kinds = {"cuda": (68.7, 69.9, 69.8, 70.0, 69.0), "quack": (70.3, 68.6, 68.3, 70.2, 68.8)}
+    bimodal = [row(name, sorted(us)[2] / 1e3, round_ms=tuple(t / 1e3 for t in us)) for name, us in kinds.items()]
+    torch, exact = row("torch", 0.1, round_ms=(0.1,) * 5), row("repeat", 0.1)
+    (line,) = table([torch, *bimodal, exact])
+    assert (line["fastest"], line["vs torch"]) == ("quack ~ cuda", "1.45x")
+    steady = [row("cuda", 0.0698, round_ms=(0.0698,) * 5), row("quack", 0.0688, round_ms=(0.0688, 0.0689) * 2)]
+    assert [line["fastest"] for line in table([torch, *steady, exact])] == ["quack"]
+    together = [replace(r, round_ms=tuple(r.ms * drift for drift in (1, 1.1, 1.2, 1.3))) for r in steady]
+    assert [line["fastest"] for line in table([torch, *together, exact])] == ["quack"], "round by round it always is"
+    apart = [replace(r, session=session) for session, r in enumerate(bimodal)]
+    assert [line["fastest"] for line in table([torch, *apart, exact])] == ["quack"], (
+        "rounds of two sessions are no pairs"
+    )
+
+
 def test_the_floor_is_never_below_the_clock() -> None:
     exact = row("repeat", 0.004, base=0.004)
     (line,) = table([row("torch", 0.004, base=0.004), row("cuda", 0.003968, base=0.004), exact])  # one tick

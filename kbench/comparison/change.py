@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kbench import rounds
 from kbench.comparison import stats
 from kbench.comparison.drift import Drift
 from kbench.comparison.join import METRICS, Pair, Reading, Side
@@ -20,9 +21,6 @@ from kbench.results import TICK_MS
 
 FLOOR = 0.03
 """What one session on a side must exceed: sessions of the same code differ by 0.5 to 1 % each, and there are many rows."""
-
-CONFIDENT = 2.6
-"""Standard errors of the rounds of a session that a change must exceed besides, for what is noisy within its session."""
 
 LARGEST = 700.0
 """The largest logarithm of a ratio that a float can hold: intervals of noise without bounds are wider."""
@@ -94,13 +92,17 @@ def _single(pair: Pair, drift: Drift, rules: Rules) -> Change:
         floor = max(rules.margin, drift.noise)
         both = old.by_session[session], new.by_session[session]
         ratios = _round_ratios(*both, rules)
-        scatter = _error(ratios) if ratios else math.hypot(*(_error(reading.rounds) for reading in both))
+        scatter = (
+            rounds.standard_error(ratios)
+            if ratios
+            else math.hypot(*(rounds.standard_error(reading.rounds) for reading in both))
+        )
     else:
         before, after = (statistics.fmean(logs.values()) for logs in _pair_logs(pair, drift, rules))
         effect = after - before
         floor = max(FLOOR, 2 * drift.noise, math.expm1(2 * drift.of(pair.key.case).own(pair.key.case)))
-        scatter = math.hypot(*(_error(side.readings[0].rounds) for side in (old, new)))
-    return Change(pair, effect, max(math.log1p(floor), CONFIDENT * scatter))
+        scatter = math.hypot(*(rounds.standard_error(side.readings[0].rounds) for side in (old, new)))
+    return Change(pair, effect, max(math.log1p(floor), rounds.CONFIDENT * scatter))
 
 
 def sides_of(pair: Pair) -> tuple[Side, Side]:
@@ -148,7 +150,7 @@ def _round_ratios(old: Reading, new: Reading, rules: Rules) -> list[float]:
     """Of the times, round by round; none where the metric is not made of them, or a side has no rounds."""
     if rules.metric not in OF_ROUNDS:
         return []
-    return [after / before for before, after in zip(old.rounds, new.rounds, strict=False)]
+    return rounds.ratios(old.rounds, new.rounds)
 
 
 def _matrix(rows: Iterable[dict[int, float]]) -> stats.Array:
@@ -163,9 +165,3 @@ def tick(pair: Pair) -> float:
     if any(side.conditions.get("timer") == ("graph",) for side in sides):
         return 0.0
     return TICK_MS / min(reading.ms for side in sides for reading in side.readings)
-
-
-def _error(rounds: Sequence[float]) -> float:
-    """The standard error of the median of a session's rounds, in logarithms."""
-    logs = [math.log(value) for value in rounds]
-    return 1.25 * statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else 0.0

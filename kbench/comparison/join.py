@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from kbench import table
+from kbench import rounds, table
 from kbench.results import PROVIDER, Status, curve_name
 from kbench.table import TableError
 
@@ -214,14 +214,9 @@ def _side(rows: list[dict[str, Any]]) -> Side:
 
 def _reading(row: dict[str, Any]) -> Reading:
     gbps, samples = (None if math.isnan(row[name]) else row[name] for name in ("gbps", "samples"))
-    rounds = _rounds(row["round_ms"])
-    return Reading(row["session"], row["value"], row["ms"], gbps, rounds, samples, row["started_at"])
-
-
-def _rounds(cell: str) -> tuple[float, ...]:
-    """The round medians of a cell: none of them where one is damaged, for they are only a second opinion."""
-    rounds = tuple(map(float, cell.split(";"))) if cell else ()
-    return rounds if all(map(_credible, rounds)) else ()
+    return Reading(
+        row["session"], row["value"], row["ms"], gbps, rounds.read(row["round_ms"]), samples, row["started_at"]
+    )
 
 
 def _has_time(row: dict[str, Any]) -> bool:

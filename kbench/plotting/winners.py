@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import pandas as pd
 
-from kbench import table
+from kbench import rounds, table
 from kbench.plotting.source import Source
 from kbench.results import PROVIDER, Case, Row, Status
 from kbench.summary import SUSPECT, NoiseFloor
@@ -77,13 +78,12 @@ def winners_of(sources: Sequence[Source], axes: Sequence[str], x: str) -> tuple[
 
 
 def _winner(rows: Sequence[Row], floor: NoiseFloor) -> Winner:
-    times: dict[str, list[float]] = {}
+    of: dict[str, list[Row]] = {}
     for row in rows:
-        times.setdefault(row.curve, []).append(row.ms or math.inf)
-    ranked = sorted((float(pd.Series(ms).median()), curve) for curve, ms in times.items())
+        of.setdefault(row.curve, []).append(row)
+    ranked = sorted((median(row.ms or math.inf for row in sessions), curve) for curve, sessions in of.items())
     best, curve = ranked[0]
-    noise = max(floor.at(row) for row in rows if row.curve == curve)
-    tied = tuple(name for ms, name in ranked[1:] if ms <= (1 + noise) * best)
+    tied = tuple(name for ms, name in ranked[1:] if ms <= (1 + floor.between(of[curve], of[name])) * best)
     case, how = rows[0].case, (rows[0].device, rows[0].timer, rows[0].cache)
     return Winner(case, *how, curve, ranked[1][0] / best if len(ranked) > 1 else math.inf, tied)
 
@@ -101,6 +101,7 @@ def _rows(frame: pd.DataFrame) -> list[Row]:
             cells["session"],
             flags=tuple(flag for flag in cells["flags"].split(";") if flag),
             ms=cells["ms"],
+            round_ms=rounds.read(cells["round_ms"]),
             speedup=None if math.isnan(cells["speedup"]) else cells["speedup"],
             timer=cells["timer"],
             cache=cells["cache"],

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from kbench import table
+from kbench import rounds, table
 from kbench.plotting.points import axes, configuration
 from kbench.plotting.source import Source
 from kbench.results import Case, Row, Status, curve_name
@@ -112,6 +112,7 @@ def _row(cells: Json, names: Sequence[str]) -> Row:
         reason or ("" if status in (Status.OK, Status.CHECKED) else "the file gives no reason"),
         tuple(flag for flag in cells["flags"].split(";") if flag),
         ms=known["ms"],
+        round_ms=rounds.read(cells["round_ms"]) if status is Status.OK else (),
         gbps=known["gbps"],
         roofline=known["roofline"],
         speedup=known["speedup"],

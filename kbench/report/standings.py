@@ -78,16 +78,20 @@ def _baseline(source: Source, rows: Sequence[Row]) -> str | None:
 def _duels(rows: Sequence[Row], baseline: str | None, floor: NoiseFloor) -> dict[str, list[Duel]]:
     """Of every provider. Only of cases on which neither side is suspect: such times are in no mean."""
     sessions: dict[Group, list[Row]] = {}
+    of_baseline: dict[Group, list[Row]] = {}
     for members in by_case(rows).values():
         if any(row.curve == baseline and SUSPECT in row.flags for row in members):
             continue
         for row in members:
             if row.speedup and SUSPECT not in row.flags:
-                sessions.setdefault((row.curve, row.case.key, row.device, row.timer, row.cache), []).append(row)
+                how = (row.case.key, row.device, row.timer, row.cache)
+                sessions.setdefault((row.curve, *how), []).append(row)
+                if row.curve == baseline:
+                    of_baseline.setdefault(how, []).append(row)
     duels: dict[str, list[Duel]] = {row.curve: [] for row in rows}
-    for (curve, *_), found in sessions.items():
+    for (curve, *same), found in sessions.items():
         speedup = median(row.speedup or math.nan for row in found)
-        duels[curve].append(Duel(found[0].case.dtype, speedup, max(map(floor.at, found))))
+        duels[curve].append(Duel(found[0].case.dtype, speedup, floor.between(found, of_baseline.get(tuple(same), []))))
     return duels
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,13 @@ def test_a_margin_within_the_noise_floor_is_a_tie(draw: Draw) -> None:
     hatched = [patch.get_hatch() == TIE_HATCH for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
     assert hatched == [True, False]
     assert legend(figure) == ["a (2)", "tie"]
+
+
+def test_a_margin_that_the_rounds_disagree_about_is_a_tie(draw: Draw) -> None:
+    [a, b] = race(256, a=1.0, b=1.02)
+    a, b = replace(a, round_ms=(1.0, 1.04, 1.0)), replace(b, round_ms=(1.05, 1.0, 1.02))
+    [figure] = draw(a, b, *race(512, a=1.0, b=1.02), kind="heatmap")
+    assert labels(figure.axes[0]) == ["a\n~", "a\n1.02x"]
 
 
 def test_who_ties_is_known_by_name(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,14 @@ def test_what_lies_within_the_noise_is_a_tie(said: Say) -> None:
     rows += [row("near", n, n / 1e4 / 1.0005, speedup=1.0005) for n in NS]
     near = standing(said(rows), "near")
     assert (near["standing"], near["record"], near["sole"], near["shared"]) == ("a tie", "0 / 4 / 0", 0, 4)
+
+
+def test_what_the_rounds_disagree_about_is_a_tie(said: Say) -> None:
+    rows = [replace(r, round_ms=(r.ms or 0.0,) * 3) if r.provider == "first" else r for r in rivals("first")]
+    rows += [row("near", n, n / 1e4 / 1.02, speedup=1.02) for n in NS]
+    assert standing(said(rows), "near")["record"] == "4 / 0 / 0"
+    spread = [replace(r, round_ms=tuple((r.ms or 0.0) * f for f in (0.97, 1.0, 1.04))) for r in rows]
+    assert standing(said([*rows[:-4], *spread[-4:]]), "near")["record"] == "0 / 4 / 0"
 
 
 def test_a_suspect_row_wins_nothing_and_is_in_no_mean(said: Say) -> None:
