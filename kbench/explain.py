@@ -89,8 +89,9 @@ _STAGES = """What surrounds a kernel in a program, in ms, with `measure: {stages
 COLUMNS = {
     "tie": """A difference inside the noise floor: at most what 95 % of the run's `repeat` controls differ from their own
         baseline (those flagged noisy left out), or what this case's does, or two ticks (64 ns) of the device's clock,
-        or what the rounds of the two disagree by, whichever is largest. `kbench run` prints the word in place of such a speed-up, and `a ~ b` where the runner-up is
-        as good as the fastest. More rounds, a longer `rep_ms` and more sessions lower the floor.""",
+        or what the rounds of the two disagree by, whichever is largest. `kbench run` prints the word in place of such a
+        speed-up, and `a ~ b` where the runner-up is as good as the fastest. More rounds, a longer `rep_ms` and more
+        sessions lower the floor.""",
     "operator": """What was computed, by its name in the config. The columns between `params` and `dtype` are its axes
         and choices: with `dtype` they are the case of the row. `kbench list` shows all operators.""",
     "provider": """The implementation of the operator that the row is about, by its name in the config, or the name of a control
