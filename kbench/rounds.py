@@ -10,12 +10,19 @@ from collections.abc import Sequence
 CONFIDENT = 2.6
 """Standard errors that a difference must exceed to be one, for what is noisy within its session."""
 
+CREDIBLE = (1e-9, 1e9)
+"""Numbers outside of these bounds, in ms or GB/s, were measured by nobody: a femtosecond, eleven days."""
+
+
+def credible(number: float) -> bool:
+    return CREDIBLE[0] < number < CREDIBLE[1]
+
 
 def read(cell: str) -> tuple[float, ...]:
-    """The medians in ms that a `round_ms` cell of a results file holds: none of them where one is no time, for they are
+    """The medians in ms that a `round_ms` cell of a results file holds: none of them where one is damaged, for they are
     only a second opinion."""
     found = tuple(map(float, cell.split(";"))) if cell else ()
-    return found if all(0 < ms < math.inf for ms in found) else ()
+    return found if all(map(credible, found)) else ()
 
 
 def standard_error(values: Sequence[float]) -> float:

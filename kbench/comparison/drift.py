@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from kbench.comparison.join import CONDITIONS, CREDIBLE, CaseId
+from kbench.comparison.join import CONDITIONS, CaseId
 from kbench.results import CONTROL, Status
+from kbench.rounds import CREDIBLE
 
 ENOUGH_CASES = 5
 """Fewer controls know the machine's drift no better than the rows themselves do."""

@@ -16,13 +16,11 @@ import pandas as pd
 
 from kbench import rounds, table
 from kbench.results import PROVIDER, Status, curve_name
+from kbench.rounds import credible
 from kbench.table import TableError
 
 CONDITIONS = ("device", "timer", "cache", "case_hash")
 """What must be equal on both sides for two times to be comparable."""
-
-CREDIBLE = (1e-9, 1e9)
-"""Numbers outside of these bounds, in ms or GB/s, were measured by nobody: a femtosecond, eleven days."""
 
 METRICS = {"ms": -1, "ms_min": -1, "host_ms": -1, "gbps": 1, "moved_gbps": 1, "roofline": 1}
 """Columns that can be compared, and whether more of it is better (1) or worse (-1)."""
@@ -220,11 +218,7 @@ def _reading(row: dict[str, Any]) -> Reading:
 
 
 def _has_time(row: dict[str, Any]) -> bool:
-    return row["status"] == Status.OK.value and _credible(row["ms"]) and _credible(row["value"])
-
-
-def _credible(number: float) -> bool:
-    return CREDIBLE[0] < number < CREDIBLE[1]
+    return row["status"] == Status.OK.value and credible(row["ms"]) and credible(row["value"])
 
 
 def _loss(row: dict[str, Any]) -> tuple[Status, str]:
@@ -232,7 +226,7 @@ def _loss(row: dict[str, Any]) -> tuple[Status, str]:
     status = Status(row["status"])
     if status is not Status.OK:
         return status, row["reason"]
-    if _credible(row["ms"]):
+    if credible(row["ms"]):
         return Status.UNSUPPORTED, "this metric was not measured"
     return Status.ERROR, f"ok, but its time is {row['ms']}"
 

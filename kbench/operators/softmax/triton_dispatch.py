@@ -127,10 +127,8 @@ def in_eighths(M: int, N: int, itemsize: int, vector: int, warp_size: int) -> tu
     window = N % vector != 0
     width = N + (vector - 1 if window else 0)
     lanes = triton_rows.power_of_two(width)
-    fullest = (
-        5 / 8
-    )  # 16 bits have less time for instructions, least where edges are folded in few or in very many lanes
-    if itemsize == 2:
+    fullest = 5 / 8
+    if itemsize == 2:  # less time for instructions, least where edges are folded in few or in very many lanes
         fullest = 7 / 8 if window and not 512 < lanes <= 8192 else 6 / 8 if lanes <= 512 else 0.74
     small = M * N * itemsize <= EIGHTHS_BYTES and not (itemsize == 2 and lanes <= 256)
     each = 16 // itemsize * (2 if lanes > 4096 else 1)  # of an eighth
