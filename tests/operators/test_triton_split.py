@@ -136,9 +136,9 @@ def test_a_row_in_pieces_leaves_fewer_lanes_idle():
 def test_split_rows_of_every_edge_input(n, dtype, keywords):
     """Slices that are -inf throughout, rows that begin and end anywhere, more slices than there is to split."""
     definition = operator("softmax")
-    case = Case("softmax", {"M": 9, "N": n}, str(dtype).removeprefix("torch."))
+    case = Case("softmax", {"M": 5, "N": n}, str(dtype).removeprefix("torch."))
     for edge, make in definition.edges.items():
-        (x,) = make(case, normal(9, n, dtype=dtype))
+        (x,) = make(case, normal(5, n, dtype=dtype))
         if edge != "transposed":
             assert judge("softmax", "triton", x, **keywords) is None, edge
 
