@@ -102,7 +102,7 @@ def winners(rows: Sequence[Row], axes: Sequence[str], baseline: str | None) -> T
     for row in rows:
         cases.setdefault(row.case.key, []).append(row)
     for everyone in cases.values():
-        curves, members = _curves(everyone), _typical(everyone)
+        curves, members = by_curve(everyone), _typical(everyone)
         ranked = sorted((row for row in members if _competes(row)), key=lambda row: row.ms or 0.0)
         if not ranked:
             continue
@@ -132,8 +132,8 @@ def winners(rows: Sequence[Row], axes: Sequence[str], baseline: str | None) -> T
     return Table(header, lines)
 
 
-def _curves(members: Sequence[Row]) -> dict[str, list[Row]]:
-    """The timed rows of every provider with its parameters, a row per session."""
+def by_curve(members: Sequence[Row]) -> dict[str, list[Row]]:
+    """The timed rows of a case, by provider and its parameters: a row per session each."""
     curves: dict[str, list[Row]] = {}
     for row in members:
         if row.role == PROVIDER and row.ms is not None:
@@ -148,7 +148,7 @@ def _typical(members: Sequence[Row]) -> list[Row]:
             sorted(sessions, key=lambda row: row.ms or 0.0)[(len(sessions) - 1) // 2],
             flags=tuple(dict.fromkeys(flag for row in sessions for flag in row.flags)),
         )
-        for sessions in _curves(members).values()
+        for sessions in by_curve(members).values()
     ]
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 from kbench import rounds, table
 from kbench.plotting.source import Source
 from kbench.results import PROVIDER, Case, Row, Status
-from kbench.summary import SUSPECT, NoiseFloor
+from kbench.summary import SUSPECT, NoiseFloor, by_curve
 from kbench.table import TableError
 
 MEANING = "1.10x: the runner-up takes 10 % longer · ~: a tie, within the noise floor"
@@ -78,9 +78,7 @@ def winners_of(sources: Sequence[Source], axes: Sequence[str], x: str) -> tuple[
 
 
 def _winner(rows: Sequence[Row], floor: NoiseFloor) -> Winner:
-    of: dict[str, list[Row]] = {}
-    for row in rows:
-        of.setdefault(row.curve, []).append(row)
+    of = by_curve(rows)
     ranked = sorted((median(row.ms or math.inf for row in sessions), curve) for curve, sessions in of.items())
     best, curve = ranked[0]
     tied = tuple(name for ms, name in ranked[1:] if ms <= (1 + floor.between(of[curve], of[name])) * best)

@@ -39,8 +39,9 @@ constexpr std::int64_t blocks_of(std::int64_t bytes, std::int64_t slice) {
 inline Blocks share_few(std::int64_t bytes, std::int64_t rows, int itemsize) {
   if (bytes <= 8 * kKiB && rows * bytes <= 4 * kMiB) return {1, 1};  // the device has a thread for every access
   if (bytes <= 16 * kKiB) return {2, 1};
-  const std::int64_t longest = rows <= 4 ? 96 * kKiB : rows <= 8 && itemsize == 4 ? bytes : 96 * kKiB * itemsize;
-  const std::int64_t blocks = bytes <= 24 * kKiB ? 4 : bytes > longest ? 16 : 8;
+  const bool alone = rows <= 4 && bytes > 96 * kKiB;
+  const bool long_row = bytes > 96 * 1024 * itemsize && (rows > 8 || itemsize == 2);
+  const std::int64_t blocks = bytes <= 24 * kKiB ? 4 : alone || long_row ? 16 : 8;
   const std::int64_t slice = ceil_div(bytes, blocks);
   return {slice <= 8 * kKiB ? 2 : slice <= 20 * kKiB ? 4 : 8, int(blocks)};
 }

@@ -117,6 +117,16 @@ def few_rows(M: int, N: int, line: Line) -> Line:
     return Line(math.inf, "split", 4096, 32) if line.kernel == "split" and M * N <= FEW_ELEMENTS else line
 
 
+def fullest(itemsize: int, lanes: int, window: bool) -> float:
+    """The share of a power of two that a row may fill to be held in eighths of it. 16 bits have less time for idle lanes,
+    least where edges are folded in few or in very many; but rows that fill three quarters exactly are faster whole."""
+    if itemsize == 4:
+        return 5 / 8
+    if lanes <= 512:
+        return 7 / 8 if window else 6 / 8
+    return 7 / 8 if window and lanes > 8192 else 0.74
+
+
 def in_eighths(M: int, N: int, itemsize: int, vector: int, warp_size: int) -> tuple[dict[str, int], int, int] | None:
     """The blocks of a tile whose rows are held in five, six or seven eighths of a power of two rather than in all of it,
     its lanes, and how many of those a thread has; None for rows that fill enough of theirs.
@@ -127,13 +137,10 @@ def in_eighths(M: int, N: int, itemsize: int, vector: int, warp_size: int) -> tu
     window = N % vector != 0
     width = N + (vector - 1 if window else 0)
     lanes = triton_rows.power_of_two(width)
-    fullest = 5 / 8
-    if itemsize == 2:  # less time for instructions, least where edges are folded in few or in very many lanes
-        fullest = 7 / 8 if window and not 512 < lanes <= 8192 else 6 / 8 if lanes <= 512 else 0.74
     small = M * N * itemsize <= EIGHTHS_BYTES and not (itemsize == 2 and lanes <= 256)
     each = 16 // itemsize * (2 if lanes > 4096 else 1)  # of an eighth
     eighth = lanes // 8
-    if width > fullest * lanes or small or lanes > EIGHTHS_LANES or eighth < 16 // itemsize:
+    if width > fullest(itemsize, lanes, window) * lanes or small or lanes > EIGHTHS_LANES or eighth < 16 // itemsize:
         return None
     rows = max(1, warp_size * each // eighth)
     pieces = math.ceil(width / eighth)
