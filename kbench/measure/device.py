@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
+import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib.util import find_spec
@@ -13,6 +15,9 @@ from typing import Any
 import torch
 
 SPIN_CALIBRATION_CYCLES = 2_000_000
+
+NOT_SUPPORTED = 801
+"""CUDA's error for what a device does not have."""
 
 VISIBLE = {
     "cuda": "HIP_VISIBLE_DEVICES" if torch.version.hip else "CUDA_VISIBLE_DEVICES",
@@ -119,6 +124,25 @@ class Device:
         """Keep the device busy for about so long, where it can be: what follows is queued behind it."""
         if self.spin:
             self.spin(ms)
+
+    @cached_property
+    def forget(self) -> Callable[[], None]:
+        """Waits for the device and lets go of the lines of its last-level cache that kernels asked it to keep: those
+        outlive a cache flush, for whoever runs next. Nothing but NVIDIA's driver does that, and only it has such lines.
+
+        Raises RuntimeError where the driver refuses.
+        """
+        if self.type != "cuda" or torch.version.hip:
+            return lambda: None
+        library = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+        reset = ctypes.CDLL(library).cuCtxResetPersistingL2Cache
+
+        def forget() -> None:
+            torch.cuda.synchronize(self.torch_device)  # lines of what is still to run would be kept
+            if (error := reset()) not in (0, NOT_SUPPORTED):
+                raise RuntimeError(f"cuCtxResetPersistingL2Cache failed with CUDA error {error}")
+
+        return forget
 
     def poison(self, shape: Sequence[int], dtype: torch.dtype) -> None:
         """Leave NaN in memory that an allocation of this size is likely to reuse, so that what a provider does not write

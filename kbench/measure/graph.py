@@ -91,6 +91,8 @@ class GraphTimer:
 
     def _replay_ms(self, graph: torch.cuda.CUDAGraph) -> float:
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        if self.cache == "cold":
+            self.device.forget()
         if self.device.spin:
             self.device.spin(SPIN_MS)
         start.record()

@@ -128,13 +128,14 @@ class _PrefilledDriver:
 
     def __init__(self, inner: Any, timer: BenchTimer, prefill_ms: float) -> None:
         self._inner, self._cold, self._prefill_ms = inner, timer.cache == "cold", prefill_ms
-        self._spin = timer.device.spin
+        self._spin, self._forget = timer.device.spin, timer.device.forget
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
     def clear_cache(self, cache: Any) -> None:
         if self._cold:
+            self._forget()  # what kernels asked the cache to keep is not displaced by a flush
             self._inner.clear_cache(cache)
         if self._spin:
             self._spin(self._prefill_ms)

@@ -81,6 +81,10 @@ struct WordOf<4> {
   using type = unsigned int;
 };
 template <>
+struct WordOf<8> {
+  using type = uint2;
+};
+template <>
 struct WordOf<16> {
   using type = uint4;
 };

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from kbench.measure.device import VISIBLE, devices
+from kbench.measure.device import VISIBLE, Device, devices
+from kbench.measure.graph import GraphTimer
+from kbench.measure.timer import BenchTimer
 
 
 @pytest.fixture
@@ -56,3 +58,21 @@ def test_what_is_visible_by_uuid_stays_so(cards: Any) -> None:
 def test_a_mig_instance_has_its_own_uuid(cards: Any) -> None:
     (found,) = cards(1, "MIG-7")
     assert found["uuid"] == "MIG-7" and found["variables"] == {"SOME_VISIBLE": "MIG-7"}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("timer", [BenchTimer, GraphTimer])
+@pytest.mark.parametrize("cache", ["cold", "warm"])
+def test_what_kernels_asked_the_cache_to_keep_is_let_go_before_every_cold_sample(timer: Any, cache: str) -> None:
+    device, calls = Device(), 0
+    forget = device.forget
+
+    def counted() -> None:
+        nonlocal calls
+        forget()
+        calls += 1
+
+    device.__dict__["forget"] = counted
+    x = torch.zeros(1024, device=device.torch_device)
+    samples = timer(device, cache, 1, 1).ready(lambda x: x + 1, [(x,)] * 2, 0.05)()
+    assert calls >= len(samples) if cache == "cold" else calls == 0

@@ -105,7 +105,7 @@ def builds() -> Iterator[Build]:
                 ("triton-persistent", persistent_launch(N, itemsize)),
             ):
                 yield build("softmax", provider, launch.kernel, N, launch.constants, launch.options)
-        for N, tanh in product((1000, 64 * 32000, 4096 * 1024, 4097 * 311), (True, False)):
+        for N, tanh in product((1000, 2**18, 64 * 32000, 4096 * 1024, 4097 * 311), (True, False)):
             launch = gelu.elements_launch(N, itemsize, warp_size, 132)
             yield build("gelu", f"triton tanh={tanh}", "gelu", N, {"BLOCK": launch.block, "TANH": tanh}, launch.options)
         for N, tanh in ((781, True), (4096, True), (32768, True), (16384, False), (32768, False)):
@@ -118,19 +118,22 @@ BUILDS = {build.name: build for build in builds()}
 
 
 @pytest.mark.parametrize(
-    "total, itemsize, block",
+    "total, itemsize, block, warps",
     [
-        (1000, 4, 256),
-        (2**16, 2, 256),
-        (2**16 + 1, 4, 512),
-        (64 * 32000, 4, 1024),
-        (2**23, 4, 512),
-        (64 * 32000, 2, 1024),
+        (1000, 4, 256, 4),
+        (2**17, 4, 256, 4),
+        (2**17 + 1, 4, 512, 4),
+        (64 * 32000, 4, 1024, 4),
+        (2**23, 4, 512, 4),
+        (1000, 2, 1024, 8),
+        (2**19, 2, 1024, 8),
+        (2**19 + 1, 2, 1024, 4),
     ],
 )
-def test_gelu_takes_blocks_that_suit_the_number_of_elements(total: int, itemsize: int, block: int) -> None:
-    """Small where they are few; twice as large in float32 where one wave of programs then does what two would."""
-    assert gelu.elements_launch(total, itemsize, 32, 132).block == block
+def test_gelu_takes_blocks_that_suit_the_number_of_elements(total: int, itemsize: int, block: int, warps: int) -> None:
+    """8 bytes a thread where they are few; twice as many in float32 where one wave of programs then does what two would."""
+    launch = gelu.elements_launch(total, itemsize, 32, 132)
+    assert (launch.block, launch.options["num_warps"]) == (block, warps)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,8 @@ SOURCES = (SOURCE, *extension.SHARED)
 
 @gelu.provider("cuda", label="CUDA", devices=("cuda",), available=extension.missing, factory=True, sources=SOURCES)
 def cuda(case: Case, *, approximate: str = "tanh", threads: int | None = None) -> Callable[[Tensor], Tensor]:
-    """One 16-byte access per thread, in blocks of `threads` (128), over a dense matrix as one run of elements; rows with
-    gaps, or an input that does not begin at a multiple of 16 bytes, are gathered for the same 16-byte stores."""
+    """One 16-byte access per thread, in blocks of `threads` (128), over a dense matrix as one run of elements; half of one,
+    in blocks of 256, where those are few. Rows with gaps, or an input that does not begin at a multiple of 16 bytes, are
+    gathered for the same 16-byte stores."""
     module = extension.build("gelu", SOURCE)
     return extension.rowwise(module.none if approximate == "none" else module.tanh, threads)

@@ -37,8 +37,8 @@ class Launch(NamedTuple):
         return self._replace(options=self.options | {k: v for k, v in options.items() if v is not None})
 
 
-FEW_ELEMENTS = 2**16
-"""So many elements do not fill the device, in programs of any size: the smaller, the sooner they are done."""
+FEW_BYTES = {2: 2**20, 4: 2**19}
+"""Matrices of no more, by the bytes of an element, leave threads of the device idle, and half an access each is sooner done."""
 
 THREADS = 2048
 """Threads that a multiprocessor holds at once."""
@@ -55,16 +55,16 @@ def elements_launch(
     """The launch of `triton` for so many elements: 4 warps, and in BLOCK one 16-byte access for every thread of them.
 
     On an H200, 4096 x 12672 in bfloat16: 50.3 us; two accesses per thread take 50.9 us, four 52.1. With 2 warps it is
-    63.1 us: 100 000 programs, which the device does not start faster. Few elements are in blocks of 256. In float32
-    a thread makes two accesses where the programs are then on the device all at once, and would not be with one: 64 x
-    32000 in 5.76 us, otherwise 5.99.
+    63.1 us: 100 000 programs, which the device does not start faster. Of few elements a thread has 8 bytes, in 8 warps
+    where they are of 16 bits: 131072 in bfloat16 in 1.99 us, otherwise 2.05. In float32 a thread makes two accesses
+    where the programs are then on the device all at once, and would not be with one: 64 x 32000 in 5.76 us, otherwise
+    5.99.
     """
-    warps = num_warps or 4
-    block = warps * warp_size * 16 // itemsize
+    few = total * itemsize <= FEW_BYTES[itemsize]
+    warps = num_warps or (8 if few and itemsize == 2 else 4)
+    block = warps * warp_size * (8 if few else 16) // itemsize
     resident = multiprocessors * THREADS // (warps * warp_size) * block  # elements
-    if total <= FEW_ELEMENTS:
-        block = 256
-    elif itemsize == 4 and resident < total <= 2 * resident:
+    if itemsize == 4 and resident < total <= 2 * resident:
         block *= 2
     return Launch(BLOCK or block, {"num_warps": warps}, BLOCK or block)
 
@@ -116,8 +116,8 @@ def triton(
     maxnreg: int | None = None,
     enable_fp_fusion: bool | None = None,
 ) -> Tensor:
-    """BLOCK elements per program: 16 bytes for each thread of the 4 warps (`num_warps`). Where x fills its memory, in
-    either order, its rows do not matter to the launch."""
+    """BLOCK elements per program: 16 bytes for each thread of the 4 warps (`num_warps`), 8 where elements are few. Where x
+    fills its memory, in either order, its rows do not matter to the launch."""
     if not x.numel():
         return torch.empty_like(x)
     launch = elements_launch(
