@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
-import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib.util import find_spec
@@ -14,10 +12,9 @@ from typing import Any
 
 import torch
 
-SPIN_CALIBRATION_CYCLES = 2_000_000
+from kbench import cuda_driver
 
-NOT_SUPPORTED = 801
-"""CUDA's error for what a device does not have."""
+SPIN_CALIBRATION_CYCLES = 2_000_000
 
 VISIBLE = {
     "cuda": "HIP_VISIBLE_DEVICES" if torch.version.hip else "CUDA_VISIBLE_DEVICES",
@@ -125,24 +122,12 @@ class Device:
         if self.spin:
             self.spin(ms)
 
-    @cached_property
-    def forget(self) -> Callable[[], None]:
-        """Waits for the device and lets go of the lines of its last-level cache that kernels asked it to keep: those
-        outlive a cache flush, for whoever runs next. Nothing but NVIDIA's driver does that, and only it has such lines.
-
-        Raises RuntimeError where the driver refuses.
-        """
-        if self.type != "cuda" or torch.version.hip:
-            return lambda: None
-        library = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
-        reset = ctypes.CDLL(library).cuCtxResetPersistingL2Cache
-
-        def forget() -> None:
-            torch.cuda.synchronize(self.torch_device)  # lines of what is still to run would be kept
-            if (error := reset()) not in (0, NOT_SUPPORTED):
-                raise RuntimeError(f"cuCtxResetPersistingL2Cache failed with CUDA error {error}")
-
-        return forget
+    def forget(self) -> None:
+        """Wait for the device, and let go of the lines of its last-level cache that kernels asked it to keep: they outlive
+        a cache flush, for whoever runs next."""
+        if self.type == "cuda":
+            self.synchronize()  # lines of what is still to run would be kept
+            cuda_driver.reset_persisting_cache()
 
     def poison(self, shape: Sequence[int], dtype: torch.dtype) -> None:
         """Leave NaN in memory that an allocation of this size is likely to reuse, so that what a provider does not write

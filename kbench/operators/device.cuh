@@ -181,6 +181,22 @@ cudaError_t launch(void (*kernel)(Parameters...), std::int64_t blocks, int threa
   return cudaGetLastError();
 }
 
+#ifndef __HIP_PLATFORM_AMD__
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch_with(cudaLaunchAttribute attribute, void (*kernel)(Parameters...), std::int64_t blocks, int threads,
+                        cudaStream_t stream, Arguments... arguments) {
+  if (blocks > INT_MAX) return cudaErrorInvalidConfiguration;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  if (cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...) == cudaSuccess) return cudaSuccess;
+  return cudaGetLastError();
+}
+#endif
+
 // Launches `blocks` blocks, a cluster, for each of `rows`. More than 8 are more than every device with clusters has: for
 // them a kernel needs a permission.
 template <typename... Parameters, typename... Arguments>
@@ -189,7 +205,6 @@ cudaError_t launch_clusters(void (*kernel)(Parameters...), std::int64_t rows, in
 #ifdef __HIP_PLATFORM_AMD__
   return cudaErrorInvalidConfiguration;
 #else
-  if (rows * blocks > INT_MAX) return cudaErrorInvalidConfiguration;
   if (blocks > 8 && cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess) {
     return cudaGetLastError();
   }
@@ -197,14 +212,21 @@ cudaError_t launch_clusters(void (*kernel)(Parameters...), std::int64_t rows, in
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim.x = blocks;
   cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(rows * blocks));
-  config.blockDim = dim3(static_cast<unsigned>(threads));
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
-  if (cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...) == cudaSuccess) return cudaSuccess;
-  return cudaGetLastError();
+  return launch_with(cluster, kernel, rows * blocks, threads, stream, arguments...);
+#endif
+}
+
+// Launches blocks that wait for each other: none starts before there is room for all.
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch_together(void (*kernel)(Parameters...), int blocks, int threads, cudaStream_t stream,
+                            Arguments... arguments) {
+#ifdef __HIP_PLATFORM_AMD__
+  return cudaErrorInvalidConfiguration;
+#else
+  cudaLaunchAttribute cooperative;
+  cooperative.id = cudaLaunchAttributeCooperative;
+  cooperative.val.cooperative = 1;
+  return launch_with(cooperative, kernel, blocks, threads, stream, arguments...);
 #endif
 }
 
@@ -218,6 +240,12 @@ inline int largest_cluster() {
   if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess) return 1;
   return major < 9 ? 1 : major < 11 ? 16 : 8;  // GeForce and RTX cards with clusters stop at 8
 #endif
+}
+
+inline int multiprocessors() {
+  int device = 0, count = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return 0;
+  return cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess ? count : 0;
 }
 
 // Calls `function(T{})` with the C++ type of a dtype.

@@ -43,9 +43,9 @@ DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 LARGEST_GRID = 2**31 - 1
 """Blocks that a launch can count."""
 
-Kernel = Callable[[int, int, int, int, int, int, int, int, int, int], None]
-"""`(x, y, rows, columns, stride, dtype, threads, packs, blocks, stream)`: pointers and stream as integers; see `Call` in
-kernel.h."""
+Kernel = Callable[[int, int, int, int, int, int, int, int, int, int, int], None]
+"""`(x, y, rows, columns, stride, dtype, threads, packs, blocks, words, stream)`: pointers and stream as integers; see `Call`
+in kernel.h."""
 
 
 def missing() -> str | None:
@@ -90,14 +90,19 @@ def build(name: str, source: Path) -> ModuleType:
 
 
 def rowwise(
-    kernel: Kernel, threads: int | None = None, packs: int | None = None, blocks: int | None = None
+    kernel: Kernel,
+    threads: int | None = None,
+    packs: int | None = None,
+    blocks: int | None = None,
+    words: Callable[[Tensor], int] = lambda x: 0,
 ) -> Callable[[Tensor], Tensor]:
     """The function from an (M, N) tensor on the current device to a new one of its shape that `kernel` computes.
 
     `threads` per block is a multiple of 64 up to 1024, `packs` the accesses of 16 bytes that a thread makes, `blocks` how
-    many share a row; None leaves it to the kernel. Raises ValueError for `threads` that no block has. The function raises
-    Unsupported for an input whose rows are not runs of neighbouring elements of a known dtype, and where `packs` and
-    `blocks` do not hold a row.
+    many share a row; None leaves it to the kernel. `words` finds the address of what blocks exchange, 0 for none.
+
+    Raises ValueError for `threads` that no block has. The function raises Unsupported for an input whose rows are not runs
+    of neighbouring elements of a known dtype, and where `packs` and `blocks` do not hold a row.
     """
     if threads is not None and threads not in range(64, 1025, 64):
         raise ValueError(f"threads must be a multiple of 64 from 64 to 1024, not {threads}")
@@ -116,7 +121,7 @@ def rowwise(
         if rows and columns:
             stream = torch.cuda.current_stream().cuda_stream
             try:
-                kernel(x.data_ptr(), y.data_ptr(), rows, columns, x.stride(0), dtype, *asked, stream)
+                kernel(x.data_ptr(), y.data_ptr(), rows, columns, x.stride(0), dtype, *asked, words(x), stream)
             except RuntimeError as error:
                 if not (packs or blocks) or "invalid configuration" not in str(error):
                     raise

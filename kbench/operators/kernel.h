@@ -7,6 +7,9 @@
 
 namespace kbench {
 
+// Words of a launch whose blocks tell each other something through global memory, and so its blocks at most.
+constexpr int kTeamWords = 128;
+
 enum class Dtype : int { float32, float16, bfloat16 };
 
 // y = f(x) for a (rows, columns) matrix, neither of them 0. Row r of x begins at element r * stride; y is contiguous.
@@ -19,6 +22,8 @@ struct Call {
   int threads;  // per block, a multiple of 64 up to 1024
   int packs;    // accesses of 16 bytes a thread
   int blocks;   // that share a row
+  // kTeamWords of exchange.py's words for this layout, or null: then no blocks wait for others through global memory.
+  std::uint64_t* words;
   cudaStream_t stream;
 };
 

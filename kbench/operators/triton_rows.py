@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from kbench.operators import exchange
 from kbench.registry import Unsupported
 
 if TYPE_CHECKING:
@@ -83,30 +84,8 @@ def occupancy(properties: Any, num_warps: int, registers: int, shared_bytes: int
 TICKET_WORDS = 16
 """Words before those of the first row: the ticket counter, padded to a cache line."""
 
-_eager: dict[tuple[torch.device, int, int], torch.Tensor] = {}
-_for_graphs: dict[torch.device, torch.Tensor] = {}
-
 
 def exchange_words(device: torch.device, rows: int, parts: int) -> torch.Tensor:
-    """64-bit words through which the `parts` programs of each of `rows` rows exchange what they found.
-
-    Every launch leaves the words as the next one with the same `parts` needs them (`split` in softmax/triton_kernels.py
-    says how), so they are zeroed once. They serve one launch at a time: eager launches of a stream share theirs. Graphs
-    may be replayed side by side, so each captured launch gets its own, from a store of zeros that eager calls lay in;
-    where that is used up the graph zeroes them itself, about 2 us a launch.
-    """
-    words = 16 * math.ceil((TICKET_WORDS + rows * parts) / 16)  # slices of the store stay aligned
-    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-        store = _for_graphs.get(device)
-        if store is None or store.numel() < words:
-            return torch.zeros(words, dtype=torch.int64, device=device)
-        _for_graphs[device] = store[words:]
-        return store[:words]
-    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
-    if device.type == "cuda" and device not in _for_graphs:
-        _for_graphs[device] = torch.zeros(2**22, dtype=torch.int64, device=device)
-        torch.cuda.synchronize(device)  # graphs may run on any stream
-    mine = _eager.get((device, stream, parts))
-    if mine is None or mine.numel() < words:
-        mine = _eager[device, stream, parts] = torch.zeros(2 * words, dtype=torch.int64, device=device)
-    return mine
+    """The words through which the `parts` programs of each of `rows` rows exchange what they found. Every launch leaves
+    them as the next one with the same `parts` needs them: `split` in softmax/triton_kernels.py says how."""
+    return exchange.words(device, TICKET_WORDS + rows * parts, ("triton", parts))

@@ -229,9 +229,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
 
 def test_a_view_is_passed_with_its_stride_and_not_copied(calls: list[tuple[int, ...]]) -> None:
     x = torch.zeros(4, 10, dtype=torch.bfloat16)[:, 1:6]
-    y = extension.rowwise(lambda *arguments: calls.append(arguments), threads=128, packs=4, blocks=3)(x)
+    y = extension.rowwise(lambda *arguments: calls.append(arguments), 128, packs=4, blocks=3, words=lambda x: 96)(x)
     assert y.shape == (4, 5) and y.dtype == torch.bfloat16 and y.is_contiguous()
-    assert calls == [(x.data_ptr(), y.data_ptr(), 4, 5, 10, 2, 128, 4, 3, 7)]
+    assert calls == [(x.data_ptr(), y.data_ptr(), 4, 5, 10, 2, 128, 4, 3, 96, 7)]
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
@@ -393,7 +393,7 @@ def row_counts(N: int, dtype: str) -> list[int]:
 
 
 LENGTHS = dict.fromkeys(LADDER, (1, 5, 64, 781, 4096, 20000)) | {
-    "cuda": (1, 5, 8, 64, 90, 100, 160, 300, 512, 781, 1000, 1400, 4096, 20000, 70000, 140001)
+    "cuda": (1, 5, 8, 64, 90, 100, 160, 300, 512, 781, 1000, 1400, 4096, 20000, 70000, 140001, 200_001)
 }
 """N for the tests of views and special values: a length for each kernel behind `cuda`."""
 
@@ -428,7 +428,7 @@ def test_the_ladder_is_right(gpu: None, provider: str, dtype: str) -> None:
 @pytest.mark.parametrize("provider", [*LADDER, "cuda"])
 def test_softmax_of_views(gpu: None, provider: str, dtype: str) -> None:
     faults = []
-    for M, N in shapes(provider, 9):
+    for M, N in shapes(provider, 5):
         for padding, offset in [(1, 0), (1, 1), (3, 2), (8, 0), (8, 8), (8, 4), (16, 1)]:
             wide = randn(M, N + padding, dtype)
             faults += wrong(SOFTMAX, provider, wide[:, offset : offset + N], f"columns {offset}: of N + {padding}")
@@ -512,6 +512,31 @@ def test_softmax_of_rows_that_several_blocks_share(gpu: None, M: int) -> None:
             x[:, : N - 1] = -float("inf")
             x[:, N - 1] = 1.0
             faults += wrong(SOFTMAX, "cuda", x, "-inf but for the last")
+    assert not faults
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_softmax_of_few_rows_that_blocks_anywhere_share(gpu: None, dtype: str) -> None:
+    """From one row to more than are shared so, and from the shortest to longer ones than all blocks together hold; one shape
+    after the other on the same words."""
+    faults = []
+    for M, N in [
+        (1, 98_305),
+        (1, 196_609),
+        (2, 262_144),
+        (3, 250_001),
+        (5, 262_149),
+        (8, 393_216),
+        (8, 393_217),
+        (9, 262_144),
+    ]:
+        faults += wrong(SOFTMAX, "cuda", randn(M, N, dtype), "random")
+    for M, N in [(1, 64 * 24_576), (1, 64 * 24_576 + 1), (1, 128 * 24_576), (1, 128 * 24_576 + 9), (2, 3_000_001)]:
+        x = randn(M, N, dtype)
+        faults += wrong(SOFTMAX, "cuda", x, "random")
+        x[:, : N - 7] = -float("inf")
+        faults += wrong(SOFTMAX, "cuda", x, "-inf but for the last seven")
     assert not faults
 
 

@@ -177,37 +177,3 @@ def test_rows_that_fill_no_whole_vectors_touch_no_neighbour(m, n, dtype):
     provider.launch_rows(launch, x, out)
     assert (memory[:128] == 7).all() and (memory[128 + m * n :] == 7).all()
     assert torch.equal(out, operator("softmax").providers["triton"].function(x))
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(DEVICE.type != "cuda", reason="needs a CUDA or ROCm device")
-def test_split_rows_in_graphs_that_are_replayed_side_by_side():
-    """Each captured launch has words of its own, so that graphs and eager launches do not take each other's."""
-    x = torch.randn(4096, 65536, device=DEVICE)
-    function = operator("softmax").providers["triton"].function
-    expected = function(x)
-    graphs, outputs = [torch.cuda.CUDAGraph() for _ in range(3)], []
-    for graph in graphs:
-        with torch.cuda.graph(graph):
-            outputs.append([function(x), function(x)])
-    streams = [torch.cuda.Stream() for _ in graphs]
-    torch.cuda.synchronize()
-    for _ in range(5):
-        for graph, stream in zip(graphs, streams, strict=True):
-            with torch.cuda.stream(stream):
-                graph.replay()
-        function(x)
-    torch.cuda.synchronize()
-    assert all(torch.equal(out, expected) for pair in outputs for out in pair)
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(DEVICE.type != "cuda", reason="needs a CUDA or ROCm device")
-def test_split_rows_many_times():
-    """A team that waits for a program that never comes hangs here."""
-    for m, n in [(1, 262144), (64, 262144), (700, 50257), (4096, 65537)]:
-        x = torch.randn(m, n, device=DEVICE, dtype=torch.bfloat16)
-        function = operator("softmax").providers["triton"].function
-        expected = function(x)
-        for _ in range(50):
-            assert torch.equal(function(x), expected)

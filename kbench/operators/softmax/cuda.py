@@ -10,7 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbench.operators import extension
+import torch
+
+from kbench.operators import exchange, extension
 from kbench.operators.softmax import softmax
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ PACKS = (1, 2, 4, 8, 12, 20)
 LARGEST_CLUSTER = 16
 """Blocks that can share a row, on devices that have clusters of blocks."""
 
-SOURCES = (SOURCE, *extension.headers(SOURCE), extension.BINDING, Path(extension.__file__))
+SOURCES = (SOURCE, *extension.headers(SOURCE), extension.BINDING, Path(extension.__file__), Path(exchange.__file__))
 
 
 cuda_provider = partial(softmax.provider, devices=("cuda",), available=extension.missing, factory=True, sources=SOURCES)
@@ -62,7 +64,8 @@ def cuda_shuffle(case: Case) -> Callable[[Tensor], Tensor]:
 
 @cuda_provider("cuda", label="CUDA")
 def cuda(case: Case, *, packs: int | None = None, blocks: int | None = None) -> Callable[[Tensor], Tensor]:
-    """Rows in the registers of a part of a warp, a block or a cluster of blocks; rows that those do not hold are read twice.
+    """Rows in the registers of a part of a warp, a block, a cluster of blocks, or, where few are very long, blocks anywhere on
+    the device; rows that those do not hold are read twice.
 
     `packs` asks for a block per row whose threads make so many accesses of 16 bytes each, `blocks` for so many blocks,
     whatever the shape; the other is then 8 or 1. Raises ValueError for numbers that no kernel has.
@@ -71,4 +74,16 @@ def cuda(case: Case, *, packs: int | None = None, blocks: int | None = None) -> 
         raise ValueError(f"packs must be one of {', '.join(map(str, PACKS))}, not {packs}")
     if blocks is not None and blocks not in range(1, LARGEST_CLUSTER + 1):
         raise ValueError(f"blocks must be from 1 to {LARGEST_CLUSTER}, not {blocks}")
-    return extension.rowwise(extension.build("softmax", SOURCE).best, packs=packs, blocks=blocks)
+    return extension.rowwise(extension.build("softmax", SOURCE).best, packs=packs, blocks=blocks, words=_words)
+
+
+TEAM_WORDS, TEAM_ROWS, TEAM_COLUMNS = 128, 8, 2**14
+"""kTeamWords of kernel.h. Matrices of so few rows of so many columns or more may need them: softmax.cu decides."""
+
+
+def _words(x: Tensor) -> int:
+    """The address of the words through which blocks of x share rows; 0 where none will."""
+    rows, columns = x.shape
+    if rows > TEAM_ROWS or columns < TEAM_COLUMNS or torch.version.hip:
+        return 0
+    return exchange.words(x.device, TEAM_WORDS, "softmax.cu").data_ptr()

@@ -1,22 +1,30 @@
-// Rows that are read once and stay in registers: of a part of a warp, of a block, or of the blocks of a cluster.
+// Rows that are read once and stay in registers: of a part of a warp, of a block, or of several blocks.
 #pragma once
 
-#include "rows.cuh"
+#include "team.cuh"
 
 namespace kbench {
 
 // GROUP: the threads of a warp that share a row, or one of these.
 constexpr int kBlockRow = 1024;
 constexpr int kClusterRow = 2048;
+constexpr int kTeamRow = 4096;
 
 // Threads of a block at most, and how many such blocks a multiprocessor holds at least, which bounds the registers of a
 // thread: 32 for 2 accesses, 40 for 4, 64 for 8. More rows in flight are worth more than more of a row per thread. Fewer
-// and larger slices win only where a cluster could not hold the row otherwise.
+// and larger slices win only where a cluster could not hold the row otherwise. Blocks of a team have a multiprocessor each.
 template <typename T, int PACKS, int GROUP>
 struct Bounds {
   static constexpr bool group = GROUP < kBlockRow;
-  static constexpr int threads = group ? 128 : PACKS <= 4 ? 512 : PACKS <= 8 ? 1024 : PACKS <= 12 ? 256 : 224;
+  static constexpr bool team = GROUP == kTeamRow;
+  static constexpr int threads = group         ? 128
+                                 : team        ? (PACKS * int(16 / sizeof(T)) <= 16 ? 1024 : 768)
+                                 : PACKS <= 4  ? 512
+                                 : PACKS <= 8  ? 1024
+                                 : PACKS <= 12 ? 256
+                                               : 224;
   static constexpr int blocks = group         ? (PACKS <= 2 ? 12 : PACKS <= 4 ? 10 : 8)
+                                : team        ? 1
                                 : PACKS <= 2  ? 4
                                 : PACKS <= 4  ? 3
                                 : PACKS <= 8  ? 1
@@ -25,32 +33,40 @@ struct Bounds {
 };
 
 // A thread holds PACKS accesses of VECTOR elements. A row is its group's, its block's, or, in slices of `slice`
-// accesses, its cluster's. EDGES: rows need not begin and end at multiples of 16 bytes.
+// accesses, its cluster's or its team's. EDGES: rows need not begin and end at multiples of 16 bytes.
 //
 // fp32 exponentials take the place of the elements. Of 16-bit rows the elements are kept, in half the registers, and every
 // exponential is computed twice, save where a thread has few.
 template <typename T, int VECTOR, int PACKS, int GROUP, bool EDGES>
 __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PACKS, GROUP>::blocks)
     softmax_registers(const T* __restrict__ x, T* __restrict__ y, std::int64_t rows, int columns, std::int64_t stride,
-                      int slice, bool streaming) {
+                      int slice, bool streaming, Team together) {
   constexpr int max_threads = Bounds<T, PACKS, GROUP>::threads;
   constexpr bool group = GROUP < kBlockRow;
   constexpr bool cluster = GROUP == kClusterRow;
-  constexpr bool keep = sizeof(T) == 4 || VECTOR == 1 || PACKS == 1 || (group && PACKS <= 2);
+  constexpr bool team = GROUP == kTeamRow;
+  constexpr bool keep = sizeof(T) == 4 || VECTOR == 1 || PACKS == 1 || ((group || team) && PACKS <= 2);
   __shared__ std::uint64_t barrier;  // of a cluster's block
 #if KBENCH_CLUSTERS
   if constexpr (cluster) ClusterExchange::announce(&barrier);
 #else
   if constexpr (cluster) return;  // the host does not launch it here
 #endif
-  const std::int64_t row =
-      group ? std::int64_t(blockIdx.x) * (blockDim.x / GROUP) + threadIdx.x / GROUP : block_row<cluster>();
-  const int rank = block_rank<cluster>();
+  unsigned mark = 0;  // of the block's own word before this launch
+#ifndef __HIP_PLATFORM_AMD__
+  if constexpr (team) mark = threadIdx.x < KBENCH_WARP_SIZE ? TeamWord::load(together.words + blockIdx.x).mark() : 0;
+#else
+  if constexpr (team) return;  // nor that
+#endif
+  const std::int64_t row = group  ? std::int64_t(blockIdx.x) * (blockDim.x / GROUP) + threadIdx.x / GROUP
+                           : team ? blockIdx.x / together.blocks
+                                  : block_row<cluster>();
+  const int rank = team ? blockIdx.x % together.blocks : block_rank<cluster>();
   x += row * stride;
   y += row * columns;
   // Threads beyond the last row take part in the shuffles, with no elements.
   const Layout<T, VECTOR, EDGES> layout(x, !group || row < rows ? columns : 0);
-  const int end = cluster ? min((rank + 1) * slice, layout.packs) : layout.packs;
+  const int end = cluster || team ? min((rank + 1) * slice, layout.packs) : layout.packs;
   constexpr int edges = !EDGES ? 0 : group && GROUP < 2 * (VECTOR - 1) ? 2 : 1;  // of a thread
   int edge[edges + 1];  // one more, since no array is empty
 #pragma unroll
@@ -99,7 +115,7 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
   for (int e = 0; e < edges; ++e) sum += exponential<T>(edge_values[e] - shift(max));
 
 #ifndef __HIP_PLATFORM_AMD__
-  if constexpr (sizeof(T) == 2 && width == KBENCH_WARP_SIZE && (group || cluster)) {
+  if constexpr (sizeof(T) == 2 && width == KBENCH_WARP_SIZE && (group || cluster || team)) {
     sum = warp_sum<PACKS * VECTOR + edges>(sum);
   } else
 #endif
@@ -109,7 +125,13 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
   Total total{max, sum};
   if constexpr (!group) {
     __shared__ float2 totals[max_threads / KBENCH_WARP_SIZE * (cluster ? kMaxCluster : 1)];
-    total = exchange<T, cluster, max_threads>(total, totals, &barrier);
+    if constexpr (team) {
+#ifndef __HIP_PLATFORM_AMD__
+      total = exchange_team<T, max_threads>(total, totals, together, mark);
+#endif
+    } else {
+      total = exchange<T, cluster, max_threads>(total, totals, &barrier);
+    }
   }
   const float scale = __fdividef(1.0f, total.sum);
   const float kept_scale = group ? scale : exponential<T>(max - shift(total.max)) * scale;
@@ -149,7 +171,7 @@ cudaError_t launch_groups(const Call& call) {
   constexpr int threads = Bounds<T, PACKS, GROUP>::threads;
   return launch(softmax_registers<T, VECTOR, PACKS, GROUP, EDGES>, ceil_div(call.rows, threads / GROUP), threads,
                 call.stream, static_cast<const T*>(call.x), static_cast<T*>(call.y), call.rows, int(call.columns),
-                call.stride, 0, streams<T>(call));
+                call.stride, 0, streams<T>(call), Team{});
 }
 
 // A row for `blocks` blocks, each as large as its slice needs. cudaErrorInvalidConfiguration if they do not hold it.
@@ -165,11 +187,22 @@ cudaError_t launch_blocks(const Call& call, int blocks) {
   const auto y = static_cast<T*>(call.y);
   if (blocks == 1) {
     return launch(softmax_registers<T, VECTOR, PACKS, kBlockRow, EDGES>, call.rows, int(threads), call.stream, x, y,
-                  call.rows, int(call.columns), call.stride, 0, streams<T>(call));
+                  call.rows, int(call.columns), call.stride, 0, streams<T>(call), Team{});
   }
   return launch_clusters(softmax_registers<T, VECTOR, PACKS, kClusterRow, EDGES>, call.rows, blocks, int(threads),
                          call.stream, x, y, call.rows, int(call.columns), call.stride, int(slice),
-                         streams<T>(call));
+                         streams<T>(call), Team{});
+}
+
+// A row for `blocks` blocks, wherever they are. cudaErrorInvalidConfiguration where these do not hold it.
+template <typename T, int VECTOR, int PACKS, bool EDGES>
+cudaError_t launch_team(const Call& call, int blocks) {
+  const std::int64_t slice = ceil_div(ceil_div(call.columns, VECTOR), 8 * blocks) * 8;  // begins at 128 bytes
+  const std::int64_t threads = KBENCH_WARP_SIZE * ceil_div(slice, KBENCH_WARP_SIZE * PACKS);
+  if (threads > Bounds<T, PACKS, kTeamRow>::threads) return cudaErrorInvalidConfiguration;
+  return launch_together(softmax_registers<T, VECTOR, PACKS, kTeamRow, EDGES>, int(call.rows) * blocks, int(threads),
+                         call.stream, static_cast<const T*>(call.x), static_cast<T*>(call.y), call.rows,
+                         int(call.columns), call.stride, int(slice), streams<T>(call), Team{call.words, blocks});
 }
 
 }  // namespace kbench

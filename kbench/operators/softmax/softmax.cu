@@ -5,6 +5,8 @@
 #include "registers.cuh"
 #include "streamed.cuh"
 
+#include <algorithm>
+
 namespace kbench {
 
 // Short rows, by their length in bytes: so many threads of a warp share one, with so many accesses of 16 bytes each. No
@@ -77,6 +79,24 @@ inline Blocks share(std::int64_t bytes, std::int64_t rows, int itemsize) {
   return wanted.blocks > 10 ? Blocks{wanted.packs, largest} : wanted;
 }
 
+// So few rows are shared by blocks anywhere on the device, a multiprocessor for each, where clusters of 16 would leave most
+// of it idle. To wait for words in global memory takes 1.1 us: rows of so many bytes gain more, and where there are no
+// clusters, shorter ones.
+constexpr int kTeamRows = 8;
+constexpr std::int64_t kTeamBytes = 384 * kKiB, kTeamBytesAlone = 64 * kKiB;
+constexpr std::int64_t kTeamElements = 24 * 1024;  // of a block at most
+
+inline bool shared_by_team(std::int64_t bytes, std::int64_t rows) {
+  return rows <= kTeamRows && bytes > (largest_cluster() > 1 ? kTeamBytes : kTeamBytesAlone);
+}
+
+// The blocks of a row. More than 64 wait longer than they save, unless the row needs them.
+inline int team_blocks(std::int64_t columns, std::int64_t rows) {
+  int blocks = columns <= 64 * kTeamElements ? 64 : kTeamWords;
+  while (blocks > 1 && rows * blocks > std::min(kTeamWords, multiprocessors())) blocks /= 2;
+  return blocks;
+}
+
 template <typename T, bool EDGES>
 cudaError_t launch_short(const Call& call, int group, int packs) {
   constexpr int V = kVector<T>;
@@ -117,13 +137,26 @@ cudaError_t launch_long(const Call& call, Blocks blocks) {
   }
 }
 
+// 16 elements a thread, or 32 where the blocks do not hold the row otherwise.
+template <typename T, bool EDGES>
+cudaError_t launch_teams(const Call& call, int blocks) {
+  constexpr int V = kVector<T>;
+  const cudaError_t error = launch_team<T, V, 16 / V, EDGES>(call, blocks);
+  return error == cudaErrorInvalidConfiguration ? launch_team<T, V, 32 / V, EDGES>(call, blocks) : error;
+}
+
 template <typename T, bool EDGES>
 cudaError_t dispatch(const Call& call) {
   const std::int64_t bytes = call.columns * sizeof(T);
+  if (call.words && !call.packs && !call.blocks && shared_by_team(bytes, call.rows)) {
+    const int blocks = team_blocks(call.columns, call.rows);
+    const cudaError_t error = blocks > 1 ? launch_teams<T, EDGES>(call, blocks) : cudaErrorInvalidConfiguration;
+    if (error != cudaErrorInvalidConfiguration) return error;
+  }
   if (!call.packs && !call.blocks) {
-    // A block is ahead of a warp sooner in few rows; and in fp32, unless edges are left to it.
+    // A block is ahead of a warp sooner in few rows; and unless edges are left to it.
     const bool few = call.rows <= kFewRows;
-    const std::int64_t longest = few && sizeof(T) == 2 ? 1024 : few || (sizeof(T) == 4 && !EDGES) ? 1536 : 3072;
+    const std::int64_t longest = few && sizeof(T) == 2 ? 1024 : few || !EDGES ? 1536 : 3072;
     for (const ShortRow& line : kShort) {
       if (few && line.group < 32) continue;
       if (bytes <= line.bytes && bytes <= longest) return launch_short<T, EDGES>(call, line.group, line.packs);

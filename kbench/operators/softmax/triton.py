@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kbench.operators import triton_rows
+from kbench.operators import exchange, triton_rows
 from kbench.operators.softmax import softmax
 from kbench.operators.softmax.triton_dispatch import Launch, dispatch, persistent_launch, row_launch
 from kbench.registry import Unsupported
@@ -24,6 +24,7 @@ SOURCES = (
     Path(__file__).with_name("triton_kernels.py"),
     Path(__file__).with_name("triton_dispatch.py"),
     Path(triton_rows.__file__),
+    Path(exchange.__file__),
 )
 
 

@@ -1,0 +1,43 @@
+"""The calls of NVIDIA's driver that torch does not offer."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+
+import torch
+
+NOT_SUPPORTED = 801
+"""The driver's error for what a device does not have."""
+
+
+def reset_persisting_cache() -> None:
+    """Let the lines go that kernels asked the L2 cache of the current device to keep; nothing on AMD. Raises RuntimeError."""
+    if library := _library():
+        _check("cuCtxResetPersistingL2Cache", library.cuCtxResetPersistingL2Cache(), NOT_SUPPORTED)
+
+
+def capture_id(stream: int) -> int | None:
+    """The number of the capture into a CUDA graph that a stream takes part in: none has it before or after. None where
+    that is not known, as on AMD. Raises RuntimeError."""
+    library = _library()
+    if library is None:
+        return None
+    status, number = ctypes.c_int(), ctypes.c_uint64()
+    get = library.cuStreamGetCaptureInfo_v2
+    error = get(ctypes.c_void_p(stream), ctypes.byref(status), ctypes.byref(number), None, None, None)
+    _check("cuStreamGetCaptureInfo", error)
+    return number.value
+
+
+@functools.cache
+def _library() -> ctypes.CDLL | None:
+    if torch.version.hip:
+        return None
+    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+
+
+def _check(call: str, error: int, *harmless: int) -> None:
+    if error not in (0, *harmless):
+        raise RuntimeError(f"{call} failed with CUDA error {error}")

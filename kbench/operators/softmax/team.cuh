@@ -1,0 +1,83 @@
+// Rows so few that even clusters leave most of the device idle: each is shared by blocks anywhere on the device, which tell
+// each other what they found through words in global memory.
+#pragma once
+
+#include "rows.cuh"
+
+namespace kbench {
+
+// `blocks` blocks with consecutive numbers share a row.
+struct Team {
+  std::uint64_t* words = nullptr;
+  int blocks = 1;
+};
+
+#ifndef __HIP_PLATFORM_AMD__
+// A word holds a maximum, a mark and a sum, which are seen together or not at all. A sum of exponentials has no use for its
+// sign: there stands the mark. A launch inverts the mark of every word, also of those that none of its blocks needs. So all
+// are equal before and after it, whatever its shape, and a word is of this launch when its mark is not what a block found at
+// first in its own. Nothing has to be cleared, neither between launches nor between replays of a graph.
+struct TeamWord {
+  std::uint64_t bits;
+
+  static __device__ __forceinline__ TeamWord load(const std::uint64_t* address) {
+    TeamWord word;
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word.bits) : "l"(address) : "memory");
+    return word;
+  }
+  static __device__ __forceinline__ TeamWord of(Total total, unsigned mark) {
+    const unsigned sum = (__float_as_uint(total.sum) & 0x7fffffffu) | mark << 31;
+    return {std::uint64_t(__float_as_uint(total.max)) << 32 | sum};
+  }
+  __device__ __forceinline__ void store(std::uint64_t* address) const {
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(address), "l"(bits) : "memory");
+  }
+  __device__ __forceinline__ unsigned mark() const { return unsigned(bits) >> 31; }
+  __device__ __forceinline__ Total total() const {
+    return {__uint_as_float(unsigned(bits >> 32)), __uint_as_float(unsigned(bits) & 0x7fffffffu)};
+  }
+};
+
+// From the totals of warps to that of the row, to all threads. `mark` is that of the block's own word before.
+template <typename T, int MAX_THREADS>
+__device__ __forceinline__ Total exchange_team(Total warp_total, float2* totals, Team team, unsigned mark) {
+  __shared__ float2 row_total;
+  const Total mine = exchange<T, false, MAX_THREADS>(warp_total, totals);
+  if (threadIdx.x < KBENCH_WARP_SIZE) {
+    if (threadIdx.x == 0) {
+      TeamWord::of(mine, mark ^ 1).store(team.words + blockIdx.x);
+      for (int i = gridDim.x + blockIdx.x; i < kTeamWords; i += gridDim.x) {
+        TeamWord::of({}, mark ^ 1).store(team.words + i);
+      }
+    }
+    const std::uint64_t* words = team.words + blockIdx.x / team.blocks * team.blocks;
+    constexpr int each = kTeamWords / KBENCH_WARP_SIZE;
+    TeamWord found[each];
+    bool waiting;
+    do {
+      waiting = false;
+#pragma unroll
+      for (int w = 0; w < each; ++w) {
+        const int i = threadIdx.x + w * KBENCH_WARP_SIZE;
+        if (i < team.blocks) found[w] = TeamWord::load(words + i);
+      }
+#pragma unroll
+      for (int w = 0; w < each; ++w) {
+        if (int(threadIdx.x) + w * KBENCH_WARP_SIZE < team.blocks) waiting |= found[w].mark() == mark;
+      }
+    } while (__any_sync(0xffffffffu, waiting));
+    Total row;
+#pragma unroll
+    for (int w = 0; w < each; ++w) {
+      if (int(threadIdx.x) + w * KBENCH_WARP_SIZE < team.blocks) row.add<T>(found[w].total());
+    }
+    const float max = warp_max(row.max);
+    const float sum = shuffle_sum<KBENCH_WARP_SIZE>(row.sum * exponential<T>(row.max - shift(max)));
+    if (threadIdx.x == 0) row_total = {max, sum};
+  }
+  __syncthreads();
+  return {row_total.x, row_total.y};
+}
+#endif
+
+}  // namespace kbench
