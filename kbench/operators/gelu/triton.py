@@ -40,6 +40,9 @@ class Launch(NamedTuple):
 FEW_BYTES = {2: 2**20, 4: 2**19}
 """Matrices of no more, by the bytes of an element, leave threads of the device idle, and half an access each is sooner done."""
 
+FEWEST_ELEMENTS = 4096
+"""So many are a few programs at most, and each is done the sooner the less it has: blocks of 256, whatever the type."""
+
 THREADS = 2048
 """Threads that a multiprocessor holds at once."""
 
@@ -61,8 +64,9 @@ def elements_launch(
     5.99.
     """
     few = total * itemsize <= FEW_BYTES[itemsize]
-    warps = num_warps or (8 if few and itemsize == 2 else 4)
-    block = warps * warp_size * (8 if few else 16) // itemsize
+    fewest = total <= FEWEST_ELEMENTS
+    warps = num_warps or (8 if few and itemsize == 2 and not fewest else 4)
+    block = 256 if fewest else warps * warp_size * (8 if few else 16) // itemsize
     resident = multiprocessors * THREADS // (warps * warp_size) * block  # elements
     if itemsize == 4 and resident < total <= 2 * resident:
         block *= 2
