@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
 .PHONY: bench install test lint typecheck pytest clean
 
@@ -20,7 +20,8 @@ lint: $(VENV)/.installed-test
 typecheck: $(VENV)/.installed-test
 	$(BIN)/mypy
 
-# The tests start Python a thousand times: it may keep what it compiles, whatever the environment says.
+# The tests start Python hundreds of times: it may keep what it compiles, whatever the environment says. Of what is installed
+# that is a tenth.
 pytest: $(VENV)/.installed-test
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 

@@ -135,7 +135,6 @@ def test_vector_kernels_load_and_store_16_bytes(compiled: dict[tuple[str, str], 
 def test_a_module_with_the_kernels_is_built_and_imports(tmp_path: Path) -> None:
     """What `extension.build` asks of torch, by hand: a torch made for the CPU has no CUDA libraries to link with. gelu is the
     quicker to compile, and the rest is the same."""
-    name = "gelu"
     toolkit = extension.cuda_toolkit()
     assert toolkit is not None and (toolkit / "include" / "cuda_runtime_api.h").exists()
     includes = [
@@ -143,7 +142,7 @@ def test_a_module_with_the_kernels_is_built_and_imports(tmp_path: Path) -> None:
         f"-I{Path(torch.__file__).parent}/include",
         f"-I{sysconfig.get_path('include')}",
     ]
-    module = f"kbench_{name}"
+    module = "kbench_gelu"
     library = tmp_path / f"{module}.so"
     device = [
         "nvcc",
@@ -155,7 +154,7 @@ def test_a_module_with_the_kernels_is_built_and_imports(tmp_path: Path) -> None:
         "-I",
         extension.HERE,
         "-c",
-        SOURCES[name],
+        SOURCES["gelu"],
     ]
     host = ["c++", "-O0", "-std=c++17", "-fPIC", f"-DTORCH_EXTENSION_NAME={module}", *includes, "-c", extension.BINDING]
     with ThreadPoolExecutor(2) as pool:
