@@ -21,9 +21,9 @@ typecheck: $(VENV)/.installed-test
 	$(BIN)/mypy
 
 # The tests start Python hundreds of times: it may keep what it compiles, whatever the environment says. Of what is installed
-# that is a tenth.
+# that is a tenth. Two test processes on two cores: with threads of torch's own they get into each other's way.
 pytest: $(VENV)/.installed-test
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 # The stamps make a second call install nothing again.
 $(VENV)/bin/python:
