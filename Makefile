@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# pip compiles nothing: the tests import a tenth of what is installed.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
 .PHONY: bench install test lint typecheck pytest clean
@@ -20,8 +21,8 @@ lint: $(VENV)/.installed-test
 typecheck: $(VENV)/.installed-test
 	$(BIN)/mypy
 
-# The tests start Python hundreds of times: it may keep what it compiles, whatever the environment says. Of what is installed
-# that is a tenth. Two test processes on two cores: with threads of torch's own they get into each other's way.
+# The tests start Python hundreds of times: it may keep what it compiles, whatever the environment says. With threads of
+# torch's own, two test processes on two cores get into each other's way.
 pytest: $(VENV)/.installed-test
 	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
