@@ -27,6 +27,9 @@ PACKS = (1, 2, 4, 8, 12, 20)
 LARGEST_CLUSTER = 16
 """Blocks that can share a row, on devices that have clusters of blocks."""
 
+TEAM_WORDS, TEAM_ROWS, TEAM_COLUMNS = 128, 8, 2**14
+"""kTeamWords of kernel.h. Matrices of so few rows, of so many columns or more, may need them: softmax.cu decides."""
+
 SOURCES = (SOURCE, *extension.headers(SOURCE), extension.BINDING, Path(extension.__file__), Path(exchange.__file__))
 
 
@@ -75,10 +78,6 @@ def cuda(case: Case, *, packs: int | None = None, blocks: int | None = None) -> 
     if blocks is not None and blocks not in range(1, LARGEST_CLUSTER + 1):
         raise ValueError(f"blocks must be from 1 to {LARGEST_CLUSTER}, not {blocks}")
     return extension.rowwise(extension.build("softmax", SOURCE).best, packs=packs, blocks=blocks, words=_words)
-
-
-TEAM_WORDS, TEAM_ROWS, TEAM_COLUMNS = 128, 8, 2**14
-"""kTeamWords of kernel.h. Matrices of so few rows of so many columns or more may need them: softmax.cu decides."""
 
 
 def _words(x: Tensor) -> int:
