@@ -24,14 +24,18 @@ def words(device: torch.device, count: int, layout: Hashable) -> torch.Tensor:
     one stream into one graph; but graphs may be replayed side by side, and each has its own.
     """
     count = 16 * math.ceil(count / 16)  # slices of the store begin at cache lines
-    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
-    captured = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
-    if device.type == "cuda" and not captured and device not in _store:
-        _store[device] = torch.zeros(STORE_WORDS, dtype=torch.int64, device=device)
-        torch.cuda.synchronize(device)  # graphs may run on any stream
-    capture = cuda_driver.capture_id(stream) if captured else 0
+    stream, captured, capture = 0, False, None
+    if device.type == "cuda":
+        stream = torch.cuda.current_stream(device).cuda_stream
+        captured = torch.cuda.is_current_stream_capturing()
+        if captured:
+            capture = cuda_driver.capture_id(stream)
+        elif device not in _store:
+            _store[device] = torch.zeros(STORE_WORDS, dtype=torch.int64, device=device)
+            torch.cuda.synchronize(device)  # graphs may run on any stream
     before, mine = _kept.get((device, stream, layout, captured), (None, None))
-    if mine is None or mine.numel() < count or capture is None or capture != before:
+    another = captured and (capture is None or capture != before)
+    if mine is None or mine.numel() < count or another:
         mine = _of_store(device, count) if captured else torch.zeros(2 * count, dtype=torch.int64, device=device)
         _kept[device, stream, layout, captured] = capture, mine
     return mine
