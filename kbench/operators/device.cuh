@@ -44,6 +44,28 @@ __device__ __forceinline__ float exp2_flush(float x) {
 #endif
 }
 
+// 1 / x within one unit in the last place, in one instruction; subnormals, given or found, become 0.
+__device__ __forceinline__ float reciprocal(float x) {
+#ifdef __HIP_PLATFORM_AMD__
+  return __builtin_amdgcn_rcpf(x);
+#else
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#endif
+}
+
+// log2(x), likewise; subnormals are taken for 0.
+__device__ __forceinline__ float log2_flush(float x) {
+#ifdef __HIP_PLATFORM_AMD__
+  return __log2f(x);
+#else
+  float result;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#endif
+}
+
 constexpr int kMaxThreads = 1024;
 constexpr int kMaxWarps = kMaxThreads / KBENCH_WARP_SIZE;
 
@@ -108,8 +130,9 @@ struct Pack {
     memcpy(values, &word, sizeof word);
   }
 
-  // What stands at the address if that is `inside`, else `otherwise` in every element. The choice is made for whole
-  // words, hidden from the compiler: it would make it element by element, each then in a register of its own.
+  // What stands at the address, where no kernel writes, if that is `inside`, else `otherwise` in every element. The choice
+  // is hidden from the compiler, which would make it element by element, each then in a register of its own, and which
+  // would not look for the address before it knows that something is there.
   __device__ __forceinline__ void load_if(bool inside, const T* address, float otherwise) {
     static_assert(SIZE == 1 || sizeof(Word) == 16, "a single element or 16 bytes");
     fill(otherwise);
@@ -118,8 +141,14 @@ struct Pack {
     } else {
       Word word;
       memcpy(&word, values, sizeof word);
+#ifdef __HIP_PLATFORM_AMD__
       if (inside) word = *reinterpret_cast<const Word*>(address);
       hide(word);
+#else
+      asm("{ .reg .pred p; setp.ne.s32 p, %5, 0; @p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+          : "+r"(word.x), "+r"(word.y), "+r"(word.z), "+r"(word.w)
+          : "l"(__cvta_generic_to_global(address)), "r"(int(inside)));
+#endif
       memcpy(values, &word, sizeof word);
     }
   }

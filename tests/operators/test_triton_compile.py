@@ -109,7 +109,8 @@ def builds() -> Iterator[Build]:
                 yield build("softmax", provider, launch.kernel, N, launch.constants, launch.options)
         for N, tanh in product((1000, 2**18, 64 * 32000, 4096 * 1024, 4097 * 311), (True, False)):
             launch = gelu.elements_launch(N, itemsize, warp_size, 132)
-            yield build("gelu", f"triton tanh={tanh}", "gelu", N, {"BLOCK": launch.block, "TANH": tanh}, launch.options)
+            constants = {"BLOCK": launch.block, "TANH": tanh, "EVEN": N % launch.block == 0}
+            yield build("gelu", f"triton tanh={tanh}", "gelu", N, constants, launch.options)
         for N, tanh in ((781, True), (4096, True), (32768, True), (16384, False), (32768, False)):
             launch = gelu.row_launch(N, tanh=tanh)
             constants = launch.constants | {"TANH": tanh}

@@ -6,17 +6,6 @@
 
 namespace kbench {
 
-// Within one unit in the last place, in one instruction; 0 for infinity.
-__device__ __forceinline__ float fast_reciprocal(float x) {
-#ifdef __HIP_PLATFORM_AMD__
-  return __builtin_amdgcn_rcpf(x);
-#else
-  float result;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-#endif
-}
-
 // Phi = (1 + tanh u) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3): then t = 2 log2(e) u.
 template <typename T>
 struct Tanh {
@@ -63,7 +52,7 @@ struct Erf<__nv_bfloat16> {
 
 template <typename Form>
 __device__ __forceinline__ float gelu_of(float x) {
-  return x * fast_reciprocal(1.0f + exp2_flush(Form::minus_t(x)));
+  return x * reciprocal(1.0f + exp2_flush(Form::minus_t(x)));
 }
 
 template <typename Form, typename T, int VECTOR>
@@ -83,21 +72,28 @@ constexpr std::int64_t kFewBytes = 512 * 1024;
 constexpr int kFewThreads = 256;
 
 // x and y are dense and begin at a multiple of 16 bytes: `total` elements in memory order, whatever the rows are. What is
-// left over at the end goes element by element.
+// left over at the end goes element by element, to threads after those that have an access.
 template <typename T, int VECTOR, typename Form>
 __global__ void __launch_bounds__(kMaxThreads)
-    gelu_dense(const T* __restrict__ x, T* __restrict__ y, std::int64_t total, bool streaming) {
-  const std::int64_t packs = total / VECTOR;
-  const std::int64_t i = std::int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+    gelu_dense(const T* __restrict__ x, T* __restrict__ y, std::uint64_t total, bool streaming) {
+  const std::uint64_t packs = total / VECTOR;
+  const std::uint64_t i = std::uint64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < packs) {
     Pack<T, VECTOR> pack;
     pack.load(x + i * VECTOR);
     apply<Form>(pack);
     pack.store(y + i * VECTOR, streaming);
+  } else {
+    const std::uint64_t left = i + packs * (VECTOR - 1);  // the (i - packs)-th element after the accesses
+    if (left < total) y[left] = from_float<T>(gelu_of<Form>(to_float(x[left])));
   }
+}
 
-  const std::int64_t left = packs * VECTOR + threadIdx.x;
-  if (blockIdx.x == 0 && left < total) y[left] = from_float<T>(gelu_of<Form>(to_float(x[left])));
+template <typename T, int VECTOR, typename Form>
+cudaError_t launch_dense(const Call& call, int threads) {
+  const std::int64_t total = call.rows * call.columns;
+  return launch(gelu_dense<T, VECTOR, Form>, ceil_div(total / VECTOR + total % VECTOR, threads), threads, call.stream,
+                static_cast<const T*>(call.x), static_cast<T*>(call.y), std::uint64_t(total), streams<T>(call));
 }
 
 // Everything else: rows with gaps between them, or an x that begins anywhere. y is dense, and a thread makes 16 bytes of
@@ -153,15 +149,8 @@ cudaError_t gelu(const Call& call) {
     const bool few = dense && aligned16(x) && total * std::int64_t(sizeof(T)) <= kFewBytes;
     const int threads = call.threads ? call.threads : few ? kFewThreads : kThreads;
 
-    if (few) {
-      constexpr int half = kVector<T> / 2;
-      return launch(gelu_dense<T, half, Form<T>>, ceil_div(total, half * threads), threads, call.stream, x, y, total,
-                    streams<T>(call));
-    }
-    if (dense && aligned16(x)) {
-      return launch(gelu_dense<T, kVector<T>, Form<T>>, ceil_div(packs, threads), threads, call.stream, x, y, total,
-                    streams<T>(call));
-    }
+    if (few) return launch_dense<T, kVector<T> / 2, Form<T>>(call, threads);
+    if (dense && aligned16(x)) return launch_dense<T, kVector<T>, Form<T>>(call, threads);
     const bool vector = rows_aligned<T>(call);
     return launch(vector ? gelu_rows<T, kVector<T>, Form<T>> : gelu_rows<T, 1, Form<T>>, ceil_div(packs, threads),
                   threads, call.stream, x, y, dense ? 1 : call.rows, dense ? total : call.columns, call.stride,

@@ -41,7 +41,7 @@ FEW_BYTES = {2: 2**20, 4: 2**19}
 """Matrices of no more, by the bytes of an element, leave threads of the device idle, and half an access each is sooner done."""
 
 FEWEST_ELEMENTS = 4096
-"""So many are a few programs at most, and each is done the sooner the less it has: blocks of 256, whatever the type."""
+"""So many are a few programs at most, each done the sooner the less it has: blocks of 256 (or 128, if none is half full)."""
 
 THREADS = 2048
 """Threads that a multiprocessor holds at once."""
@@ -66,7 +66,7 @@ def elements_launch(
     few = total * itemsize <= FEW_BYTES[itemsize]
     fewest = total <= FEWEST_ELEMENTS
     warps = num_warps or (8 if few and itemsize == 2 and not fewest else 4)
-    block = 256 if fewest else warps * warp_size * (8 if few else 16) // itemsize
+    block = (128 if total % 256 == 128 else 256) if fewest else warps * warp_size * (8 if few else 16) // itemsize
     resident = multiprocessors * THREADS // (warps * warp_size) * block  # elements
     if itemsize == 4 and resident < total <= 2 * resident:
         block *= 2
@@ -148,7 +148,8 @@ def _run_flat(launch: Launch, x: Tensor, approximate: str) -> Tensor:
 
     out = torch.empty_like(x)  # in the order of x
     grid = _programs(math.ceil(x.numel() / launch.block))
-    triton_kernels.gelu[grid](out, x, x.numel(), TANH=approximate == "tanh", BLOCK=launch.block, **launch.options)
+    constants = {"TANH": approximate == "tanh", "BLOCK": launch.block, "EVEN": x.numel() % launch.block == 0}
+    triton_kernels.gelu[grid](out, x, x.numel(), **constants, **launch.options)
     return out
 
 

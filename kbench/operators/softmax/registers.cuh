@@ -29,7 +29,7 @@ struct Bounds {
                                 : PACKS <= 4  ? 3
                                 : PACKS <= 8  ? 1
                                 : PACKS <= 12 ? (sizeof(T) == 4 ? 2 : KBENCH_CLUSTERS ? 4 : 3)
-                                              : 2;
+                                              : (KBENCH_CLUSTERS ? 2 : 1);
 };
 
 // A thread holds PACKS accesses of VECTOR elements. A row is its group's, its block's, or, in slices of `slice`
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
 #else
   if constexpr (team) return;  // nor that
 #endif
-  const std::int64_t row = group  ? std::int64_t(blockIdx.x) * (blockDim.x / GROUP) + threadIdx.x / GROUP
+  const std::int64_t row = group  ? std::int64_t(blockIdx.x) * (max_threads / GROUP) + threadIdx.x / GROUP
                            : team ? blockIdx.x / together.blocks
                                   : block_row<cluster>();
   const int rank = team ? blockIdx.x % together.blocks : block_rank<cluster>();
@@ -98,6 +98,8 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
   for (int e = 0; e < edges; ++e) max = fmaxf(max, edge_values[e]);
   max = shuffle_max<width>(max);
 
+  // A group has the whole row: where it saw nothing but -inf, NaN is what is wanted.
+  const float less = group ? max : shift(max);
   float exponentials[keep ? PACKS : 1][VECTOR];
   float sum = 0.0f;
 #pragma unroll
@@ -106,13 +108,13 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
     to_floats(packs[p], elements);
 #pragma unroll
     for (int v = 0; v < VECTOR; ++v) {
-      const float e = exponential<T>(elements[v] - shift(max));
+      const float e = exponential<T>(elements[v] - less);
       if constexpr (keep) exponentials[p][v] = e;
       sum += e;
     }
   }
 #pragma unroll
-  for (int e = 0; e < edges; ++e) sum += exponential<T>(edge_values[e] - shift(max));
+  for (int e = 0; e < edges; ++e) sum += exponential<T>(edge_values[e] - less);
 
 #ifndef __HIP_PLATFORM_AMD__
   if constexpr (sizeof(T) == 2 && width == KBENCH_WARP_SIZE && (group || cluster || team)) {
@@ -133,9 +135,9 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
       total = exchange<T, cluster, max_threads>(total, totals, &barrier);
     }
   }
-  const float scale = __fdividef(1.0f, total.sum);
+  const float scale = reciprocal(total.sum);
   const float kept_scale = group ? scale : exponential<T>(max - shift(total.max)) * scale;
-  const float shrink = -__log2f(total.sum);  // the same scale, as an exponent: an operation less an element
+  const float shrink = -log2_flush(total.sum);  // the same scale, as an exponent: an operation less an element
   const auto again = [&](float element) {
     return from_float<T>(keep ? exponential<T>(element - total.max) * scale
                               : exp2_flush(fmaf(element - total.max, kLog2E, shrink)));

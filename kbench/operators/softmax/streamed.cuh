@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kMaxThreads)
   const float warp_max = shuffle_max<KBENCH_WARP_SIZE>(own_max);
   const float warp_sum = shuffle_sum<KBENCH_WARP_SIZE>(own_sum * exponential<T>(own_max - shift(warp_max)));
   const Total total = exchange<T, false, kMaxThreads>({warp_max, warp_sum}, totals);
-  const float scale = __fdividef(1.0f, total.sum);
+  const float scale = reciprocal(total.sum);
 
   for (std::int64_t t = tiles - 1; t >= 0; --t) {
     load(t * tile);
