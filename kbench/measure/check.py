@@ -93,6 +93,8 @@ def run_checked(
     device.poison(shape, inputs[0].dtype)
     again = fn(*inputs)
     device.synchronize()
+    if fault := _malformed(again, shape, inputs[0]):
+        return replace(found, wrong=f"{fault} (when called again)")
     if _same_memory(output, again):
         return replace(
             found, wrong="returned the same memory for two calls: the later result overwrites the earlier one"

@@ -32,6 +32,7 @@ WRONG = {
     "in-place": "changed its input in place",
     "transposed-shape": r"returned shape \(4, \d+\), expected",
     "nothing": "returned NoneType, expected a tensor",
+    "gives-up": r"right at the first call, then returned NoneType, expected a tensor \(when called again\)",
     "first-call-only": "right at the first call, then ",
     "after-many-calls": "right before timing, wrong after it",
     "in-place-later": "changed its input in place",

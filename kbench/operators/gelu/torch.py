@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import FunctionType
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
+from kbench.operators import torch_fused
 from kbench.operators.gelu import gelu
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from kbench.results import Case
+
+FUSED = (Path(torch_fused.__file__),)
 
 
 @gelu.provider("torch-native", label="torch.nn.functional.gelu")
@@ -38,26 +41,11 @@ def naive_erf(x: torch.Tensor) -> torch.Tensor:
 NAIVE = {"tanh": naive_tanh, "none": naive_erf}
 
 
-@gelu.provider("torch-jit", label="torch.jit.script", factory=True)
-def torch_jit(case: Case, *, approximate: str = "tanh") -> Callable[..., Tensor]:
-    """A script of its own for every case: the profiling executor specialises one for the first shapes it meets, and
-    runs later shapes unfused."""
-    scripted: Callable[..., Tensor] = torch.jit.script(_copy(NAIVE[approximate]))
-    return scripted
+@gelu.provider("torch-jit", label="torch.jit.script", factory=True, sources=FUSED)
+def torch_jit(case: Case, *, approximate: str = "tanh") -> Callable[[Tensor], Tensor]:
+    return torch_fused.scripted(NAIVE[approximate])
 
 
-@gelu.provider("torch-compile", label="torch.compile", factory=True)
-def torch_compile(case: Case, *, approximate: str = "tanh") -> Callable[..., Tensor]:
-    """A code object of its own for every case: Dynamo counts recompilations by code object, and falls back to eager
-    after eight. One compile thread, so that Inductor starts no pool of processes that could outlive this one."""
-    from torch._inductor import config  # slow to import, and it imports Triton
-
-    config.compile_threads = 1
-    compiled: Callable[..., Tensor] = torch.compile(_copy(NAIVE[approximate]), dynamic=False)
-    return compiled
-
-
-def _copy(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The same function with a code object of its own."""
-    assert isinstance(function, FunctionType)
-    return FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
+@gelu.provider("torch-compile", label="torch.compile", factory=True, sources=FUSED)
+def torch_compile(case: Case, *, approximate: str = "tanh") -> Callable[[Tensor], Tensor]:
+    return torch_fused.compiled(NAIVE[approximate])

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import FunctionType
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
+from kbench.operators import torch_fused
 from kbench.operators.softmax import softmax
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from kbench.results import Case
+
+FUSED = (Path(torch_fused.__file__),)
 
 
 def _float32_only(case: Case) -> str | None:
@@ -55,26 +58,11 @@ def naive(x: torch.Tensor) -> torch.Tensor:
     return (e / e.sum(-1, keepdim=True)).to(x.dtype)
 
 
-@softmax.provider("torch-jit", label="torch.jit.script", factory=True)
-def torch_jit(case: Case) -> Callable[..., Tensor]:
-    """A script of its own for every case: the profiling executor specialises one for the first shapes it meets, and
-    runs later shapes unfused."""
-    scripted: Callable[..., Tensor] = torch.jit.script(_copy(naive))
-    return scripted
+@softmax.provider("torch-jit", label="torch.jit.script", factory=True, sources=FUSED)
+def torch_jit(case: Case) -> Callable[[Tensor], Tensor]:
+    return torch_fused.scripted(naive)
 
 
-@softmax.provider("torch-compile", label="torch.compile", factory=True)
-def torch_compile(case: Case) -> Callable[..., Tensor]:
-    """A code object of its own for every case: Dynamo counts recompilations by code object, and falls back to eager
-    after eight. One compile thread, so that Inductor starts no pool of processes that could outlive this one."""
-    from torch._inductor import config  # slow to import, and it imports Triton
-
-    config.compile_threads = 1
-    compiled: Callable[..., Tensor] = torch.compile(_copy(naive), dynamic=False)
-    return compiled
-
-
-def _copy(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The same function with a code object of its own."""
-    assert isinstance(function, FunctionType)
-    return FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
+@softmax.provider("torch-compile", label="torch.compile", factory=True, sources=FUSED)
+def torch_compile(case: Case) -> Callable[[Tensor], Tensor]:
+    return torch_fused.compiled(naive)

@@ -1,0 +1,35 @@
+"""Plain torch functions as torch's own compilers fuse them, afresh for every case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def scripted(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A script of its own for every caller: the profiling executor specialises one for the first shapes it meets, and
+    runs later shapes unfused."""
+    script: Callable[..., Tensor] = torch.jit.script(_copy(function))
+    return script
+
+
+def compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A code object of its own for every caller: Dynamo counts recompilations by code object, and falls back to eager
+    after eight. One compile thread, so that Inductor starts no pool of processes that could outlive this one."""
+    from torch._inductor import config  # slow to import, and it imports Triton
+
+    config.compile_threads = 1
+    kernel: Callable[..., Tensor] = torch.compile(_copy(function), dynamic=False)
+    return kernel
+
+
+def _copy(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The same function with a code object of its own."""
+    assert isinstance(function, FunctionType)
+    return FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
