@@ -205,8 +205,10 @@ VERDICTS = {
     "fixed": """The old side failed and the new one has a time in every session. There was no time before, so that nothing
         is said about speed; the next comparison can.""",
     "incomparable": """Both sides are there, but not measured in the same way: another device, timer, cache mode, or
-        definition of the case (its bytes, inputs or tolerance), or no time on either side. The reason says which. `--vary`
-        names what is meant to differ; `--strict` makes such a row exit code 3.""",
+        definition of the case (its bytes, inputs or tolerance). The reason says which. `--vary` names what is meant to differ;
+        `--strict` makes such a row exit code 3.""",
+    "untimed": """Neither side has a time, or not in every session: the provider declines the case, cannot run here, or fails
+        on both. Nothing changed, and there is nothing to compare; the reason holds the status and what was said.""",
 }
 
 KINDS = {"status": STATUSES, "flag": FLAGS, "control": CONTROLS, "column or word": COLUMNS, "verdict": VERDICTS}

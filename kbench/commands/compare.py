@@ -13,13 +13,14 @@ from kbench.comparison import Comparison
 from kbench.comparison.formats import FORMATS
 from kbench.comparison.formats import github as actions
 from kbench.comparison.formats import terminal as tables
+from kbench.comparison.formats.rows import QUIET
 from kbench.comparison.verdict import WORDS
 from kbench.results import ResultsError
 from kbench.table import TableError
 
 PASSED, FAILED, INCOMPARABLE = 0, 1, 3
 
-CHANGED = frozenset(WORDS) - {"unclear", "same"}
+CHANGED = frozenset(WORDS) - QUIET
 
 
 def read(

@@ -62,7 +62,7 @@ class Comparison:
     @property
     def comparable(self) -> bool:
         """Whether the sides say anything about each other: false when no row is in both under equal conditions."""
-        return any(row.old and row.new and row.word != "incomparable" for row in self.rows)
+        return any(row.old and row.new and row.word not in ("incomparable", "untimed") for row in self.rows)
 
     @property
     def refused(self) -> list[Verdict]:

@@ -24,7 +24,19 @@ from kbench.comparison.drift import Drift
 from kbench.comparison.join import Key, Pair, Side
 from kbench.results import Status
 
-WORDS = ("slower", "failed", "missing", "suspect", "faster", "fixed", "new", "incomparable", "unclear", "same")
+WORDS = (
+    "slower",
+    "failed",
+    "missing",
+    "suspect",
+    "faster",
+    "fixed",
+    "new",
+    "incomparable",
+    "unclear",
+    "same",
+    "untimed",
+)
 """All verdicts, those that want attention first."""
 
 ERROR_RATE = 0.01
@@ -120,11 +132,11 @@ def _judge_statuses(old: Side | None, new: Side | None) -> tuple[str, str]:
     both = after if not before or before == after else f"{before}, now {after}" if after else before
     failed_before = old is not None and old.status.failed and not (old.readings and new and not new.readings)
     if not (old and old.readings) and not (new and (new.readings or new.status.failed)):
-        return "incomparable", f"no time in either: {both}"
+        return "untimed", both
     if new is None:
         return "missing", before
     if new.status.failed:
-        return ("incomparable", f"failed in both: {both}") if failed_before else ("failed", after)
+        return ("untimed", f"failed in both: {both}") if failed_before else ("failed", after)
     if old is None:
         return "new", after
     if new.status is Status.OK:

@@ -306,7 +306,7 @@ def test_of_a_speed_more_is_better(write: Write) -> None:
 
 def test_a_metric_that_was_not_measured_is_no_failure(write: Write) -> None:
     old = write("old", [row(moved_gbps=1.0), row(512)])
-    assert words(compare(old, old, metric="moved_gbps")) == ["unclear", "incomparable"]
+    assert words(compare(old, old, metric="moved_gbps")) == ["unclear", "untimed"]
 
 
 def test_three_files_are_all_compared_with_the_baseline(write: Write) -> None:
@@ -391,23 +391,23 @@ def test_a_failure_is_never_slower(verdict: Judge, status: str) -> None:
 def test_what_was_not_measured_is_missing_and_not_failed(verdict: Judge, status: str) -> None:
     assert verdict([row()], [failed(status=status)])[0] == "missing"
     assert verdict([failed(status=status)], [row()])[0] == "new"
-    assert verdict([failed(status=status)], [failed(status=status)])[0] == "incomparable"
+    assert verdict([failed(status=status)], [failed(status=status)])[0] == "untimed"
 
 
 def test_from_declined_to_crashed_is_failed(verdict: Judge) -> None:
     assert verdict([failed(status="unsupported")], [failed(status="crashed")])[0] == "failed"
-    assert verdict([failed(status="crashed")], [failed(status="unsupported")])[0] == "incomparable"
+    assert verdict([failed(status="crashed")], [failed(status="unsupported")])[0] == "untimed"
 
 
 def test_failed_before_and_now_is_not_a_change(verdict: Judge) -> None:
-    assert verdict([failed()], [failed()]) == ("incomparable", "failed in both: wrong: differs at 3 elements")
+    assert verdict([failed()], [failed()]) == ("untimed", "failed in both: wrong: differs at 3 elements")
 
 
 def test_from_flaky_to_always_wrong_is_failed(verdict: Judge) -> None:
     """There were times, and now there are none."""
     flaky = [row(session=0), failed(session=1), row(session=2)]
     assert verdict(flaky, [failed(session=s) for s in range(3)])[0] == "failed"
-    assert verdict(flaky, flaky)[0] == "incomparable"
+    assert verdict(flaky, flaky)[0] == "untimed"
 
 
 def test_what_never_had_a_time_is_not_missed(write: Write) -> None:
@@ -415,8 +415,8 @@ def test_what_never_had_a_time_is_not_missed(write: Write) -> None:
     with_it, without = write("with", [row(1), failed(2, status="unavailable")]), write("without", [row(1)])
     for old, new in ((with_it, without), (without, with_it)):
         comparison = compare(old, new)
-        assert words(comparison) == ["unclear", "incomparable"]
-        assert comparison.rows[1].reason.startswith("no time in either: unavailable")
+        assert words(comparison) == ["unclear", "untimed"]
+        assert comparison.rows[1].reason.startswith("unavailable: ")
 
 
 def test_a_failure_in_one_session_of_three_is_a_failure(verdict: Judge) -> None:
@@ -596,7 +596,7 @@ def test_a_word_that_is_no_verdict_is_refused(write: Write) -> None:
 def test_all_rows_failed_on_both_sides(write: Write) -> None:
     rows = [failed(n) for n in (1, 2)]
     comparison = compare(write("old", rows), write("new", rows))
-    assert comparison.counts == {"incomparable": 2}
+    assert comparison.counts == {"untimed": 2}
     assert comparison.geomeans[0].ratio is None
 
 

@@ -13,7 +13,7 @@ from kbench.comparison.formats.words import plain, quantity, sentence
 from kbench.comparison.verdict import Verdict
 
 FAILURES = frozenset({"slower", "failed", "missing", "suspect"})
-SKIPPED = frozenset({"unclear", "incomparable"})
+SKIPPED = frozenset({"incomparable", "unclear", "untimed"})
 
 
 def text(comparison: Comparison) -> str:

@@ -12,7 +12,7 @@ from kbench.comparison.join import METRICS
 from kbench.comparison.verdict import WORDS, Verdict
 from kbench.table import TableError
 
-QUIET = frozenset({"unclear", "same"})
+QUIET = frozenset({"unclear", "same", "untimed"})
 """Verdicts that say nothing happened, or nothing that can be told."""
 
 WHO = frozenset({"provider", "contender"})

@@ -12,7 +12,7 @@ from kbench.terminal import microseconds
 GLYPHS = {
     "slower": "!", "failed": "!", "missing": "!", "suspect": "!",
     "faster": "+", "fixed": "+", "new": "+",
-    "incomparable": "x", "unclear": "?", "same": "=",
+    "incomparable": "x", "unclear": "?", "same": "=", "untimed": "-",
 }  # fmt: skip
 """A sign beside each verdict, for eyes that run down a column: `!` wants attention. The word is always there too."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import cycle
 
 import pytest
 from making import Write, failed, row
@@ -37,13 +38,14 @@ COPIES = [r for n in range(20, 30) for r in measured(n, STEADY, provider="copy",
 
 @pytest.fixture
 def every(write: Write) -> Comparison:
-    """A comparison with every verdict: row N=1 is slower, 2 failed, ... 10 and more are the same."""
+    """A comparison with every verdict: row N=1 is slower, 2 failed, ... 10 to 19 are the same, 40 is untimed."""
     old = [*measured(1, STEADY), *measured(2, STEADY), *measured(3, STEADY), *measured(4, STEADY), *measured(5, STEADY)]
     new = [*measured(1, SLOW), *measured(4, (1e-5,) * 3, flags=("suspect",)), *measured(5, FAST)]
     old += [failed(6, session=s) for s in range(3)] + measured(8, STEADY) + measured(9, STEADY)
     new += [failed(2, session=s) for s in range(3)] + measured(6, STEADY) + measured(7, STEADY)
     new += measured(8, STEADY, cache="warm") + measured(9, WILD)
     same = [r for n in range(10, 20) for r in measured(n, STEADY)]
+    same += [failed(40, status="unsupported", session=s) for s in range(3)]
     return compare(
         f"{OLD}={write('old', [*old, *same, *COPIES])}", f"{NEW}={write('new', [*new, *same, *COPIES])}", vary=["torch"]
     )
@@ -51,12 +53,11 @@ def every(write: Write) -> Comparison:
 
 @pytest.fixture
 def big(every: Comparison) -> Comparison:
-    """10,000 rows: every verdict a thousand times, or nearly."""
+    """10,000 rows: every verdict 900 times, or nearly."""
     samples = {verdict.word: verdict for verdict in every.rows}.values()
     rows = tuple(
         replace(verdict, key=replace(verdict.key, axes=(("M", 4096), ("N", n)), provider=f"provider-{n % 7}"))
-        for n in range(10_000 // len(samples))
-        for verdict in samples
+        for n, verdict in zip(range(10_000), cycle(samples), strict=False)
     )
     return replace(every, rows=rows)
 

@@ -56,10 +56,13 @@ def test_the_comment(every: Comparison) -> None:
 
 def test_changed_rows_come_first_then_the_unclear_and_the_rest_is_folded(every: Comparison) -> None:
     text = markdown(every)
-    places = [text.index(f"| {verdict} |") for verdict in ("! slower", "x incomparable", "? unclear", "= same")]
-    folds = [text.index(fold) for fold in ("<details open><summary>1 unclear", "<details><summary>10 same")]
-    assert sorted(places + folds) == [places[0], places[1], folds[0], places[2], folds[1], places[3]]
-    assert text.count("<details") == text.count("</details>") == 2
+    places = [
+        text.index(f"| {verdict} |") for verdict in ("! slower", "x incomparable", "? unclear", "= same", "- untimed")
+    ]
+    summaries = ("<details open><summary>1 unclear", "<details><summary>10 same", "<details><summary>1 untimed")
+    folds = [text.index(summary) for summary in summaries]
+    assert sorted(places + folds) == [*places[:2], folds[0], places[2], folds[1], places[3], folds[2], places[4]]
+    assert text.count("<details") == text.count("</details>") == 3
 
 
 def test_tables_are_tables(every: Comparison) -> None:
@@ -73,7 +76,7 @@ def test_tables_are_tables(every: Comparison) -> None:
 def test_ten_thousand_rows_fit_and_what_does_not_is_counted(big: Comparison) -> None:
     text = markdown(big)
     assert len(text) <= 60_000 and len(text.encode()) <= 60_000
-    shown = len([row for row in cells(text) if row[0][:2] in ("! ", "+ ", "= ", "? ", "x ")])
+    shown = len([row for row in cells(text) if row[0][:2] in ("! ", "+ ", "= ", "? ", "x ", "- ")])
     assert 100 < shown < 10_000
     assert f"**No room for {10_000 - shown} rows**: `kbench compare ... --export json=FILE` has everything." in text
     assert text.count("<details") == text.count("</details>")
@@ -90,7 +93,7 @@ def test_long_texts_and_many_notes_fit_too(every: Comparison) -> None:
     full = replace(every, notes=tuple(f"note {i} {'<' * 5_000}" for i in range(500)), differences=tuple(differences))
     text = markdown(full)
     assert len(text.encode()) <= 60_000
-    assert "**No room for 19 rows and " in text
+    assert "**No room for 20 rows and " in text
     for limit in (1_000, 2_000, 3_000, 5_000, 20_000):
         assert len(document(full, limit).encode()) <= limit
 

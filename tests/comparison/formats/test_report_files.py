@@ -48,7 +48,7 @@ def test_the_report_says_what_was_compared_and_how_it_came_out(every: Comparison
         "metric": "ms", "better": "less", "margin": 0.02, "error_rate": 0.01, "confidence": 0.95, "vary": ["torch"],
     }  # fmt: skip
     [mean], [drift] = found["geomeans"], found["drifts"]
-    assert (mean["rows"], mean["total"]) == (13, 19) and mean["ci"][0] < mean["ratio"] < mean["ci"][1]
+    assert (mean["rows"], mean["total"]) == (13, 20) and mean["ci"][0] < mean["ratio"] < mean["ci"][1]
     assert drift["cases"] == 10 and drift["taken_out"] is True and drift["ratio"] == pytest.approx(1)
     assert found["differences"][0] == {
         "contender": "pr 7", "name": "cache", "old": "cold", "new": "cold/warm", "weight": "refuse",
@@ -105,7 +105,7 @@ def test_csv_is_the_same_rows_for_pandas(every: Comparison) -> None:
     assert list(frame["verdict"]) == [verdict.word for verdict in every.rows]
     assert list(frame.columns[:6]) == ["operator", "provider", "params", "M", "N", "dtype"]
     assert frame["ratio"][0] == every.rows[0].ratio  # to the last digit
-    assert frame["ratio"].isna().sum() == 6
+    assert frame["ratio"].isna().sum() == 7
     assert set(frame["baseline"]) == {"main"} and set(frame["contender"]) == {"pr 7"} and set(frame["metric"]) == {"ms"}
     assert list(frame["new_sessions"][:3]) == [3, 3, 0]
 
@@ -136,7 +136,7 @@ def test_csv_of_no_rows_has_a_header(write: Write) -> None:
 def test_junit_has_a_suite_per_operator_and_a_test_per_row(every: Comparison) -> None:
     root = ElementTree.fromstring(FORMATS["junit"](every))
     [suite] = root.findall("testsuite")
-    assert suite.attrib == {"name": "softmax", "tests": "19", "failures": "4", "errors": "0", "skipped": "2"}
+    assert suite.attrib == {"name": "softmax", "tests": "20", "failures": "4", "errors": "0", "skipped": "3"}
     assert root.attrib | {"name": "softmax"} == suite.attrib
     first = suite.find("testcase")
     assert first is not None and first.attrib == {"classname": "softmax.float32", "name": "M=4096 N=1 triton"}
@@ -145,8 +145,8 @@ def test_junit_has_a_suite_per_operator_and_a_test_per_row(every: Comparison) ->
     assert str(failures["slower"]).startswith("slower: time +5.1%")
     assert str(failures["failed"]).endswith("differs at 3 elements")
     skipped = [str(skip.get("message")) for skip in suite.iter("skipped")]
-    assert [message.partition(":")[0] for message in skipped] == ["incomparable", "unclear"]
-    assert len(suite.findall("testcase")) == 19
+    assert [message.partition(":")[0] for message in skipped] == ["incomparable", "unclear", "untimed"]
+    assert len(suite.findall("testcase")) == 20
 
 
 def test_junit_properties_are_the_environment(every: Comparison) -> None:
