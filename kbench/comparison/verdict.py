@@ -25,18 +25,8 @@ from kbench.comparison.join import Key, Pair, Side
 from kbench.results import Status
 
 WORDS = (
-    "slower",
-    "failed",
-    "missing",
-    "suspect",
-    "faster",
-    "fixed",
-    "new",
-    "incomparable",
-    "unclear",
-    "same",
-    "untimed",
-)
+    "slower", "failed", "missing", "suspect", "faster", "fixed", "new", "incomparable", "unclear", "same", "untimed",
+)  # fmt: skip
 """All verdicts, those that want attention first."""
 
 ERROR_RATE = 0.01

@@ -127,10 +127,12 @@ def test_a_file_that_is_not_there_and_one_file_alone(kbench: Kbench, write: Writ
 
 
 def test_hidden_rows_are_counted(kbench: Kbench, write: Write) -> None:
-    old, new = write("old", [row(n) for n in (11, 22, 33)]), write("new", [row(11, 2.0), row(22), row(33)])
+    declined = failed(44, status="unsupported")
+    old = write("old", [*(row(n) for n in (11, 22, 33)), declined])
+    new = write("new", [row(11, 2.0), row(22), row(33), declined])
     done = kbench("compare", old, new, "--only", "changed")
-    assert "11" in done.stdout and "2 rows" in done.stdout and "1 slower, 2 unclear" in done.stdout
-    assert not any(line.split()[:1] in (["22"], ["33"]) for line in done.stdout.splitlines())
+    assert "11" in done.stdout and "3 rows" in done.stdout and "1 slower, 2 unclear, 1 untimed" in done.stdout
+    assert not any(line.split()[:1] in (["22"], ["33"], ["44"]) for line in done.stdout.splitlines())
 
 
 def test_in_ci_a_report_without_a_gate_says_so(kbench: Kbench, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

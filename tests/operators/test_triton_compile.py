@@ -123,6 +123,9 @@ BUILDS = {build.name: build for build in builds()}
 @pytest.mark.parametrize(
     "total, itemsize, block, warps",
     [
+        (128, 2, 128, 4),
+        (256, 2, 256, 4),
+        (384, 4, 128, 4),
         (1000, 4, 256, 4),
         (2**17, 4, 256, 4),
         (2**17 + 1, 4, 512, 4),
@@ -135,7 +138,8 @@ BUILDS = {build.name: build for build in builds()}
     ],
 )
 def test_gelu_takes_blocks_that_suit_the_number_of_elements(total: int, itemsize: int, block: int, warps: int) -> None:
-    """8 bytes a thread where they are few; twice as many in float32 where one wave of programs then does what two would."""
+    """8 bytes a thread where they are few, and no block half full where they are fewest; twice as many in float32 where one
+    wave of programs then does what two would."""
     launch = gelu.elements_launch(total, itemsize, 32, 132)
     assert (launch.block, launch.options["num_warps"]) == (block, warps)
 

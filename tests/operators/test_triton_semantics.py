@@ -120,6 +120,17 @@ def test_input_is_left_alone_and_output_is_dense(op, name):
     assert out.is_contiguous()
 
 
+@pytest.mark.parametrize("n", [1, 127, 128, 255, 256, 384, 781, 5000])
+def test_gelu_writes_its_output_and_nothing_behind_it(n, monkeypatch):
+    """Blocks that fill a matrix have no mask; those that do not fill it need one."""
+    x = normal(1, n)
+    memory = torch.full((n + 4096,), 7.0, device=DEVICE)
+    monkeypatch.setattr(torch, "empty_like", lambda like: memory[:n].view(like.shape))
+    out = operator("gelu").providers["triton"].function(x)
+    assert out.data_ptr() == memory.data_ptr()
+    assert (memory[n:] == 7).all() and not (memory[:n] == 7).any()
+
+
 def test_gelu_of_a_transposed_matrix_needs_no_copy():
     x = normal(33, 20).t()
     assert judge("gelu", "triton", x) is None
