@@ -20,8 +20,8 @@ from kbench.results import Case
 LENGTHS = (64, 160, 781, 1000, 4096, 12288, 32768, 50257, 131072, 151936, 262144, 1_000_000)
 """Of a row, in elements: a part of a warp, a warp, a block, a cluster of blocks, more than a cluster holds; odd ones."""
 
-ROWS = (1, 5, 67)
-"""Few rows, which several blocks share, and many, of which a warp has several; numbers that no block or warp divides."""
+ROWS = (1, 5, 16, 67)
+"""Few rows, which several blocks share in different ways, and many, of which a warp has several."""
 
 
 def main(dtypes: list[str]) -> None:
@@ -29,7 +29,7 @@ def main(dtypes: list[str]) -> None:
     for name in ("softmax", "gelu"):
         operator = kbench.operator(name)
         for N in LENGTHS:
-            for M in ROWS if N <= 4096 else ROWS[:2]:
+            for M in ROWS if N <= 4096 else ROWS[:3]:
                 for dtype in dtypes:
                     choices = {choice: words[0] for choice, words in operator.choices.items()}
                     case = Case(name, {"M": M, "N": N} | choices, dtype)

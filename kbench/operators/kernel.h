@@ -7,8 +7,8 @@
 
 namespace kbench {
 
-// Words of a launch whose blocks tell each other something through global memory, and so its blocks at most.
-constexpr int kTeamWords = 128;
+// Blocks at most of a launch whose blocks tell each other something through global memory, and the words it needs for that.
+constexpr int kTeamBlocks = 512, kTeamWords = 2 * kTeamBlocks;
 
 enum class Dtype : int { float32, float16, bfloat16 };
 

@@ -260,7 +260,7 @@ def test_threads_that_no_block_has_are_an_error(threads: int) -> None:
 
 
 def test_ways_to_share_a_row_that_do_not_exist_are_an_error() -> None:
-    with pytest.raises(ValueError, match="packs must be one of 1, 2, 4, 8, 12, 20, not 3"):
+    with pytest.raises(ValueError, match="packs must be one of 1, 2, 4, 6, 8, 12, 20, not 3"):
         softmax_cuda.cuda(Case("softmax", {"M": 4, "N": 8}, "float32"), packs=3)
     with pytest.raises(ValueError, match="blocks must be from 1 to 16, not 17"):
         softmax_cuda.cuda(Case("softmax", {"M": 4, "N": 8}, "float32"), blocks=17)
@@ -516,10 +516,24 @@ def test_softmax_of_rows_that_several_blocks_share(gpu: None, M: int) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("M", [2, 4, 5, 7, 8, 9, 12, 15, 16, 22, 24, 33, 64])
+def test_softmax_of_few_long_rows(gpu: None, M: int) -> None:
+    """Where the device is not full, how a row is shared hangs on how many there are."""
+    faults = []
+    for dtype in DTYPES:
+        for N in (9_000, 24_577, 49_160, 65_536, 98_304, 98_305, 131_072, 151_936, 196_608, 196_609, 262_144, 262_147):
+            x = randn(M, N, dtype)
+            faults += wrong(SOFTMAX, "cuda", x, "random")
+            x[:, : N - 9] = -float("inf")
+            faults += wrong(SOFTMAX, "cuda", x, "-inf but for the last nine")
+    assert not faults
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_softmax_of_few_rows_that_blocks_anywhere_share(gpu: None, dtype: str) -> None:
-    """From one row to more than are shared so, and from the shortest to longer ones than all blocks together hold; one shape
-    after the other on the same words."""
+    """From one row to more than are shared so, and from the shortest to longer ones than all blocks together hold, at once and
+    one after the other; one shape after another on the same words."""
     faults = []
     for M, N in [
         (1, 98_305),
@@ -530,9 +544,21 @@ def test_softmax_of_few_rows_that_blocks_anywhere_share(gpu: None, dtype: str) -
         (8, 393_216),
         (8, 393_217),
         (9, 262_144),
+        (16, 262_144),
+        (21, 200_001),
+        (32, 262_144),
     ]:
         faults += wrong(SOFTMAX, "cuda", randn(M, N, dtype), "random")
-    for M, N in [(1, 64 * 24_576), (1, 64 * 24_576 + 1), (1, 128 * 24_576), (1, 128 * 24_576 + 9), (2, 3_000_001)]:
+    for M, N in [
+        (1, 64 * 16_384),
+        (1, 64 * 16_384 + 1),
+        (1, 3_000_001),
+        (1, 5_000_001),
+        (2, 3_000_001),
+        (7, 1_500_000),
+        (32, 1_100_001),
+        (33, 1_100_001),
+    ]:
         x = randn(M, N, dtype)
         faults += wrong(SOFTMAX, "cuda", x, "random")
         x[:, : N - 7] = -float("inf")

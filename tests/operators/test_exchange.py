@@ -28,7 +28,7 @@ def bind(request: pytest.FixtureRequest) -> Callable[[torch.Tensor], Callable[[t
     return lambda x: provider.bind(Case("softmax", {"M": x.shape[0], "N": x.shape[1]}, str(x.dtype)[6:]), {})
 
 
-@pytest.mark.parametrize("m, n", [(1, 262144), (7, 200_001), (4096, 65536)])
+@pytest.mark.parametrize("m, n", [(1, 262144), (7, 200_001), (16, 262144), (5, 1_500_000), (4096, 65536)])
 def test_graphs_that_are_replayed_side_by_side(bind, m, n):
     """Each has words of its own, so that graphs and eager launches do not take each other's."""
     x = torch.randn(m, n, device=DEVICE)

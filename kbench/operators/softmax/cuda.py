@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from kbench.results import Case
 
 SOURCE = Path(__file__).with_name("softmax.cu")
-PACKS = (1, 2, 4, 8, 12, 20)
+PACKS = (1, 2, 4, 6, 8, 12, 20)
 """Accesses of 16 bytes that a thread of a block can make: those that softmax.cu has kernels for."""
 
 LARGEST_CLUSTER = 16
 """Blocks that can share a row, on devices that have clusters of blocks."""
 
-TEAM_WORDS, TEAM_ROWS, TEAM_COLUMNS = 128, 8, 2**14
+TEAM_WORDS, TEAM_ROWS, TEAM_COLUMNS = 1024, 32, 2**14
 """kTeamWords of kernel.h. Matrices of so few rows, of so many columns or more, may need them: softmax.cu decides."""
 
 SOURCES = (SOURCE, *extension.headers(SOURCE), extension.BINDING, Path(extension.__file__), Path(exchange.__file__))

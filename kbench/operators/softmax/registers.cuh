@@ -11,20 +11,25 @@ constexpr int kClusterRow = 2048;
 constexpr int kTeamRow = 4096;
 
 // Threads of a block at most, and how many such blocks a multiprocessor holds at least, which bounds the registers of a
-// thread: 32 for 2 accesses, 40 for 4, 64 for 8. More rows in flight are worth more than more of a row per thread. Fewer
-// and larger slices win only where a cluster could not hold the row otherwise. Blocks of a team have a multiprocessor each.
-template <typename T, int PACKS, int GROUP>
+// thread: 32 for 2 accesses, 40 for 4, 64 for 6 and 8. More rows in flight are worth more than more of a row per thread. Fewer
+// and larger slices win only where a cluster could not hold the row otherwise. Of a team there are two blocks.
+template <typename T, int PACKS, int GROUP, bool KEEP>
 struct Bounds {
+  static constexpr int elements = PACKS * int(16 / sizeof(T));
   static constexpr bool group = GROUP < kBlockRow;
   static constexpr bool team = GROUP == kTeamRow;
   static constexpr int threads = group         ? 128
-                                 : team        ? (PACKS * int(16 / sizeof(T)) <= 16 ? 1024 : 768)
+                                 : team        ? (elements <= 16 ? 576 : 512)
+                                 : PACKS == 6  ? 256
+                                 : KEEP        ? 512
                                  : PACKS <= 4  ? 512
                                  : PACKS <= 8  ? 1024
                                  : PACKS <= 12 ? 256
                                                : 224;
   static constexpr int blocks = group         ? (PACKS <= 2 ? 12 : PACKS <= 4 ? 10 : 8)
-                                : team        ? 1
+                                : team        ? 2
+                                : PACKS == 6  ? 4
+                                : KEEP        ? (elements <= 32 ? 2 : 1)
                                 : PACKS <= 2  ? 4
                                 : PACKS <= 4  ? 3
                                 : PACKS <= 8  ? 1
@@ -36,26 +41,25 @@ struct Bounds {
 // accesses, its cluster's or its team's. EDGES: rows need not begin and end at multiples of 16 bytes.
 //
 // fp32 exponentials take the place of the elements. Of 16-bit rows the elements are kept, in half the registers, and every
-// exponential is computed twice, save where a thread has few.
-template <typename T, int VECTOR, int PACKS, int GROUP, bool EDGES>
-__global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PACKS, GROUP>::blocks)
+// exponential is computed twice, save with KEEP (of 6 accesses, those of 4 are what 64 registers hold) and where a thread has
+// few.
+template <typename T, int VECTOR, int PACKS, int GROUP, bool EDGES, bool KEEP>
+__global__ void __launch_bounds__(Bounds<T, PACKS, GROUP, KEEP>::threads, Bounds<T, PACKS, GROUP, KEEP>::blocks)
     softmax_registers(const T* __restrict__ x, T* __restrict__ y, std::int64_t rows, int columns, std::int64_t stride,
                       int slice, bool streaming, Team together) {
-  constexpr int max_threads = Bounds<T, PACKS, GROUP>::threads;
+  constexpr int max_threads = Bounds<T, PACKS, GROUP, KEEP>::threads;
   constexpr bool group = GROUP < kBlockRow;
   constexpr bool cluster = GROUP == kClusterRow;
   constexpr bool team = GROUP == kTeamRow;
-  constexpr bool keep = sizeof(T) == 4 || VECTOR == 1 || PACKS == 1 || ((group || team) && PACKS <= 2);
+  constexpr bool keep = KEEP || sizeof(T) == 4 || VECTOR == 1 || PACKS == 1 || team || (group && PACKS <= 2);
+  constexpr int kept = !keep ? 0 : sizeof(T) == 2 && PACKS == 6 ? 4 : PACKS;  // the accesses whose exponentials are
   __shared__ std::uint64_t barrier;  // of a cluster's block
 #if KBENCH_CLUSTERS
   if constexpr (cluster) ClusterExchange::announce(&barrier);
 #else
   if constexpr (cluster) return;  // the host does not launch it here
 #endif
-  unsigned mark = 0;  // of the block's own word before this launch
-#ifndef __HIP_PLATFORM_AMD__
-  if constexpr (team) mark = threadIdx.x < KBENCH_WARP_SIZE ? TeamWord::load(together.words + blockIdx.x).mark() : 0;
-#else
+#ifdef __HIP_PLATFORM_AMD__
   if constexpr (team) return;  // nor that
 #endif
   const std::int64_t row = group  ? std::int64_t(blockIdx.x) * (max_threads / GROUP) + threadIdx.x / GROUP
@@ -90,6 +94,13 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
 #pragma unroll
   for (int e = 0; e < edges; ++e) edge_values[e] = edge[e] < layout.columns ? to_float(x[edge[e]]) : -INFINITY;
 
+  __shared__ unsigned mark;  // of the block's own word before this launch
+#ifndef __HIP_PLATFORM_AMD__
+  if constexpr (team) {
+    if (threadIdx.x == 0) mark = TeamWord::load(together.words + blockIdx.x).mark();
+  }
+#endif
+
   PackMax<T, VECTOR> packs_max;
 #pragma unroll
   for (int p = 0; p < PACKS; ++p) packs_max.add(packs[p]);
@@ -100,7 +111,7 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
 
   // A group has the whole row: where it saw nothing but -inf, NaN is what is wanted.
   const float less = group ? max : shift(max);
-  float exponentials[keep ? PACKS : 1][VECTOR];
+  float exponentials[kept ? kept : 1][VECTOR];
   float sum = 0.0f;
 #pragma unroll
   for (int p = 0; p < PACKS; ++p) {
@@ -109,7 +120,7 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
 #pragma unroll
     for (int v = 0; v < VECTOR; ++v) {
       const float e = exponential<T>(elements[v] - less);
-      if constexpr (keep) exponentials[p][v] = e;
+      if (p < kept) exponentials[p < kept ? p : 0][v] = e;
       sum += e;
     }
   }
@@ -139,8 +150,8 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
   const float kept_scale = group ? scale : exponential<T>(max - shift(total.max)) * scale;
   const float shrink = -log2_flush(total.sum);  // the same scale, as an exponent: an operation less an element
   const auto again = [&](float element) {
-    return from_float<T>(keep ? exponential<T>(element - total.max) * scale
-                              : exp2_flush(fmaf(element - total.max, kLog2E, shrink)));
+    return from_float<T>(kept == PACKS ? exponential<T>(element - total.max) * scale
+                                       : exp2_flush(fmaf(element - total.max, kLog2E, shrink)));
   };
 
   // A zero of which the compiler does not know it (with a NaN for a sum, nothing else matters). Otherwise it would see that
@@ -152,11 +163,12 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
   for (int p = 0; p < PACKS; ++p) {
     if (first + p * width < end) {
       float elements[VECTOR];
-      to_floats(keep ? packs[p] : packs[p].flipped(zero), elements);
+      to_floats(p < kept ? packs[p] : packs[p].flipped(zero), elements);
       Pack<T, VECTOR> result;
 #pragma unroll
       for (int v = 0; v < VECTOR; ++v) {
-        result.values[v] = keep ? from_float<T>(exponentials[keep ? p : 0][v] * kept_scale) : again(elements[v]);
+        const float e = exponentials[p < kept ? p : 0][v];
+        result.values[v] = p < kept ? from_float<T>(e * kept_scale) : again(elements[v]);
       }
       result.store(out + p * width * VECTOR, EDGES ? sizeof(T) == 2 : PACKS <= 8 && streaming);
     }
@@ -170,30 +182,30 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP>::threads, Bounds<T, PA
 // A row for GROUP threads of a warp.
 template <typename T, int VECTOR, int PACKS, int GROUP, bool EDGES>
 cudaError_t launch_groups(const Call& call) {
-  constexpr int threads = Bounds<T, PACKS, GROUP>::threads;
-  return launch(softmax_registers<T, VECTOR, PACKS, GROUP, EDGES>, ceil_div(call.rows, threads / GROUP), threads,
+  constexpr int threads = Bounds<T, PACKS, GROUP, false>::threads;
+  return launch(softmax_registers<T, VECTOR, PACKS, GROUP, EDGES, false>, ceil_div(call.rows, threads / GROUP), threads,
                 call.stream, static_cast<const T*>(call.x), static_cast<T*>(call.y), call.rows, int(call.columns),
                 call.stride, 0, streams<T>(call), Team{});
 }
 
 // A row for `blocks` blocks, each as large as its slice needs. cudaErrorInvalidConfiguration if they do not hold it.
-template <typename T, int VECTOR, int PACKS, bool EDGES>
+template <typename T, int VECTOR, int PACKS, bool EDGES, bool KEEP>
 cudaError_t launch_blocks(const Call& call, int blocks) {
   const std::int64_t packs = ceil_div(call.columns, VECTOR);
   const std::int64_t slice = blocks == 1 ? packs : ceil_div(packs, 8 * blocks) * 8;  // begins at 128 bytes
   const std::int64_t threads = KBENCH_WARP_SIZE * ceil_div(slice, KBENCH_WARP_SIZE * PACKS);
-  if (threads > Bounds<T, PACKS, kBlockRow>::threads || blocks > largest_cluster()) {
+  if (threads > Bounds<T, PACKS, kBlockRow, KEEP>::threads || blocks > largest_cluster()) {
     return cudaErrorInvalidConfiguration;
   }
   const auto x = static_cast<const T*>(call.x);
   const auto y = static_cast<T*>(call.y);
   if (blocks == 1) {
-    return launch(softmax_registers<T, VECTOR, PACKS, kBlockRow, EDGES>, call.rows, int(threads), call.stream, x, y,
-                  call.rows, int(call.columns), call.stride, 0, streams<T>(call), Team{});
+    return launch(softmax_registers<T, VECTOR, PACKS, kBlockRow, EDGES, KEEP>, call.rows, int(threads), call.stream, x,
+                  y, call.rows, int(call.columns), call.stride, 0, streams<T>(call), Team{});
   }
-  return launch_clusters(softmax_registers<T, VECTOR, PACKS, kClusterRow, EDGES>, call.rows, blocks, int(threads),
-                         call.stream, x, y, call.rows, int(call.columns), call.stride, int(slice),
-                         streams<T>(call), Team{});
+  return launch_clusters(softmax_registers<T, VECTOR, PACKS, kClusterRow, EDGES, KEEP>, call.rows, blocks, int(threads),
+                         call.stream, x, y, call.rows, int(call.columns), call.stride, int(slice), streams<T>(call),
+                         Team{});
 }
 
 // A row for `blocks` blocks, wherever they are. cudaErrorInvalidConfiguration where these do not hold it.
@@ -201,10 +213,13 @@ template <typename T, int VECTOR, int PACKS, bool EDGES>
 cudaError_t launch_team(const Call& call, int blocks) {
   const std::int64_t slice = ceil_div(ceil_div(call.columns, VECTOR), 8 * blocks) * 8;  // begins at 128 bytes
   const std::int64_t threads = KBENCH_WARP_SIZE * ceil_div(slice, KBENCH_WARP_SIZE * PACKS);
-  if (threads > Bounds<T, PACKS, kTeamRow>::threads) return cudaErrorInvalidConfiguration;
-  return launch_together(softmax_registers<T, VECTOR, PACKS, kTeamRow, EDGES>, int(call.rows) * blocks, int(threads),
-                         call.stream, static_cast<const T*>(call.x), static_cast<T*>(call.y), call.rows,
-                         int(call.columns), call.stride, int(slice), streams<T>(call), Team{call.words, blocks});
+  const std::int64_t all = call.rows * blocks;
+  if (threads > Bounds<T, PACKS, kTeamRow, true>::threads || all > kTeamBlocks || all > 2 * multiprocessors()) {
+    return cudaErrorInvalidConfiguration;  // and not the driver's error, which would spoil the capture of a graph
+  }
+  return launch_together(softmax_registers<T, VECTOR, PACKS, kTeamRow, EDGES, true>, int(all), int(threads), call.stream,
+                         static_cast<const T*>(call.x), static_cast<T*>(call.y), call.rows, int(call.columns),
+                         call.stride, int(slice), streams<T>(call), Team::of(call.words, int(all), blocks));
 }
 
 }  // namespace kbench

@@ -6,17 +6,25 @@
 
 namespace kbench {
 
-// `blocks` blocks with consecutive numbers share a row.
+// `blocks` blocks with consecutive numbers share a row. Every block has one of `words`, and so many of them are left over.
 struct Team {
   std::uint64_t* words = nullptr;
-  int blocks = 1;
+  int blocks = 1, left = 0;
+
+  // Launches of about as many blocks have the same words: those from the power of two on that is not less than `all`. So
+  // there are fewer left over than blocks.
+  static Team of(std::uint64_t* words, int all, int blocks) {
+    int count = 1;
+    while (count < all) count *= 2;
+    return {words + count, blocks, count - all};
+  }
 };
 
 #ifndef __HIP_PLATFORM_AMD__
 // A word holds a maximum, a mark and a sum, which are seen together or not at all. A sum of exponentials has no use for its
-// sign: there stands the mark. A launch inverts the mark of every word, also of those that none of its blocks needs. So all
-// are equal before and after it, whatever its shape, and a word is of this launch when its mark is not what a block found at
-// first in its own. Nothing has to be cleared, neither between launches nor between replays of a graph.
+// sign: there stands the mark. A launch inverts the mark of all its words, also of those left over. So they are equal before
+// and after it, whatever its shape, and a word is of this launch when its mark is not what a block found at first in its own.
+// Nothing has to be cleared, neither between launches nor between replays of a graph.
 struct TeamWord {
   std::uint64_t bits;
 
@@ -38,38 +46,41 @@ struct TeamWord {
   }
 };
 
-// From the totals of warps to that of the row, to all threads. `mark` is that of the block's own word before.
+// From the totals of warps to that of the row, to all threads. `before`, in shared memory and written by thread 0, is the mark
+// of the block's own word before this launch.
 template <typename T, int MAX_THREADS>
-__device__ __forceinline__ Total exchange_team(Total warp_total, float2* totals, Team team, unsigned mark) {
+__device__ __forceinline__ Total exchange_team(Total warp_total, float2* totals, Team team, const unsigned& before) {
   __shared__ float2 row_total;
   const Total mine = exchange<T, false, MAX_THREADS>(warp_total, totals);
   if (threadIdx.x < KBENCH_WARP_SIZE) {
+    const unsigned mark = before;
     if (threadIdx.x == 0) {
       TeamWord::of(mine, mark ^ 1).store(team.words + blockIdx.x);
-      for (int i = gridDim.x + blockIdx.x; i < kTeamWords; i += gridDim.x) {
-        TeamWord::of({}, mark ^ 1).store(team.words + i);
-      }
+      if (blockIdx.x < team.left) TeamWord::of({}, mark ^ 1).store(team.words + gridDim.x + blockIdx.x);
     }
     const std::uint64_t* words = team.words + blockIdx.x / team.blocks * team.blocks;
-    constexpr int each = kTeamWords / KBENCH_WARP_SIZE;
-    TeamWord found[each];
-    bool waiting;
-    do {
-      waiting = false;
-#pragma unroll
-      for (int w = 0; w < each; ++w) {
-        const int i = threadIdx.x + w * KBENCH_WARP_SIZE;
-        if (i < team.blocks) found[w] = TeamWord::load(words + i);
-      }
-#pragma unroll
-      for (int w = 0; w < each; ++w) {
-        if (int(threadIdx.x) + w * KBENCH_WARP_SIZE < team.blocks) waiting |= found[w].mark() == mark;
-      }
-    } while (__any_sync(0xffffffffu, waiting));
+    constexpr int each = 4;  // at a time: more registers than that would be spilled
     Total row;
+#pragma unroll 1
+    for (int first = threadIdx.x; first - int(threadIdx.x) < team.blocks; first += each * KBENCH_WARP_SIZE) {
+      TeamWord found[each];
+      bool waiting;
+      do {
+        waiting = false;
 #pragma unroll
-    for (int w = 0; w < each; ++w) {
-      if (int(threadIdx.x) + w * KBENCH_WARP_SIZE < team.blocks) row.add<T>(found[w].total());
+        for (int w = 0; w < each; ++w) {
+          const int i = first + w * KBENCH_WARP_SIZE;
+          if (i < team.blocks) found[w] = TeamWord::load(words + i);
+        }
+#pragma unroll
+        for (int w = 0; w < each; ++w) {
+          if (first + w * KBENCH_WARP_SIZE < team.blocks) waiting |= found[w].mark() == mark;
+        }
+      } while (__any_sync(0xffffffffu, waiting));
+#pragma unroll
+      for (int w = 0; w < each; ++w) {
+        if (first + w * KBENCH_WARP_SIZE < team.blocks) row.add<T>(found[w].total());
+      }
     }
     const float max = warp_max(row.max);
     const float sum = shuffle_sum<KBENCH_WARP_SIZE>(row.sum * exponential<T>(row.max - shift(max)));
