@@ -245,19 +245,28 @@ cudaError_t launch_clusters(void (*kernel)(Parameters...), std::int64_t rows, in
 #endif
 }
 
+inline int multiprocessors() {
+  int device = 0, count = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return 0;
+  return cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess ? count : 0;
+}
+
 // Launches blocks that wait for each other: none starts before there is room for all. cudaErrorInvalidConfiguration where
-// there never is.
+// there never is; told beforehand, since a launch that fails spoils the capture of a graph.
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch_together(void (*kernel)(Parameters...), int blocks, int threads, cudaStream_t stream,
                             Arguments... arguments) {
 #ifdef __HIP_PLATFORM_AMD__
   return cudaErrorInvalidConfiguration;
 #else
+  int each = 0;
+  const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0);
+  if (error != cudaSuccess) return error;
+  if (blocks > each * multiprocessors()) return cudaErrorInvalidConfiguration;
   cudaLaunchAttribute cooperative;
   cooperative.id = cudaLaunchAttributeCooperative;
   cooperative.val.cooperative = 1;
-  const cudaError_t error = launch_with(cooperative, kernel, blocks, threads, stream, arguments...);
-  return error == cudaErrorCooperativeLaunchTooLarge ? cudaErrorInvalidConfiguration : error;
+  return launch_with(cooperative, kernel, blocks, threads, stream, arguments...);
 #endif
 }
 
@@ -271,12 +280,6 @@ inline int largest_cluster() {
   if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess) return 1;
   return major < 9 ? 1 : major < 11 ? 16 : 8;  // GeForce and RTX cards with clusters stop at 8
 #endif
-}
-
-inline int multiprocessors() {
-  int device = 0, count = 0;
-  if (cudaGetDevice(&device) != cudaSuccess) return 0;
-  return cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess ? count : 0;
 }
 
 // Calls `function(T{})` with the C++ type of a dtype.

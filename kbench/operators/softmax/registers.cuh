@@ -12,14 +12,14 @@ constexpr int kTeamRow = 4096;
 
 // Threads of a block at most, and how many such blocks a multiprocessor holds at least, which bounds the registers of a
 // thread: 32 for 2 accesses, 40 for 4, 64 for 6 and 8. More rows in flight are worth more than more of a row per thread. Fewer
-// and larger slices win only where a cluster could not hold the row otherwise. Of a team there are two blocks.
+// and larger slices win only where a cluster could not hold the row otherwise.
 template <typename T, int PACKS, int GROUP, bool KEEP>
 struct Bounds {
   static constexpr int elements = PACKS * int(16 / sizeof(T));
   static constexpr bool group = GROUP < kBlockRow;
   static constexpr bool team = GROUP == kTeamRow;
   static constexpr int threads = group         ? 128
-                                 : team        ? (elements <= 16 ? 576 : 512)
+                                 : team        ? 1024
                                  : PACKS == 6  ? 256
                                  : KEEP        ? 512
                                  : PACKS <= 4  ? 512
@@ -27,7 +27,7 @@ struct Bounds {
                                  : PACKS <= 12 ? 256
                                                : 224;
   static constexpr int blocks = group         ? (PACKS <= 2 ? 12 : PACKS <= 4 ? 10 : 8)
-                                : team        ? 2
+                                : team        ? 1
                                 : PACKS == 6  ? 4
                                 : KEEP        ? (elements <= 32 ? 2 : 1)
                                 : PACKS <= 2  ? 4
@@ -214,9 +214,7 @@ cudaError_t launch_team(const Call& call, int blocks) {
   const std::int64_t slice = ceil_div(ceil_div(call.columns, VECTOR), 8 * blocks) * 8;  // begins at 128 bytes
   const std::int64_t threads = KBENCH_WARP_SIZE * ceil_div(slice, KBENCH_WARP_SIZE * PACKS);
   const std::int64_t all = call.rows * blocks;
-  if (threads > Bounds<T, PACKS, kTeamRow, true>::threads || all > kTeamBlocks || all > 2 * multiprocessors()) {
-    return cudaErrorInvalidConfiguration;  // and not the driver's error, which would spoil the capture of a graph
-  }
+  if (threads > Bounds<T, PACKS, kTeamRow, true>::threads || all > kTeamBlocks) return cudaErrorInvalidConfiguration;
   return launch_together(softmax_registers<T, VECTOR, PACKS, kTeamRow, EDGES, true>, int(all), int(threads), call.stream,
                          static_cast<const T*>(call.x), static_cast<T*>(call.y), call.rows, int(call.columns),
                          call.stride, int(slice), streams<T>(call), Team::of(call.words, int(all), blocks));

@@ -100,14 +100,15 @@ inline Blocks share(std::int64_t bytes, std::int64_t rows, int itemsize) {
 // memory, which takes 0.5 us longer than a cluster does, so rows have to be long. 0 where clusters are ahead.
 //
 // Up to 4 rows would leave most of the device idle in clusters: they have a block for every 16 KiB, which waits for few. More
-// rows have two blocks on every multiprocessor, or one while they are short: where clusters of 16 leave a fifth of their
-// places empty, or have long slices.
-constexpr std::int64_t kTeamElements = 16 * 1024;  // of a block at most
+// rows have two blocks on every multiprocessor, or one while they have few elements: where clusters of 16 leave a fifth of
+// their places empty, or have long slices.
+constexpr std::int64_t kTeamElements = 16 * 1024;  // of a block, where two share a multiprocessor
+constexpr std::int64_t kOneEach = 1250 * 1000;     // elements of a matrix whose blocks do not
 
 inline int team_blocks(std::int64_t bytes, std::int64_t rows, int itemsize) {
   const bool clusters = largest_cluster() > 1;
   if (bytes <= (clusters ? 384 : 64) * kKiB) return 0;
-  const std::int64_t places = (rows * bytes <= 4 * kMiB ? 1 : 2) * multiprocessors();
+  const std::int64_t places = (rows * bytes <= kOneEach * itemsize ? 1 : 2) * multiprocessors();
   if (rows <= 4) {
     std::int64_t blocks = std::min<std::int64_t>(blocks_of(bytes, 16 * kKiB), 64);
     while (blocks * rows > places) blocks /= 2;
@@ -115,7 +116,8 @@ inline int team_blocks(std::int64_t bytes, std::int64_t rows, int itemsize) {
   }
   const bool fits = rows <= kClusters || 5 * rows > 4 * kClusters * ceil_div(rows, kClusters);
   if (clusters && fits && bytes <= (rows <= kClusters ? 768 : 512) * kKiB) return 0;
-  return int(places / rows);
+  const int blocks = int(places / rows);
+  return blocks % 32 == 1 ? blocks - 1 : blocks;  // of a warp that waits, a lane has a second word to read
 }
 
 template <typename T, bool EDGES>

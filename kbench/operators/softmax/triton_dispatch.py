@@ -66,6 +66,9 @@ DISPATCH: dict[int, tuple[Line, ...]] = {
 TILE_BYTES = 2048
 """Of shorter rows a program has several, so many bytes in all."""
 
+PAIR_BYTES = 2048
+"""Rows of a block of so many bytes come in pairs in float32, with twice the elements a thread."""
+
 FULL_BYTES = (8192, 16384)
 """Rows of so many bytes have no idle lane, and are faster with twice the threads; their neighbours, slower."""
 
@@ -197,8 +200,9 @@ def dispatch(
             block = min(block, line.block)
         pieces = math.ceil(width / block)
         few = M <= FEW_ROWS and block <= LONG_ROW and pieces == 1
-        rows = ROWS or (1 if few else max(1, TILE_BYTES // (block * itemsize)))
-        each = line.each * pieces  # of a thread
+        pair = not (few or ROWS) and itemsize == 4 and vector > 1 and block * itemsize == PAIR_BYTES
+        rows = ROWS or (1 if few else 2 if pair else max(1, TILE_BYTES // (block * itemsize)))
+        each = line.each * pieces * (2 if pair else 1)  # of a thread
         if window and pieces == 1:
             each *= 2  # every warp has the edges to fold
         elif width == block and width * itemsize in FULL_BYTES:
