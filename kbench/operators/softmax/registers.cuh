@@ -11,17 +11,15 @@ constexpr int kClusterRow = 2048;
 constexpr int kTeamRow = 4096;
 
 // Threads of a block at most, and how many such blocks a multiprocessor holds at least, which bounds the registers of a
-// thread: 32 for 2 accesses, 40 for 4, 64 for 6 and 8. More rows in flight are worth more than more of a row per thread. Fewer
-// and larger slices win only where a cluster could not hold the row otherwise.
+// thread: 32 for 2 accesses, 40 for 4, 64 for 6 and 8 and with KEEP. More rows in flight are worth more than more of a row per
+// thread. Fewer and larger slices win only where a cluster could not hold the row otherwise.
 template <typename T, int PACKS, int GROUP, bool KEEP>
 struct Bounds {
-  static constexpr int elements = PACKS * int(16 / sizeof(T));
   static constexpr bool group = GROUP < kBlockRow;
   static constexpr bool team = GROUP == kTeamRow;
   static constexpr int threads = group         ? 128
                                  : team        ? 1024
                                  : PACKS == 6  ? 256
-                                 : KEEP        ? 512
                                  : PACKS <= 4  ? 512
                                  : PACKS <= 8  ? 1024
                                  : PACKS <= 12 ? 256
@@ -29,7 +27,7 @@ struct Bounds {
   static constexpr int blocks = group         ? (PACKS <= 2 ? 12 : PACKS <= 4 ? 10 : 8)
                                 : team        ? 1
                                 : PACKS == 6  ? 4
-                                : KEEP        ? (elements <= 32 ? 2 : 1)
+                                : KEEP        ? 2
                                 : PACKS <= 2  ? 4
                                 : PACKS <= 4  ? 3
                                 : PACKS <= 8  ? 1
@@ -51,7 +49,7 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP, KEEP>::threads, Bounds
   constexpr bool group = GROUP < kBlockRow;
   constexpr bool cluster = GROUP == kClusterRow;
   constexpr bool team = GROUP == kTeamRow;
-  constexpr bool keep = KEEP || sizeof(T) == 4 || VECTOR == 1 || PACKS == 1 || team || (group && PACKS <= 2);
+  constexpr bool keep = KEEP || sizeof(T) == 4 || VECTOR == 1 || PACKS == 1 || (group && PACKS <= 2);
   constexpr int kept = !keep ? 0 : sizeof(T) == 2 && PACKS == 6 ? 4 : PACKS;  // the accesses whose exponentials are
   __shared__ std::uint64_t barrier;  // of a cluster's block
 #if KBENCH_CLUSTERS

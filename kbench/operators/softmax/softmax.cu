@@ -40,6 +40,9 @@ constexpr std::int64_t blocks_of(std::int64_t bytes, std::int64_t slice) {
 // share theirs.
 constexpr int kClusters = 7;
 
+// 16-bit rows that clusters of 16 blocks hold best with 6 accesses a thread, when there is not a place for every block.
+constexpr std::int64_t kSixFrom = 160 * kKiB, kSixTo = 16 * 24 * kKiB;
+
 // All rows together do not fill the device: the more threads and blocks fetch a row, the sooner it is there. A cluster of 16
 // blocks finds its place later than one of 8. That is worth it where the rows have the device to themselves, and where slices
 // are long otherwise, save for one row more than have their places at once. Exponentials are kept: registers are free, and
@@ -51,13 +54,13 @@ inline Blocks share_few(std::int64_t bytes, std::int64_t rows, int itemsize) {
   const bool crowded = itemsize == 2 && rows * bytes >= 6 * kMiB;
   const bool alone = rows <= kClusters && bytes > 96 * kKiB;
   const bool one_more = !crowded && rows % kClusters == 1 && bytes <= (itemsize == 2 ? 256 : 384) * kKiB;
-  const bool long_row = !one_more && bytes > (itemsize == 4 ? 256 : crowded ? 160 : 192) * kKiB;
+  const bool long_row = !one_more && bytes > (itemsize == 4 ? 256 * kKiB : crowded ? kSixFrom : 192 * kKiB);
   const std::int64_t blocks = alone || long_row ? 16 : 8;
   const std::int64_t slice = ceil_div(bytes, blocks);
   if (slice <= 8 * kKiB) return {blocks == 16 ? 4 : 2, int(blocks), true};
   if (itemsize == 4) return {slice <= 20 * kKiB ? 4 : 8, int(blocks)};
   if (blocks == 8 || (slice <= 16 * kKiB && !crowded)) return {4, int(blocks), true};
-  return slice <= 24 * kKiB ? Blocks{6, 16, true} : Blocks{8, 16};
+  return bytes <= kSixTo ? Blocks{6, 16, true} : Blocks{8, 16};
 }
 
 // Little but these blocks fits on a multiprocessor: of 20 accesses a thread two, in steps of 10 KiB; of 8, one or two.
@@ -86,8 +89,8 @@ inline Blocks share_many(std::int64_t bytes, int itemsize) {
 
 // The blocks of a row longer than kShort's.
 inline Blocks share(std::int64_t bytes, std::int64_t rows, int itemsize) {
-  const bool slices_of_six = itemsize == 2 && bytes > 160 * kKiB && bytes <= 384 * kKiB;
-  const bool few = rows * bytes <= (slices_of_six ? 12 : 8) * kMiB;
+  const bool six = itemsize == 2 && bytes > kSixFrom && bytes <= kSixTo;
+  const bool few = rows * bytes <= (six ? 12 : 8) * kMiB;
   const Blocks wanted = few ? share_few(bytes, rows, itemsize) : share_many(bytes, itemsize);
   const int largest = largest_cluster();
   if (wanted.blocks > 1 && wanted.blocks > largest) return {8, largest};  // of up to 1024 threads
@@ -102,13 +105,13 @@ inline Blocks share(std::int64_t bytes, std::int64_t rows, int itemsize) {
 // Up to 4 rows would leave most of the device idle in clusters: they have a block for every 16 KiB, which waits for few. More
 // rows have two blocks on every multiprocessor, or one while they have few elements: where clusters of 16 leave a fifth of
 // their places empty, or have long slices.
-constexpr std::int64_t kTeamElements = 16 * 1024;  // of a block, where two share a multiprocessor
-constexpr std::int64_t kOneEach = 1250 * 1000;     // elements of a matrix whose blocks do not
+constexpr std::int64_t kTeamElements = 16 * 1024;   // of a block, where two share a multiprocessor
+constexpr std::int64_t kAloneElements = 1'250'000;  // of a matrix whose blocks do not
 
 inline int team_blocks(std::int64_t bytes, std::int64_t rows, int itemsize) {
   const bool clusters = largest_cluster() > 1;
   if (bytes <= (clusters ? 384 : 64) * kKiB) return 0;
-  const std::int64_t places = (rows * bytes <= kOneEach * itemsize ? 1 : 2) * multiprocessors();
+  const std::int64_t places = (rows * bytes <= kAloneElements * itemsize ? 1 : 2) * multiprocessors();
   if (rows <= 4) {
     std::int64_t blocks = std::min<std::int64_t>(blocks_of(bytes, 16 * kKiB), 64);
     while (blocks * rows > places) blocks /= 2;
@@ -117,7 +120,7 @@ inline int team_blocks(std::int64_t bytes, std::int64_t rows, int itemsize) {
   const bool fits = rows <= kClusters || 5 * rows > 4 * kClusters * ceil_div(rows, kClusters);
   if (clusters && fits && bytes <= (rows <= kClusters ? 768 : 512) * kKiB) return 0;
   const int blocks = int(places / rows);
-  return blocks % 32 == 1 ? blocks - 1 : blocks;  // of a warp that waits, a lane has a second word to read
+  return blocks % 32 == 1 ? blocks - 1 : blocks;  // else a lane of the warp that waits has a second word to read
 }
 
 template <typename T, bool EDGES>
