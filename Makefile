@@ -1,11 +1,12 @@
 # make bench: install into .venv and run the softmax sweep.   make test: everything CI runs.
+# make quick: lint, types and the tests that take less than a second each, in under two minutes.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # pip compiles nothing: the tests import a tenth of what is installed.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
-.PHONY: bench install test lint typecheck pytest clean
+.PHONY: bench install test quick lint typecheck pytest clean
 
 install: $(VENV)/.installed
 
@@ -25,6 +26,9 @@ typecheck: $(VENV)/.installed-test
 # torch's own, two test processes on two cores get into each other's way.
 pytest: $(VENV)/.installed-test
 	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+quick: lint typecheck
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not slow"
 
 # The stamps make a second call install nothing again.
 $(VENV)/bin/python:

@@ -1,6 +1,6 @@
 """Makes the table of scaling.md on what a dask cluster adds to a case: many cases of an operator that does next to nothing.
 
-    python docs/scaling_dask.py [CASES]        10,000 by default, some ten minutes; no GPU needed, pip install kbench[cluster]
+    python docs/scaling_dask.py [CASES]        10,000 by default, some ten minutes; no GPU needed, pip install '.[cluster]'
 
 The same config runs on this host alone, then through a scheduler with one worker. What the second takes longer is the overhead.
 """

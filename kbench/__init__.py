@@ -3,27 +3,75 @@
 The Python API; everything else is an implementation detail.
 
     Operator, operator(name)   declare an operator, or fetch one to add a provider to it
+    Case                       what an operator's functions are given: axis values, choices and dtype
     Unsupported                raise it in a provider to decline an input
-    run, load, compare, plot   what the commands of the same names do
+    run, compare, plot, report what the commands of the same names do, also with mappings, functions and frames
+    load                       the rows of a results file as a frame
+    ConfigError, ResultsError, TableError, ExecutionError, Busy, WorkerLost   what these raise
 """
 
 from __future__ import annotations
 
+import sys
+
+if sys.argv[:1] == ["-m"] and not getattr(sys.flags, "safe_path", False):
+    # `python -m kbench` is about to start, with the working folder first in the path. A queue.py or a torch.py may lie
+    # there; kbench itself is found by now.
+    del sys.path[0]
+
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from kbench.registry import ACCELERATORS, Operator, Unsupported, operator
+from kbench.results import Case, ResultsError
 from kbench.version import __version__
 
 if TYPE_CHECKING:
-    from kbench.api import compare, load, plot, run
+    from kbench.api import compare, load, plot, report, run
+    from kbench.execute.executor import ExecutionError
+    from kbench.execute.lock import Busy
+    from kbench.execute.worker import WorkerLost
+    from kbench.located import ConfigError
+    from kbench.records import TableError
 
-__all__ = ["ACCELERATORS", "Operator", "Unsupported", "__version__", "compare", "load", "operator", "plot", "run"]
+__all__ = [
+    "ACCELERATORS",
+    "Busy",
+    "Case",
+    "ConfigError",
+    "ExecutionError",
+    "Operator",
+    "ResultsError",
+    "TableError",
+    "Unsupported",
+    "WorkerLost",
+    "__version__",
+    "compare",
+    "load",
+    "operator",
+    "plot",
+    "report",
+    "run",
+]
+
+_LATER = {
+    **dict.fromkeys(("run", "load", "compare", "plot"), "kbench.api"),
+    "Busy": "kbench.execute.lock",
+    "ConfigError": "kbench.located",
+    "ExecutionError": "kbench.execute.executor",
+    "TableError": "kbench.records",
+    "WorkerLost": "kbench.execute.worker",
+}
+"""What arrives on first use: a plug-in's `import kbench` stays cheap. `report` is the package, which can be called."""
 
 
 def __getattr__(name: str) -> Any:
-    """`run`, `load`, `compare` and `plot` arrive on first use: a plug-in's `import kbench` stays cheap."""
-    if name in ("run", "load", "compare", "plot"):
-        from kbench import api
-
-        return getattr(api, name)
+    if name == "report":
+        return importlib.import_module("kbench.report")
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
     raise AttributeError(f"module 'kbench' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

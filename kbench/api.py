@@ -1,22 +1,34 @@
-"""The Python API behind `kbench.run`, `load`, `compare` and `plot`: what the commands do, without the terminal."""
+"""The Python API: what the commands do, without the terminal. Paths, mappings, frames and functions are taken as they come.
+
+Everything heavy is imported when it is called for: a plug-in's `import kbench` stays cheap.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from kbench.located import ConfigError, Problem, Where
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from kbench.comparison import Comparison
     from kbench.execute.history import Continuing
+    from kbench.execute.run import Outcome
+    from kbench.frames import Source
+    from kbench.functions import Functions
+    from kbench.pictures import Pictures
 
 
 def run(
-    config: str | Path,
+    config: str | Path | Mapping[str, Any],
+    providers: Functions = (),
     *,
     out: str | Path = "results",
+    sessions: int | None = None,
     sets: str | Sequence[str] = (),
     only: str | Sequence[str] = (),
     profile: str | None = None,
@@ -26,76 +38,154 @@ def run(
     scheduler: str | None = None,
     spread: bool = False,
 ) -> pd.DataFrame:
-    """Measure a config and return its rows, controls included; the CSV and the environment file are in `out`.
+    """Measure a config and return its rows, controls included, typed as by `load`. The CSV and the environment file are in
+    `out`.
 
-    `continuing="resume"` measures what an interrupted run has left, `"append"` adds `measure.sessions` to a finished one.
-    `devices` (`"all"`, or numbers and UUIDs between commas) measures on several devices of this host side by side, `scheduler`
-    on the workers of a dask cluster; `spread` lets the sessions of a case go to different ones.
+    `config` is a file, the name of a built-in config, or a mapping that holds what such a file does; its results are then
+    called as its operator. `providers` are functions to measure beside those of the config, `{name: function}` or a list:
+    each takes the operator's inputs and returns a new output. A worker, another process, gets their source and that of all
+    they use. They may use modules, functions and classes (also those of the notebook), numbers, text and collections of
+    them; anything else, such as a tensor of the notebook, is refused.
 
-    Raises ConfigError for a config that does not hold, kbench.results.ResultsError when the results cannot be written or
-    continued, kbench.execute.worker.WorkerLost when no worker can be started, KeyboardInterrupt when interrupted and
-    kbench.execute.executor.ExecutionError when nothing is left to measure on (what was measured is in the CSV). A provider
-    that fails is a row, not an exception.
+    `sessions` is how many fresh processes repeat it all. `continuing="resume"` measures what an interrupted run has left,
+    `"append"` adds sessions to a finished one. `devices` (`"all"`, or numbers and UUIDs between commas) measures on several
+    devices of this host side by side, `scheduler` on the workers of a dask cluster; `spread` lets the sessions of a case go to
+    different ones.
+
+    Raises ConfigError for a config or a function that does not hold, ResultsError when the results cannot be written or
+    continued, Busy when another run has the results, WorkerLost when no worker can be started, KeyboardInterrupt when
+    interrupted and ExecutionError when nothing is left to measure on (what was measured is in the CSV). A provider that fails
+    is a row, not an exception.
     """
     from kbench import config as configs
-    from kbench.execute.run import Target, execute, prepare
+    from kbench import functions
+    from kbench.execute.run import Target
 
-    loaded = configs.load(
-        Path(config), sets=_several(sets), only=_several(only), profile=profile, plugins=_several(plugins)
-    )
-    with prepare(loaded, lambda line: None, Target(devices, scheduler, spread)) as prepared:
-        outcome = execute(prepared, Path(out), continuing=continuing)
+    changes = [*_several(sets), *([] if sessions is None else [f"measure.sessions={sessions}"])]
+    target = Target(devices, scheduler, spread)
+    with tempfile.TemporaryDirectory(prefix="kbench-") as folder:
+        files = _several(plugins)
+        if providers:
+            if scheduler is not None:
+                where = Where("providers")
+                raise ConfigError([Problem(where, "a cluster needs functions in a file that all have; see plugins=")])
+            names = functions.named(providers)
+            if isinstance(config, Mapping):
+                config = {"providers": list(names), **config}
+            operator = configs.load(config, sets=changes, profile=profile).document.entries["operator"].plain
+            files += map(str, functions.write(names, str(operator), Path(folder)))
+        loaded = configs.load(config, sets=changes, only=_several(only), profile=profile, plugins=files)
+        outcome = _execute(loaded, Path(out), target, continuing)
     if outcome.interrupted:
         raise KeyboardInterrupt(f"interrupted; what was measured is in {outcome.csv}")
     return load(outcome.csv)
 
 
-def load(path: str | Path) -> pd.DataFrame:
-    """The rows of a results CSV. Raises kbench.table.TableError for a file that is not one."""
-    from kbench import table
+def _execute(loaded: Any, out: Path, target: Any, continuing: Continuing | None) -> Outcome:
+    from kbench.execute.run import execute, prepare
 
-    return table.read(Path(path))
+    with prepare(loaded, lambda line: None, target) as prepared:
+        return execute(prepared, out, continuing=continuing)
+
+
+def load(path: str | Path) -> pd.DataFrame:
+    """The rows of a results CSV, controls included, indexed by the line of the file on which each begins.
+
+    Numbers are float64 with NaN for what is not known, `session` is int64, axes are Int64 or text, `samples` and
+    `device_index` Int64, `identical` boolean, and `round_ms` tuples of floats. `flags` is text, several between
+    semicolons. Raises TableError for a file that is not one.
+    """
+    from kbench import frames, table
+
+    return frames.typed(table.read(Path(path)))
 
 
 def compare(
-    *sources: str | Path,
+    *sources: Source | Mapping[str, Source],
     by: str = "file",
     baseline: str | None = None,
     where: str = "",
     metric: str = "ms",
-    margin: float = 0.02,
+    margin: float | None = None,
     vary: str | Sequence[str] = (),
+    fail_on: str | Sequence[str] = (),
 ) -> Comparison:
-    """Tell results files apart, row by row: each against the first, or against the one labelled `baseline`.
+    """Tell results apart, row by row: each against the first, or against the one labelled `baseline`.
 
-    A source is a path or `LABEL=path`. `by="provider"` compares the providers of one file. `margin` is the smallest change of
-    interest, as a share. Raises kbench.table.TableError.
+    A source is a path, `LABEL=path`, or a frame that `load` or `run` returned, of which rows may be chosen; a mapping
+    `{label: source}` names several. `by="provider"` compares the providers of one. `margin` is the smallest change of
+    interest, as a share (default: 2 %; of providers, what the noise allows). `fail_on` has the verdicts with which `passed`
+    is false. Raises TableError.
     """
-    from kbench import comparison
+    from dataclasses import replace
 
-    names = _several(vary)
-    return comparison.compare(*sources, by=by, baseline=baseline, where=where, metric=metric, margin=margin, vary=names)
+    from kbench import comparison, frames
+
+    with frames.as_files(*sources) as files:
+        found = comparison.compare(
+            *files.sources,
+            by=by,
+            baseline=baseline,
+            where=where,
+            metric=metric,
+            margin=margin,
+            vary=_words(vary),
+            fail_on=_words(fail_on),
+        )
+    notes = [files.readable(note) for note in found.notes if files.of_a_file(note)]
+    return replace(found, source=files.readable(found.source), notes=tuple(notes))
 
 
 def plot(
-    *files: str | Path,
-    metric: str = "gbps",
+    *sources: Source | Mapping[str, Source],
+    metric: str = "",
     kind: str = "lines",
     x: str | None = None,
     by: str | Sequence[str] = (),
+    baseline: str | None = None,
+    margin: float = 0.02,
     where: str = "",
     theme: str = "light",
     formats: str | Sequence[str] = ("png", "svg"),
     out: str | Path | None = None,
-) -> list[Path]:
-    """Draw results CSVs, several into one picture, beside the first or in `out`. Returns the pictures' paths.
+) -> Pictures:
+    """Draw results, several into one picture. Returns the pictures' paths, as a list that a notebook displays.
 
-    Options are those of `kbench plot`. Raises kbench.table.TableError.
+    Sources are those of `compare`, options those of `kbench plot`. Pictures go to `out`, else beside the first source: a
+    frame's are beside the file it came from, or in the working directory. Raises TableError.
     """
-    from kbench import plotting
+    from kbench import frames, plotting
+    from kbench.pictures import Pictures
 
-    choices = plotting.Choices(metric=metric, kind=kind, x=x, by=_several(by), theme=theme)
-    return plotting.write(files, choices, out, _several(formats), where=where)
+    choices = plotting.Choices(metric, kind, x, _several(by), theme, baseline, margin)
+    with frames.as_files(*sources) as files:
+        folder = out if out is not None else files.home
+        return Pictures(plotting.write(files.sources, choices, folder, _several(formats), where=where))
+
+
+def report(
+    *sources: Source | Mapping[str, Source],
+    out: str | Path = "report.html",
+    baseline: Source | None = None,
+    where: str = "",
+    title: str = "",
+) -> Path:
+    """Write one HTML page on results and return its path.
+
+    Sources are those of `compare`; `baseline` is one that the others are compared with. Raises TableError, and ResultsError
+    where the page cannot be written.
+    """
+    from kbench import frames
+    from kbench.report import write
+
+    with frames.as_files(*sources, *([] if baseline is None else [baseline])) as files:
+        old = None if baseline is None else files.sources.pop()
+        return write(files.sources, out, baseline=old, where=where, title=title, readable=files.readable)
+
+
+def _words(words: str | Sequence[str]) -> list[str]:
+    """Words, also those between commas, as the command line has them."""
+    return [word.strip() for text in _several(words) for word in text.split(",") if word.strip()]
 
 
 def _several(words: str | Path | Sequence[str | Path]) -> list[str]:

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kbench.located import ConfigError, Node, Problem, Where, check, parse, read, unknown
+import yaml
+
+from kbench import builtin, located
+from kbench.located import ConfigError, Node, Problem, Where, check, code, parse, read, unknown
 from kbench.schema import File, Measure, Overlay, keys, schema
 from kbench.sweep import Curve, Names, Sweep
 
@@ -126,14 +129,17 @@ def plugin_failures(catalog: Mapping[str, Any]) -> list[str]:
 
 
 def load(
-    path: str | Path,
+    source: str | Path | Mapping[str, Any],
     *,
     sets: Sequence[str] = (),
     only: Sequence[str] = (),
     profile: str | None = None,
     plugins: Sequence[str] = (),
 ) -> Config:
-    """Read a config file and check its structure, that of its profiles included. Raises ConfigError.
+    """Read a config file, or a built-in config by its name, and check its structure and that of its profiles. A mapping is
+    what such a file holds: its results are called as its operator, and its plug-ins lie in the working directory.
+
+    Raises ConfigError.
 
     sets      `key=value` with the value in YAML: an axis, a choice, `dtype`, `baseline` or a key of `measure`; also
               `sweep.key` and `measure.key`. They win over the profile, which wins over the file.
@@ -142,9 +148,17 @@ def load(
     plugins   Python files to import in addition to those of the file, relative to the working directory; their
               providers of the config's operator are measured too
     """
-    path = Path(path)
-    text = read(path)
-    document = parse(text, str(path))
+    if isinstance(source, Mapping):
+        document = located.of(source, "config")
+        path = Path(Path(f"{document.plain.get('operator', 'config')}.yaml").name)
+        text = yaml.safe_dump(document.plain, sort_keys=False, allow_unicode=True)
+    else:
+        path = builtin.find(Path(source))
+        text = read(path)
+        document = parse(text, str(path))
+    if sign := next((sign for sign in path.name if not sign.isprintable()), None):
+        what = f"its name holds a character that cannot be printed, {code(sign)}, and results are called after it; rename it"
+        raise ConfigError([Problem(Where(str(path)), what)])
     problems = check(File, document, keys)
     settings = []
     for argument in sets:
@@ -162,7 +176,7 @@ def load(
     listed = document.entries["plugins"].elements if "plugins" in document.entries else []
     files = [(node.where, path.parent / node.value) for node in listed if isinstance(node.value, str)]
     files += [(Where(f"--plugin {plugin}"), Path(plugin)) for plugin in plugins]
-    problems += [Problem(where, f"no such file: {file}") for where, file in files if not file.is_file()]
+    problems += [Problem(where, f"no such file: {file}") for where, file in files if not _is_file(file)]
     if problems:
         raise ConfigError(problems)
     places: dict[str, Where] = {}
@@ -170,6 +184,13 @@ def load(
         places.setdefault(str(file.resolve()), where)
     brought = tuple(str(Path(plugin).resolve()) for plugin in plugins)
     return Config(path, text, document, places, brought, profile, tuple(settings), tuple(only))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is longer than any file's
+        return False
 
 
 def _merge(base: Node, over: Node, depth: int) -> Node:

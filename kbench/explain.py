@@ -5,6 +5,10 @@ Thresholds are those of `measure/flags.py`, which only the worker imports; a tes
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from kbench.glossary import ALIASES, HEADS, WORDS
+
 STATUSES = {
     "ok": """The output was right before timing and after it, and the provider was timed. Only these rows carry a time.
         How far to trust the time is what the row's flags say; a row without flags is as good as this machine measures.""",
@@ -87,11 +91,6 @@ _STAGES = """What surrounds a kernel in a program, in ms, with `measure: {stages
     ordinary host memory, wall time on the host, medians of five, once per case. `kernel_ms` is the row's own `ms`."""
 
 COLUMNS = {
-    "tie": """A difference inside the noise floor: at most what 95 % of the run's `repeat` controls differ from their own
-        baseline (those flagged noisy left out), or what this case's does, or two ticks (64 ns) of the device's clock,
-        or what the rounds of the two disagree by, whichever is largest. `kbench run` prints the word in place of such a
-        speed-up, and `a ~ b` where the runner-up is as good as the fastest. More rounds, a longer `rep_ms` and more
-        sessions lower the floor.""",
     "operator": """What was computed, by its name in the config. The columns between `params` and `dtype` are its axes
         and choices: with `dtype` they are the case of the row. `kbench list` shows all operators.""",
     "provider": """The implementation of the operator that the row is about, by its name in the config, or the name of a control
@@ -174,9 +173,12 @@ COLUMNS = {
         where neither NVML nor amdsmi answers.""",
     "throttle": """Every reason for which the device held its clocks down around the row's rounds, between semicolons.
         `idle` is harmless; any other makes the row `throttled`.""",
+    "other_cores": """How many cores of the host other processes kept busy while the row's case was measured, in the mean.
+        kbench's own processes, and what a provider starts, do not count. Where the host is what is measured, 0.1 and less
+        is quiet; with more, times are longer and vary. Empty where it is not known: outside Linux, and in older files.""",
     "started_at": """When measuring the row's case began, in UTC to the second, as ISO 8601. Of a provider that took its
         worker down it is the moment when that was noticed.""",
-    "case_hash": """Stands for the definition of the case: the source of its operator, its sizes, bytes and tolerance.
+    "case_hash": """Stands for the definition of the case: the operator's own source, its sizes, bytes and tolerance.
         Where two files differ in it, their rows are `incomparable`: not the same thing was measured.""",
     "source_hash": """Stands for the code that was measured: the file that defines the provider, and those it names as
         `sources`. Where it differs, a change of speed may be a change of the code; `--resume` and `--append` refuse to
@@ -193,7 +195,8 @@ VERDICTS = {
         `slower` does not mind it.""",
     "same": """Shown, not assumed: the 95 % interval of the change lies within the margin on both sides of nothing. A change
         may well be certain and `same`, if it is certainly smaller than anyone cares about.""",
-    "unclear": """Neither a change nor its absence could be shown. The reason says why: too few sessions, sessions that
+    "unclear": """Neither a difference nor its absence could be shown: which provider or which side is faster cannot be told
+        (`?` in tables). In `kbench compare` the reason says why: too few sessions, sessions that
         scatter too much (and about how many would tell), a machine that drifted by more than the margin between the two
         files, less than two ticks of the clock. More sessions on both sides, in alternation, are the usual cure.""",
     "missing": """The old side has a time for this row, the new one does not: the row is not there, or its provider declined
@@ -211,13 +214,43 @@ VERDICTS = {
         on both. Nothing changed, and there is nothing to compare; the reason holds the status and what was said.""",
 }
 
-KINDS = {"status": STATUSES, "flag": FLAGS, "control": CONTROLS, "column or word": COLUMNS, "verdict": VERDICTS}
+KINDS = {
+    "status": STATUSES,
+    "flag": FLAGS,
+    "control": CONTROLS,
+    "column": COLUMNS,
+    "word": WORDS,
+    "verdict": VERDICTS,
+}
 """Everything that can be explained, by kind."""
 
+ALSO_A_VERDICT = "suspect"
+"""The one word of two kinds: `kbench compare` takes the flag over as a verdict."""
 
-def paragraph(word: str) -> tuple[str, str] | None:
-    """The kind of a word and its paragraph, or None for a word that kbench does not use."""
+
+class Explained(NamedTuple):
+    """A paragraph, the word that it is under, and the kind of that word."""
+
+    name: str
+    kind: str
+    text: str
+
+
+def find(word: str) -> Explained | None:
+    """The paragraph on a word as the screen or a person writes it, or None for a word that kbench does not use."""
+    wanted = " ".join(word.split()).casefold()
+    for head, name in HEADS:
+        if head.fullmatch(wanted):
+            wanted = name
+    wanted = ALIASES.get(wanted, wanted)
     for kind, texts in KINDS.items():
-        if word in texts:
-            return kind, " ".join(texts[word].split())
+        for name, text in texts.items():
+            if name.casefold() == wanted:
+                kinds = f"{kind} and verdict" if name == ALSO_A_VERDICT else kind
+                return Explained(name, kinds, " ".join(text.split()))
     return None
+
+
+def listing() -> dict[str, list[str]]:
+    """Every word that has a paragraph, by its kind."""
+    return {kind: [*texts, *([ALSO_A_VERDICT] if texts is VERDICTS else [])] for kind, texts in KINDS.items()}

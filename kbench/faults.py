@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sysconfig
 import traceback
 from pathlib import Path
+from typing import Any
 
 
 def location(error: BaseException, fallback: str) -> str:
-    """`file:line` of the innermost frame of an exception that is people's own code; where none is, of the innermost that has
-    a file: the import machinery and generated code have none."""
+    """`file:line` of the innermost frame of an exception that is people's own code; where none is, of the innermost of a
+    library. Neither is kbench's call of the code, where a function that takes no such arguments fails: see `fallback`."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    callers = tuple(str(Path(__file__).with_name(name)) for name in ("registry.py", "measure"))
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(("<", callers[0]))]
-    frames = [f for f in frames if not in_library(f.filename) and not f.filename.startswith(callers)] or frames
+    callers = tuple(str(Path(__file__).with_name(name)) for name in ("registry.py", "results.py", "measure"))
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(("<", *callers))]
+    frames = [f for f in frames if not in_library(f.filename)] or frames
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else fallback
 
 
@@ -24,9 +26,15 @@ def in_library(filename: str) -> bool:
     return filename.startswith(tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
 
 
-def describe(error: BaseException) -> str:
-    """An exception in one line, with the place in the provider's code it came from."""
-    place = Path(location(error, ""))
+def written_at(function: Any) -> str:
+    """Where a function is written, as `file:line`; its name where Python does not know."""
+    code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
+
+
+def describe(error: BaseException, fallback: str = "") -> str:
+    """An exception in one line, with the place in the provider's code it came from, or `fallback` where none of it ran."""
+    place = Path(location(error, fallback))
     return f"{type(error).__name__}: {message(error)}" + (f" at {place.name}" if place.name else "")
 
 

@@ -7,10 +7,9 @@ pydantic finds into sentences with a place. This module knows nothing about benc
 
 from __future__ import annotations
 
-import difflib
-import json
+import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,13 +17,28 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from kbench.files import Unreadable, read_bytes
+from kbench.printable import REASON_LIMIT, printable
+from kbench.suggest import candidates as candidates
+from kbench.suggest import listing as listing
+from kbench.suggest import nearest as nearest
+from kbench.suggest import show as show
+from kbench.suggest import unknown as unknown
+
 Scalar = int | float | str | bool | None
 Location = tuple[int | str, ...]
 """The way from the root to a value: keys and list indices."""
 
 MAX_BYTES = 1 << 20
 MAX_VALUES = 100_000
-"""Values in a document with its aliases written out: a small file of nested aliases can stand for billions."""
+"""Keys and values in a document, and values with its aliases written out: a small file of nested aliases can stand for
+billions."""
+
+MOST_PROBLEMS = 50
+"""More are counted and not shown: nobody mends them one by one."""
+
+MAX_DEPTH = 20
+"""Levels of a mapping of Python, which may hold itself."""
 
 INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,99})")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -48,15 +62,18 @@ class Problem(NamedTuple):
     message: str
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.message}"
+        return f"{printable(str(self.where), REASON_LIMIT)}: {printable(self.message, REASON_LIMIT)}"
 
 
 class ConfigError(Exception):
-    """What is wrong with a config: every problem found, sorted by place, one per line."""
+    """What is wrong with a config: the problems found, sorted by place, one printable line each."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(sorted(set(problems)))
-        super().__init__("\n".join(map(str, self.problems)))
+        lines = [printable(str(problem), REASON_LIMIT) for problem in self.problems[:MOST_PROBLEMS]]
+        if (more := len(self.problems) - MOST_PROBLEMS) > 0:
+            lines.append(printable(f"{self.problems[MOST_PROBLEMS].where.source}: and {more:,} more"))
+        super().__init__("\n".join(lines))
 
 
 @dataclass(frozen=True)
@@ -104,18 +121,27 @@ class Node:
 def read(path: Path) -> str:
     """The text of a config file. Raises ConfigError when there is none."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = read_bytes(path, MAX_BYTES)
+    except Unreadable as error:
+        raise ConfigError([Problem(Where(str(path)), f"{error}; is this a config?")]) from None
     except OSError as error:
         raise ConfigError([Problem(Where(str(path)), (error.strerror or str(error)).lower())]) from None
-    if len(data) > MAX_BYTES:
-        raise ConfigError([Problem(Where(str(path)), f"larger than {MAX_BYTES >> 20} MiB; is this a config?")])
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         lines = data[: error.start].split(b"\n")
         where = Where(str(path), len(lines), len(lines[-1].decode(errors="replace")) + 1)
         raise ConfigError([Problem(where, f"not UTF-8 text (byte 0x{data[error.start]:02x})")]) from None
+
+
+def of(value: Any, source: str) -> Node:
+    """The document that a mapping of Python is: its places are keys, `config["sweep"]["N"]`. Tuples, sets and ranges are lists,
+    numbers may be numpy's and dtypes torch's. Raises ConfigError."""
+    builder = _Mapping()
+    document = builder.build(value, source)
+    if builder.problems:
+        raise ConfigError(builder.problems)
+    return document
 
 
 def parse(text: str, source: str, where: Where | None = None) -> Node:
@@ -142,14 +168,19 @@ def parse(text: str, source: str, where: Where | None = None) -> Node:
     except yaml.reader.ReaderError as error:
         before = text[: error.position].split("\n")
         here = where or Where(source, len(before), len(before[-1]) + 1)
-        raise ConfigError([Problem(here, f"character U+{ord(text[error.position]):04X} is not allowed")]) from None
+        raise ConfigError([Problem(here, f"character {code(text[error.position])} is not allowed")]) from None
     except RecursionError:
         raise ConfigError([Problem(where or Where(source), "nested too deeply")]) from None
 
 
 class _Loader(yaml.SafeLoader):
+    count = 0
+
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event = self.peek_event()  # type: ignore[no-untyped-call]
+        self.count += 1
+        if self.count > MAX_VALUES:
+            raise yaml.composer.ComposerError(None, None, f"more than {MAX_VALUES:,} keys and values", event.start_mark)
         if getattr(event, "tag", None) is not None:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!")
             raise yaml.composer.ComposerError(None, None, f"YAML tag {tag} is not allowed", event.start_mark)
@@ -181,6 +212,7 @@ class _Builder:
         else:
             quoted = isinstance(node, yaml.ScalarNode) and node.style is not None
             value = node.value if quoted else self.scalar(node.value, where)
+            self.expect_printable(value, where)
         self.open.remove(id(node))
         return Node(value, where, key or where)
 
@@ -195,10 +227,19 @@ class _Builder:
             if name == "<<" and key_node.style is None:
                 self.problems.append(Problem(key, "merge keys (<<) are not supported; write the keys out"))
                 continue
+            self.expect_printable(name, key)
             if name in entries:
                 self.problems.append(Problem(key, f'duplicate key "{name}"'))
             entries[name] = self.build(value_node, key)
         return entries
+
+    def expect_printable(self, value: Any, where: Where) -> None:
+        """Names and words reach terminals, files and their names."""
+        if isinstance(value, str) and not value.isprintable():
+            sign = next(sign for sign in value if not sign.isprintable())
+            self.problems.append(
+                Problem(where, f"{show(value)} holds a character that cannot be printed, {code(sign)}")
+            )
 
     def scalar(self, text: str, where: Where) -> Scalar:
         if text.lower() in WORDS:
@@ -208,6 +249,40 @@ class _Builder:
         if INTEGER.fullmatch(text):
             return int(text)
         return float(text) if FLOAT.fullmatch(text) else text
+
+
+class _Mapping:
+    """Turns Python's own values into a tree of Nodes."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.count = 0
+
+    def build(self, value: Any, place: str, depth: int = 0) -> Node:
+        where = Where(place)
+        self.count += 1
+        if self.count > MAX_VALUES or depth > MAX_DEPTH:
+            raise ConfigError([Problem(where, f"more than {MAX_VALUES:,} values, or nested too deeply")])
+        if isinstance(value, Mapping):
+            for key in value:
+                if not isinstance(key, str):
+                    self.problems.append(Problem(where, f"{key!r} is no key: keys are words"))
+            entries = {key: each for key, each in value.items() if isinstance(key, str)}
+            return Node({k: self.build(v, f'{place}["{k}"]', depth + 1) for k, v in entries.items()}, where, where)
+        if isinstance(value, (list, tuple, set, frozenset, range)):
+            return Node([self.build(v, f"{place}[{n}]", depth + 1) for n, v in enumerate(value)], where, where)
+        if type(value).__name__ == "dtype" and str(value).startswith("torch."):
+            value = str(value).removeprefix("torch.")
+        elif not isinstance(value, (int, float, str, type(None))) and hasattr(value, "item"):
+            value = value.item()  # a number of numpy
+        elif isinstance(value, os.PathLike):
+            value = os.fspath(value)
+        if not isinstance(value, (int, float, str, type(None))):
+            self.problems.append(
+                Problem(where, f"a {type(value).__name__} is no value of a config; write numbers and words")
+            )
+            value = None
+        return Node(value, where, where)
 
 
 EXPECTED = {
@@ -244,13 +319,15 @@ def check(model: type[BaseModel], document: Node, keys: Callable[[Location], Ite
     problems: list[Problem] = []
     missing: dict[Location, Problem] = {}
     meant: set[Location] = set()
-    for detail in details:
+    for number, detail in enumerate(details):
         location = tuple(part for part in detail["loc"] if not str(part).startswith("<"))
         node, parent = document.at(location), location[:-1]
         name = next((part for part in reversed(location) if isinstance(part, str)), "")
         context = detail.get("ctx", {})
         if detail["type"] == "missing":
             missing[location] = Problem(node.where, f'missing key "{name}"')
+        elif detail["type"] == "extra_forbidden" and number >= MOST_PROBLEMS:  # looking for near words takes time
+            problems.append(Problem(node.key, f"unknown key {show(name)}"))
         elif detail["type"] == "extra_forbidden":
             known = candidates(name, keys(parent), document.at(parent).entries)
             meant.add((*parent, nearest(name, known) or ""))
@@ -271,33 +348,6 @@ def expected(name: str, what: str, got: Any) -> str:
     return f"{name + ': ' if name else ''}expected {what}; got {show(got)}"
 
 
-def unknown(kind: str, word: Any, known: Sequence[str]) -> str:
-    """`unknown provider "tritn"; did you mean "triton"?`, or else what there is."""
-    near = nearest(str(word), known)
-    if near:
-        return f'unknown {kind} {show(word)}; did you mean "{near}"?'
-    return f"unknown {kind} {show(word)}; there {'is' if len(known) == 1 else 'are'} {listing(known)}"
-
-
-def nearest(word: str, known: Sequence[str]) -> str | None:
-    """The known word that was probably meant: the same in another case, or the most similar one."""
-    lower = {known_word.lower(): known_word for known_word in known}
-    near = difflib.get_close_matches(word.lower(), lower, n=1)
-    return lower[near[0]] if near else None
-
-
-def candidates(word: str, known: Iterable[str], present: Iterable[str]) -> list[str]:
-    """What a misspelt key of a mapping may have meant: one that is not there yet, if one is near."""
-    absent = [key for key in known if key not in set(present)]
-    return absent if nearest(word, absent) else list(known)
-
-
-def listing(words: Sequence[str], limit: int = 16) -> str:
-    more = f" and {len(words) - limit} more" if len(words) > limit else ""
-    return (", ".join(words[:limit]) or "none") + more
-
-
-def show(value: Any) -> str:
-    """A value as the user may have written it, shortened."""
-    text = "nothing" if value is None else json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else text[:57] + "..."
+def code(sign: str) -> str:
+    """A character that is better not printed: `U+001B`."""
+    return f"U+{ord(sign):04X}"

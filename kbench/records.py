@@ -7,14 +7,14 @@ line on which the record begins.
 from __future__ import annotations
 
 import csv
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from kbench.results import ResultsError, columns
+from kbench import files
+from kbench.results import LATER_COLUMNS, ResultsError, columns
 
 MAX_BYTES = 64 * 2**20
 """A longer file is refused. It would be 130,000 rows, more than a day of measuring, and ten times that in memory."""
@@ -25,7 +25,7 @@ MAX_LINES = 1_000_000
 MAX_RECORD_BYTES = 128 * 2**10
 """A longer record is refused before it is read to its end; csv allows a field as much. kbench writes a few hundred bytes."""
 
-_COMMAS = len(columns([])) - 1
+_COMMAS = len(columns([])) - len(LATER_COLUMNS) - 1
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -61,13 +61,11 @@ def records(path: Path) -> Iterator[tuple[int, list[str]]]:
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
     try:
-        mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
-            raise TableError(f"{path}: is a folder; name a results CSV in it")
-        if not stat.S_ISREG(mode):
-            raise TableError(f"{path}: is not a regular file; save its content as a file and name that")
-        with path.open("rb") as file:
+        with files.opened(path) as file:
             yield file
+    except files.Unreadable as error:
+        advice = "name a results CSV in it" if path.is_dir() else "save its content as a file and name that"
+        raise TableError(f"{path}: {error}; {advice}") from None
     except FileNotFoundError:
         raise TableError(f"{path}: no such file; `kbench run` writes results/<config>.csv") from None
     except OSError as error:

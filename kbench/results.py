@@ -16,11 +16,18 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from kbench.printable import REASON_LIMIT, label, printable
+from kbench.printable import reason as one_reason
+
 Value = int | float | str | bool | None
 
 
 class ResultsError(Exception):
-    """Results that cannot be written, read or continued. The message is one line: file[:line]: what is wrong; what to do."""
+    """Results that cannot be written, read or continued. The message is one printable line, whatever a file holds:
+    file[:line]: what is wrong; what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message, REASON_LIMIT))
 
 
 ITEMSIZE = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
@@ -119,6 +126,8 @@ STEPS = {"build": "building", "check": "checking", "time": "timing"}
 class Row:
     """The outcome of case x provider x session. Times in ms, speeds in GB/s (1e9 bytes per second).
 
+    A reason is kept as one printable line, cut after REASON_LIMIT characters, that no spreadsheet takes for a formula.
+
     Raises ValueError when a status and its numbers contradict each other: a time without `ok`, or a failure without a
     reason.
     """
@@ -162,6 +171,7 @@ class Row:
     power_w: float | None = None
     temp_c: float | None = None
     throttle: str = ""
+    other_cores: float | None = None
     started_at: str = ""
     case_hash: str = ""
     source_hash: str = ""
@@ -169,6 +179,7 @@ class Row:
 
     def __post_init__(self) -> None:
         self.status = Status(self.status)
+        self.reason = one_reason(str(self.reason))
         if self.status is Status.OK and self.ms is None:
             raise ValueError(f"{self.case.label} {self.provider}: ok without a time")
         if self.status is not Status.OK and (self.ms is not None or self.round_ms):
@@ -188,7 +199,8 @@ class Row:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Row:
         tuples = {k: tuple(data[k]) for k in ("flags", "round_ms")}
-        return cls(**{**data, **tuples, "case": Case.from_json(data["case"])})
+        words = {name: label(str(data[name])) for name in _WORDS if name in data}
+        return cls(**{**data, **tuples, **words, "case": Case.from_json(data["case"])})
 
     def cells(self) -> dict[str, str]:
         """The row as CSV text: full precision, empty for "not known"."""
@@ -200,12 +212,21 @@ class Row:
     @classmethod
     def from_cells(cls, case: Case, cells: Mapping[str, str]) -> Row:
         """The row of a case that `cells` wrote. Raises ValueError for a cell that does not hold what it should."""
-        values = {f.name: _value(str(f.type), cells[f.name]) for f in dataclasses.fields(cls) if f.name != "case"}
+        known = dict.fromkeys(LATER_COLUMNS, "") | dict(cells)
+        values = {f.name: _value(str(f.type), known[f.name]) for f in dataclasses.fields(cls) if f.name != "case"}
         return cls(case, **values)
 
 
+LINE = "line"
+"""What the index of a table is called that was read from a CSV. No column has this name."""
+
 IDENTITY_COLUMNS = ("operator", "provider", "params")
+LATER_COLUMNS = ("other_cores",)
+"""Columns that files of earlier versions lack: there they are read as "not known"."""
+
 OUTCOME_COLUMNS = tuple(f.name for f in dataclasses.fields(Row) if f.name not in ("case", "provider", "params"))
+NUMBERS = tuple(f.name for f in dataclasses.fields(Row) if str(f.type) in ("int | None", "float | None"))
+"""Columns that hold numbers. An empty cell is "not known"."""
 
 
 def columns(axes: Iterator[str] | list[str] | tuple[str, ...]) -> list[str]:
@@ -217,6 +238,9 @@ def axis_columns(header: list[str]) -> list[str]:
     """The axis names of a results file: whatever stands between `params` and `dtype`."""
     return header[header.index("params") + 1 : header.index("dtype")]
 
+
+_WORDS = ("timer", "cache", "device", "device_uuid", "throttle", "started_at", "source_hash")
+"""What a worker, in which other people's code runs, says of a row in words."""
 
 _UNREADABLE = {0: "\\0", ord("\r"): "\\r"}
 """Characters that a message may bring and a CSV cannot hold: older csv modules do not quote a lone carriage return."""
@@ -252,7 +276,7 @@ def _value(annotation: str, cell: str) -> Any:
 def digest(data: Any) -> str:
     """A short stable hash of JSON-able data, for `case_hash`, `source_hash` and `env_id`."""
     text = data if isinstance(data, str) else json.dumps(data, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def now() -> str:

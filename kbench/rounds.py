@@ -7,8 +7,9 @@ import math
 import statistics
 from collections.abc import Sequence
 
-CONFIDENT = 2.6
-"""Standard errors that a difference must exceed to be one, for what is noisy within its session."""
+CONFIDENT = 3.0
+"""Standard errors that a difference must exceed to be one, for what is noisy within its session: of few
+rounds the scatter is hardly known."""
 
 CREDIBLE = (1e-9, 1e9)
 """Numbers outside of these bounds, in ms or GB/s, were measured by nobody: a femtosecond, eleven days."""
@@ -18,6 +19,10 @@ def credible(number: float) -> bool:
     return CREDIBLE[0] < number < CREDIBLE[1]
 
 
+def logs(values: Sequence[float]) -> list[float]:
+    return [math.log(value) for value in values]
+
+
 def read(cell: str) -> tuple[float, ...]:
     """The medians in ms that a `round_ms` cell of a results file holds: none of them where one is damaged, for they are
     only a second opinion."""
@@ -25,10 +30,22 @@ def read(cell: str) -> tuple[float, ...]:
     return found if all(map(credible, found)) else ()
 
 
-def standard_error(values: Sequence[float]) -> float:
-    """Of the median of positive values, in logarithms; 0 where there are not two."""
-    logs = [math.log(value) for value in values]
-    return 1.25 * statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else 0.0
+def standard_error(logs: Sequence[float]) -> float:
+    """Of the median of logarithms; 0 where there are not two. The furthest of five values, the two furthest of nine and
+    so on count as if they were as far away as the next one: a disturbed round says nothing of the others."""
+    if len(logs) < 2:
+        return 0.0
+    middle = statistics.median(logs)
+    apart = sorted(abs(log - middle) for log in logs)
+    aside = (len(apart) - 1) // 4
+    kept = apart[: len(apart) - aside]
+    squares = math.fsum(distance**2 for distance in kept) + aside * kept[-1] ** 2
+    return 1.25 * math.sqrt(squares / (len(logs) - 1 - aside) / len(logs))
+
+
+def uncertainty(logs: Sequence[float]) -> float:
+    """What a difference must exceed, in log time, to be more than the scatter of its rounds."""
+    return CONFIDENT * standard_error(logs)
 
 
 def ratios(old: Sequence[float], new: Sequence[float]) -> list[float]:

@@ -36,6 +36,12 @@ class Measure(Strict):
     sessions: int = Field(default=1, ge=1, le=100, description="Fresh processes to repeat it all in, as new trials.")
     timeout_s: float = Field(default=120, gt=0, le=86_400, description="Seconds a provider may take on one case.")
     build_timeout_s: float = Field(default=600, gt=0, le=86_400, description="Seconds a provider may take to build.")
+    threads: int | None = Field(
+        default=None,
+        ge=1,
+        le=4_096,
+        description="CPU threads of a provider. Default: 1 on a host, torch's on a device.",
+    )
     seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of the inputs and of the order of providers.")
 
 

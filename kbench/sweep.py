@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.located import Node, Problem, Where, candidates, expected, listing, nearest, unknown
+from kbench.names import value_fault
 from kbench.results import DTYPE_ALIASES, Case, Value, curve_name, format_params
 from kbench.schema import POINTS, Measure
 
@@ -105,7 +106,8 @@ class Names:
             if name not in known:
                 others = [] if values.key.line else [*Measure.model_fields, "baseline"]  # as a bare key of --set can be
                 options = candidates(name, [*known, *others], present)
-                self.complain(values.key, unknown("axis", name, options))
+                an_axis = not others or nearest(name, options) in known
+                self.complain(values.key, unknown("axis" if an_axis else "key", name, options))
                 missing = [axis for axis in missing if axis != nearest(name, options)]
         if missing:
             self.complain(node.where, f"sweep: no values for {' and '.join(missing)}")
@@ -171,6 +173,10 @@ class Names:
         else:
             self.complain(entry.key, unknown("provider", name, list(self.providers)))
             return []
+        for param, node in params.items():
+            for element in node.elements:
+                if isinstance(element.value, str) and (why := value_fault(element.value)):
+                    self.complain(element.where, f"{name} parameter {param}: {why}")
         values = [[element.plain for element in node.elements] for node in params.values()]
         count = math.prod(map(len, values))
         if count > MAX_CURVES:
@@ -211,7 +217,7 @@ class Names:
                     named = [Curve(name, {})]
                 elif not named and curves:
                     known = list(dict.fromkeys([*_called(curves), *self.providers]))
-                    message = "; ".join(filter(None, [unknown("curve", name, known), self.failures]))
+                    message = "; ".join(filter(None, [unknown("provider", name, known), self.failures]))
                     self.complain(Where(f"--only {option}"), message)
                 kept.update((curve.name, curve) for curve in named)
         listed = [curve for curve in curves if not options or curve.name in kept]

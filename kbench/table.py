@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -11,12 +10,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from kbench.printable import reason
 from kbench.records import TableError as TableError
 from kbench.records import records
-from kbench.results import CONTROL, DTYPE_ALIASES, PROVIDER, Row, Status, axis_columns, columns
-
-NUMBERS = tuple(f.name for f in dataclasses.fields(Row) if str(f.type) in ("int | None", "float | None"))
-"""Columns that hold numbers, as `Row` declares them. An empty cell is NaN: not known."""
+from kbench.results import CONTROL, DTYPE_ALIASES, LATER_COLUMNS, LINE, NUMBERS, PROVIDER, Status, axis_columns, columns
 
 MAX_COLUMNS = 200
 """More than any operator has axes for. Not every step of what follows is linear in them."""
@@ -49,7 +46,7 @@ def read(path: Path | str) -> pd.DataFrame:
     """
     path = Path(path)
     header, rows, warnings = _contents(path)
-    index = pd.Index([line for line, _ in rows], name="line", dtype="int64")
+    index = pd.Index([line for line, _ in rows], name=LINE, dtype="int64")
     texts = zip(*(cells for _, cells in rows), strict=True) if rows else [()] * len(header)
     data = {}
     for name, text in zip(header, texts, strict=True):
@@ -57,6 +54,9 @@ def read(path: Path | str) -> pd.DataFrame:
         if name in axis_columns(header):
             rule = _SIZE if any(map(_LIKE_SIZE.fullmatch, set(text))) else _WORD
         data[name] = pd.Series(_values(path, name, index, text, rule), index, rule.dtype)
+    for name in LATER_COLUMNS:
+        if name not in data:
+            data[name] = pd.Series(float("nan"), index, "float64")
     frame: pd.DataFrame = pd.DataFrame(data, index)
     frame.attrs.update(path=str(path), warnings=warnings)
     return frame
@@ -107,7 +107,8 @@ def _contents(path: Path) -> tuple[list[str], list[tuple[int, list[str]]], list[
 
 
 def _check_header(path: Path, line: int, header: list[str]) -> None:
-    where, known = f"{path}:{line}", columns([])
+    where = f"{path}:{line}"
+    known = [name for name in columns([]) if name in header or name not in LATER_COLUMNS]
     missing = [name for name in known if name not in header]
     if missing:
         names = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
@@ -127,7 +128,7 @@ def _check_header(path: Path, line: int, header: list[str]) -> None:
     for name in axis_columns(header):
         if not name or not name.isprintable():
             raise TableError(f"{where}: an axis is called {_show(name)}; repair the header")
-    if "line" in header:
+    if LINE in header:
         raise TableError(f"{where}: a column is called line, as kbench calls the lines of the file; remove it")
 
 
@@ -204,6 +205,7 @@ _RULES = (
         "role": _one_of(PROVIDER, CONTROL),
         "session": _Rule(_session, "not a session's number", "int64"),
         "status": _one_of(*(status.value for status in Status)),
+        "reason": _Rule(reason, "", "str"),
         "round_ms": _Rule(_numbers, "not numbers", "str"),
     }
 )

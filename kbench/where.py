@@ -1,8 +1,9 @@
 """Choosing rows by what was measured: `--where 'dtype=bf16,N>=4k,provider=triton*|cuda'`.
 
-A term is a column, one of `= != < <= > >=`, and a value, or several between `|`. Terms between commas must all hold; a
-comma inside brackets belongs to the name of a curve. Sizes may end in k, M or G (powers of 1024). In words `*` and `?`
-stand for any characters, and brackets for themselves. Nothing is evaluated as code.
+A term is a column, one of `= != < <= > >=`, and a value, or several between commas or `|`: `N=1024,4096`. Terms between
+commas must all hold. What follows a comma is a further value if it is no term by itself; a comma inside brackets belongs
+to the name of a curve. Sizes may end in k, M or G (powers of 1024). In words `*` and `?` stand for any characters, and
+brackets for themselves. Nothing is evaluated as code.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pandas as pd
 from pandas.api.types import is_integer_dtype
 
 from kbench import table
+from kbench.printable import NAME_LIMIT
 from kbench.results import DTYPE_ALIASES, IDENTITY_COLUMNS, PROVIDER, curve_name
 from kbench.table import TableError
 
@@ -34,7 +36,9 @@ ORDER: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
 }
 
-_TERM = re.compile(r"\s*([^\s=!<>|]+)\s*(==?|!=|<=?|>=?)\s*(?![=!<>])(.*)", re.DOTALL)
+_TERM = re.compile(r"\s*([^\s=!<>|\[]+)\s*(==?|!=|<=?|>=?)\s*(?![=!<>])(.*)", re.DOTALL)
+"""A column has no bracket: `row[num_warps=4]` is a value."""
+
 _COMMA = re.compile(r",(?![^\[\]]*\])")  # none that a bracket closes after
 _SIZE = re.compile(r"(-?[0-9]{1,30})([kmg]?)", re.IGNORECASE)
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
@@ -53,11 +57,12 @@ class Term:
     def parse(cls, text: str) -> Term:
         match = _TERM.fullmatch(text)
         if not match:
-            raise _error(text, "not a condition; write COLUMN=VALUE, or another of = != < <= > >=")
+            raise _error(text, "not a condition; write COLUMN=VALUE, COLUMN=VALUE,VALUE, or another of = != < <= > >=")
         column, comparison, values = match.groups()
-        if comparison in ORDER and "|" in values:
+        found = tuple(value.strip() for value in re.split(rf"\||{_COMMA.pattern}", values))
+        if comparison in ORDER and len(found) > 1:
             raise _error(text, f"several values after {comparison}; give one")
-        return cls(text.strip(), column, comparison.replace("==", "="), tuple(map(str.strip, values.split("|"))))
+        return cls(text.strip(), column, comparison.replace("==", "="), found)
 
     def holds(self, frame: pd.DataFrame) -> pd.Series[bool]:
         """For which rows of a frame, which must have the column. Raises TableError for a value that does not suit it."""
@@ -75,7 +80,7 @@ class Term:
     def _size(self, value: str) -> int:
         match = _SIZE.fullmatch(value)
         if not match:
-            raise _error(self.text, f"{value!r} is not a size; write one like 4096 or 4k")
+            raise _error(self.text, f"{_shown(value)} is not a size; write one like 4096 or 4k")
         return int(match[1]) * _UNITS[match[2].lower()]
 
     def _matches_word(self) -> Callable[[Any], bool]:
@@ -99,7 +104,13 @@ class Where:
     @classmethod
     def parse(cls, text: str) -> Where:
         """Conditions between commas; none at all for "". Raises TableError."""
-        return cls(tuple(map(Term.parse, _COMMA.split(text))) if text.strip() else ())
+        texts: list[str] = []
+        for part in _COMMA.split(text) if text.strip() else ():
+            if texts and part.strip() and not _like_a_term(part):
+                texts[-1] += f",{part}"
+            else:
+                texts.append(part)
+        return cls(tuple(map(Term.parse, texts)))
 
     def select(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The rows of a frame that `table.read` returned, its attrs kept. There may be none: see `nothing`.
@@ -144,6 +155,11 @@ class Where:
             raise _error(term.text, f"{path} has no column {term.column!r} to choose by; there are {', '.join(known)}")
 
 
+def _like_a_term(part: str) -> bool:
+    """Whether it is meant as a condition, right or wrong: it has a comparison outside of brackets."""
+    return re.search(r"[=!<>]", part.partition("[")[0]) is not None
+
+
 def _cells(frame: pd.DataFrame, column: str) -> list[Any]:
     """The values of a column; of `provider` those of the curves, as `(provider, params)`."""
     return list(zip(frame["provider"], frame["params"], strict=True)) if column == "provider" else list(frame[column])
@@ -166,5 +182,10 @@ def _few(cells: set[Any]) -> str:
     return ", ".join(words if len(words) <= 12 else [*words[:10], "...", words[-1]])
 
 
+def _shown(text: str) -> str:
+    """The text in quotes, with escapes for what cannot be printed; the beginning of a long one."""
+    return repr(text if len(text) <= NAME_LIMIT else f"{text[:NAME_LIMIT]} ...")
+
+
 def _error(term: str, what: str) -> TableError:
-    return TableError(f"--where {term.strip()!r}: {what}")
+    return TableError(f"--where {_shown(term.strip())}: {what}")

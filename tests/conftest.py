@@ -31,7 +31,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_device_locks(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Tests that run side by side must not wait for each other's device: locks lie in the temporary folder."""
+    """Tests that run side by side must not wait for each other's device: locks lie in the temporary folder. And what they
+    print into pipes is as wide as for a user without COLUMNS, which pytest-xdist sets."""
+    os.environ.pop("COLUMNS", None)
     os.environ["TMPDIR"] = str(tmp_path_factory.getbasetemp())
 
 

@@ -309,7 +309,7 @@ def test_a_broken_installed_plugin_costs_its_own_curves_only() -> None:
     assert names(resolve(minimal(), failures=(BROKEN,))) == ["triton"]
     assert errors(text) == ['x.yaml:3:21: unknown provider "mine"; there are triton, torch-native, cuda, triton-row']
     [line] = errors(minimal(), failures=(BROKEN,), only=["mine"])
-    assert line.startswith('--only mine: unknown curve "mine"; ') and "my.py:3: NameError" in line
+    assert line.startswith('--only mine: unknown provider "mine"; ') and "my.py:3: NameError" in line
 
 
 @pytest.mark.parametrize("only", [[], ["mine"]])
@@ -418,7 +418,7 @@ def test_one_mistake_is_one_line_that_says_where(right: str, wrong: str, message
         (minimal().encode("utf-16"), ":1:1: not UTF-8 text (byte 0xff)"),
         ("a: 1\nb: \x00\n", ":2:4: character U+0000 is not allowed"),
         ("[" * 5000, ": nested too deeply"),
-        ("#" * (MAX_BYTES + 1), ": larger than 1 MiB; is this a config?"),
+        ("#" * (MAX_BYTES + 1), ": is longer than 1 MiB; is this a config?"),
     ],
     ids=["empty", "comment", "word", "list", "documents", "latin-1", "utf-16", "nul", "deep", "big"],
 )
@@ -448,10 +448,10 @@ def test_a_mapping_where_a_list_is_wanted_and_the_other_way_round() -> None:
 
 
 def test_missing_files_and_folders() -> None:
-    for path, message in (("nope.yaml", "no such file or directory"), (".", "is a directory")):
+    for path, message in (("nope.yaml", "no such file or directory"), (".", "is a folder; is this a config?")):
         with pytest.raises(ConfigError) as caught:
             configs.load(path)
-        assert str(caught.value) == f"{path}: {message}"
+        assert str(caught.value).startswith(f"{path}: {message}")
 
 
 def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file() -> None:
@@ -460,7 +460,7 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file() -> None:
         text = text.replace(right, wrong)
     assert errors(text, sets=["n=3", "round=2"], only=["x"]) == [
         '--set n=3: unknown axis "n"; did you mean "N"?',
-        '--set round=2: unknown axis "round"; did you mean "rounds"?',
+        '--set round=2: unknown key "round"; did you mean "rounds"?',
         'x.yaml:3:3: unknown axis "m"; did you mean "M"?',
         'x.yaml:5:10: unknown dtype "fp31"; did you mean "fp32"?',
         'x.yaml:7:5: unknown provider "tritn"; did you mean "triton"?',
@@ -512,7 +512,7 @@ def test_an_unknown_operator_may_be_in_a_plugin_that_failed() -> None:
         ("rounds=0", "rounds: expected at least 1; got 0"),
         ("measure.round=3", 'unknown key "round"; did you mean "rounds"?'),
         ("meassure.rounds=3", 'unknown key "meassure"; did you mean "measure"?'),
-        ("round=3", 'unknown axis "round"; did you mean "rounds"?'),
+        ("round=3", 'unknown key "round"; did you mean "rounds"?'),
         ("dtype=fp31", 'unknown dtype "fp31"; did you mean "fp32"?'),
         ("baseline=tritn", 'unknown baseline "tritn"; did you mean "triton"?'),
     ],
@@ -524,7 +524,7 @@ def test_mistakes_in_set(argument: str, message: str) -> None:
 def test_mistakes_in_the_other_options() -> None:
     assert errors(SOFTMAX, profile="quik") == ['--profile quik: unknown profile "quik"; did you mean "quick"?']
     assert errors(SOFTMAX, only=["tritn,triton"]) == [
-        '--only tritn,triton: unknown curve "tritn"; did you mean "triton"?'
+        '--only tritn,triton: unknown provider "tritn"; did you mean "triton"?'
     ]
     assert errors(SOFTMAX, only=[","]) == ["--only ,: expected providers or curves, for example triton,cuda"]
     assert errors(SOFTMAX, plugins=["no.py"]) == ["--plugin no.py: no such file: no.py"]

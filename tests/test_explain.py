@@ -9,7 +9,8 @@ import pytest
 from common import ROOT, Kbench
 
 from kbench.comparison.verdict import WORDS
-from kbench.explain import COLUMNS, CONTROLS, FLAGS, KINDS, STATUSES, VERDICTS, paragraph
+from kbench.explain import COLUMNS, CONTROLS, FLAGS, KINDS, STATUSES, VERDICTS, find, listing
+from kbench.glossary import ALIASES, HEADS
 from kbench.measure import flags
 from kbench.measure.timer import MAX_PREFILL_MS
 from kbench.results import Status, columns
@@ -22,8 +23,9 @@ def test_every_status_and_flag_has_a_paragraph() -> None:
     assert {*VERDICTS, "suspect"} == set(WORDS)
     for words in KINDS.values():
         for word in words:
-            found = paragraph(word)
-            assert found and len(found[1]) > 100 and "\n" not in found[1] and "  " not in found[1]
+            found = find(word)
+            assert found and found.name == word and len(found.text) > 100
+            assert "\n" not in found.text and "  " not in found.text
 
 
 def test_every_column_of_a_results_file_has_a_paragraph() -> None:
@@ -35,7 +37,7 @@ def test_no_word_has_two_meanings() -> None:
     assert len(words) == len(set(words))
 
 
-@pytest.mark.parametrize("source", [paragraph, None], ids=["explain", "docs/measuring.md"])
+@pytest.mark.parametrize("source", [find, None], ids=["explain", "docs/measuring.md"])
 @pytest.mark.parametrize(
     ("flag", "figures"),
     [
@@ -81,3 +83,56 @@ def test_at_the_command_line(kbench: Kbench, tmp_path: Path) -> None:
     assert unknown.returncode == 2
     assert 'kbench explain: unknown word "overheadbound"; did you mean "overhead-bound"?' in unknown.stderr
     assert not unknown.stdout
+
+
+@pytest.mark.parametrize(
+    ("printed", "name"),
+    [
+        ("ulp", "max_ulp"),
+        ("ULP", "max_ulp"),
+        ("of copy", "roofline"),
+        ("noise floor", "noise floor"),
+        ("Noise  Floor", "noise floor"),
+        ("us", "us"),
+        ("GB/s", "gbps"),
+        ("gb/s", "gbps"),
+        ("q", "q"),
+        ("margin", "margin"),
+        ("drift", "drift"),
+        ("vs torch-native", "speedup"),
+        ("baseline", "baseline"),
+        ("curve", "curve"),
+        ("~", "tie"),
+        ("old us", "old"),
+        ("base GB/s", "baseline"),
+        ("time - drift", "change"),
+    ],
+)
+def test_words_as_the_screen_writes_them(printed: str, name: str) -> None:
+    found = find(printed)
+    assert found and found.name == name
+
+
+def test_every_other_word_leads_to_a_paragraph() -> None:
+    assert all(name == name.casefold() for name in ALIASES)
+    for name, meant in [*ALIASES.items(), *((head.pattern, word) for head, word in HEADS)]:
+        assert find(meant), (name, meant)
+    words = {word.casefold() for words in listing().values() for word in words}
+    assert not words & set(ALIASES), "a word with a paragraph of its own needs no other"
+
+
+def test_suspect_is_listed_with_the_verdicts_and_the_flags() -> None:
+    assert "suspect" in listing()["flag"] and "suspect" in listing()["verdict"]
+    found = find("suspect")
+    assert found and found.kind == "flag and verdict"
+
+
+@pytest.mark.slow
+def test_words_of_two_parts_and_several_words(kbench: Kbench) -> None:
+    assert kbench("explain", "noise", "floor").stdout.startswith("noise floor (word): ")
+    assert kbench("explain", "of copy").stdout.startswith("of copy, that is roofline (column): ")
+    two = kbench("explain", "noisy", "ulp").stdout.splitlines()
+    assert [line.partition(":")[0] for line in two] == ["noisy (flag)", "ulp, that is max_ulp (column)"]
+    one_wrong = kbench("explain", "noisy", "ulps")
+    assert one_wrong.returncode == 2 and not one_wrong.stdout
+    assert one_wrong.stderr == 'error: kbench explain: unknown word "ulps"; did you mean "ulp"?\n'

@@ -108,6 +108,7 @@ def test_a_full_disk_is_found_before_anything_is_moved(small_disk: Path) -> None
     assert contents(small_disk) == before
 
 
+@pytest.mark.slow
 @posix
 def test_a_disk_that_fills_up_during_a_run(tmp_path: Path) -> None:
     assert run(tmp_path).returncode == 0
@@ -130,6 +131,7 @@ def test_a_disk_that_fills_up_during_a_run(tmp_path: Path) -> None:
     assert csv.read_bytes().startswith(data) and list(pd.read_csv(csv).N.unique()) == [64, 100, 128]
 
 
+@pytest.mark.slow
 @posix
 def test_an_unwritable_folder_is_found_before_anything_is_measured(tmp_path: Path) -> None:
     folder = tmp_path / "results"
@@ -161,6 +163,7 @@ def unwritable(folder: Path) -> Iterator[None]:
         subprocess.run(["umount", folder], check=True)
 
 
+@pytest.mark.slow
 def test_a_folder_where_the_file_belongs(tmp_path: Path) -> None:
     (tmp_path / "results" / "sweep.csv").mkdir(parents=True)
     done = run(tmp_path)
@@ -171,6 +174,7 @@ def test_a_folder_where_the_file_belongs(tmp_path: Path) -> None:
     assert (tmp_path / "results" / "sweep.csv").is_dir()
 
 
+@pytest.mark.slow
 def test_a_file_where_the_folder_belongs(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine\n")
     done = run(tmp_path, "--out", "taken")
@@ -181,6 +185,7 @@ def test_a_file_where_the_folder_belongs(tmp_path: Path) -> None:
     assert (tmp_path / "taken").read_text() == "mine\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["--resume", "--append"])
 @pytest.mark.parametrize(
     ("name", "text", "line"),
@@ -206,6 +211,33 @@ def test_files_that_cannot_be_continued(tmp_path: Path, how: str, name: str, tex
     assert contents(folder) == before
 
 
+REMOVER = """
+import shutil
+from pathlib import Path
+import torch
+from kbench.registry import operator
+
+@operator("softmax").provider("remover")
+def remover(x):
+    if x.shape[1] == 100:
+        shutil.rmtree("results", ignore_errors=True)
+    return torch.softmax(x, -1)
+"""
+
+
+@pytest.mark.slow
+@posix
+def test_a_folder_that_is_removed_during_the_run_is_there_at_the_end(tmp_path: Path) -> None:
+    (tmp_path / "plugin.py").write_text(REMOVER)
+    done = run(tmp_path, "--plugin", "plugin.py")
+    assert done.returncode == 0 and errors(done) == []
+    notes = [line for line in done.stderr.splitlines() if "during the run" in line]
+    assert notes == ["results/sweep.csv: somebody removed or renamed it during the run; all rows are here again"]
+    assert list(pd.read_csv(tmp_path / "results" / "sweep.csv").N.unique()) == [64, 100, 128]
+    assert '"finished_at"' in (tmp_path / "results" / "sweep.env.json").read_text()
+
+
+@pytest.mark.slow
 def test_a_repeated_row_and_a_truncated_file(tmp_path: Path) -> None:
     assert run(tmp_path).returncode == 0
     folder = tmp_path / "results"

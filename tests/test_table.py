@@ -90,10 +90,11 @@ def test_columns_of_others_are_kept_as_text(csv: Path) -> None:
 
 
 def test_rows_are_indexed_by_their_line_even_after_a_reason_of_several_lines(tmp_path: Path) -> None:
-    failed = gelu_row(ms=None, samples=None, status="error", reason='two\nlines, a comma and a "quote"')
+    failed = gelu_row(ms=None, samples=None, status="error", reason="as older versions wrote it")
+    failed.reason = 'two\nlines, a comma and a "quote"'
     frame = table.read(write(tmp_path / "a.csv", failed, gelu_row()))
     assert list(frame.index) == [2, 4]
-    assert frame["reason"].iloc[0] == 'two\nlines, a comma and a "quote"'
+    assert frame["reason"].iloc[0] == 'two lines, a comma and a "quote"'
 
 
 def test_spellings_of_the_same_value_are_one(csv: Path) -> None:
@@ -123,7 +124,8 @@ def test_a_torn_last_line_is_left_out_with_a_warning(csv: Path) -> None:
 
 
 def test_a_line_torn_inside_a_quoted_reason(tmp_path: Path) -> None:
-    failed = gelu_row(ms=None, samples=None, status="error", reason="first line\nsecond line")
+    failed = gelu_row(ms=None, samples=None, status="error", reason="as older versions wrote it")
+    failed.reason = "first line\nsecond line"
     path = write(tmp_path / "a.csv", gelu_row(), failed)
     path.write_text(path.read_text()[: path.read_text().index("second") + 3])
     frame = table.read(path)
@@ -197,6 +199,7 @@ def test_a_gigabyte_on_one_line_is_refused_unread(csv: Path, content: bytes) -> 
     tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_too_many_lines(csv: Path) -> None:
     with csv.open("a") as file:
         file.write("\n" * records.MAX_LINES)

@@ -10,7 +10,9 @@ from kbench.config import Config, Sweep, plugin_failures
 from kbench.execute import progress
 from kbench.execute.bench import Bench
 from kbench.execute.plan import plan as make_plan
-from kbench.execute.plan import tensor_bytes
+from kbench.execute.plan import smallest, tensor_bytes
+from kbench.execute.starting import Plugins
+from kbench.printable import reason
 from kbench.results import Case, Status
 
 VARIES = "*"
@@ -21,8 +23,7 @@ Cells = dict[tuple[str, str], list[dict[str, Any]]]
 
 def check(config: Config, *, every_case: bool) -> int:
     """Run every provider on the operator's edge inputs and print one table per dtype. Returns the exit code."""
-    notes = terminal.console(stderr=True)
-    with Bench(config.plugins, note=lambda line: notes.print(line, markup=False)) as bench:
+    with Bench(Plugins(config.plugins), note=terminal.note) as bench:
         catalog = bench.start()
         plan = make_plan(config.resolve(catalog), catalog)
         for failure in plugin_failures(catalog):
@@ -30,21 +31,24 @@ def check(config: Config, *, every_case: bool) -> int:
         cases = plan.sweep.cases if every_case else extremes(plan.sweep)
         tasks = [task for task in plan.tasks if task.session == 0 and task.case in cases]
         edges = ["random", *catalog["operators"][plan.sweep.operator]["edges"]]
+        if tasks and plan.runnable:
+            bench.attempt(smallest(tasks))
         found: dict[str, Cells] = {}
-        with progress.listener(len(tasks)) as display:
+        with progress.listener(tasks) as display:
             for task in tasks:
                 display.begin(task)
                 cells = found.setdefault(task.case.dtype, {})
                 for cell in bench.check(task, display):
-                    cells.setdefault((cell["edge"], cell["curve"]), []).append(cell | {"case": task.case.label})
+                    told = {"case": task.case.label, "reason": reason(cell["reason"])}
+                    cells.setdefault((cell["edge"], cell["curve"]), []).append(cell | told)
                 display.advance(task)
     for dtype, cells in found.items():
         _print(plan.sweep, dtype, cells, edges, plan.unavailable)
     bad = [c for cells in found.values() for group in cells.values() for c in group if Status(c["status"]).failed]
     for line in _explain(bad):
         print(line)
-    for curve, reason in plan.unavailable.items():
-        print(f"{curve}: unavailable: {reason}")
+    for curve, why in plan.unavailable.items():
+        print(f"{curve}: unavailable: {why}")
     return 1 if bad else 0
 
 
@@ -54,11 +58,11 @@ def _explain(bad: Sequence[dict[str, Any]]) -> list[str]:
     for cell in bad:
         groups.setdefault((cell["curve"], cell["status"], cell["reason"]), []).append(cell)
     lines = []
-    for (curve, status, reason), cells in groups.items():
+    for (curve, status, why), cells in groups.items():
         edges = list(dict.fromkeys(cell["edge"] for cell in cells))
         cases = list(dict.fromkeys(cell["case"] for cell in cells))
         where = cases[0] if len(cases) == 1 else f"{len(cases)} cases"
-        lines.append(f"{curve}: {status} on {', '.join(edges)} ({where}): {reason}")
+        lines.append(f"{curve}: {status} on {', '.join(edges)} ({where}): {why}")
     return lines
 
 
@@ -75,7 +79,7 @@ def _print(sweep: Sweep, dtype: str, cells: Cells, edges: Sequence[str], unavail
     curves = [curve.name for curve in sweep.curves if curve.name not in unavailable]
     rows = [[edge, *(_word(cells.get((edge, curve), [])) for curve in curves)] for edge in edges]
     print()
-    print(f"{sweep.operator} {dtype}: right (largest error in ulp), or what else")
+    print(f"{sweep.operator} {dtype}; each cell: ok and the largest error in ulp, or what went wrong")
     terminal.print_table(("input", *curves), rows)
     if any(cell.endswith(VARIES) for row in rows for cell in row):
         print(f"{VARIES} two calls on the same input are not bit-identical")

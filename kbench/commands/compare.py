@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
-import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from kbench import comparison, terminal
@@ -15,10 +14,12 @@ from kbench.comparison.formats import github as actions
 from kbench.comparison.formats import terminal as tables
 from kbench.comparison.formats.rows import QUIET
 from kbench.comparison.verdict import WORDS
+from kbench.files import replace
 from kbench.results import ResultsError
+from kbench.suggest import unknown
 from kbench.table import TableError
 
-PASSED, FAILED, INCOMPARABLE = 0, 1, 3
+EXIT_CODES = {"passed": 0, "failed": 1, "undecided": 3}
 
 CHANGED = frozenset(WORDS) - QUIET
 
@@ -30,58 +31,55 @@ def read(
     baseline: str | None,
     where: str,
     metric: str,
-    margin: str,
+    margin: str | None,
     vary: str | None,
+    fail_on: str | None,
+    strict: bool,
 ) -> Comparison:
-    """The comparison that the options ask for."""
-    varied = _words(vary)
+    """The comparison that the options ask for, with its gate."""
     return comparison.compare(
-        *files, by=by, baseline=baseline, where=where, metric=metric, margin=_share(margin), vary=varied
+        *files,
+        by=by,
+        baseline=baseline,
+        where=where,
+        metric=metric,
+        margin=None if margin is None else share(margin),
+        vary=_words(vary),
+        fail_on=_verdicts("--fail-on", fail_on, {}),
+        strict=strict,
     )
 
 
 def show(found: Comparison, *, sort: str, only: str | None, exports: Sequence[str], github: bool) -> None:
-    """Write the exports, and print the table; an export that goes to stdout takes the table's place."""
-    shown = _verdicts(only, {"changed": CHANGED})
+    """Write the exports, and print the table; an export that goes to stdout takes the table's place. Of files that have
+    nothing in common there is no table: `judge` says so."""
+    shown = _verdicts("--only", only, {"changed": CHANGED})
     targets = _targets(exports, github)
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
-    printed = tables.text(found, width, sort, shown)
+    printed = tables.text(found, terminal.width(), sort, shown, colour=terminal.colours())
+    if found.nothing_common:
+        printed = ""
     for path, name in targets.items():
         text = FORMATS[name](found)
         if path is None:
             printed = text
         else:
-            _write(path, text)
-    terminal.write(printed)
+            _replace(path, text)
+    terminal.write(printed, commands=targets.get(None) == "github")
 
 
-def judge(found: Comparison, *, fail_on: str | None, strict: bool, github: bool) -> int:
+def judge(found: Comparison, *, github: bool) -> int:
     """The exit code; says on stderr why it is not 0."""
-    gate = _verdicts(fail_on, {})
-    code = _code(found, gate, fail_on, strict)
-    if github:
-        _tell_github(found, gate, code == PASSED)
-    return code
-
-
-def _code(found: Comparison, gate: frozenset[str], fail_on: str | None, strict: bool) -> int:
-    if not comparison.gate(found, gate):
-        counts = ", ".join(f"{count} {word}" for word, count in found.counts.items() if word in gate)
-        terminal.error(f"the gate failed: {counts} (--fail-on {fail_on})")
-        return FAILED
-    if not found.comparable:
-        terminal.error("nothing was comparable: no row is in both, measured in the same way")
-        return INCOMPARABLE
-    if strict and (refused := len(found.refused)):
-        rows = "row was" if refused == 1 else "rows were"
-        terminal.error(f"{refused} {rows} not measured in the same way on both sides (--strict)")
-        return INCOMPARABLE
-    if not gate and os.environ.get("CI"):
+    result = found.gate.judge(found)
+    if not result.passed:
+        terminal.error(result.text)
+    elif not found.gate.fail_on and os.environ.get("CI"):
         terminal.warn("the exit code says nothing about the verdicts; add --fail-on slower,missing,failed")
-    return PASSED
+    if github:
+        _tell_github(found)
+    return EXIT_CODES[result.outcome]
 
 
-def _share(text: str) -> float:
+def share(text: str) -> float:
     """`5%` or `0.05`. Raises TableError."""
     try:
         return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
@@ -89,17 +87,18 @@ def _share(text: str) -> float:
         raise TableError(f"--margin {text!r} is not a share; write 2% or 0.02") from None
 
 
-def _words(text: str | None) -> frozenset[str]:
-    return frozenset(word.strip() for word in (text or "").split(",") if word.strip())
+def _words(text: str | None) -> list[str]:
+    return [word.strip() for word in (text or "").split(",") if word.strip()]
 
 
-def _verdicts(text: str | None, groups: dict[str, frozenset[str]]) -> frozenset[str]:
-    """Verdict words and groups of them, separated by commas. Raises TableError for a word that is none."""
-    found: frozenset[str] = frozenset()
+def _verdicts(option: str, text: str | None, groups: dict[str, Collection[str]]) -> list[str]:
+    """Verdict words and groups of them, separated by commas, as an option names them. Raises TableError for a word that is
+    none."""
+    found: list[str] = []
     for word in _words(text):
         if word not in groups and word not in WORDS:
-            raise TableError(f"no verdict {word!r}; there are {', '.join((*groups, *WORDS))}")
-        found |= groups.get(word, {word})
+            raise TableError(f"{option}: {unknown('verdict', word, (*groups, *WORDS))}")
+        found += groups.get(word, [word])
     return found
 
 
@@ -119,21 +118,33 @@ def _targets(exports: Sequence[str], github: bool) -> dict[Path | None, str]:
     return found
 
 
-def _write(path: Path, text: str, mode: str = "w") -> None:
-    try:
+def _replace(path: Path, text: str) -> None:
+    with _explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open(mode, encoding="utf-8", newline="") as file:
+        replace(path, text.encode("utf-8", "replace"))
+
+
+def _append(path: Path, text: str) -> None:
+    with _explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8", errors="replace", newline="") as file:
             file.write(text)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        raise ResultsError(f"{path}: cannot be written ({error.strerror}); choose another place") from None
+        raise ResultsError(f"{path}: cannot be written ({error.strerror or error}); choose another place") from None
 
 
-def _tell_github(found: Comparison, gate: frozenset[str], passed: bool) -> None:
+def _tell_github(found: Comparison) -> None:
     """Annotations to stdout, where the runner reads them, and the files that it names in the environment."""
-    terminal.write(actions.annotations(found, gate))
+    terminal.write(actions.text(found), commands=True)
     for variable, text in (
         ("GITHUB_STEP_SUMMARY", actions.step_summary(found)),
-        ("GITHUB_OUTPUT", actions.outputs(found, passed)),
+        ("GITHUB_OUTPUT", actions.outputs(found)),
     ):
         if path := os.environ.get(variable):
-            _write(Path(path), text, "a")
+            _append(Path(path), text)

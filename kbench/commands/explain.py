@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kbench import explain as texts
 from kbench import terminal
+from kbench.glossary import ALIASES
 from kbench.located import ConfigError, Problem, Where, unknown
 
 
-def explain(word: str | None) -> int:
-    """Print the paragraph on a word; without one, the words that have one. Raises ConfigError for any other word."""
-    if word is None:
-        for kind, words in texts.KINDS.items():
-            print(f"{kind}: {', '.join(words)}")
+def explain(words: Sequence[str]) -> int:
+    """Print a paragraph on each word; without one, the words that have a paragraph.
+
+    `of copy` and `noise floor` are one word of two parts, however they are typed. Raises ConfigError for any other word.
+    """
+    if not words:
+        for kind, names in texts.listing().items():
+            terminal.console().print(f"{kind}: {', '.join(names)}", markup=False)
         return 0
-    found = texts.paragraph(word)
-    if found is None:
-        known = [name for words in texts.KINDS.values() for name in words]
-        raise ConfigError([Problem(Where("kbench explain"), unknown("word", word, known))])
-    kind, text = found
-    terminal.console().print(f"{word} ({kind}): {text}", markup=False)
+    together = " ".join(words)
+    asked = [together] if texts.find(together) else list(words)
+    found = [(word, texts.find(word)) for word in asked]
+    known = [name for names in texts.listing().values() for name in names] + list(ALIASES)
+    problems = [Problem(Where("kbench explain"), unknown("word", word, known)) for word, text in found if text is None]
+    if problems:
+        raise ConfigError(problems)
+    for word, text in found:
+        if text is not None:
+            same = word.casefold() == text.name.casefold()
+            label = f"{text.name} ({text.kind})" if same else f"{word}, that is {text.name} ({text.kind})"
+            terminal.console().print(f"{label}: {text.text}", markup=False)
     return 0

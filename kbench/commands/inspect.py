@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench import terminal
-from kbench.execute.worker import Worker
+from kbench import builtin, terminal
+from kbench.execute.starting import Plugins, start
 from kbench.located import ConfigError, Problem, Where, unknown
 from kbench.results import Value, format_params
 
 
 def list_providers(operator: str | None, plugins: Sequence[str]) -> int:
-    """Print every provider with its parameters and whether it can run here."""
+    """Print every provider with its parameters and whether it can run here, and the built-in configs."""
     catalog = _catalog(plugins)
     operators: Mapping[str, Any] = catalog["operators"]
     if operator is not None and operator not in operators:
@@ -26,6 +26,10 @@ def list_providers(operator: str | None, plugins: Sequence[str]) -> int:
     ]
     print(f"{catalog['device']['name']} ({catalog['device']['type']})")
     terminal.print_table(("operator", "provider", "can run", "parameters"), rows)
+    configs = [[config.name, config.about] for config in builtin.described() if operator in (None, config.operator)]
+    if configs:
+        print()
+        terminal.print_table(("config", "built in: kbench run CONFIG"), configs)
     return _report_plugins(catalog)
 
 
@@ -61,14 +65,13 @@ def doctor() -> int:
         missing["no answer from NVML (nvidia-ml-py) or amdsmi"] = ["clock, power and throttle readings"]
     print("missing, and what it would enable:" if missing else "nothing is missing")
     for reason, enables in missing.items():
-        print(f"  {reason}: {', '.join(enables)}")
+        terminal.console().print(f"  {reason}: {', '.join(enables)}", markup=False)
     return _report_plugins(catalog)
 
 
 def _catalog(plugins: Sequence[str]) -> dict[str, Any]:
-    notes = terminal.console(stderr=True)
-    with Worker([str(Path(p).resolve()) for p in plugins], lambda line: notes.print(line, markup=False)) as worker:
-        return worker.catalog
+    with start(Plugins([str(Path(p).resolve()) for p in plugins]), terminal.note) as worker:
+        return dict(worker.catalog)
 
 
 def _can_run(provider: Mapping[str, Any]) -> str:

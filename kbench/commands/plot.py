@@ -14,7 +14,7 @@ from kbench.plotting.plan import Choices, plan
 from kbench.plotting.source import load
 
 PLAIN_WIDTH = 80
-"""Where there is no terminal to measure."""
+"""Where there is no terminal to measure, and COLUMNS does not say."""
 
 
 def write(files: Sequence[str], out: Path | None, formats: str, where: str, choices: Choices) -> int:
@@ -28,7 +28,7 @@ def show(files: Sequence[str], where: str, choices: Choices) -> int:
     """Draw in the terminal; in ASCII where there is none, or one that wants no colour or no Unicode. Returns the exit code."""
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
     plain = not sys.stdout.isatty() or not unicode or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PLAIN_WIDTH
+    width = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns  # what COLUMNS says comes first
     planned = plan(load(_or_newest(files), where), choices)
     print("\n\n".join(charts(planned, width, plain=plain)))
     return 0

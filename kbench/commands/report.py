@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbench import report, table
+from kbench import table
+from kbench.report import write as write_page
 
 
 def write(files: Sequence[str], out: Path, baseline: str | None, where: str, title: str) -> int:
     """Write the page on the files, the newest results when none is named, and print its path. Returns the exit code."""
     chosen = list(files) or [str(table.newest(Path("results")))]
-    print(report.write(chosen, out, baseline=baseline, where=where, title=title))
+    print(write_page(chosen, out, baseline=baseline, where=where, title=title))
     return 0

@@ -6,12 +6,19 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbench import summary, terminal
+from kbench import builtin, summary, terminal
+from kbench.analysis import analyse
 from kbench.config import Config
 from kbench.execute.history import Continuing
 from kbench.execute.lock import command
 from kbench.execute.plan import Plan, tensor_bytes
 from kbench.execute.run import Outcome, Target, execute, prepare
+
+CASES_LISTED = 1000
+"""`--dry-run` counts the cases that follow."""
+
+CASES_SHOWN = 30
+"""On a terminal the end of a run has no more cases than that: the answer stands above them."""
 
 PLACES_NAMED = 16
 """More than so many devices are counted, not named, in a line."""
@@ -28,16 +35,14 @@ def run(
     plots: bool,
 ) -> int:
     """Measure and report. Returns the exit code."""
-    notes = terminal.console(stderr=True)
-
-    def note(line: str) -> None:
-        notes.print(line, markup=False)
-
+    note = terminal.note
     with prepare(config, note, target) as prepared:
         sweep, places = prepared.plan.sweep, prepared.executor.places
+        if sweep.path.parent == builtin.folder():
+            note(f"the built-in config {sweep.path.stem}: {sweep.path}")
         note(f"{sweep.operator} on {prepared.plan.device}{_side_by_side(places)}")
         if sweep.profile_automatic:
-            note(f"no accelerator here: profile {sweep.profile} of {sweep.path} applies")
+            note(f"no accelerator here: profile {sweep.profile} of {sweep.path.name} applies")
         if dry_run:
             _print_plan(prepared.plan, places, spread=target.spread)
             return 0
@@ -72,10 +77,12 @@ def _print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
             _mb(4 * tensor_bytes(case)),
             *([places[number % len(places)]] if several else []),
         ]
-        for number, case in enumerate(sweep.cases)
+        for number, case in enumerate(sweep.cases[:CASES_LISTED])
     ]
-    header = (*sweep.axes, "dtype", "MB a tensor", "MB at least", *(["expected on"] if several else []))
-    terminal.print_table(header, rows, numeric=("MB a tensor", "MB at least"))
+    header = (*sweep.axes, "dtype", "MB per tensor", "MB needed", *(["expected on"] if several else []))
+    terminal.print_table(header, rows, numeric=("MB per tensor", "MB needed"))
+    if (more := len(sweep.cases) - CASES_LISTED) > 0:
+        print(f"... and {more:,} more cases")
     print()
     for curve in sweep.curves:
         reason = curve.error or plan.unavailable.get(curve.name)
@@ -83,10 +90,14 @@ def _print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
         print(f"{curve.name}{mark}: {'cannot run: ' + reason if reason else 'will run'}")
     measure = sweep.measure
     expected = terminal.duration(plan.estimate_s(len(places), spread=spread))
-    print(
-        f"{len(sweep.cases)} cases x {len(plan.runnable)} providers x {measure.rounds} rounds x {measure.sessions} "
-        f"sessions{f' on {len(places)} devices' if several else ''}: about {expected}, compilation not included"
+    counts = (
+        (len(sweep.cases), "case"),
+        (len(plan.runnable), "provider"),
+        (measure.rounds, "round"),
+        (measure.sessions, "session"),
     )
+    size = " x ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
+    print(f"{size}{f' on {len(places)} devices' if several else ''}: about {expected}, compilation not included")
 
 
 def _mb(count: int) -> str:
@@ -94,30 +105,14 @@ def _mb(count: int) -> str:
 
 
 def _report(outcome: Outcome) -> None:
-    sweep = outcome.plan.sweep
-    winners = summary.winners(outcome.rows, sweep.axes, sweep.baseline)
-    if winners.rows:
-        print()
-        terminal.print_table(winners.header, winners.rows, numeric=winners.numeric)
-    stages = summary.stages(outcome.rows, sweep.axes)
-    if stages.rows:
-        print()
-        print("Stages, ms:")
-        terminal.print_table(stages.header, stages.rows, numeric=stages.numeric)
-    left_out = summary.left_out(outcome.rows)
-    if left_out:
-        print()
-        print("Not timed:")
-        for line in left_out:
-            print(f"  {line}")
-    print()
+    found = analyse(outcome.rows, outcome.plan.sweep.baseline)
+    summary.print_summary(found, most_cases=CASES_SHOWN, more=f"kbench show {shlex.quote(str(outcome.csv))}")
     if outcome.interrupted:
-        print(f"Interrupted after {len(summary.by_case(outcome.rows))} of {len(outcome.plan.tasks)} cases.")
-    for line in summary.caveats(outcome.rows):
-        print(line)
+        print(f"Interrupted after {summary.cases_of(outcome.rows)} of {len(outcome.plan.tasks)} cases.")
     print(f"{summary.counts(outcome.rows) or 'no rows'}: {outcome.csv}")
-    for old in outcome.moved:
-        print(f"the earlier file is now {old}")
+    if outcome.moved:
+        first, *others = outcome.moved
+        print(f"the earlier results are now {' and '.join([str(first), *(old.name for old in others)])}")
 
 
 def _draw(outcome: Outcome) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from kbench.results import ResultsError
+from kbench.suggest import unknown
 
 
 def schema(what: str) -> int:
@@ -18,6 +19,6 @@ def schema(what: str) -> int:
 
         found = json_report.schema()
     else:
-        raise ResultsError(f"no schema of {what!r}; there are config, compare")
+        raise ResultsError(f"kbench schema: {unknown('schema', what, ('config', 'compare'))}")
     print(json.dumps(found, indent=2))
     return 0

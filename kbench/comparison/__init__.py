@@ -7,29 +7,32 @@ join -> drift -> change (stats) -> verdict, and environment beside them. The for
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from kbench import sidecar, table
+from kbench.analysis import Noise, analyse, rows_of
 from kbench.comparison.change import Rules
-from kbench.comparison.drift import Drift, drift, noise
+from kbench.comparison.drift import Drift, drift
 from kbench.comparison.environment import Difference, differences, nobody_has
-from kbench.comparison.join import METRICS, Sides, common_axes, files, pairs, providers
+from kbench.comparison.gate import NO_GATE, Gate
+from kbench.comparison.join import METRICS, Sides, common_axes, files, nothing_common, pairs, providers
 from kbench.comparison.verdict import WORDS, Geomean, Verdict, differing, judge
 from kbench.results import PROVIDER
+from kbench.suggest import unknown
 from kbench.table import TableError
 from kbench.where import Where
 
-__all__ = ["Comparison", "compare", "gate"]
+__all__ = ["Comparison", "Gate", "compare"]
 
 BY = ("file", "provider")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """The verdicts on one or more contenders against a baseline, and everything a reader needs to weigh them.
 
@@ -40,6 +43,9 @@ class Comparison:
     differences           what else is not the same for both
     notes                 what was assumed or left out
     source                the file whose providers are the sides, with `by="provider"`
+    gate                  what the comparison has to pass; by default anything does. `passed` says whether it did
+    nothing_common        one sentence, where no row of a contender is one of the baseline too
+    places                by contender, where each provider is defined: `kernels/mine.py:12`, relative to where it was run
     """
 
     by: str
@@ -52,6 +58,9 @@ class Comparison:
     differences: tuple[Difference, ...] = ()
     notes: tuple[str, ...] = ()
     source: str = ""
+    gate: Gate = NO_GATE
+    nothing_common: str = ""
+    places: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -63,6 +72,35 @@ class Comparison:
     def comparable(self) -> bool:
         """Whether the sides say anything about each other: false when no row is in both under equal conditions."""
         return any(row.old and row.new and row.word not in ("incomparable", "untimed") for row in self.rows)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the gate passed: something was comparable, and no row has a verdict in `fail_on`."""
+        return self.gate.judge(self).passed
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A row for each of `rows`, with the columns of `--export csv`: axes are Int64 or text, `ratio`, `ci_low`, `ci_high`,
+        `q`, `old` and `new` float64 with NaN for what is not known, the numbers of sessions int64."""
+        from kbench.comparison.formats import notebook
+
+        return notebook.frame(self)
+
+    def __repr__(self) -> str:
+        from kbench.comparison.formats import notebook
+
+        return notebook.line(self)
+
+    def __str__(self) -> str:
+        """What `kbench compare` prints."""
+        from kbench.comparison.formats import terminal
+
+        return terminal.text(self, 120)
+
+    def _repr_html_(self) -> str:
+        from kbench.comparison.formats import notebook
+
+        return notebook.html(self)
 
     @property
     def refused(self) -> list[Verdict]:
@@ -81,37 +119,39 @@ def compare(
     baseline: str | None = None,
     where: str = "",
     metric: str = "ms",
-    margin: float = 0.02,
+    margin: float | None = None,
     vary: Collection[str] = (),
+    fail_on: Collection[str] = (),
+    strict: bool = False,
 ) -> Comparison:
     """Judge the rows of results files against those of the first, or of the one labelled `baseline`.
 
     A source is a path or `LABEL=path`. With `by="provider"` there is one file, and its providers are judged against the one
     named `baseline` (default: the config's), session by session and round by round. `margin` is the smallest change of
-    interest, as a share; `vary` names what is meant to differ (`torch`, `driver`, `device`). Raises TableError.
+    interest, as a share (default: 2 %; of providers, what the noise allows); `vary` names what is meant to differ (`torch`,
+    `driver`, `device`). `fail_on` and `strict` are the comparison's `gate`. Raises TableError.
     """
-    for value, known, what in ((by, BY, "way to compare by"), (metric, tuple(METRICS), "metric to compare")):
+    for option, value, known in (("by", by, BY), ("metric", metric, tuple(METRICS))):
         if value not in known:
-            raise TableError(f"no {what} {value!r}; there are {', '.join(known)}")
-    if not 0 < margin < 1:
+            raise TableError(f"--{option}: {unknown({'by': 'grouping'}.get(option, option), value, known)}")
+    if margin is not None and not 0 < margin < 1:
         raise TableError(f"a margin of {margin:.0%} cannot be; give a share such as 2% or 0.02")
-    rules = Rules(margin, frozenset(vary), by == "provider", metric)
+    rules = Rules(vary=frozenset(vary), paired=by == "provider", metric=metric)
+    if margin is not None:
+        rules = replace(rules, margin=margin, asked=True)
+    gate = Gate.of(fail_on, strict)
     labelled = [table.named(source) for source in sources]
     frames = [table.read(path) for _, path in labelled]
     frames = _chosen(frames, Where.parse(where))
     read = [sidecar.read(path) for _, path in labelled]
     warnings = [str(warning) for frame in frames for warning in frame.attrs["warnings"]]
     if by == "provider":
-        return _of_providers(frames, read[0][0].get("baseline"), baseline, rules, warnings)
-    unknown = [why for _, why in read if why]
-    return _of_files(_unique(labelled), frames, [data for data, _ in read], baseline, rules, warnings + unknown)
-
-
-def gate(comparison: Comparison, fail_on: Collection[str]) -> bool:
-    """Whether the comparison passes: no row has a verdict in `fail_on`. Raises TableError for a word that is none."""
-    if unknown := sorted(set(fail_on) - set(WORDS)):
-        raise TableError(f"no verdict {unknown[0]!r} to fail on; there are {', '.join(WORDS)}")
-    return not comparison.counts.keys() & set(fail_on)
+        judged = _of_providers(frames, read[0].environment.get("baseline"), baseline, rules, warnings)
+        places = read[0].environment.get("places") or {}
+        return replace(judged, gate=gate, places=dict.fromkeys(judged.contenders, places))
+    warnings += [found.note for found in read if found.note]
+    judged = _of_files(_unique(labelled), frames, [found.environment for found in read], baseline, rules, warnings)
+    return replace(judged, gate=gate)
 
 
 def _of_files(
@@ -138,7 +178,14 @@ def _of_files(
         for difference in differences(label, (frames[0], frame), (environments[0], data), rules.vary)
     ]
     more += [f"--vary {name}: no file says anything of it" for name in nobody_has(rules.vary, frames, environments)]
-    return _judged("file", labels[0], sides[0], contenders, rules, drifts, found, [*more, *notes])
+    apart = [told for label, new in contenders.items() if (told := nothing_common(labels[0], sides[0], label, new))]
+    everything = len(apart) == len(contenders)
+    judged = _judged("file", labels[0], sides[0], contenders, rules, drifts, found, [*more, *notes])
+    places = [environment.get("places") or {} for environment in environments]
+    judged = replace(judged, places=dict(zip(labels, places, strict=True)))
+    if everything:
+        return replace(judged, nothing_common="; ".join(apart))
+    return replace(judged, notes=(*apart, *judged.notes))
 
 
 def _of_providers(
@@ -154,8 +201,9 @@ def _of_providers(
         raise TableError(f"{frame.attrs['path']}: no baseline; choose one with --baseline: {', '.join(labels)}")
     first = labels[_find(wanted, labels, "provider")]
     contenders = {label: sides[label] for label in labels if label != first}
-    drifts = dict.fromkeys(contenders, Drift(noise=noise(frame)))
-    judged = _judged("provider", first, sides[first], contenders, rules, drifts, [], notes)
+    noise = analyse(rows_of(frame), of_config).noise
+    drifts = dict.fromkeys(contenders, Drift(noise=noise.floor or 0.0))
+    judged = _judged("provider", first, sides[first], contenders, rules, drifts, [], notes, noise)
     return replace(judged, source=frame.attrs["path"])
 
 
@@ -168,8 +216,9 @@ def _judged(
     drifts: dict[str, Drift],
     found: Sequence[Difference],
     notes: Sequence[str],
+    noise: Noise | None = None,
 ) -> Comparison:
-    rows, geomeans = judge(pairs(old, contenders), drifts, rules)
+    rows, geomeans = judge(pairs(old, contenders), drifts, rules, noise)
     labels = tuple(contenders)
     unique = tuple(dict.fromkeys(notes))
     return Comparison(by, baseline, labels, rules, tuple(rows), tuple(geomeans), drifts, tuple(found), unique)
@@ -196,4 +245,4 @@ def _unique(labelled: list[tuple[str, Path]]) -> list[str]:
 def _find(wanted: str, labels: list[str], what: str) -> int:
     if wanted in labels:
         return labels.index(wanted)
-    raise TableError(f"no {what} {wanted!r} to take as the baseline; there are {', '.join(labels)}")
+    raise TableError(f"--baseline: {unknown(what, wanted, labels)}")

@@ -1,7 +1,8 @@
 """How large a change is: the sessions of two sides brought to one effect and one interval.
 
 With two or more sessions on each side that is `stats`' business. With one, nothing is known of how sessions differ, and
-the interval is a stated floor, or what the rounds of the session scatter where that is more.
+the interval is a stated floor, or what the rounds of the session scatter where that is more. The providers of one file are
+told apart by `kbench.analysis`, as at the end of a run.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from kbench import rounds
+from kbench.analysis import CaseKey, Duel, Noise
+from kbench.analysis.duel import between, judge
 from kbench.comparison import stats
 from kbench.comparison.drift import Drift
-from kbench.comparison.join import METRICS, Pair, Reading, Side
-from kbench.results import TICK_MS
+from kbench.comparison.join import METRICS, Pair, Side
+from kbench.timers import timer_kind
 
 FLOOR = 0.03
 """What one session on a side must exceed: sessions of the same code differ by 0.5 to 1 % each, and there are many rows."""
@@ -34,13 +37,15 @@ OF_ROUNDS = frozenset({"ms", "gbps", "roofline"})
 
 @dataclass(frozen=True)
 class Rules:
-    """margin: the smallest change of interest, as a share. vary: CONDITIONS that are meant to differ. paired: sides are of
+    """margin: the smallest change of interest, as a share. asked: whether somebody asked for that margin: else providers of
+    one file are told apart by as little as the noise allows. vary: CONDITIONS that are meant to differ. paired: sides are of
     one file, and their sessions and rounds belong together. metric: see METRICS."""
 
     margin: float = 0.02
     vary: frozenset[str] = frozenset()
     paired: bool = False
     metric: str = "ms"
+    asked: bool = False
 
     def ratio(self, effect: float) -> float:
         """A change in log time as a ratio of the metric."""
@@ -54,30 +59,33 @@ class Rules:
 
 @dataclass(frozen=True)
 class Change:
-    """A pair that has times on both sides, in logarithms of time: positive is slower. `sd` is that of a side's sessions."""
+    """A pair that has times on both sides, in logarithms of time: positive is slower. `sd` is that of a side's sessions.
+    `duel` is how two providers of a file were told apart."""
 
     pair: Pair
     effect: float
     half_width: float
     p: float | None = None
     sd: float = 0.0
+    duel: Duel | None = None
 
 
-def changes(pairs: Sequence[Pair], drift: Drift, rules: Rules) -> tuple[list[Change], tuple[float, float] | None]:
+def changes(
+    pairs: Sequence[Pair], drift: Drift, rules: Rules, noise: Noise | None = None
+) -> tuple[list[Change], tuple[float, float] | None]:
     """The changes of one contender's pairs, in their order, and the interval of their geometric mean where all of them have
-    several sessions."""
+    several sessions. `noise` is that of the file whose providers are compared."""
+    if noise is not None:
+        return [_of_providers(pair, noise, rules) for pair in pairs], None
     replicated = [pair for pair in pairs if trials(pair, rules) > 1]
     if not replicated:
         return [_single(pair, drift, rules) for pair in pairs], None
     resolution = np.array([tick(pair) for pair in replicated])
-    if rules.paired:
-        effects = stats.within(_matrix(_differences(pair, rules) for pair in replicated), resolution)
-    else:
-        logs = [_pair_logs(pair, drift, rules) for pair in replicated]
-        old, new = (_matrix(side) for side in zip(*logs, strict=True))
-        effects = stats.between(old, new, resolution)
+    logs = [_pair_logs(pair, drift, rules) for pair in replicated]
+    old, new = (_matrix(side) for side in zip(*logs, strict=True))
+    effects = stats.between(old, new, resolution)
     columns = zip(replicated, effects.effect, effects.half_width, effects.p, effects.sd, strict=True)
-    told = iter([Change(pair, *map(float, numbers)) for pair, *numbers in columns])
+    told = iter([Change(pair, float(e), float(h), float(p), float(sd)) for pair, e, h, p, sd in columns])
     found = [next(told) if trials(pair, rules) > 1 else _single(pair, drift, rules) for pair in pairs]
     whole = len(replicated) == len(pairs)
     return found, rules.interval(effects.mean, effects.mean_half_width) if whole else None
@@ -87,22 +95,32 @@ def _single(pair: Pair, drift: Drift, rules: Rules) -> Change:
     """A change with one session on a side: the interval is the floor, or wider where the rounds scatter more, or where the
     copy of the same case has moved."""
     old, new = sides_of(pair)
-    if rules.paired:
-        [(session, effect)] = _differences(pair, rules).items()
-        floor = max(rules.margin, drift.noise)
-        both = old.by_session[session], new.by_session[session]
-        ratios = _round_ratios(*both, rules)
-        scatter = (
-            rounds.standard_error(ratios)
-            if ratios
-            else math.hypot(*(rounds.standard_error(reading.rounds) for reading in both))
-        )
-    else:
-        before, after = (statistics.fmean(logs.values()) for logs in _pair_logs(pair, drift, rules))
-        effect = after - before
-        floor = max(FLOOR, 2 * drift.noise, math.expm1(2 * drift.of(pair.key.case).own(pair.key.case)))
-        scatter = math.hypot(*(rounds.standard_error(side.readings[0].rounds) for side in (old, new)))
-    return Change(pair, effect, max(math.log1p(floor), rounds.CONFIDENT * scatter))
+    before, after = (statistics.fmean(logs.values()) for logs in _pair_logs(pair, drift, rules))
+    floor = max(FLOOR, 2 * drift.noise, math.expm1(2 * drift.of(pair.key.case).own(pair.key.case)))
+    scatter = math.hypot(*(rounds.uncertainty(rounds.logs(side.readings[0].rounds)) for side in (old, new)))
+    return Change(pair, after - before, max(math.log1p(floor), scatter))
+
+
+def _of_providers(pair: Pair, noise: Noise, rules: Rules) -> Change:
+    """Two providers of a file, as `kbench.analysis` tells them apart."""
+    old, new = (
+        {
+            each.session: (each.value ** -METRICS[rules.metric], each.rounds if rules.metric in OF_ROUNDS else ())
+            for each in side.readings
+        }
+        for side in sides_of(pair)
+    )
+    found = between(old, new)
+    duel = judge(found, noise.at(_case_key(pair)), math.log1p(2 * tick(pair)))
+    return Change(pair, found.effect, found.half_width, duel=duel)
+
+
+def _case_key(pair: Pair) -> CaseKey:
+    """The case of a pair whose sides were measured in one and the same way."""
+    old, _ = sides_of(pair)
+    how = {name: old.conditions[name][0] for name in ("device", "timer", "cache")}
+    axes = tuple((name, value) for name, value in pair.key.axes if name != "device")
+    return CaseKey((pair.key.operator, axes, pair.key.dtype), **how)
 
 
 def sides_of(pair: Pair) -> tuple[Side, Side]:
@@ -134,25 +152,6 @@ def _logs(side: Side, shift: dict[int, float], rules: Rules) -> dict[int, float]
     }
 
 
-def _differences(pair: Pair, rules: Rules) -> dict[int, float]:
-    """Log ratios by session. Those of times are medians over its rounds, in which both sides ran within the same second."""
-    old, new = (side.by_session for side in sides_of(pair))
-    differences = {}
-    for session in old.keys() & new.keys():
-        if ratios := _round_ratios(old[session], new[session], rules):
-            differences[session] = math.log(statistics.median(ratios))
-        else:
-            differences[session] = -METRICS[rules.metric] * math.log(new[session].value / old[session].value)
-    return differences
-
-
-def _round_ratios(old: Reading, new: Reading, rules: Rules) -> list[float]:
-    """Of the times, round by round; none where the metric is not made of them, or a side has no rounds."""
-    if rules.metric not in OF_ROUNDS:
-        return []
-    return rounds.ratios(old.rounds, new.rounds)
-
-
 def _matrix(rows: Iterable[dict[int, float]]) -> stats.Array:
     rows = list(rows)
     sessions = sorted({session for row in rows for session in row})
@@ -160,8 +159,7 @@ def _matrix(rows: Iterable[dict[int, float]]) -> stats.Array:
 
 
 def tick(pair: Pair) -> float:
-    """The step of the event clock as a share of the time; nothing where calls are timed many at once, in a graph."""
+    """The step of the timer as a share of the time; nothing where one of the timers has none."""
     sides = sides_of(pair)
-    if any(side.conditions.get("timer") == ("graph",) for side in sides):
-        return 0.0
-    return TICK_MS / min(reading.ms for side in sides for reading in side.readings)
+    steps_ms = [timer_kind(name).resolution_ms for side in sides for name in side.conditions.get("timer") or ("",)]
+    return min(steps_ms) / min(reading.ms for side in sides for reading in side.readings)

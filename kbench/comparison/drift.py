@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from kbench.analysis import analyse, rows_of
 from kbench.comparison.join import CONDITIONS, CaseId
 from kbench.results import CONTROL, Status
 from kbench.rounds import CREDIBLE
@@ -18,15 +19,15 @@ ENOUGH_CASES = 5
 SHARE = 0.5
 """A session is one of those that tell the machine's drift if it has this share of the copies that the fullest one has."""
 
-COPY, REPEAT = "copy", "repeat"
+COPY = "copy"
 
 
 @dataclass(frozen=True)
 class Drift:
     """How far each session's copies were from the mean of all sessions, in log time, by session number.
 
-    `cases` is how many copies that is the median of; `noise` is what 95 % of the `repeat` controls of both files stay
-    within: how far two readings of the same code in one session lie apart. `copies` has the change of each of those copies.
+    `cases` is how many copies that is the median of; `noise` is the larger noise floor of both files (`kbench.analysis`).
+    `copies` has the change of each of those copies.
     `few` has the same as `old` and `new` for sessions that measured few of the cases: their rows are put right by it, and
     what is said of the machine does not rest on it. `devices` has the drift of every device of a fleet.
     """
@@ -119,9 +120,8 @@ def _copies(frame: pd.DataFrame, case: list[str]) -> pd.DataFrame:
 
 
 def noise(frame: pd.DataFrame) -> float:
-    """What 95 % of the `repeat` controls stay within of the baseline they repeat, as a share; 0 where there are none."""
-    pairs = frame.loc[_control(frame, REPEAT) & frame["speedup"].between(*CREDIBLE), "speedup"]
-    return 0.0 if pairs.empty else float((1 / pairs - 1).abs().quantile(0.95, interpolation="higher"))
+    """The noise floor of a file, as a share; 0 where it is not known."""
+    return analyse(rows_of(frame)).noise.floor or 0.0
 
 
 def _control(frame: pd.DataFrame, name: str) -> pd.Series[bool]:

@@ -39,7 +39,7 @@ class Difference:
 
 
 TELLING = (
-    "driver", "cuda", "hip", "nvcc", "python", "platform", "cpu_count", "multi_processor_count", "total_memory",
+    "driver", "cuda", "hip", "nvcc", "python", "platform", "cpu_count", "threads", "multi_processor_count", "total_memory",
     "telemetry", "other_processes", "triton_interpreter", "kbench", "baseline", "profile",
 )  # fmt: skip
 """Entries of the sidecar that may explain a difference. Names, dates, paths and commits are none."""

@@ -133,10 +133,23 @@ def files(frames: Sequence[pd.DataFrame], axes: Sequence[str], metric: str) -> t
     Raises TableError when an axis that another file lacks varies in one, or a key has the same session twice.
     """
     notes = [note for frame in frames for note in _drop_extra_axes(frame, axes)]
-    found = [_sides(frame, axes, metric) for frame in frames]
-    if not set.intersection(*(set(sides) for sides in found)):
-        notes.append("no rows in common" + _difference(found))
-    return found, notes
+    return [_sides(frame, axes, metric) for frame in frames], notes
+
+
+def nothing_common(baseline: str, old: Sides, contender: str, new: Sides) -> str:
+    """One sentence on two sides without a common key: what their keys disagree on. Empty for others."""
+    if old.keys() & new.keys():
+        return ""
+    if empty := [label for label, sides in ((baseline, old), (contender, new)) if not sides]:
+        return f"nothing to compare: {' and '.join(empty)} {'has' if len(empty) == 1 else 'have'} no row of a provider"
+    before, after = _values(old), _values(new)
+    different = [
+        f"{name} is {_few(before[name])} in {baseline} and {_few(after[name])} in {contender}"
+        for name in before
+        if name in after and not before[name] & after[name]
+    ]
+    told = f": {'; '.join(different)}" if different else ""
+    return f"nothing to compare: {baseline} and {contender} have no row in common{told}"
 
 
 def providers(frame: pd.DataFrame, metric: str) -> dict[str, Sides]:
@@ -231,24 +244,15 @@ def _loss(row: dict[str, Any]) -> tuple[Status, str]:
     return Status.ERROR, f"ok, but its time is {row['ms']}"
 
 
-def _difference(sides: list[Sides]) -> str:
-    """What the keys of the first and another file disagree on, for files with none in common."""
-    before, after = (_values(found) for found in sides[:2])
-    return "".join(
-        f"; {name} is {_few(before[name])} in the first file, {_few(after[name])} in the second"
-        for name in before
-        if name in after and not before[name] & after[name]
-    )
-
-
-def _values(sides: Sides) -> dict[str, set[str]]:
-    values: dict[str, set[str]] = {}
+def _values(sides: Sides) -> dict[str, set[Hashable]]:
+    values: dict[str, set[Hashable]] = {}
     for key in sides:
         named = {"operator": key.operator, "provider": key.curve, **dict(key.axes), "dtype": key.dtype}
         for name, value in named.items():
-            values.setdefault(name, set()).add(str(value))
+            values.setdefault(name, set()).add(value)
     return values
 
 
-def _few(values: set[str]) -> str:
-    return ", ".join(sorted(values)[:3]) + (", ..." if len(values) > 3 else "")
+def _few(values: set[Hashable]) -> str:
+    ordered = sorted(values, key=lambda value: (isinstance(value, str), value))
+    return ", ".join(map(str, ordered[:3])) + (", ..." if len(values) > 3 else "")

@@ -60,11 +60,6 @@ def between(old: Array, new: Array, resolution: Array) -> Effects:
     return _estimate([old, new], _mean(new) - _mean(old), resolution)
 
 
-def within(differences: Array, resolution: Array) -> Effects:
-    """The change within sessions: log ratios of shape (rows, sessions), two or more for each row."""
-    return _estimate([differences], _mean(differences), resolution)
-
-
 def discoveries(p: Sequence[float]) -> Array:
     """p values as q values: the false discovery rate of a list that ends with this row (Benjamini and Hochberg, 1995).
 

@@ -18,6 +18,7 @@ import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from kbench.analysis import Duel, Noise, Outcome
 from kbench.comparison import stats
 from kbench.comparison.change import Change, Rules, changes, sides_of, tick, trials
 from kbench.comparison.drift import Drift
@@ -68,10 +69,12 @@ class Geomean:
     total: int
 
 
-def judge(pairs: Sequence[Pair], drifts: Mapping[str, Drift], rules: Rules) -> tuple[list[Verdict], list[Geomean]]:
+def judge(
+    pairs: Sequence[Pair], drifts: Mapping[str, Drift], rules: Rules, noise: Noise | None = None
+) -> tuple[list[Verdict], list[Geomean]]:
     """The verdicts on pairs, in their order, and a geometric mean per contender.
 
-    `drifts` has the machine's drift for every contender.
+    `drifts` has the machine's drift for every contender; `noise` is that of the file whose providers are compared.
     """
     words = [_without_times(pair, rules) for pair in pairs]
     sized: dict[int, Change] = {}  # by place in `pairs`
@@ -79,7 +82,7 @@ def judge(pairs: Sequence[Pair], drifts: Mapping[str, Drift], rules: Rules) -> t
     for label in drifts:
         places = [place for place, pair in enumerate(pairs) if pair.contender == label]
         timed = [place for place in places if words[place] is None]
-        found, interval = changes([pairs[place] for place in timed], drifts[label], rules)
+        found, interval = changes([pairs[place] for place in timed], drifts[label], rules, noise)
         sized |= dict(zip(timed, found, strict=True))
         mean = rules.ratio(statistics.fmean(change.effect for change in found)) if found else None
         geomeans.append(Geomean(label, mean, interval, len(found), len(places)))
@@ -135,11 +138,12 @@ def _judge_statuses(old: Side | None, new: Side | None) -> tuple[str, str]:
 
 
 def _outcome(side: Side | None) -> str:
-    """`wrong: differs at 3 elements`, `crashed (1 of 3 sessions have no time): signal 11`; "" for an ok side."""
+    """`wrong: differs at 3 elements`, `crashed (1 of 3 sessions has no time): signal 11`; "" for an ok side."""
     if side is None or side.status is Status.OK:
         return ""
     lost = side.sessions - len(side.readings)
-    where = f" ({lost} of {side.sessions} sessions have no time)" if side.sessions > 1 else ""
+    verb = "has" if lost == 1 else "have"
+    where = f" ({lost} of {side.sessions} sessions {verb} no time)" if lost < side.sessions else ""
     return f"{side.status.value}{where}" + (f": {' '.join(side.reason.split())}" if side.reason else "")
 
 
@@ -156,6 +160,8 @@ def differing(old: Side, new: Side, vary: Collection[str]) -> str:
 
 
 def _judge(change: Change, q: float | None, drift: Drift, rules: Rules) -> tuple[str, str]:
+    if change.duel is not None:
+        return _judge_providers(change, change.duel, rules)
     ticks, asked = math.log1p(2 * tick(change.pair)), math.log1p(rules.margin)
     margin = max(ticks, asked)
     size = abs(change.effect)
@@ -182,6 +188,20 @@ def _judge(change: Change, q: float | None, drift: Drift, rules: Rules) -> tuple
     if needed > MANY_SESSIONS:
         return "unclear", "too noisy for any number of sessions; quieten the machine, or ask for a wider --margin"
     return "unclear", f"noisy: about {needed} sessions a side would tell"
+
+
+def _judge_providers(change: Change, duel: Duel, rules: Rules) -> tuple[str, str]:
+    """The word for two providers of a file, as the end of a run has it; with a margin that somebody asked for, what is shown
+    to be within it is the same."""
+    size = abs(change.effect)
+    within = size + change.half_width <= math.log1p(rules.margin)
+    if duel.outcome is Outcome.TIE or (rules.asked and within):
+        return "same", ""
+    if duel.outcome is not Outcome.UNCLEAR:
+        return duel.outcome.value, ""
+    if size <= change.half_width:
+        return "unclear", f"{'rounds' if duel.sessions == 1 else 'sessions'} scatter by more than that; add sessions"
+    return "unclear", "the same code differs by as much; add sessions"
 
 
 def _one_measurement(pair: Pair) -> bool:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kbench.config import Curve
 from kbench.execute.executor import Device, ExecutionError, Finished, Listener, lost_row
 from kbench.execute.plan import Task, traits
-from kbench.execute.worker import Worker, WorkerLost
-from kbench.results import PROVIDER, Row, Status
+from kbench.execute.starting import Plugins
+from kbench.execute.starting import start as start_worker
+from kbench.execute.worker import NONSENSE, Worker, WorkerLost
+from kbench.located import ConfigError, Problem, Where
+from kbench.printable import REASON_LIMIT, printable
+from kbench.protocol import Begin, Cell, Fault, Rows
+from kbench.results import CONTROL, PROVIDER, Row, Status, format_params
 
 UNBLAMED_LIMIT = 2
 """How often a worker may die outside any provider's step before the rest of the case is given up."""
 
 START_LIMIT = 2
 """How often a fresh worker may fail to start before the device counts as lost."""
+
+
+CONTROLS = {"copy", "empty", "repeat"}
+"""The rows that kbench adds to a case that is timed."""
 
 
 class DeviceGone(ExecutionError):
@@ -28,16 +38,17 @@ class Bench:
 
     def __init__(
         self,
-        plugins: Sequence[str],
+        plugins: Plugins,
         note: Callable[[str], None],
         *,
         device: Device | None = None,
         place: str = "",
     ) -> None:
-        self._plugins, self._note, self._device, self._place = list(plugins), note, device, place
+        self._plugins, self._note, self._device, self._place = plugins, note, device, place
         self._session: int | None = None
         self._stopped = False
         self._worker: Worker | None = None
+        self._ran: set[str] = set()  # the curves that have run in the worker
 
     def __enter__(self) -> Bench:
         return self
@@ -48,11 +59,11 @@ class Bench:
     def start(self) -> Mapping[str, Any]:
         """Start the worker, where there is none, and return its catalog. Raises WorkerLost."""
         if self._worker is None:
-            worker = Worker(self._plugins, self._note, self._device["variables"] if self._device else {})
+            worker = start_worker(self._plugins, self._note, self._device["variables"] if self._device else {})
             if self._stopped:
                 worker.stop()
                 raise DeviceGone("stopped")
-            self._worker = worker
+            self._worker, self._ran = worker, set()
         return self._worker.catalog
 
     def measure(self, task: Task, listener: Listener) -> Finished:
@@ -60,7 +71,8 @@ class Bench:
 
         A case is measured whole or not at all: when a provider takes the worker down, it gets its row and the others
         are measured together again, in a fresh worker, so that they stay comparable. A worker that was killed from
-        outside may be no provider's fault: whoever was running then is blamed when it happens to it again.
+        outside may be no provider's fault: whoever was running then is blamed when it happens to it again. One that
+        ended by itself may be the fault of any provider that has run in it: each is tried alone, until it shows which.
 
         Raises DeviceGone.
         """
@@ -77,6 +89,18 @@ class Bench:
             place=self._place,
         )
 
+    def attempt(self, task: Task) -> None:
+        """Have the operator's own functions tried on the case of a task. Raises ConfigError with what is wrong with them."""
+        try:
+            found = list(self.ready(task).ask(task.request("try", ()), limit_s=task.settings["timeout_s"]))
+        except WorkerLost as lost:
+            self._worker = None
+            end = lost.reason.removesuffix(" between steps")
+            what = f"trying its inputs and its reference on {task.case.label} ended the worker: {end}"
+            raise ConfigError([Problem(Where(f"operator {task.case.operator}"), what)]) from None
+        if faults := [Problem(Where(event.where), event.what) for event in found if isinstance(event, Fault)]:
+            raise ConfigError(faults)
+
     def check(self, task: Task, listener: Listener) -> Iterator[dict[str, Any]]:
         """Yield one `cell` message per curve and edge input. A cell that kills the worker says so, and the rest goes on."""
         for curve in task.curves:
@@ -89,11 +113,13 @@ class Bench:
                 edge = "random"
                 try:
                     for event in self.ready(task).ask(request):
-                        edge = event.get("edge", edge)
                         listener.event(event, self._place)
-                        if event["type"] == "cell":
-                            skip.append(edge)
-                            yield event | {"curve": curve.name}
+                        if isinstance(event, Begin):
+                            edge = event.edge
+                        elif isinstance(event, Cell):
+                            skip.append(event.edge)
+                            found = dataclasses.asdict(event) | {"status": event.status.value}
+                            yield found | {"reason": printable(event.reason, REASON_LIMIT), "curve": curve.name}
                     break
                 except WorkerLost as lost:
                     self._worker = None
@@ -135,26 +161,35 @@ class Bench:
         return self._worker
 
     def _rows(self, task: Task, listener: Listener) -> list[Row]:
+        """One row per curve, then the controls."""
         lost_rows = {c.name: lost_row(task, c, Status.ERROR, c.error) for c in task.curves if c.error}
         spared: set[str] = set()
+        nobody = False  # whether nobody takes the worker down alone
         unblamed = 0
         while True:
             curves = [c for c in task.curves if c.name not in lost_rows]
             if not curves:
                 return [lost_rows[c.name] for c in task.curves]
-            worker = self.ready(task)
             try:
-                rows = self._ask(worker, task, curves, listener)
+                rows = self._ask(self.ready(task), task, curves, listener)
                 break
             except WorkerLost as lost:
                 self._worker = None
-                if lost.index is not None and lost.index < len(curves):
-                    curve = curves[lost.index]
-                    if lost.killed and curve.name not in spared:
-                        spared.add(curve.name)
-                        if not self._stopped:
-                            listener.note(f"{task.case.label}: the worker was {lost.reason}; once more")
+                curve = curves[lost.index] if lost.index is not None and 0 <= lost.index < len(curves) else None
+                whose = curve.name if curve else ""  # "": between the steps of all of them
+                if lost.killed and whose not in spared:
+                    spared.add(whose)
+                    if not self._stopped:
+                        listener.note(f"{task.case.label}: the worker was {lost.reason}; once more")
+                    continue
+                others = self._ran - {curve.name} if curve else len(curves) > 1
+                if (lost.exited or not curve) and others and not nobody:
+                    guilty = self._guilty(task, curve, curves, listener)
+                    lost_rows |= guilty
+                    nobody = not guilty
+                    if guilty:
                         continue
+                if curve:
                     lost_rows[curve.name] = lost_row(task, curve, lost.status, lost.reason)
                     continue
                 unblamed += 1
@@ -163,14 +198,51 @@ class Bench:
         measured = {row.curve: row for row in rows if row.role == PROVIDER} | lost_rows
         return [measured[c.name] for c in task.curves] + [row for row in rows if row.role != PROVIDER]
 
+    def _guilty(self, task: Task, accused: Curve | None, curves: Sequence[Curve], listener: Listener) -> dict[str, Row]:
+        """The rows of those that take the worker down when they are measured alone. Anything that runs in a worker can end
+        it while another is at work. The accused is tried first, and nobody else where it is guilty."""
+        guilty: dict[str, Row] = {}
+        for curve in sorted(curves, key=lambda one: one is not accused):
+            self._end_worker()
+            try:
+                self._ask(self.ready(task), task, [curve], listener)
+            except WorkerLost as lost:
+                self._worker = None
+                guilty[curve.name] = lost_row(task, curve, lost.status, lost.reason)
+                if curve is accused:
+                    break
+        self._end_worker()
+        return guilty
+
     def _ask(self, worker: Worker, task: Task, curves: Sequence[Curve], listener: Listener) -> list[Row]:
-        rows: list[Row] = []
+        """Raises WorkerLost, also for rows that were not asked for."""
+        rows: tuple[Row, ...] | None = None
+        doubtful = False
         for event in worker.ask(task.request("measure", curves)):
-            if event["type"] == "rows":
-                rows = [Row.from_json(data) for data in event["rows"]]
+            if isinstance(event, Rows):
+                doubtful = doubtful or rows is not None
+                rows = event.rows
             else:
+                if isinstance(event, Begin) and 0 <= event.index < len(curves):
+                    self._ran.add(curves[event.index].name)
                 listener.event(event, self._place)
-        return rows
+        if rows is None or doubtful or not _answers(task, curves, rows):
+            worker.stop()
+            raise WorkerLost(Status.CRASHED, f"{NONSENSE}: rows that were not asked for", exited=True)
+        return list(rows)
+
+
+def _answers(task: Task, curves: Sequence[Curve], rows: Sequence[Row]) -> bool:
+    """Whether the rows are those of the request: one for each curve in their order, then each control once."""
+    wanted = [(c.provider, format_params(c.params)) for c in curves]
+    controls = [row.provider for row in rows[len(wanted) :]]
+    return (
+        [(row.provider, row.params) for row in rows[: len(wanted)]] == wanted
+        and all(row.role == (PROVIDER if number < len(wanted) else CONTROL) for number, row in enumerate(rows))
+        and all(row.case.key == task.case.key and row.session == task.session for row in rows)
+        and len(set(controls)) == len(controls)
+        and set(controls) <= CONTROLS
+    )
 
 
 def _cell(curve: Curve, edge: str, status: Status, reason: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from kbench.files import source_text
 from kbench.results import digest
 from kbench.version import __version__
 
@@ -69,4 +70,4 @@ def _package_digest() -> str:
 
 
 def _file_digest(path: Path) -> str:
-    return digest(path.read_bytes().hex())
+    return digest(source_text(path))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,8 +17,15 @@ from typing import Any
 from kbench.execute.bench import Bench, DeviceGone
 from kbench.execute.executor import LOSS_LIMIT, Device, ExecutionError, Finished, Listener, given_up
 from kbench.execute.plan import Task
-from kbench.execute.worker import WorkerLost
+from kbench.execute.starting import Plugins
+from kbench.execute.worker import START_LIMIT_S, WorkerLost
 from kbench.located import ConfigError, Problem, Where
+
+UP_LIMIT_S = 2 * START_LIMIT_S
+"""How long to wait for the workers of all devices. Each has a limit of its own, which is shorter."""
+
+LOOK_S = 1.0
+"""How often to look whether the devices' threads are still there."""
 
 
 class Devices:
@@ -27,24 +35,43 @@ class Devices:
 
     def __init__(self, plugins: Sequence[str], note: Callable[[str], None], wanted: str, *, spread: bool) -> None:
         self._spread = spread
-        with Bench(plugins, note) as scout:  # sees them all, and makes way for one worker on each
-            self.catalog = scout.start()
-        self.devices = choose(wanted, self.catalog["devices"])
+        found = Plugins(plugins)
+        self._scout = Bench(found, note)  # sees them all, and makes way for one worker on each
+        try:
+            self.catalog = self._scout.start()
+            self.devices = choose(wanted, self.catalog["devices"])
+        except BaseException:
+            self._scout.stop()
+            raise
         self.places = [_place(device) for device in self.devices]
         self._benches = [
-            Bench(plugins, note, device=device, place=place)
+            Bench(found.copy(), note, device=device, place=place)
             for device, place in zip(self.devices, self.places, strict=True)
         ]
+        self._threads: list[threading.Thread] = []
         self._queue = Queue()
         self._results: queue.Queue[Finished | Exception] = queue.Queue()
 
+    def attempt(self, task: Task) -> None:
+        self._scout.attempt(task)
+
     def start(self) -> None:
         """Start all workers at once. Each belongs to the thread of its device: Linux ends it with that one."""
+        self._scout.stop()
         up = [threading.Event() for _ in self.devices]
-        for arguments in zip(self.devices, self._benches, up, strict=True):
-            threading.Thread(target=self._work, args=arguments, daemon=True).start()
-        for event in up:
-            event.wait()
+        self._threads = [
+            threading.Thread(target=self._work, args=arguments, daemon=True)
+            for arguments in zip(self.devices, self._benches, up, strict=True)
+        ]
+        try:
+            for thread in self._threads:
+                thread.start()
+        except RuntimeError as error:
+            raise ExecutionError(f"no thread can be started for each device: {error}") from None
+        deadline = time.monotonic() + UP_LIMIT_S
+        for place, event in zip(self.places, up, strict=True):
+            if not event.wait(max(0.0, deadline - time.monotonic())):
+                raise ExecutionError(f"{place}: its worker has not started within {UP_LIMIT_S:g} s")
 
     def run(self, tasks: Sequence[Task], homes: Mapping[Any, str], listener: Listener) -> Iterator[Finished]:
         known = {device["uuid"] for device in self.devices}
@@ -53,7 +80,7 @@ class Devices:
         self._queue.fill(tasks, None if self._spread else homes)
         working = len(self.devices)
         for _ in tasks:
-            while not isinstance(result := self._results.get(), Finished):
+            while not isinstance(result := self._next_result(), Finished):
                 if not isinstance(result, ExecutionError):
                     raise result
                 working -= 1
@@ -62,17 +89,33 @@ class Devices:
                 listener.note(f"{result}; its case moves to another device")
             yield result
 
+    def _next_result(self) -> Finished | Exception:
+        """What a device says next. Every task of theirs ends within limits of its own. Raises ExecutionError where no thread
+        is left that could say something."""
+        while True:
+            there = any(thread.is_alive() for thread in self._threads)
+            try:
+                return self._results.get(timeout=LOOK_S)
+            except queue.Empty:
+                if not there:
+                    raise ExecutionError("no device is left to measure on; --resume goes on") from None
+
     def stop(self) -> None:
         self._queue.close()
-        for bench in self._benches:
+        for bench in (self._scout, *self._benches):
             bench.stop()
 
     def _work(self, device: Device, bench: Bench, up: threading.Event) -> None:
         """What the thread of a device does until there is nothing left to do, or the device is lost."""
         todo, place = self._queue, _place(device)
-        with suppress(WorkerLost, DeviceGone):  # the first task finds out whether it stays like that
-            bench.start()
-        up.set()
+        try:
+            with suppress(WorkerLost, DeviceGone):  # the first task finds out whether it stays like that
+                bench.start()
+        except Exception as error:  # noqa: BLE001  a bug, which the main thread reports
+            self._results.put(error)
+            return
+        finally:
+            up.set()
         while task := todo.take(device["uuid"]):
             try:
                 finished = bench.measure(task, self._listener)
@@ -115,7 +158,7 @@ class Queue:
                     if self._homes is None or self._homes.setdefault(task.case.key, device) == device:
                         self._running += 1
                         return self._waiting.pop(number)
-                self._changed.wait()
+                self._changed.wait(LOOK_S)
             return None
 
     def done(self) -> None:

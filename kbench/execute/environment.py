@@ -7,11 +7,11 @@ driver and its packages, so that equal machines share one. The sidecar begins wi
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
+from kbench import redact
+from kbench.execute.git import revision
 from kbench.execute.lock import command
 from kbench.execute.plan import Plan
 from kbench.results import digest, now
@@ -42,15 +42,29 @@ def fresh(plan: Plan, catalog: Mapping[str, Any], scope: str) -> dict[str, Any]:
         **machine,
         "scope": scope,
         "kbench": __version__,
-        "command": command(),
+        "command": redact.command(command()),
         "started_at": now(),
-        "git": _git(sweep.path.parent),
-        "config": {"path": str(sweep.path), "sha": digest(sweep.text), "text": sweep.text},
+        "git": revision(sweep.path.parent),
+        "config": {
+            "path": redact.text(str(sweep.path)),
+            "sha": digest(sweep.text),
+            "text": redact.text(sweep.text),
+        },
         "profile": sweep.profile,
         "baseline": sweep.baseline,
         "measure": sweep.measure.model_dump(),
-        "plugin_errors": catalog["plugin_errors"],
+        "places": _places(plan, catalog),
+        "plugin_errors": [{k: redact.text(str(v)) for k, v in e.items()} for e in catalog["plugin_errors"]],
     }
+
+
+def _places(plan: Plan, catalog: Mapping[str, Any]) -> dict[str, str]:
+    """Where each provider is defined, `kernels/mine.py:12`, relative to the working directory; those that lie elsewhere are
+    left out."""
+    known = catalog["operators"][plan.sweep.operator]["providers"]
+    providers = dict.fromkeys(curve.provider for curve in plan.sweep.curves)
+    found = {name: str(known.get(name, {}).get("place") or "") for name in providers}
+    return {name: redact.text(place) for name, place in found.items() if place}
 
 
 def continued(before: Mapping[str, Any], present: Mapping[str, Any], sessions: int) -> dict[str, Any]:
@@ -61,28 +75,16 @@ def continued(before: Mapping[str, Any], present: Mapping[str, Any], sessions: i
     kept = {name: value for name, value in before.items() if name not in ENDING}
     return kept | {
         "measure": before["measure"] | {"sessions": sessions},
-        "continued": [*before.get("continued", []), entry],
+        "places": present["places"],
+        "continued": [*(before.get("continued") or []), entry],
     }
 
 
 def knows(sidecar: Mapping[str, Any], machine: str) -> bool:
     """Whether the sidecar describes the machine of this `env_id`."""
-    return machine == sidecar["env_id"] or machine in sidecar.get("environments", {})
+    return machine == sidecar["env_id"] or machine in (sidecar.get("environments") or {})
 
 
 def extended(sidecar: Mapping[str, Any], machine: Mapping[str, Any]) -> dict[str, Any]:
     """The sidecar with one more machine."""
-    return dict(sidecar) | {"environments": {**sidecar.get("environments", {}), env_id(machine): dict(machine)}}
-
-
-def _git(folder: Path) -> dict[str, Any] | None:
-    """Commit and dirtiness of the repository the config lies in, None outside one."""
-
-    def ask(*arguments: str) -> str:
-        command: Sequence[str] = ("git", "-C", str(folder), *arguments)
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
-
-    try:
-        return {"commit": ask("rev-parse", "HEAD"), "dirty": bool(ask("status", "--porcelain", "--untracked-files=no"))}
-    except (OSError, subprocess.SubprocessError):
-        return None
+    return dict(sidecar) | {"environments": {**(sidecar.get("environments") or {}), env_id(machine): dict(machine)}}

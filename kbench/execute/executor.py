@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from kbench.config import Curve
 from kbench.execute.plan import Task
+from kbench.protocol import Message
 from kbench.results import Row, Status, format_params, now
 
 Device = Mapping[str, Any]
@@ -48,7 +49,7 @@ class Listener(Protocol):
 
     def begin(self, task: Task, place: str) -> None: ...
 
-    def event(self, event: dict[str, Any], place: str) -> None: ...
+    def event(self, event: Message, place: str) -> None: ...
 
     def note(self, line: str) -> None: ...
 
@@ -70,6 +71,10 @@ class Executor(Protocol):
 
     @property
     def places(self) -> Sequence[str]: ...
+
+    def attempt(self, task: Task) -> None:
+        """Have the operator's own functions tried on the case of a task, before anything is measured. Raises ConfigError
+        with what is wrong with them. Where the measuring is done elsewhere, every case finds out for itself."""
 
     def start(self) -> None:
         """Get ready to measure. The devices are locked by now."""

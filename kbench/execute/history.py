@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +17,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
-from kbench.execute.plan import Plan, Task
+from kbench import files, sidecar
+from kbench.execute.plan import MAX_TASKS, Plan, Task
+from kbench.records import MAX_BYTES
 from kbench.results import PROVIDER, ResultsError, Row, Status, columns, format_params
 from kbench.sidecar import environment_path
 
@@ -105,7 +106,7 @@ def read(path: Path, plan: Plan, machine: Mapping[str, Any], how: Continuing, sc
     """
     header_end, records, torn = _records(path, columns(plan.sweep.axes))
     _refuse_repeats(path, records)
-    environment = _sidecar(path) if records else None
+    environment, note = _sidecar(path) if records else (None, "")
     asked = recorded = plan.sweep.measure.sessions
     if environment:
         present = {"scope": scope, "baseline": plan.sweep.baseline, "measure": plan.sweep.measure.model_dump()}
@@ -119,7 +120,7 @@ def read(path: Path, plan: Plan, machine: Mapping[str, Any], how: Continuing, sc
             count = f"{len(finished)} of {len(layout.tasks)} cases are finished"
             raise ResultsError(f"{path}: {count}; finish it with --resume before adding sessions")
         layout = _with_sessions(plan, recorded + asked)
-    notes = [f"{path}: {len(finished)} of {len(layout.tasks)} cases are there"]
+    notes = [*([note] if note else []), f"{path}: {len(finished)} of {len(layout.tasks)} cases are there"]
     if torn or whole < len(records):
         line = records[whole].line if whole < len(records) else torn
         notes.append(f"{path}:{line}: a case that was cut short begins here and is measured again")
@@ -142,6 +143,9 @@ def _refusal(path: Path, differences: Sequence[str]) -> ResultsError:
 
 
 def _with_sessions(plan: Plan, sessions: int) -> Plan:
+    if len(plan.sweep.cases) * sessions > MAX_TASKS:
+        what = f"{len(plan.sweep.cases):,} cases in {sessions:,} sessions"
+        raise ResultsError(f"{plan.sweep.path}: {what}; the limit is {MAX_TASKS:,} together")
     first = [task for task in plan.tasks if task.session == 0]
     tasks = tuple(dataclasses.replace(task, session=number) for number in range(sessions) for task in first)
     measure = plan.sweep.measure.model_copy(update={"sessions": sessions})
@@ -154,7 +158,9 @@ def _with_sessions(plan: Plan, sessions: int) -> Plan:
 def _records(path: Path, header: list[str]) -> tuple[int, list[Record], int | None]:
     """Where the header ends, the whole records, and the line of a last one that was cut short."""
     try:
-        data = path.read_bytes()
+        data = files.read_bytes(path, MAX_BYTES)
+    except files.Unreadable as error:
+        raise ResultsError(f"{path}: {error}; move it away to start anew") from None
     except OSError as error:
         raise ResultsError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
     # Escaped, a character that was cut in half is as long as it was.
@@ -261,21 +267,30 @@ def _rows(path: Path, records: Sequence[Record], plan: Plan) -> Iterator[Row]:
 # -- the sidecar
 
 
-def _sidecar(path: Path) -> dict[str, Any]:
+def _sidecar(path: Path) -> tuple[dict[str, Any], str]:
+    """The environment beside a file that is continued, and a note on what in it cannot be right.
+
+    Raises ResultsError when it does not say how the rows were measured.
+    """
     beside = environment_path(path)
     try:
-        found = json.loads(beside.read_text(encoding="utf-8"))
-        if not isinstance(found["measure"]["sessions"], int):
-            raise TypeError("sessions are counted")
+        found, left_out = sidecar.load(beside)
     except FileNotFoundError:
         raise ResultsError(f"{beside}: no such file; without it nobody knows how {path} was measured") from None
-    except OSError as error:
-        raise ResultsError(f"{beside}: cannot be read ({error.strerror}); check its permissions") from None
-    except json.JSONDecodeError as error:
-        raise ResultsError(f"{beside}:{error.lineno}: not readable as JSON ({error.msg}); {_SAME}") from None
-    except (UnicodeDecodeError, KeyError, TypeError):
-        raise ResultsError(f"{beside}: does not say how {path} was measured; {_SAME}") from None
-    return dict(found)
+    except ResultsError as error:
+        raise ResultsError(f"{error}; {_SAME}") from None
+    sessions = (found.get("measure") or {}).get("sessions")
+    needed = {
+        "env_id": found.get("env_id"),
+        "config": (found.get("config") or {}).get("sha") is not None,
+        "measure.sessions": isinstance(sessions, int) and 0 < sessions <= MAX_TASKS,
+    }
+    missing = [name for name, there in needed.items() if not there]
+    missing += [name for name in left_out if name.partition(".")[0] in ("continued", "environments", "scope")]
+    if missing:
+        what = f"{', '.join(missing[:4])} cannot be right or is missing"
+        raise ResultsError(f"{beside}: does not say how {path} was measured ({what}); {_SAME}")
+    return found, sidecar.nonsense(beside, left_out)
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

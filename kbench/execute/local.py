@@ -8,6 +8,7 @@ from typing import Any
 from kbench.execute.bench import Bench
 from kbench.execute.executor import Device, Finished, Listener
 from kbench.execute.plan import Task
+from kbench.execute.starting import Plugins
 
 
 class Local:
@@ -17,12 +18,15 @@ class Local:
     places = ("",)
 
     def __init__(self, plugins: Sequence[str], note: Callable[[str], None]) -> None:
-        self._bench = Bench(plugins, note)
+        self._bench = Bench(Plugins(plugins), note)
         self.catalog = self._bench.start()
 
     @property
     def devices(self) -> list[Device]:
         return [self.catalog["device"]]
+
+    def attempt(self, task: Task) -> None:
+        self._bench.attempt(task)
 
     def start(self) -> None:
         """The worker that has told what there is goes on to measure."""

@@ -1,15 +1,16 @@
-"""One run at a time: a lock file per device, so that two runs do not measure each other.
+"""One run at a time: a lock file per device, so that two runs do not measure each other, and a lock on the results file.
 
-The kernel gives the lock up with the process that holds it: one that was killed never blocks the next. The files lie in
-the folder for temporary files, are never deleted and hold who has the lock; containers with a /tmp of their own do not see
-each other's. On Windows there is no lock.
+The kernel gives a lock up with the process that holds it: one that was killed never blocks the next. A device's lock file
+lies in the folder for temporary files, is never deleted and says who has the lock, by number and since when; containers
+with a /tmp of their own do not see each other's. The lock on a results file is on the file itself, so that two runs meet
+there whatever their temporary folders are. On Windows there is no lock.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shlex
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from kbench import files, redact
+from kbench.printable import NAME_LIMIT, printable
 from kbench.results import digest, now
+
+HOLDER_BYTES = 4096
+"""More than a lock file of kbench ever holds."""
 
 
 class Busy(Exception):
@@ -30,7 +36,8 @@ def device_key(device: Mapping[str, Any]) -> str:
 
 
 def file_key(path: Path) -> str:
-    return f"file-{digest(str(path.resolve()))}"
+    """The name of a results file, whichever links lead to it."""
+    return f"file-{digest(os.path.realpath(path))}"
 
 
 @contextmanager
@@ -42,29 +49,72 @@ def hold(key: str, what: str, *, wait: bool, note: Callable[[str], None]) -> Ite
     if sys.platform == "win32":
         yield
         return
-    import fcntl
-
     path = Path(tempfile.gettempdir()) / f"kbench-{key}.lock"
     try:
         file = _open(path)
     except OSError as error:
-        note(f"cannot tell whether another run uses {what}: {path}: {error.strerror}")
+        note(f"cannot tell whether another run uses {printable(what, NAME_LIMIT)}: {path}: {error.strerror}")
         yield
         return
     try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            sentence = f"{what} is in use by {_holder(file)}"
-            if not wait:
-                raise Busy(sentence) from None
-            note(f"{sentence}; waiting for it to end (Ctrl-C gives up, --no-wait does not wait)")
-            fcntl.flock(file, fcntl.LOCK_EX)
+        _take(file, what, wait, note)
         os.ftruncate(file, 0)
-        os.pwrite(file, json.dumps({"pid": os.getpid(), "since": now(), "command": command()}).encode(), 0)
+        os.pwrite(file, json.dumps({"pid": os.getpid(), "since": now()}).encode(), 0)
         yield
     finally:
         os.close(file)
+
+
+@contextmanager
+def hold_results(path: Path, *, wait: bool, note: Callable[[str], None]) -> Iterator[None]:
+    """Be the only run that continues or replaces the results file at `path`, where there is one. See `hold`."""
+    file = None
+    try:
+        while sys.platform != "win32":
+            try:
+                file = _open_results(path)
+            except FileNotFoundError:
+                break
+            except OSError as error:
+                note(f"cannot tell whether another run writes {printable(str(path))}: {error.strerror}")
+                break
+            _take(file, str(path), wait, note)
+            if _is_at(file, path):
+                break
+            os.close(file)  # the run we waited for has put a new file there
+            file = None
+        yield
+    finally:
+        if file is not None:
+            os.close(file)
+
+
+def lock_results(file: int) -> None:
+    """Lock a results file that this process has made, for as long as it is open. A file system without locks has none."""
+    if sys.platform != "win32":
+        import fcntl
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:  # nobody else can have a lock there either; whoever writes to the file is noticed later
+            return
+
+
+def _take(file: int, what: str, wait: bool, note: Callable[[str], None]) -> None:
+    """Wait for the lock of an open file, or raise Busy. Where the file system has no locks, say so and go on."""
+    import fcntl
+
+    name = printable(what, NAME_LIMIT)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sentence = f"{name} is in use by {_holder(file)}"
+        if not wait:
+            raise Busy(sentence) from None
+        note(f"{sentence}; waiting for it to end (Ctrl-C gives up, --no-wait does not wait)")
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError as error:
+        note(f"cannot tell whether another run uses {name}: {error.strerror}")
 
 
 def command() -> list[str]:
@@ -72,20 +122,65 @@ def command() -> list[str]:
     return ["kbench", *sys.argv[1:]]
 
 
+_FLAGS = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+"""A lock file is no link to a file of somebody's, and opening it does not wait."""
+
+
 def _open(path: Path) -> int:
-    """Open a lock file that every user of the machine may take: they share its devices."""
+    """Open a lock file that every user of the machine may take: they share its devices. Raises OSError."""
     try:
-        return os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+        file = os.open(path, _FLAGS)
     except FileNotFoundError:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        file = os.open(path, _FLAGS | os.O_CREAT, 0o666)
         if os.fstat(file).st_uid == os.getuid():
             os.fchmod(file, 0o666)  # whatever the umask says
-        return file
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+        os.close(file)
+        raise files.Unreadable("is not a lock file of kbench: it has another name too, or is no file; delete it")
+    return file
+
+
+def _open_results(path: Path) -> int:
+    """Open a results file to lock it. Raises OSError."""
+    flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    try:
+        file = os.open(path, os.O_RDWR | flags)  # a network file system locks only what may be written
+    except PermissionError:
+        file = os.open(path, os.O_RDONLY | flags)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise FileNotFoundError(path)  # nothing that a run would write to
+    return file
+
+
+def _is_at(file: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except OSError:
+        return False
 
 
 def _holder(file: int) -> str:
+    """Who has the lock, as far as the file says it: anybody may have written there."""
     try:
-        found = json.loads(os.pread(file, 1 << 16, 0))
-        return f"process {found['pid']} since {found['since']} ({shlex.join(found['command'])})"
-    except (ValueError, KeyError):  # it has the lock but has not written yet
+        found = json.loads(os.pread(file, HOLDER_BYTES, 0))
+    except (OSError, ValueError, RecursionError):  # the run has the lock and has not written yet, or wrote rows
         return "another kbench run"
+    pid, since = (found.get("pid"), found.get("since")) if isinstance(found, dict) else (None, None)
+    if not isinstance(pid, int) or isinstance(pid, bool) or not 0 < pid < 2**31 or not isinstance(since, str):
+        return "another kbench run"
+    started_as = _command_of(pid)
+    return f"process {pid} since {printable(since, 40)}{f' ({started_as})' if started_as else ''}"
+
+
+def _command_of(pid: int) -> str:
+    """The command line of another process where the system tells it: its own user and no others, as the machine is set up."""
+    try:
+        words = files.read_bytes(Path(f"/proc/{pid}/cmdline"), 1 << 16).decode("utf-8", "replace").split("\0")
+    except OSError:
+        return ""
+    names = [number for number, word in enumerate(words) if Path(word).name == "kbench"]
+    if not names:  # the number has gone to another program since
+        return ""
+    return printable(" ".join(["kbench", *redact.command(words[names[0] + 1 :])]).strip(), NAME_LIMIT)

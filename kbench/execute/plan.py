@@ -8,10 +8,14 @@ from math import ceil, prod
 from typing import Any
 
 from kbench.config import Curve, Sweep
+from kbench.located import ConfigError, Problem, Where
 from kbench.results import Case
 
 CONTROLS = 3
 """Rows kbench adds to every case that is timed: copy, empty, repeat."""
+
+MAX_TASKS = 1_000_000
+"""Cases times sessions of a run. So many take weeks."""
 
 OVERHEAD = 1.1
 """Wall time of a round over `warmup_ms + rep_ms`: estimating, reading the clocks. Measured over the softmax sweep."""
@@ -80,6 +84,9 @@ class Plan:
 def plan(sweep: Sweep, catalog: Mapping[str, Any]) -> Plan:
     """Lay a sweep out as tasks, sessions outermost: a session is the unit of replication, so it spans the whole sweep."""
     measure = sweep.measure
+    if len(sweep.cases) * measure.sessions > MAX_TASKS:
+        what = f"{len(sweep.cases):,} cases in {measure.sessions:,} sessions; the limit is {MAX_TASKS:,} together"
+        raise ConfigError([Problem(Where(str(sweep.path)), what)])
     settings = {
         name: getattr(measure, name)
         for name in (
@@ -92,6 +99,7 @@ def plan(sweep: Sweep, catalog: Mapping[str, Any]) -> Plan:
             "seed",
             "timeout_s",
             "build_timeout_s",
+            "threads",
         )
     }
     providers = catalog["operators"][sweep.operator]["providers"]
@@ -117,6 +125,11 @@ def traits(catalog: Mapping[str, Any], operator: str, providers: Collection[str]
         f"the code of {name}": str(known[name].get("source_hash", "")) for name in sorted(providers) if name in known
     }
     return {"the type of device": str(catalog["device"]["type"])} | code
+
+
+def smallest(tasks: Sequence[Task]) -> Task:
+    """The first of the tasks with the smallest case, on which an operator is tried."""
+    return min(tasks, key=lambda task: tensor_bytes(task.case))
 
 
 def tensor_bytes(case: Case) -> int:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from kbench.execute.plan import Task
+from kbench.printable import NAME_LIMIT, printable
+from kbench.protocol import Begin, Message, Tick
 from kbench.results import PROVIDER, STEPS, Row
-from kbench.terminal import console, duration, microseconds
+from kbench.summary.words import copy_share
+from kbench.terminal import console, duration, microseconds, one_line
 
 
 class Plain:
     """One line per case, for logs and CI."""
 
-    def __init__(self, total: int) -> None:
-        self.total, self.done, self.started = total, 0, time.monotonic()
+    def __init__(self, total: int, sessions: int = 1) -> None:
+        self.total, self.sessions, self.done, self.started = total, sessions, 0, time.monotonic()
 
     def __enter__(self) -> Plain:
         return self
@@ -28,7 +30,7 @@ class Plain:
         return None
 
     def print(self, line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
+        print(one_line(line), file=sys.stderr, flush=True)
 
     def note(self, line: str) -> None:
         self.print(line)
@@ -36,7 +38,7 @@ class Plain:
     def begin(self, task: Task, place: str = "") -> None:
         return None
 
-    def event(self, event: Mapping[str, Any], place: str = "") -> None:
+    def event(self, event: Message, place: str = "") -> None:
         return None
 
     def advance(self, task: Task, text: str = "checked", place: str = "") -> None:
@@ -45,7 +47,12 @@ class Plain:
         elapsed = time.monotonic() - self.started
         left = duration(elapsed / self.done * (self.total - self.done))
         at = f" on {place}" if place else ""
-        self.print(f"[{self.done}/{self.total}] {task.case.label}{at}: {text} ({left} left)")
+        self.print(f"[{self.done}/{self.total}] {self.name(task)}{at}: {text} ({left} left)")
+
+    def name(self, task: Task) -> str:
+        """The case, and of several sessions which."""
+        which = f", session {task.session + 1} of {self.sessions}" if self.sessions > 1 else ""
+        return f"{task.case.label}{which}"
 
     def end(self, task: Task, rows: Sequence[Row], place: str = "") -> None:
         self.advance(task, headline(rows), place)
@@ -57,13 +64,13 @@ class Live(Plain):
     """A bar for the whole run and, where cases are measured side by side, a line for each place: the case and provider that
     is being measured, its current estimate, the cases done there. A line appears when its place begins."""
 
-    def __init__(self, total: int) -> None:
-        super().__init__(total)
+    def __init__(self, total: int, sessions: int = 1) -> None:
+        super().__init__(total, sessions)
         self.console = console(stderr=True)
         self.last: dict[str, dict[int, str]] = {}
         self.progress = Progress(
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=12),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
             TextColumn("{task.fields[now]}", markup=False),
@@ -80,40 +87,47 @@ class Live(Plain):
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
         self.progress.stop()
 
+    def name(self, task: Task) -> str:
+        """Without the operator, which is said above: a terminal may have 80 columns."""
+        return super().name(task).removeprefix(f"{task.case.operator} ")
+
     def print(self, line: str) -> None:
-        self.console.print(line, markup=False)
+        self.console.print(one_line(line), markup=False)
 
     def begin(self, task: Task, place: str = "") -> None:
         self.last[place] = {}
         if place not in self.lines:
             self.progress.update(self.bar, description="all")
             self.lines[place] = self.progress.add_task(place, total=None, now="")
-        description = f"{place}: {task.case.label}" if place else task.case.label
+        description = f"{place}: {self.name(task)}" if place else self.name(task)
         self.progress.update(self.lines[place], description=description, now="")
 
-    def event(self, event: Mapping[str, Any], place: str = "") -> None:
-        if event["type"] == "begin":
-            estimate = self.last[place].get(event["index"], "")
-            self.progress.update(self.lines[place], now=f"{STEPS[event['step']]} {event['name']}{estimate}")
-        elif event["type"] == "tick":
-            self.last[place][event["index"]] = f" ({microseconds(event['ms'])} us)"
+    def event(self, event: Message, place: str = "") -> None:
+        if isinstance(event, Begin):
+            estimate = self.last[place].get(event.index, "")
+            self.progress.update(
+                self.lines[place], now=f"{STEPS[event.step]} {printable(event.name, NAME_LIMIT)}{estimate}"
+            )
+        elif isinstance(event, Tick):
+            self.last[place][event.index] = f" ({microseconds(event.ms)} us)"
 
     def advance(self, task: Task, text: str = "checked", place: str = "") -> None:
         self.progress.advance(self.bar)
         if place not in self.lines:  # far away: nobody has told when it began
-            self.progress.update(self.bar, description=task.case.label, now=f"on {place}")
+            self.progress.update(self.bar, description=self.name(task), now=f"on {place}")
         elif place:
             self.progress.advance(self.lines[place])
 
     def end(self, task: Task, rows: Sequence[Row], place: str = "") -> None:
         self.advance(task, place=place)
         for line in failures(rows):
-            self.print(f"{task.case.label}: {line}")
+            self.print(f"{self.name(task)}: {line}")
 
 
-def listener(total: int) -> Plain:
+def listener(tasks: Sequence[Task]) -> Plain:
     """The display that suits stderr."""
-    return Live(total) if sys.stderr.isatty() else Plain(total)
+    sessions = max((task.session for task in tasks), default=0) + 1
+    return (Live if sys.stderr.isatty() else Plain)(len(tasks), sessions)
 
 
 def headline(rows: Sequence[Row]) -> str:
@@ -122,7 +136,7 @@ def headline(rows: Sequence[Row]) -> str:
     if not timed:
         return "nothing timed"
     best = min(timed, key=lambda row: row.ms or 0.0)
-    share = f", {best.roofline:.2f} of copy" if best.roofline else ""
+    share = f", {copy_share([best.roofline])} of copy" if best.roofline else ""
     return f"{best.curve} {microseconds(best.ms or 0.0)} us, {best.gbps or 0.0:.0f} GB/s{share}"
 
 

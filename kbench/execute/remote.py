@@ -20,7 +20,9 @@ from kbench.execute.code import Files, differences, identity
 from kbench.execute.executor import Finished
 from kbench.execute.lock import device_key, hold
 from kbench.execute.plan import Task
+from kbench.execute.starting import Plugins
 from kbench.execute.worker import WorkerLost
+from kbench.protocol import Message
 
 IDLE_LIMIT_S = 60.0
 """How long measuring processes are kept with nothing to do: the run may have died without saying so."""
@@ -79,7 +81,7 @@ def measure(ticket: str, job: bytes) -> Delivery:
 
 class Post:
     def __init__(self, worker: str, plugins: list[str]) -> None:
-        self.worker, self._plugins = worker, plugins
+        self.worker, self._plugins = worker, Plugins(plugins)
         self._benches: dict[int, Bench] = {}
         self._notes: list[str] = []
         self._stopped = self._waited = False
@@ -154,5 +156,5 @@ class _Notes:
     def begin(self, task: Task, place: str) -> None:
         return None
 
-    def event(self, event: dict[str, Any], place: str) -> None:
+    def event(self, event: Message, place: str) -> None:
         return None

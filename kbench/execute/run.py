@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kbench import interrupts, redact
 from kbench.config import Config, plugin_failures
 from kbench.execute import environment, history, progress
 from kbench.execute.executor import Executor, Finished
 from kbench.execute.history import Continuing, Past
 from kbench.execute.local import Local
-from kbench.execute.lock import device_key, file_key, hold
-from kbench.execute.plan import Plan, plan
+from kbench.execute.lock import device_key, file_key, hold, hold_results
+from kbench.execute.plan import Plan, plan, smallest
 from kbench.execute.writer import Writer, probe
+from kbench.located import ConfigError, Problem, Where
 from kbench.results import ResultsError, Row, Status, now
+
+_ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
 
 
 @dataclass
@@ -73,6 +78,8 @@ def prepare(config: Config, note: Callable[[str], None], target: Target | None =
         layout = plan(config.resolve(executor.catalog), executor.catalog)
         for failure in plugin_failures(executor.catalog):  # of an installed package, and perhaps not missed
             note(f"warning: {failure}")
+        if layout.tasks and layout.runnable:
+            executor.attempt(smallest(layout.tasks))
         return Prepared(executor, layout)
     except BaseException:
         executor.stop()
@@ -81,6 +88,7 @@ def prepare(config: Config, note: Callable[[str], None], target: Target | None =
 
 def _executor(config: Config, note: Callable[[str], None], target: Target) -> Executor:
     if target.scheduler is not None:
+        _check_address(target.scheduler)
         from kbench.execute.cluster import Cluster
 
         return Cluster(target.scheduler, config, note, spread=target.spread)
@@ -89,6 +97,14 @@ def _executor(config: Config, note: Callable[[str], None], target: Target) -> Ex
 
         return Devices(config.plugins, note, target.devices, spread=target.spread)
     return Local(config.plugins, note)
+
+
+def _check_address(address: str) -> None:
+    """Whether dask can connect to an address at all: of others its client leaves tracebacks. Raises ConfigError."""
+    match = _ADDRESS.fullmatch(address)
+    if match is None or not 0 < int(match["port"]) < 65536:
+        where = Where(f"--scheduler {address}")
+        raise ConfigError([Problem(where, "expected tcp://HOST:PORT or tls://HOST:PORT, as in tcp://10.0.0.1:8786")])
 
 
 def execute(
@@ -114,6 +130,7 @@ def execute(
     with ExitStack() as held:
         for key in sorted(locks):  # in one order, so that two runs never wait for each other
             held.enter_context(hold(key, locks[key], wait=wait, note=note))
+        held.enter_context(hold_results(path, wait=wait, note=note))
         past = None
         if continuing and path.exists():
             past = history.read(path, layout, executor.catalog["environment"], continuing, executor.scope)
@@ -136,12 +153,13 @@ def _measure(prepared: Prepared, path: Path, past: Past | None, note: Callable[[
     if not tasks:
         note(f"{path}: nothing left to measure")
         return outcome
-    with closing(Writer(path, layout.sweep.axes, past.keep if past else None)) as writer:
-        outcome.moved = writer.moved
+    with interrupts.once(), closing(Writer(path, layout.sweep.axes, past.keep if past else None)) as writer:
+        outcome.moved += writer.moved
         outcome.begun = not past
         if outcome.begun:
             writer.write_environment(sidecar)
-        with progress.listener(len(tasks)) as display:
+        with progress.listener(tasks) as display:
+            writer.note = display.note
             try:
                 for finished in executor.run(tasks, homes, display):
                     rows = _stamped(finished)
@@ -160,6 +178,7 @@ def _measure(prepared: Prepared, path: Path, past: Past | None, note: Callable[[
                 outcome.interrupted = True
             finally:
                 executor.stop()
+            writer.check()
         if outcome.begun:
             writer.write_environment(sidecar | {"finished_at": now(), "interrupted": outcome.interrupted})
     order: dict[Any, int] = {(task.case.key, task.session): n for n, task in enumerate(layout.tasks)}
@@ -171,6 +190,7 @@ def _stamped(finished: Finished) -> list[Row]:
     """The rows with where they come from, those of a lost worker included."""
     machine = environment.env_id(finished.machine)
     for row in finished.rows:
+        row.reason = redact.text(row.reason)
         row.env_id, row.device = machine, row.device or finished.device["name"]
         row.device_index, row.device_uuid = finished.device["index"], finished.device["uuid"]
     return finished.rows

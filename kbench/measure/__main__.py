@@ -1,8 +1,8 @@
-"""The worker: `python -m kbench.measure`, started by the parent, which it obeys over stdin and stdout.
+"""The worker, started by the parent, which it obeys over stdin and stdout: see execute/worker.py and protocol.py.
 
-One JSON object a line in each direction. Requests are `catalog` (first), `measure` and `check`; every request is answered
-by any number of messages and then `done`. Whatever a provider prints goes to stderr. The process ends when its stdin
-does, so that a killed parent leaves no worker behind.
+Requests are JSON objects, one a line: `catalog` (first), `try`, `measure` and `check`. Every request is answered by any number
+of messages and then `Done`. Whatever a provider prints goes to stderr. The process ends when its stdin does, so that a
+killed parent leaves no worker behind.
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Mapping
-from typing import IO, Any
+from contextlib import suppress
+from typing import Any
+
+from kbench.protocol import Catalog, Done, Fault, Loading, Lost, Message, Rows, encode
+
+Request = dict[str, Any]
 
 PR_SET_PDEATHSIG = 1
 
@@ -29,17 +33,36 @@ def main() -> None:
     answers = _claim_stdout()
     requests = _obey_parent()
     faulthandler.enable()
-
-    def emit(event: Mapping[str, Any]) -> None:
-        answers.write(json.dumps(event, default=str) + "\n")
-        answers.flush()
-
-    serve(requests, emit)
+    serve(requests, answers)
 
 
-def serve(requests: queue.Queue[dict[str, Any]], emit: Any) -> None:
+class Answers:
+    """The pipe to the parent, which is this process's alone: a child that a provider has forked, and that comes back to
+    kbench's code instead of ending, is ended here."""
+
+    def __init__(self, file: int) -> None:
+        self._file, self._process = file, os.getpid()
+        self.secret = ""
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._leave)
+
+    def __call__(self, message: Message) -> None:
+        if os.getpid() != self._process:
+            os._exit(1)
+        left = memoryview(encode(message, self.secret))
+        while left:
+            left = left[os.write(self._file, left) :]
+
+    def _leave(self) -> None:
+        """A child keeps no end of the pipe, or the parent would not see that the worker has ended."""
+        with suppress(OSError):  # a provider has closed it
+            os.close(self._file)
+
+
+def serve(requests: queue.Queue[Request], answers: Answers) -> None:
     """Answer requests until the parent goes away."""
     from kbench import registry
+    from kbench.measure.attempt import attempt
     from kbench.measure.case import CaseRun, DeviceLost, Settings
     from kbench.measure.catalog import catalog
     from kbench.measure.ceiling import ceiling_gbps
@@ -53,11 +76,17 @@ def serve(requests: queue.Queue[dict[str, Any]], emit: Any) -> None:
         _limit_host_memory(device.free_bytes())
     reader = telemetry(device)
     ceiling: list[float | None] = []  # measured when a session's first case asks for it
+
+    def announce(plugin: str, operator: str = "", provider: str = "") -> None:
+        """Tell the parent which plug-in, or which provider of it, runs now: it may hang or end the process."""
+        answers(Loading(plugin, operator, provider))
+
     while True:
         request = requests.get()
+        answers.secret = request["secret"]
         if request["request"] == "catalog":
-            failures = registry.load_plugins(request["plugins"])
-            emit({"type": "catalog", "catalog": catalog(device, reader, failures)})
+            failures = registry.load_plugins(request["plugins"], request["without"], announce)
+            answers(Catalog(catalog(device, reader, failures, announce)))
         else:
             case = Case.from_json(request["case"])
             curves = [(curve["provider"], curve["params"]) for curve in request["curves"]]
@@ -65,11 +94,15 @@ def serve(requests: queue.Queue[dict[str, Any]], emit: Any) -> None:
                 "settings": Settings(**request["settings"]),
                 "device": device,
                 "telemetry": reader,
-                "emit": emit,
+                "emit": answers,
             }
             operator = registry.operator(case.operator)
+            device.use_threads(request["settings"]["threads"])
             try:
-                if request["request"] == "check":
+                if request["request"] == "try":
+                    if fault := attempt(operator, case, device, request["settings"]["seed"]):
+                        answers(Fault(fault.where, fault.what))
+                elif request["request"] == "check":
                     check_edges(operator, case, curves, skip=request["skip"], **common)
                 else:
                     ceiling = ceiling or [ceiling_gbps(device)]
@@ -82,29 +115,29 @@ def serve(requests: queue.Queue[dict[str, Any]], emit: Any) -> None:
                         ceiling_gbps=ceiling[0],
                         **common,
                     )
-                    emit({"type": "rows", "rows": [row.to_json() for row in run.run()]})
+                    answers(Rows(tuple(run.run())))
             except DeviceLost as lost:
                 assert lost.entry.status is not None
-                emit({"type": "lost", "status": lost.entry.status.value, "reason": lost.entry.reason})
+                answers(Lost(lost.entry.status, lost.entry.reason))
                 return
             device.release()
-        emit({"type": "done"})
+        answers(Done())
 
 
-def _claim_stdout() -> IO[str]:
+def _claim_stdout() -> Answers:
     """Keep stdout for the parent and send everything else that is printed, by Python or by C code, to stderr."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    answers = Answers(os.dup(1))
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     return answers
 
 
-def _obey_parent() -> queue.Queue[dict[str, Any]]:
+def _obey_parent() -> queue.Queue[Request]:
     """Read requests in a thread that ends the process, and all it started, when the parent is gone."""
     if sys.platform == "linux":
         # The thread below needs the interpreter; the kernel's own signal also reaches a worker stuck in C code.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    requests: queue.Queue[dict[str, Any]] = queue.Queue()
+    requests: queue.Queue[Request] = queue.Queue()
     source = os.fdopen(os.dup(0), encoding="utf-8")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 
@@ -125,7 +158,10 @@ def _limit_host_memory(free_bytes: int | None) -> None:
     import resource
 
     limit = int(free_bytes * HOST_MEMORY_SHARE)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.RLIM_INFINITY))
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]  # of a queueing system, say: it cannot be raised
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
 
 
 if __name__ == "__main__":

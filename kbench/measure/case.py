@@ -13,18 +13,24 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from kbench.faults import describe, message
-from kbench.measure.check import changed, judge, output_shape, run_checked
+from kbench.faults import describe, message, written_at
+from kbench.files import source_text
+from kbench.measure.check import changed, judge, like, run_checked
+from kbench.measure.definition import Definition, OperatorFault
 from kbench.measure.device import Device, interpreter_probe, out_of_memory
+from kbench.measure.draw import Inputs
 from kbench.measure.entry import Entry
+from kbench.measure.expected import Expected
 from kbench.measure.graph import GraphTimer
+from kbench.measure.load import OtherLoad
 from kbench.measure.rows import Frame, make_rows
+from kbench.measure.source import defining
 from kbench.measure.stages import measure_stages
 from kbench.measure.telemetry import Telemetry
-from kbench.measure.timer import MAX_PREFILL_MS, BenchTimer, Timer, launch_ms
+from kbench.measure.timer import BenchTimer, Timer, launch_ms
+from kbench.protocol import INTEGER_LIMIT, Begin, End, Message, Tick
 from kbench.registry import Operator, Provider, Unsupported
 from kbench.results import CONTROL, STEPS, Case, Row, Status, Value, digest, now
 
@@ -34,7 +40,10 @@ COPY_ALIGNMENT = 128
 SETTLE_WINDOW_S, SETTLE_READINGS, SETTLED, SETTLE_LIMIT_S = 0.02, 3, 0.01, 2.0
 """The clock has settled when this many readings, one a window apart, agree within this share; or when time is up."""
 
-Emit = Callable[[dict[str, Any]], None]
+TIMERS: Mapping[str, Callable[[Device, str, float, float], Timer]] = {"do_bench": BenchTimer, "graph": GraphTimer}
+"""By what a config calls them. What else is to be known of a timer stands in kbench/timers.py."""
+
+Emit = Callable[[Message], None]
 
 
 class DeviceLost(Exception):
@@ -58,6 +67,7 @@ class Settings:
     seed: int
     timeout_s: float
     build_timeout_s: float
+    threads: int | None = None
 
 
 class CaseRun:
@@ -84,25 +94,31 @@ class CaseRun:
         self.operator, self.case, self.settings, self.session = operator, case, settings, session
         self.device, self.telemetry, self.emit, self.baseline = device, telemetry, emit, baseline
         self.ceiling_gbps = ceiling_gbps
-        kind = GraphTimer if settings.timer == "graph" else BenchTimer
-        self.timer: Timer = kind(device, settings.cache, settings.warmup_ms, settings.rep_ms)
+        self.timer: Timer = TIMERS[settings.timer](device, settings.cache, settings.warmup_ms, settings.rep_ms)
         self.entries = [
             Entry(i, name, params, provider=operator.providers.get(name)) for i, (name, params) in enumerate(curves)
         ]
-        self.random = random.Random(f"{settings.seed}/{session}/{case.key}")
-        self.generator = torch.Generator(device.torch_device).manual_seed(self.random.getrandbits(63))
+        self.random = random.Random(f"{settings.seed}/{session}/{case.key}")  # the order of each round
+        self.definition = Definition(operator, case)
+        self.drawn = Inputs(self.definition, device, settings.seed)
+        self.load = OtherLoad()
+        self.call_bytes = 0
+        self.case_hash = ""
         self.started_at = now()
 
     def run(self) -> list[Row]:
         """Raises DeviceLost when a provider took the device down with it."""
         try:
-            self.inputs = self.draw()
-            self.pristine = [x.clone() for x in self.inputs]
+            self.begin()
+        except OperatorFault as fault:
+            for entry in self.entries:
+                entry.end(Status.ERROR, str(fault))
+            return self.rows()
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
             for entry in self.entries:
-                entry.end(Status.OOM, f"the case's inputs do not fit into memory: {message(error)}")
+                entry.end(Status.OOM, f"the case's inputs and reference do not fit into memory: {message(error)}")
             return self.rows()
         for entry in self.entries:
             self.prepare(entry)
@@ -114,16 +130,19 @@ class CaseRun:
             self.time(timed)
             for entry in timed:
                 self.recheck(entry)
+        self.doubt_the_operator()
         return self.rows()
 
-    def draw(self) -> tuple[Tensor, ...]:
-        """Fresh random inputs."""
-        return self.operator.inputs(self.case, self.randn)
-
-    def randn(self, *shape: int) -> Tensor:
-        """Standard normal values of the case's dtype on the device, fresh at every call."""
-        dtype = getattr(torch, self.case.dtype)
-        return torch.randn(shape, dtype=dtype, device=self.device.torch_device, generator=self.generator)
+    def begin(self) -> None:
+        """Draw the inputs and ask the operator what it says of them, before any provider has run. Raises OperatorFault."""
+        self.call_bytes = self.definition.bytes()
+        self.case_hash = case_hash(self.operator, self.case, self.call_bytes, self.definition.tolerance())
+        self.inputs = self.drawn.draw("timed")
+        self.pristine = [x.clone() for x in self.inputs]
+        self.first = Expected(self.definition, self.pristine)
+        self.second = Expected(self.definition, self.drawn.draw("second"))
+        self.last = Expected(self.definition, self.drawn.draw("last"))
+        self.shape = self.first.shape
 
     # -- before timing
 
@@ -148,23 +167,21 @@ class CaseRun:
             if provider is None:
                 return
             if provider.moved_bytes:
-                entry.moved_bytes = int(provider.moved_bytes(self.case))
-            shape = output_shape(self.operator, self.case, self.inputs)
+                entry.moved_bytes = _moved_bytes(provider.moved_bytes(self.case))
             start = time.perf_counter()
             entry.fn = fn = provider.bind(self.case, entry.params)
             interpreted = interpreter_probe()
-            self.device.poison(shape, self.inputs[0].dtype)
+            self.device.poison(self.shape, like(self.inputs).dtype)
             output = fn(*self.inputs)
             self.device.synchronize()
             entry.build_ms = (time.perf_counter() - start) * 1e3
         if not entry.running:
             return
         with self.guard(entry, "check", self.settings.timeout_s):
-            entry.judged(judge(self.operator, self.case, self.inputs, self.pristine, output, output), "")
+            entry.judged(judge(self.first, self.inputs, output, output), "")
             del output
             if entry.running:
-                values = self.draw()
-                again = run_checked(self.operator, self.case, fn, self.inputs, values, self.device)
+                again = run_checked(self.second, fn, self.inputs, self.device)
                 entry.judged(again, "right at the first call, then ")
             if entry.running and interpreted():
                 entry.end(Status.CHECKED)
@@ -181,11 +198,11 @@ class CaseRun:
     def controls(self) -> list[Entry]:
         """The rows kbench adds itself: `copy` moves as many bytes as the operator has to, `empty` does nothing,
         `repeat` is the baseline once more."""
-        elements = -(-self.operator.bytes(self.case) // (2 * self.case.itemsize * COPY_ALIGNMENT)) * COPY_ALIGNMENT
+        elements = -(-self.call_bytes // (2 * self.case.itemsize * COPY_ALIGNMENT)) * COPY_ALIGNMENT
         count = len(self.entries)
         copy = Entry(count, "copy", {}, CONTROL, fn=lambda source, target: target.copy_(source))
         with self.guard(copy, "build", self.settings.build_timeout_s):
-            copy.buffers = [(self.randn(elements), self.randn(elements)) for _ in range(self.sets)]
+            copy.buffers = [(self.drawn.normal(elements), self.drawn.normal(elements)) for _ in range(self.sets)]
         empty = Entry(count + 1, "empty", {}, CONTROL, fn=self.device.empty_call, buffers=[()])
         with self.guard(empty, "build", self.settings.build_timeout_s):
             empty.sample = self.timer.empty()
@@ -200,7 +217,7 @@ class CaseRun:
     @property
     def sets(self) -> int:
         """How many sets of buffers the timer rotates over."""
-        return self.timer.sets(self.operator.bytes(self.case))
+        return self.timer.sets(self.call_bytes)
 
     @cached_property
     def rotated(self) -> list[tuple[Tensor, ...]]:
@@ -269,7 +286,7 @@ class CaseRun:
         if not entry.running:
             return
         entry.rounds.append(samples)
-        self.emit({"type": "tick", "index": entry.index, "name": entry.curve, "round": number, "ms": median(samples)})
+        self.emit(Tick(entry.index, entry.curve, number, median(samples)))
 
     # -- after timing
 
@@ -279,55 +296,98 @@ class CaseRun:
         if entry.control or not entry.running or fn is None:
             return
         with self.guard(entry, "check", self.settings.timeout_s):
-            found = run_checked(self.operator, self.case, fn, self.inputs, self.draw(), self.device)
+            found = run_checked(self.last, fn, self.inputs, self.device)
             entry.judged(found, "right before timing, wrong after it: ")
+
+    def doubt_the_operator(self) -> None:
+        """Say of the baseline, or of everybody, that is wrong: it may be the operator that is."""
+        judged = [entry for entry in self.entries if not entry.control and entry.status in (Status.WRONG, None)]
+        baseline = None if self.baseline is None else self.entries[self.baseline]
+        if baseline in judged and baseline.status is Status.WRONG:
+            doubted, who = [baseline], f"{baseline.curve} itself, the baseline, fails"
+        elif len(judged) > 1 and all(entry.accuracy.wrong for entry in judged):
+            doubted, who = judged, "every provider fails"
+        else:
+            return
+        if not all(entry.accuracy.off for entry in doubted):
+            return  # another shape, a changed input: no tolerance would help
+        near = all(entry.accuracy.near for entry in doubted)
+        what = "tolerance looks too narrow" if near else "reference may be what is wrong"
+        for entry in doubted:
+            entry.reason += f"; {who}: the {what} (operator {self.operator.name})"
 
     # -- failures
 
     @contextmanager
     def guard(self, entry: Entry, step: str, limit_s: float) -> Iterator[None]:
         """Announces a step to the parent, which holds the clock, and turns what a provider raises into its own row."""
-        self.emit({"type": "begin", "index": entry.index, "name": entry.curve, "step": step, "limit_s": limit_s})
+        self.emit(Begin(entry.index, entry.curve, step, limit_s))
         try:
             yield
+        except OperatorFault as fault:
+            entry.end(Status.ERROR, str(fault))
         except Unsupported as refusal:
             entry.end(Status.UNSUPPORTED, str(refusal) or "declined without a reason")
-        except (Exception, SystemExit) as error:  # noqa: BLE001  whatever a provider raises is its own row
+        except BaseException as error:  # noqa: BLE001  whatever a provider raises is its own row
             status = Status.OOM if out_of_memory(error) else Status.ERROR
-            entry.end(status, f"{describe(error)} (while {STEPS[step]})")
+            entry.end(status, f"{describe(error, _place(entry))} (while {STEPS[step]})")
             del error
             self.device.release()
             if not self.device.healthy():
                 raise DeviceLost(entry) from None
-        self.emit({"type": "end", "index": entry.index})
+        self.emit(End(entry.index))
 
     # -- rows
 
     def rows(self) -> list[Row]:
         frame = Frame(
             case=self.case,
-            call_bytes=self.operator.bytes(self.case),
+            call_bytes=self.call_bytes,
             baseline=self.baseline,
             cache_bytes=self.device.cache_bytes,
             ceiling_gbps=self.ceiling_gbps,
             peak_gbps=self.telemetry.peak_gbps(),
             accelerated=self.device.accelerated,
-            cold=self.timer.cold(self.operator.bytes(self.case)),
-            prefill_ms=MAX_PREFILL_MS if self.device.spin else 0.0,
+            cold=self.timer.cold(self.call_bytes),
+            prefill_ms=self.timer.prefill_ms,
             common={
                 "session": self.session,
                 "timer": self.timer.name,
                 "cache": self.settings.cache,
                 "device": self.device.name,
                 "started_at": self.started_at,
-                "case_hash": case_hash(self.operator, self.case),
+                "case_hash": self.case_hash,
+                "other_cores": self.load.cores(),
             },
         )
         return make_rows(frame, self.entries)
 
 
-def case_hash(operator: Operator, case: Case) -> str:
-    """Tells two definitions of the same case apart: the operator's source with its bytes, inputs and tolerance."""
+def _place(entry: Entry) -> str:
+    """Where the provider's function is written: what is to blame where no line of it has run, as when it takes other
+    arguments than it is given."""
+    return written_at(entry.provider.function) if entry.provider else ""
+
+
+def _moved_bytes(value: Any) -> int:
+    """What a provider says it moves. Raises TypeError and ValueError for what is no number of bytes."""
+    count = int(value)
+    if not 0 <= count < INTEGER_LIMIT:
+        raise ValueError("moved_bytes is negative, or more bytes than there are")
+    return count
+
+
+def case_hash(operator: Operator, case: Case, call_bytes: int, tolerance: float) -> str:
+    """Tells two definitions of the same case apart: the operator's source with its bytes, inputs and tolerance. The kernels
+    that stand in the same file are no part of it."""
     file = inspect.getsourcefile(operator.reference)
-    source = Path(file).read_text() if file and Path(file).exists() else ""
-    return digest([digest(source), case.to_json(), operator.bytes(case), operator.tolerance(case)])
+    source = source_text(Path(file)) if file else None
+    return digest(
+        [
+            digest(source and defining(source, operator.name)),
+            case.to_json(),
+            call_bytes,
+            tolerance,
+            operator.output_ulps,
+        ]
+    )

@@ -13,8 +13,16 @@ from typing import Any
 import torch
 
 from kbench import cuda_driver
+from kbench.printable import label
 
 SPIN_CALIBRATION_CYCLES = 2_000_000
+
+HOST_THREADS = 1
+"""Threads of a provider where the host itself is measured. With more, a call lasts as long as its slowest thread, and that
+one waits for a core wherever anything else runs: beside two busy loops 116 of 135 rounds were disturbed with two threads, 6
+with one (docs/measuring.md)."""
+
+THREADS_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 VISIBLE = {
     "cuda": "HIP_VISIBLE_DEVICES" if torch.version.hip else "CUDA_VISIBLE_DEVICES",
@@ -37,8 +45,20 @@ class Device:
         self.torch_device = (
             torch.device(self.type, torch.accelerator.current_device_index()) if found else torch.device("cpu")
         )
-        if not self.accelerated and find_spec("triton"):
-            os.environ["TRITON_INTERPRET"] = "1"
+        if not self.accelerated:
+            self.use_threads(HOST_THREADS)
+            if find_spec("triton"):
+                os.environ["TRITON_INTERPRET"] = "1"
+
+    def use_threads(self, threads: int | None) -> None:
+        """Let torch, and libraries that are loaded from here on, work with so many threads on the host. None is the default:
+        one where the host is measured, whatever torch has where a device is."""
+        if threads is None and not self.accelerated:
+            threads = HOST_THREADS
+        if threads is not None and threads != torch.get_num_threads():
+            torch.set_num_threads(threads)
+        if threads is not None:
+            os.environ.update(dict.fromkeys(THREADS_VARIABLES, str(threads)))
 
     @property
     def accelerated(self) -> bool:
@@ -47,8 +67,8 @@ class Device:
     @cached_property
     def name(self) -> str:
         if self.accelerated:
-            return str(torch.get_device_module(self.type).get_device_name(self.torch_device))
-        return _host_name()
+            return label(str(torch.get_device_module(self.type).get_device_name(self.torch_device)))
+        return label(_host_name())
 
     @property
     def index(self) -> int | None:
@@ -152,7 +172,7 @@ def devices(kind: str) -> list[dict[str, Any]]:
         found.append(
             {
                 "type": kind,
-                "name": str(module.get_device_name(number)),
+                "name": label(str(module.get_device_name(number))),
                 "index": int(handle) if handle.isdecimal() else number,
                 "uuid": _uuid(module.get_device_properties(number), handle),
                 "variables": {variable: handle},

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kbench.results import TICK_MS
+from kbench.timers import timer_kind
 
 SUSPECT = "suspect"
 HOST_BOUND = "host-bound"
@@ -123,7 +124,9 @@ def host_bound(row: Evidence) -> bool:
 
     A replayed graph needs no launches, and on the host launching is the work.
     """
-    return row.accelerated and row.timer == "do_bench" and row.host_ms is not None and row.host_ms > row.prefill_ms
+    return (
+        row.accelerated and timer_kind(row.timer).launches and row.host_ms is not None and row.host_ms > row.prefill_ms
+    )
 
 
 def overhead_bound(row: Evidence) -> bool:

@@ -49,6 +49,7 @@ class GraphTimer:
     rep_ms: float
 
     name = "graph"
+    prefill_ms = 0.0  # a replay is one launch, which is no part of a call
 
     def sets(self, call_bytes: int) -> int:
         """How many sets of buffers a case needs whose call touches so many bytes."""

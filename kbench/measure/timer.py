@@ -36,6 +36,10 @@ class Timer(Protocol):
     def name(self) -> str:
         """What the `timer` column says."""
 
+    @property
+    def prefill_ms(self) -> float:
+        """The longest that the device can be kept busy before a timed launch; 0.0 where it is not."""
+
     def sets(self, call_bytes: int) -> int:
         """How many sets of buffers a case needs whose call touches so many bytes."""
 
@@ -64,6 +68,10 @@ class BenchTimer:
     def name(self) -> str:
         """`do_bench`, or `clock` where triton is not installed and a plain loop of the same shape times the host."""
         return "do_bench" if find_spec("triton") else "clock"
+
+    @property
+    def prefill_ms(self) -> float:
+        return MAX_PREFILL_MS if self.device.spin else 0.0
 
     def sets(self, call_bytes: int) -> int:
         return 1  # the cache is flushed, so that one set of buffers is enough

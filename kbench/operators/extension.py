@@ -168,7 +168,7 @@ def _key(name: str, source: Path, target: str) -> str:
     """Name of the extension module, a Python identifier: it changes with everything the library depends on."""
     python = f"py{sys.version_info.major}{sys.version_info.minor}"
     toolkit = f"rocm{torch.version.hip}" if torch.version.hip else f"cuda{torch.version.cuda}_nvcc{nvcc_release()}"
-    texts = [file.read_text() for file in (source, BINDING, *headers(source))]
+    texts = [file.read_text(encoding="utf-8") for file in (source, BINDING, *headers(source))]
     parts = ("kbench", name, python, f"torch{torch.__version__}", toolkit, target, digest(texts))
     return re.sub(r"\W", "_", "_".join(parts))
 

@@ -1,12 +1,13 @@
-"""Pictures of results: lines, bars, a map of winners, and a chart for the terminal.
+"""Pictures of results: lines, bars, a map of winners, the changes of a comparison, and a chart for the terminal.
 
 Data goes one way: `source` reads the files, `points` says what of their rows is drawn, `pages` what is a panel and what a
 picture of its own (`plan` ties these together); `lines`, `bars` and `heatmap` draw a panel, and `figure` puts panels,
-legend and caption together. `chart` does the same in text. The same CSVs give the same bytes.
+legend and caption together. `changes` draws a comparison, and `chart` draws in text. The same CSVs give the same bytes.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,18 +16,25 @@ from typing import Any
 import matplotlib.style
 from matplotlib.figure import Figure
 
+from kbench.comparison import Comparison, compare
+from kbench.files import replace
+from kbench.plotting import changes
 from kbench.plotting import theme as themes
 from kbench.plotting.figure import draw, draw_heatmap
 from kbench.plotting.plan import Choices, plan
 from kbench.plotting.source import Source, load
 from kbench.plotting.words import plain, spell
+from kbench.suggest import unknown
 from kbench.table import TableError
 
-__all__ = ["FORMATS", "Choices", "Picture", "plot", "write"]
+__all__ = ["FORMATS", "Choices", "Picture", "plot", "plot_changes", "rendered", "write"]
 
 FORMATS: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 """Picture formats, each with the metadata that would change from one moment or version to the next."""
 
+
+LONGEST_STEM = 160
+"""Characters that a picture's name has of the files' names: file systems take 255 in all."""
 
 DEFAULT = Choices()
 
@@ -52,30 +60,36 @@ def write(
     `files` are paths or `LABEL=path`; several become one picture. `where` chooses rows, as kbench/where.py reads it.
     Raises TableError when there is nothing to draw or nowhere to write.
     """
-    if unknown := [name for name in formats if name not in FORMATS]:
-        raise TableError(f"no picture format {unknown[0]!r}; there are {', '.join(FORMATS)}")
+    if strange := [name for name in formats if name not in FORMATS]:
+        raise TableError(f"--format: {unknown('format', strange[0], list(FORMATS))}")
     sources = load([files] if isinstance(files, (Path, str)) else files, where)
     stem = "-vs-".join(source.path.stem if len(sources) == 1 else plain(source.label) for source in sources)
-    what = {"bars": f"{choices.metric}_bars", "heatmap": "winners"}.get(choices.kind, choices.metric)
+    metric = choices.metric_name
+    changed = "change" if metric == "ms" else f"{metric}_change"
+    what = {"bars": f"{metric}_bars", "heatmap": "winners", "change": changed}.get(choices.kind, metric)
     folder = sources[0].path.parent if out_dir is None else Path(out_dir)
     paths = []
     for picture in plot(sources, choices):
         theme = choices.theme if choices.theme != "light" else ""
-        name = "_".join(filter(None, [stem, what, picture.combination, theme]))
+        name = "_".join(filter(None, [stem[:LONGEST_STEM], what, picture.combination, theme]))
         for suffix in formats:
             path = folder / f"{name}.{suffix}"
             try:
                 folder.mkdir(parents=True, exist_ok=True)
-                with _styled(choices.theme):
-                    picture.figure.savefig(path, format=suffix, metadata=FORMATS[suffix])
+                replace(path, rendered(picture, suffix, choices.theme))
             except OSError as error:
-                raise TableError(f"{path}: cannot be written ({error.strerror}); choose another folder") from None
+                raise TableError(
+                    f"{path}: cannot be written ({error.strerror or error}); choose another folder"
+                ) from None
             paths.append(path)
     return paths
 
 
 def plot(sources: Sequence[Source], choices: Choices) -> Iterator[Picture]:
     """The pictures of files that `source.load` read, one after the other. Raises TableError."""
+    if choices.kind == "change":
+        yield from plot_changes(_compared(sources, choices), choices)
+        return
     planned = plan(sources, choices)
     for page in planned.pages:
         with _styled(choices.theme):
@@ -85,6 +99,36 @@ def plot(sources: Sequence[Source], choices: Choices) -> Iterator[Picture]:
                 bars_only = planned.kind == "bars"
                 figure = draw(page, planned.look, planned.titled, planned.caption, bars_only=bars_only)
         yield Picture(spell(page.fixed), figure)
+
+
+def plot_changes(comparison: Comparison, choices: Choices) -> Iterator[Picture]:
+    """The pictures of a comparison. Raises TableError where no row has a change."""
+    shared, pages = changes.pages(comparison, choices.x, choices.by)
+    for page in pages:
+        with _styled(choices.theme):
+            figure = changes.draw(shared, page, themes.named(choices.theme))
+        yield Picture(spell(page.fixed), figure)
+
+
+def rendered(picture: Picture, form: str, theme: str) -> bytes:
+    """A picture as the bytes of a file in one of FORMATS."""
+    stream = io.BytesIO()
+    with _styled(theme):
+        picture.figure.savefig(stream, format=form, metadata=FORMATS[form])
+    return stream.getvalue()
+
+
+def _compared(sources: Sequence[Source], choices: Choices) -> Comparison:
+    """Several files against the first, or the providers of a single one. Raises TableError."""
+    named = [f"{source.label.replace('=', '-')}={source.path}" for source in sources]
+    return compare(
+        *named,
+        by="provider" if len(named) == 1 else "file",
+        baseline=choices.baseline,
+        where=sources[0].where,
+        metric=choices.metric_name,
+        margin=choices.margin,
+    )
 
 
 def _styled(theme: str) -> Any:

@@ -14,7 +14,7 @@ import pandas as pd
 from kbench.plotting import lines
 from kbench.plotting.bars import bars
 from kbench.plotting.canvas import Canvas
-from kbench.plotting.heatmap import margin
+from kbench.plotting.heatmap import height, heights, margin
 from kbench.plotting.look import Look
 from kbench.plotting.plan import Plan
 from kbench.plotting.points import ABSENT, COPY, VALUE, pool, raised
@@ -27,7 +27,7 @@ COLOURS = ("blue", "red", "green", "magenta", "cyan", "orange")
 HEIGHT = 20
 NARROWEST, WIDEST = 40, 160
 
-ASCII = str.maketrans({**dict(zip("│┤├┴┬┼─└┘┌┐·█", "|||+++-++++-#", strict=True)), "…": "..."})
+ASCII = str.maketrans({**dict(zip("│┤├┴┬┼─└┘┌┐·█", "|||+++-++++-#", strict=True)), "…": "...", "\N{MICRO SIGN}": "u"})
 
 
 def charts(planned: Plan, width: int, *, plain: bool) -> Iterator[str]:
@@ -50,7 +50,8 @@ def _lines(panel: pd.DataFrame, look: Look, width: int, *, plain: bool) -> str:
     """Letters along lines, small ones where a time says little, and below them what each letter is."""
     letters = _letters(panel, look)
     xs = sorted(panel.loc[panel["kind"] != ABSENT, "x"].dropna().unique())
-    canvas = Canvas(width, HEIGHT, x_log=logarithmic(xs), y_log=lines.extent(panel, look)[0] > 0)
+    extent = lines.extent(panel, look, log=lines.wants_log(panel, look))
+    canvas = Canvas(width, HEIGHT, x_log=logarithmic(xs), y_log=extent[0] > 0)
     every = max(1, len(xs) * 4 // width)
     for place, ((file, curve), letter) in enumerate(letters.items()):
         mine = panel[(panel["file"] == file) & (panel["curve"] == curve) & panel["value"].notna()]
@@ -60,7 +61,7 @@ def _lines(panel: pd.DataFrame, look: Look, width: int, *, plain: bool) -> str:
         lettered = line.iloc[place % every :: every]
         for symbol, points in ((letter, lettered[~lettered["hollow"]]), (letter.lower(), lettered[lettered["hollow"]])):
             canvas.points(list(points.index), list(points["value"]), symbol, colour)
-    drawn = canvas.text(xs, *lines.extent(panel, look), plain=plain)
+    drawn = canvas.text(xs, *extent, plain=plain)
     return "\n".join([look.metric.label, drawn, look.x.rjust(width // 2), *_legend(panel, look, letters, width)])
 
 
@@ -124,16 +125,18 @@ def _winners(panel: pd.DataFrame, planned: Plan, width: int) -> str:
     """A table: a line per x and a column per y or, where that is too wide, a line for each of both."""
     names, x_name, y_name = planned.look.names, planned.look.x, planned.y
     cells = {
-        (x, y): f"{names[curve]} {margin(ratio, bool(tied))}"
-        for x, y, curve, ratio, tied in panel[["x", "y", "curve", "margin", "tied"]].itertuples(index=False)
+        (x, y): f"{names[curve]} {margin(ratio, tied, unclear)}"
+        for x, y, curve, ratio, tied, unclear in panel[["x", "y", "curve", "margin", "tied", "unclear"]].itertuples(
+            index=False
+        )
     }
-    xs, ys = sorted({x for x, _ in cells}), sorted({y for _, y in cells})
-    heads = [f"{y_name}={y:.0f}" if y_name else "fastest" for y in ys]
+    xs, ys = sorted({x for x, _ in cells}), heights(panel)
+    heads = [describe({y_name: height(y)}) if y_name else "fastest" for y in ys]
     table = [[x_name, *heads], *([f"{x:.0f}", *(cells.get((x, y), "") for y in ys)] for x in xs)]
     if len(_table(table).splitlines()[0]) > width:
         table = [
             [x_name, y_name, "fastest"],
-            *([f"{x:.0f}", f"{y:.0f}", text] for (x, y), text in sorted(cells.items())),
+            *([f"{x:.0f}", height(y), cells[x, y]] for x in xs for y in ys if (x, y) in cells),
         ]
     return _table(table)
 

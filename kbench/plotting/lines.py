@@ -17,6 +17,9 @@ STRIP_ROW, STRIP = 0.05, 0.3
 
 MARKS_PER_ROW = 40
 
+SPAN_OF_TIMES, SPAN_OF_SPEEDS = 10, 20
+"""The largest over the smallest value from which on an axis is logarithmic."""
+
 
 def draw(axes: Axes, panel: pd.DataFrame, look: Look, extent: tuple[float, float], strip: float, room: int) -> None:
     """Draw a panel between the limits `extent`, above a strip for marks, with room for so many ticks along x."""
@@ -36,11 +39,23 @@ def draw(axes: Axes, panel: pd.DataFrame, look: Look, extent: tuple[float, float
     _draw_marks(axes, panel, look, xs, strip)
 
 
-def extent(panel: pd.DataFrame, look: Look) -> tuple[float, float]:
-    """The limits that the values of a panel want."""
+def wants_log(panel: pd.DataFrame, look: Look) -> bool:
+    """Whether a linear axis would press most of a panel flat: times that span more than SPAN_OF_TIMES, or speeds of which
+    the best at each x span more than SPAN_OF_SPEEDS. Slow curves beside fast ones are no reason: they are slow."""
+    values = panel[(panel["kind"] == VALUE) & panel["value"].notna()]
+    if look.metric.ratio or values.empty:
+        return False
+    if look.metric.lower_is_better:
+        return bool(values["value"].max() > SPAN_OF_TIMES * values["value"].min() > 0)
+    best = values.groupby("x")["value"].max()
+    return bool(best.max() > SPAN_OF_SPEEDS * best.min() > 0)
+
+
+def extent(panel: pd.DataFrame, look: Look, *, log: bool) -> tuple[float, float]:
+    """The limits that the values of a panel want; the lower one is 0 unless the axis is logarithmic."""
     shown = panel[panel["kind"] == VALUE]
     values, highs = shown["value"].dropna().tolist(), shown["high"].dropna().tolist()
-    bottom, top = limits(values, highs, may_be_log=look.metric.lower_is_better)
+    bottom, top = limits(values, highs, log=log)
     near = [1.04 * level for level in backdrop.levels(panel, look).values() if level < 2 * top]
     return bottom, max([top, *near, 1.04 if look.metric.ratio else 0.0])
 

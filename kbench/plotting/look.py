@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
 
+from kbench.plotting.colours import Style, provider_of, styles
 from kbench.plotting.metric import Metric
 from kbench.plotting.points import ABSENT, COPY
 from kbench.plotting.source import Source
-from kbench.plotting.theme import LINES, MARKERS, Style, Theme, styles
-from kbench.plotting.words import natural, shorten
+from kbench.plotting.theme import LINES, MARKERS, Theme
+from kbench.plotting.words import shorten
 
 
 @dataclass(frozen=True)
 class Look:
-    """`x` is what runs along x, "" for nothing. `names` is what to print for a curve."""
+    """`x` is what runs along x, "" for nothing, and `paired` are the axes that go with it. `names` is what to print for a
+    curve."""
 
     metric: Metric
     theme: Theme
@@ -25,16 +28,33 @@ class Look:
     sources: Sequence[Source]
     styles: dict[str, Style]
     names: dict[str, str]
+    paired: Sequence[str] = ()
 
     @classmethod
-    def of(cls, drawn: pd.DataFrame, metric: Metric, theme: Theme, x: str, sources: Sequence[Source]) -> Look:
-        """Curves are coloured in the order of their names, those that are not shown included as long as there are
-        colours for all: a provider keeps its colour from one picture of a file to the next."""
+    def of(
+        cls,
+        drawn: pd.DataFrame,
+        metric: Metric,
+        theme: Theme,
+        x: str,
+        sources: Sequence[Source],
+        paired: Sequence[str] = (),
+    ) -> Look:
+        """Curves that are not shown have their colours too as long as there are enough: a provider keeps its colour from
+        one picture of a file to the next."""
         shown = set(drawn.loc[drawn["kind"] != ABSENT, "curve"]) - {COPY}
         everyone = shown.union(*(source.curves for source in sources))
-        look = styles(natural(everyone if len(everyone) <= len(MARKERS) else shown), theme)
+        look = styles(everyone if len(everyone) <= len(MARKERS) else shown, theme)
         copy = Style(theme.quiet, "", "-")
-        return cls(metric, theme, x, sources, {**look, COPY: copy}, shorten([*look, COPY]))
+        return cls(metric, theme, x, sources, {**look, COPY: copy}, shorten([*look, COPY]), paired)
+
+    def colour(self, curve: str) -> str:
+        """The colour of a curve that stands beside its name: that of its provider, whatever its parameters."""
+        return self.theme.quiet if curve == COPY else self.providers[provider_of(curve)].colour
+
+    @cached_property
+    def providers(self) -> dict[str, Style]:
+        return styles({provider_of(curve) for curve in self.styles if curve != COPY}, self.theme)
 
     @property
     def files(self) -> list[str]:

@@ -7,8 +7,8 @@ from typing import Any
 from matplotlib.path import Path
 from matplotlib.textpath import TextPath
 
+from kbench.plotting.colours import Style
 from kbench.plotting.points import DECLINED, FAILED, WRONG
-from kbench.plotting.theme import Style
 
 
 def _centred(text: str) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kbench.results import Status
+from kbench.suggest import unknown
 from kbench.table import TableError
 
 
@@ -13,7 +14,8 @@ class Metric:
     """A column and how it is drawn.
 
     A `ratio` has a line at 1. `statuses` are the outcomes that have a value, and `may_be_zero` says whether 0 is one.
-    `timed` is whether it comes from a time, so that what distorts times matters.
+    `timed` is whether it comes from a time, so that what distorts times matters. What is drawn is the column's value
+    times `scale`.
     """
 
     name: str
@@ -23,6 +25,7 @@ class Metric:
     ratio: bool = False
     may_be_zero: bool = False
     timed: bool = True
+    scale: float = 1.0
     statuses: tuple[Status, ...] = (Status.OK,)
 
     @property
@@ -33,7 +36,7 @@ class Metric:
 
 _ALL = (
     Metric("gbps", "gbps", "GB/s"),
-    Metric("ms", "ms", "time (ms)", lower_is_better=True),
+    Metric("ms", "ms", "time (\N{MICRO SIGN}s)", lower_is_better=True, scale=1000.0),
     Metric("speedup", "speedup", "speed-up over the baseline", ratio=True),
     Metric("roofline", "roofline", "share of the copy's GB/s", ratio=True),
     Metric(
@@ -53,5 +56,5 @@ METRICS = {metric.name: metric for metric in _ALL}
 def named(name: str) -> Metric:
     """Raises TableError for a metric that there is not."""
     if name not in METRICS:
-        raise TableError(f"no metric {name!r} to plot; there are {', '.join(METRICS)}")
+        raise TableError(f"--metric: {unknown('metric', name, list(METRICS))}")
     return METRICS[name]

@@ -19,6 +19,7 @@ from kbench.plotting.marks import MARKS
 from kbench.plotting.points import ABSENT, VALUE
 from kbench.plotting.theme import MARKERS
 from kbench.results import PROVIDER, curve_name, format_params
+from kbench.suggest import unknown
 from kbench.table import TableError
 
 MAX_PANELS = 4
@@ -65,7 +66,7 @@ def along(
     """
     values = drawn[drawn["kind"] == VALUE]
     sizes = {axis: int(values[axis].nunique()) for axis in axes if pd.api.types.is_integer_dtype(drawn[axis])}
-    params = [_params(text) for text in drawn["params"]]
+    params = [parameters_of(text) for text in drawn["params"]]
     numbers = {
         name: pd.Series([_number(row.get(name, "")) for row in params], drawn.index, "float64")
         for name in sorted({name for row in params for name in row if parameters})
@@ -80,8 +81,10 @@ def along(
         by_axis: pd.DataFrame = drawn.assign(x=x)
         return by_axis, name
     curves = [
-        curve if math.isnan(number) else curve_name(provider, format_params({**row, name: "*"}))
-        for curve, provider, row, number in zip(drawn["curve"], drawn["provider"], params, numbers[name], strict=True)
+        curve if math.isnan(number) else curve_along(provider, text, name)
+        for curve, provider, text, number in zip(
+            drawn["curve"], drawn["provider"], drawn["params"], numbers[name], strict=True
+        )
     ]
     placeless = numbers[name].isna() & drawn["kind"].isin(list(MARKS))
     by_parameter: pd.DataFrame = drawn.assign(
@@ -90,6 +93,14 @@ def along(
         kind=drawn["kind"].mask(placeless, ABSENT),
     )
     return by_parameter, name
+
+
+def curve_along(provider: str, params: str, name: str) -> str:
+    """What a curve is called where its parameter `name` runs along x: `triton-row[num_warps=*]`."""
+    known = parameters_of(params)
+    if math.isnan(_number(known.get(name, ""))):
+        return curve_name(provider, params)
+    return curve_name(provider, format_params({**known, name: "*"}))
 
 
 def _longest(values: pd.DataFrame, sizes: dict[str, int], swept: dict[str, int]) -> str:
@@ -116,23 +127,28 @@ def companions(drawn: pd.DataFrame, axes: Sequence[str], x: str) -> dict[str, st
     return found
 
 
-def split(drawn: pd.DataFrame, columns: Sequence[str], by: Sequence[str] = ()) -> list[Page]:
+def split(
+    drawn: pd.DataFrame,
+    columns: Sequence[str],
+    by: Sequence[str] = (),
+    room: int = MAX_PANELS,
+    room_by: int = MAX_BY,
+) -> list[Page]:
     """One page per combination of what varies and does not fit into the panels of one picture.
 
-    `by` names the columns whose values are panels; without it there are up to MAX_PANELS. Raises TableError where that
-    would be too many panels or pictures, with what to do.
+    `by` names the columns whose values are panels, at most `room_by`; without it there are up to `room`. Raises TableError
+    where that would be too many panels or pictures, with what to do.
     """
     shown = drawn[drawn["kind"] != ABSENT]
     varying = [name for name in columns if shown[name].nunique(dropna=False) > 1]
-    if unknown := [name for name in by if name not in columns]:
-        raise TableError(f"no column {unknown[0]!r} to make panels of (--by); there are {', '.join(columns)}")
+    if strange := [name for name in by if name not in columns]:
+        raise TableError(f"--by: {unknown('column', strange[0], list(columns))}")
     if by:
         outer = [name for name in varying if name not in by]
         pages = [_page(fixed, page, varying) for fixed, page in _groups(shown, outer)]
-        room = MAX_BY
+        room = room_by
     else:
-        pages = [_page(fixed, page, varying) for fixed, page in _fitting(shown, varying)]
-        room = MAX_PANELS
+        pages = [_page(fixed, page, varying) for fixed, page in _fitting(shown, varying, room)]
     most = max(len(page.panels) for page in pages)
     if most > room:
         raise TableError(f"{most} panels in one picture are too many{_advice(shown, varying)}")
@@ -146,14 +162,14 @@ def _page(fixed: dict[str, Any], points: pd.DataFrame, varying: list[str]) -> Pa
     return Page(fixed, [Panel(where, group) for where, group in _groups(points, inner)])
 
 
-def _fitting(points: pd.DataFrame, varying: list[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """Split on as few columns as needed, in their order, for at most MAX_PANELS combinations on a page."""
-    if not varying or len(points[varying].drop_duplicates()) <= MAX_PANELS:
+def _fitting(points: pd.DataFrame, varying: list[str], room: int) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """Split on as few columns as needed, in their order, for at most `room` combinations on a page."""
+    if not varying or len(points[varying].drop_duplicates()) <= room:
         yield {}, points
         return
     first, *others = varying
     for fixed, group in _groups(points, [first]):
-        for more, page in _fitting(group, others):
+        for more, page in _fitting(group, others, room):
             yield {**fixed, **more}, page
 
 
@@ -173,7 +189,7 @@ def _advice(points: pd.DataFrame, varying: list[str]) -> str:
     return f" ({counts}); narrow them with {example}, draw against another axis with --x, or choose panels with --by"
 
 
-def _params(text: str) -> dict[str, str]:
+def parameters_of(text: str) -> dict[str, str]:
     """`num_warps=4,num_stages=1`, as the CSV writes it, taken apart."""
     return {name: value for name, _, value in (item.partition("=") for item in text.split(",")) if name}
 

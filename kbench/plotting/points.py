@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import pandas as pd
 
 from kbench import table
+from kbench.analysis.cases import SUSPECT
 from kbench.plotting.metric import Metric
 from kbench.plotting.source import Source
 from kbench.results import CONTROL, PROVIDER, Status, curve_name
-from kbench.summary import SUSPECT
 from kbench.table import TableError
 
 COPY = "copy (control)"
@@ -91,8 +91,9 @@ def _of(source: Source, metric: Metric) -> pd.DataFrame:
     frame = source.frame
     copies = (frame["role"] == CONTROL) & (frame["provider"] == "copy") & metric.has_copy
     rows = frame[(frame["role"] == PROVIDER) | copies]
-    spread = rows[[name for name in (metric.column, f"{metric.column}_p20", f"{metric.column}_p80") if name in rows]]
-    value = rows[metric.column].where(_known(rows, metric))
+    ends = (metric.column, f"{metric.column}_p20", f"{metric.column}_p80")
+    spread = metric.scale * rows[[name for name in ends if name in rows]]
+    value = metric.scale * rows[metric.column].where(_known(rows, metric))
     flags = rows["flags"].map(lambda flags: set(flags.split(";")) if metric.timed else set())
     suspect = flags.map(lambda raised: SUSPECT in raised).astype(bool) & value.notna()
     curves = [

@@ -77,7 +77,11 @@ def scale_y(axes: Axes, bottom: float, top: float, strip: float) -> None:
     if bottom > 0:
         axes.set_yscale("log")
         axes.set_ylim(bottom * (bottom / top) ** (strip / (1 - strip)), top)
-        ticks = LogLocator(subs=(1, 2, 5) if top < 1e4 * bottom else (1,)).tick_values(bottom, top)
+        span = top / bottom
+        steps = (
+            (1, 1.5, 2, 3, 4, 5, 7) if span < 6 else (1, 2, 3, 5) if span < 30 else (1, 2, 5) if span < 1e4 else (1,)
+        )
+        ticks = LogLocator(subs=steps).tick_values(bottom, top)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     else:
         axes.set_ylim(-top * strip / (1 - strip), top)
@@ -92,11 +96,11 @@ def share(value: float, extent: tuple[float, float]) -> float:
     return math.log(value / bottom) / math.log(top / bottom) if bottom > 0 else value / top
 
 
-def limits(values: list[float], highs: list[float], *, may_be_log: bool) -> tuple[float, float]:
+def limits(values: list[float], highs: list[float], *, log: bool) -> tuple[float, float]:
     """The range for `scale_y`. Bands may reach beyond the values, but a wild one does not press the lines flat."""
     if not values:
         return 0.0, 1.0
     least, most = min(values), max(values)
-    if may_be_log and least > 0 and most > 10 * least:
+    if log and least > 0:
         return least / 1.25, most * 1.25
     return 0.0, 1.05 * (min(max([*highs, most]), 1.25 * most) or 1.0)

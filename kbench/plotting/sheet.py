@@ -5,13 +5,16 @@ Sizes are in inches and follow from what is written. Only the panels and the leg
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from kbench.plotting.theme import Theme
 from kbench.plotting.words import wrap
@@ -23,7 +26,22 @@ TITLE_LINE, CAPTION_LINE, KEY_ROW, EDGE = 0.27, 0.165, 0.22, 0.1
 SMALL = 9.0
 """Font size of the caption."""
 
+POINTS = 72
+"""Per inch."""
+
 Entry = tuple[str, Artist]
+
+
+class Settled(ConstrainedLayoutEngine):
+    """Matplotlib's layout with rounded places: its solver's last digits differ from one process to the next."""
+
+    def execute(self, fig: Figure) -> Any:
+        grids = super().execute(fig)
+        for axes in fig.axes:
+            bounds = axes.get_position(original=True).bounds
+            # `set_position` would take the panel out of the layout, which is made once for each format.
+            axes._set_position([round(bound, 6) for bound in bounds])  # type: ignore[attr-defined]
+        return grids
 
 
 @dataclass(frozen=True)
@@ -66,7 +84,7 @@ class Sheet:
         print_height = EDGE + CAPTION_LINE * (caption.count("\n") + 1)
         footer = print_height + sum(keys.height for keys in self.below)
         height = header + self.body + footer
-        figure = Figure(figsize=(self.width, height), layout="constrained")
+        figure = Figure(figsize=(self.width, height), layout=Settled())
         FigureCanvasAgg(figure)
         engine: Any = figure.get_layout_engine()
         engine.set(rect=(0, footer / height, 1, self.body / height), w_pad=0.06, h_pad=0.06)
@@ -92,3 +110,24 @@ def _add(figure: Figure, keys: Keys, top: float) -> None:
         handlelength=1.6, handletextpad=0.5, columnspacing=1.6,
     )  # fmt: skip
     legend.set_in_layout(False)
+
+
+def middle_of(figure: Figure) -> float:
+    """The height of the middle of the panels, as a share of the figure."""
+    engine: Any = figure.get_layout_engine()
+    _, bottom, _, height = engine.get()["rect"]
+    return float(bottom + height / 2)
+
+
+def grid(panels: int) -> tuple[int, int]:
+    """Columns and rows for so many panels."""
+    columns = 1 if panels == 1 else 2 if panels <= 4 else 3
+    return columns, math.ceil(panels / columns)
+
+
+def subplots(figure: Figure, rows: int, columns: int, wanted: int) -> list[Axes]:
+    """The first so many panels of a grid."""
+    everywhere = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes in everywhere[wanted:]:
+        axes.remove()
+    return everywhere[:wanted]

@@ -14,27 +14,34 @@ from kbench.results import PROVIDER, curve_name
 from kbench.table import TableError
 from kbench.where import Where
 
+OWN = (
+    "file", "curve", "kind", "value", "low", "high", "suspect", "hollow", "claimed", "bytes", "x", "y", "margin", "tied",
+    "unclear", "winner", "word", "effect",
+)  # fmt: skip
+"""Columns that pictures and reports add to those of a results file."""
+
 
 @dataclass(frozen=True)
 class Source:
-    """A results file under the name that the picture gives it: the rows to draw, the curves of all its rows, and its
-    environment, which is empty where the sidecar is not there."""
+    """A results file under the name that the picture gives it: the rows to draw, the curves of all its rows, its
+    environment, which is empty where the sidecar is not there, and what rows were asked for."""
 
     label: str
     path: Path
     frame: pd.DataFrame
     curves: frozenset[str]
     environment: dict[str, Any]
+    where: str = ""
 
     @property
     def peak_gbps(self) -> float | None:
         """The theoretical bandwidth of the device's memory."""
-        return _positive(self.environment.get("peak_gbps"))
+        return self.environment.get("peak_gbps") or None
 
     @property
     def cache_bytes(self) -> float | None:
         """The size of the device's last-level cache."""
-        return _positive(self.environment.get("cache_bytes"))
+        return self.environment.get("cache_bytes") or None
 
 
 def load(files: Sequence[Path | str], where: str = "") -> list[Source]:
@@ -51,13 +58,16 @@ def load(files: Sequence[Path | str], where: str = "") -> list[Source]:
     for label, path in named:
         stem = path.stem if stems.count(path.stem) == 1 else f"{path.parent.name}/{path.stem}"
         frame = table.read(path)
-        rows = frame if not chosen.terms else chosen.select(frame)
+        rows = _apart(frame if not chosen.terms else chosen.select(frame))
         if chosen.terms and not (rows["role"] == PROVIDER).any():
             left_out.append(frame)
             continue
         providers = frame[frame["role"] == PROVIDER]
         curves = frozenset(map(curve_name, providers["provider"], providers["params"]))
-        sources.append(Source(label or stem, path, rows, curves, sidecar.read(path)[0]))
+        beside = sidecar.read(path)
+        if beside.there and beside.note:
+            rows.attrs["warnings"] = [*rows.attrs["warnings"], beside.note]
+        sources.append(Source(label or stem, path, rows, curves, beside.environment, where))
     if not sources:
         raise TableError(chosen.nothing(left_out[0]))
     labels = [source.label for source in sources]
@@ -66,5 +76,19 @@ def load(files: Sequence[Path | str], where: str = "") -> list[Source]:
     return sources
 
 
-def _positive(value: Any) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and value > 0 else None
+def _apart(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with another name for every axis that is called like one of the columns that pictures add: `axis_value`."""
+    names = unclaimed(table.axes(frame))
+    renamed: pd.DataFrame = frame.rename(columns=names)
+    return renamed
+
+
+def unclaimed(axes: Sequence[str]) -> dict[str, str]:
+    """What axes are called beside the columns that pictures add."""
+    names: dict[str, str] = {}
+    for axis in axes:
+        name = axis
+        while name in OWN or (name != axis and name in axes):
+            name = f"axis_{name}"
+        names[axis] = name
+    return names

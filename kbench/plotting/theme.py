@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kbench.suggest import unknown
 from kbench.table import TableError
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -96,25 +96,8 @@ THEMES = {theme.name: theme for theme in (LIGHT, DARK)}
 def named(name: str) -> Theme:
     """Raises TableError for a theme that there is not."""
     if name not in THEMES:
-        raise TableError(f"no theme {name!r}; there are {', '.join(THEMES)}")
+        raise TableError(f"--theme: {unknown('theme', name, list(THEMES))}")
     return THEMES[name]
-
-
-@dataclass(frozen=True)
-class Style:
-    colour: str
-    marker: str
-    line: Any
-
-
-def styles(curves: Sequence[str], theme: Theme) -> dict[str, Style]:
-    """A style per curve, in the order given. Eight have a colour and marker of their own; each further eight the next
-    line style, with the markers shifted so that the same colour never meets the same marker soon."""
-    count = len(theme.colours)
-    return {
-        curve: Style(theme.colours[i % count], MARKERS[(i + 3 * (i // count)) % count], LINES[i // count % len(LINES)])
-        for i, curve in enumerate(curves)
-    }
 
 
 def mix(colour: str, other: str, share: float) -> str:

@@ -10,17 +10,31 @@ from typing import Any
 LONGEST = 40
 """Characters of a provider's name that a picture shows."""
 
-PLAIN = ("operator", "dtype", "device", "timer", "cache", "file")
+PLAIN = ("operator", "provider", "dtype", "device", "timer", "cache", "file")
 """Columns whose values speak for themselves."""
 
 
 def natural(names: Iterable[Any]) -> list[str]:
     """Sorted with numbers by size: num_warps=4 before num_warps=16."""
+    return sorted(map(str, names), key=natural_key)
 
-    def key(name: str) -> list[tuple[bool, int | str]]:
-        return [(not part.isdecimal(), int(part) if part.isdecimal() else part) for part in re.split(r"(\d+)", name)]
 
-    return sorted(map(str, names), key=key)
+def natural_key(name: Any) -> list[tuple[bool, int, str]]:
+    """What `natural` sorts by. A number by its digits and not by int(), which refuses thousands of them: the longer one is
+    the larger."""
+    parts = re.split(r"([0-9]+)", str(name))
+    digits = [part.lstrip("0") if part.isdecimal() and part.isascii() else None for part in parts]
+    return [(d is None, len(d or ""), part if d is None else d) for part, d in zip(parts, digits, strict=True)]
+
+
+def alone(curves: Iterable[str]) -> tuple[dict[str, str], str]:
+    """Names without what they all begin with, and what that was: where there are several curves with parameters, all of one
+    provider, their parameters alone. The names of other curves are not in it."""
+    swept = [curve for curve in curves if curve.endswith("]") and "[" in curve]
+    providers = {curve.partition("[")[0] for curve in swept}
+    if len(set(swept)) < 3 or len(providers) > 1:
+        return {}, ""
+    return {curve: curve.partition("[")[2][:-1].replace(",", ", ") for curve in swept}, providers.pop()
 
 
 def shorten(names: Iterable[str]) -> dict[str, str]:

@@ -7,9 +7,13 @@ no network, and what comes from a file is data in it, never markup.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+from kbench.files import replace
 from kbench.report.content import content
 from kbench.report.page import page
 from kbench.results import ResultsError
@@ -24,17 +28,33 @@ def write(
     baseline: Path | str | None = None,
     where: str = "",
     title: str = "",
+    readable: Callable[[str], str] = str,
 ) -> Path:
     """Write a page on results files, `path` or `LABEL=path` each, and return its path.
 
-    `baseline` is a results file that the others are compared with, `where` chooses rows (see kbench/where.py). Raises
-    TableError for files that cannot be read or compared, ResultsError where the page cannot be written.
+    `baseline` is a results file that the others are compared with, `where` chooses rows (see kbench/where.py), `readable`
+    puts other names in the place of those of temporary files. Raises TableError for files that cannot be read or compared,
+    ResultsError where the page cannot be written.
     """
-    text = page(content(files, baseline=baseline, where=where, title=title))
+    text = readable(page(content(files, baseline=baseline, where=where, title=title)))
     path = Path(out)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode("utf-8", "replace"))
+        replace(path, text.encode("utf-8", "replace"))
     except OSError as error:
-        raise ResultsError(f"{path}: cannot be written ({error.strerror}); choose another place with -o") from None
+        raise ResultsError(
+            f"{path}: cannot be written ({error.strerror or error}); choose another place with -o"
+        ) from None
     return path
+
+
+class _Callable(ModuleType):
+    """This package under the name of the function `kbench.report`: importing it must not take the function away."""
+
+    def __call__(self, *sources: Any, **options: Any) -> Path:
+        from kbench.api import report
+
+        return report(*sources, **options)
+
+
+sys.modules[__name__].__class__ = _Callable

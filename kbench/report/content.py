@@ -7,18 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from kbench import comparison, explain
+from kbench.analysis import rows_of
+from kbench.analysis.cases import SUSPECT
 from kbench.comparison import Comparison
+from kbench.plotting.colours import slots
 from kbench.plotting.metric import METRICS
+from kbench.plotting.pages import curve_along, parameters_of
 from kbench.plotting.points import COPY, HOLLOW
 from kbench.plotting.source import Source, load
 from kbench.plotting.theme import THEMES
-from kbench.plotting.words import natural
 from kbench.report import machine
-from kbench.report.rows import Json, columns, rows_of
+from kbench.report.rows import Json, columns
 from kbench.report.standings import standings
 from kbench.report.verdicts import verdicts
-from kbench.results import PROVIDER, Row, Status
-from kbench.summary import SUSPECT
+from kbench.results import PROVIDER, Row, Status, curve_name
 from kbench.version import __version__
 
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
@@ -57,14 +59,14 @@ def _compared(files: Sequence[Path | str], baseline: Path | str | None, where: s
 
 
 def _look(sources: Sequence[Source]) -> Json:
-    """What the chart needs besides rows: metrics, limits of the memory, and the palette, in the order of `curves`."""
+    """What the chart needs besides rows: metrics, limits of the memory, and the palette with everyone's place in it."""
     return {
         "metrics": [
             {
                 "name": metric.name,
                 "column": metric.column,
-                "label": "time (µs)" if metric.name == "ms" else metric.label,
-                "scale": 1000 if metric.name == "ms" else 1,
+                "label": metric.label,
+                "scale": metric.scale,
                 "lower": metric.lower_is_better,
                 "ratio": metric.ratio,
                 "zero": metric.may_be_zero,
@@ -77,12 +79,23 @@ def _look(sources: Sequence[Source]) -> Json:
         "themes": {name: _palette(theme) for name, theme in THEMES.items()},
         "symbols": SYMBOLS,
         "dashes": DASHES,
-        "curves": natural(frozenset().union(*(source.curves for source in sources))),
+        "slots": _slots(sources),
         "copy": COPY,
         "hollow": HOLLOW,
         "suspect": SUSPECT,
         "peaks": {source.label: source.peak_gbps for source in sources},
     }
+
+
+def _slots(sources: Sequence[Source]) -> dict[str, dict[str, tuple[int, int]]]:
+    """The places of curves in the palette, as `colours.slots` has them: under "" those of all curves, under the name of a
+    parameter those of the curves that run along it."""
+    everyone = frozenset().union(*(source.curves for source in sources))
+    found = {"": slots(everyone)}
+    rows = {pair for source in sources for pair in zip(source.frame["provider"], source.frame["params"], strict=True)}
+    for name in sorted({name for _, params in rows for name in parameters_of(params)}):
+        found[name] = slots({curve_along(*row, name) for row in rows if curve_name(*row) in everyone})
+    return found
 
 
 def _palette(theme: Any) -> Json:
@@ -116,4 +129,4 @@ def _glossary(rows: Sequence[Row]) -> list[Json]:
     seen = {row.status.value for row in rows} | {flag for row in rows for flag in row.flags}
     always = ("tie", "copy", "repeat", "roofline", "max_ulp")
     known = [word for texts in explain.KINDS.values() for word in texts if word in seen or word in always]
-    return [{"word": word, "text": (explain.paragraph(word) or ("", ""))[1]} for word in known]
+    return [{"word": word, "text": found.text if (found := explain.find(word)) else ""} for word in known]

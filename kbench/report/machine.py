@@ -13,7 +13,7 @@ from kbench.results import PROVIDER, Status
 
 OF_THE_RUN = (
     "config", "command", "measure", "profile", "baseline", "started_at", "finished_at", "interrupted", "env_id",
-    "plugin_errors",
+    "plugin_errors", "places",
 )  # fmt: skip
 """Entries of the environment file that say how it was measured, and not on what."""
 

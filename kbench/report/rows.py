@@ -8,10 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from kbench import rounds, table
 from kbench.plotting.points import axes, configuration
 from kbench.plotting.source import Source
-from kbench.results import Case, Row, Status, curve_name
+from kbench.results import curve_name
 
 Json = dict[str, Any]
 
@@ -35,12 +34,6 @@ MEASURED = {
 """Columns of numbers: how the page calls them, and how it writes their values."""
 
 WORDS = ("timer", "cache", "device", "throttle", "reason")
-
-
-def rows_of(frame: pd.DataFrame) -> list[Row]:
-    """The rows of a frame that `table.read` returned. One that no run writes, `ok` without a time, is an error like any."""
-    names = table.axes(frame)
-    return [_row({str(name): cell for name, cell in cells.items()}, names) for cells in frame.to_dict("records")]
 
 
 def columns(sources: Sequence[Source]) -> Json:
@@ -91,35 +84,3 @@ def _plain(value: Any) -> Any:
     if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
         return None
     return value if isinstance(value, str) else int(value)
-
-
-def _row(cells: Json, names: Sequence[str]) -> Row:
-    case = Case(cells["operator"], {name: cells[name] for name in names}, cells["dtype"])
-    status, reason = Status(cells["status"]), cells["reason"]
-    numbers = {name: cells[name] for name in ("ms", "gbps", "roofline", "speedup", "max_ulp")}
-    known = {name: value if math.isfinite(value) else None for name, value in numbers.items()}
-    if status is Status.OK and not (known["ms"] and known["ms"] > 0):
-        status, reason = Status.ERROR, f"ok, but its time is {cells['ms']}"
-    if status is not Status.OK:
-        known["ms"] = None
-    return Row(
-        case,
-        cells["provider"],
-        cells["params"],
-        cells["role"],
-        cells["session"],
-        status,
-        reason or ("" if status in (Status.OK, Status.CHECKED) else "the file gives no reason"),
-        tuple(flag for flag in cells["flags"].split(";") if flag),
-        ms=known["ms"],
-        round_ms=rounds.read(cells["round_ms"]) if status is Status.OK else (),
-        gbps=known["gbps"],
-        roofline=known["roofline"],
-        speedup=known["speedup"],
-        max_ulp=known["max_ulp"],
-        identical={"True": True, "False": False}.get(cells["identical"]),
-        timer=cells["timer"],
-        cache=cells["cache"],
-        device=cells["device"],
-        started_at=cells["started_at"],
-    )

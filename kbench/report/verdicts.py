@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+
 from kbench.comparison import Comparison
 from kbench.comparison.formats import header, rows
-from kbench.comparison.formats.words import GLYPHS, interval, plain, probability, quantity
+from kbench.comparison.formats.words import GLYPHS, interval, plain, probability
+from kbench.plotting import Choices, plot_changes, rendered
+from kbench.plotting.theme import THEMES
 from kbench.report.rows import Json, numbers, words
+
+MOST_DIGITS = 20
+"""A longer number is no size."""
 
 
 def verdicts(comparison: Comparison) -> Json:
     """Headline counts, what stands above the table, and the table: what wants attention first."""
-    shown = quantity(comparison.rules.metric)
+    shown = header.quantity_of(comparison)
     unit = shown.unit.replace("us", "µs")
     common = rows.shared(comparison)
-    ordered = rows.ordered(comparison)
+    ordered = [] if comparison.nothing_common else rows.ordered(comparison)
     names = [rows.distinct(row, comparison, common) for row in ordered]
     sides = [(row.old.value if row.old else None, row.new.value if row.new else None) for row in ordered]
     columns = [
@@ -21,18 +28,19 @@ def verdicts(comparison: Comparison) -> Json:
         *(words(name, (_size(parts.get(name, "")) for parts in names)) for name in (names[0] if names else ())),
         numbers("old", (old for old, _ in sides), f"old ({unit})", shown.unit),
         numbers("new", (new for _, new in sides), f"new ({unit})", shown.unit),
-        numbers("change", (None if row.ratio is None else row.ratio - 1 for row in ordered), "change", "change"),
+        numbers("change", (None if row.ratio is None else row.ratio - 1 for row in ordered), shown.head, "change"),
         words("interval", (interval(row.ci) if row.ci else "" for row in ordered), "95 % interval"),
         words("q", ("" if row.q is None else probability(row.q) for row in ordered)),
         words("reason", (plain(row.reason) for row in ordered)),
     ]
     return {
         "title": header.title(comparison),
-        "summary": header.summary(comparison),
+        "summary": header.headline(comparison),
         "counts": [{"word": word, "glyph": GLYPHS[word], "count": n} for word, n in comparison.counts.items()],
         "notes": [
             *(f"{name}: {value}" for name, value in header.facts(comparison, common)),
             *header.drifts(comparison),
+            *header.footnotes(comparison),
             *header.geomeans(comparison),
             *header.next_steps(comparison),
             *comparison.notes,
@@ -47,10 +55,29 @@ def verdicts(comparison: Comparison) -> Json:
             for found in comparison.differences
         ],
         "glyphs": GLYPHS,
+        "pictures": _pictures(comparison),
         "table": {"count": len(ordered), "columns": columns},
     }
 
 
+def _pictures(comparison: Comparison) -> list[Json]:
+    """The changes as pictures, each in the colours of all themes: the address of an SVG by the name of the theme. None
+    where no row has a time on both sides."""
+    if not any(row.ratio is not None for row in comparison.rows):
+        return []
+    by_theme = [
+        [
+            (name, rendered(picture, "svg", name))
+            for picture in plot_changes(comparison, Choices(kind="change", theme=name))
+        ]
+        for name in THEMES
+    ]
+    return [
+        {name: f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}" for name, svg in same}
+        for same in zip(*by_theme, strict=True)
+    ]
+
+
 def _size(text: str) -> int | str:
     """A size is one again, to be sorted and aligned as such."""
-    return int(text) if text.isdecimal() else text
+    return int(text) if text.isdecimal() and len(text) < MOST_DIGITS else text

@@ -7,6 +7,7 @@ import json
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ def no_ci(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(variable, raising=False)
 
 
+@pytest.mark.slow
 def test_a_file_against_itself_passes_every_gate(kbench: Kbench, write: Write) -> None:
     when = {"started_at": "2026-11-20T10:00:00+00:00"}
     path = write("a", [row(n, random.uniform(0.9, 1.1), **when) for n in range(1, 20)])
@@ -40,9 +42,14 @@ def test_the_exit_code_is_the_gates(kbench: Kbench, write: Write, factor: float,
     done = kbench("compare", old, new, *(["--fail-on", gate] if gate else []))
     assert done.returncode == code
     assert ("256 slower" if factor > 1 else "256 faster") in done.stdout
-    assert done.stderr == (f"error: the gate failed: 256 slower (--fail-on {gate})\n" if code else "")
+    first = " ".join(done.stdout.split())  # a long path is on a line of its own
+    assert first.startswith(
+        "! gate failed: " if code else f"+ gate passed (--fail-on {gate})" if gate else f"{new} against"
+    )
+    assert done.stderr == (f"error: gate failed: 256 slower (--fail-on {gate})\n" if code else "")
 
 
+@pytest.mark.slow
 def test_a_row_that_vanished_closes_the_gate(kbench: Kbench, write: Write) -> None:
     old, new = write("old", [row(1), row(2)]), write("new", [row(1)])
     assert kbench("compare", old, new).returncode == 0
@@ -50,6 +57,7 @@ def test_a_row_that_vanished_closes_the_gate(kbench: Kbench, write: Write) -> No
     assert done.returncode == 1 and "1 missing" in done.stdout
 
 
+@pytest.mark.slow
 def test_shuffled_rows_give_the_same_report(kbench: Kbench, write: Write) -> None:
     rng = random.Random(2)
     rows = [r for n in (1, 20, 300) for r in sessions(1.0, 1.01, 0.99, n=n)]
@@ -63,6 +71,7 @@ def test_shuffled_rows_give_the_same_report(kbench: Kbench, write: Write) -> Non
     assert (after.returncode, after.stdout) == (before.returncode, before.stdout)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_compared_is_exit_code_3(kbench: Kbench, write: Write) -> None:
     old = write("old", [row(1), row(2)])
     other = kbench("compare", old, write("other", [row(1, device="NVIDIA B200"), row(2, device="NVIDIA B200")]))
@@ -78,6 +87,33 @@ def test_what_cannot_be_compared_is_exit_code_3(kbench: Kbench, write: Write) ->
     assert kbench("compare", write("a", declined), write("b", declined), "--strict").returncode == 0
 
 
+@pytest.mark.slow
+def test_nothing_in_common_is_one_sentence(kbench: Kbench, write: Write, tmp_path: Path) -> None:
+    write("old", [row(n) for n in range(200)])
+    write("new", [row(n) for n in range(200, 400)])
+    done = kbench("compare", "old.csv", "new.csv", "--fail-on", "missing", "--export", "markdown=c.md")
+    sentence = (
+        "nothing to compare: old.csv and new.csv have no row in common: "
+        "N is 0, 1, 2, ... in old.csv and 200, 201, 202, ... in new.csv"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", f"error: {sentence}\n")
+    assert sentence in (tmp_path / "c.md").read_text() and len((tmp_path / "c.md").read_text()) < 500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("columns", "longest"), [("60", 60), ("80", 80), ("", 120)])
+def test_a_log_is_as_wide_as_columns_says(
+    kbench: Kbench, write: Write, monkeypatch: pytest.MonkeyPatch, columns: str, longest: int
+) -> None:
+    rows = [row(n, provider=provider) for n in range(5) for provider in ("triton", "torch-native-compiled")]
+    old, new = write("old", rows), write("new", [replace(r, ms=1.01) for r in rows])
+    monkeypatch.setenv("COLUMNS", columns)
+    lines = kbench("compare", f"old={old}", f"new={new}", "--vary", "a" * 20).stdout.splitlines()
+    widest = max(len(line) for line in lines if "env.json" not in line)
+    assert widest <= longest and (columns or widest > 80)
+
+
+@pytest.mark.slow
 def test_exports_go_to_files_and_one_may_go_to_stdout(kbench: Kbench, write: Write, tmp_path: Path) -> None:
     old, new = write("old", [row(1), row(2)]), write("new", [row(1), row(2, 1.5)])
     done = kbench("compare", old, new, "--export", "json=out/c.json", "--export", "markdown=c.md")
@@ -99,14 +135,14 @@ def test_exports_go_to_files_and_one_may_go_to_stdout(kbench: Kbench, write: Wri
         (["--export", "yaml=x"], "--export 'yaml=x': write FORMAT=FILE; formats are markdown,"),
         (["--export", "json"], "--export 'json': write FORMAT=FILE"),
         (["--export", "json=/proc/nowhere/c.json"], "/proc/nowhere"),
-        (["--fail-on", "regressed"], "no verdict 'regressed'; there are slower,"),
-        (["--only", "interesting"], "no verdict 'interesting'; there are changed, slower,"),
-        (["--sort", "colour"], "no order 'colour'"),
+        (["--fail-on", "regressed"], '--fail-on: unknown verdict "regressed"; there are slower,'),
+        (["--only", "interesting"], '--only: unknown verdict "interesting"; there are changed, slower,'),
+        (["--sort", "colour"], '--sort: unknown order "colour"'),
         (["--margin", "wide"], "--margin 'wide' is not a share; write 2% or 0.02"),
         (["--margin", "200%"], "a margin of 200% cannot be"),
-        (["--metric", "flops"], "no metric to compare 'flops'; there are ms,"),
-        (["--by", "colour"], "no way to compare by 'colour'; there are file, provider"),
-        (["--baseline", "c"], "no file 'c' to take as the baseline"),
+        (["--metric", "flops"], '--metric: unknown metric "flops"; there are ms,'),
+        (["--by", "colour"], '--by: unknown grouping "colour"; there are file, provider'),
+        (["--baseline", "c"], '--baseline: unknown file "c"; there are '),
         (["--where", "N>9"], "N>9"),
     ],
 )
@@ -118,6 +154,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(kbench: Kbench, write: Write, opt
     assert line.startswith("error: ") and message in line
 
 
+@pytest.mark.slow
 def test_a_file_that_is_not_there_and_one_file_alone(kbench: Kbench, write: Write) -> None:
     old = write("old", [row(1)])
     done = kbench("compare", old, "gone.csv")
@@ -126,6 +163,7 @@ def test_a_file_that_is_not_there_and_one_file_alone(kbench: Kbench, write: Writ
     assert alone.returncode == 2 and "name two, or use --by provider" in alone.stderr
 
 
+@pytest.mark.slow
 def test_hidden_rows_are_counted(kbench: Kbench, write: Write) -> None:
     declined = failed(44, status="unsupported")
     old = write("old", [*(row(n) for n in (11, 22, 33)), declined])
@@ -135,6 +173,7 @@ def test_hidden_rows_are_counted(kbench: Kbench, write: Write) -> None:
     assert not any(line.split()[:1] in (["22"], ["33"], ["44"]) for line in done.stdout.splitlines())
 
 
+@pytest.mark.slow
 def test_in_ci_a_report_without_a_gate_says_so(kbench: Kbench, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = write("old", [row(1)]), write("new", [row(1, 9.0)])
     monkeypatch.setenv("CI", "true")
@@ -143,6 +182,7 @@ def test_in_ci_a_report_without_a_gate_says_so(kbench: Kbench, write: Write, mon
     assert "says nothing" not in kbench("compare", old, new, "--fail-on", "missing").stderr
 
 
+@pytest.mark.slow
 def test_in_a_github_job(kbench: Kbench, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     summary, outputs = tmp_path / "summary.md", tmp_path / "outputs"
     summary.write_text("# earlier\n")
@@ -156,6 +196,7 @@ def test_in_a_github_job(kbench: Kbench, write: Write, monkeypatch: pytest.Monke
     assert "slower=1" in outputs.read_text().splitlines()
 
 
+@pytest.mark.slow
 def test_a_github_job_is_told_that_nothing_was_comparable(
     kbench: Kbench, write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -166,11 +207,13 @@ def test_a_github_job_is_told_that_nothing_was_comparable(
     assert done.returncode == 3 and "passed=false" in (tmp_path / "outputs").read_text().splitlines()
 
 
+@pytest.mark.slow
 def test_a_misspelt_name_to_vary_is_told(kbench: Kbench, write: Write) -> None:
     a, b = write("a", [row()]), write("b", [row()])
     assert "--vary tourch: no file says anything of it" in kbench("compare", a, b, "--vary", "tourch,device").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [("--export", "json=-", "--github"), ("--export", "json=-", "--export", "csv=-"),
                   ("--export", "json=x", "--export", "csv=x")]
@@ -181,6 +224,7 @@ def test_two_reports_at_one_place_are_refused(kbench: Kbench, write: Write, argu
     assert done.returncode == 2 and done.stdout == "" and "--export" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_failure(write: Write, tmp_path: Path) -> None:
     """`kbench compare ... | head` in a shell with pipefail: the table is longer than a pipe holds."""
     a, b = (write(name, [row(n, ms) for n in range(1, 2000)]) for name, ms in (("a", 1.0), ("b", 1.01)))
@@ -193,6 +237,7 @@ def test_a_reader_that_goes_away_is_no_failure(write: Write, tmp_path: Path) -> 
     assert len(json.loads(report.read_text())["rows"]) == 1999
 
 
+@pytest.mark.slow
 def test_an_axis_called_as_a_column_keeps_its_values(kbench: Kbench, write: Write) -> None:
     path = write("a", [row()])
     path.write_text(path.read_text().replace(",M,", ",q,", 1))
@@ -200,6 +245,7 @@ def test_an_axis_called_as_a_column_keeps_its_values(kbench: Kbench, write: Writ
     assert line["axis_q"] == "4096"
 
 
+@pytest.mark.slow
 def test_what_a_damaged_environment_file_says_reaches_no_terminal(kbench: Kbench, write: Write) -> None:
     a, b = write("a", [row()]), write("b", [row()])
     a.with_suffix(".env.json").write_text(json.dumps({"packages": {"x\x1b[2J": "1"}}))
@@ -210,6 +256,7 @@ def test_what_a_damaged_environment_file_says_reaches_no_terminal(kbench: Kbench
     assert kbench("compare", a, b).returncode == 0
 
 
+@pytest.mark.slow
 def test_several_files_and_labels(kbench: Kbench, write: Write) -> None:
     a, b, c = (write(name, [row(1, ms)]) for name, ms in (("a", 1.0), ("b", 2.0), ("c", 0.5)))
     done = kbench("compare", f"main={a}", f"pr={b}", f"next={c}")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from making import Write, failed, row, sessions
 
-from kbench.comparison import Comparison, compare, gate
+from kbench.comparison import Comparison, Gate, compare
 from kbench.comparison.verdict import WORDS
 from kbench.results import CONTROL, Case, Row
 from kbench.table import TableError
@@ -27,6 +27,10 @@ def verdict(write: Write) -> Callable[[Iterable[Row], Iterable[Row]], tuple[str,
         return only.word, only.reason
 
     return verdict
+
+
+def gate(comparison: Comparison, fail_on: set[str]) -> bool:
+    return Gate.of(fail_on, strict=False).judge(comparison).passed
 
 
 Judge = Callable[[Iterable[Row], Iterable[Row]], tuple[str, str]]
@@ -83,7 +87,7 @@ def test_a_machine_that_cannot_repeat_itself_raises_the_floor(write: Write) -> N
     repeats = [row(n, provider="repeat", role=CONTROL, speedup=1.05) for n in range(1, 6)]
     old = write("old", [*(row(n) for n in range(1, 6)), *repeats])
     comparison = compare(old, write("new", [row(n, 1.06) for n in range(1, 6)]))
-    assert words(comparison) == ["unclear"] * 5 and "floor 9.5%" in comparison.rows[0].reason
+    assert words(comparison) == ["unclear"] * 5 and "floor 10.0%" in comparison.rows[0].reason
 
 
 def test_a_case_whose_copy_moved_raises_its_own_floor(write: Write) -> None:
@@ -300,7 +304,7 @@ def test_of_a_speed_more_is_better(write: Write) -> None:
     new = write("new", [row(ms=0.5, gbps=4000.0)])
     [only] = compare(old, new, metric="gbps").rows
     assert (only.word, only.ratio) == ("faster", pytest.approx(2.0))
-    with pytest.raises(TableError, match=r"'speed'.*gbps"):
+    with pytest.raises(TableError, match=r'"speed".*gbps'):
         compare(old, new, metric="speed")
 
 
@@ -317,7 +321,7 @@ def test_three_files_are_all_compared_with_the_baseline(write: Write) -> None:
     assert [g.ratio for g in comparison.geomeans] == pytest.approx([1.5, 0.5])
     other = compare(f"main={a}", f"pr={b}", c, baseline="pr")
     assert other.contenders == ("main", str(c)) and set(words(other)) == {"faster"}
-    with pytest.raises(TableError, match=r"'base'.*main, pr"):
+    with pytest.raises(TableError, match=r'"base".*main, pr'):
         compare(f"main={a}", f"pr={b}", baseline="base")
 
 
@@ -423,7 +427,7 @@ def test_a_failure_in_one_session_of_three_is_a_failure(verdict: Judge) -> None:
     partly = [row(session=0), failed(session=1), row(session=2)]
     assert verdict(sessions(1, 1, 1), partly) == (
         "failed",
-        "wrong (1 of 3 sessions have no time): differs at 3 elements",
+        "wrong (1 of 3 sessions has no time): differs at 3 elements",
     )
     mixed = [failed(session=0, status="unavailable"), failed(session=1, status="crashed"), row(session=2)]
     assert verdict(sessions(1, 1, 1), mixed) == (
@@ -532,12 +536,34 @@ def test_nothing_in_common_says_what_differs(write: Write) -> None:
     comparison = compare(write("old", old), write("new", [row(n, dtype="bfloat16") for n in (1, 2)]))
     assert not comparison.comparable
     assert comparison.geomeans[0].ratio is None
-    assert comparison.notes[0] == "no rows in common; dtype is float16 in the first file, bfloat16 in the second"
+    assert comparison.nothing_common == (
+        f"nothing to compare: {comparison.baseline} and {comparison.contenders[0]} have no row in common: "
+        f"dtype is float16 in {comparison.baseline} and bfloat16 in {comparison.contenders[0]}"
+    )
+
+
+def test_values_that_differ_are_named_in_their_order(write: Write) -> None:
+    old, new = write("old", [row(n) for n in (4096, 256, 1024, 512)]), write("new", [row(n) for n in (8, 16)])
+    told = compare(f"old={old}", f"new={new}").nothing_common
+    assert told.endswith(": N is 256, 512, 1024, ... in old and 8, 16 in new")
+
+
+def test_a_file_without_rows_is_named(write: Write) -> None:
+    old, new = write("old", [row()]), write("new", [])
+    assert compare(f"old={old}", f"new={new}").nothing_common == "nothing to compare: new has no row of a provider"
+
+
+def test_one_contender_of_two_with_nothing_in_common_is_a_note(write: Write) -> None:
+    a, b, c = write("a", [row(1)]), write("b", [row(1)]), write("c", [row(2)])
+    comparison = compare(f"a={a}", f"b={b}", f"c={c}")
+    assert comparison.nothing_common == ""
+    assert comparison.notes[0].startswith("nothing to compare: a and c have no row in common: N is 1 in a and 2 in c")
 
 
 def test_two_empty_files(write: Write) -> None:
     comparison = compare(write("old", []), write("new", []))
-    assert comparison.rows == () and not comparison.comparable and gate(comparison, {"slower", "missing"})
+    assert comparison.rows == () and not comparison.comparable and not gate(comparison, {"slower", "missing"})
+    assert "have no row of a provider" in comparison.nothing_common
 
 
 def test_a_torn_file_is_compared_and_noted(write: Write) -> None:
@@ -589,7 +615,7 @@ def test_a_missing_row_closes_the_gate_for_missing_rows(write: Write) -> None:
 
 def test_a_word_that_is_no_verdict_is_refused(write: Write) -> None:
     comparison = compare(write("old", [row()]), write("new", [row()]))
-    with pytest.raises(TableError, match=r"'regressed'.*slower"):
+    with pytest.raises(TableError, match=r'"regressed".*slower'):
         gate(comparison, {"slower", "regressed"})
 
 
@@ -605,3 +631,20 @@ def test_comparing_needs_neither_torch_nor_matplotlib() -> None:
         "import sys, kbench.comparison as c; print({'torch', 'triton', 'matplotlib', 'scipy.stats'} & set(sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_providers_are_told_apart_by_as_little_as_the_noise_allows_unless_a_margin_is_asked_for(write: Write) -> None:
+    steady = {n: tuple(1.0 + wobble for wobble in (0, 1e-4, -1e-4, 0, 1e-4)) for n in range(1, 21)}
+    rows = [
+        row(n, factor, provider=name, role=role, round_ms=tuple(factor * ms for ms in rounds), speedup=1 / factor)
+        for n, rounds in steady.items()
+        for name, role, factor in (
+            ("a", "provider", 1.0),
+            ("b", "provider", 0.99),
+            ("c", "provider", 1.001),
+            ("repeat", CONTROL, 1.0005),
+        )
+    ]
+    path = write("all", rows)
+    assert compare(path, by="provider", baseline="a").counts == {"faster": 20, "same": 20}
+    assert compare(path, by="provider", baseline="a", margin=0.05).counts == {"same": 40}

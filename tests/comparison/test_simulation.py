@@ -23,6 +23,7 @@ def simulation() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_three_sessions(simulation: ModuleType) -> None:
     outcome = simulation.simulate("kbench, 3 sessions", RUNS)
     assert outcome.any_false <= 0.01
@@ -30,6 +31,7 @@ def test_three_sessions(simulation: ModuleType) -> None:
     assert outcome.uniform >= 0.9 * simulation.ROWS  # 3 % slower throughout is not normalised away
 
 
+@pytest.mark.slow
 def test_one_session(simulation: ModuleType) -> None:
     outcome = simulation.simulate("kbench, 1 session", RUNS)
     assert outcome.any_false <= 0.05

@@ -130,6 +130,7 @@ def distributed() -> Any:
     return pytest.importorskip("distributed")
 
 
+@pytest.mark.slow
 def test_a_cluster_gives_the_rows_of_one_host_whatever_is_killed(tmp_path: Path) -> None:
     config = ROOT / "configs" / "softmax.yaml"
     alone = new_folder(tmp_path, "alone")
@@ -171,7 +172,10 @@ def test_without_dask_says_what_to_install(kbench: Kbench, tmp_path: Path, monke
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     done = kbench("run", ROOT / "configs" / "softmax.yaml", "--scheduler", "tcp://127.0.0.1:8786")
     assert done.returncode == 3
-    assert done.stderr == "error: --scheduler needs dask.distributed: pip install kbench[cluster]\n"
+    assert (
+        done.stderr
+        == "error: --scheduler: Python package 'distributed' is not installed; pip install 'distributed>=2024.8'\n"
+    )
 
 
 def test_what_tells_two_checkouts_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -49,6 +50,7 @@ def rows_of(tmp_path: Path) -> pd.DataFrame:
     return rows[rows.role == "provider"]
 
 
+@pytest.mark.slow
 def test_wrong_providers_are_named_and_never_timed(kbench: Kbench, write_config, tmp_path: Path) -> None:
     done = kbench("run", sweep(write_config, "wrong.py", list(WRONG), n="[128, 65536]"))
     assert done.returncode == 1, done.stderr
@@ -82,6 +84,7 @@ NASTY = {
 }
 
 
+@pytest.mark.slow
 def test_every_failure_costs_its_own_row_only(kbench: Kbench, write_config, tmp_path: Path) -> None:
     path = sweep(write_config, "nasty.py", list(NASTY))
     path.write_text(path.read_text().replace("timeout_s: 20", "timeout_s: 20, build_timeout_s: 4"))
@@ -100,6 +103,38 @@ def test_every_failure_costs_its_own_row_only(kbench: Kbench, write_config, tmp_
     assert workers(tmp_path) == []
 
 
+HOSTILE = {
+    "supports-300-kb": ("unsupported", "xxx"),
+    "moves-400-digits": ("error", "ValueError: moved_bytes is negative, or more bytes than there are"),
+    "raises-a-type-of-300-kb": ("error", "xxx"),
+    "raises-keyboard-interrupt": ("error", "KeyboardInterrupt: "),
+    "raises-base-exception": ("error", "BaseException: no at hostile.py:"),
+    "forks-and-goes-on": ("ok", ""),
+    "forks-and-sys-exits": ("ok", ""),
+    "prints-notes": ("ok", ""),
+    "leaves-a-daemon": ("ok", ""),
+    "forges": ("crashed", "wrote something else than kbench's messages to the worker's pipe while building"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the providers use Linux's /proc")
+def test_what_attacks_the_worker_costs_its_own_row_only(kbench: Kbench, write_config, tmp_path: Path) -> None:
+    path = sweep(write_config, "hostile.py", list(HOSTILE))
+    done = kbench("run", path, "--no-plot")
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr and "\x1b" not in done.stderr
+    assert len(done.stderr.splitlines()) < 40 and max(map(len, done.stderr.splitlines())) < 3000
+    rows = rows_of(tmp_path).set_index("provider")
+    assert list(rows.index) == ["torch-native", *HOSTILE], "each row once"
+    for name, (status, reason) in HOSTILE.items():
+        assert rows.loc[name].status == status, f"{name}: {rows.loc[name].reason}"
+        assert reason in (rows.loc[name].reason if status != "ok" else ""), name
+    assert kbench("run", path, "--no-plot", "--resume").returncode == 1, "the file can be read again"
+    assert workers(tmp_path) == []
+
+
+@pytest.mark.slow
 def test_what_a_compiler_says_is_the_reason(kbench: Kbench, write_config, tmp_path: Path) -> None:
     pytest.importorskip("triton")
     done = kbench("run", sweep(write_config, "uncompilable.py", ["does-not-compile"]))
@@ -117,6 +152,7 @@ ASKED = {
 }
 
 
+@pytest.mark.slow
 def test_what_a_provider_says_about_itself_costs_its_own_row_only(kbench: Kbench, write_config, tmp_path: Path) -> None:
     done = kbench("run", sweep(write_config, "asked.py", list(ASKED)))
     assert done.returncode == 1, done.stderr
@@ -127,6 +163,7 @@ def test_what_a_provider_says_about_itself_costs_its_own_row_only(kbench: Kbench
     assert rows.loc["torch-native"].status == "ok"
 
 
+@pytest.mark.slow
 def test_check_shows_a_provider_that_fails_to_say_what_it_supports(kbench: Kbench, write_config) -> None:
     done = kbench("check", sweep(write_config, "asked.py", ["supports-raises"]))
     assert done.returncode == 1, done.stderr
@@ -135,15 +172,19 @@ def test_check_shows_a_provider_that_fails_to_say_what_it_supports(kbench: Kbenc
     assert random.split()[1] == "ok" and random.split()[-1] == "error", random
 
 
-def test_rows_keep_their_order_when_every_provider_is_lost(kbench: Kbench, write_config, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_rows_keep_their_order_when_every_provider_is_lost(
+    kbench: Kbench, write_config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`theirs` is lost before anything runs, `exits` only then; the file has them as the config does."""
-    install_broken(tmp_path)
+    install_broken(tmp_path, monkeypatch)
     path = sweep(write_config, "nasty.py", ["exits", "theirs"])
     done = kbench("run", path, "--only", "exits,theirs", "--no-plot")
     assert done.returncode == 1, done.stderr
     assert list(rows_of(tmp_path).provider) == ["exits", "theirs"]
 
 
+@pytest.mark.slow
 def test_check_goes_on_after_a_crash(kbench: Kbench, write_config) -> None:
     done = kbench("check", sweep(write_config, "nasty.py", ["exits-on-nan"]), "--only", "exits-on-nan,torch-native")
     assert done.returncode == 1, done.stderr
@@ -152,16 +193,20 @@ def test_check_goes_on_after_a_crash(kbench: Kbench, write_config) -> None:
     assert [cell.count("ok") for cell in cells] == [2, 1, 2], done.stdout
 
 
-def install_broken(folder: Path) -> None:
-    """A package in `folder` that announces a plug-in which cannot be imported."""
+def install_broken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package in `folder` that announces a plug-in which cannot be imported. kbench's worker finds it there."""
+    monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{os.environ['PYTHONPATH']}")
     shutil.copy(PLUGINS / "broken.py", folder)
     (folder / "broken-1.dist-info").mkdir()
     (folder / "broken-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
     (folder / "broken-1.dist-info" / "entry_points.txt").write_text("[kbench.plugins]\ntheirs = broken\n")
 
 
-def test_a_broken_installed_plugin_costs_its_own_rows(kbench: Kbench, write_config, tmp_path: Path) -> None:
-    install_broken(tmp_path)
+@pytest.mark.slow
+def test_a_broken_installed_plugin_costs_its_own_rows(
+    kbench: Kbench, write_config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_broken(tmp_path, monkeypatch)
     done = kbench("run", sweep(write_config, "wrong.py", ["theirs"]))
     assert done.returncode == 1, done.stderr
     rows = rows_of(tmp_path).set_index("provider")
@@ -171,10 +216,11 @@ def test_a_broken_installed_plugin_costs_its_own_rows(kbench: Kbench, write_conf
     assert "undefined_name" in rows.loc["theirs"].reason
 
 
+@pytest.mark.slow
 def test_a_broken_installed_plugin_that_nobody_misses_is_a_warning(
-    kbench: Kbench, write_config, tmp_path: Path
+    kbench: Kbench, write_config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install_broken(tmp_path)
+    install_broken(tmp_path, monkeypatch)
     path = sweep(write_config, "wrong.py", ["zeros"])
     for command in (["run", path, "--dry-run"], ["check", path, "--only", "torch-native"]):
         done = kbench(*command)
@@ -182,6 +228,7 @@ def test_a_broken_installed_plugin_that_nobody_misses_is_a_warning(
         assert "warning: plug-in theirs (broken) failed: " in done.stderr and "broken.py:7: NameError" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["run"], ["run", "--dry-run"], ["check"]])
 def test_a_plugin_that_was_asked_for_and_is_broken_ends_it(
     kbench: Kbench, write_config, tmp_path: Path, command: list[str]
@@ -207,6 +254,7 @@ def workers(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["KILL", "TERM", "INT"])
 def test_killing_the_parent_leaves_no_worker(write_config, tmp_path: Path, name: str) -> None:
     import signal

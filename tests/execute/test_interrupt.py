@@ -41,12 +41,13 @@ measure: {warmup_ms: 1, rep_ms: 2, rounds: 1}
 """
 
 HANGS = """
-import os, pathlib, time, torch, kbench
+import os, pathlib, subprocess, time, torch, kbench
 
 softmax, marker = kbench.operator("softmax"), pathlib.Path("hanging")
 
 @softmax.provider("hangs")
 def hangs(x):
+    subprocess.Popen(["sleep", "600"], start_new_session=True)  # a compiler, say
     marker.write_text(str(os.getpid()))
     time.sleep(600)
 
@@ -155,16 +156,17 @@ def hanging(started: Run, folder: Path, after: int | None = None) -> int:
     raise AssertionError(started.stderr)
 
 
-KINDS = [["INT"], ["TERM"], ["KILL"]] * 4 + [
+KINDS = [["INT"], ["TERM"], ["KILL"]] * 2 + [
     ["worker", "INT"],
     ["worker", "TERM"],
     ["worker", "KILL"],
     ["worker"],
     ["worker"],
 ]
-"""What hits each run, in this order: 20 moments in all."""
+"""What hits each run, in this order: 14 moments in all."""
 
 
+@pytest.mark.slow
 def test_interrupting_at_random_moments_changes_no_row(tmp_path: Path) -> None:
     reference = new_folder(tmp_path, "reference", SWEEP)
     with run(reference) as whole:
@@ -183,7 +185,7 @@ def test_interrupting_at_random_moments_changes_no_row(tmp_path: Path) -> None:
         found = list(pool.map(chain, folders, (moments[::2], moments[1::2]), [wanted] * 2))
     counts = found[0] + found[1]
     # most moments fall into a run, not before its first row or after its last
-    assert sum(0 < count < len(wanted) for count in counts) >= 5, counts
+    assert sum(0 < count < len(wanted) for count in counts) >= 3, counts
 
 
 Moment = tuple[bool, list[tuple[str, float]]]
@@ -252,12 +254,13 @@ def test_a_signal_during_worker_startup_ends_the_run(tmp_path: Path, name: str) 
     assert left_in(folder) == [] and not (folder / "results" / "sweep.csv").exists()
 
 
-@pytest.mark.parametrize("name", ["INT", "TERM"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "QUIT"])
 def test_a_signal_during_a_hang_ends_the_run_and_says_how_to_go_on(tmp_path: Path, name: str) -> None:
     folder = new_folder(tmp_path, "run", HANG)
     with run(folder, "--only", "torch-native,hangs") as started:
         hanging(started, folder)
-        assert ended(started, name) == 130, started.stderr
+        assert ended(started, name, times=3) == 130, started.stderr
     assert "continue with: kbench run sweep.yaml --no-plot --only torch-native,hangs --resume" in started.stderr
     assert "Traceback" not in started.stderr
     assert left_in(folder) == []
@@ -265,14 +268,17 @@ def test_a_signal_during_a_hang_ends_the_run_and_says_how_to_go_on(tmp_path: Pat
     assert environment["interrupted"] is True and environment["finished_at"]
 
 
-def ended(target: Run, name: str) -> int:
+def ended(target: Run, name: str, times: int = 1) -> int:
     """Send the signal, insist that it ends the run within 2 s, and return the exit code."""
-    target.process.send_signal(getattr(signal, f"SIG{name}"))
+    for _ in range(times):
+        target.process.send_signal(getattr(signal, f"SIG{name}"))
+        time.sleep(0.01)
     code = target.process.wait(timeout=2)
     target.reader.join()
     return code
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_from_outside_costs_nobody_a_row(tmp_path: Path) -> None:
     folder = new_folder(tmp_path, "run", HANG.replace("[torch-native, hangs]", "[torch-native, hangs-once]"))
     with run(folder) as started:
@@ -284,6 +290,7 @@ def test_a_worker_that_is_killed_from_outside_costs_nobody_a_row(tmp_path: Path)
     assert (rows.status == "ok").all()
 
 
+@pytest.mark.slow
 def test_a_provider_that_gets_its_worker_killed_twice_is_blamed(tmp_path: Path) -> None:
     folder = new_folder(tmp_path, "run", HANG)
     with run(folder) as started:
@@ -300,6 +307,7 @@ def test_a_provider_that_gets_its_worker_killed_twice_is_blamed(tmp_path: Path) 
 # -- two at a time
 
 
+@pytest.mark.slow
 def test_the_second_run_on_a_device_waits_or_leaves(tmp_path: Path) -> None:
     folder = new_folder(tmp_path, "run", HANG)
     other = folder / "other"
@@ -318,6 +326,7 @@ def test_the_second_run_on_a_device_waits_or_leaves(tmp_path: Path) -> None:
     assert list(pd.read_csv(other / "sweep.csv").provider) == ["torch-native", "copy", "empty", "repeat"]
 
 
+@pytest.mark.slow
 def test_what_measures_nothing_takes_no_lock(tmp_path: Path) -> None:
     folder = new_folder(tmp_path, "run", SWEEP)
     with run(folder, "--dry-run", "--no-wait") as dry:

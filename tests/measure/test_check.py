@@ -77,7 +77,7 @@ def test_the_sentence_says_where_what_and_how_much() -> None:
 
 
 def test_rows_beyond_the_first_slice_are_located(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbench.measure.check.CHUNK_ELEMENTS", 16)
+    monkeypatch.setattr("kbench.measure.expected.CHUNK_ELEMENTS", 16)
     case, x = softmax_case(10, 8, "float32")
     output = torch.softmax(x, -1)
     output[7, 2] = 3.0
@@ -94,11 +94,12 @@ def test_a_weight_per_column_is_no_row(monkeypatch: pytest.MonkeyPatch, rows: in
         reference=lambda case, x, weight: x * weight,
         bytes=lambda case: 8 * case.R * case.C,
         tolerance=lambda case: 1,
+        rowwise=True,
     )
     x, weight = torch.randn(rows, 5), torch.randn(5)
     case = Case(scaled.name, {"R": rows, "C": 5}, "float32")
     for elements in (2**25, 10):
-        monkeypatch.setattr("kbench.measure.check.CHUNK_ELEMENTS", elements)
+        monkeypatch.setattr("kbench.measure.expected.CHUNK_ELEMENTS", elements)
         assert accuracy(scaled, case, [x, weight], x * weight).wrong is None
         assert accuracy(scaled, case, [x, weight], x + weight).wrong
 
@@ -112,10 +113,12 @@ def test_an_error_just_above_the_bound_reads_as_more_than_it() -> None:
         lambda case, x: x - 0.0002 * unit,
         lambda case: 8 * case.N,
         lambda case: 0,
+        scale=lambda case, reference, x: reference,
+        output_ulps=1,
     )
     x = torch.tensor([1.5])
     wrong = str(accuracy(off, Case("off", {"N": 1}, "float32"), [x], x + unit).wrong)
-    assert wrong.endswith("(1.0002 ulp, 1 allowed)")
+    assert wrong.endswith("(1.0002 ulp, 1 allowed); output_ulps of operator off allows more")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

@@ -32,6 +32,7 @@ def by_case(kbench: Kbench, write_config, tmp_path: Path, timer: str) -> dict[in
     return {int(n): case.set_index("provider") for n, case in rows.groupby("N")}
 
 
+@pytest.mark.slow
 def test_every_case_says_what_the_timer_costs(kbench: Kbench, write_config, tmp_path: Path) -> None:
     cases = by_case(kbench, write_config, tmp_path, "do_bench")
     assert list(cases) == [64, 1024]

@@ -38,7 +38,7 @@ TORCH_FLAGS = (
 )
 """What torch adds when it builds an extension; c++17 is the oldest standard of the torch versions we support."""
 
-pytestmark = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on PATH")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on PATH")]
 
 
 @dataclass(frozen=True)

@@ -147,6 +147,7 @@ def _build(source: Path, **environment: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_build_is_announced_once_and_redone_for_another_source(probe: Path) -> None:
     out, err = _build(probe).communicate(timeout=120)
     assert out == "42\n", err
@@ -160,6 +161,7 @@ def test_a_build_is_announced_once_and_redone_for_another_source(probe: Path) ->
     assert out == "43\n" and "building" in err, err
 
 
+@pytest.mark.slow
 def test_a_build_is_redone_for_another_nvcc(probe: Path) -> None:
     """Even where PATH has none: it is the one in CUDA_HOME that builds, and that the environment file names."""
     nvcc = probe.parent / "bin" / "nvcc"
@@ -187,6 +189,7 @@ def test_the_environment_names_the_nvcc_that_builds(
     assert environment(Device(), Nothing())["nvcc"] == "12.8"
 
 
+@pytest.mark.slow
 def test_a_killed_build_holds_up_nobody(probe: Path) -> None:
     """torch's lock of the killed build is left behind; the next build neither waits for it nor reuses half of a library."""
     slow = probe.with_name("slow-c++")
@@ -207,6 +210,7 @@ def test_a_killed_build_holds_up_nobody(probe: Path) -> None:
     assert out == "42\n", err
 
 
+@pytest.mark.slow
 def test_a_compile_error_names_the_line(probe: Path) -> None:
     probe.write_text("int broken = ;\n")
     build = _build(probe)

@@ -69,6 +69,7 @@ def test_jit_is_scripted_afresh_for_every_case(op):
     assert "aten::exp" in str(first.graph) or "aten::tanh" in str(first.graph)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", ["softmax", "gelu"])
 def test_compile_starts_no_process(op):
     """On a GPU Inductor wakes up a pool of compile processes; here the test does."""
@@ -79,6 +80,7 @@ def test_compile_starts_no_process(op):
     assert children() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("op", ["softmax", "gelu"])
 def test_compile_outlasts_a_sweep(monkeypatch, op):
     """Dynamo falls back to eager when one code object has been compiled for eight shapes; kbench's sweeps have a hundred.

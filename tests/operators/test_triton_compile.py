@@ -26,6 +26,8 @@ from filelock import FileLock
 from kbench.operators.gelu import triton as gelu
 from kbench.operators.softmax.triton_dispatch import DISPATCH, TILE_BYTES, dispatch, persistent_launch, row_launch
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("triton")
 
 TARGETS = {"sm_80": ("cuda", 80, 32), "sm_90": ("cuda", 90, 32), "gfx942": ("hip", "gfx942", 64)}

@@ -40,6 +40,7 @@ def _interpreted():
         pytest.fail("Triton was imported before TRITON_INTERPRET was set; see tests/operators/judging.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("n", LENGTHS)
 @both
@@ -47,16 +48,19 @@ def test_every_length_and_dtype(op, name, n, dtype):
     assert judge(op, name, normal(3, n, dtype=dtype)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOFTMAX)
 def test_softmax_of_many_rows(name):
     assert judge("softmax", name, normal(453, 781)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GELU)
 def test_gelu_of_many_rows(name):
     assert judge("gelu", name, normal(1025, 311)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "itemsize, n",
     [(size, line.most + more) for size in DISPATCH for line in DISPATCH[size] if line.most < 1e9 for more in (0, 1)],
@@ -71,6 +75,7 @@ def test_any_number_of_rows(op, name, m):
     assert judge(op, name, normal(m, 40)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "op, name, n, dtype",
     [(*b, n, dtype) for b in BOTH for n in (1, 33, 1024) for dtype in DTYPES]

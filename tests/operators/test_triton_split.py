@@ -52,6 +52,7 @@ EIGHTHS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("n, itemsize, pieces", EIGHTHS)
 def test_rows_that_would_leave_lanes_idle_are_held_in_eighths(n, itemsize, pieces, first):
@@ -129,6 +130,7 @@ def test_a_row_in_pieces_leaves_fewer_lanes_idle():
         dispatch(4096, 6000, 4, BLOCK=256, PIECES=6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keywords", SPLITS, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("n", [1, 321])
@@ -142,6 +144,7 @@ def test_split_rows_of_every_edge_input(n, dtype, keywords):
             assert judge("softmax", "triton", x, **keywords) is None, edge
 
 
+@pytest.mark.slow
 def test_split_rows_after_other_shapes():
     """What one launch leaves in the words that programs exchange must suit the next, whatever its shape."""
     for m, n, parts in [(2, 640, 3), (7, 640, 3), (7, 999, 3), (1, 640, 5), (40, 320, 3), (2, 640, 3)]:
@@ -162,6 +165,7 @@ def test_slices_that_are_minus_infinity():
     assert judge("softmax", "triton", x, parts=4) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [1, 65])
 @pytest.mark.parametrize("n", [65, 71, 1018, 1025])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

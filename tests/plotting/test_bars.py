@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drawing import NS, Draw, case, labels, legend, panels, row, sweep, title
+from drawing import H200, NS, Draw, caption, case, labels, legend, panels, row, sweep, title
 from matplotlib.colors import to_hex
 
 
@@ -40,7 +40,20 @@ def test_the_kind_can_be_chosen_and_has_a_panel_per_case(draw: Draw) -> None:
 def test_parameters_are_bars_of_their_own(draw: Draw) -> None:
     rows = [row(case(256), "row", f"w={w}", gbps=float(w)) for w in range(1, 13)]
     [figure] = draw(*rows, kind="bars")
-    assert names(figure) == [f"row[w={w}]" for w in range(12, 0, -1)]
+    assert names(figure) == [f"w={w}" for w in range(12, 0, -1)]
+    assert "parameters without a name are those of row" in caption(figure)
+    assert len({to_hex(bar.get_facecolor()) for bar in figure.axes[0].patches}) == 1  # a colour is a provider
+
+
+def test_many_curves_are_dots_with_their_numbers_behind(draw: Draw) -> None:
+    rows = [row(case(256), "row", f"w={w}", gbps=1000.0 + w) for w in range(25)] + [row(case(256), "cuda", gbps=2000.0)]
+    [figure] = draw(*rows, row(case(256), "bad", status="wrong"), kind="bars", environment=H200)
+    [axes] = figure.axes
+    assert names(figure) == ["cuda", *(f"w={w}" for w in range(24, -1, -1)), "bad"]
+    numbers = [text for text in axes.texts if "theoretical" not in text.get_text()]
+    assert [text.get_text() for text in numbers] == ["2000", *(str(1000 + w) for w in range(24, -1, -1)), "wrong"]
+    assert {text.xy[0] for text in numbers} == {1}  # beside the panel, where no line crosses them
+    assert axes.get_xlim()[0] == 0
 
 
 def test_whoever_has_no_time_stands_below_with_the_reason(draw: Draw) -> None:

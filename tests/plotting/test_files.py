@@ -18,6 +18,7 @@ from kbench.plotting.source import load
 from kbench.table import TableError
 
 
+@pytest.mark.slow
 def test_names_of_files(tmp_path: Path) -> None:
     path = save(tmp_path / "softmax.csv", sweep("a", "b"))
     named = {
@@ -31,7 +32,12 @@ def test_names_of_files(tmp_path: Path) -> None:
         assert [picture.name for picture in write(path, choices)] == [f"{stem}.png", f"{stem}.svg"]
 
 
-@pytest.mark.parametrize("choices", [Choices(theme="dark"), Choices(kind="heatmap")], ids=repr)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "choices",
+    [Choices(theme="dark"), Choices(kind="heatmap"), Choices(kind="change", baseline="cuda")],
+    ids=lambda choices: choices.kind,
+)
 def test_bytes_depend_on_the_csv_alone(tmp_path: Path, choices: Choices) -> None:
     rows = [*sweep("triton", "cuda", "mine$", flags=("overhead-bound",)), *sweep("bad", status="wrong"), *copies()]
     first = write(save(tmp_path / "softmax.csv", rows), choices, formats=list(FORMATS))
@@ -42,6 +48,15 @@ def test_bytes_depend_on_the_csv_alone(tmp_path: Path, choices: Choices) -> None
     assert {path.parent for path in again} == {deep}
     for one, other in zip(first, again, strict=True):
         assert one.read_bytes() == other.read_bytes(), one.suffix
+
+
+def test_panels_stand_where_no_process_puts_them_elsewhere(tmp_path: Path) -> None:
+    """The last digits of matplotlib's layout depend on PYTHONHASHSEED, and names inside an SVG on those digits."""
+    path = save(tmp_path / "softmax.csv", [row(case(n, m)) for n in NS[:3] for m in (1, 2)])
+    [picture] = plot(load([path]), Choices(kind="bars"))
+    picture.figure.draw_without_rendering()
+    places = [place for axes in picture.figure.axes for place in axes.get_position(original=True).bounds]
+    assert len(places) == 24 and all(place == pytest.approx(round(place, 6), abs=1e-12) for place in places)
 
 
 def test_the_readers_own_matplotlib_settings_change_nothing(tmp_path: Path) -> None:
@@ -72,7 +87,7 @@ def test_only_controls_or_no_rows_at_all(tmp_path: Path) -> None:
     ("choices", "message"),
     [
         (Choices("tflops"), r"tflops.*gbps, ms, speedup, roofline, ulp"),
-        (Choices(kind="pie"), r"pie.*lines, bars, heatmap"),
+        (Choices(kind="pie"), r"pie.*lines, bars, heatmap, change"),
         (Choices(theme="pink"), r"pink.*light, dark"),
     ],
     ids=repr,
@@ -100,6 +115,7 @@ def test_an_incomplete_file_says_so_in_the_picture(tmp_path: Path) -> None:
     assert "incomplete" in caption(picture.figure)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["lines", "bars", "heatmap"])
 @pytest.mark.parametrize(
     "rows",
@@ -119,6 +135,7 @@ def test_ugly_files_are_pictures(tmp_path: Path, rows: list[object], kind: str) 
     assert pictures and all(picture.stat().st_size > 5000 for picture in pictures)
 
 
+@pytest.mark.slow
 def test_drawing_needs_neither_torch_nor_pyplot_nor_plotext() -> None:
     code = (
         "import sys, kbench.plotting, kbench.plotting.chart;"

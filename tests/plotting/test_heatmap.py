@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from kbench.plotting.heatmap import TIE_HATCH, shade
 from kbench.plotting.source import load
-from kbench.plotting.winners import winners
+from kbench.plotting.winners import analysis_of
 from kbench.results import CONTROL, Row
 from kbench.table import TableError
 
@@ -25,7 +25,7 @@ def test_each_cell_names_the_winner_and_its_margin(draw: Draw) -> None:
         *race(256, 16, a=1.0, b=1.5), *race(512, 16, a=3.0, b=2.0), *race(256, 32, a=1.0, b=20.0), kind="heatmap"
     )
     assert sorted(labels(figure.axes[0])) == ["a\n1.50x", "a\n20x", "b\n1.50x"]
-    assert legend(figure) == ["a (2)", "b (1)"]
+    assert legend(figure) == ["a 2", "b 1"]
     assert title(figure) == "fastest: softmax · float32 · NVIDIA H200"
     assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("N", "M")
     assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["16", "32"]
@@ -34,31 +34,57 @@ def test_each_cell_names_the_winner_and_its_margin(draw: Draw) -> None:
 
 def test_a_margin_within_the_noise_floor_is_a_tie(draw: Draw) -> None:
     repeats = [row(case(n), "repeat", role=CONTROL, speedup=1 / 1.03) for n in (256, 512)]  # a floor of 3 %
-    rows = [*repeats, *race(256, a=1.0, b=1.02), *race(512, a=1.0, b=1.04)]
+    rows = [*repeats, *race(256, a=1.0, b=1.02), *race(512, a=1.0, b=1.4)]
     [figure] = draw(*rows, kind="heatmap")
-    assert labels(figure.axes[0]) == ["a\n~", "a\n1.04x"]
+    assert labels(figure.axes[0]) == ["a\n~", "a\n1.40x"]
     hatched = [patch.get_hatch() == TIE_HATCH for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
     assert hatched == [True, False]
-    assert legend(figure) == ["a (2)", "tie"]
+    assert legend(figure) == ["a 1 + 1 tie", "~ tie (1)"]
 
 
-def test_a_margin_that_the_rounds_disagree_about_is_a_tie(draw: Draw) -> None:
+def test_a_margin_that_the_rounds_disagree_about_cannot_be_told(draw: Draw) -> None:
     [a, b] = race(256, a=1.0, b=1.02)
     a, b = replace(a, round_ms=(1.0, 1.04, 1.0)), replace(b, round_ms=(1.05, 1.0, 1.02))
-    [figure] = draw(a, b, *race(512, a=1.0, b=1.02), kind="heatmap")
-    assert labels(figure.axes[0]) == ["a\n~", "a\n1.02x"]
+    [figure] = draw(a, b, *race(512, a=1.0, b=1.5), kind="heatmap")
+    assert labels(figure.axes[0]) == ["a\n?", "a\n1.50x"]
 
 
 def test_who_ties_is_known_by_name(tmp_path: Path) -> None:
     [source] = load([save(tmp_path / "a.csv", race(256, a=1.0, b=1.0, c=2.0))])
-    [winner] = winners(source)
+    [winner] = analysis_of(source).winners
     assert (winner.curve, winner.tied, winner.margin) == ("a", ("b",), 1.0)
 
 
-def test_panels_by_dtype(draw: Draw) -> None:
-    [figure] = draw(*race(256, dtype="float16", a=1.0, b=2.0), *race(256, a=2.0, b=1.0), kind="heatmap")
+def test_ties_are_counted_apart_from_wins(draw: Draw) -> None:
+    rows = [*race(256, a=1.0, b=1.0), *race(512, a=1.0, b=1.0), *race(1024, a=1.0, b=2.0), *race(2048, a=2.0, b=1.0)]
+    [figure] = draw(*rows, kind="heatmap")
+    assert legend(figure)[-1] == "~ tie (2)"
+    assert sorted(legend(figure)[:-1]) == ["a 1 + 2 ties", "b 1 + 2 ties"]
+
+
+def test_dtypes_are_rows_where_only_one_axis_varies(draw: Draw) -> None:
+    rows = [*race(256, dtype="float16", a=1.0, b=2.0), *race(256, a=2.0, b=1.0)]
+    [figure] = draw(*rows, kind="heatmap")
+    assert panels(figure) == [""]
+    assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()] == ["float32", "float16"]
+    assert labels(figure.axes[0]) == ["a\n2.00x", "b\n2.00x"]
+    [figure] = draw(*rows, kind="heatmap", by=["dtype"])
     assert panels(figure) == ["float16", "float32"]
-    assert [labels(axes) for axes in figure.axes] == [["a\n2.00x"], ["b\n2.00x"]]
+
+
+def test_an_axis_that_goes_with_x_is_a_second_line_of_sizes(draw: Draw) -> None:
+    rows = [
+        each
+        for n in (256, 512, 781, 2048)
+        for dtype in ("float16", "float32")
+        for each in race(n, 2**20 // n, dtype, a=1.0, b=2.0)
+    ]
+    [figure] = draw(*rows, kind="heatmap")
+    [axes] = figure.axes
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["256\n4K", "512\n2K", "781\n1342", "2K\n512"]
+    assert len(axes.get_yticklabels()) == 2 and len(axes.patches) == 8
+    assert "N\nM" in labels(axes)
+    assert "M goes with N" in caption(figure)
 
 
 def test_a_suspect_or_failed_row_wins_nothing(draw: Draw) -> None:
@@ -71,7 +97,7 @@ def test_a_suspect_or_failed_row_wins_nothing(draw: Draw) -> None:
 
 def test_sessions_are_pooled(draw: Draw) -> None:
     rows = [
-        row(case(256), name, ms=ms, session=s) for s in range(3) for name, ms in (("a", (1.0, 9.0, 1.0)[s]), ("b", 2.0))
+        row(case(256), name, ms=ms, session=s) for s in range(3) for name, ms in (("a", (1.0, 1.3, 1.0)[s]), ("b", 2.0))
     ]
     [figure] = draw(*rows, kind="heatmap")
     assert labels(figure.axes[0]) == ["a\n2.00x"]

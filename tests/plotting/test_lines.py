@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from drawing import H200, NS, Draw, case, copies, curves, labels, legend, marks, points, row, sweep, title
 
+from kbench.plotting.colours import styles
 from kbench.plotting.points import COPY
+from kbench.plotting.theme import LIGHT
 from kbench.results import CONTROL
 
 
@@ -75,9 +77,9 @@ def test_sessions_are_one_line_with_the_widest_band(draw: Draw) -> None:
         row(case(n), session=s, ms=ms, ms_p20=ms - 1, ms_p80=ms + s) for n in NS for s, ms in enumerate((5.0, 9.0, 6.0))
     ]
     [figure] = draw(*rows, metric="ms")
-    assert curves(figure.axes[0]) == [[(n, 6.0) for n in NS]]
+    assert curves(figure.axes[0]) == [[(n, 6000.0) for n in NS]]  # in microseconds
     band = figure.axes[0].collections[0].get_paths()[0].get_extents()
-    assert (band.y0, band.y1) == (4.0, 10.0)
+    assert (band.y0, band.y1) == (4000.0, 10000.0)
 
 
 def test_a_gap_where_a_provider_has_no_value(draw: Draw) -> None:
@@ -98,7 +100,8 @@ def test_a_long_line_has_few_markers_but_one_on_every_lonely_point(draw: Draw) -
 
 def test_markers_of_lines_on_top_of_each_other_stand_apart(draw: Draw) -> None:
     [figure] = draw(*sweep("a", "b", "c", ns=range(128, 128 * 100, 128)))
-    seen = [set(marks(figure.axes[0], marker)[0].get_xdata()) for marker in ("o", "s", "^")]
+    used = [style.marker for style in styles("abc", LIGHT).values()]
+    seen = [set(marks(figure.axes[0], marker)[0].get_xdata()) for marker in used]
     assert not seen[0] & seen[1] and not seen[1] & seen[2] and not seen[0] & seen[2]
 
 
@@ -131,7 +134,7 @@ def test_times_far_apart_are_on_a_logarithmic_scale_with_readable_ticks(draw: Dr
     figure.draw_without_rendering()
     axes = figure.axes[0]
     assert axes.get_yscale() == "log"
-    assert "0.1" in [label.get_text() for label in axes.get_yticklabels()]
+    assert "100" in [label.get_text() for label in axes.get_yticklabels()]
 
 
 def test_speeds_start_at_zero_and_a_wild_band_does_not_press_them_flat(draw: Draw) -> None:

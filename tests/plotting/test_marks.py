@@ -6,14 +6,16 @@ import pytest
 from drawing import NS, Draw, caption, case, curves, labels, legend, marks, row, sweep
 from matplotlib.colors import to_hex
 
+from kbench.plotting.colours import styles
 from kbench.plotting.marks import MARKS, SUSPECT
+from kbench.plotting.theme import LIGHT
 
 
 @pytest.mark.parametrize("flag", ["host-bound", "overhead-bound"])
 def test_points_that_say_little_about_the_kernel_are_hollow_and_the_key_says_why(draw: Draw, flag: str) -> None:
     rows = [row(case(n), flags=(flag, "noisy") if n < 1000 else ()) for n in NS]
     [figure] = draw(*rows)
-    solid, hollow = marks(figure.axes[0], "o")
+    solid, hollow = marks(figure.axes[0], styles(["triton"], LIGHT)["triton"].marker)
     assert list(hollow.get_xdata()) == [256, 512] and list(solid.get_xdata()) == [1024, 2048, 4096]
     assert to_hex(hollow.get_markerfacecolor()) == "#ffffff" != to_hex(solid.get_markerfacecolor())
     assert legend(figure) == [flag]

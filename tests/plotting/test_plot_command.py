@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from common import Kbench
 from drawing import NS, case, row, save, sweep
 
 
+@pytest.mark.slow
 def test_the_newest_results_are_drawn_and_the_paths_printed(kbench: Kbench, tmp_path: Path) -> None:
     save(tmp_path / "results" / "softmax.csv", sweep("triton", "cuda"))
     done = kbench("plot")
@@ -16,6 +18,7 @@ def test_the_newest_results_are_drawn_and_the_paths_printed(kbench: Kbench, tmp_
     assert (tmp_path / "results" / "softmax_gbps.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_all_options_together(kbench: Kbench, tmp_path: Path) -> None:
     rows = [row(case(n, m, d)) for n in NS for m in (16, 64) for d in ("float16", "bfloat16", "float32")]
     save(tmp_path / "old.csv", rows)
@@ -26,6 +29,7 @@ def test_all_options_together(kbench: Kbench, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "old-vs-new_ms_dark.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.slow
 def test_a_chart_in_a_pipe_is_plain_and_writes_nothing(kbench: Kbench, tmp_path: Path) -> None:
     save(tmp_path / "a.csv", sweep("triton"))
     done = kbench("plot", "a.csv", "--term")
@@ -35,6 +39,7 @@ def test_a_chart_in_a_pipe_is_plain_and_writes_nothing(kbench: Kbench, tmp_path:
     assert both.returncode == 2 and "--out" in both.stderr
 
 
+@pytest.mark.slow
 def test_errors_are_one_line_and_exit_code_2(kbench: Kbench, tmp_path: Path) -> None:
     save(tmp_path / "bad.csv", sweep("triton", status="wrong"))
     save(tmp_path / "good.csv", sweep("triton"))
@@ -50,6 +55,7 @@ def test_errors_are_one_line_and_exit_code_2(kbench: Kbench, tmp_path: Path) -> 
         assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1, arguments
 
 
+@pytest.mark.slow
 def test_ten_thousand_rows(kbench: Kbench, tmp_path: Path) -> None:
     rows = [row(case(n, m), f"p{i}") for n in range(128, 128 * 251, 128) for m in (16, 64) for i in range(20)]
     save(tmp_path / "big.csv", rows)

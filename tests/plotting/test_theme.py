@@ -9,7 +9,8 @@ import pytest
 from drawing import Draw, case, row
 from matplotlib.colors import to_hex
 
-from kbench.plotting.theme import DARK, LIGHT, Theme, contrast, styles
+from kbench.plotting.colours import slots, styles
+from kbench.plotting.theme import DARK, LIGHT, Theme, contrast
 
 # Machado, Oliveira and Fernandes (2009), severity 1.0: what deuteranopes and protanopes see of linear RGB
 DEUTAN = ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881))
@@ -23,6 +24,19 @@ both = pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.n
 def test_no_two_curves_look_alike(theme: Theme) -> None:
     names = [str(i) for i in range(40)]
     assert len(set(styles(names, theme).values())) == len(names)
+
+
+def test_a_provider_has_one_colour_in_all_pictures_and_its_own_beside_others() -> None:
+    few, many = (
+        ["cuda", "torch-native"],
+        ["liger", "cuda", "quack", "torch-native", "my-kernel", "triton-row[num_warps=4]"],
+    )
+    assert [slots(few)[name] for name in few] == [slots(many)[name] for name in few]
+    assert slots(["triton-row"])["triton-row"] == slots(many)["triton-row[num_warps=4]"]
+    assert slots(["my-kernel"])["my-kernel"] == slots(["my-kernel", "cuda", "torch-native"])["my-kernel"]
+    everyone = [f"provider-{i}" for i in range(8)]
+    assert len({place for place, _ in slots(everyone).values()}) == 8
+    assert slots(everyone) == slots(everyone[::-1])
 
 
 @both

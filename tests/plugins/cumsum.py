@@ -10,6 +10,7 @@ cumsum = kbench.Operator(
     reference=lambda case, x: x.cumsum(-1) if case.order == "forward" else x.flip(-1).cumsum(-1).flip(-1),
     bytes=lambda case: 2 * case.ROWS * case.LENGTH * case.itemsize,
     tolerance=lambda case: 64.0,
+    rowwise=True,
     scale=lambda case, reference, x: x.abs().cumsum(-1).amax(-1, keepdim=True).expand_as(reference),
 )
 

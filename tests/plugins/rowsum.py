@@ -9,6 +9,7 @@ rowsum = kbench.Operator(
     reference=lambda case, x: x.sum(-1),
     bytes=lambda case: (case.M * case.N + case.M) * case.itemsize,
     tolerance=lambda case: case.N,
+    rowwise=True,
     scale=lambda case, reference, x: x.abs().sum(-1),
     edges={"no rows": lambda case, x: (x[:0],), "one column": lambda case, x: (x[:, :1],)},
 )

@@ -46,7 +46,7 @@ def said(tmp_path: Path) -> Say:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """The system's Chromium; without one the tests skip."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install 'kbench[test]'")
+    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright: pip install '.[test]'")
     if CHROMIUM is None:
         pytest.skip("no browser: apt-get install chromium")
     with playwright.sync_playwright() as driver:

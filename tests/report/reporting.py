@@ -40,7 +40,7 @@ def rivals(*providers: str, ns: Iterable[int] = NS, **fields: Any) -> list[Row]:
             speedup = 1 + place / 10
             found.append(row(provider, n, n / 1e4 / speedup, speedup=speedup, **fields))
         found.append(row("copy", n, n / 2e4, role=CONTROL, **fields))
-        found.append(row("repeat", n, n / 1e4, role=CONTROL, speedup=1.001, **fields))
+        found.append(row("repeat", n, n / 1e4 / 1.001, role=CONTROL, speedup=1.001, **fields))
     return found
 
 

@@ -11,6 +11,7 @@ from kbench.comparison.formats.rows import key_columns
 from kbench.comparison.formats.words import finite, plain
 from kbench.comparison.join import Side
 from kbench.comparison.verdict import Verdict
+from kbench.printable import no_formula
 
 OUTCOME = (
     "baseline", "contender", "verdict", "reason", "ratio", "ci_low", "ci_high", "q", "metric", "old", "new",
@@ -20,16 +21,24 @@ OUTCOME = (
 
 def text(comparison: Comparison) -> str:
     """Empty cells are unknown. `old` and `new` are values of the metric, which `metric` names."""
-    axes = [_column(name) for row in comparison.rows[:1] for name, _ in row.key.axes]
-    who = ["provider", "params"] if comparison.by == "file" else []
     lines = io.StringIO()
-    writer = csv.DictWriter(lines, ["operator", *who, *axes, "dtype", *OUTCOME], lineterminator="\n")
+    writer = csv.DictWriter(lines, list(map(no_formula, columns(comparison))), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(_cells(row, comparison) for row in comparison.rows)
+    for row in comparison.rows:
+        told = cells(row, comparison).items()
+        writer.writerow({no_formula(name): no_formula(cell) if isinstance(cell, str) else cell for name, cell in told})
     return lines.getvalue()
 
 
-def _cells(row: Verdict, comparison: Comparison) -> dict[str, Any]:
+def columns(comparison: Comparison) -> list[str]:
+    """The names of the columns, in their order: what was compared, then OUTCOME."""
+    axes = [_column(name) for row in comparison.rows[:1] for name, _ in row.key.axes]
+    who = ["provider", "params"] if comparison.by == "file" else []
+    return ["operator", *who, *axes, "dtype", *OUTCOME]
+
+
+def cells(row: Verdict, comparison: Comparison) -> dict[str, Any]:
+    """A row by column. None is not known."""
     low, high = row.ci or (None, None)
     return {
         **{_column(name): value for name, value in key_columns(row, comparison).items()},

@@ -7,14 +7,15 @@ https://github.com/benchmark-action/github-action-benchmark.
 from __future__ import annotations
 
 from kbench.comparison import Comparison
+from kbench.comparison.formats.header import quantity_of
 from kbench.comparison.formats.measured import array, measured
-from kbench.comparison.formats.words import quantity, sentence
+from kbench.comparison.formats.words import sentence
 from kbench.terminal import microseconds
 
 
 def text(comparison: Comparison) -> str:
     """An entry for each row whose GB/s are known; `range` is half of what its sessions span, or its rounds."""
-    shown = quantity(comparison.rules.metric)
+    shown = quantity_of(comparison)
     return array(
         {
             "name": found.name,

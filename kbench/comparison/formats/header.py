@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from kbench.analysis.noise import percent as spread
 from kbench.comparison import Comparison
-from kbench.comparison.change import DRIFTING
+from kbench.comparison.change import DRIFTING, OF_ROUNDS
 from kbench.comparison.drift import ENOUGH_CASES, Drift
 from kbench.comparison.environment import Weight
 from kbench.comparison.formats import rows
-from kbench.comparison.formats.words import factor, percent, plain, quantity
+from kbench.comparison.formats.words import Quantity, factor, percent, plain, quantity
 from kbench.comparison.join import METRICS, Side
 from kbench.comparison.verdict import Geomean
 
@@ -23,8 +24,38 @@ WEIGHTS = {
 
 def title(comparison: Comparison) -> str:
     """`new.csv against base.csv`, `providers of softmax.csv against torch-native`"""
-    who = f"providers of {comparison.source}" if comparison.by == "provider" else ", ".join(comparison.contenders)
-    return plain(f"{who} against {comparison.baseline}")
+    names = ", ".join(comparison.contenders)
+    if comparison.by == "file":
+        return plain(f"{names} against {comparison.baseline}")
+    who = "providers" if len(comparison.contenders) > 1 else names
+    return plain(f"{who} of {comparison.source} against {comparison.baseline}")
+
+
+def headline(comparison: Comparison) -> str:
+    """One line that says how it came out: the gate's result where there is a gate, and the counts."""
+    if comparison.nothing_common:
+        return plain(comparison.nothing_common)
+    return "; ".join(filter(None, [comparison.gate.judge(comparison).text, summary(comparison)]))
+
+
+def quantity_of(comparison: Comparison) -> Quantity:
+    """What is compared. A change that the machine's drift was taken out of, or that was made round by round, is not the
+    quotient of the two values beside it."""
+    metric = comparison.rules.metric
+    if any(taken_out(part, metric) for drift in comparison.drifts.values() for part in drift.parts.values()):
+        return quantity(metric, " - drift", " without drift")
+    if comparison.rules.paired and metric in OF_ROUNDS:
+        return quantity(metric, "*", " paired")
+    return quantity(metric)
+
+
+def footnotes(comparison: Comparison) -> Iterator[str]:
+    """What the head of a column refers to."""
+    if quantity_of(comparison).head.endswith("*") and any(row.ratio is not None for row in comparison.rows):
+        yield (
+            "* paired: each round's value over the baseline's of the same round, the median of these ratios. "
+            "The values beside it are each provider's own medians, so their quotient may differ."
+        )
 
 
 def facts(comparison: Comparison, common: dict[str, str]) -> list[tuple[str, str]]:
@@ -32,12 +63,13 @@ def facts(comparison: Comparison, common: dict[str, str]) -> list[tuple[str, str
 
     `common` is what all rows share.
     """
-    metric, rules = quantity(comparison.rules.metric), comparison.rules
+    metric, rules = quantity_of(comparison), comparison.rules
     direction = "faster" if METRICS[rules.metric] > 0 else "slower"
+    margin = f"; margin {rules.margin * 100:g}%" if rules.asked or not rules.paired else ""
     found = [
         ("conditions", ", ".join(_conditions(comparison))),
         ("sessions", _sessions(comparison)),
-        ("compared", f"{metric.with_unit}, more is {direction}; margin {rules.margin * 100:g}%"),
+        ("compared", f"{metric.with_unit}, more is {direction}{margin}"),
         ("all rows", rows.said(common)),
     ]
     return [(name, value) for name, value in found if value]
@@ -77,7 +109,7 @@ def _sessions(comparison: Comparison) -> str:
 def drifts(comparison: Comparison) -> Iterator[str]:
     """What the machine did between a contender and the baseline, or how far readings of the same code lie apart."""
     for contender, drift in comparison.drifts.items():
-        noise = f"noise floor {drift.noise:.1%} (repeat control)" if drift.noise else ""
+        noise = f"noise floor {spread(drift.noise)} (repeat control)" if drift.noise else ""
         if comparison.by == "provider":
             yield from filter(None, [noise])
             return  # all contenders are of one file
@@ -98,8 +130,13 @@ def _moved(drift: Drift, metric: str) -> str:
     cases = "1 case" if drift.cases == 1 else f"{drift.cases} cases"
     moved = f"machine drift {percent(math.exp(drift.change))} (copy control, {cases})"
     if not drift.known:
-        return f"{moved}, left in the rows: fewer than {ENOUGH_CASES} are too few to tell"
-    return f"{moved}, {'taken out of the rows' if taken_out(drift, metric) else 'of which the metric is free'}"
+        return f"{moved}, not taken out of the changes: that takes {ENOUGH_CASES} cases"
+    told = (
+        "taken out of the changes, not of the values beside them"
+        if taken_out(drift, metric)
+        else "which cancels in this metric"
+    )
+    return f"{moved}, {told}"
 
 
 def geomeans(comparison: Comparison) -> Iterator[str]:

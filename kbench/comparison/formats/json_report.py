@@ -38,6 +38,14 @@ class Settings(_Model):
     vary: list[str] = Field(description="What was meant to differ.")
 
 
+class Gate(_Model):
+    """What was asked of the comparison, and whether it passed; without a gate it does, if anything was comparable."""
+
+    fail_on: list[str] = Field(description="The verdicts that fail it.")
+    strict: bool = Field(description="Whether a row that was measured in another way on one side fails it too.")
+    passed: bool
+
+
 class Side(_Model):
     """A row on one side."""
 
@@ -104,6 +112,7 @@ class Report(_Model):
     contenders: list[str]
     comparable: bool = Field(description="False when no row is on both sides under equal conditions.")
     settings: Settings
+    gate: Gate
     summary: dict[str, int] = Field(description="Rows by verdict, all verdicts.")
     geomeans: list[Geomean]
     drifts: list[Drift]
@@ -139,6 +148,11 @@ def _report(comparison: Comparison) -> Report:
             confidence=CONFIDENCE,
             vary=sorted(rules.vary),
         ),
+        gate=Gate(
+            fail_on=list(comparison.gate.fail_on),
+            strict=comparison.gate.strict,
+            passed=comparison.gate.judge(comparison).passed,
+        ),
         summary={word: counts.get(word, 0) for word in WORDS},
         geomeans=[
             Geomean(
@@ -172,7 +186,7 @@ def _report(comparison: Comparison) -> Report:
             )
             for found in comparison.differences
         ],
-        notes=[plain(note) for note in comparison.notes],
+        notes=[plain(note) for note in (comparison.nothing_common, *comparison.notes) if note],
         rows=[_row(row, comparison) for row in comparison.rows],
     )
 

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from kbench.comparison import Comparison
 from kbench.comparison.formats import header, rows
 from kbench.comparison.formats.header import WEIGHTS
-from kbench.comparison.formats.words import plain, quantity, sentence
+from kbench.comparison.formats.words import plain, sentence
 from kbench.comparison.verdict import Verdict
 
 FAILURES = frozenset({"slower", "failed", "missing", "suspect"})
@@ -50,7 +50,7 @@ def _add(suite: Element, row: Verdict, comparison: Comparison) -> None:
     parts = rows.distinct(row, comparison, ("operator", "dtype"))
     names = {"classname": plain(f"{row.key.operator}.{row.key.dtype}"), "name": rows.said(parts) or row.key.operator}
     case = SubElement(suite, "testcase", names)
-    told = sentence(row, quantity(comparison.rules.metric))
+    told = sentence(row, header.quantity_of(comparison))
     if row.word in FAILURES:
         SubElement(case, "failure", {"type": row.word, "message": told})
     elif row.word in SKIPPED:

@@ -1,9 +1,8 @@
-"""Text in columns and paragraphs. Nothing is ever cropped: what does not fit on a line goes on more of them."""
+"""Text in columns, paragraphs and footnotes. Nothing is ever cropped: what does not fit on a line goes on more of them."""
 
 from __future__ import annotations
 
 import textwrap
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from rich.cells import cell_len
@@ -49,22 +48,18 @@ def line(cells: Cells, widths: dict[str, int], right: Collection[str] = ()) -> s
 
 
 class Remarks:
-    """Remarks on lines: after the line where there is room, else below it, or once for all that have the same."""
+    """Remarks on lines: after the line where all have room, else below the table, once for all lines that have the same."""
 
-    def __init__(self, texts: Sequence[str], room: int, width: int) -> None:
-        """`room` is what the longest of the lines leaves of `width`."""
-        counts = Counter(text for text in texts if cell_len(text) > room)
-        self.width = width
-        self.numbers = {text: place for place, text in enumerate((t for t, n in counts.items() if n > 1), start=1)}
+    def __init__(self, texts: Sequence[str], room: int) -> None:
+        """`room` is what the longest of the lines leaves."""
+        long = dict.fromkeys(text for text in texts if text and cell_len(f": {text}") > room)
+        self._numbers = {text: place for place, text in enumerate(long, start=1)}
 
-    def after(self, line: str, text: str) -> list[str]:
-        if not text:
-            return [line]
-        if text in self.numbers:
-            return [f"{line} ({self.numbers[text]})"]
-        if cell_len(line) + len(": ") + cell_len(text) <= self.width:
-            return [f"{line}: {text}"]
-        return [line, *paragraphs([text], self.width, INDENT)]
+    def of(self, text: str) -> str:
+        """What follows the line."""
+        if text in self._numbers:
+            return f" ({self._numbers[text]})"
+        return f": {text}" if text else ""
 
     def below(self) -> list[str]:
-        return paragraphs((f"({number}) {text}" for text, number in self.numbers.items()), self.width)
+        return [f"({number}) {text}" for text, number in self._numbers.items()]

@@ -6,11 +6,11 @@ All that comes from files is escaped: a provider called `<script>`, `@everyone` 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Collection, Iterable, Sequence
 
 from kbench.comparison import Comparison
 from kbench.comparison.formats import header, rows
+from kbench.comparison.formats.groups import grouped, sections
 from kbench.comparison.formats.header import WEIGHTS
 from kbench.comparison.formats.table import numbers
 from kbench.comparison.formats.words import GLYPHS, plain
@@ -42,26 +42,34 @@ def text(comparison: Comparison) -> str:
 
 def document(comparison: Comparison, limit: int) -> str:
     """The report in at most `limit` bytes. What there was no room for is counted at its end."""
-    common = rows.shared(comparison)
     page = _Page(limit - RESERVE)
-    title = [f"**{escape(header.title(comparison))}**", ""]
-    page.fill([MARKER, f"### kbench compare: {header.summary(comparison)}", "", *title])
-    facts = [f"{name}: {value}" for name, value in header.facts(comparison, common)]
-    notes = [*facts, *header.drifts(comparison), *header.geomeans(comparison), *comparison.notes]
+    page.fill([MARKER, f"### {_headline(comparison)}", "", f"**{escape(header.title(comparison))}**", ""])
+    if comparison.nothing_common:
+        return page.text
+    common = rows.shared(comparison)
+    facts = [f"{name}: {value}" for name, value in header.facts(comparison, rows.brief(common))]
+    counts = [header.summary(comparison)] if comparison.gate.judge(comparison).text else []
+    notes = [*counts, *facts, *header.drifts(comparison), *header.geomeans(comparison), *comparison.notes]
     lost_lines = len(notes) - page.fill((f"- {escape(note)}" for note in notes), closing=[""])
     found = _differences(comparison)
     lost_lines += len(found) - page.fill(found, ["| not the same | old | new | |", "|---|---|---|---|"], [""])
     lost_rows = 0
-    for section, members in groupby(rows.ordered(comparison), lambda row: row.word if row.word in rows.QUIET else ""):
-        group = list(members)
-        head, body = _table(group, comparison, common)
-        fold = ["</details>", ""] if section else []
-        lost_rows += len(group) - page.fill(body, [*_unfolded(section, group), *head], ["", *fold])
+    for changed, members in sections(comparison.rows):
+        fill = _fill_table if changed else _fill_groups
+        lost_rows += len(members) - fill(page, members, comparison, common)
+    page.fill((escape(note) for note in header.footnotes(comparison)), closing=[""])
     lost = [f"{count} {what}" for count, what in ((lost_rows, "rows"), (lost_lines, "lines above them")) if count]
     if lost:
         page.left += RESERVE
         page.fill([f"**No room for {' and '.join(lost)}**: `kbench compare ... --export json=FILE` has everything."])
-    return "\n".join(page.lines).rstrip() + "\n"
+    return page.text
+
+
+def _headline(comparison: Comparison) -> str:
+    """`kbench compare: gate failed: 12 failed (--fail-on failed)` with a mark; the counts where there is no gate."""
+    result = comparison.gate.judge(comparison)
+    mark = "" if not result.text else "\N{WHITE HEAVY CHECK MARK} " if result.passed else "\N{CROSS MARK} "
+    return f"{mark}kbench compare: {escape(result.text or header.summary(comparison))}"
 
 
 class _Page:
@@ -70,6 +78,10 @@ class _Page:
     def __init__(self, limit: int) -> None:
         self.lines: list[str] = []
         self.left = limit
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines).rstrip() + "\n"
 
     def fill(self, body: Iterable[str], opening: Sequence[str] = (), closing: Sequence[str] = ()) -> int:
         """Add as many lines of the body as fit between its frame, and say how many. No line, no frame."""
@@ -99,32 +111,41 @@ def _differences(comparison: Comparison) -> list[str]:
     ]
 
 
-def _unfolded(section: str, group: Sequence[Verdict]) -> list[str]:
-    """What opens a section: the changed rows' has no fold."""
-    if not section:
-        return []
-    glance = " open" if section == "unclear" and len(group) <= AT_A_GLANCE else ""
-    return [f"<details{glance}><summary>{len(group)} {section}</summary>", ""]
+def _fold(members: Sequence[Verdict]) -> tuple[list[str], list[str]]:
+    """What opens and closes a section: one that wants attention has no fold."""
+    word = members[0].word
+    if word not in rows.QUIET:
+        return [], []
+    glance = " open" if word == "unclear" and len(members) <= AT_A_GLANCE else ""
+    return [f"<details{glance}><summary>{len(members)} {word}</summary>", ""], ["</details>", ""]
 
 
-def _table(
-    group: Sequence[Verdict], comparison: Comparison, common: Collection[str]
-) -> tuple[list[str], Iterator[str]]:
-    """The two lines that head a table of rows, and a line for each."""
-    told = numbers(group, comparison)
-    reasons = any(row.reason for row in group)
-    names = ["verdict", *rows.distinct(group[0], comparison, common), *told[0], *(["reason"] if reasons else [])]
-    rule = "|".join("---:" if name in told[0] else "---" for name in names)
-    lines = (
-        _row(
-            f"{GLYPHS[row.word]} {row.word}",
-            *rows.distinct(row, comparison, common).values(),
-            *cells.values(),
-            *([row.reason] if reasons else []),
-        )
-        for row, cells in zip(group, told, strict=True)
-    )
-    return [_row(*names), f"|{rule}|"], lines
+def _fill_table(page: _Page, changed: Sequence[Verdict], comparison: Comparison, common: Collection[str]) -> int:
+    """A table of rows that have a change. A reason that several have stands below it. Says how many rows there was room for."""
+    told = numbers(changed, comparison)
+    names = [rows.brief(rows.distinct(row, comparison, common)) for row in changed]
+    places = rows.repeated(changed)
+    own = any(row.reason and row.reason not in places for row in changed)
+    heads = ["verdict", *names[0], *told[0], *(["reason"] if own else [])]
+    rule = "|".join("---:" if name in told[0] else "---" for name in heads)
+    lines = []
+    for row, name, cells in zip(changed, names, told, strict=True):
+        verdict = f"{GLYPHS[row.word]} {row.word}" + (f" ({places[row.reason]})" if row.reason in places else "")
+        reason = [row.reason if row.reason not in places else ""] if own else []
+        lines.append(_row(verdict, *name.values(), *cells.values(), *reason))
+    below = [line for reason, place in places.items() for line in (f"({place}) {escape(reason)}", "")]
+    opened, closed = _fold(changed)
+    return page.fill(lines, [*opened, _row(*heads), f"|{rule}|"], ["", *below, *closed])
+
+
+def _fill_groups(page: _Page, members: Sequence[Verdict], comparison: Comparison, common: Collection[str]) -> int:
+    """A table of groups of rows that have none. Says how many rows there was room for."""
+    groups = grouped(members, comparison, common)
+    lines = [_row(f"{GLYPHS[group.word]} {group.word}", group.who, group.extent, group.why) for group in groups]
+    opened, closed = _fold(members)
+    heads = [_row("verdict", "provider", "cases", "reason"), "|---|---|---|---|"]
+    kept = page.fill(lines, [*opened, *heads], ["", *closed])
+    return sum(group.count for group in groups[:kept])
 
 
 def _row(*cells: str) -> str:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 from kbench.comparison import Comparison
 from kbench.comparison.formats.words import plain
 from kbench.comparison.join import METRICS
 from kbench.comparison.verdict import WORDS, Verdict
+from kbench.results import DTYPE_ALIASES
+from kbench.suggest import unknown
 from kbench.table import TableError
 
 QUIET = frozenset({"unclear", "same", "untimed"})
 """Verdicts that say nothing happened, or nothing that can be told."""
 
+MOST_FOOTNOTES = 20
+
 WHO = frozenset({"provider", "contender"})
 """Parts of a name that say who was measured, the others being the case."""
+
+_SHORT = {dtype: alias for alias, dtype in DTYPE_ALIASES.items() if alias.startswith(("fp", "bf"))}
 
 SELF_EXPLAINING = WHO | {"operator", "dtype"}
 """Parts of a name whose values need no `name=` before them."""
@@ -35,12 +42,14 @@ def identity(row: Verdict, comparison: Comparison) -> dict[str, str]:
 
 
 def shared(comparison: Comparison) -> dict[str, str]:
-    """What all rows have in common, but for who was measured: that stands beside its numbers."""
+    """What all rows have in common. The provider stands beside its numbers nevertheless where nothing else would."""
     keys = [row.key for row in comparison.rows]
     seen: dict[str, set[Hashable]] = {"operator": {key.operator for key in keys}, "dtype": {key.dtype for key in keys}}
     for key in keys:
         for name, value in key.axes:
             seen.setdefault(name, set()).add(value)
+    if comparison.by == "file" and any(len(values) > 1 for values in seen.values()):
+        seen["provider"] = {key.curve for key in keys}
     return {part: plain(str(*values)) for part, values in seen.items() if len(values) == 1}
 
 
@@ -49,9 +58,21 @@ def distinct(row: Verdict, comparison: Comparison, common: Collection[str]) -> d
     return {part: value for part, value in identity(row, comparison).items() if part not in common}
 
 
+def brief(parts: dict[str, str]) -> dict[str, str]:
+    """The same with the dtype as short as people write it: `bf16`."""
+    return parts | {"dtype": _SHORT.get(parts["dtype"], parts["dtype"])} if "dtype" in parts else parts
+
+
 def said(parts: dict[str, str]) -> str:
     """`softmax float32 M=4096 N=256 triton`"""
     return " ".join(value if name in SELF_EXPLAINING else f"{name}={value}" for name, value in parts.items())
+
+
+def repeated(shown: Sequence[Verdict]) -> dict[str, int]:
+    """The reasons that several rows have, each with its number as a footnote: those of most rows, in the order of rows."""
+    counts = Counter(row.reason for row in shown if row.reason)
+    often = {reason for reason, count in counts.most_common(MOST_FOOTNOTES) if count > 1}
+    return {reason: place for place, reason in enumerate((each for each in counts if each in often), start=1)}
 
 
 def key_columns(row: Verdict, comparison: Comparison) -> dict[str, Any]:
@@ -83,7 +104,7 @@ def ordered(comparison: Comparison, sort: str = "verdict") -> list[Verdict]:
         "time": lambda row: -_longest(row),
     }
     if sort not in orders:
-        raise TableError(f"no order {sort!r} to sort by; there are {', '.join(orders)}")
+        raise TableError(f"--sort: {unknown('order', sort, list(orders))}")
     return sorted(comparison.rows, key=orders[sort])
 
 

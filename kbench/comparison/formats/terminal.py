@@ -1,41 +1,72 @@
-"""A comparison as plain text for a terminal or a log: complete at any width, without colour and frames."""
+"""A comparison as plain text for a terminal or a log: complete at any width, without frames."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from itertools import groupby
+from collections.abc import Collection, Sequence
 
 from kbench.comparison import Comparison
 from kbench.comparison.environment import Difference
 from kbench.comparison.formats import header
+from kbench.comparison.formats.groups import grouped, sections
 from kbench.comparison.formats.header import WEIGHTS
-from kbench.comparison.formats.layout import columns, line, paragraphs, total
-from kbench.comparison.formats.rows import ordered, shared
+from kbench.comparison.formats.layout import INDENT, columns, line, paragraphs, total
+from kbench.comparison.formats.rows import brief, ordered, shared
 from kbench.comparison.formats.table import table
-from kbench.comparison.formats.words import plain
+from kbench.comparison.formats.words import GLYPHS, Paint, painted, plain, unpainted
+from kbench.comparison.verdict import Verdict
 
 
-def text(comparison: Comparison, width: int = 80, sort: str = "verdict", only: Collection[str] = ()) -> str:
-    """The report, the summary last and below it what to do next. `only` has the verdicts to show; none of them means all.
+def text(
+    comparison: Comparison, width: int = 80, sort: str = "verdict", only: Collection[str] = (), *, colour: bool = False
+) -> str:
+    """The report: the gate's result first, the summary last and below it what to do next. `only` has the verdicts to show;
+    none of them means all.
 
     Raises TableError for an order that is none.
     """
+    if comparison.nothing_common:
+        return "\n".join(paragraphs([header.headline(comparison)], width)) + "\n"
     shown = [row for row in ordered(comparison, sort) if not only or row.word in only]
     hidden = len(comparison.rows) - len(shown)
-    groups = [list(rows) for _, rows in groupby(shown, lambda row: row.word)] if sort == "verdict" else [shown]
-    common = shared(comparison)
+    common, paint = shared(comparison), painted if colour else unpainted
+    tables = [table(shown, comparison, common, width, paint)]
+    if sort == "verdict":
+        tables = [
+            (table if changed else _groups)(rows, comparison, common, width, paint) for changed, rows in sections(shown)
+        ]
     blocks = [
-        _head(comparison, common, width),
+        _gate(comparison, width, paint),
+        _head(comparison, brief(common), width),
         *(_differences(comparison, contender, width) for contender in comparison.contenders),
         paragraphs([*header.drifts(comparison), *(f"note: {plain(note)}" for note in comparison.notes)], width),
-        *(table(group, comparison, common, width) for group in groups),
-        paragraphs(header.geomeans(comparison), width),
+        *tables,
+        paragraphs([*header.footnotes(comparison), *header.geomeans(comparison)], width),
         [
             header.summary(comparison) + (f" ({hidden} rows not shown)" if hidden else ""),
             *paragraphs(header.next_steps(comparison), width),
         ],
     ]
     return "\n\n".join("\n".join(map(str.rstrip, block)) for block in blocks if block) + "\n"
+
+
+def _gate(comparison: Comparison, width: int, paint: Paint) -> list[str]:
+    """One line on whether the gate passed; none where nobody asked and nothing is amiss."""
+    result = comparison.gate.judge(comparison)
+    word = "faster" if result.passed else "slower"
+    told = paragraphs([f"{GLYPHS[word]} {result.text}"], width) if result.text else []
+    return [paint(word, line) for line in told]
+
+
+def _groups(
+    shown: Sequence[Verdict], comparison: Comparison, common: Collection[str], width: int, paint: Paint
+) -> list[str]:
+    """A paragraph for each group of rows."""
+    lines = []
+    for group in grouped(shown, comparison, common):
+        verdict = f"{GLYPHS[group.word]} {group.word}"
+        first, *others = paragraphs([f"{verdict}  {group.told}"], width, hang=INDENT)
+        lines += [paint(group.word, verdict) + first.removeprefix(verdict), *others]
+    return lines
 
 
 def _head(comparison: Comparison, common: dict[str, str], width: int) -> list[str]:

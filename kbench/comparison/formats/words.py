@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kbench.comparison.verdict import Verdict
 from kbench.terminal import microseconds
@@ -17,13 +17,35 @@ GLYPHS = {
 """A sign beside each verdict, for eyes that run down a column: `!` wants attention. The word is always there too."""
 
 
+Paint = Callable[[str, str], str]
+"""Gives a text the colour of a verdict: `paint("slower", "! slower")`."""
+
+_COLOURS = {"!": "31", "+": "32", "?": "33", "x": "33"}
+"""By glyph, as terminals number them: red, green, yellow. `same` and `untimed` have none."""
+
+
+def unpainted(word: str, text: str) -> str:
+    return text
+
+
+def painted(word: str, text: str) -> str:
+    colour = _COLOURS.get(GLYPHS[word])
+    return f"\x1b[{colour}m{text}\x1b[0m" if colour else text
+
+
 @dataclass(frozen=True)
 class Quantity:
-    """A metric as people read it: its name, the unit of its values, and how a value is written in it."""
+    """A metric as people read it: its name, the unit of its values, and how a value is written in it.
+
+    `head` stands above its changes and `basis` behind one in a sentence: where a change is not the quotient of the values
+    beside it, both say so.
+    """
 
     name: str
     unit: str
     show: Callable[[float], str]
+    head: str = ""
+    basis: str = ""
 
     @property
     def with_unit(self) -> str:
@@ -44,8 +66,9 @@ _QUANTITIES = {
 }
 
 
-def quantity(metric: str) -> Quantity:
-    return _QUANTITIES[metric]
+def quantity(metric: str, aside: str = "", basis: str = "") -> Quantity:
+    shown = _QUANTITIES[metric]
+    return replace(shown, head=shown.name + aside, basis=basis)
 
 
 def plain(text: str) -> str:
@@ -66,6 +89,14 @@ def percent(ratio: float) -> str:
 def interval(ci: tuple[float, float]) -> str:
     """The ends of a change's interval, in percent: `[+4.6, +6.1]`."""
     return f"[{', '.join(percent(end).removesuffix('%') for end in ci)}]"
+
+
+def plus_minus(ratio: float | None, ci: tuple[float, float] | None) -> str:
+    """How far the further end of an interval is from its ratio, in percent: `±0.7`."""
+    if ratio is None or ci is None:
+        return ""
+    away = max(ratio - ci[0], ci[1] - ratio) * 100
+    return f"\N{PLUS-MINUS SIGN}{away:.1f}" if away < 10 else f"\N{PLUS-MINUS SIGN}{away:.0f}"
 
 
 def probability(q: float) -> str:
@@ -92,7 +123,7 @@ def sentence(row: Verdict, shown: Quantity) -> str:
     old, new = values(row, shown)
     parts = []
     if row.ratio is not None:
-        parts.append(f"{shown.name} {percent(row.ratio)}" + (f" {interval(row.ci)}" if row.ci else ""))
+        parts.append(f"{shown.name} {percent(row.ratio)}{f' {interval(row.ci)}' if row.ci else ''}{shown.basis}")
     if old or new:
         parts.append(f"{old or 'none'} -> {new or 'none'} {shown.unit}")
     if row.q is not None:

@@ -51,6 +51,8 @@ gelu = Operator(
     # 1 + tanh(u) is computed to about one float32 unit of 1, so the error of x/2 (1 + tanh u) is in units of x/2
     tolerance=lambda case: 16,
     scale=lambda case, reference, x: x.abs() / 2,
+    output_ulps=1,
+    rowwise=True,
     edges={
         "large positive": lambda case, x: (x.abs() * 1e3,),
         "large negative": lambda case, x: (x.abs() * -1e3,),

@@ -26,12 +26,12 @@ function barFigure(plan, visible, theme, room) {
     };
   });
   const beside = (text, x, y, colour) => ({
-    text, x, y, xanchor: "left", xshift: 6, showarrow: false, font: { size: 12, color: colour },
+    text, x, y, xanchor: "left", xshift: 6, showarrow: false, font: { size: 12, color: colour }, bgcolor: theme.background,
   });
   const layout = {
     ...baseLayout(theme, room),
     height: Math.max(200, 27 * names.length + 90),
-    margin: { l: 20, r: 20, t: 10, b: 48 },
+    margin: { l: 20, r: 20, t: levels.length ? 26 : 10, b: 48 },
     dragmode: false,
     xaxis: { ...axis(theme), title: { text: plan.metric.label }, range: [0, levels.reduce((top, level) => Math.max(top, 1.03 * level.value), 1.22 * most)], nticks: Math.max(3, Math.floor(room / 120)) },
     yaxis: {
@@ -41,7 +41,7 @@ function barFigure(plan, visible, theme, room) {
     annotations: [
       ...drawn.map((line, place) => beside(figures(line.points[0].value), Math.max(line.points[0].high, line.points[0].value), place, theme.ink)),
       ...levels.map((level) => ({
-        yref: "paper", y: 0, x: level.value, xanchor: "right", yanchor: "bottom", showarrow: false,
+        yref: "paper", y: 1, x: level.value, xanchor: "right", yanchor: "bottom", showarrow: false,
         text: `${level.name} ${level.value.toFixed(0)}`, font: { size: 11.5, color: theme.muted },
       })),
       ...lost.map((line, place) => beside(lostText(line), 0, drawn.length + place, theme.muted)),

@@ -12,12 +12,10 @@ function styleOf(line, plan, theme) {
   if (line.curve === look.copy) {
     return { colour: theme.quiet, symbol: null, dash: several ? look.dashes[files.indexOf(line.file) % look.dashes.length] : "solid" };
   }
-  const known = look.curves.includes(line.curve) ? look.curves : natural(plan.lines.map((each) => each.curve));
-  const place = known.indexOf(line.curve);
-  const round = Math.floor(place / look.symbols.length);
+  const [place, round] = look.slots[Object.hasOwn(look.slots, plan.x) ? plan.x : ""][line.curve] ?? [0, 0];
   const dash = several ? files.indexOf(line.file) : round;
   return {
-    colour: theme.colours[place % theme.colours.length],
+    colour: theme.colours[place],
     symbol: look.symbols[(place + 3 * round) % look.symbols.length],
     dash: look.dashes[dash % look.dashes.length],
   };

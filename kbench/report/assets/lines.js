@@ -83,20 +83,36 @@ function growsByFactors(xs) {
   return spread((a, b) => Math.log(b / a)) < spread((a, b) => b - a);
 }
 
-/** From zero, or logarithmic where less is better and values span more than a decade. A wild band presses nothing flat. */
+/** From zero, or logarithmic where that would press most of it flat: the rule of kbench/plotting/lines.py. A wild band
+    presses nothing flat. */
 function limits(plan, levels) {
   const points = plan.lines.flatMap((line) => line.points).filter((point) => point.value != null);
   const values = points.map((point) => point.value);
   const [least, most] = [values.reduce((a, b) => Math.min(a, b), Infinity), values.reduce((a, b) => Math.max(a, b), 0)];
   if (!values.length) return { log: false, bottom: 0, top: 1, axis: { range: [0, 1] } };
-  if (plan.metric.lower && least > 0 && most > 10 * least) {
+  const best = new Map();
+  for (const { x, value } of points) best.set(x, Math.max(value, best.get(x) ?? 0));
+  const bests = [...best.values()];
+  const pressed = plan.metric.lower ? most > 10 * least : Math.max(...bests) > 20 * Math.min(...bests);
+  if (least > 0 && !plan.metric.ratio && pressed) {
     const [bottom, top] = [least / 1.25, most * 1.25];
-    return { log: true, bottom, top, axis: { type: "log", range: [Math.log10(bottom), Math.log10(top)], dtick: "D2" } };
+    return { log: true, bottom, top, axis: { type: "log", range: [Math.log10(bottom), Math.log10(top)], ...decades(bottom, top) } };
   }
   const high = points.reduce((top, point) => Math.max(top, point.high), most);
   const near = levels.map((level) => 1.04 * level.value).filter((value) => value < 2 * most);
   const top = Math.max(1.05 * Math.min(high, 1.25 * most), ...near, plan.metric.ratio ? 1.04 : 0) || 1;
   return { log: false, bottom: 0, top, axis: { type: "linear", range: [0, top] } };
+}
+
+/** Ticks of a logarithmic axis, the closer the less it spans, with the whole number beside each. */
+function decades(bottom, top) {
+  const span = top / bottom;
+  const steps = span < 6 ? [1, 1.5, 2, 3, 4, 5, 7] : span < 30 ? [1, 2, 3, 5] : span < 1e4 ? [1, 2, 5] : [1];
+  const values = [];
+  for (let power = Math.floor(Math.log10(bottom)); power <= Math.ceil(Math.log10(top)); power += 1) {
+    values.push(...steps.map((step) => step * 10 ** power).filter((value) => value >= bottom && value <= top));
+  }
+  return { tickvals: values, ticktext: values.map((value) => String(Number(value.toPrecision(3)))) };
 }
 
 /** A line breaks where it has no value at a size that others of its file have (`grid`); `xs` are the sizes of all files. */

@@ -62,6 +62,10 @@ function comparisonSection() {
     el("ul", { class: "chips" }, comparison.counts.map(({ word, glyph, count }) =>
       el("li", { class: tone(word) }, `${glyph} ${count} ${word}`))),
     notes(comparison.notes),
+    comparison.pictures.slice(0, 1).map(changePicture),
+    comparison.pictures.length > 1
+      ? el("details", {}, el("summary", {}, `${plural(comparison.pictures.length - 1, "more picture")}`), comparison.pictures.slice(1).map(changePicture))
+      : null,
     comparison.differences.length ? [el("h3", {}, "Not the same on both sides"), plainTable(["what", "old", "new", ""],
       comparison.differences.map((found) => [found.name, wide(found.old), wide(found.new), found.weight]), "differences")] : null,
     el("h3", {}, "Verdicts"),
@@ -71,16 +75,25 @@ function comparisonSection() {
     }).element);
 }
 
+/** A picture of the changes in the colours of the page; paper is always white. */
+function changePicture({ light, dark }) {
+  const alt = "the change of every row with its interval; the table below has the numbers";
+  return el("div", { class: "box changes", tabindex: "0", role: "region", "aria-label": "picture of the changes" },
+    el("img", { class: "on-light", src: light, alt }), el("img", { class: "on-dark", src: dark, alt }));
+}
+
 // -- rows
 
 function rowsSection() {
   const columns = decoded(content.rows);
   const hide = new Set(["provider", "params", "role", "gbps_p20", "gbps_p80", "ceiling_gbps"]);
-  const always = new Set(["curve", "dtype", "status", ...content.rows.axes]);
-  const columnsShown = columns.filter((column) => !hide.has(column.name))
-    .filter((column) => always.has(column.name) || isNumber(column) && column.format !== "size" || distinct(column.values).length > 1);
+  const known = columns.filter((column) => !hide.has(column.name));
+  const same = known.filter((column) => !isMeasured(column) && distinct(column.values).length === 1);
+  const caption = same.filter((column) => !["file", "session"].includes(column.name) && column.values[0] != null && column.values[0] !== "")
+    .map((column) => (content.rows.axes.includes(column.name) ? `${column.name}=${column.values[0]}` : String(column.values[0])));
+  const columnsShown = timeThird(known.filter((column) => !same.includes(column)));
   const table = dataTable({
-    columns: columnsShown, count: content.rows.count, label: "rows", search: true, choices: ["file", "operator", "dtype", "curve", "status"],
+    columns: columnsShown, count: content.rows.count, label: "rows", common: caption, search: true, choices: ["file", "operator", "dtype", "curve", "status"],
     look: (name, value) => (name === "status" && MARKED[value] && MARKED[value] !== "declined" ? "failed" : ""),
   });
   if (rows.role.includes("control")) {
@@ -89,7 +102,21 @@ function rowsSection() {
     table.controls.append(labelled("kind of row", select(options, "providers", (value) => table.keep(keep[value]), "kind of row")));
     table.keep(keep.providers);
   }
-  return section("rows", "All rows", el("p", { class: "hint" }, "Click a column's name to sort by it."), table.element);
+  return section("rows", "All rows", el("p", { class: "count" }, caption.length ? `All of ${caption.join(" · ")}` : null),
+    el("p", { class: "hint" }, "Click a column's name to sort by it."), table.element);
+}
+
+function isMeasured(column) {
+  return isNumber(column) && column.format !== "size";
+}
+
+/** Columns in an order that shows the time on a phone: who, the size that varies most, how long; then the others. */
+function timeThird(columns) {
+  const count = (column) => distinct(column.values).length;
+  const sizes = columns.filter((column) => content.rows.axes.includes(column.name));
+  const size = sizes.reduce((best, column) => (best && count(best) > count(column) ? best : column), null);
+  const first = [byName(columns, "curve"), size, byName(columns, "ms")].filter(Boolean);
+  return [...first, ...columns.filter((column) => !first.includes(column))];
 }
 
 // -- what has no time

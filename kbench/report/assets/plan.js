@@ -97,10 +97,27 @@ function planned(state) {
   if (varying.length + along.params.length > 1) {
     choices.push({ name: "x", options: [...varying, ...along.params].map((name) => [name, name]), value: x });
   }
+  const paired = companions(selected, x);
   const isAxis = (name) => content.rows.axes.includes(name);
-  const others = content.rows.configuration.filter((name) => name !== "operator" && name !== x);
+  const others = content.rows.configuration.filter((name) => name !== "operator" && name !== x && !Object.hasOwn(paired, name));
   for (const name of [...others.filter(isAxis), ...others.filter((name) => !isAxis(name))]) narrow(name, x);
-  return { metric, x, choices, fixed, selected, lines: linesOf(selected, metric, x) };
+  return { metric, x, choices, fixed, selected, paired: Object.values(paired), lines: linesOf(selected, metric, x) };
+}
+
+/** Axes that go with x, and how: every x has a value of theirs to itself, so that there is nothing to choose. The rule of
+    kbench/plotting/pages.py. */
+function companions(selected, x) {
+  const found = {};
+  for (const axis of content.rows.axes.includes(x) ? content.rows.axes : []) {
+    if (axis === x) continue;
+    const pairs = new Map(selected.map((row) => [JSON.stringify([rows[x][row], rows[axis][row]]), [rows[x][row], rows[axis][row]]]));
+    const known = [...pairs.values()].sort((a, b) => a[0] - b[0]);
+    const unique = (place) => distinct(known.map((pair) => pair[place])).length === known.length;
+    if (known.length < 3 || !unique(0) || !unique(1)) continue;
+    const [first, last] = [known[0], known.at(-1)];
+    found[axis] = `${axis} goes with ${x}: ${first[1]} at ${first[0]}, ${last[1]} at ${last[0]}`;
+  }
+  return found;
 }
 
 /** The value with the most sizes to draw along x; of equals the largest size, or the first word of the file. */

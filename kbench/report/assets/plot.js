@@ -2,6 +2,9 @@
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
+/** The width of a chart on paper, in pixels: what is left of A4 and of Letter between their margins. */
+const PAPER = 680;
+
 function plotSection() {
   const measured = look.metrics.filter((metric) => everyRow.some((row) => !isCopy(row) && kindOf(row, metric) === "value"));
   if (!measured.length) return el("p", {}, "There is nothing to draw: no provider has a value. The reasons are below.");
@@ -32,8 +35,9 @@ function plotSection() {
     list.replaceChildren(...legend(plan, hidden, theme, draw));
     [...list.querySelectorAll("button")].find((button) => button.dataset.key === focused)?.focus();
     notes.replaceChildren(...notesOn(plan).map((text) => el("li", {}, text)));
-    const room = chart.clientWidth || 800;
+    const room = printing ? PAPER : chart.clientWidth || 800;
     const { data, layout } = figure(plan, hidden, theme, room);
+    if (printing) layout.width = PAPER;
     hint.textContent = "Click a name to hide its line, twice to see it alone."
       + (layout.dragmode ? " Drag in the chart to zoom, double-click to see it all." : "");
     layout.uirevision = [state.metric, plan.x, plan.scale, describe(plan)].join(); // a zoom outlives toggling, and no more
@@ -100,6 +104,7 @@ function notesOn(plan) {
     signs.push(...marks.map((mark) => shapes[mark]));
   }
   if (signs.length) notes.push(signs.join(" · "));
+  notes.push(...plan.paired);
   const lost = plan.selected.filter((row) => !isCopy(row) && !kindOf(row, plan.metric));
   if (lost.length) {
     const curves = natural(lost.map((row) => rows.curve[row]));

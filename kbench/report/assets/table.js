@@ -5,9 +5,10 @@ const PRINTED = 1000;
 
 /**
  * `columns` as `decoded` gives them, `count` rows. `choices` are names of columns to choose a value of, `keep` a
- * function of a row's number that further controls decide by, `look` a CSS class for a cell (column, value).
+ * function of a row's number that further controls decide by, `look` a CSS class for a cell (column, value), `common`
+ * words that all rows have and no column shows: the filter finds them too.
  */
-function dataTable({ columns, count, label, choices = [], search = false, look = () => "", tall = false }) {
+function dataTable({ columns, count, label, choices = [], search = false, look = () => "", tall = false, common = [] }) {
   const shown = columns.filter((column) => column.values.some((value) => value != null && value !== ""));
   const state = { text: "", chosen: {}, sort: null, down: false, keep: () => true };
   const body = el("tbody");
@@ -39,7 +40,7 @@ function dataTable({ columns, count, label, choices = [], search = false, look =
       if (value !== "" && String(byName(columns, name).values[row]) !== value) return false;
     }
     if (!state.text) return true;
-    haystack ??= Array.from({ length: count }, (_, i) => texts.map((column) => column.values[i]).join(" ").toLowerCase());
+    haystack ??= Array.from({ length: count }, (_, i) => [...common, ...texts.map((column) => column.values[i])].join(" ").toLowerCase());
     return state.text.split(/\s+/).every((word) => haystack[row].includes(word));
   }
 

@@ -6,12 +6,18 @@ import re
 from dataclasses import replace
 from urllib.parse import unquote
 
-from kbench.comparison import Comparison
+from making import Write, failed, row
+
+from kbench.comparison import Comparison, Gate, compare
 from kbench.comparison.formats import github
 from kbench.comparison.verdict import WORDS
 
 COMMAND = re.compile(r"::(error|warning|notice) title=([^:,\r\n]*)::([^\r\n]*)\n")
 """A workflow command as the documentation has it: properties hold neither colons nor commas, messages no line breaks."""
+
+
+def annotations(comparison: Comparison, fail_on: set[str]) -> str:
+    return github.text(replace(comparison, gate=Gate.of(fail_on, strict=False)))
 
 
 def commands(text: str) -> list[tuple[str, str, str]]:
@@ -22,7 +28,7 @@ def commands(text: str) -> list[tuple[str, str, str]]:
 
 
 def test_the_verdicts_that_fail_the_gate_are_errors_and_come_first(every: Comparison) -> None:
-    found = commands(github.annotations(every, {"missing"}))
+    found = commands(annotations(every, {"missing"}))
     assert found[0] == (
         "error",
         "kbench compare: missing",
@@ -36,31 +42,61 @@ def test_the_verdicts_that_fail_the_gate_are_errors_and_come_first(every: Compar
 
 
 def test_unclear_and_same_rows_are_told_only_to_a_gate_that_asks(every: Comparison) -> None:
-    assert "unclear:" not in github.annotations(every, {"slower"})
-    assert commands(github.annotations(every, {"unclear"}))[0][1] == "kbench compare: unclear"
+    assert "unclear:" not in annotations(every, {"slower"})
+    assert commands(annotations(every, {"unclear"}))[0][1] == "kbench compare: unclear"
 
 
 def test_there_are_never_more_than_github_shows(big: Comparison) -> None:
-    *rows, (level, _, message) = commands(github.annotations(big, {"slower"}))
+    *rows, (level, _, message) = commands(annotations(big, {"slower"}))
     assert len(rows) == 9 and {row[0] for row in rows} == {"error"}
     changed = sum(big.counts[word] for word in WORDS if word not in ("unclear", "same", "untimed"))
     assert level == "notice" and message.endswith(f"; and {changed - 9} more")
 
 
+def test_the_summary_says_whether_the_gate_passed(every: Comparison) -> None:
+    failed, passed = (commands(annotations(every, {word}))[-1] for word in ("missing", "untimed"))
+    assert failed[2].startswith("gate failed: 1 missing (--fail-on missing); 1 slower, 1 failed, ")
+    assert commands(annotations(replace(every, rows=every.rows[:1]), {"failed"}))[-1][2].startswith("gate passed (")
+    assert passed[2].startswith("gate failed: 1 untimed")
+
+
+def test_a_provider_that_fails_everywhere_is_one_annotation(write: Write) -> None:
+    old = [row(n, provider=p) for n in range(1, 13) for p in ("boom", "gone")]
+    new = [failed(n, "error", provider="boom") for n in range(1, 13)]
+    found = commands(annotations(compare(write("a", old), write("b", new)), {"missing"}))
+    assert [each[::2] for each in found[:-1]] == [
+        ("error", "softmax gone, all 12 cases"),
+        ("warning", "softmax boom, all 12 cases: error: differs at 3 elements"),
+    ]
+    assert "more" not in found[-1][2]
+
+
+def test_annotations_stand_at_the_providers_source(every: Comparison) -> None:
+    def first(place: str) -> str:
+        return github.text(replace(every, places={"pr 7": {"triton": place}})).splitlines()[0]
+
+    assert first("kernels/a,b:c.py:12").startswith(
+        "::warning file=kernels/a%2Cb%3Ac.py,line=12,title=kbench compare%3A slower::"
+    )
+    for nowhere in ("", "mine.py", "mine.py:x", "/etc/passwd:1", "../mine.py:3", ":4"):
+        assert first(nowhere).startswith("::warning title=kbench compare%3A slower::"), nowhere
+    assert "\n" not in first("a\n::error::b.py:1")
+
+
 def test_a_message_keeps_its_percent_signs(every: Comparison) -> None:
-    assert "time +5.1%25 [+" in github.annotations(every, ())
+    assert "time +5.1%25 [+" in annotations(every, set())
 
 
 def test_nasty_text_cannot_forge_commands(nasty: tuple[str, Comparison]) -> None:
     text, comparison = nasty
-    found = commands(github.annotations(comparison, ()))
+    found = commands(annotations(comparison, set()))
     assert len(found) == 9
     if text.isprintable():
         assert text in found[0][2]
 
 
 def test_outputs_are_simple_assignments(every: Comparison) -> None:
-    lines = github.outputs(every, False).splitlines()
+    lines = github.outputs(replace(every, gate=Gate(("slower",)))).splitlines()
     counts = dict.fromkeys(WORDS, 1) | {"same": 10}
     assert lines[:2] == ["passed=false", "verdict=slower"]
     assert (
@@ -68,6 +104,8 @@ def test_outputs_are_simple_assignments(every: Comparison) -> None:
         and "same=10" in lines
         and f"summary={', '.join(f'{counts[w]} {w}' for w in WORDS)}" in lines
     )
-    nothing = dict(line.split("=", 1) for line in github.outputs(replace(every, rows=()), True).splitlines())
-    assert nothing["passed"] == "true" and nothing["verdict"] == "none" and nothing["slower"] == "0"
-    assert set(WORDS) < set(nothing)
+    calm = dict(line.split("=", 1) for line in github.outputs(replace(every, rows=every.rows[-5:])).splitlines())
+    assert calm["passed"] == "true" and calm["verdict"] == "same" and calm["slower"] == "0"
+    assert set(WORDS) < set(calm)
+    nothing = dict(line.split("=", 1) for line in github.outputs(replace(every, rows=())).splitlines())
+    assert nothing["passed"] == "false" and nothing["verdict"] == "none"

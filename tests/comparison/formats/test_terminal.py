@@ -9,18 +9,19 @@ import pytest
 from making import Write, failed, row
 from rich.cells import cell_len
 
-from kbench.comparison import Comparison, compare
+from kbench.comparison import Comparison, Gate, compare
 from kbench.comparison.formats import header, terminal
 from kbench.comparison.join import METRICS
 from kbench.comparison.verdict import WORDS
+from kbench.results import Case
 from kbench.table import TableError
 
 
 def numbers(every: Comparison, word: str) -> list[str]:
     """Everything that the report has to say about a row, as it is written."""
     return {
-        "slower": ["31.43", "33.03", "+5.1%", "<0.001"],
-        "failed": ["31.43", "wrong (3 of 3 sessions have no time)", "differs at 3 elements"],
+        "slower": ["31.43", "33.03", "+5.1%"],
+        "failed": ["triton, 1 of 20 cases (N=2)", "wrong: differs at 3 elements"],
         "fixed": ["was wrong"],
         "incomparable": ["cache cold -> warm"],
         "unclear": ["too noisy for"],
@@ -38,18 +39,17 @@ def test_the_report_of_every_verdict_at_80_columns(every: Comparison) -> None:
         "conditions  NVIDIA H200, timer do_bench, cache cold -> cold/warm\n"
         "sessions    3 each\n"
         "compared    time in us, more is slower; margin 2%\n"
-        "all rows    softmax float32 M=4096\n"
+        "all rows    softmax fp32 M=4096 triton\n"
         "\n"
         "not the same  main  pr 7\n"
         "cache         cold  cold/warm  forbids the comparison\n"
     )
     assert re.search(
-        r"\nN  provider  old us  new us   time  95% interval       q  verdict\n"
-        r"1  triton     31\.43   33\.03  \+5\.1%  \[\+\d\.\d, \+\d\.\d\]  <0\.001  ! slower\n"
+        r"\nN  old us  new us  time - drift  95% interval       q  verdict\n"
+        r"1   31\.43   33\.03         \+5\.1%  \[\+\d\.\d, \+\d\.\d\]  <0\.001  ! slower\n"
         r"\n"
-        r"N  provider  old us  verdict\n"
-        r"2  triton     31\.43  ! failed\n"
-        r"    wrong \(3 of 3 sessions have no time\): differs at 3 elements\n",
+        r"! failed  triton, 1 of 20 cases \(N=2\): wrong: differs at 3 elements\n"
+        r"! missing  triton, 1 of 20 cases \(N=3\)\n",
         terminal.text(every),
     )
 
@@ -71,18 +71,18 @@ def test_lines_are_no_longer_than_the_width_but_for_the_summary(every: Compariso
 
 
 def test_the_verdicts_come_in_the_order_in_which_they_want_attention(every: Comparison) -> None:
-    found = re.findall(r"^\d.* [!+=?x-] (\w+)", terminal.text(every, 200), re.MULTILINE)
+    found = re.findall(r"^(?: *\d.* )?[!+=?x-] (\w+)", terminal.text(every, 200), re.MULTILINE)
     assert list(dict.fromkeys(found)) == list(WORDS)
 
 
 def test_the_other_orders(every: Comparison) -> None:
     def order(sort: str) -> list[int]:
-        return [int(n) for n in re.findall(r"^ *(\d+)  triton", terminal.text(every, 200, sort), re.MULTILINE)]
+        return [int(n) for n in re.findall(r"^ *(\d+)  .*[!+=?x-] ", terminal.text(every, 200, sort), re.MULTILINE)]
 
     assert order("key") == [*range(1, 20), 40]
     assert order("change")[0] == 1 and order("change")[12] == 5  # 5 is the only faster one of those that have a change
     assert order("time")[:2] == [9, 1]
-    with pytest.raises(TableError, match="no order 'size' to sort by; there are verdict, key, change, time"):
+    with pytest.raises(TableError, match='--sort: unknown order "size"; there are verdict, key, change, time'):
         terminal.text(every, 80, "size")
 
 
@@ -92,7 +92,7 @@ def test_the_worst_change_comes_first_whichever_way_the_metric_improves(write: W
     old, new_path = write("old", rows.values()), write("new", new)
     for metric in ("ms", "gbps"):
         lines = terminal.text(compare(old, new_path, metric=metric), 200, "change").splitlines()
-        assert [line.split()[0] for line in lines if "triton" in line] == ["2", "1"]
+        assert [line.split()[0] for line in lines if re.match(r"\d .*[!+] ", line)] == ["2", "1"]
 
 
 def test_what_is_hidden_is_counted(every: Comparison) -> None:
@@ -119,11 +119,14 @@ def test_with_one_session_two_more_are_proposed(write: Write) -> None:
 
 
 def test_the_machines_drift_is_said_and_whether_it_was_taken_out(every: Comparison, write: Write) -> None:
-    assert "machine drift 0.0% (copy control, 10 cases), taken out of the rows" in flat(terminal.text(every))
+    assert (
+        "machine drift 0.0% (copy control, 10 cases), taken out of the changes, not of the values beside them"
+        in flat(terminal.text(every))
+    )
     unknown = compare(write("a", [row()]), write("b", [row()]))
     assert "machine drift not known: the files have no copy control in common" in flat(terminal.text(unknown))
     free = replace(every, rules=replace(every.rules, metric="roofline"))
-    assert "of which the metric is free" in flat(terminal.text(free))
+    assert "which cancels in this metric" in flat(terminal.text(free))
 
 
 def test_the_geomean_says_of_how_many_rows(every: Comparison) -> None:
@@ -145,21 +148,91 @@ def test_providers_of_one_file(write: Write) -> None:
     text = terminal.text(compare(path, by="provider", baseline="base", metric="gbps"), 100)
     assert flat(text).startswith(f"providers of {path} against base conditions ")
     assert "speed in GB/s, more is faster" in text
-    assert re.search(r"^provider  base GB/s  GB/s +speed ", text, re.MULTILINE)
+    assert re.search(r"^provider  base GB/s  GB/s +speed\* ", text, re.MULTILINE)
     assert re.search(r"^x +1 +0\.5 +-50\.0%.*! slower", text, re.MULTILINE)
     assert "old GB/s" not in text
+    assert "* paired: " in text, "the head of the change has a star"
 
 
-def test_long_names_stand_above_their_numbers_and_the_case_above_its_providers(write: Write) -> None:
+def test_one_provider_against_the_baseline_is_named(write: Write) -> None:
+    path = write("a", [row(provider=name) for name in ("base", "x")])
+    assert flat(terminal.text(compare(path, by="provider", baseline="base"))).startswith(f"x of {path} against base ")
+
+
+def test_a_row_is_a_line_at_80_columns(write: Write) -> None:
+    """Where names are long, the parts that change least often stand above the rows that share them."""
+    several = [row(n, dtype=dtype, provider=f"torch-inductor-x{i}") for n in (1024, 65536) for dtype in
+               ("float32", "bfloat16") for i in "ab"]  # fmt: skip
+    text = terminal.text(compare(write("c", several), write("d", [replace(r, ms=1.05) for r in several])))
+    table = text[text.index("  N  provider") : text.index("\n(1) ")].splitlines()
+    assert [line for line in table if "1000" not in line][1:] == ["bf16", "fp32"]
+    assert len([line for line in table if re.search(r"^ +(1024|65536)  torch-inductor-x[ab] +1000 ", line)]) == 8
+
+
+def test_the_interval_becomes_its_half_before_rows_become_two_lines(write: Write) -> None:
+    """A sweep in which M goes with N: a heading for each of them would double the rows."""
+    cases = [Case("softmax", {"M": 2**20 // n, "N": n}, "bfloat16") for n in (64, 512, 4096)]
+    base, other = (
+        [replace(row(ms=ms), case=case, provider=p) for case in cases] for p, ms in (("base", 1.0), ("o" * 20, 2.1))
+    )
+    path = write("a", [*base, *other, *(replace(r, provider="second-provider") for r in base)])
+    text = terminal.text(compare(path, by="provider", baseline="base"), 80)
+    assert len(re.findall(rf"^ *\d+ +\d+  {'o' * 20} +1000 +2100 +\+110\.0%  ±\d", text, re.MULTILINE)) == 3
+    assert "[" not in text[text.index("provider  ") : text.index("! slower")]
+
+
+def test_names_that_no_line_holds_stand_above_their_numbers(write: Write) -> None:
     params = "num_warps=16,num_stages=4,maxnreg=128,cluster=2"
-    rows = [row(n, provider="triton-row", params=params) for n in (1, 2)]
+    rows = [row(n, provider=name, params=params) for n in (1, 2) for name in ("triton-row", "triton-tile")]
     text = terminal.text(compare(write("a", rows), write("b", rows)))
     assert text.count(f"\nN=1 triton-row[{params}]\n") == 1
-    several = [row(n, dtype=dtype, provider=f"torch-inductor-{i}") for n in (1024, 65536) for dtype in
-               ("float32", "bfloat16") for i in "ab"]  # fmt: skip
-    text = terminal.text(compare(write("c", several), write("d", [replace(r, ms=2.0) for r in several])))
-    assert len(re.findall(r"\nfloat32 N=65536\n  torch-inductor-a +1000 ", text)) == 1
-    assert text.count("\nfloat32 N=65536\n") == 1 and text.count("torch-inductor-b") == 4
+
+
+def test_what_all_rows_share_is_said_once(write: Write) -> None:
+    rows = [row(n, dtype="bfloat16") for n in (1, 2)]
+    text = terminal.text(compare(write("a", rows), write("b", rows)))
+    assert "all rows    softmax bf16 M=4096 triton\n" in text and text.count("triton") == 1
+
+
+def test_the_last_column_to_go_is_the_one_that_the_files_have_too(write: Write) -> None:
+    rows = [row(n, t, session=s, provider="a-provider-of-24-letters") for n in (1, 2) for s, t in enumerate((1.0, 1.1))]
+    rows += [replace(r, provider="b") for r in rows]
+    comparison = compare(write("a", rows), write("b", rows))
+    narrow, wide = terminal.text(comparison, 80), terminal.text(comparison, 120)
+    assert re.search(r"interval +q  verdict", wide) and re.search(r"interval  verdict", narrow)
+
+
+def test_failures_are_told_by_provider_and_reason(write: Write) -> None:
+    """What was 24 rows with 12 footnotes: two sentences."""
+    cases = [(n, dtype) for n in (1024, 2048, 4096) for dtype in ("float32", "bfloat16")]
+    old = [row(n, provider=name, dtype=dtype) for n, dtype in cases for name in ("boom", "liar", "fine")]
+    new = [row(n, provider="fine", dtype=dtype) for n, dtype in cases]
+    new += [
+        replace(failed(n, "error", "boom", dtype=dtype), reason=f"RuntimeError: N={n} is too much")
+        for n, dtype in cases
+    ]
+    new += [failed(n, provider="liar", dtype=dtype) for n, dtype in cases[:5]] + [
+        row(4096, provider="liar", dtype="bfloat16")
+    ]
+    text = terminal.text(compare(write("a", old), write("b", new)), 120)
+    assert "! failed  boom, all 6 cases: for example error: RuntimeError: N=1024 is too much\n" in text
+    assert "! failed  liar, 5 of 6 cases (bf16 N=1024, 2048; fp32 N=1024, 2048, 4096): wrong: differs" in text
+    assert "11 failed, 7 unclear" in text
+
+
+def test_other_orders_have_a_line_for_each_row_that_failed(every: Comparison) -> None:
+    assert re.search(r"^ *2 +31\.43 .*! failed \(\d\)$", terminal.text(every, 80, "key"), re.MULTILINE)
+
+
+def test_colour_is_for_the_verdict_and_changes_nothing_else(every: Comparison) -> None:
+    gated = replace(every, gate=Gate(("slower",)))
+    for width in (40, 80, 120):
+        plain, coloured = (terminal.text(gated, width, colour=colour) for colour in (False, True))
+        assert re.sub(r"\x1b\[\d*m", "", coloured) == plain
+    assert coloured.startswith("\x1b[31m! gate failed: 1 slower (--fail-on slower)\x1b[0m\n")
+    assert (
+        "\x1b[31m! slower\x1b[0m\n" in coloured and "\x1b[32m+ faster\x1b[0m" in coloured and "  = same\n" in coloured
+    )
 
 
 def test_one_name_that_is_too_long_does_not_cost_the_others_their_columns(write: Write) -> None:
@@ -185,7 +258,7 @@ def test_every_metric_has_a_name_and_a_unit(every: Comparison, metric: str) -> N
 
 def test_no_rows(write: Write) -> None:
     empty = write("a", [])
-    assert terminal.text(compare(empty, empty)).splitlines()[-1] == "no rows"
+    assert "have no row of a provider" in flat(terminal.text(compare(empty, empty)))
 
 
 def test_all_failed(write: Write) -> None:
@@ -213,4 +286,6 @@ def test_wide_signs_do_not_break_the_columns(write: Write) -> None:
 
 def test_ten_thousand_rows_are_all_there(big: Comparison) -> None:
     text = terminal.text(big)
-    assert len(re.findall(r"[!+=?x-] (?:" + "|".join(WORDS) + r")\b", text)) == len(big.rows) == 10_000
+    lines = len(re.findall(r"^ *\d+  .*[!+=?x-] (?:" + "|".join(WORDS) + r")\b", text, re.MULTILINE))
+    groups = sum(int(count) for count in re.findall(r"(\d+) of\s+\d+\s+cases", text))
+    assert lines + groups == len(big.rows) == 10_000

@@ -1,0 +1,65 @@
+"""Rows by the case they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kbench.results import PROVIDER, Row
+from kbench.rounds import credible
+
+SUSPECT, NOISY = "suspect", "noisy"
+"""Flags (see measure/flags.py). A suspect row wins nothing and is in no mean."""
+
+
+class CaseKey(NamedTuple):
+    """A case as it was measured: times of another device, timer or cache mode are not of the same case.
+
+    `case` is `Case.key`: operator, axes and dtype.
+    """
+
+    case: tuple[Any, ...]
+    device: str
+    timer: str
+    cache: str
+
+
+Curves = dict[str, list[Row]]
+"""The rows of a case by curve, a row for each session."""
+
+
+def key_of(row: Row) -> CaseKey:
+    return CaseKey(row.case.key, row.device, row.timer, row.cache)
+
+
+def timed(row: Row) -> bool:
+    """Whether a row has a time that a clock can have measured."""
+    return row.ms is not None and credible(row.ms)
+
+
+def by_case(rows: Sequence[Row]) -> dict[CaseKey, Curves]:
+    """The timed rows of providers, in the order of the rows. A curve that is suspect in a session of a case is left out
+    there."""
+    cases: dict[CaseKey, Curves] = {}
+    suspect = set()
+    for row in rows:
+        if row.role == PROVIDER and timed(row):
+            key = key_of(row)
+            cases.setdefault(key, {}).setdefault(row.curve, []).append(row)
+            if SUSPECT in row.flags:
+                suspect.add((key, row.curve))
+    for key, curve in suspect:
+        del cases[key][curve]
+    return {key: curves for key, curves in cases.items() if curves}
+
+
+def baseline_of(rows: Sequence[Row], stated: str | None) -> str | None:
+    """The curve that speed-ups are over: the stated one if it is there, else the one whose own speed-up is always 1."""
+    providers = [row for row in rows if row.role == PROVIDER]
+    if stated is not None and any(row.curve == stated for row in providers):
+        return stated
+    factors: dict[str, set[float]] = {}
+    for row in providers:
+        if row.speedup is not None:
+            factors.setdefault(row.curve, set()).add(row.speedup)
+    return next((curve for curve, seen in factors.items() if seen == {1.0}), None)

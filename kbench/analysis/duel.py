@@ -1,0 +1,133 @@
+"""Two curves of a case told apart: faster, slower, a tie, or cannot tell.
+
+They are compared round by round, because in a round all curves of a case run within the same second or two, so that most of
+what disturbs a machine disturbs both. The ratio of a session is the median of its rounds' ratios; where there are several
+sessions, the ratio is the median of theirs, and sessions are the trials. Then
+
+    faster, slower   the difference exceeds what the same code differs by (`noise.py`) and what its own trials scatter, and
+                     nearly all trials agree on who is faster
+    tie              not that, and shown: the difference and its uncertainty together are below the noise floor, or below
+                     TIE where that is more
+    unclear          neither: it cannot be told
+
+Everything is in natural logarithms: 0.05 is a time 1.05 times as long.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from kbench import rounds
+from kbench.results import Row
+from kbench.timers import timer_kind
+
+TIE = math.log1p(0.02)
+"""Two curves of which nobody is shown to be faster tie if they are shown to be less than 2 % apart, the smallest change
+that `kbench compare` calls one."""
+
+DISSENT = 9
+"""One trial in so many may disagree about who is faster. Of fewer, none may."""
+
+Times = Mapping[int, tuple[float, Sequence[float]]]
+"""By session: the time in ms, and the medians of its rounds in ms, none where they are not known."""
+
+
+class Outcome(str, enum.Enum):
+    """Of the second curve against the first."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    TIE = "tie"
+    UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much longer the second of two takes, in log time.
+
+    half_width  what the trials leave open on either side of `effect`; 0 where there are not two of them
+    agree       whether nearly all trials say that the same one is faster
+    sessions    how many sessions have both; with none, nothing can be told
+    trials      the log ratios of the sessions, or of the rounds where there is one session
+    """
+
+    effect: float
+    half_width: float
+    agree: bool
+    sessions: int
+    trials: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Duel:
+    """The second curve against the first: the outcome, and its time over the first's (2.0: it takes twice as long) with
+    the half width of the interval, as a logarithm."""
+
+    outcome: Outcome
+    ratio: float
+    half_width: float
+    sessions: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What holds in a case, in log time: `proof` is what a difference must exceed to be one, `floor` the noise floor."""
+
+    proof: float
+    floor: float
+
+
+def difference(old: Sequence[Row], new: Sequence[Row]) -> Difference:
+    """Of two curves of a case, given their timed rows, one for each session."""
+    return between(_times(old), _times(new))
+
+
+def between(old: Times, new: Times) -> Difference:
+    """Of two sides whose sessions belong together."""
+    together = sorted(old.keys() & new.keys())
+    if not together:
+        apart = [median(ms for ms, _ in side.values()) for side in (old, new)]
+        return Difference(math.log(apart[1] / apart[0]), math.inf, False, 0)
+    logs = []
+    for session in together:
+        (old_ms, old_rounds), (new_ms, new_rounds) = old[session], new[session]
+        logs.append(rounds.logs(rounds.ratios(old_rounds, new_rounds)) or [math.log(new_ms / old_ms)])
+    if len(logs) == 1:
+        trials = logs[0]
+        half_width = rounds.uncertainty(trials)
+    else:
+        trials = [median(each) for each in logs]
+        half_width = max(rounds.uncertainty(trials), rounds.uncertainty([log for each in logs for log in each]))
+    effect = median(trials)
+    dissenting = sum(trial * effect <= 0 for trial in trials)
+    return Difference(effect, half_width, dissenting <= len(trials) // DISSENT, len(together), tuple(trials))
+
+
+def judge(found: Difference, limits: Limits, ticks: float = 0.0) -> Duel:
+    """The outcome of a difference. `ticks` is what the clock does not resolve, in log time: it is never a difference."""
+    size = abs(found.effect)
+    if found.agree and size > max(limits.proof, ticks, found.half_width):
+        outcome = Outcome.SLOWER if found.effect > 0 else Outcome.FASTER
+    elif size + found.half_width <= max(limits.floor, ticks, TIE):
+        outcome = Outcome.TIE
+    else:
+        outcome = Outcome.UNCLEAR
+    return Duel(outcome, math.exp(found.effect), found.half_width, found.sessions)
+
+
+def _times(rows: Sequence[Row]) -> Times:
+    """Rounds are left out where one of them was measured by no clock, as a time of 0."""
+    return {
+        row.session: (row.ms or math.nan, row.round_ms if all(map(rounds.credible, row.round_ms)) else ())
+        for row in rows
+    }
+
+
+def ticks_of(rows: Sequence[Row]) -> float:
+    """Two steps of the event clock, as a share of the shortest time, in log time. Calls inside a graph are not single
+    readings of the clock."""
+    return max((math.log1p(2 * timer_kind(row.timer).resolution_ms / row.ms) for row in rows if row.ms), default=0.0)

@@ -1,0 +1,45 @@
+"""The rows of a results file as `Row`, which is what all of kbench's analysis is of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kbench import rounds
+from kbench.results import NUMBERS, Case, Row, Status, axis_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+WORDS = ("timer", "cache", "device", "device_uuid", "throttle", "started_at", "case_hash", "source_hash", "env_id")
+
+
+def rows_of(frame: pd.DataFrame) -> list[Row]:
+    """The rows of a frame that `table.read` returned. One that no run writes, `ok` without a time, is an error like any."""
+    names = axis_columns(list(frame.columns))
+    return [_row({str(name): cell for name, cell in cells.items()}, names) for cells in frame.to_dict("records")]
+
+
+def _row(cells: dict[str, Any], names: Sequence[str]) -> Row:
+    case = Case(cells["operator"], {name: cells[name] for name in names}, cells["dtype"])
+    status, reason = Status(cells["status"]), cells["reason"]
+    known: dict[str, Any] = {name: cells[name] if math.isfinite(cells[name]) else None for name in NUMBERS}
+    if status is Status.OK and not (known["ms"] and known["ms"] > 0):
+        status, reason = Status.ERROR, f"ok, but its time is {cells['ms']}"
+    if status is not Status.OK:
+        known["ms"] = None
+    return Row(
+        case,
+        cells["provider"],
+        cells["params"],
+        cells["role"],
+        cells["session"],
+        status,
+        reason or ("" if status in (Status.OK, Status.CHECKED) else "the file gives no reason"),
+        tuple(flag for flag in cells["flags"].split(";") if flag),
+        round_ms=rounds.read(cells["round_ms"]) if status is Status.OK else (),
+        identical={"True": True, "False": False}.get(cells["identical"]),
+        **({name: cells[name] for name in WORDS} | known),
+    )

@@ -1,0 +1,130 @@
+"""Who wins how often, and by how much over the baseline: a line for each curve, and one sentence."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from kbench.analysis.cases import CaseKey, Curves
+from kbench.analysis.duel import Duel, Outcome
+from kbench.analysis.noise import Noise
+from kbench.analysis.winners import Fight, Winner
+from kbench.results import PROVIDER, Row
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A curve over all cases of a file.
+
+    duels           against the baseline, by case; empty for the baseline itself
+    sole            cases that it wins alone
+    shared          cases in which it ties for the first place
+    undecided       cases in which it may be the fastest, and that cannot be told
+    timed           cases in which it has a time
+    copy_fraction   median share of the copy control's GB/s
+    max_ulp         largest error in units in the last place
+    """
+
+    curve: str
+    duels: Mapping[CaseKey, Duel]
+    sole: int
+    shared: int
+    undecided: int
+    timed: int
+    copy_fraction: float | None
+    max_ulp: float | None
+
+    @property
+    def geomean(self) -> float | None:
+        """Of its speed-ups over the baseline: 2.0 is twice as fast."""
+        return geomean(list(self.duels.values()))
+
+    def count(self, outcome: Outcome) -> int:
+        """Of the duels against the baseline."""
+        return sum(duel.outcome is outcome for duel in self.duels.values())
+
+
+def geomean(duels: Sequence[Duel]) -> float | None:
+    """The geometric mean of speed-ups; None of none."""
+    return math.exp(-fmean(math.log(duel.ratio) for duel in duels)) if duels else None
+
+
+def standings(
+    rows: Sequence[Row],
+    cases: Mapping[CaseKey, Curves],
+    baseline: str | None,
+    winners: Sequence[Winner],
+    duel: Fight,
+) -> list[Standing]:
+    """The standing of every provider's curve, the highest geometric mean first; one without any comes last."""
+    sole, shared, undecided = places(winners)
+    found = []
+    for curve in dict.fromkeys(row.curve for row in rows if row.role == PROVIDER):
+        own = [row for row in rows if row.role == PROVIDER and row.curve == curve]
+        timed = [key for key, curves in cases.items() if curve in curves]
+        against = [key for key in timed if baseline in cases[key]] if curve != baseline else []
+        copies = [row.roofline for row in own if row.roofline is not None]
+        errors = [row.max_ulp for row in own if row.max_ulp is not None]
+        found.append(
+            Standing(
+                curve,
+                {key: duel(key, baseline, curve) for key in against if baseline is not None},
+                sole[curve],
+                shared[curve],
+                undecided[curve],
+                len(timed),
+                median(copies) if copies else None,
+                max(errors, default=None),
+            )
+        )
+    return sorted(found, key=lambda each: -(_rank(each, baseline)))
+
+
+def _rank(standing: Standing, baseline: str | None) -> float:
+    if standing.curve == baseline and standing.timed:
+        return 1.0
+    return standing.geomean or 0.0
+
+
+def places(winners: Sequence[Winner]) -> tuple[Counter[str], Counter[str], Counter[str]]:
+    """How often each curve wins alone, ties for the first place, or may be the fastest where that cannot be told."""
+    sole = Counter(won.curve for won in winners if won.sole)
+    shared = Counter(curve for won in winners if won.tied and not won.unclear for curve in (won.curve, *won.tied))
+    undecided = Counter(curve for won in winners if won.unclear for curve in (won.curve, *won.tied, *won.unclear))
+    return sole, shared, undecided
+
+
+def headline(
+    winners: Sequence[Winner], found: Sequence[Standing], baseline: str | None, noise: Noise, cases: int
+) -> str:
+    """`cuda is fastest in 33 of 60 cases and tied in 19 more; 1.87x torch-native (geomean of 60 cases).`"""
+    if not winners:
+        return "No provider was timed."
+    if noise.too_noisy:
+        text = noise.sentence()
+        return f"{text[0].upper()}{text[1:]}."
+    if len(found) == 1:
+        return f"{found[0].curve} was timed in {found[0].timed} of {_cases(cases)}; there is nobody to compare it with."
+    best = max(found, key=lambda each: (each.sole + each.shared, each.sole, each.geomean or 1.0))
+    open_ = sum(bool(won.unclear) for won in winners)
+    if best.sole:
+        text = f"{best.curve} is fastest in {best.sole} of {_cases(cases)}"
+        text += f" and tied in {best.shared} more" if best.shared else ""
+    elif best.shared:
+        text = f"{best.curve} is tied for fastest in {best.shared} of {_cases(cases)}"
+    else:
+        where = f" in any of {cases} cases" if cases > 1 else ""
+        few = f"Which provider is fastest cannot be told{where}: the providers differ by less than the noise"
+        return f"{few}{noise.load}. More rounds or sessions may tell."
+    mean = best.geomean
+    if mean is not None:
+        text += f"; {mean:.2f}x {baseline} (geomean of {_cases(len(best.duels))})"
+    text += f"; {_cases(open_)} cannot be told" if open_ else ""
+    return f"{text}."
+
+
+def _cases(count: int) -> str:
+    return f"{count} case{'s' * (count != 1)}"

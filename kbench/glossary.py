@@ -1,0 +1,120 @@
+"""Words that kbench prints and that are no column, status, flag, control or verdict: for `kbench explain`."""
+
+from __future__ import annotations
+
+import re
+
+WORDS = {
+    "us": """Microseconds: a millionth of a second. Tables in the terminal show times in us, because kernels take a few to a
+        few thousand of them; results files have milliseconds (`ms`), a thousand times as long.""",
+    "fastest": """The provider with the shortest time of the case, marked `*`. `~` marks those that are as fast, which is
+        a `tie`. `?` says that it cannot be told who is fastest. As the head of a column it is the number of cases in which
+        a provider is the only fastest; `tied` is that of the cases in which it shares the first place. Providers that are
+        suspect, wrong or not timed take no part.""",
+    "faster/tie/slower": """In how many cases the provider is faster than the baseline, ties with it and is slower. A fourth
+        number counts the cases in which it cannot be told. `kbench compare --by provider FILE` shows each of them with its
+        interval.""",
+    "tie": """Two times of which none is shorter: they are shown to be closer than the noise floor, or closer than 2 %. A tie is
+        neither a win nor a loss. Where the rounds disagree so much that nothing can be shown, the word is `unclear`. More
+        rounds, a longer `rep_ms` and more sessions show smaller differences.""",
+    "noise floor": """How much two runs of the same code differ here: kbench measures the baseline a second time in every case,
+        as the control `repeat`, and 95 % of the cases stay within the floor. A smaller difference says nothing about the
+        code. Stop what else runs on the machine, and add rounds and sessions, to lower it.""",
+    "baseline": """What speed-ups are measured against: the provider that the config names as `baseline:`, or else its first.
+        In `kbench compare` it is the first file, or what `--baseline` names. A speed-up of 2 says that the baseline takes
+        twice as long.""",
+    "curve": """A provider with the values of its parameters, such as `triton-row[num_warps=4]`: one line of a plot. A config
+        that gives a parameter several values measures one curve for each of them. `--only` takes such names.""",
+    "case": """One point of the sweep: a value for each axis and choice, and a dtype. All providers of a case are measured
+        together on the same inputs and the same device, in shuffled order, so their times compare.""",
+    "round": """One pass over all providers of a case, in shuffled order. A row's `ms` is the median over the rounds of each
+        round's median time; `round_ms` has them all. What changes slowly on the machine changes for all providers alike.""",
+    "sweep": """The cases of a config: every combination of the values that its section `sweep:` gives the axes, the choices
+        and the dtype. `--set N=1024,4096` replaces the values of one axis; `--dry-run` prints the cases and stops.""",
+    "profile": """A named part of a config that replaces some of its values: `--profile quick`. The profile called `cpu`
+        applies by itself on a machine without an accelerator; `--profile none` turns that off.""",
+    "plug-in": """A Python file with operators or providers of your own: `--plugin FILE`, or `plugins:` in a config. Installed
+        packages announce theirs under the entry point group `kbench.plugins`. `kbench init` writes one to begin with.""",
+    "control": """A row that kbench adds to every case by itself: `copy`, `empty` and `repeat`. Controls tell what the machine
+        can do, what the timer costs and how noisy the machine is. Each can be explained by itself.""",
+    "ceiling": """The fastest that a kernel bound by memory can be: the speed of a plain copy of as many bytes, which the
+        `copy` control measures in every case. Pictures draw it as a grey line; the theoretical bandwidth is dashed.""",
+    "verdict": """What `kbench compare` says of a row: slower, faster, same, unclear, missing, new, failed, fixed, suspect,
+        incomparable or untimed. Each can be explained by itself; docs/comparing.md says how they come about.""",
+    "change": """What `kbench compare` finds between two sides: the new time over the old one, as a percentage: +5.0% takes
+        5 % longer. The drift of the machine is taken out, so it may differ a little from the two times beside it.""",
+    "interval": """The range that the true change lies in, with 95 % confidence: [+4.6, +6.1] is between 4.6 % and 6.1 %. It
+        is narrow where the sessions of both sides agree. More sessions make it narrower.""",
+    "margin": """The smallest change that is of interest: 2 %, or what `--margin` says. A change that is certainly smaller is
+        `same`; to find one, the sessions must agree better than that.""",
+    "drift": """What the machine itself became slower or faster by between two files: the change of the `copy` controls, which
+        run the same code on both sides. `kbench compare` takes it out of every change, and says so.""",
+    "q": """How likely a change is to be chance, corrected for the number of rows: the false discovery rate at which the row
+        would just count as changed. `kbench compare` calls a row slower or faster at 0.01 and below.""",
+    "geomean": """The geometric mean of ratios of times over rows: the usual mean for ratios, as twice as fast and half as
+        fast cancel. Rows that fail or are suspect are left out on both sides.""",
+    "gate": """The verdicts for which `kbench compare` exits with code 1, for a CI job: `--fail-on slower,missing,failed`.
+        Without the option no verdict fails the command.""",
+    "old": """The side of a comparison that is compared with: the first file, or the one that `--baseline` names. A file given
+        as LABEL=FILE has its label as the column's name. The other side is `new`; both columns show times or the metric.""",
+    "input": """A kind of input that `kbench check` gives every provider: random numbers, and the operator's edge inputs, such
+        as -inf tails, NaN, strided rows or no rows. The cells say ok with the largest error, or what went wrong.""",
+    "can run": """Whether a provider can run on this machine, or what is missing. `checked only` is a Triton kernel on a
+        machine without an accelerator: Triton's interpreter shows whether it is right, but not how fast it is.""",
+    "parameters": """What a config can sweep in a provider, with the defaults; `auto` is chosen by the provider. In a config:
+        `- triton-row: {num_warps: [4, 8]}` measures both.""",
+    "config": """A YAML file that says what to measure: an operator, its sweep, the providers and how to measure. Some are built
+        in and run by name: `kbench run softmax`. `kbench list` shows them, `kbench init` writes one to change.""",
+    "MB per tensor": """The size of one tensor that has all axes of the case, in megabytes (1e6 bytes). A case needs several:
+        inputs, output, the reference in float64.""",
+    "MB needed": """The least memory that a case needs on the device, in megabytes (1e6 bytes): four tensors of its full size.
+        The float64 reference and the provider's own buffers may need more. A case that does not fit becomes `oom`.""",
+    "expected on": """The device that a case would go to if all cases took the same time. A run gives each case to the device
+        that is free first, so the real order may differ. Shown by `--dry-run` with `--devices` or `--scheduler`.""",
+    "found": """What `kbench doctor` sees of the machine: device, driver, what reads its clocks, versions of packages. The same
+        facts are in the `.env.json` beside every results file.""",
+}
+"""A paragraph each: meaning, why it matters, what to do."""
+
+ALIASES = {
+    "ulp": "max_ulp",
+    "gb/s": "gbps",
+    "of copy": "roofline",
+    "speed-up": "speedup",
+    "time": "change",
+    "host time": "change",
+    "shortest time": "change",
+    "speed": "change",
+    "traffic": "change",
+    "95% interval": "interval",
+    "±95%": "interval",
+    "~": "tie",
+    "*": "fastest",
+    "tied": "fastest",
+    "built in: kbench run config": "config",
+    "faster/tie/slower/?": "faster/tie/slower",
+    "?": "unclear",
+    "noise": "noise floor",
+    "sessions": "session",
+    "rounds": "round",
+    "cases": "case",
+    "95 %": "interval",
+    "95%": "interval",
+    "ci": "interval",
+    "plugin": "plug-in",
+    "plugins": "plug-in",
+    "allocate": "alloc_ms",
+    "host to device": "h2d_ms",
+    "kernel": "kernel_ms",
+    "device to host": "d2h_ms",
+    "configuration": "curve",
+}
+"""Other words for something that has a paragraph, in small letters."""
+
+HEADS = (
+    (re.compile(r"vs .+"), "speedup"),  # `vs torch-native`
+    (re.compile(r"(old|new) (us|gb/s|%)"), "old"),
+    (re.compile(r"base (us|gb/s|%)"), "baseline"),
+    (re.compile(r"((shortest |host )?time|speed|traffic|roofline)( - drift| without drift| paired|\*)"), "change"),
+)
+"""Heads of columns that hold a name or a unit, in small letters, and the word that explains them."""

@@ -1,0 +1,73 @@
+"""Other work on the host: how many of its cores other processes kept busy meanwhile.
+
+Linux tells how long each core was busy (/proc/stat) and how much of that each process used (/proc/PID/stat). What is left
+when this worker, all that it has started and its parent are taken off was somebody else's. Elsewhere it is not known.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+PROC = Path("/proc")
+
+SHORTEST_S = 0.2
+"""Clocks of the kernel tick every 10 ms: over less than this the result would be their rounding."""
+
+BUSY = (0, 1, 2, 5, 6, 7)
+"""Fields of a cpu line of /proc/stat that count as busy: user, nice, system, irq, softirq, steal. Not idle, not iowait, and
+not the guests, which are in user already."""
+
+
+class OtherLoad:
+    """Counts from when it is made."""
+
+    def __init__(self) -> None:
+        self._start_s, self._busy, self._own = time.monotonic(), _busy(), _own()
+
+    def cores(self) -> float | None:
+        """How many cores other processes kept busy since then, in the mean; None where that is not known."""
+        elapsed_s = time.monotonic() - self._start_s
+        busy, own = _busy(), _own()
+        if elapsed_s < SHORTEST_S or busy is None or self._busy is None or own is None or self._own is None:
+            return None
+        if busy <= self._busy:  # a sandbox that shows the file, but does not count
+            return None
+        ticks = (busy - self._busy) - (own - self._own)
+        return round(max(0.0, ticks / os.sysconf("SC_CLK_TCK") / elapsed_s), 2)
+
+
+def _busy() -> int | None:
+    """Ticks for which the cores that this process may use were busy."""
+    try:
+        lines = (PROC / "stat").read_text().splitlines()
+        mine = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+        counts = [line.split() for line in lines]
+        return sum(int(fields[1 + i]) for fields in counts if fields and fields[0] in mine for i in BUSY)
+    except (OSError, AttributeError, IndexError, ValueError):  # not Linux, or a sandbox with a file of its own
+        return None
+
+
+def _own() -> int | None:
+    """Ticks that this worker's session of processes and its parent have used."""
+    try:
+        session, parent, total = os.getsid(0), os.getppid(), 0
+        for folder in PROC.iterdir():
+            if folder.name.isdecimal() and (ticks := _ticks(folder, session, parent)):
+                total += ticks
+        return total
+    except (OSError, AttributeError):
+        return None
+
+
+def _ticks(folder: Path, session: int, parent: int) -> int:
+    """What a process and its ended children have used, 0 for others' processes and one that has just ended."""
+    try:
+        fields = (folder / "stat").read_text().rpartition(")")[2].split()  # a name may hold blanks and brackets
+        if int(fields[3]) == session or int(folder.name) == parent:
+            own = sum(int(field) for field in fields[11:13])
+            return own + (sum(int(field) for field in fields[13:15]) if int(folder.name) != parent else 0)
+    except (OSError, IndexError, ValueError):
+        pass
+    return 0

@@ -1,0 +1,66 @@
+"""The part of a Python file that defines an operator, without the kernels that stand beside it.
+
+People keep an operator and its providers in one file. What was measured is defined by the first, and must not seem to
+change whenever somebody changes a kernel: rows of different definitions do not compare.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+
+def defining(text: str, operator: str) -> str:
+    """The top-level statements that construct the operator of that name, and all that they use, in the order of the file.
+
+    The whole text where the construction is not found: in a function, in a loop, or with a name that is computed.
+    """
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError):
+        return text
+    wanted = [statement for statement in body if _constructs(statement, operator)]
+    if len(wanted) != 1:
+        return text
+    bound: dict[str, list[ast.stmt]] = {}
+    for statement in body:
+        for name in _binds(statement):
+            bound.setdefault(name, []).append(statement)
+    for statement in wanted:  # grows while it is walked
+        used = (node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
+        wanted += [other for name in used for other in bound.get(name, []) if other not in wanted]
+    lines = text.splitlines()
+    return "\n".join(line for s in body if s in wanted for line in lines[_first_line(s) - 1 : s.end_lineno])
+
+
+def _constructs(statement: ast.stmt, operator: str) -> bool:
+    """Whether it is `... = Operator("name", ...)`, of which the name may also be a keyword argument."""
+    if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr)) or not isinstance(statement.value, ast.Call):
+        return False
+    call = statement.value
+    function = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    names = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "name")]
+    return function == "Operator" and any(isinstance(n, ast.Constant) and n.value == operator for n in names)
+
+
+def _binds(statement: ast.stmt) -> Iterator[str]:
+    """The names that a statement gives a value at the top level, those inside its `if` and `try` too."""
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield statement.name
+        return
+    if isinstance(statement, (ast.Import, ast.ImportFrom)):
+        yield from ((alias.asname or alias.name).partition(".")[0] for alias in statement.names)
+    for node in ast.iter_child_nodes(statement):
+        if isinstance(node, ast.stmt):
+            yield from _binds(node)
+        elif isinstance(node, ast.ExceptHandler):
+            yield from (name for inner in node.body for name in _binds(inner))
+        else:
+            names = (inner for inner in ast.walk(node) if isinstance(inner, ast.Name))
+            yield from (inner.id for inner in names if isinstance(inner.ctx, ast.Store))
+
+
+def _first_line(statement: ast.stmt) -> int:
+    """That of its decorators, if it has any."""
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(decorator.lineno for decorator in decorators)])

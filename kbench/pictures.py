@@ -1,0 +1,28 @@
+"""The pictures that `kbench.plot` has written, as a notebook shows them."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+MOST_BYTES = 16 << 20
+"""A longer picture is named, not shown: a notebook keeps what it shows."""
+
+
+class Pictures(list[Path]):
+    """Paths of pictures. A notebook shows the picture of each, as PNG where there is one, else as SVG."""
+
+    def _repr_html_(self) -> str:
+        shown = {path.with_suffix(""): path for path in sorted(self, key=lambda path: path.suffix != ".svg")}
+        return "".join(f'<img alt="{_escaped(path.name)}" src="{_address(path)}">' for path in shown.values())
+
+
+def _address(path: Path) -> str:
+    kind = {".png": "image/png", ".svg": "image/svg+xml"}.get(path.suffix)
+    if kind is None or path.stat().st_size > MOST_BYTES:
+        return ""
+    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")

@@ -1,0 +1,48 @@
+"""The rows of a comparison as points."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from kbench.comparison import Comparison
+from kbench.plotting.source import unclaimed
+from kbench.plotting.words import shorten
+
+PROVIDER, FILE = "provider", "file"
+
+
+def table(comparison: Comparison) -> tuple[pd.DataFrame, list[str], list[str]]:
+    """A row per verdict, the names of its axes, and the columns that say what it is of, the outermost first.
+
+    word      the verdict
+    effect    the logarithm of the ratio of new to old; NaN where there is none
+    low, high the ends of its 95 % interval
+    """
+    rows: list[dict[str, Any]] = []
+    axes = unclaimed(list(dict.fromkeys(name for verdict in comparison.rows for name, _ in verdict.key.axes)))
+    by_file = comparison.by == "file"
+    names = shorten({row.key.curve if by_file else row.contender for row in comparison.rows})
+    for verdict in comparison.rows:
+        key = verdict.key
+        rows.append(
+            {
+                FILE: verdict.contender if by_file else "",
+                "operator": key.operator,
+                PROVIDER: names[key.curve if by_file else verdict.contender],
+                "dtype": key.dtype,
+                **{axes[name]: value for name, value in key.axes},
+                "word": verdict.word,
+                "effect": _log(verdict.ratio),
+                "low": _log(verdict.ci[0] if verdict.ci else None),
+                "high": _log(verdict.ci[1] if verdict.ci else None),
+                "kind": "value",
+            }
+        )
+    return pd.DataFrame(rows), list(axes.values()), [FILE, "operator", *axes.values(), PROVIDER, "dtype"]
+
+
+def _log(ratio: float | None) -> float:
+    return math.log(ratio) if ratio is not None and 0 < ratio < math.inf else math.nan

@@ -1,0 +1,58 @@
+"""What a person reads of results at the end of a run and of `kbench show`: who is fastest, by how much, and how far to trust
+that; then every provider, every case, and what was left out."""
+
+from __future__ import annotations
+
+from kbench import terminal
+from kbench.analysis import Analysis
+from kbench.summary.tables import Table, details, stages, standings, times
+from kbench.summary.words import cases_of, caveats, copy_share, counts, left_out, ulps
+
+__all__ = [
+    "Table", "cases_of", "caveats", "copy_share", "counts", "details", "left_out", "print_summary", "stages", "standings",
+    "times", "ulps",
+]  # fmt: skip
+
+
+def print_summary(found: Analysis, *, most_cases: int | None = None, more: str = "", detailed: bool = False) -> None:
+    """Print it to stdout. At most `most_cases` lines of cases are printed on a terminal, and then `more`, the command that
+    prints all of them. `detailed` prints the details of the fastest of each case as well."""
+    timed = any(row.ms is not None for row in found.rows)
+    print()
+    terminal.print_paragraph(found.headline() if timed else "No provider was timed.")
+    if timed:
+        _print_tables(found, most_cases, more, detailed=detailed)
+    measured = stages(found.rows)
+    if measured.rows:
+        _print_table(measured)
+    lost = left_out(found.rows)
+    if lost:
+        print()
+        print("Not timed:")
+        for line in lost:
+            terminal.print_paragraph(line, indent=2)
+    print()
+    for line in caveats(found):
+        terminal.print_paragraph(line)
+
+
+def _print_tables(found: Analysis, most_cases: int | None, more: str, *, detailed: bool) -> None:
+    width = terminal.width()
+    table = standings(found, width)
+    if len(table.rows) > 1:
+        _print_table(table)
+    by_case = times(found, width)
+    for table in by_case or [details(found, width)]:
+        _print_table(table, most_cases, more)
+    if detailed and by_case:
+        _print_table(details(found, width))
+
+
+def _print_table(table: Table, most: int | None = None, more: str = "") -> None:
+    print()
+    if table.title:
+        terminal.print_paragraph(table.title)
+    shown = table.rows if most is None or not terminal.is_terminal() else table.rows[:most]
+    terminal.print_table(table.header, shown, numeric=table.numeric)
+    if len(shown) < len(table.rows):
+        terminal.print_paragraph(f"... and {len(table.rows) - len(shown)} more: {more}")

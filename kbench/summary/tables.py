@@ -1,0 +1,309 @@
+"""The tables of a summary: the standing of every provider, the time of every provider on every case, and the details of the
+fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+from kbench.analysis import Analysis, CaseKey, Outcome, Standing, Winner
+from kbench.results import PROVIDER, Case, Row
+from kbench.summary.words import copy_share, ulps
+from kbench.terminal import GAP, microseconds
+
+STAGES = {
+    "alloc_ms": "allocate",
+    "h2d_ms": "host to device",
+    "kernel_ms": "kernel",
+    "d2h_ms": "device to host",
+}
+
+WORDS = ("operator", "dtype", "provider", "flags", "device", "timer", "cache")
+"""Columns that hold text."""
+
+WON, TIED, UNCLEAR, UNMARKED = "*", "~", "?", " "
+
+MARKS = {WON: "fastest", TIED: "tied for it", UNCLEAR: "cannot tell"}
+
+USUAL = {"timer": "do_bench", "cache": "cold"}
+"""What need not be said of how a file was measured."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as they are printed. `title` says what holds for all rows; `words` are the columns that hold text."""
+
+    header: tuple[str, ...]
+    rows: list[list[str]]
+    title: str = ""
+    words: tuple[str, ...] = WORDS
+
+    @property
+    def numeric(self) -> tuple[str, ...]:
+        return tuple(name for name in self.header if name not in self.words)
+
+    @property
+    def width(self) -> int:
+        """In characters, as it is printed."""
+        columns = zip(self.header, *self.rows, strict=True)
+        return sum(max(map(len, column)) for column in columns) + GAP * (len(self.header) - 1)
+
+    def without(self, least: Sequence[str], width: int | None) -> Table:
+        """The table less as many of the columns that matter `least` as it takes to fit the width."""
+        table = self
+        for name in least:
+            if width is None or table.width <= width:
+                break
+            if name in table.header:
+                place = table.header.index(name)
+                rows = [[*row[:place], *row[place + 1 :]] for row in table.rows]
+                table = replace(table, header=(*table.header[:place], *table.header[place + 1 :]), rows=rows)
+        return table
+
+
+# -- what tells the cases apart
+
+
+class Identity:
+    """The columns that tell the cases of a table apart, and what all of them share."""
+
+    def __init__(self, cases: Sequence[tuple[Case, CaseKey]]) -> None:
+        self.names: list[str] = []
+        said = []
+        for name, of in self._columns(cases).items():
+            values = list(dict.fromkeys(of(case, key) for case, key in cases))
+            if len(values) > 1:
+                self.names.append(name)
+            elif values and values[0] and values[0] != USUAL.get(name):
+                said.append(values[0] if name in ("operator", "dtype", "device") else self._said(name, values[0]))
+        self.shared = ", ".join(said)
+        self._of = self._columns(cases)
+
+    @staticmethod
+    def _said(name: str, value: str) -> str:
+        return f"{name} {value}" if name in ("timer", "cache") else f"{name}={value}"
+
+    @staticmethod
+    def _columns(cases: Sequence[tuple[Case, CaseKey]]) -> dict[str, Callable[[Case, CaseKey], str]]:
+        axes = dict.fromkeys(name for case, _ in cases for name in case.axes)
+        return {
+            "operator": lambda case, key: case.operator,
+            **{name: lambda case, key, name=name: str(case.axes.get(name, "")) for name in axes},  # type: ignore[misc]
+            "dtype": lambda case, key: case.dtype,
+            "device": lambda case, key: key.device,
+            "timer": lambda case, key: key.timer,
+            "cache": lambda case, key: key.cache,
+        }
+
+    def cells(self, case: Case, key: CaseKey) -> list[str]:
+        """Of one case, for `names`."""
+        return [self._of[name](case, key) for name in self.names]
+
+
+# -- standings
+
+
+def standings(found: Analysis, width: int | None = None) -> Table:
+    """A line for each provider: its mean speed-up over the baseline, how often it is faster than that, ties and is slower,
+    how often it is the fastest of all, share of the copy control, largest error. Columns that matter least are left out
+    where the width does not suffice."""
+    lines = [line for line in found.standings if line.timed]
+    columns: dict[str, Callable[[Standing], str]] = {"provider": lambda line: line.curve}
+    if found.baseline is not None and not found.noise.too_noisy:
+        columns[f"vs {found.baseline}"] = lambda line: _mean(line, found)
+        open_ = any(line.count(Outcome.UNCLEAR) for line in lines)
+        columns["faster/tie/slower" + "/?" * open_] = lambda line: record(line, open_=open_)
+    if not found.noise.too_noisy:
+        columns["fastest"] = lambda line: str(line.sole)
+        columns["tied"] = lambda line: str(line.shared)
+        if any(line.undecided for line in lines):
+            columns["?"] = lambda line: str(line.undecided)
+    columns["cases"] = lambda line: str(line.timed)
+    columns["of copy"] = lambda line: copy_share([] if line.copy_fraction is None else [line.copy_fraction])
+    columns["ulp"] = lambda line: ulps(line.max_ulp)
+    rows = [[say(line) for say in columns.values()] for line in lines]
+    return Table(tuple(columns), rows).without(("cases", "ulp", "?", "tied", "of copy"), width)
+
+
+def _mean(line: Standing, found: Analysis) -> str:
+    if line.curve == found.baseline:
+        return "baseline"
+    return "-" if line.geomean is None else f"{line.geomean:.2f}x"
+
+
+def record(line: Standing, *, open_: bool) -> str:
+    """`74/17/3`: the cases in which it is faster than the baseline, ties, is slower; and with `open_` that cannot be told."""
+    outcomes = [Outcome.FASTER, Outcome.TIE, Outcome.SLOWER, *([Outcome.UNCLEAR] if open_ else [])]
+    return "/".join(str(line.count(outcome)) for outcome in outcomes) if line.duels else "-"
+
+
+# -- times
+
+
+def times(found: Analysis, width: int | None = None) -> list[Table]:
+    """The time of every provider on every case, in us, with the winner marked: a column for each provider, in a table for
+    each dtype where one for all is too wide; or a column for each case. None of them where nothing fits the width."""
+    cases = _in_order([(_case(found, key), key) for key in found.cases])
+    whole = _upright(found, cases)
+    if width is None or whole.width <= width:
+        return [whole]
+    parts = [_upright(found, [case for case in cases if case[0].dtype == dtype]) for dtype in _dtypes(cases)]
+    if all(part.width <= width for part in parts):
+        return parts
+    lying = _lying(found, cases)
+    return [lying] if lying.width <= width else []
+
+
+Cases = Sequence[tuple[Case, CaseKey]]
+
+
+def _in_order(cases: Cases) -> Cases:
+    """By dtype and size: several devices finish cases in any order."""
+    dtypes = _dtypes(cases)
+
+    def place(named: tuple[Case, CaseKey]) -> tuple[Any, ...]:
+        sizes = tuple((isinstance(value, str), value) for value in named[0].axes.values())
+        return (named[0].operator, dtypes.index(named[0].dtype), sizes, named[1])
+
+    return sorted(cases, key=place)
+
+
+def _dtypes(cases: Cases) -> list[str]:
+    return list(dict.fromkeys(case.dtype for case, _ in cases))
+
+
+def _upright(found: Analysis, cases: Cases) -> Table:
+    """A line for each case."""
+    identity, curves, cell = Identity(cases), _curves(found), _Cells(found)
+    rows = [[*identity.cells(case, key), *(cell(key, curve) for curve in curves)] for case, key in cases]
+    header = (*identity.names, *(f"{curve}{UNMARKED}" for curve in curves))
+    return Table(header, rows, _title(identity, rows))
+
+
+def _lying(found: Analysis, cases: Cases) -> Table:
+    """A line for each provider."""
+    identity, cell = Identity(cases), _Cells(found)
+    header = ("provider", *(_named(identity.names, identity.cells(*case)) + UNMARKED for case in cases))
+    rows = [[curve, *(cell(key, curve) for _, key in cases)] for curve in _curves(found)]
+    return Table(header, rows, _title(identity, rows))
+
+
+def _curves(found: Analysis) -> list[str]:
+    return [line.curve for line in found.standings if line.timed]
+
+
+def _title(identity: Identity, rows: list[list[str]]) -> str:
+    """What holds for all, and what the marks mean that occur."""
+    used = {cell[-1] for row in rows for cell in row if cell[-1:] in MARKS and cell[:1].isdigit()}
+    marks = ", ".join(f"{mark} {words}" for mark, words in MARKS.items() if mark in used)
+    return f"{identity.shared}: time in us" + (f" ({marks})" if marks else "")
+
+
+class _Cells:
+    """What the table says of a provider on a case: its time and mark, or why there is none."""
+
+    def __init__(self, found: Analysis) -> None:
+        self.found = found
+        self.won = {won.key: won for won in found.winners}
+        self.without: dict[tuple[Any, str], str] = {}
+        for row in found.rows:
+            if row.role == PROVIDER and (row.status.failed or row.ms is not None):
+                self.without[row.case.key, row.curve] = row.status.value if row.status.failed else "suspect"
+
+    def __call__(self, key: CaseKey, curve: str) -> str:
+        rows = self.found.cases[key].get(curve)
+        if not rows:
+            return self.without.get((key.case, curve), "-") + UNMARKED
+        ranked = len(self.found.cases[key]) > 1 and not self.found.noise.too_noisy
+        return microseconds(median(row.ms or 0.0 for row in rows)) + (
+            _mark(self.won[key], curve) if ranked else UNMARKED
+        )
+
+
+def _named(names: Sequence[str], values: Sequence[str]) -> str:
+    return " ".join(value if name == "dtype" else f"{name}={value}" for name, value in zip(names, values, strict=True))
+
+
+def _case(found: Analysis, key: CaseKey) -> Case:
+    return next(iter(found.cases[key].values()))[0].case
+
+
+def _mark(won: Winner, curve: str) -> str:
+    if curve not in (won.curve, *won.tied, *won.unclear):
+        return UNMARKED
+    return UNCLEAR if won.unclear else TIED if won.tied else WON
+
+
+# -- details
+
+
+def details(found: Analysis, width: int | None = None) -> Table:
+    """One line per case: the fastest provider and who is as fast (`cuda ~ triton`; `cuda ? triton` where it cannot be told
+    who is), its time, GB/s, share of the copy control, speed-up over the baseline, largest error, and flags where a winner
+    has any. Columns that matter least are left out where the width does not suffice."""
+    cases = _in_order([(won.case, won.key) for won in found.winners])
+    identity, of = Identity(cases), {won.key: won for won in found.winners}
+    lines, notes = [], []
+    for won in (of[key] for _, key in cases):
+        lines.append(
+            [
+                *identity.cells(won.case, won.key),
+                _fastest(won, too_noisy=found.noise.too_noisy),
+                microseconds(won.ms),
+                f"{median(row.gbps or 0.0 for row in won.rows):.1f}",
+                copy_share([row.roofline for row in won.rows if row.roofline]),
+                _speedup(found, won),
+                ulps(max((row.max_ulp for row in won.rows if row.max_ulp is not None), default=None)),
+            ]
+        )
+        notes.append(", ".join(dict.fromkeys(flag for row in won.rows for flag in row.flags)))
+    over = f"vs {found.baseline}" if found.baseline else "speed-up"
+    header = (*identity.names, "fastest", "us", "GB/s", "of copy", over, "ulp")
+    if any(notes):
+        header = (*header, "flags")
+        lines = [[*line, flags] for line, flags in zip(lines, notes, strict=True)]
+    title = f"{identity.shared}: the fastest of each case" if lines else ""
+    return Table(header, lines, title, (*WORDS, "fastest")).without(("flags", "ulp", "GB/s", "of copy"), width)
+
+
+def _fastest(won: Winner, *, too_noisy: bool) -> str:
+    others, sign = (won.unclear + won.tied, "?") if won.unclear else (won.tied, "~")
+    if not others:
+        return won.curve
+    if too_noisy:
+        return f"{won.curve} ?"
+    return f"{won.curve} {sign} {others[0] if len(others) == 1 else f'{len(others)} others'}"
+
+
+def _speedup(found: Analysis, won: Winner) -> str:
+    if found.baseline is None or found.baseline not in found.cases[won.key]:
+        return "-"
+    if found.noise.too_noisy:
+        return "noisy"
+    if won.curve == found.baseline:
+        return "baseline"
+    duel = found.duel(won.key, found.baseline, won.curve)
+    if duel.outcome is Outcome.UNCLEAR:
+        return "unclear"
+    return "tie" if duel.outcome is Outcome.TIE else f"{1 / duel.ratio:.2f}x"
+
+
+def stages(rows: Sequence[Row]) -> Table:
+    """What a call costs beside its kernel, in ms: a line per case and provider that was measured so; empty otherwise."""
+    measured = [row for row in rows if row.role == PROVIDER and row.alloc_ms is not None]
+    axes = list(dict.fromkeys(name for row in measured for name in row.case.axes))
+    return Table(
+        (*axes, "dtype", "provider", *STAGES.values()),
+        [
+            [
+                *(str(row.case.axes[name]) for name in axes),
+                row.case.dtype,
+                row.curve,
+                *("-" if (ms := getattr(row, name)) is None else f"{ms:.3f}" for name in STAGES),
+            ]
+            for row in measured
+        ],
+        "Stages, ms:",
+    )

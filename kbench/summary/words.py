@@ -1,0 +1,70 @@
+"""The words of a summary: how far to trust it, what was left out and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from statistics import median
+
+from kbench.analysis import Analysis
+from kbench.results import PROVIDER, Row, Status
+
+PLAUSIBLE_SHARE = 1.5
+"""Of the copy control's GB/s. On an H200 the largest of 4,000 rows is 1.2."""
+
+
+def copy_share(fractions: Sequence[float]) -> str:
+    """The median share of the copy control. Nothing is half as fast again as a copy: such a number is noise."""
+    if not fractions:
+        return "-"
+    middle = median(fractions)
+    return f"{middle:.2f}" if middle <= PLAUSIBLE_SHARE else f"> {PLAUSIBLE_SHARE}"
+
+
+def ulps(value: float | None) -> str:
+    """An error in units in the last place, as people read it: two significant digits while they mean something."""
+    return "-" if value is None else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+
+
+def caveats(found: Analysis) -> list[str]:
+    """Lines on how far to trust the table: the noise floor, how often each flag was raised, who is not reproducible."""
+    providers = [row for row in found.rows if row.role == PROVIDER]
+    said = found.noise.too_noisy  # by the headline
+    lines = [found.noise.sentence()] if any(row.ms is not None for row in providers) and not said else []
+    raised = Counter(flag for row in providers for flag in row.flags)
+    if raised:
+        counted = ", ".join(f"{count} {flag}" for flag, count in raised.most_common())
+        lines.append(f"flags: {counted} (kbench explain {next(iter(raised.most_common()))[0]})")
+    varying = Counter(row.curve for row in providers if row.identical is False)
+    if varying:
+        counted = ", ".join(f"{curve} ({count} case{'s' * (count != 1)})" for curve, count in varying.items())
+        lines.append(f"not bit-identical between calls: {counted}")
+    return lines
+
+
+def cases_of(rows: Sequence[Row]) -> int:
+    """How many cases were measured, each session for itself."""
+    return len({(row.session, row.case.key) for row in rows})
+
+
+def left_out(rows: Sequence[Row]) -> list[str]:
+    """One line per provider and status for everything that has no time: what, why, on how many cases."""
+    groups: dict[tuple[str, Status], list[Row]] = {}
+    for row in rows:
+        if row.status is not Status.OK:
+            groups.setdefault((row.curve, row.status), []).append(row)
+    lines = []
+    for (curve, status), members in groups.items():
+        reasons = list(dict.fromkeys(row.reason for row in members if row.reason))
+        why = f": {reasons[0]}" if reasons else ": right, but not timed under the Triton interpreter"
+        more = f", and {len(reasons) - 1} more reasons (see the CSV)" if len(reasons) > 1 else ""
+        cases = len({row.case.key for row in members})
+        count = f"{cases} case" + "s" * (cases > 1)
+        lines.append(f"{curve}: {status.value} ({count}){why}{more}")
+    return lines
+
+
+def counts(rows: Sequence[Row]) -> str:
+    """`45 ok, 9 checked, 3 unavailable`: providers only, controls left out."""
+    statuses = [row.status for row in rows if row.role == PROVIDER]
+    return ", ".join(f"{statuses.count(status)} {status.value}" for status in Status if status in statuses)

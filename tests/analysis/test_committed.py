@@ -1,0 +1,78 @@
+"""The same file has the same noise floor and the same winners wherever kbench names them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kbench import summary
+from kbench.analysis import Analysis, Outcome, Winner
+from kbench.comparison import compare
+from kbench.plotting.plan import Choices, plan
+from kbench.plotting.source import load
+from kbench.plotting.winners import analysis_of, winners_of
+from kbench.report.standings import standings
+from kbench.results import curve_name
+
+RESULTS = Path(__file__).resolve().parents[2] / "results" / "h200"
+FILES = sorted(RESULTS.rglob("*.csv"))
+WORDS = {Outcome.SLOWER: "slower", Outcome.FASTER: "faster", Outcome.TIE: "same", Outcome.UNCLEAR: "unclear"}
+
+
+def test_there_are_files() -> None:
+    assert len(FILES) >= 16
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(RESULTS)))
+def test_run_compare_plot_and_report_agree(path: Path) -> None:
+    [source] = load([path])
+    found = analysis_of(source)
+    said = [(won.curve, won.tied, won.unclear) for won in found.winners]
+
+    table = summary.details(found)
+    assert Counter(line[table.header.index("fastest")].split(" ")[0] for line in table.rows) == Counter(
+        curve for curve, *_ in said
+    )
+    [times] = summary.times(found)
+    marked = Counter(cell[-1] for line in times.rows for cell in line if cell[-1] in "*~?")
+    assert marked["*"] == sum(won.sole for won in found.winners if len(found.cases[won.key]) > 1)
+    assert summary.caveats(found)[0] == found.noise.sentence()
+
+    page = standings(source, found.rows)
+    columns = {column["name"]: column for column in page["winners"]["columns"]}
+    named = columns["fastest"]
+    assert [named["words"][code] for code in named["codes"]] == [curve for curve, *_ in said]
+    assert page["caveats"][0] == found.noise.sentence() and page["headline"] == found.headline()
+
+    axes = list(found.winners[0].case.axes)
+    assert found.noise.sentence() in plan([source], Choices(kind="heatmap", x="N", by=["dtype"])).caption
+    drawn, _ = winners_of([source], axes, "N")
+    assert list(drawn[["curve", "tied", "unclear"]].itertuples(index=False, name=None)) == said
+
+    _compare_agrees(path, found)
+
+
+def _compare_agrees(path: Path, found: Analysis) -> None:
+    """Against the curve that wins most, compare calls everybody slower where it won, and the same where it ties."""
+    best = Counter(won.curve for won in found.winners).most_common(1)[0][0]
+    comparison = compare(path, by="provider", baseline=best)
+    assert {drift.noise for drift in comparison.drifts.values()} <= {found.noise.floor or 0.0}
+    cases = {(won.key.case, won.curve): won for won in found.winners}
+    words = {(row.key.case, row.contender): row.word for row in comparison.rows if row.ratio is not None}
+    checked = 0
+    for ((operator, axes, dtype), contender), word in words.items():
+        won: Winner | None = cases.get(((operator, axes, dtype), best))
+        if won:
+            outcome = (
+                Outcome.UNCLEAR
+                if contender in won.unclear
+                else Outcome.TIE
+                if contender in won.tied
+                else Outcome.SLOWER
+            )
+            assert word == WORDS[outcome], (path.name, axes, contender)
+            checked += 1
+    assert checked or len({curve_name(row.provider, row.params) for row in found.rows if row.role == "provider"}) == 1

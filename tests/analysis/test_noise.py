@@ -1,0 +1,152 @@
+"""What is a difference, what is a tie, and what cannot be told."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from simulated import Disturbance, disturbed, quiet, run
+
+from kbench.analysis import Analysis, Outcome, analyse
+from kbench.results import Case, Row
+
+TWINS = {"torch": 1.0, "mine": 1.0, "yours": 1.0}
+RANKED = (Outcome.FASTER, Outcome.SLOWER)
+
+
+def analyses(noise: Disturbance, speedups: Mapping[str, float], runs: int, **how: float) -> list[Analysis]:
+    rng = random.Random(17)
+    return [analyse(run(rng, noise, speedups, **how), "torch") for _ in range(runs)]  # type: ignore[arg-type]
+
+
+def ranks_twins(found: Analysis) -> bool:
+    """Whether anybody is ranked above anybody."""
+    pairs = [("torch", "mine"), ("torch", "yours"), ("mine", "yours")]
+    ranked = any(found.duel(key, *pair).outcome in RANKED for key in found.cases for pair in pairs)
+    return ranked or any(won.sole for won in found.winners)
+
+
+@pytest.mark.parametrize(
+    ("noise", "how"),
+    [
+        (disturbed(0.03, 9), {}),
+        (disturbed(0.03, 4), {"cases": 4, "rounds": 5}),
+        (disturbed(0.03, 2), {"cases": 4, "rounds": 9}),
+        (disturbed(0.05, 3), {"sessions": 3}),
+        (quiet(0.03), {"placement": 0.02}),
+        (quiet(0.0015), {"cases": 10, "rounds": 5}),
+    ],
+    ids=["a round in 9", "in 4", "in 2", "in 3, 3 sessions", "placement", "quiet"],
+)
+def test_identical_code_under_two_names_is_not_ranked(noise: Disturbance, how: dict[str, float]) -> None:
+    """Of 60 runs, each with nine to ninety pairs of the same code, at most one ranks any."""
+    assert sum(map(ranks_twins, analyses(noise, TWINS, 60, **how))) <= 1
+
+
+def test_one_disturbed_round_of_nine_does_not_hide_a_factor_of_two() -> None:
+    rng = random.Random(3)
+    rows = run(rng, quiet(0.03), {"torch": 1.0, "jit": 2.0}, rounds=9)
+    hit = [replace(r, round_ms=(44.0, *r.round_ms[1:])) if r.provider == "jit" else r for r in rows]
+    found = analyse(hit, "torch")
+    assert [(won.curve, won.sole) for won in found.winners] == [("jit", True)] * 3
+    assert found.standings[0].geomean == pytest.approx(2.0, rel=0.05)
+
+
+def test_three_sessions_of_one_mind_are_enough() -> None:
+    """Speed-ups of 0.57, 0.50 and 0.42; one of the nine rounds took 44 ms."""
+    factors = (0.57, 0.50, 0.42)
+    rows = []
+    for row in run(random.Random(4), quiet(0.03), {"torch": 1.0, "jit": 1.0}, sessions=3):
+        if row.provider == "jit":
+            slow = tuple(ms / factors[row.session] for ms in row.round_ms)
+            row = replace(row, ms=(row.ms or 0.0) / factors[row.session], round_ms=slow)
+            if row.session == 1:
+                row = replace(row, round_ms=(44.0, *row.round_ms[1:]))
+        rows.append(row)
+    assert {won.curve for won in analyse(rows, "torch").winners if won.sole} == {"torch"}
+
+
+def test_one_per_cent_is_a_win_on_a_quiet_machine() -> None:
+    [found] = analyses(quiet(0.001), {"torch": 1.0, "mine": 1.01}, 1, cases=20, rounds=5)
+    assert found.noise.floor is not None and found.noise.floor < 0.004
+    assert sum(won.curve == "mine" and won.sole for won in found.winners) >= 19
+    assert found.headline().startswith("mine is fastest in ")
+
+
+def test_a_tenth_of_a_per_cent_is_a_tie_there() -> None:
+    [found] = analyses(quiet(0.001), {"torch": 1.0, "mine": 1.001}, 1, cases=20, rounds=5)
+    assert not [won for won in found.winners if won.sole]
+    assert sum(bool(won.tied) for won in found.winners) >= 19
+
+
+def test_the_floor_is_the_same_whether_the_repeat_was_faster_or_slower() -> None:
+    """One 44 times as fast and one 44 times as slow are as noisy."""
+    rows = run(random.Random(5), quiet(0.0), {"torch": 1.0, "mine": 1.0}, cases=1)
+
+    def noise(factor: float) -> float:
+        times = [replace(r, ms=factor, round_ms=(factor,) * 3) if r.provider == "repeat" else r for r in rows]
+        return analyse(times, "torch").noise.floor or 0.0
+
+    assert noise(44.0) == pytest.approx(noise(1 / 44.0)) == pytest.approx(43.0)
+
+
+def test_a_machine_that_is_too_noisy_ranks_nobody_and_says_why() -> None:
+    rows = run(random.Random(6), disturbed(0.3, 2), {"torch": 1.0, "mine": 1.0, "slow": 0.1}, cases=4)
+    found = analyse(rows, "torch")
+    assert found.noise.too_noisy and not [won for won in found.winners if won.sole]
+    text = found.headline()
+    assert text.startswith("This machine is too noisy to rank: two runs of the same code differed by ")
+    assert "x torch" not in text
+
+
+def test_what_differs_by_a_factor_of_thousands_is_not_printed_so() -> None:
+    rows = run(random.Random(7), quiet(0.0), {"torch": 1.0, "mine": 1.0}, cases=1)
+    wild = [replace(r, ms=9e3, round_ms=(9e3,) * 3) if r.provider == "repeat" else r for r in rows]
+    assert "differed by more than 1000 %" in analyse(wild, "torch").noise.sentence()
+
+
+def test_the_runner_up_is_judged_round_by_round_not_by_medians() -> None:
+    """The medians put `odd` first, but `even` is ahead in each round: the machine slowed down meanwhile."""
+    case = Case("softmax", {"N": 256}, "float32")
+    even = Row(case, "even", ms=1.5, round_ms=(1.0, 1.2, 1.5, 1.8, 2.0))
+    odd = Row(case, "odd", ms=1.49, round_ms=(1.1, 1.32, 1.65, 1.98, 2.2))
+    [won] = analyse([even, odd]).winners
+    assert (won.curve, won.sole) == ("even", True) and won.margin == pytest.approx(1.1)
+
+
+def test_sessions_that_share_nothing_cannot_be_told() -> None:
+    rows = run(random.Random(9), quiet(0.001), {"torch": 1.0, "mine": 2.0}, cases=1)
+    apart = [replace(row, session=row.provider == "mine") for row in rows]
+    [won] = analyse(apart, "torch").winners
+    assert won.unclear == ("torch",)
+
+
+def test_other_load_is_named_where_it_is_known() -> None:
+    rows = run(random.Random(10), disturbed(0.3, 2), {"torch": 1.0}, cases=4)
+    for row in rows:
+        row.other_cores = 1.13
+    assert analyse(rows, "torch").noise.sentence().endswith("; other processes used up to 1.1 cores")
+
+
+def test_the_limit_of_few_cases_is_wider_than_what_was_seen() -> None:
+    few, many = (analyses(quiet(0.01), TWINS, 1, cases=cases, rounds=5)[0].noise for cases in (1, 60))
+    assert many.floor is not None and math.expm1(many.proof) < 2.5 * many.floor
+    assert few.proof > many.proof
+
+
+def test_a_round_of_no_time_at_all_is_no_round() -> None:
+    rows = run(random.Random(11), quiet(0.001), {"torch": 1.0, "mine": 2.0}, cases=2)
+    coarse = [replace(r, round_ms=(0.0, *r.round_ms[1:])) if r.provider == "mine" else r for r in rows]
+    assert [won.curve for won in analyse(coarse, "torch").winners] == ["mine", "mine"]
+
+
+def test_a_case_on_two_kinds_of_device_is_two_cases() -> None:
+    rows = [
+        replace(row, device=device, session=session)
+        for session, device in enumerate(("H100", "H200"))
+        for row in run(random.Random(12), quiet(0.001), {"torch": 1.0, "mine": 2.0}, cases=3, rounds=5)
+    ]
+    assert analyse(rows, "torch").headline().startswith("mine is fastest in 6 of 6 cases")

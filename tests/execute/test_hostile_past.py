@@ -1,0 +1,90 @@
+"""Files that are to be continued and hold what no run wrote: continued, or refused in one printable line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from common import NO_FILES, make_no_file
+from test_continue import CATALOG, MACHINE, make_plan, write
+
+from kbench.execute import environment, history
+from kbench.execute.plan import Plan
+from kbench.results import ResultsError
+
+UGLY = "\x1b]0;owned\x07\x1b[2J\ud800\r\n"
+
+MACHINE_NOW: dict[str, Any] = {**MACHINE, "variables": {}}
+
+
+def outcome(path: Path, layout: Plan) -> str:
+    """The error of one line, or "" where the file can be continued, its sidecar included."""
+    try:
+        past = history.read(path, layout, MACHINE, "resume")
+    except ResultsError as error:
+        line = str(error)
+        assert line.isprintable() and len(line) < 2100 and line.startswith(str(path.parent))
+        return line
+    assert past.environment is not None and all(note.isprintable() for note in past.notes)
+    present = environment.fresh(layout, CATALOG | {"environment": MACHINE_NOW}, "device")
+    going_on = environment.continued(past.environment, present, 2)
+    going_on = environment.extended(going_on, MACHINE_NOW)
+    assert environment.knows(going_on, environment.env_id(MACHINE_NOW))
+    json.dumps(going_on, allow_nan=False).encode()
+    return ""
+
+
+MISSING = object()
+
+NONSENSE = [
+    ("env_id", MISSING), ("env_id", 3), ("env_id", None), ("env_id", []),
+    ("measure", {"sessions": 10**9}), ("measure", {"sessions": -1}), ("measure", {"sessions": True}), ("measure", []),
+    ("measure", {"sessions": 1.5}), ("measure", {"sessions": 10**400}), ("measure", MISSING), ("measure", None),
+    ("packages", []), ("packages", "torch"), ("packages", {"torch": []}), ("packages", {UGLY: UGLY}),
+    ("scope", ["device"]), ("scope", UGLY), ("scope", {}), ("scope", 10**400),
+    ("continued", 3), ("continued", "yes"), ("continued", [3]), ("continued", {}),
+    ("environments", 3), ("environments", []), ("environments", {"ab": 3}),
+    ("config", MISSING), ("config", None), ("config", []), ("config", {"sha": 3}), ("config", {}),
+    ("device", UGLY), ("device", 1_000_000 * "x"), ("device", []), ("driver", 10**400),
+    ("baseline", []), ("baseline", UGLY), ("cuda", float("nan")), ("triton_interpreter", "no"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), NONSENSE)
+def test_nonsense_in_the_sidecar(tmp_path: Path, name: str, value: object) -> None:
+    layout = make_plan(tmp_path)
+    path, _ = write(layout, tmp_path)
+    beside = path.with_suffix(".env.json")
+    data = json.loads(beside.read_text())
+    data.pop(name, None)
+    beside.write_text(json.dumps(data if value is MISSING else {**data, name: value}))
+    line = outcome(path, layout)
+    if name in ("env_id", "measure", "scope", "device", "baseline", "config") and value is not None:
+        assert "continued" in line or "does not say how" in line or "the limit is" in line
+
+
+def test_sound_ones_are_continued(tmp_path: Path) -> None:
+    layout = make_plan(tmp_path)
+    path, _ = write(layout, tmp_path)
+    assert outcome(path, layout) == ""
+
+
+@pytest.mark.parametrize("which", ["csv", "env.json"])
+@pytest.mark.parametrize("kind", NO_FILES)
+def test_what_is_no_file(tmp_path: Path, which: str, kind: str) -> None:
+    layout = make_plan(tmp_path)
+    path, _ = write(layout, tmp_path)
+    file = path if which == "csv" else path.with_suffix(".env.json")
+    file.unlink()
+    make_no_file(file, kind)
+    assert str(file) in outcome(path, layout)
+
+
+def test_names_with_escapes(tmp_path: Path) -> None:
+    layout = make_plan(tmp_path)
+    path, _ = write(layout, tmp_path)
+    text = path.read_text()
+    path.write_text(text.replace("torch-eager", "\x1b]0;owned", 1))
+    assert "\\x1b]0;owned where the plan has torch-eager" in outcome(path, layout)

@@ -1,0 +1,136 @@
+"""`kbench check` of an operator that brings no edge inputs of its own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from common import Kbench
+from torch import Tensor
+
+from kbench.measure.case import Settings
+from kbench.measure.common_edges import edge_names
+from kbench.measure.device import Device
+from kbench.measure.edges import check_edges
+from kbench.measure.telemetry import Nothing
+from kbench.protocol import Cell
+from kbench.registry import Operator, operator
+from kbench.results import Case
+
+
+def _reference(case: Case, x: Tensor, w: Tensor) -> Tensor:
+    return x / (x.pow(2).mean(-1, keepdim=True) + 1e-6).sqrt() * w
+
+
+rms = Operator(
+    "edges-rmsnorm",
+    axes=("M", "N"),
+    inputs=lambda case, randn: (randn(case.M, case.N), randn(case.N)),
+    reference=_reference,
+    bytes=lambda case: 8 * case.M * case.N,
+    tolerance=lambda case: 64,
+)
+
+
+@rms.provider("torch")
+def right(x: Tensor, w: Tensor) -> Tensor:
+    return F.rms_norm(x, x.shape[1:], w, eps=1e-6)
+
+
+@rms.provider("as-if-dense")
+def as_if_dense(x: Tensor, w: Tensor) -> Tensor:
+    return right(x.as_strided(x.shape, (x.shape[1], 1)), w)
+
+
+@rms.provider("zero-for-nan")
+def zero_for_nan(x: Tensor, w: Tensor) -> Tensor:
+    return right(x, w).nan_to_num(0.0)
+
+
+@rms.provider("two-rows")
+def two_rows(x: Tensor, w: Tensor) -> Tensor:
+    if x.shape[0] < 2:
+        raise ValueError("at least two rows")
+    return right(x, w)
+
+
+@rms.provider("no-arguments")
+def no_arguments() -> Tensor:
+    return torch.zeros(1)
+
+
+def outcomes(provider: str, of: Operator = rms, m: int = 8, n: int = 32, dtype: str = "float32") -> dict[str, str]:
+    """By edge: `checked`, or the status and the reason."""
+    found: dict[str, str] = {}
+
+    def note(event: object) -> None:
+        if isinstance(event, Cell):
+            found[event.edge] = f"{event.status.value} {event.reason}".strip()
+
+    check_edges(
+        of,
+        Case(of.name, {"M": m, "N": n}, dtype),
+        [(provider, {})],
+        settings=Settings("do_bench", "warm", False, 0, 1, 1, 0, timeout_s=60, build_timeout_s=60),
+        device=Device(),
+        telemetry=Nothing(),
+        emit=note,
+    )
+    return found
+
+
+ALL = ["random", "strided rows", "transposed", "large offset", "one NaN", "M=1", "N=1", "M=0"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+def test_torch_is_right_on_all_of_them(dtype: str) -> None:
+    assert outcomes("torch", dtype=dtype) == dict.fromkeys(ALL, "checked")
+
+
+def test_each_finds_its_kind_of_fault() -> None:
+    def failing(provider: str) -> set[str]:
+        return {edge for edge, found in outcomes(provider).items() if found != "checked"}
+
+    assert failing("as-if-dense") == {"strided rows", "transposed"}
+    assert failing("zero-for-nan") == {"one NaN"}
+    assert failing("two-rows") == {"M=1", "M=0"}
+
+
+def test_an_edge_that_the_operator_does_not_take_is_left_out() -> None:
+    even = Operator(
+        "edges-even",
+        axes=("M", "N"),
+        inputs=lambda case, randn: (randn(case.M, 2, case.N // 2),),
+        reference=lambda case, x: x.flatten(1).unflatten(1, (case.N, 1)),
+        bytes=lambda case: 8 * case.M * case.N,
+        tolerance=lambda case: 1,
+    )
+    even.provider("right")(lambda x: x.flatten(1).unsqueeze(2).clone())
+    assert list(outcomes("right", even)) == [edge for edge in ALL if edge != "N=1"]
+
+
+def test_an_operator_with_edges_of_its_own_has_no_others() -> None:
+    assert edge_names(operator("softmax")) == list(operator("softmax").edges)
+
+
+def test_a_function_that_takes_other_arguments_is_named_with_its_place() -> None:
+    found = outcomes("no-arguments")["random"]
+    line = no_arguments.__code__.co_firstlineno
+    assert found.startswith("error TypeError: no_arguments() takes 0 positional arguments but 2 were given")
+    assert f" at test_common_edges.py:{line} " in found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        ('kbench.Operator("softmax", ("M",), None, None, None, None)', "operator 'softmax' is already registered"),
+        ('kbench.Operator("mine", ("M",), None, None, None, None, dtypes=("int8",))', "dtype 'int8' cannot be drawn"),
+    ],
+)
+def test_an_operator_that_cannot_be_is_refused_with_its_place(kbench: Kbench, tmp_path, call: str, says: str) -> None:
+    (tmp_path / "mine.py").write_text(f"import kbench\n\n{call}\n")
+    done = kbench("list", "softmax", "--plugin", "mine.py")
+    assert done.returncode == 1
+    assert says in done.stderr and "mine.py:3: ValueError" in done.stderr
+    assert "torch-native" in done.stdout  # kbench's own is what it was

@@ -1,0 +1,194 @@
+"""An operator that says neither scale nor output_ulps: right kernels pass, in every dtype and shape, and wrong ones do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from families import FAMILIES
+from torch import Tensor
+
+from kbench.measure.check import accuracy
+from kbench.registry import Operator
+from kbench.results import Case
+
+DTYPES = ["float32", "float16", "bfloat16"]
+
+SHAPES = [(64, 32), (32, 32), (32, 64), (1, 1), (1, 7), (7, 1), (3, 257), (5, 600)]
+"""Rows and columns; square ones among them, where an input could be taken for another by its shape."""
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_torch_is_right(name: str, dtype: str) -> None:
+    family = FAMILIES[name]
+    for m, n in SHAPES:
+        for seed in range(2):
+            inputs = family.draw(m, n, dtype, seed)
+            assert family.wrong(m, n, dtype, inputs, family.right(*inputs)) is None, (m, n, seed)
+
+
+def dropped_column(x: Tensor) -> Tensor:
+    out = x.clone()
+    out[..., -1] = 0
+    return out
+
+
+OUTPUTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "zeros": lambda right, stale: torch.zeros_like(right),
+    "stale": lambda right, stale: stale,
+    "no last column": lambda right, stale: dropped_column(right),
+    "five per cent more": lambda right, stale: right * 1.05,
+    "sign": lambda right, stale: -right,
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("fault", OUTPUTS)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_wrong_outputs_are_found(name: str, fault: str, dtype: str) -> None:
+    family = FAMILIES[name]
+    for m, n in [(32, 32), (16, 257)]:
+        inputs, others = family.draw(m, n, dtype), family.draw(m, n, dtype, seed=1)
+        output = OUTPUTS[fault](family.right(*inputs), family.right(*others))
+        assert family.wrong(m, n, dtype, inputs, output), (m, n)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_one_ten_thousandth_too_much_is_found_in_float32(name: str) -> None:
+    family = FAMILIES[name]
+    for m, n in [(64, 32), (48, 48)]:
+        inputs = family.draw(m, n, "float32")
+        assert family.wrong(m, n, "float32", inputs, family.right(*inputs) * 1.0001), (m, n)
+
+
+MISSING: dict[str, Callable[..., Tensor]] = {
+    "layernorm": lambda x, w, b: F.layer_norm(x, x.shape[1:], w),
+    "matmul": lambda a, b: a[:, :-1] @ b[:-1],
+    "linear": lambda x, w: F.linear(x[:, :-1], w[:, :-1]),
+    "cross-entropy": lambda x, labels: (
+        x[:, :-1].exp().sum(-1).log() - x.gather(1, labels[:, None])[:, 0]  # the last word is missing
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_a_missing_term_is_found(name: str) -> None:
+    """In float32 at every size; in bfloat16 one term of a thousand is less than what the output is rounded by."""
+    family = FAMILIES[name]
+    for m, n, dtype in [(32, 32, "float32"), (64, 1024, "float32"), (32, 32, "bfloat16")]:
+        inputs = family.draw(m, n, dtype)
+        assert family.wrong(m, n, dtype, inputs, MISSING[name](*inputs)), (m, n, dtype)
+
+
+def test_bfloat16_digits_are_found_in_float32() -> None:
+    for name, family in FAMILIES.items():
+        inputs = family.draw(32, 64, "float32")
+        assert family.wrong(32, 64, "float32", inputs, family.right(*inputs).bfloat16().float()), name
+
+
+def test_one_pass_variance_is_found_on_a_large_offset() -> None:
+    x, w, b = FAMILIES["layernorm"].draw(16, 512, "float32")
+    x = x + 8000
+
+    def one_pass(x: Tensor) -> Tensor:
+        mean = x.mean(-1, keepdim=True)
+        return (x - mean) / ((x * x).mean(-1, keepdim=True) - mean * mean + 1e-5).sqrt() * w + b
+
+    assert FAMILIES["layernorm"].wrong(16, 512, "float32", (x, w, b), F.layer_norm(x, (512,), w, b)) is None
+    assert FAMILIES["layernorm"].wrong(16, 512, "float32", (x, w, b), one_pass(x))
+
+
+def elementwise(name: str, reference: Callable[..., Tensor], **fields: object) -> Operator:
+    return Operator(
+        f"elementwise-{name}",
+        axes=("M", "N"),
+        inputs=lambda case, randn: (randn(case.M, case.N),),
+        reference=reference,
+        bytes=lambda case: 8 * case.M * case.N,
+        tolerance=lambda case: 16,
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def wrong(operator: Operator, inputs: tuple[Tensor, ...], output: Tensor) -> str | None:
+    m, n = inputs[0].shape
+    return accuracy(operator, Case(operator.name, {"M": m, "N": n}, str(output.dtype)[6:]), inputs, output).wrong
+
+
+def test_terms_that_cancel_on_the_way_count_too() -> None:
+    """1 + tanh(u) is as good as zero for x = -8: no input is large, but a float32 kernel has rounded a 1."""
+    gelu = elementwise("gelu", lambda case, x: 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x**3))))
+    x = torch.linspace(-8, 8, 4096).reshape(4, 1024)
+    right = F.gelu(x, approximate="tanh")
+    assert wrong(gelu, (x,), right) is None
+    assert wrong(gelu, (x,), F.gelu(x))  # erf is not tanh
+    assert wrong(gelu, (x,), F.relu(x))
+
+
+def test_a_kernel_that_rounds_twice_is_right_unless_the_operator_says_otherwise() -> None:
+    def reference(case: Case, x: Tensor) -> Tensor:
+        return x / (x.pow(2).mean(-1, keepdim=True) + 1e-6).sqrt() * 1.7
+
+    def twice(x: Tensor) -> Tensor:
+        rounded = (x.float() / (x.float().pow(2).mean(-1, keepdim=True) + 1e-6).sqrt()).to(x.dtype)
+        return rounded * torch.tensor(1.7, dtype=x.dtype)
+
+    x = torch.randn(64, 512, generator=torch.Generator().manual_seed(0)).bfloat16()
+    strict = elementwise("strict", reference, output_ulps=1, scale=lambda case, reference, x: reference)
+    assert wrong(elementwise("twice", reference), (x,), twice(x)) is None
+    said = str(wrong(strict, (x,), twice(x)))
+    assert said.endswith("; output_ulps of operator elementwise-strict allows more")
+
+
+def test_the_narrower_knob_is_the_one_that_is_named() -> None:
+    close = elementwise("close", lambda case, x: x, scale=lambda case, reference, x: reference)
+    x = torch.rand(4, 8) + 1
+    assert str(wrong(close, (x,), x * (1 + 50 * 2**-23))).endswith(
+        "tolerance of operator elementwise-close allows more"
+    )
+    assert "allows more" not in str(wrong(close, (x,), torch.zeros_like(x)))
+
+
+def test_a_value_that_the_dtype_cannot_hold_may_be_infinite() -> None:
+    product = elementwise("product", lambda case, x: x * 1000)
+    x = torch.full((2, 4), 100.0, dtype=torch.float16)
+    assert wrong(product, (x,), x * 1000) is None
+    assert wrong(product, (x,), -(x * 1000))
+    assert wrong(product, (x,), torch.zeros_like(x))
+
+
+def test_references_that_jump_do_not_let_everything_pass() -> None:
+    """Labels that come as floating-point numbers, and a comparison with the largest element."""
+    picked = elementwise("picked", lambda case, x, labels: x.gather(1, labels.long()[:, None])[:, 0])
+    largest = elementwise("largest", lambda case, x: torch.where(x == x.amax(-1, keepdim=True), x, x * 0.5))
+    x = torch.randn(16, 8, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(16.0) % 8
+    right = x.gather(1, labels.long()[:, None])[:, 0]
+    assert wrong(picked, (x, labels), right) is None
+    assert wrong(picked, (x, labels), right * 1.001)
+    output = torch.where(x == x.amax(-1, keepdim=True), x, x * 0.5)
+    assert wrong(largest, (x,), output) is None
+    assert wrong(largest, (x,), output * 1.001)
+
+
+def test_values_that_are_not_finite_stand_where_the_reference_has_them() -> None:
+    family = FAMILIES["layernorm"]
+    x, w, b = family.draw(8, 32, "float32")
+    x[3, 5] = float("nan")
+    output = family.right(x, w, b)
+    assert family.wrong(8, 32, "float32", (x, w, b), output) is None
+    assert "NaN" in str(family.wrong(8, 32, "float32", (x, w, b), torch.full_like(x, float("nan"))))
+    assert family.wrong(8, 32, "float32", (x, w, b), output.nan_to_num(0.0))
+
+
+def test_the_same_inputs_have_the_same_verdict() -> None:
+    family = FAMILIES["matmul"]
+    inputs = family.draw(16, 64, "float32")
+    case = Case(family.operator.name, {"M": 16, "N": 64}, "float32")
+    torch.manual_seed(1)
+    first = accuracy(family.operator, case, inputs, family.right(*inputs))
+    torch.manual_seed(2)
+    assert accuracy(family.operator, case, inputs, family.right(*inputs)) == first

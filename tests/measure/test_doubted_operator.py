@@ -1,0 +1,93 @@
+"""When the baseline fails, or everybody does, the operator may be what is wrong: the reason says so."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from kbench.measure.case import CaseRun, Settings
+from kbench.measure.device import Device
+from kbench.measure.telemetry import Nothing
+from kbench.registry import Operator
+from kbench.results import Case
+
+
+def made(name: str, tolerance: float, **providers: object) -> Operator:
+    operator = Operator(
+        name,
+        axes=("M", "N"),
+        inputs=lambda case, randn: (randn(case.M, case.N),),
+        reference=lambda case, x: x.exp() / x.exp().sum(-1, keepdim=True),
+        bytes=lambda case: 8 * case.M * case.N,
+        tolerance=lambda case: tolerance,
+        scale=lambda case, reference, x: reference,
+        output_ulps=0.5,
+    )
+    for provider, function in providers.items():
+        operator.provider(provider)(function)  # type: ignore[type-var]
+    return operator
+
+
+def reasons(operator: Operator, baseline: int | None = 0) -> dict[str, str]:
+    run = CaseRun(
+        operator,
+        Case(operator.name, {"M": 8, "N": 256}, "float32"),
+        [(name, {}) for name in operator.providers],
+        baseline=baseline,
+        settings=Settings("do_bench", "warm", False, 0, 1, 1, 0, timeout_s=60, build_timeout_s=60),
+        session=0,
+        device=Device(),
+        telemetry=Nothing(),
+        emit=lambda event: None,
+    )
+    return {row.provider: row.reason for row in run.run() if row.role == "provider"}
+
+
+def right(x: Tensor) -> Tensor:
+    return torch.softmax(x, -1)
+
+
+def also_right(x: Tensor) -> Tensor:
+    return x.exp() / x.exp().sum(-1, keepdim=True)
+
+
+def shape(x: Tensor) -> Tensor:
+    return torch.softmax(x, -1)[:, :-1]
+
+
+DOUBT = "the tolerance looks too narrow"
+
+
+def test_the_baseline_that_is_off_by_little_doubts_the_tolerance() -> None:
+    found = reasons(made("doubted-narrow", 0.1, torch=right, zeros=torch.zeros_like))
+    assert found["torch"].endswith(f"; torch itself, the baseline, fails: {DOUBT} (operator doubted-narrow)")
+    assert DOUBT not in found["zeros"]
+
+
+@pytest.mark.parametrize("baseline", [None, 0])
+def test_others_that_fail_beside_a_right_one_do_not(baseline: int | None) -> None:
+    found = reasons(made(f"doubted-not-{baseline}", 64, torch=right, zeros=torch.zeros_like), baseline)
+    assert found["torch"] == ""
+    assert found["zeros"] and "itself" not in found["zeros"] and "every provider" not in found["zeros"]
+
+
+def test_without_a_baseline_all_of_them_have_to_fail() -> None:
+    found = reasons(made("doubted-all", 0.1, first=right, second=also_right), None)
+    assert all(f"; every provider fails: {DOUBT}" in reason for reason in found.values())
+
+
+def test_a_baseline_that_is_far_off_doubts_the_reference() -> None:
+    found = reasons(made("doubted-reference", 64, torch=torch.sigmoid))
+    assert "torch itself, the baseline, fails: the reference may be what is wrong" in found["torch"]
+
+
+def test_no_tolerance_is_blamed_for_a_shape() -> None:
+    found = reasons(made("doubted-shape", 64, torch=shape))
+    assert found["torch"] == "returned shape (8, 255), expected (8, 256)"
+
+
+def test_digits_tell_the_values_apart() -> None:
+    reason = reasons(made("doubted-digits", 0.0, torch=right))["torch"]
+    got, _, rest = reason.partition("first at [")[2].partition(": ")[2].partition(" instead of ")
+    assert got != rest.split(" ")[0]

@@ -1,0 +1,115 @@
+"""Results that no run writes, and disks that are full: a page, or an error of one line. Never half a file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from reporting import ENVIRONMENT, rivals, row, save
+
+from kbench import plotting, redact, report
+from kbench.commands import compare
+from kbench.plotting.words import natural
+from kbench.report.content import content
+from kbench.results import ResultsError
+
+
+@pytest.mark.parametrize("speedup", [-1.0, 0.0, float("inf"), float("-inf"), 1e308, 1e-308])
+def test_a_speedup_that_cannot_be(tmp_path: Path, speedup: float) -> None:
+    path = save(tmp_path / "x.csv", [row("a", speedup=1.0), row("b", speedup=speedup)], {"baseline": "a"})
+    assert "standings" in content([path])
+
+
+def test_a_name_of_thousands_of_digits(tmp_path: Path) -> None:
+    path = save(tmp_path / "x.csv", [row("9" * 5000), row("a"), row("a" + 4400 * "1")], {"baseline": "a"})
+    assert 5000 * "9" in json.dumps(content([path], baseline=path))
+    assert len(plotting.write(path, formats=["png"])) == 1
+
+
+def test_natural_order() -> None:
+    names = ["b10", "b2", "w=4,s=10", "w=16,s=1", "w=4,s=9", "a", "007", "7", "8", "٣"]
+    assert natural(names) == ["007", "7", "8", "a", "b2", "b10", "w=4,s=9", "w=4,s=10", "w=16,s=1", "٣"]
+
+
+def test_a_reason_of_any_length_is_cut(tmp_path: Path) -> None:
+    path = save(tmp_path / "x.csv", [row("a"), row("b", status="error")])
+    text = path.read_text()
+    path.write_text(text.replace("it is so", '"' + 33_000 * "no\n" + '"'))
+    page = json.dumps(content([path]))
+    assert "no no no" in page and "characters)" in page and 4000 < len(page) < 60_000
+
+
+def test_too_many_curves_for_a_picture(tmp_path: Path) -> None:
+    path = save(tmp_path / "x.csv", [row(f"provider{n}", ms=1 + n / 1000) for n in range(300)])
+    with pytest.raises(ResultsError, match="300 curves are too many for a picture, the limit is 200; choose some with"):
+        plotting.write(path)
+
+
+def test_the_home_folder_and_secrets_are_not_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    redact._places.cache_clear()
+    secret = {
+        "variables": {"TORCH_HUB_TOKEN": "s3cret"},
+        "command": ["kbench", "run", f"{tmp_path}/s.yaml", "token=s3cret"],
+    }
+    path = save(tmp_path / "x.csv", rivals("first", "second"), {**ENVIRONMENT, **secret})
+    page = json.dumps(content([path]))
+    redact._places.cache_clear()
+    assert str(tmp_path) not in page and "s3cret" not in page and "~/s.yaml" in page
+
+
+def write_report(path: Path, target: Path) -> None:
+    report.write([path], target)
+
+
+def write_picture(path: Path, target: Path) -> None:
+    plotting.write(path, formats=["svg"])
+
+
+def export(path: Path, target: Path) -> None:
+    compare._replace(target, "newer")
+
+
+@pytest.mark.parametrize(
+    ("write", "name"), [(write_report, "r.html"), (write_picture, "x_gbps.svg"), (export, "c.json")]
+)
+def test_a_full_disk_leaves_the_older_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path, Path], None], name: str
+) -> None:
+    path = save(tmp_path / "x.csv", rivals("first", "second"))
+    target = tmp_path / name
+    target.write_text("older")
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ResultsError, match=rf"{name}: cannot be written \(No space left on device\); choose another"):
+        write(path, target)
+    assert target.read_text() == "older"
+    assert sorted(each.name for each in tmp_path.iterdir()) == sorted([name, "x.csv"])
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"cache_bytes": 10**400},
+        {"peak_gbps": float("inf")},
+        {"peak_gbps": 10**400},
+        {"total_memory": 10**400},
+        {"driver": "\x1b]0;owned\x07\ud800"},
+        {"driver": "5" * 5_000_000},
+        {"packages": [], "measure": 3, "git": "x", "config": 7, "plugin_errors": {}, "command": "x", "baseline": {}},
+    ],
+)
+def test_nonsense_beside_the_file_is_noted(tmp_path: Path, environment: dict[str, object]) -> None:
+    path = save(tmp_path / "x.csv", rivals("first", "second", ns=[256, 512]), environment)
+    report.write([path], tmp_path / "r.html")
+    [picture] = plotting.write(path, formats=["svg"])
+    [page] = content([path])["standings"]
+    noted = "left out what cannot be right" in " ".join(page["caveats"])
+    assert noted is ("driver" not in environment)
+    assert "owned\x07" not in picture.read_text()

@@ -1,0 +1,96 @@
+"""What a person may type wrong: one printable line that names the option, and exit code 2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kbench import cli
+from kbench.streams import Stream
+
+SWEEP = "operator: softmax\nsweep: {M: 8, N: 64}\nproviders: [torch-native]\n"
+
+
+@pytest.fixture
+def refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
+    """Run a command that is refused before it starts anything, and return what it says."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    for name in ("GITHUB_ACTIONS", "FORCE_COLOR", "PY_COLORS"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "s.yaml").write_text(SWEEP)
+
+    def refuse(*arguments: str) -> str:
+        monkeypatch.setattr("sys.argv", ["kbench", *arguments])
+        with monkeypatch.context() as patched:
+            patched.setattr("sys.stdout", Stream(cli.sys.stdout))
+            patched.setattr("sys.stderr", Stream(cli.sys.stderr))
+            assert cli._run_command() == 2
+        told = capsys.readouterr()
+        assert told.out == ""
+        return told.err
+
+    return refuse
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["tcp://", "ucx://x", "inproc://x", "nonsense", "", "tcp://::::", "tcp://a b:3", "udp://x:1", "tcp://x:99999"],
+)
+def test_an_address_that_dask_cannot_have_is_refused(refuse, address: str) -> None:  # type: ignore[no-untyped-def]
+    told = refuse("run", "s.yaml", "--scheduler", address)
+    assert (
+        told
+        == f"error: --scheduler {address}: expected tcp://HOST:PORT or tls://HOST:PORT, as in tcp://10.0.0.1:8786\n"
+    )
+
+
+ESCAPES = "\x1b[2J\x1b]0;owned\x07"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "s.yaml", "--profile", ESCAPES],
+        ["run", "s.yaml", "--scheduler", ESCAPES],
+        ["run", "s.yaml", "--plugin", ESCAPES],
+        ["run", "s.yaml", "--set", ESCAPES],
+        ["run", f"{ESCAPES}.yaml"],
+        ["run", "s.yaml", "--bogus" + ESCAPES],
+        ["compare", ESCAPES, "b.csv"],
+        ["plot", ESCAPES],
+        ["report", ESCAPES],
+        ["explain", ESCAPES],
+        ["schema", ESCAPES],
+        [ESCAPES],
+    ],
+)
+def test_escape_codes_are_shown_and_not_sent(refuse, arguments: list[str]) -> None:  # type: ignore[no-untyped-def]
+    told = refuse(*arguments)
+    assert "\\x1b[2J" in told or "\\u001b[2J" in told
+    assert all(line.isprintable() for line in told.splitlines())
+
+
+def test_an_option_of_a_megabyte_is_not_told_whole(refuse) -> None:  # type: ignore[no-untyped-def]
+    assert len(refuse("run", "s.yaml", "--profile", "x" * 10**6)) < 10_000
+    assert len(refuse("explain", "x" * 10**6)) < 10_000
+    assert len(refuse("x" * 10**6)) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["run"], "error: Missing argument 'CONFIG'.\nTry 'kbench run -h' for help.\n"),
+        (["rum"], "error: No such command 'rum'. Did you mean 'run'?\nTry 'kbench -h' for help.\n"),
+        (["run", "s.yaml", "--sessions", "x"], "error: Invalid value for '--sessions': "),
+        (["run", "s.yaml", "--bogus"], "error: No such option: --bogus"),
+        (
+            ["run", "s.yaml", "--resume", "--append"],
+            "error: Invalid value for --resume: cannot be combined with --append",
+        ),
+    ],
+)
+def test_wrong_usage_is_one_line_that_names_the_option(refuse, arguments: list[str], told: str) -> None:  # type: ignore[no-untyped-def]
+    said = refuse(*arguments)
+    assert said.startswith(told) and said.count("\n") == 2

@@ -1,0 +1,81 @@
+"""Signals that end a run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+from common import ROOT
+
+from kbench import interrupts
+
+HANDLES = """
+import signal, sys
+sys.path.insert(0, {root!r})
+from kbench import interrupts
+interrupts.install()
+try:
+    print("ready", flush=True)
+    signal.pause()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    """Leave the handlers of the test's own process as they were."""
+    before = {number: signal.getsignal(number) for number in interrupts.ENDING}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGQUIT"), reason="Windows has no such signals")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"])
+def test_each_of_them_interrupts(name: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-S", "-c", HANDLES.format(root=str(ROOT))], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout and process.stdout.readline() == "ready\n"
+    process.send_signal(getattr(signal, name))
+    assert process.communicate(timeout=20)[0] == "interrupted\n"
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as nohup does with SIGHUP
+    interrupts.install()
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+
+
+def test_the_first_signal_counts_and_the_rest_waits_until_the_run_has_ended() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    wound_down = False
+    with interrupts.once():
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+        except KeyboardInterrupt:
+            for _ in range(3):
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.01)
+            wound_down = True
+    assert wound_down
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_run_that_does_not_end_obeys_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupts, "PATIENCE_S", 0.0)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with pytest.raises(KeyboardInterrupt), interrupts.once():
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+        except KeyboardInterrupt:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)

@@ -1,0 +1,53 @@
+"""What kbench tells people to type after `pip install`."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+from common import ROOT
+
+from kbench import packages
+from kbench.registry import Provider
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    tomllib = pytest.importorskip("tomli", reason="no reader of TOML: pip install tomli")
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def provider(requires: str, devices: tuple[str, ...] | None = None) -> Provider:
+    return Provider("p", "softmax", lambda x: x, "p", requires=(requires,), devices=devices)
+
+
+def test_the_packages_are_the_extras_of_the_project() -> None:
+    extras = PROJECT["optional-dependencies"]
+    assert {p.extra: [p.requirement] for p in packages.OPTIONAL.values()} == {
+        k: v for k, v in extras.items() if k != "test"
+    }
+    assert PROJECT["name"] == packages.DISTRIBUTION
+
+
+def test_a_missing_package_is_named_as_pip_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "quack", None)  # as if it were not installed, wherever the test runs
+    reason = provider("quack").unavailable("cuda")
+    assert reason == "Python package 'quack' is not installed; pip install 'quack-kernels>=0.6'"
+
+
+def test_a_device_that_is_not_there_is_told_before_a_package_that_would_not_help() -> None:
+    reason = provider("not_installed", ("cuda",)).unavailable("cpu")
+    assert reason == "needs a device of type cuda; this machine has cpu"
+    assert provider("not_installed", ("cuda",)).unavailable("cuda") == "Python package 'not_installed' is not installed"
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/scaling.md", "docs/comparing.md", "docs/measuring.md", "docs/kernels.md"]
+)
+def test_no_page_tells_people_to_install_the_other_kbench(page: str) -> None:
+    lines = [
+        line for line in (ROOT / page).read_text().splitlines() if re.search(r"pip3? install '?kbench\b(?!-gpu)", line)
+    ]
+    assert all(line.startswith("**Do not type") for line in lines), lines
