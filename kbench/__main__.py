@@ -1,5 +1,17 @@
-"""`python -m kbench`, which also works uninstalled."""
+"""The program `kbench`, which is `python -m kbench` too. The signals that end it are looked after before anything else."""
 
-from kbench.cli import main
+from kbench import interrupts
 
-main()
+
+def main() -> None:
+    interrupts.install()
+    try:
+        from kbench.cli import main as run
+    except KeyboardInterrupt:  # which comes in the middle of an import, where a traceback would help nobody
+        interrupts.end()
+        raise SystemExit(130) from None
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -373,9 +373,8 @@ def schema(
 
 def main() -> None:
     """The entry point: errors become one readable line and an exit code (see the README)."""
-    streams.install()
-    interrupts.install()
     try:
+        streams.install()
         code, complaint = streams.finish(_run_command())
         if complaint:
             _complain(complaint)
@@ -383,7 +382,7 @@ def main() -> None:
     except KeyboardInterrupt:  # while the last lines were printed
         raise SystemExit(INTERRUPTED) from None
     finally:
-        interrupts.ignore()  # the exit code stands: the interpreter may end in peace
+        interrupts.end()
 
 
 def _run_command() -> int:

@@ -24,10 +24,13 @@ def install() -> None:
             signal.signal(number, signal.default_int_handler)
 
 
-def ignore() -> None:
-    """Let none of them disturb what comes next."""
+def end() -> None:
+    """Let the exit code stand: from here on no signal changes it. Called as the last thing before the interpreter ends."""
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
+    # Where KeyboardInterrupt left an exec() of a string, as dataclasses use, CPython notes it down for good, caught or not,
+    # and kills itself with SIGINT at its end. The next exec() takes the note back.
+    exec("")
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -93,6 +94,15 @@ class Run:
         code = self.process.wait(timeout=120)
         self.reader.join()
         return code
+
+    def listens(self) -> None:
+        """Wait until kbench looks after signals. Before that, Python's own start is what they end."""
+        status = Path(f"/proc/{self.process.pid}/status")
+        while self.process.poll() is None:
+            caught = re.search(r"^SigCgt:\s*(\w+)", status.read_text(), re.MULTILINE)
+            if caught and int(caught[1], 16) >> (signal.SIGQUIT - 1) & 1:  # the last that kbench sets
+                return
+            time.sleep(0.005)
 
     def worker(self) -> int | None:
         """The process id of its worker, None between two of them."""
@@ -252,6 +262,14 @@ def test_a_signal_during_worker_startup_ends_the_run(tmp_path: Path, name: str) 
         assert ended(started, name) == 130, started.stderr
     assert "Traceback" not in started.stderr and "interrupted" in started.stderr
     assert left_in(folder) == [] and not (folder / "results" / "sweep.csv").exists()
+
+
+def test_ctrl_c_at_any_moment_is_exit_130(tmp_path: Path) -> None:
+    """Also in the middle of an exec() of a string, which CPython answers with a SIGINT to itself when a module ends."""
+    script = "from kbench import interrupts\ntry: exec('raise KeyboardInterrupt')\nexcept KeyboardInterrupt: pass\n"
+    (tmp_path / "program.py").write_text(script + "interrupts.end()\nraise SystemExit(130)")
+    found = subprocess.run([sys.executable, "-m", "program"], cwd=tmp_path, capture_output=True, check=False)
+    assert found.returncode == 130, found.stderr
 
 
 @pytest.mark.slow
