@@ -23,16 +23,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from kbench.registry import ACCELERATORS, Operator, Unsupported, operator
-from kbench.results import Case, ResultsError
+from kbench.results.row import Case, ResultsError
 from kbench.version import __version__
 
 if TYPE_CHECKING:
     from kbench.api import compare, load, plot, report, run
-    from kbench.execute.executor import ExecutionError
+    from kbench.config.yaml_source import ConfigError
+    from kbench.execute.executors.interface import ExecutionError
     from kbench.execute.lock import Busy
-    from kbench.execute.worker import WorkerLost
-    from kbench.located import ConfigError
-    from kbench.records import TableError
+    from kbench.execute.worker.worker_process import WorkerLost
+    from kbench.results.csv_reader import TableError
 
 __all__ = [
     "ACCELERATORS",
@@ -57,10 +57,10 @@ __all__ = [
 _LATER = {
     **dict.fromkeys(("run", "load", "compare", "plot"), "kbench.api"),
     "Busy": "kbench.execute.lock",
-    "ConfigError": "kbench.located",
-    "ExecutionError": "kbench.execute.executor",
-    "TableError": "kbench.records",
-    "WorkerLost": "kbench.execute.worker",
+    "ConfigError": "kbench.config.yaml_source",
+    "ExecutionError": "kbench.execute.executors.interface",
+    "TableError": "kbench.results.csv_reader",
+    "WorkerLost": "kbench.execute.worker.worker_process",
 }
 """What arrives on first use: a plug-in's `import kbench` stays cheap. `report` is the package, which can be called."""
 

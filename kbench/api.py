@@ -10,17 +10,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.located import ConfigError, Problem, Where
+from kbench.config.yaml_source import ConfigError, Problem, Where
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from kbench.comparison import Comparison
-    from kbench.execute.history import Continuing
+    from kbench.execute.existing_results import Continuing
     from kbench.execute.run import Outcome
-    from kbench.frames import Source
-    from kbench.functions import Functions
-    from kbench.pictures import Pictures
+    from kbench.notebook.frames import Source
+    from kbench.notebook.functions import Functions
+    from kbench.notebook.pictures import Pictures
 
 
 def run(
@@ -57,9 +57,9 @@ def run(
     interrupted and ExecutionError when nothing is left to measure on (what was measured is in the CSV). A provider that fails
     is a row, not an exception.
     """
-    from kbench import config as configs
-    from kbench import functions
+    from kbench.config import load as configs
     from kbench.execute.run import Target
+    from kbench.notebook import functions
 
     changes = [*_several(sets), *([] if sessions is None else [f"measure.sessions={sessions}"])]
     target = Target(devices, scheduler, spread)
@@ -95,7 +95,8 @@ def load(path: str | Path) -> pd.DataFrame:
     `device_index` Int64, `identical` boolean, and `round_ms` tuples of floats. `flags` is text, several between
     semicolons. Raises TableError for a file that is not one.
     """
-    from kbench import frames, table
+    from kbench.notebook import frames
+    from kbench.results import table
 
     return frames.typed(table.read(Path(path)))
 
@@ -119,7 +120,8 @@ def compare(
     """
     from dataclasses import replace
 
-    from kbench import comparison, frames
+    from kbench import comparison
+    from kbench.notebook import frames
 
     with frames.as_files(*sources) as files:
         found = comparison.compare(
@@ -154,8 +156,9 @@ def plot(
     Sources are those of `compare`, options those of `kbench plot`. Pictures go to `out`, else beside the first source: a
     frame's are beside the file it came from, or in the working directory. Raises TableError.
     """
-    from kbench import frames, plotting
-    from kbench.pictures import Pictures
+    from kbench import plotting
+    from kbench.notebook import frames
+    from kbench.notebook.pictures import Pictures
 
     choices = plotting.Choices(metric, kind, x, _several(by), theme, baseline, margin)
     with frames.as_files(*sources) as files:
@@ -175,7 +178,7 @@ def report(
     Sources are those of `compare`; `baseline` is one that the others are compared with. Raises TableError, and ResultsError
     where the page cannot be written.
     """
-    from kbench import frames
+    from kbench.notebook import frames
     from kbench.report import write
 
     with frames.as_files(*sources, *([] if baseline is None else [baseline])) as files:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
-from kbench import builtin, interrupts, streams
+from kbench import interrupts
+from kbench.config import builtin
+from kbench.text import streams
 from kbench.version import __version__
 
 if TYPE_CHECKING:
-    from kbench.execute.history import Continuing
+    from kbench.execute.existing_results import Continuing
 
 app = typer.Typer(
     name="kbench",
@@ -116,8 +118,8 @@ def run(
 
     Exit code: 0 all well, 1 some row wrong or failed, 2 bad input, 3 nothing could be measured, 130 interrupted.
     """
-    from kbench import config as configs
     from kbench.commands import run as command
+    from kbench.config import load as configs
     from kbench.execute.run import Target
 
     if devices is not None and scheduler is not None:
@@ -151,8 +153,8 @@ def check(
 
     Exit code: 0 all right or declined, 1 something wrong or failed.
     """
-    from kbench import config as configs
     from kbench.commands import check as command
+    from kbench.config import load as configs
 
     loaded = configs.load(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
     raise typer.Exit(command.check(loaded, every_case=every_case))
@@ -416,7 +418,7 @@ def _run_command() -> int:
 
 
 def _complain(message: str) -> None:
-    from kbench import terminal
+    from kbench.text import terminal
 
     terminal.error(message)
 
@@ -425,11 +427,11 @@ def _expected(error: Exception) -> int:
     """The exit code of errors that are the user's to mend, BUG for all others. Types are looked up where they are already
     loaded: an error of a module that was never imported cannot have been raised."""
     codes = {
-        ("kbench.located", "ConfigError"): BAD_INPUT,
-        ("kbench.results", "ResultsError"): BAD_INPUT,
+        ("kbench.config.yaml_source", "ConfigError"): BAD_INPUT,
+        ("kbench.results.row", "ResultsError"): BAD_INPUT,
         ("kbench.execute.lock", "Busy"): NOTHING,
-        ("kbench.execute.worker", "WorkerLost"): NOTHING,
-        ("kbench.execute.executor", "ExecutionError"): NOTHING,
+        ("kbench.execute.worker.worker_process", "WorkerLost"): NOTHING,
+        ("kbench.execute.executors.interface", "ExecutionError"): NOTHING,
     }
     for (module, name), code in codes.items():
         loaded = sys.modules.get(module)

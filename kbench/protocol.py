@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kbench.results import CONTROL, PROVIDER, STEPS, Case, Row, Status
+from kbench.results.row import CONTROL, PROVIDER, STEPS, Case, Row, Status
 
 LINE_LIMIT = 16 << 20
 """Bytes of a message. The rows of a thousand curves are about one million."""

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kbench import packages
-from kbench.faults import describe, location
 from kbench.files import source_text
-from kbench.names import fault, taken, value_fault
-from kbench.printable import REASON_LIMIT, printable, reason
-from kbench.results import ITEMSIZE, Case, Value, digest
+from kbench.results.names import fault, taken, value_fault
+from kbench.results.row import ITEMSIZE, Case, Value, digest
+from kbench.text.exception_text import describe, location
+from kbench.text.printable import REASON_LIMIT, printable, reason
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -134,17 +134,17 @@ class Operator:
                and the dtype of the first floating-point input
     bytes      `(case) -> int`: algorithmic bytes, the numerator of GB/s (each input read once, each output written once)
     tolerance  `(case) -> float`: allowed error of the fp32 arithmetic in units in the last place of float32, on top of
-               `output_ulps` (see measure/check.py). 64 does for most; sums of K terms one after the other are off by up to
-               8 + 2 * sqrt(K)
+               `output_ulps` (see measure/correctness/check.py). 64 does for most; sums of K terms one after the other
+               are off by up to 8 + 2 * sqrt(K)
     output_ulps  allowed error of the output's rounding in units in the last place of its dtype. The default, 2, is for
                kernels that round an intermediate result to the output's dtype as well; 1 allows the last rounding only
     scale      `(case, reference, *inputs) -> tensor`: the magnitude at which the units of float32 are taken, those of the
                output being taken at `|reference|`; inputs are as the reference has them. By default kbench finds the
                magnitude of the terms that an element is made of, which are more than it where they cancel (layer
-               normalisation, matrix products), and takes all units there (see measure/scale.py)
+               normalisation, matrix products), and takes all units there (see measure/correctness/error_scale.py)
     choices    operator parameters that are words: name -> allowed values, the first is the default
     edges      name -> `(case, *inputs) -> tuple of tensors`: inputs a kernel author must know about, shown by `check`. An
-               operator without any is checked on those of measure/common_edges.py
+               operator without any is checked on those of measure/correctness/common_edges.py
     dtypes     dtypes the operator is defined for: float64, float32, float16, bfloat16
     rowwise    each row of the output follows from the same row of the inputs, so that the reference of a large output may
                be computed in slices along the first dimension (keeps fp64 memory small): of every input that has the
@@ -338,8 +338,8 @@ def load_plugins(
     """Import the plug-in files named by the user and those of installed packages. Failures are returned, not raised: what
     one costs is for the reader of the catalog to decide.
 
-    `without` is what has cost earlier workers their lives, see execute/starting.py: such a plug-in is left out, and such a
-    provider is not asked again whether it is available.
+    `without` is what has cost earlier workers their lives, see execute/worker/starting.py: such a plug-in is left out, and such
+    a provider is not asked again whether it is available.
     """
     for name in shipped():  # first, so that no plug-in can take their names
         operator(name)

@@ -13,7 +13,7 @@ import torch
 from common import ROOT, Kbench
 
 from kbench.execute.writer import Writer
-from kbench.results import Row
+from kbench.results.row import Row
 
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from kbench.results import Case, Row
+from kbench.results.row import Case, Row
 
 Write = Callable[..., Path]
 

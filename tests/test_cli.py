@@ -347,7 +347,7 @@ print(more.session.unique().tolist())
 print(len(kbench.plot({str(tmp_path / "out" / "sweep.csv")!r}, by="dtype", formats="png")))
 try:
     kbench.plot()
-except kbench.table.TableError as error:
+except kbench.TableError as error:
     print(error)
 print(kbench.compare({str(tmp_path / "out" / "sweep.csv")!r}, {str(tmp_path / "out" / "sweep.csv")!r}).counts)
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbench import cli
-from kbench.streams import Stream
+from kbench.text.streams import Stream
 
 SWEEP = "operator: softmax\nsweep: {M: 8, N: 64}\nproviders: [torch-native]\n"
 

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench import table
-from kbench.results import CONTROL, Case, Row, Status, columns
-from kbench.table import TableError
+from kbench.results import table
+from kbench.results.row import CONTROL, Case, Row, Status, columns
+from kbench.results.table import TableError
 
 random_damage = settings(max_examples=500, derandomize=True, deadline=None, database=None)
 

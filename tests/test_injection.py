@@ -14,8 +14,8 @@ from kbench.cli import app
 from kbench.comparison.formats import FORMATS
 from kbench.comparison.formats import github as actions
 from kbench.execute.writer import Writer
-from kbench.results import Case, Row, Status
-from kbench.streams import Stream
+from kbench.results.row import Case, Row, Status
+from kbench.text.streams import Stream
 
 PROVIDERS = ("::add-mask::a", "=HYPERLINK(1)", "+cmd", "-cmd", "@SUM(1)", "a%0A::error::b", "##[error]c")
 

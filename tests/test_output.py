@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from kbench.execute.writer import Writer, probe
-from kbench.results import Case, ResultsError, Row
+from kbench.results.row import Case, ResultsError, Row
 
 SWEEP = """
 operator: softmax

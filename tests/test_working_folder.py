@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from common import ROOT, Kbench
 
-from kbench.execute.worker import BOOT, _environment, _own_folder
+from kbench.execute.worker.worker_process import BOOT, _environment, _own_folder
 
 TRAPS = ("queue", "torch", "triton", "signal", "platform", "numbers", "statistics", "numpy", "ctypes", "json")
 

@@ -25,7 +25,7 @@ from kbench.analysis.noise import Noise, noise_of
 from kbench.analysis.rows import rows_of
 from kbench.analysis.standings import Standing, headline, standings
 from kbench.analysis.winners import Winner, winner
-from kbench.results import Row
+from kbench.results.row import Row
 
 __all__ = [
     "Analysis", "CaseKey", "Difference", "Duel", "Noise", "Outcome", "Standing", "Winner",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kbench.results import PROVIDER, Row
-from kbench.rounds import credible
+from kbench.analysis.rounds import credible
+from kbench.results.row import PROVIDER, Row
 
 SUSPECT, NOISY = "suspect", "noisy"
 """Flags (see measure/flags.py). A suspect row wins nothing and is in no mean."""

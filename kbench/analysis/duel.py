@@ -21,9 +21,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from kbench import rounds
-from kbench.results import Row
-from kbench.timers import timer_kind
+from kbench.analysis import rounds
+from kbench.results.row import Row
+from kbench.results.timers import timer_kind
 
 TIE = math.log1p(0.02)
 """Two curves of which nobody is shown to be faster tie if they are shown to be less than 2 % apart, the smallest change

@@ -18,11 +18,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, median
 
-from kbench import rounds
+from kbench.analysis import rounds
 from kbench.analysis.cases import CaseKey, key_of, timed
 from kbench.analysis.duel import Difference, Limits, difference
-from kbench.results import CONTROL, PROVIDER, Row
-from kbench.rounds import credible
+from kbench.analysis.rounds import credible
+from kbench.results.row import CONTROL, PROVIDER, Row
 
 REPEAT = "repeat"
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbench import rounds
-from kbench.results import NUMBERS, Case, Row, Status, axis_columns
+from kbench.analysis import rounds
+from kbench.results.row import NUMBERS, Case, Row, Status, axis_columns
 
 if TYPE_CHECKING:
     import pandas as pd

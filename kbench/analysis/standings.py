@@ -12,7 +12,7 @@ from kbench.analysis.cases import CaseKey, Curves
 from kbench.analysis.duel import Duel, Outcome
 from kbench.analysis.noise import Noise
 from kbench.analysis.winners import Fight, Winner
-from kbench.results import PROVIDER, Row
+from kbench.results.row import PROVIDER, Row
 
 
 @dataclass(frozen=True)

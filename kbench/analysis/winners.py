@@ -9,7 +9,7 @@ from statistics import median
 
 from kbench.analysis.cases import CaseKey, Curves
 from kbench.analysis.duel import Duel, Outcome
-from kbench.results import Case, Row
+from kbench.results.row import Case, Row
 
 Fight = Callable[[CaseKey, str, str], Duel]
 

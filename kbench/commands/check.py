@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import Any
 
-from kbench import summary, terminal
-from kbench.config import Config, Sweep, plugin_failures
+from kbench import summary
+from kbench.config.load import Config, Sweep, plugin_failures
 from kbench.execute import progress
-from kbench.execute.bench import Bench
+from kbench.execute.executors.supervisor import Bench
 from kbench.execute.plan import plan as make_plan
 from kbench.execute.plan import smallest, tensor_bytes
-from kbench.execute.starting import Plugins
-from kbench.printable import reason
-from kbench.results import Case, Status
+from kbench.execute.worker.starting import Plugins
+from kbench.results.row import Case, Status
+from kbench.text import terminal
+from kbench.text.printable import reason
 
 VARIES = "*"
 """Marks a right output that differs in some bits between two calls."""

@@ -7,17 +7,18 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from kbench import comparison, terminal
+from kbench import comparison
 from kbench.comparison import Comparison
 from kbench.comparison.formats import FORMATS
 from kbench.comparison.formats import github as actions
 from kbench.comparison.formats import terminal as tables
-from kbench.comparison.formats.rows import QUIET
+from kbench.comparison.presentation.rows import QUIET
 from kbench.comparison.verdict import WORDS
 from kbench.files import replace
-from kbench.results import ResultsError
-from kbench.suggest import unknown
-from kbench.table import TableError
+from kbench.results.row import ResultsError
+from kbench.results.table import TableError
+from kbench.text import terminal
+from kbench.text.suggest import unknown
 
 EXIT_CODES = {"passed": 0, "failed": 1, "undecided": 3}
 

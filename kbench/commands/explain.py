@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kbench import explain as texts
-from kbench import terminal
-from kbench.glossary import ALIASES
-from kbench.located import ConfigError, Problem, Where, unknown
+from kbench.config.yaml_source import ConfigError, Problem, Where, unknown
+from kbench.explain.glossary import ALIASES
+from kbench.text import terminal
 
 
 def explain(words: Sequence[str]) -> int:

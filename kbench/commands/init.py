@@ -9,9 +9,10 @@ import re
 import shlex
 from pathlib import Path
 
-from kbench import registry, terminal
-from kbench.located import ConfigError, Problem, Where, nearest
+from kbench import registry
+from kbench.config.yaml_source import ConfigError, Problem, Where, nearest
 from kbench.packages import DISTRIBUTION
+from kbench.text import terminal
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 EXAMPLE = "my_operator"

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbench import builtin, terminal
-from kbench.execute.starting import Plugins, start
-from kbench.located import ConfigError, Problem, Where, unknown
-from kbench.results import Value, format_params
+from kbench.config import builtin
+from kbench.config.yaml_source import ConfigError, Problem, Where, unknown
+from kbench.execute.worker.starting import Plugins, start
+from kbench.results.row import Value, format_params
+from kbench.text import terminal
 
 
 def list_providers(operator: str | None, plugins: Sequence[str]) -> int:

@@ -8,10 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbench import plotting, table
-from kbench.plotting.chart import charts
+from kbench import plotting
+from kbench.analysis.files import load
 from kbench.plotting.plan import Choices, plan
-from kbench.plotting.source import load
+from kbench.plotting.terminal.chart import charts
+from kbench.results import table
 
 PLAIN_WIDTH = 80
 """Where there is no terminal to measure, and COLUMNS does not say."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbench import table
 from kbench.report import write as write_page
+from kbench.results import table
 
 
 def write(files: Sequence[str], out: Path, baseline: str | None, where: str, title: str) -> int:

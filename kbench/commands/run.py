@@ -6,13 +6,15 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbench import builtin, summary, terminal
+from kbench import summary
 from kbench.analysis import analyse
-from kbench.config import Config
-from kbench.execute.history import Continuing
+from kbench.config import builtin
+from kbench.config.load import Config
+from kbench.execute.existing_results import Continuing
 from kbench.execute.lock import command
 from kbench.execute.plan import Plan, tensor_bytes
 from kbench.execute.run import Outcome, Target, execute, prepare
+from kbench.text import terminal
 
 CASES_LISTED = 1000
 """`--dry-run` counts the cases that follow."""
@@ -116,7 +118,8 @@ def _report(outcome: Outcome) -> None:
 
 
 def _draw(outcome: Outcome) -> None:
-    from kbench import plotting, table
+    from kbench import plotting
+    from kbench.results import table
 
     if not any(row.ms is not None for row in outcome.rows):
         return

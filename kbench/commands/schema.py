@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 
-from kbench.results import ResultsError
-from kbench.suggest import unknown
+from kbench.results.row import ResultsError
+from kbench.text.suggest import unknown
 
 
 def schema(what: str) -> int:
     """Print the JSON Schema of config files or of comparisons. Raises ResultsError for anything else."""
     if what == "config":
-        from kbench import config
+        from kbench.config import load
 
-        found = config.schema()
+        found = load.schema()
     elif what == "compare":
         from kbench.comparison.formats import json_report
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kbench import sidecar, summary, table, terminal
+from kbench import summary
 from kbench.analysis import analyse, rows_of
-from kbench.results import PROVIDER
-from kbench.table import TableError
-from kbench.where import Where
+from kbench.results import environment_file, table
+from kbench.results.row import PROVIDER
+from kbench.results.row_filter import Where
+from kbench.results.table import TableError
+from kbench.text import terminal
 
 
 def show(file: str | None, where: str, *, detailed: bool) -> int:
@@ -18,7 +20,7 @@ def show(file: str | None, where: str, *, detailed: bool) -> int:
     rows = chosen.select(frame) if chosen.terms else frame
     if chosen.terms and not (rows["role"] == PROVIDER).any():
         raise TableError(chosen.nothing(frame))
-    beside = sidecar.read(path)
+    beside = environment_file.read(path)
     found = analyse(rows_of(rows), beside.environment.get("baseline"))
     summary.print_summary(found, detailed=detailed)
     print(f"{summary.counts(found.rows) or 'no rows'}: {path}")

@@ -14,18 +14,18 @@ from typing import Any
 
 import pandas as pd
 
-from kbench import sidecar, table
 from kbench.analysis import Noise, analyse, rows_of
 from kbench.comparison.change import Rules
 from kbench.comparison.drift import Drift, drift
-from kbench.comparison.environment import Difference, differences, nobody_has
+from kbench.comparison.environment_differences import Difference, differences, nobody_has
 from kbench.comparison.gate import NO_GATE, Gate
 from kbench.comparison.join import METRICS, Sides, common_axes, files, nothing_common, pairs, providers
 from kbench.comparison.verdict import WORDS, Geomean, Verdict, differing, judge
-from kbench.results import PROVIDER
-from kbench.suggest import unknown
-from kbench.table import TableError
-from kbench.where import Where
+from kbench.results import environment_file, table
+from kbench.results.row import PROVIDER
+from kbench.results.row_filter import Where
+from kbench.results.table import TableError
+from kbench.text.suggest import unknown
 
 __all__ = ["Comparison", "Gate", "compare"]
 
@@ -143,7 +143,7 @@ def compare(
     labelled = [table.named(source) for source in sources]
     frames = [table.read(path) for _, path in labelled]
     frames = _chosen(frames, Where.parse(where))
-    read = [sidecar.read(path) for _, path in labelled]
+    read = [environment_file.read(path) for _, path in labelled]
     warnings = [str(warning) for frame in frames for warning in frame.attrs["warnings"]]
     if by == "provider":
         judged = _of_providers(frames, read[0].environment.get("baseline"), baseline, rules, warnings)

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbench import rounds
-from kbench.analysis import CaseKey, Duel, Noise
+from kbench.analysis import CaseKey, Duel, Noise, rounds
 from kbench.analysis.duel import between, judge
 from kbench.comparison import stats
 from kbench.comparison.drift import Drift
 from kbench.comparison.join import METRICS, Pair, Side
-from kbench.timers import timer_kind
+from kbench.results.timers import timer_kind
 
 FLOOR = 0.03
 """What one session on a side must exceed: sessions of the same code differ by 0.5 to 1 % each, and there are many rows."""

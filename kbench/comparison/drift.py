@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from kbench.analysis import analyse, rows_of
+from kbench.analysis.rounds import CREDIBLE
 from kbench.comparison.join import CONDITIONS, CaseId
-from kbench.results import CONTROL, Status
-from kbench.rounds import CREDIBLE
+from kbench.results.row import CONTROL, Status
 
 ENOUGH_CASES = 5
 """Fewer controls know the machine's drift no better than the rows themselves do."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kbench.comparison.verdict import WORDS
-from kbench.suggest import unknown
-from kbench.table import TableError
+from kbench.results.table import TableError
+from kbench.text.suggest import unknown
 
 if TYPE_CHECKING:
     from kbench.comparison import Comparison

@@ -14,10 +14,11 @@ from typing import Any
 
 import pandas as pd
 
-from kbench import rounds, table
-from kbench.results import PROVIDER, Status, curve_name
-from kbench.rounds import credible
-from kbench.table import TableError
+from kbench.analysis import rounds
+from kbench.analysis.rounds import credible
+from kbench.results import table
+from kbench.results.row import PROVIDER, Status, curve_name
+from kbench.results.table import TableError
 
 CONDITIONS = ("device", "timer", "cache", "case_hash")
 """What must be equal on both sides for two times to be comparable."""

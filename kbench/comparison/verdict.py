@@ -23,7 +23,7 @@ from kbench.comparison import stats
 from kbench.comparison.change import Change, Rules, changes, sides_of, tick, trials
 from kbench.comparison.drift import Drift
 from kbench.comparison.join import Key, Pair, Side
-from kbench.results import Status
+from kbench.results.row import Status
 
 WORDS = (
     "slower", "failed", "missing", "suspect", "faster", "fixed", "new", "incomparable", "unclear", "same", "untimed",

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kbench import redact
-from kbench.execute.git import revision
+from kbench.execute.git_revision import revision
 from kbench.execute.lock import command
 from kbench.execute.plan import Plan
-from kbench.results import digest, now
+from kbench.results.row import digest, now
+from kbench.text import redact
 from kbench.version import __version__
 
 PASSING = ("other_processes", "device_id", "device_count")

@@ -18,9 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kbench import files, redact
-from kbench.printable import NAME_LIMIT, printable
-from kbench.results import digest, now
+from kbench import files
+from kbench.results.row import digest, now
+from kbench.text import redact
+from kbench.text.printable import NAME_LIMIT, printable
 
 HOLDER_BYTES = 4096
 """More than a lock file of kbench ever holds."""

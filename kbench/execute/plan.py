@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from math import ceil, prod
 from typing import Any
 
-from kbench.config import Curve, Sweep
-from kbench.located import ConfigError, Problem, Where
-from kbench.results import Case
+from kbench.config.load import Curve, Sweep
+from kbench.config.yaml_source import ConfigError, Problem, Where
+from kbench.results.row import Case
 
 CONTROLS = 3
 """Rows kbench adds to every case that is timed: copy, empty, repeat."""

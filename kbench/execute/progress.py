@@ -10,11 +10,11 @@ from types import TracebackType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from kbench.execute.plan import Task
-from kbench.printable import NAME_LIMIT, printable
 from kbench.protocol import Begin, Message, Tick
-from kbench.results import PROVIDER, STEPS, Row
+from kbench.results.row import PROVIDER, STEPS, Row
 from kbench.summary.words import copy_share
-from kbench.terminal import console, duration, microseconds, one_line
+from kbench.text.printable import NAME_LIMIT, printable
+from kbench.text.terminal import console, duration, microseconds, one_line
 
 
 class Plain:

@@ -9,17 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kbench import interrupts, redact
-from kbench.config import Config, plugin_failures
-from kbench.execute import environment, history, progress
-from kbench.execute.executor import Executor, Finished
-from kbench.execute.history import Continuing, Past
-from kbench.execute.local import Local
+from kbench import interrupts
+from kbench.config.load import Config, plugin_failures
+from kbench.config.yaml_source import ConfigError, Problem, Where
+from kbench.execute import environment, existing_results, progress
+from kbench.execute.executors.interface import Executor, Finished
+from kbench.execute.executors.local import Local
+from kbench.execute.existing_results import Continuing, Past
 from kbench.execute.lock import device_key, file_key, hold, hold_results
 from kbench.execute.plan import Plan, plan, smallest
 from kbench.execute.writer import Writer, probe
-from kbench.located import ConfigError, Problem, Where
-from kbench.results import ResultsError, Row, Status, now
+from kbench.results.row import ResultsError, Row, Status, now
+from kbench.text import redact
 
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
 
@@ -89,11 +90,11 @@ def prepare(config: Config, note: Callable[[str], None], target: Target | None =
 def _executor(config: Config, note: Callable[[str], None], target: Target) -> Executor:
     if target.scheduler is not None:
         _check_address(target.scheduler)
-        from kbench.execute.cluster import Cluster
+        from kbench.execute.executors.cluster import Cluster
 
         return Cluster(target.scheduler, config, note, spread=target.spread)
     if target.devices is not None:
-        from kbench.execute.devices import Devices
+        from kbench.execute.executors.devices import Devices
 
         return Devices(config.plugins, note, target.devices, spread=target.spread)
     return Local(config.plugins, note)
@@ -133,7 +134,7 @@ def execute(
         held.enter_context(hold_results(path, wait=wait, note=note))
         past = None
         if continuing and path.exists():
-            past = history.read(path, layout, executor.catalog["environment"], continuing, executor.scope)
+            past = existing_results.read(path, layout, executor.catalog["environment"], continuing, executor.scope)
         for line in past.notes if past else ():
             note(line)
         if not past or past.left:

@@ -17,9 +17,9 @@ from typing import Any
 
 from kbench import files
 from kbench.execute.lock import lock_results
-from kbench.records import MAX_BYTES
-from kbench.results import ResultsError, Row, columns
-from kbench.sidecar import environment_path
+from kbench.results.csv_reader import MAX_BYTES
+from kbench.results.environment_file import environment_path
+from kbench.results.row import ResultsError, Row, columns
 
 
 def move_aside(csv: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The worker, started by the parent, which it obeys over stdin and stdout: see execute/worker.py and protocol.py.
+"""The worker, started by the parent, which it obeys over stdin and stdout. See protocol.py and execute/worker/.
 
 Requests are JSON objects, one a line: `catalog` (first), `try`, `measure` and `check`. Every request is answered by any number
 of messages and then `Done`. Whatever a provider prints goes to stderr. The process ends when its stdin does, so that a
@@ -62,14 +62,14 @@ class Answers:
 def serve(requests: queue.Queue[Request], answers: Answers) -> None:
     """Answer requests until the parent goes away."""
     from kbench import registry
-    from kbench.measure.attempt import attempt
     from kbench.measure.case import CaseRun, DeviceLost, Settings
     from kbench.measure.catalog import catalog
-    from kbench.measure.ceiling import ceiling_gbps
-    from kbench.measure.device import Device
-    from kbench.measure.edges import check_edges
-    from kbench.measure.telemetry import telemetry
-    from kbench.results import Case
+    from kbench.measure.edge_cases import check_edges
+    from kbench.measure.machine.device import Device
+    from kbench.measure.machine.telemetry import telemetry
+    from kbench.measure.operator_trial import attempt
+    from kbench.measure.timing.ceiling import ceiling_gbps
+    from kbench.results.row import Case
 
     device = Device()
     if not device.accelerated:

@@ -15,24 +15,24 @@ from typing import Any
 
 from torch import Tensor
 
-from kbench.faults import describe, message, written_at
 from kbench.files import source_text
-from kbench.measure.check import changed, judge, like, run_checked
-from kbench.measure.definition import Definition, OperatorFault
-from kbench.measure.device import Device, interpreter_probe, out_of_memory
-from kbench.measure.draw import Inputs
+from kbench.measure.correctness.check import changed, judge, like, run_checked
+from kbench.measure.correctness.definition import Definition, OperatorFault
+from kbench.measure.correctness.expected import Expected
+from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.entry import Entry
-from kbench.measure.expected import Expected
-from kbench.measure.graph import GraphTimer
-from kbench.measure.load import OtherLoad
+from kbench.measure.machine.device import Device, interpreter_probe, out_of_memory
+from kbench.measure.machine.other_load import OtherLoad
+from kbench.measure.machine.telemetry import Telemetry
+from kbench.measure.operator_source import defining
 from kbench.measure.rows import Frame, make_rows
-from kbench.measure.source import defining
-from kbench.measure.stages import measure_stages
-from kbench.measure.telemetry import Telemetry
-from kbench.measure.timer import BenchTimer, Timer, launch_ms
+from kbench.measure.timing.graph import GraphTimer
+from kbench.measure.timing.stages import measure_stages
+from kbench.measure.timing.timer import BenchTimer, Timer, launch_ms
 from kbench.protocol import INTEGER_LIMIT, Begin, End, Message, Tick
 from kbench.registry import Operator, Provider, Unsupported
-from kbench.results import CONTROL, STEPS, Case, Row, Status, Value, digest, now
+from kbench.results.row import CONTROL, STEPS, Case, Row, Status, Value, digest, now
+from kbench.text.exception_text import describe, message, written_at
 
 COPY_ALIGNMENT = 128
 """The copy control moves a multiple of so many elements: an odd length would cost the ceiling its wide accesses."""
@@ -41,7 +41,7 @@ SETTLE_WINDOW_S, SETTLE_READINGS, SETTLED, SETTLE_LIMIT_S = 0.02, 3, 0.01, 2.0
 """The clock has settled when this many readings, one a window apart, agree within this share; or when time is up."""
 
 TIMERS: Mapping[str, Callable[[Device, str, float, float], Timer]] = {"do_bench": BenchTimer, "graph": GraphTimer}
-"""By what a config calls them. What else is to be known of a timer stands in kbench/timers.py."""
+"""By what a config calls them. What else is to be known of a timer stands in kbench/results/timers.py."""
 
 Emit = Callable[[Message], None]
 

@@ -13,15 +13,16 @@ from typing import Any
 
 import torch
 
-from kbench import redact, registry
-from kbench.faults import describe as describe_error
-from kbench.measure.common_edges import edge_names
-from kbench.measure.device import Device, devices
-from kbench.measure.telemetry import Telemetry
-from kbench.operators.extension import nvcc_release
-from kbench.printable import REASON_LIMIT, printable
+from kbench import registry
+from kbench.kernels.cuda_extension import nvcc_release
+from kbench.measure.correctness.common_edges import edge_names
+from kbench.measure.machine.device import Device, devices
+from kbench.measure.machine.telemetry import Telemetry
 from kbench.registry import Announce, Operator, PluginError, Provider
-from kbench.results import digest
+from kbench.results.row import digest
+from kbench.text import redact
+from kbench.text.exception_text import describe as describe_error
+from kbench.text.printable import REASON_LIMIT, printable
 from kbench.version import __version__
 
 PACKAGES = ("kbench", "torch", "triton", "numpy", "pandas", "liger-kernel", "quack-kernels", "nvidia-cutlass-dsl")

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kbench.measure.check import Accuracy
-from kbench.measure.telemetry import Reading
+from kbench.measure.correctness.check import Accuracy
+from kbench.measure.machine.telemetry import Reading
 from kbench.registry import Provider
-from kbench.results import CONTROL, PROVIDER, Status, Value, curve_name, format_params
+from kbench.results.row import CONTROL, PROVIDER, Status, Value, curve_name, format_params
 
 
 @dataclass

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kbench.results import TICK_MS
-from kbench.timers import timer_kind
+from kbench.results.row import TICK_MS
+from kbench.results.timers import timer_kind
 
 SUSPECT = "suspect"
 HOST_BOUND = "host-bound"

@@ -9,8 +9,8 @@ from typing import Any
 
 from kbench.measure.entry import Entry
 from kbench.measure.flags import Evidence, flags
-from kbench.measure.telemetry import summary
-from kbench.results import PROVIDER, Case, Row, Status, format_params
+from kbench.measure.machine.telemetry import summary
+from kbench.results.row import PROVIDER, Case, Row, Status, format_params
 
 
 @dataclass(frozen=True)

@@ -16,16 +16,16 @@ from typing import Any
 import matplotlib.style
 from matplotlib.figure import Figure
 
+from kbench.analysis.files import Source, load
 from kbench.comparison import Comparison, compare
 from kbench.files import replace
 from kbench.plotting import changes
-from kbench.plotting import theme as themes
-from kbench.plotting.figure import draw, draw_heatmap
+from kbench.plotting.page.figure import draw, draw_heatmap
 from kbench.plotting.plan import Choices, plan
-from kbench.plotting.source import Source, load
-from kbench.plotting.words import plain, spell
-from kbench.suggest import unknown
-from kbench.table import TableError
+from kbench.plotting.style import theme as themes
+from kbench.plotting.style.words import plain, spell
+from kbench.results.table import TableError
+from kbench.text.suggest import unknown
 
 __all__ = ["FORMATS", "Choices", "Picture", "plot", "plot_changes", "rendered", "write"]
 
@@ -57,7 +57,8 @@ def write(
 ) -> list[Path]:
     """Draw results into `<stem>_<metric>[_<combination>].<format>`, beside the (first) CSV or in `out_dir`.
 
-    `files` are paths or `LABEL=path`; several become one picture. `where` chooses rows, as kbench/where.py reads it.
+    `files` are paths or `LABEL=path`; several become one picture. `where` chooses rows, as
+    kbench/results/row_filter.py reads it.
     Raises TableError when there is nothing to draw or nowhere to write.
     """
     if strange := [name for name in formats if name not in FORMATS]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kbench.plotting import metric as metrics
-from kbench.plotting import theme as themes
-from kbench.plotting.caption import caption
-from kbench.plotting.look import Look
-from kbench.plotting.pages import MAX_BY, MAX_PANELS, Page, along, companions, split
-from kbench.plotting.points import axes, configuration, points
-from kbench.plotting.source import OWN, Source
-from kbench.plotting.winners import MEANING, noises, winners_of
-from kbench.suggest import unknown
-from kbench.table import TableError
+from kbench.analysis import metrics as metrics
+from kbench.analysis.files import OWN, Source
+from kbench.analysis.winner_table import MEANING, noises, winners_of
+from kbench.plotting.page.caption import caption
+from kbench.plotting.selection.pages import MAX_BY, MAX_PANELS, Page, along, companions, split
+from kbench.plotting.selection.points import axes, configuration, points
+from kbench.plotting.style import theme as themes
+from kbench.plotting.style.look import Look
+from kbench.results.table import TableError
+from kbench.text.suggest import unknown
 
 MOST_CURVES = 200
 """More take minutes to draw, and nobody can tell them apart."""

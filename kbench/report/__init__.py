@@ -16,7 +16,7 @@ from typing import Any
 from kbench.files import replace
 from kbench.report.content import content
 from kbench.report.page import page
-from kbench.results import ResultsError
+from kbench.results.row import ResultsError
 
 __all__ = ["write"]
 
@@ -32,9 +32,9 @@ def write(
 ) -> Path:
     """Write a page on results files, `path` or `LABEL=path` each, and return its path.
 
-    `baseline` is a results file that the others are compared with, `where` chooses rows (see kbench/where.py), `readable`
-    puts other names in the place of those of temporary files. Raises TableError for files that cannot be read or compared,
-    ResultsError where the page cannot be written.
+    `baseline` is a results file that the others are compared with, `where` chooses rows (see kbench/results/row_filter.py),
+    `readable` puts other names in the place of those of temporary files. Raises TableError for files that cannot be read
+    or compared, ResultsError where the page cannot be written.
     """
     text = readable(page(content(files, baseline=baseline, where=where, title=title)))
     path = Path(out)

@@ -9,23 +9,23 @@ from typing import Any
 from kbench import comparison, explain
 from kbench.analysis import rows_of
 from kbench.analysis.cases import SUSPECT
+from kbench.analysis.files import Source, load
+from kbench.analysis.metrics import METRICS
 from kbench.comparison import Comparison
-from kbench.plotting.colours import slots
-from kbench.plotting.metric import METRICS
-from kbench.plotting.pages import curve_along, parameters_of
-from kbench.plotting.points import COPY, HOLLOW
-from kbench.plotting.source import Source, load
-from kbench.plotting.theme import THEMES
+from kbench.plotting.selection.pages import curve_along, parameters_of
+from kbench.plotting.selection.points import COPY, HOLLOW
+from kbench.plotting.style.colours import slots
+from kbench.plotting.style.theme import THEMES
 from kbench.report import machine
 from kbench.report.rows import Json, columns
 from kbench.report.standings import standings
 from kbench.report.verdicts import verdicts
-from kbench.results import PROVIDER, Row, Status, curve_name
+from kbench.results.row import PROVIDER, Row, Status, curve_name
 from kbench.version import __version__
 
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
 DASHES = ("solid", "dash", "dot", "dashdot", "8px,2px,2px,2px,2px,2px", "2px,6px")
-"""What plotly calls the markers and lines of kbench/plotting/theme.py, in their order."""
+"""What plotly calls the markers and lines of kbench/plotting/style/theme.py, in their order."""
 
 
 def content(

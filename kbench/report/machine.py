@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from kbench.plotting.source import Source
+from kbench.analysis.files import Source
 from kbench.report.rows import Json
-from kbench.results import PROVIDER, Status
+from kbench.results.row import PROVIDER, Status
 
 OF_THE_RUN = (
     "config", "command", "measure", "profile", "baseline", "started_at", "finished_at", "interrupted", "env_id",

@@ -16,7 +16,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from kbench.plotting.theme import DARK, LIGHT, Theme
+from kbench.plotting.style.theme import DARK, LIGHT, Theme
 
 HERE = Path(__file__).parent
 LIBRARY = HERE / "vendor" / "plotly-basic.min.js"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from kbench.plotting.points import axes, configuration
-from kbench.plotting.source import Source
-from kbench.results import curve_name
+from kbench.analysis.files import Source
+from kbench.plotting.selection.points import axes, configuration
+from kbench.results.row import curve_name
 
 Json = dict[str, Any]
 

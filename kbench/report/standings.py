@@ -6,16 +6,16 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from kbench import redact
 from kbench.analysis import Analysis, Duel, Outcome, Standing, Winner
+from kbench.analysis.files import Source
 from kbench.analysis.standings import geomean
-from kbench.plotting.source import Source
-from kbench.plotting.winners import analysis_of
+from kbench.analysis.winner_table import analysis_of
 from kbench.report.rows import Json, finite, numbers, words
-from kbench.results import PROVIDER, Row
+from kbench.results.row import PROVIDER, Row
 from kbench.summary import caveats, copy_share, counts
 from kbench.summary.tables import record
 from kbench.summary.words import PLAUSIBLE_SHARE
+from kbench.text import redact
 
 
 def standings(source: Source, rows: Sequence[Row]) -> Json:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 
 from kbench.comparison import Comparison
-from kbench.comparison.formats import header, rows
-from kbench.comparison.formats.words import GLYPHS, interval, plain, probability
+from kbench.comparison.presentation import header, rows
+from kbench.comparison.presentation.words import GLYPHS, interval, plain, probability
 from kbench.plotting import Choices, plot_changes, rendered
-from kbench.plotting.theme import THEMES
+from kbench.plotting.style.theme import THEMES
 from kbench.report.rows import Json, numbers, words
 
 MOST_DIGITS = 20

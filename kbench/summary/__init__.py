@@ -3,10 +3,10 @@ that; then every provider, every case, and what was left out."""
 
 from __future__ import annotations
 
-from kbench import terminal
 from kbench.analysis import Analysis
 from kbench.summary.tables import Table, details, stages, standings, times
 from kbench.summary.words import cases_of, caveats, copy_share, counts, left_out, ulps
+from kbench.text import terminal
 
 __all__ = [
     "Table", "cases_of", "caveats", "copy_share", "counts", "details", "left_out", "print_summary", "stages", "standings",

@@ -9,9 +9,9 @@ from statistics import median
 from typing import Any
 
 from kbench.analysis import Analysis, CaseKey, Outcome, Standing, Winner
-from kbench.results import PROVIDER, Case, Row
+from kbench.results.row import PROVIDER, Case, Row
 from kbench.summary.words import copy_share, ulps
-from kbench.terminal import GAP, microseconds
+from kbench.text.terminal import GAP, microseconds
 
 STAGES = {
     "alloc_ms": "allocate",

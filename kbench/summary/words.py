@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from kbench.analysis import Analysis
-from kbench.results import PROVIDER, Row, Status
+from kbench.results.row import PROVIDER, Row, Status
 
 PLAUSIBLE_SHARE = 1.5
 """Of the copy control's GB/s. On an H200 the largest of 4,000 rows is 1.2."""

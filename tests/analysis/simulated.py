@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Mapping
 from statistics import median
 
-from kbench.results import CONTROL, PROVIDER, Case, Row
+from kbench.results.row import CONTROL, PROVIDER, Case, Row
 
 Disturbance = Callable[[random.Random], float]
 """By how much one round is slower than it should be, in log time."""

@@ -9,12 +9,12 @@ import pytest
 
 from kbench import summary
 from kbench.analysis import Analysis, Outcome, Winner
+from kbench.analysis.files import load
+from kbench.analysis.winner_table import analysis_of, winners_of
 from kbench.comparison import compare
 from kbench.plotting.plan import Choices, plan
-from kbench.plotting.source import load
-from kbench.plotting.winners import analysis_of, winners_of
 from kbench.report.standings import standings
-from kbench.results import curve_name
+from kbench.results.row import curve_name
 
 RESULTS = Path(__file__).resolve().parents[2] / "results" / "h200"
 FILES = sorted(RESULTS.rglob("*.csv"))

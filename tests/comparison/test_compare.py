@@ -14,8 +14,8 @@ from making import Write, failed, row, sessions
 
 from kbench.comparison import Comparison, Gate, compare
 from kbench.comparison.verdict import WORDS
-from kbench.results import CONTROL, Case, Row
-from kbench.table import TableError
+from kbench.results.row import CONTROL, Case, Row
+from kbench.results.table import TableError
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The verdicts on machines whose noise is known, because it is simulated: docs/comparing_simulation.py at a small size."""
+"""The verdicts on machines whose noise is known, because it is simulated: tools/comparing_simulation.py at a small size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "comparing_simulation.py"
+SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "comparing_simulation.py"
 RUNS = 60
 
 

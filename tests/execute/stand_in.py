@@ -6,9 +6,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from kbench.config import Curve
+from kbench.config.load import Curve
 from kbench.execute.plan import Task
-from kbench.results import Case
+from kbench.results.row import Case
 
 ROWS = """
 def row(name, **fields):

@@ -19,12 +19,12 @@ import pandas as pd
 import pytest
 from common import ROOT, Kbench
 
-from kbench import config
-from kbench.execute.bench import DeviceGone
-from kbench.execute.code import Files, differences, identity
-from kbench.execute.executor import Finished
+from kbench.config import load
+from kbench.execute.executors.code_identity import Files, differences, identity
+from kbench.execute.executors.interface import Finished
+from kbench.execute.executors.supervisor import DeviceGone
 from kbench.execute.plan import Task
-from kbench.results import Case
+from kbench.results.row import Case
 
 IDENTITY = ["operator", "provider", "params", "M", "N", "dtype", "role", "session", "status"]
 
@@ -185,7 +185,7 @@ def test_what_tells_two_checkouts_apart(tmp_path: Path, monkeypatch: pytest.Monk
             "operator: softmax\nsweep: {M: 1, N: 1}\nproviders: [mine]\nplugins: [hangs.py]\n"
         )
     monkeypatch.chdir(tmp_path / "one")
-    loaded = config.load("sweep.yaml")
+    loaded = load.load("sweep.yaml")
     files = Files.of(loaded.path, loaded.plugins)
     wanted = identity(files)
     monkeypatch.chdir(tmp_path / "two")
@@ -213,7 +213,7 @@ def task(n: int, session: int = 0) -> Task:
 
 
 def test_jobs_are_cases_with_their_sessions_unless_spread() -> None:
-    from kbench.execute.cluster import _jobs
+    from kbench.execute.executors.cluster import _jobs
 
     first, second, again = task(1), task(2), task(1, session=1)
     assert list(_jobs([first, second, again], False)) == [(first, again), (second,)]
@@ -242,12 +242,12 @@ class Stub:
 
 
 def test_a_post_delivers_a_job_whole_or_says_why_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from kbench.execute import remote
+    from kbench.execute.executors import cluster_worker
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(remote, "Bench", Stub)
-    monkeypatch.setattr(remote, "IDLE_LIMIT_S", 0.05)
-    post = remote.Post("tcp://there", [])
+    monkeypatch.setattr(cluster_worker, "Bench", Stub)
+    monkeypatch.setattr(cluster_worker, "IDLE_LIMIT_S", 0.05)
+    post = cluster_worker.Post("tcp://there", [])
     first, second = (post.measure([task(n)]) for n in (1, 2))
     assert (len(first.finished), first.notes, first.gone) == (1, ["building for 1"], "")
     assert second.notes == ["building for 2"]

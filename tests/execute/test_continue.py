@@ -12,11 +12,12 @@ import pandas as pd
 import pytest
 from common import PLUGINS, Kbench
 
-from kbench import config, table
-from kbench.execute import history
+from kbench.config import load
+from kbench.execute import existing_results
 from kbench.execute.plan import Plan, plan
 from kbench.execute.writer import Writer
-from kbench.results import CONTROL, ResultsError, Row, Status
+from kbench.results import table
+from kbench.results.row import CONTROL, ResultsError, Row, Status
 
 IDENTITY = ["operator", "provider", "params", "M", "N", "dtype", "role", "session", "status"]
 
@@ -55,7 +56,7 @@ CATALOG = {
 def make_plan(folder: Path, text: str = SWEEP, **sets: object) -> Plan:
     path = folder / "sweep.yaml"
     path.write_text(text)
-    return plan(config.load(path, sets=[f"{k}={v}" for k, v in sets.items()]).resolve(CATALOG), CATALOG)
+    return plan(load.load(path, sets=[f"{k}={v}" for k, v in sets.items()]).resolve(CATALOG), CATALOG)
 
 
 def rows_of(layout: Plan) -> list[list[Row]]:
@@ -95,10 +96,12 @@ def write(layout: Plan, folder: Path) -> tuple[Path, list[int]]:
     return path, sizes
 
 
-def refused(path: Path, layout: Plan, machine: dict[str, Any] = MACHINE, how: history.Continuing = "resume") -> str:
+def refused(
+    path: Path, layout: Plan, machine: dict[str, Any] = MACHINE, how: existing_results.Continuing = "resume"
+) -> str:
     before = hashlib.sha256(path.read_bytes()).digest()
     with pytest.raises(ResultsError) as caught:
-        history.read(path, layout, machine, how)
+        existing_results.read(path, layout, machine, how)
     assert hashlib.sha256(path.read_bytes()).digest() == before
     assert "\n" not in str(caught.value)
     return str(caught.value)
@@ -107,7 +110,7 @@ def refused(path: Path, layout: Plan, machine: dict[str, Any] = MACHINE, how: hi
 def test_rows_survive_the_file(tmp_path: Path) -> None:
     layout = make_plan(tmp_path)
     path, _ = write(layout, tmp_path)
-    past = history.read(path, layout, MACHINE, "resume")
+    past = existing_results.read(path, layout, MACHINE, "resume")
     assert past.rows == [row for rows in rows_of(layout) for row in rows]
     assert past.left == ()
 
@@ -119,7 +122,7 @@ def test_a_file_cut_anywhere_is_read_and_resumed_at_the_right_case(tmp_path: Pat
     data = path.read_bytes()
     for size in range(sizes[0], len(data)):
         path.write_bytes(data[:size])
-        past = history.read(path, layout, MACHINE, "resume")
+        past = existing_results.read(path, layout, MACHINE, "resume")
         whole = sum(after <= size for after in sizes[1:])
         assert (past.finished, past.keep) == (whole, sizes[whole]), f"cut at byte {size}"
         assert len(past.rows) == 6 * whole
@@ -136,7 +139,7 @@ def test_cases_may_stand_in_any_order_and_any_may_be_missing(tmp_path: Path) -> 
     data = path.read_bytes()
     header, *cases = [data[a:b] for a, b in zip([0, *sizes], sizes, strict=False)]
     path.write_bytes(header + cases[3] + cases[0] + cases[2][:-30])
-    past = history.read(path, layout, MACHINE, "resume")
+    past = existing_results.read(path, layout, MACHINE, "resume")
     assert past.left == (layout.tasks[1], layout.tasks[2])
     assert past.keep == len(header + cases[3] + cases[0])
     assert past.rows == rows_of(layout)[3] + rows_of(layout)[0]
@@ -153,19 +156,19 @@ def test_what_was_begun_on_one_device_is_not_continued_on_several(tmp_path: Path
     layout = make_plan(tmp_path)
     path, _ = write(layout, tmp_path)
     with pytest.raises(ResultsError, match="it was begun on one device, not with --devices"):
-        history.read(path, layout, MACHINE, "resume", "host")
+        existing_results.read(path, layout, MACHINE, "resume", "host")
     beside = path.with_suffix(".env.json")
     sidecar = json.loads(beside.read_text())
     other = MACHINE | {"device_id": "5", "device": "B host"}
     beside.write_text(json.dumps(sidecar | {"scope": "host"}))
-    assert history.read(path, layout, other, "resume", "host").left == ()
+    assert existing_results.read(path, layout, other, "resume", "host").left == ()
     packages = {"packages": {"kbench": "1.0", "torch": "3.0"}}
     with pytest.raises(ResultsError, match="torch was 2"):
-        history.read(path, layout, other | packages, "resume", "host")
+        existing_results.read(path, layout, other | packages, "resume", "host")
     beside.write_text(json.dumps(sidecar | {"scope": "cluster"}))
-    assert history.read(path, layout, other | packages, "resume", "cluster").left == ()
+    assert existing_results.read(path, layout, other | packages, "resume", "cluster").left == ()
     with pytest.raises(ResultsError, match="kbench was 1"):
-        history.read(path, layout, other | {"packages": {"kbench": "2.0"}}, "resume", "cluster")
+        existing_results.read(path, layout, other | {"packages": {"kbench": "2.0"}}, "resume", "cluster")
 
 
 def test_refuses_what_would_mix_measurements(tmp_path: Path) -> None:
@@ -185,7 +188,7 @@ def test_only_warns_of_what_may_change(tmp_path: Path) -> None:
     layout = make_plan(tmp_path, timeout_s=5)
     path, _ = write(layout, tmp_path)
     packages = MACHINE["packages"] | {"numpy": "3.0"}  # type: ignore[operator]
-    past = history.read(
+    past = existing_results.read(
         path, make_plan(tmp_path, timeout_s=9), MACHINE | {"driver": "1", "packages": packages}, "resume"
     )
     assert any("driver" in note for note in past.notes)
@@ -249,10 +252,12 @@ def test_sessions_go_on_from_the_highest(tmp_path: Path) -> None:
     two = make_plan(tmp_path)
     path, sizes = write(two, tmp_path)
     one = make_plan(tmp_path, sessions=1)
-    assert [task.session for task in history.read(path, one, MACHINE, "append").left] == [2, 2]
+    assert [task.session for task in existing_results.read(path, one, MACHINE, "append").left] == [2, 2]
     # a file that was begun with more sessions is resumed to the end, whatever the config says
-    assert history.read(path, one, MACHINE, "resume").left == ()
-    assert [t.session for t in history.read(path, make_plan(tmp_path, sessions=4), MACHINE, "resume").left] == [
+    assert existing_results.read(path, one, MACHINE, "resume").left == ()
+    assert [
+        t.session for t in existing_results.read(path, make_plan(tmp_path, sessions=4), MACHINE, "resume").left
+    ] == [
         2,
         2,
         3,
@@ -265,7 +270,7 @@ def test_sessions_go_on_from_the_highest(tmp_path: Path) -> None:
 def test_refuses_rows_of_changed_code(tmp_path: Path) -> None:
     layout = make_plan(tmp_path)
     path, _ = write(layout, tmp_path)
-    past = history.read(path, layout, MACHINE, "append")
+    past = existing_results.read(path, layout, MACHINE, "append")
     new = [dataclasses.replace(row, session=2) for row in rows_of(layout)[0]]
     past.agree(new)
     with pytest.raises(ResultsError, match="the code of torch-native has changed"):

@@ -13,14 +13,14 @@ import pandas as pd
 import pytest
 from common import PLUGINS, Kbench
 
+from kbench.config.yaml_source import ConfigError
 from kbench.execute import progress
-from kbench.execute.bench import DeviceGone
-from kbench.execute.devices import Devices, Queue, choose
-from kbench.execute.executor import ExecutionError, Finished
+from kbench.execute.executors.devices import Devices, Queue, choose
+from kbench.execute.executors.interface import ExecutionError, Finished
+from kbench.execute.executors.supervisor import DeviceGone
 from kbench.execute.lock import Busy, device_key, hold
 from kbench.execute.plan import Task
-from kbench.located import ConfigError
-from kbench.results import Case
+from kbench.results.row import Case
 
 SWEEP = f"""
 operator: softmax
@@ -148,7 +148,7 @@ class Stub:
 
 
 def measured(monkeypatch: pytest.MonkeyPatch, broken: set[int], todo: list[Task]) -> list[Finished]:
-    monkeypatch.setattr("kbench.execute.devices.Bench", Stub)
+    monkeypatch.setattr("kbench.execute.executors.devices.Bench", Stub)
     monkeypatch.setattr(Stub, "broken", broken)
     executor = Devices((), print, "all", spread=False)
     executor.start()

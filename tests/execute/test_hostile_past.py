@@ -10,9 +10,9 @@ import pytest
 from common import NO_FILES, make_no_file
 from test_continue import CATALOG, MACHINE, make_plan, write
 
-from kbench.execute import environment, history
+from kbench.execute import environment, existing_results
 from kbench.execute.plan import Plan
-from kbench.results import ResultsError
+from kbench.results.row import ResultsError
 
 UGLY = "\x1b]0;owned\x07\x1b[2J\ud800\r\n"
 
@@ -22,7 +22,7 @@ MACHINE_NOW: dict[str, Any] = {**MACHINE, "variables": {}}
 def outcome(path: Path, layout: Plan) -> str:
     """The error of one line, or "" where the file can be continued, its sidecar included."""
     try:
-        past = history.read(path, layout, MACHINE, "resume")
+        past = existing_results.read(path, layout, MACHINE, "resume")
     except ResultsError as error:
         line = str(error)
         assert line.isprintable() and len(line) < 2100 and line.startswith(str(path.parent))

@@ -21,7 +21,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from kbench import table
+from kbench.results import table
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds workers in Linux's /proc")
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from kbench.execute.patience import Pulse, together, within
+from kbench.execute.executors.time_limits import Pulse, together, within
 
 
 def test_a_call_returns_raises_or_takes_too_long() -> None:

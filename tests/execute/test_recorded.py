@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from test_continue import CATALOG, MACHINE, make_plan
 
-from kbench import redact
 from kbench.execute import environment
 from kbench.measure import catalog
-from kbench.measure.device import Device
-from kbench.measure.telemetry import Nothing
+from kbench.measure.machine.device import Device
+from kbench.measure.machine.telemetry import Nothing
+from kbench.text import redact
 
 
 @pytest.fixture

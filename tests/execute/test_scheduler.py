@@ -9,11 +9,11 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from kbench.execute.executor import ExecutionError
+from kbench.execute.executors.interface import ExecutionError
 
 pytest.importorskip("distributed")
 
-from kbench.execute import scheduler
+from kbench.execute.executors import dask_scheduler
 
 ZEROS = bytes(1 << 20)
 SAYS = {
@@ -54,9 +54,9 @@ def listening(says: list[bytes]) -> Iterator[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("what", SAYS)
 def test_something_else_is_one_line(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduler, "CONNECT_LIMIT_S", 0.5)
+    monkeypatch.setattr(dask_scheduler, "CONNECT_LIMIT_S", 0.5)
     with listening(SAYS[what]) as address, pytest.raises(ExecutionError, match="no dask scheduler answers") as error:
-        scheduler.connect(address)
+        dask_scheduler.connect(address)
     assert "\n" not in str(error.value) and len(str(error.value)) < 300
 
 
@@ -65,5 +65,5 @@ def test_something_else_is_one_line(what: str, monkeypatch: pytest.MonkeyPatch) 
 )
 def test_addresses_that_name_no_scheduler_are_one_line(address: str) -> None:
     with pytest.raises(ExecutionError, match="no dask scheduler answers") as error:
-        scheduler.connect(address)
+        dask_scheduler.connect(address)
     assert "\n" not in str(error.value)

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from stand_in import Silent, task
 
-from kbench.execute.executor import ExecutionError, Finished
+from kbench.execute.executors.interface import ExecutionError, Finished
 
 pytest.importorskip("distributed")
 
-from kbench.execute import cluster, remote
+from kbench.execute.executors import cluster, cluster_worker
 
 TASKS = [task(f"provider-{number}") for number in range(6)]
 
@@ -58,7 +58,7 @@ class Client:
     def run(self, function: Any, *arguments: Any, workers: list[str], **options: Any) -> Any:
         if self.stopped & set(workers):
             time.sleep(60)
-        if function is remote.admit:
+        if function is cluster_worker.admit:
             self.admitted.update(workers)  # they have the resource that tasks ask for
         return {worker: {"differences": [], "resources": []} for worker in workers}
 
@@ -70,9 +70,9 @@ class Client:
         if worker in self.stopped:
             self.held[worker][key] = future = Future(key, None)
             return future
-        if function is remote.catalog:
+        if function is cluster_worker.catalog:
             return Future(key, lambda: (worker, {"environment": {}}, ""))
-        delivery = remote.Delivery(worker, [Finished(one, [], {}, {}, worker) for one in pickle.loads(job)])
+        delivery = cluster_worker.Delivery(worker, [Finished(one, [], {}, {}, worker) for one in pickle.loads(job)])
         return Future(key, lambda: delivery)
 
     def processing(self, workers: list[str]) -> dict[str, list[str]]:

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from stand_in import HONEST, Silent, command, task
 
-from kbench.execute import worker
-from kbench.execute.bench import Bench, DeviceGone
-from kbench.execute.devices import Devices
-from kbench.execute.executor import ExecutionError
-from kbench.execute.starting import Plugins, start
-from kbench.execute.worker import NONSENSE, Worker, WorkerLost
-from kbench.results import Row, Status
+from kbench.execute.executors.devices import Devices
+from kbench.execute.executors.interface import ExecutionError
+from kbench.execute.executors.supervisor import Bench, DeviceGone
+from kbench.execute.worker import worker_process
+from kbench.execute.worker.starting import Plugins, start
+from kbench.execute.worker.worker_process import NONSENSE, Worker, WorkerLost
+from kbench.results.row import Row, Status
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the stand-ins use POSIX")
 
@@ -31,10 +31,10 @@ StandIn = Callable[..., None]
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     """Every worker is a stand-in, see stand_in.py, and the limits are short."""
     for name, seconds in {"POLL_S": 0.05, "STOPPED_LIMIT_S": 0.2, "DEATH_LIMIT_S": 0.3, "IDLE_LIMIT_S": 20.0}.items():
-        monkeypatch.setattr(worker, name, seconds)
+        monkeypatch.setattr(worker_process, name, seconds)
 
     def use(measure: str = "pass", start: str = "pass") -> None:
-        monkeypatch.setattr(worker, "COMMAND", command(measure, start))
+        monkeypatch.setattr(worker_process, "COMMAND", command(measure, start))
 
     return use
 
@@ -262,7 +262,7 @@ def test_a_worker_that_does_not_read_is_not_waited_for(stand_in: StandIn) -> Non
 
 
 def test_a_worker_that_is_stopped_for_a_moment_goes_on(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "STOPPED_LIMIT_S", 20.0)
+    monkeypatch.setattr(worker_process, "STOPPED_LIMIT_S", 20.0)
     stand_in(HONEST)
     with Worker(()) as asked:
         os.kill(asked._process.pid, signal.SIGSTOP)
@@ -313,7 +313,7 @@ def test_a_plugin_that_takes_the_worker_down_is_left_out(
     deed: str, provider: str, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     does, reason = PLUGIN_DEEDS[deed]
-    monkeypatch.setattr(worker, "PLUGIN_LIMIT_S", 0.5)
+    monkeypatch.setattr(worker_process, "PLUGIN_LIMIT_S", 0.5)
     stand_in(start=f"if loading('theirs (theirs)', {provider!r}): {does}")
     plugins = Plugins(())
     with start(plugins) as started:

@@ -11,7 +11,7 @@ import pytest
 
 from kbench.execute import writer as writers
 from kbench.execute.writer import Writer, move_aside, probe
-from kbench.results import Case, ResultsError, Row
+from kbench.results.row import Case, ResultsError, Row
 
 
 def row(n: int) -> Row:

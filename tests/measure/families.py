@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kbench.measure.check import accuracy
+from kbench.measure.correctness.check import accuracy
 from kbench.registry import Operator
-from kbench.results import Case
+from kbench.results.row import Case
 
 
 @dataclass

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from kbench.measure.check import accuracy, ulp
+from kbench.measure.correctness.check import accuracy, ulp
 from kbench.registry import Operator, operator
-from kbench.results import Case
+from kbench.results.row import Case
 
 DTYPES = ["float32", "float16", "bfloat16"]
 
@@ -77,7 +77,7 @@ def test_the_sentence_says_where_what_and_how_much() -> None:
 
 
 def test_rows_beyond_the_first_slice_are_located(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbench.measure.expected.CHUNK_ELEMENTS", 16)
+    monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 16)
     case, x = softmax_case(10, 8, "float32")
     output = torch.softmax(x, -1)
     output[7, 2] = 3.0
@@ -99,7 +99,7 @@ def test_a_weight_per_column_is_no_row(monkeypatch: pytest.MonkeyPatch, rows: in
     x, weight = torch.randn(rows, 5), torch.randn(5)
     case = Case(scaled.name, {"R": rows, "C": 5}, "float32")
     for elements in (2**25, 10):
-        monkeypatch.setattr("kbench.measure.expected.CHUNK_ELEMENTS", elements)
+        monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", elements)
         assert accuracy(scaled, case, [x, weight], x * weight).wrong is None
         assert accuracy(scaled, case, [x, weight], x + weight).wrong
 

@@ -9,13 +9,13 @@ from common import Kbench
 from torch import Tensor
 
 from kbench.measure.case import Settings
-from kbench.measure.common_edges import edge_names
-from kbench.measure.device import Device
-from kbench.measure.edges import check_edges
-from kbench.measure.telemetry import Nothing
+from kbench.measure.correctness.common_edges import edge_names
+from kbench.measure.edge_cases import check_edges
+from kbench.measure.machine.device import Device
+from kbench.measure.machine.telemetry import Nothing
 from kbench.protocol import Cell
 from kbench.registry import Operator, operator
-from kbench.results import Case
+from kbench.results.row import Case
 
 
 def _reference(case: Case, x: Tensor, w: Tensor) -> Tensor:

@@ -10,10 +10,10 @@ import pytest
 from common import Kbench
 
 from kbench.measure import case as measured
-from kbench.measure.device import Device
-from kbench.measure.telemetry import Nothing
+from kbench.measure.machine.device import Device
+from kbench.measure.machine.telemetry import Nothing
 from kbench.registry import operator
-from kbench.results import Case
+from kbench.results.row import Case
 
 SWEEP = """
 operator: softmax

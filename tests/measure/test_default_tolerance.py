@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from families import FAMILIES
 from torch import Tensor
 
-from kbench.measure.check import accuracy
+from kbench.measure.correctness.check import accuracy
 from kbench.registry import Operator
-from kbench.results import Case
+from kbench.results.row import Case
 
 DTYPES = ["float32", "float16", "bfloat16"]
 

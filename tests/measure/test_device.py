@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from kbench.measure.device import VISIBLE, Device, devices
-from kbench.measure.graph import GraphTimer
-from kbench.measure.timer import BenchTimer
+from kbench.measure.machine.device import VISIBLE, Device, devices
+from kbench.measure.timing.graph import GraphTimer
+from kbench.measure.timing.timer import BenchTimer
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from kbench.measure.case import CaseRun, Settings
-from kbench.measure.device import Device
-from kbench.measure.telemetry import Nothing
+from kbench.measure.machine.device import Device
+from kbench.measure.machine.telemetry import Nothing
 from kbench.registry import Operator
-from kbench.results import Case
+from kbench.results.row import Case
 
 
 def made(name: str, tolerance: float, **providers: object) -> Operator:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kbench.measure import load
-from kbench.table import read
+from kbench.measure.machine import other_load
+from kbench.results.table import read
 
 ROOT = Path(__file__).parents[2]
 TICK = os.sysconf("SC_CLK_TCK")
@@ -42,20 +42,20 @@ class Host:
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     made = Host(tmp_path)
-    monkeypatch.setattr(load, "PROC", tmp_path)
-    monkeypatch.setattr("kbench.measure.load.time.monotonic", lambda: made.now)
+    monkeypatch.setattr(other_load, "PROC", tmp_path)
+    monkeypatch.setattr("kbench.measure.machine.other_load.time.monotonic", lambda: made.now)
     made.tick(0, busy_s=1, own_s=1)
     return made
 
 
 def test_what_others_use_is_what_is_left(host: Host) -> None:
-    meter = load.OtherLoad()
+    meter = other_load.OtherLoad()
     host.tick(2, busy_s=3, own_s=2)
     assert meter.cores() == pytest.approx(1.0, abs=0.01)
 
 
 def test_own_children_and_cores_one_may_not_use_do_not_count(host: Host) -> None:
-    meter = load.OtherLoad()
+    meter = other_load.OtherLoad()
     host.process(999_999_991, 0.5)
     host.process(999_999_992, 7, session=-5)  # of another session
     host.tick(2, busy_s=2, own_s=2.5, elsewhere_s=9)
@@ -63,10 +63,10 @@ def test_own_children_and_cores_one_may_not_use_do_not_count(host: Host) -> None
 
 
 def test_nothing_is_said_where_nothing_is_counted(host: Host) -> None:
-    meter = load.OtherLoad()
+    meter = other_load.OtherLoad()
     host.tick(2, busy_s=0, own_s=1)
     assert meter.cores() is None
-    meter = load.OtherLoad()
+    meter = other_load.OtherLoad()
     host.tick(0.01, busy_s=1, own_s=1)
     assert meter.cores() is None, "too short to tell"
 
@@ -74,7 +74,7 @@ def test_nothing_is_said_where_nothing_is_counted(host: Host) -> None:
 @pytest.mark.parametrize("text", ["", "cpu0 x y", "cpu0 1", "\0"])
 def test_a_strange_file_is_no_error(host: Host, text: str) -> None:
     (host.folder / "stat").write_text(text)
-    meter = load.OtherLoad()
+    meter = other_load.OtherLoad()
     host.now += 5
     assert meter.cores() is None
 

@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 from common import PLUGINS, Kbench
 
-from kbench.measure.attempt import attempt
 from kbench.measure.case import CaseRun, Settings
-from kbench.measure.device import Device
-from kbench.measure.telemetry import Nothing
+from kbench.measure.machine.device import Device
+from kbench.measure.machine.telemetry import Nothing
+from kbench.measure.operator_trial import attempt
 from kbench.registry import operator
-from kbench.results import Case, Row
+from kbench.results.row import Case, Row
 
 SWEEP = """
 operator: {operator}

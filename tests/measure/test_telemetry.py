@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from kbench.measure import telemetry
-from kbench.measure.telemetry import Nothing, Reading, summary
+from kbench.measure.machine import telemetry
+from kbench.measure.machine.telemetry import Nothing, Reading, summary
 
 
 class AmdSmiException(Exception):
@@ -108,7 +108,7 @@ def test_a_rows_telemetry_is_the_median_and_every_reason_seen() -> None:
 
 @pytest.mark.gpu
 def test_nvml_knows_the_device() -> None:
-    from kbench.measure.device import Device
+    from kbench.measure.machine.device import Device
 
     reader = telemetry.telemetry(Device())
     if not reader.source:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from kbench.measure import timer
+from kbench.measure.timing import timer
 
 WORK_MS = 3.0
 

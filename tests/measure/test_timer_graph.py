@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from kbench.measure.graph import GraphTimer
+from kbench.measure.timing.graph import GraphTimer
 from kbench.registry import Unsupported
 
 

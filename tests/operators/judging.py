@@ -6,9 +6,9 @@ import os
 
 import torch
 
-from kbench.measure.check import accuracy
+from kbench.measure.correctness.check import accuracy
 from kbench.registry import operator
-from kbench.results import Case
+from kbench.results.row import Case
 
 DEVICE = torch.device("cpu")
 if torch.accelerator.is_available():

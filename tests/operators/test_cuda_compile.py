@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from kbench.operators import extension
-from kbench.operators.gelu import cuda as gelu_cuda
-from kbench.operators.softmax import cuda as softmax_cuda
+from kbench.kernels import cuda_extension
+from kbench.operators.gelu import providers_cuda as gelu_cuda
+from kbench.operators.softmax import providers_cuda as softmax_cuda
 
 SOURCES = {"softmax": softmax_cuda.SOURCE, "gelu": gelu_cuda.SOURCE}
 TYPES = {"f": 4, "6__half": 2, "13__nv_bfloat16": 2}
@@ -74,7 +74,7 @@ def _compile(name: str, arch: str, folder: Path) -> list[Kernel]:
         "--keep-dir",
         folder,
     ]
-    command += ["-I", extension.HERE, "-o", folder / "out.cubin", SOURCES[name]]
+    command += ["-I", cuda_extension.HERE, "-o", folder / "out.cubin", SOURCES[name]]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     usage = dict(re.findall(r"Compiling entry function '(\w+)'.*?\n(.*?Used[^\n]*)", done.stderr, re.DOTALL))
@@ -135,7 +135,7 @@ def test_vector_kernels_load_and_store_16_bytes(compiled: dict[tuple[str, str], 
 def test_a_module_with_the_kernels_is_built_and_imports(tmp_path: Path) -> None:
     """What `extension.build` asks of torch, by hand: a torch made for the CPU has no CUDA libraries to link with. gelu is the
     quicker to compile, and the rest is the same."""
-    toolkit = extension.cuda_toolkit()
+    toolkit = cuda_extension.cuda_toolkit()
     assert toolkit is not None and (toolkit / "include" / "cuda_runtime_api.h").exists()
     includes = [
         f"-I{toolkit}/include",
@@ -152,11 +152,20 @@ def test_a_module_with_the_kernels_is_built_and_imports(tmp_path: Path) -> None:
         "-Xcompiler",
         "-fPIC",
         "-I",
-        extension.HERE,
+        cuda_extension.HERE,
         "-c",
         SOURCES["gelu"],
     ]
-    host = ["c++", "-O0", "-std=c++17", "-fPIC", f"-DTORCH_EXTENSION_NAME={module}", *includes, "-c", extension.BINDING]
+    host = [
+        "c++",
+        "-O0",
+        "-std=c++17",
+        "-fPIC",
+        f"-DTORCH_EXTENSION_NAME={module}",
+        *includes,
+        "-c",
+        cuda_extension.BINDING,
+    ]
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(_run, [[*device, "-o", tmp_path / "device.o"], [*host, "-o", tmp_path / "binding.o"]]))
     libraries = [f"-L{toolkit}/lib64", f"-Wl,-rpath,{toolkit}/lib64", "-lcudart"]

@@ -15,12 +15,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from kbench.measure.check import accuracy
-from kbench.operators import extension
-from kbench.operators.gelu import cuda as gelu_cuda
-from kbench.operators.softmax import cuda as softmax_cuda
+from kbench.kernels import cuda_extension
+from kbench.measure.correctness.check import accuracy
+from kbench.operators.gelu import providers_cuda as gelu_cuda
+from kbench.operators.softmax import providers_cuda as softmax_cuda
 from kbench.registry import Operator, Unsupported, operator
-from kbench.results import Case
+from kbench.results.row import Case
 
 SOFTMAX, GELU = operator("softmax"), operator("gelu")
 LADDER = ("cuda-naive", "cuda-online", "cuda-shared", "cuda-shuffle")
@@ -37,13 +37,13 @@ def test_every_cuda_provider_is_registered_and_builds_before_it_runs() -> None:
         for name in names:
             provider = op.providers[name]
             assert provider.factory and provider.devices == ("cuda",)
-            assert provider.available is extension.missing
+            assert provider.available is cuda_extension.missing
     assert SOFTMAX.providers["cuda"].parameters == {"packs": None, "blocks": None}
     assert GELU.providers["cuda"].choices == ("approximate",)
 
 
 def test_sources_are_beside_the_modules() -> None:
-    for file in (softmax_cuda.SOURCE, gelu_cuda.SOURCE, extension.BINDING, *extension.HEADERS):
+    for file in (softmax_cuda.SOURCE, gelu_cuda.SOURCE, cuda_extension.BINDING, *cuda_extension.HEADERS):
         assert file.is_file()
 
 
@@ -53,7 +53,7 @@ def tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     monkeypatch.setattr(torch.version, "hip", None)
-    monkeypatch.setattr(extension.sysconfig, "get_path", lambda name: str(tmp_path / "scripts"))
+    monkeypatch.setattr(cuda_extension.sysconfig, "get_path", lambda name: str(tmp_path / "scripts"))
     for variable in ("CUDA_HOME", "CUDA_PATH", "CXX"):
         monkeypatch.delenv(variable, raising=False)
 
@@ -71,29 +71,29 @@ def tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None
 def test_missing_says_what_to_install(tools: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     tools()
     if not Path("/usr/local/cuda/bin/nvcc").exists():
-        assert extension.missing() == "nvcc is not on PATH; install the CUDA toolkit 13.0"
+        assert cuda_extension.missing() == "nvcc is not on PATH; install the CUDA toolkit 13.0"
     tools("nvcc")
-    assert extension.missing() == "ninja is not on PATH; pip install ninja"
+    assert cuda_extension.missing() == "ninja is not on PATH; pip install ninja"
     tools("ninja")
-    assert extension.missing() == "no C++ compiler (c++) on PATH; install g++ or set CXX"
+    assert cuda_extension.missing() == "no C++ compiler (c++) on PATH; install g++ or set CXX"
     tools("c++")
-    assert extension.missing() is None
+    assert cuda_extension.missing() is None
     monkeypatch.setenv("CXX", "clang++-99")
-    assert extension.missing() == "no C++ compiler (clang++-99) on PATH; install g++ or set CXX"
+    assert cuda_extension.missing() == "no C++ compiler (clang++-99) on PATH; install g++ or set CXX"
 
 
 def test_missing_wants_hipcc_on_rocm(tools: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.version, "hip", "6.4")
     tools("nvcc", "ninja", "c++")
     if not Path("/opt/rocm/bin/hipcc").exists():
-        assert extension.missing() == "hipcc is not on PATH; install ROCm's HIP compiler"
+        assert cuda_extension.missing() == "hipcc is not on PATH; install ROCm's HIP compiler"
     tools("hipcc")
-    assert extension.missing() is None
+    assert cuda_extension.missing() is None
 
 
 def test_missing_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert extension.missing() == "torch finds no CUDA or ROCm device"
+    assert cuda_extension.missing() == "torch finds no CUDA or ROCm device"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -114,8 +114,8 @@ PyMODINIT_FUNC INIT(TORCH_EXTENSION_NAME)() {
 BUILD = """
 import sys
 from pathlib import Path
-from kbench.operators import extension
-from kbench.faults import describe
+from kbench.kernels import cuda_extension as extension
+from kbench.text.exception_text import describe
 source = Path(sys.argv[1])
 extension._target = lambda: "sm_90"
 extension.BINDING, extension.HEADERS = source.with_name("binding.cpp"), ()
@@ -177,8 +177,8 @@ def test_the_environment_names_the_nvcc_that_builds(
     tools: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kbench.measure.catalog import environment
-    from kbench.measure.device import Device
-    from kbench.measure.telemetry import Nothing
+    from kbench.measure.machine.device import Device
+    from kbench.measure.machine.telemetry import Nothing
 
     tools("nvcc")
     folder = Path(os.environ["PATH"])
@@ -233,19 +233,21 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
 
 def test_a_view_is_passed_with_its_stride_and_not_copied(calls: list[tuple[int, ...]]) -> None:
     x = torch.zeros(4, 10, dtype=torch.bfloat16)[:, 1:6]
-    y = extension.rowwise(lambda *arguments: calls.append(arguments), 128, packs=4, blocks=3, words=lambda x: 96)(x)
+    y = cuda_extension.rowwise(lambda *arguments: calls.append(arguments), 128, packs=4, blocks=3, words=lambda x: 96)(
+        x
+    )
     assert y.shape == (4, 5) and y.dtype == torch.bfloat16 and y.is_contiguous()
     assert calls == [(x.data_ptr(), y.data_ptr(), 4, 5, 10, 2, 128, 4, 3, 96, 7)]
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
 def test_empty_matrices_launch_nothing(calls: list[tuple[int, ...]], shape: tuple[int, int]) -> None:
-    y = extension.rowwise(lambda *arguments: calls.append(arguments))(torch.zeros(shape))
+    y = cuda_extension.rowwise(lambda *arguments: calls.append(arguments))(torch.zeros(shape))
     assert y.shape == shape and not calls
 
 
 def test_what_the_kernels_cannot_read_is_declined(calls: list[tuple[int, ...]]) -> None:
-    function = extension.rowwise(lambda *arguments: calls.append(arguments))
+    function = cuda_extension.rowwise(lambda *arguments: calls.append(arguments))
     with pytest.raises(Unsupported, match="not next to each other"):
         function(torch.zeros(3, 4).t())
     with pytest.raises(Unsupported, match=r"no kernel for torch\.float64"):
@@ -260,7 +262,7 @@ def test_what_the_kernels_cannot_read_is_declined(calls: list[tuple[int, ...]]) 
 @pytest.mark.parametrize("threads", [0, 32, 100, 1088, -64])
 def test_threads_that_no_block_has_are_an_error(threads: int) -> None:
     with pytest.raises(ValueError, match=f"threads must be a multiple of 64 from 64 to 1024, not {threads}"):
-        extension.rowwise(lambda *arguments: None, threads)
+        cuda_extension.rowwise(lambda *arguments: None, threads)
 
 
 def test_ways_to_share_a_row_that_do_not_exist_are_an_error() -> None:
@@ -277,9 +279,9 @@ def test_what_does_not_hold_a_row_is_declined(calls: list[tuple[int, ...]]) -> N
         raise RuntimeError("invalid configuration argument")
 
     with pytest.raises(Unsupported, match="packs=2, blocks=None: do not hold a row of N=9 here"):
-        extension.rowwise(refuse, packs=2)(torch.zeros(1, 9))
+        cuda_extension.rowwise(refuse, packs=2)(torch.zeros(1, 9))
     with pytest.raises(RuntimeError, match="invalid configuration"):
-        extension.rowwise(refuse)(torch.zeros(1, 9))
+        cuda_extension.rowwise(refuse)(torch.zeros(1, 9))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -288,7 +290,7 @@ def test_what_does_not_hold_a_row_is_declined(calls: list[tuple[int, ...]]) -> N
 
 @pytest.fixture
 def gpu() -> Iterator[None]:
-    reason = extension.missing()
+    reason = cuda_extension.missing()
     if reason:
         pytest.skip(reason)
     torch.manual_seed(0)

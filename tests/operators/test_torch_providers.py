@@ -11,8 +11,8 @@ from judging import case_of, judge, normal
 from torch._inductor import config as inductor_config
 from torch._inductor.async_compile import AsyncCompile
 
-from kbench.operators.gelu.torch import NAIVE
-from kbench.operators.softmax.torch import naive
+from kbench.operators.gelu.providers_torch import NAIVE
+from kbench.operators.softmax.providers_torch import naive
 from kbench.registry import operator
 
 QUICK = [

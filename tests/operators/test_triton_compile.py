@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import pytest
 from filelock import FileLock
 
-from kbench.operators.gelu import triton as gelu
+from kbench.operators.gelu import providers_triton as gelu
 from kbench.operators.softmax.triton_dispatch import DISPATCH, TILE_BYTES, dispatch, persistent_launch, row_launch
 
 pytestmark = pytest.mark.slow

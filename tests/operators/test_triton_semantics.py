@@ -12,10 +12,10 @@ import pytest
 import torch
 from judging import DEVICE, judge, normal
 
-from kbench.operators import triton_rows
+from kbench.kernels import triton_rows
 from kbench.operators.softmax.triton_dispatch import DISPATCH
 from kbench.registry import Unsupported, operator
-from kbench.results import Case
+from kbench.results.row import Case
 
 pytest.importorskip("triton")
 # numpy says so where a kernel works on a row of -inf or NaN, or on the padding of a tile

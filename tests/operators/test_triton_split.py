@@ -10,10 +10,10 @@ import pytest
 import torch
 from judging import DEVICE, judge, normal
 
-from kbench.operators import triton_rows
+from kbench.kernels import triton_rows
 from kbench.operators.softmax.triton_dispatch import DISPATCH, FEW_ROWS, dispatch
 from kbench.registry import Unsupported, operator
-from kbench.results import Case
+from kbench.results.row import Case
 
 pytest.importorskip("triton")
 # numpy says so where a kernel works on a row of -inf or NaN, or on the padding of a tile
@@ -26,7 +26,7 @@ DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 @pytest.mark.parametrize("n", [12288, 14400, 20481, 24560, 28656])
 def test_many_rows_of_several_blocks(n, first):
     """Rows that begin and end anywhere, and -inf in all but one of the blocks."""
-    from kbench.operators.softmax import triton as provider
+    from kbench.operators.softmax import providers_triton as provider
 
     x = normal(3, n + 8 * first, dtype=torch.bfloat16)[:, first : n + first]
     x[0, : n - 100], x[1, 4000:] = float("-inf"), float("-inf")
@@ -56,7 +56,7 @@ EIGHTHS = [
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("n, itemsize, pieces", EIGHTHS)
 def test_rows_that_would_leave_lanes_idle_are_held_in_eighths(n, itemsize, pieces, first):
-    from kbench.operators.softmax import triton as provider
+    from kbench.operators.softmax import providers_triton as provider
 
     dtype = torch.float32 if itemsize == 4 else torch.float16
     x = normal(19, n + 8 * first, dtype=dtype)[:, first : n + first]
@@ -171,7 +171,7 @@ def test_slices_that_are_minus_infinity():
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_rows_that_fill_no_whole_vectors_touch_no_neighbour(m, n, dtype):
     """Rows are read and written in whole vectors that straddle them; memory around the output stays as it was."""
-    from kbench.operators.softmax import triton as provider
+    from kbench.operators.softmax import providers_triton as provider
 
     x = normal(m, n, dtype=dtype)
     memory = torch.full((m * n + 256,), 7.0, dtype=dtype, device=DEVICE)

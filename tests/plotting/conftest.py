@@ -10,9 +10,9 @@ import pytest
 from drawing import Draw, save
 from matplotlib.figure import Figure
 
+from kbench.analysis.files import load
 from kbench.plotting import Choices, plot
-from kbench.plotting.source import load
-from kbench.results import Row
+from kbench.results.row import Row
 
 
 @pytest.fixture

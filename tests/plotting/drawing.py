@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from kbench.execute.writer import Writer
-from kbench.results import CONTROL, Case, Row
+from kbench.results.row import CONTROL, Case, Row
 
 Draw = Callable[..., list[Figure]]
 NS = (256, 512, 1024, 2048, 4096)

@@ -11,13 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
+from kbench.analysis.files import load
 from kbench.plotting import Choices, plot, write
-from kbench.plotting.chart import charts
 from kbench.plotting.plan import plan
-from kbench.plotting.source import load
-from kbench.plotting.theme import DARK
-from kbench.results import Case, Row
-from kbench.table import TableError
+from kbench.plotting.style.theme import DARK
+from kbench.plotting.terminal.chart import charts
+from kbench.results.row import Case, Row
+from kbench.results.table import TableError
 
 Times = dict[str, float]
 

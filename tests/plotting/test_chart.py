@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from drawing import NS, case, copies, row, save, sweep
 
+from kbench.analysis.files import load
 from kbench.plotting import Choices
-from kbench.plotting.chart import HEIGHT, NARROWEST, charts
 from kbench.plotting.plan import plan
-from kbench.plotting.source import load
-from kbench.results import Row
+from kbench.plotting.terminal.chart import HEIGHT, NARROWEST, charts
+from kbench.results.row import Row
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import matplotlib
 import pytest
 from drawing import NS, caption, case, copies, row, save, sweep
 
+from kbench.analysis.files import load
 from kbench.plotting import FORMATS, Choices, plot, write
-from kbench.plotting.source import load
-from kbench.table import TableError
+from kbench.results.table import TableError
 
 
 @pytest.mark.slow
@@ -138,7 +138,7 @@ def test_ugly_files_are_pictures(tmp_path: Path, rows: list[object], kind: str) 
 @pytest.mark.slow
 def test_drawing_needs_neither_torch_nor_pyplot_nor_plotext() -> None:
     code = (
-        "import sys, kbench.plotting, kbench.plotting.chart;"
+        "import sys, kbench.plotting, kbench.plotting.terminal.chart;"
         "print({'torch', 'triton', 'matplotlib.pyplot', 'plotext'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ)

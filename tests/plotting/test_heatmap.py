@@ -9,11 +9,11 @@ import pytest
 from drawing import Draw, caption, case, labels, legend, panels, row, save, title
 from matplotlib.patches import Rectangle
 
-from kbench.plotting.heatmap import TIE_HATCH, shade
-from kbench.plotting.source import load
-from kbench.plotting.winners import analysis_of
-from kbench.results import CONTROL, Row
-from kbench.table import TableError
+from kbench.analysis.files import load
+from kbench.analysis.winner_table import analysis_of
+from kbench.plotting.panels.heatmap import TIE_HATCH, shade
+from kbench.results.row import CONTROL, Row
+from kbench.results.table import TableError
 
 
 def race(n: int, m: int = 4096, dtype: str = "float32", **ms: float) -> list[Row]:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from drawing import H200, NS, Draw, case, copies, curves, labels, legend, marks, points, row, sweep, title
 
-from kbench.plotting.colours import styles
-from kbench.plotting.points import COPY
-from kbench.plotting.theme import LIGHT
-from kbench.results import CONTROL
+from kbench.plotting.selection.points import COPY
+from kbench.plotting.style.colours import styles
+from kbench.plotting.style.theme import LIGHT
+from kbench.results.row import CONTROL
 
 
 def test_a_line_per_provider(draw: Draw) -> None:

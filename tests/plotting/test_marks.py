@@ -6,9 +6,9 @@ import pytest
 from drawing import NS, Draw, caption, case, curves, labels, legend, marks, row, sweep
 from matplotlib.colors import to_hex
 
-from kbench.plotting.colours import styles
-from kbench.plotting.marks import MARKS, SUSPECT
-from kbench.plotting.theme import LIGHT
+from kbench.plotting.style.colours import styles
+from kbench.plotting.style.marks import MARKS, SUSPECT
+from kbench.plotting.style.theme import LIGHT
 
 
 @pytest.mark.parametrize("flag", ["host-bound", "overhead-bound"])

@@ -6,8 +6,8 @@ import pytest
 from drawing import NS, Draw, case, labels, legend, row, sweep
 from matplotlib.text import Text
 
-from kbench.plotting.labels import LINE
-from kbench.plotting.words import LONGEST, figures, natural, shorten, spell
+from kbench.plotting.panels.labels import LINE
+from kbench.plotting.style.words import LONGEST, figures, natural, shorten, spell
 
 ODD = ["_mine", "a$^$b", "$x_1$", "naïve", "<script>", "x[y=1]", "{}%s", "--help"]
 

@@ -9,9 +9,9 @@ import pytest
 from drawing import H200, NS, caption, case, curves, labels, legend, panels, row, save, sweep, title
 from matplotlib.figure import Figure
 
+from kbench.analysis.files import load
 from kbench.plotting import Choices, plot, write
-from kbench.plotting.source import load
-from kbench.table import TableError
+from kbench.results.table import TableError
 
 
 def draw(*files: Path | str, where: str = "", **choices: object) -> list[Figure]:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from drawing import NS, Draw, caption, case, curves, legend, panels, row, save, sweep, title
 
+from kbench.analysis.files import load
 from kbench.plotting import Choices, plot, write
-from kbench.plotting.source import load
-from kbench.results import Case, Row
-from kbench.table import TableError
+from kbench.results.row import Case, Row
+from kbench.results.table import TableError
 
 
 @pytest.mark.parametrize("field", ["device", "timer", "cache"])

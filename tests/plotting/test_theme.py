@@ -9,8 +9,8 @@ import pytest
 from drawing import Draw, case, row
 from matplotlib.colors import to_hex
 
-from kbench.plotting.colours import slots, styles
-from kbench.plotting.theme import DARK, LIGHT, Theme, contrast
+from kbench.plotting.style.colours import slots, styles
+from kbench.plotting.style.theme import DARK, LIGHT, Theme, contrast
 
 # Machado, Oliveira and Fernandes (2009), severity 1.0: what deuteranopes and protanopes see of linear RGB
 DEUTAN = ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881))

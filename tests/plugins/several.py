@@ -8,7 +8,8 @@ from pathlib import Path
 import torch
 
 import kbench
-from kbench.measure import catalog, device
+from kbench.measure import catalog
+from kbench.measure.machine import device
 
 SEEN = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1,2").split(",")
 DEAD = Path("device-1-is-dead")

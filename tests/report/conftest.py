@@ -12,7 +12,7 @@ from reporting import ENVIRONMENT, save
 
 from kbench import report
 from kbench.report.content import content
-from kbench.results import Row
+from kbench.results.row import Row
 
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.execute.writer import Writer
-from kbench.results import CONTROL, Case, Row
+from kbench.results.row import CONTROL, Case, Row
 
 NS = (256, 512, 1024, 2048)
 SCRIPT, IMAGE, BOLD = "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "<b>bold</b>&amp;"

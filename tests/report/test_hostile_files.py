@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from reporting import ENVIRONMENT, rivals, row, save
 
-from kbench import plotting, redact, report
+from kbench import plotting, report
 from kbench.commands import compare
-from kbench.plotting.words import natural
+from kbench.plotting.style.words import natural
 from kbench.report.content import content
-from kbench.results import ResultsError
+from kbench.results.row import ResultsError
+from kbench.text import redact
 
 
 @pytest.mark.parametrize("speedup", [-1.0, 0.0, float("inf"), float("-inf"), 1e308, 1e-308])

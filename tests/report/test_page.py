@@ -13,8 +13,8 @@ from reporting import BOLD, ENVIRONMENT, IMAGE, SCRIPT, rivals, row, save
 
 from kbench import report
 from kbench.report.page import LIBRARY
-from kbench.results import ResultsError
-from kbench.table import TableError
+from kbench.results.row import ResultsError
+from kbench.results.table import TableError
 
 Make = Callable[..., Path]
 

@@ -7,8 +7,8 @@ https://bencher.dev/docs/reference/bencher-metric-format.
 from __future__ import annotations
 
 from kbench.comparison import Comparison
-from kbench.comparison.formats.measured import Spread, mapping, measured
-from kbench.results import digest
+from kbench.comparison.presentation.measured import Spread, mapping, measured
+from kbench.results.row import digest
 
 LONGEST_NAME = 1024
 

@@ -11,9 +11,9 @@ from functools import lru_cache
 from urllib.parse import quote
 
 from kbench.comparison import Comparison
-from kbench.comparison.formats.words import plain
 from kbench.comparison.join import METRICS, Key, Reading, Side
-from kbench.results import Status
+from kbench.comparison.presentation.words import plain
+from kbench.results.row import Status
 
 OWN_UNITS = frozenset({"ms", "gbps"})
 """Metrics that every line has anyway, as ns/op and GB/s."""

@@ -7,11 +7,11 @@ import io
 from typing import Any
 
 from kbench.comparison import Comparison
-from kbench.comparison.formats.rows import key_columns
-from kbench.comparison.formats.words import finite, plain
 from kbench.comparison.join import Side
+from kbench.comparison.presentation.rows import key_columns
+from kbench.comparison.presentation.words import finite, plain
 from kbench.comparison.verdict import Verdict
-from kbench.printable import no_formula
+from kbench.text.printable import no_formula
 
 OUTCOME = (
     "baseline", "contender", "verdict", "reason", "ratio", "ci_low", "ci_high", "q", "metric", "old", "new",

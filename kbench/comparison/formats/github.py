@@ -7,12 +7,12 @@ from collections.abc import Collection, Sequence  # nothing from __future__ here
 
 from kbench.comparison import Comparison
 from kbench.comparison.formats import markdown
-from kbench.comparison.formats.groups import grouped, sections
-from kbench.comparison.formats.header import headline, quantity_of, summary
-from kbench.comparison.formats.rows import QUIET, full_name, ordered, shared
-from kbench.comparison.formats.words import plain, sentence
+from kbench.comparison.presentation.groups import grouped, sections
+from kbench.comparison.presentation.header import headline, quantity_of, summary
+from kbench.comparison.presentation.rows import QUIET, full_name, ordered, shared
+from kbench.comparison.presentation.words import plain, sentence
 from kbench.comparison.verdict import WORDS, Verdict
-from kbench.printable import printable
+from kbench.text.printable import printable
 
 MOST = 9
 """Annotations of rows. GitHub shows ten of a kind per step and drops the others without a word; the tenth is the summary."""

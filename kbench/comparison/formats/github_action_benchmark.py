@@ -7,10 +7,10 @@ https://github.com/benchmark-action/github-action-benchmark.
 from __future__ import annotations
 
 from kbench.comparison import Comparison
-from kbench.comparison.formats.header import quantity_of
-from kbench.comparison.formats.measured import array, measured
-from kbench.comparison.formats.words import sentence
-from kbench.terminal import microseconds
+from kbench.comparison.presentation.header import quantity_of
+from kbench.comparison.presentation.measured import array, measured
+from kbench.comparison.presentation.words import sentence
+from kbench.text.terminal import microseconds
 
 
 def text(comparison: Comparison) -> str:

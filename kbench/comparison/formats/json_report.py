@@ -8,15 +8,15 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from kbench.comparison import Comparison
-from kbench.comparison.environment import Weight
-from kbench.comparison.formats.header import taken_out
-from kbench.comparison.formats.rows import key_columns
-from kbench.comparison.formats.words import finite, plain
+from kbench.comparison.environment_differences import Weight
 from kbench.comparison.join import METRICS
 from kbench.comparison.join import Side as Measured
+from kbench.comparison.presentation.header import taken_out
+from kbench.comparison.presentation.rows import key_columns
+from kbench.comparison.presentation.words import finite, plain
 from kbench.comparison.stats import CONFIDENCE
 from kbench.comparison.verdict import ERROR_RATE, WORDS, Verdict
-from kbench.results import Status
+from kbench.results.row import Status
 
 Interval = tuple[float, float]
 

@@ -7,9 +7,9 @@ from itertools import groupby
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from kbench.comparison import Comparison
-from kbench.comparison.formats import header, rows
-from kbench.comparison.formats.header import WEIGHTS
-from kbench.comparison.formats.words import plain, sentence
+from kbench.comparison.presentation import header, rows
+from kbench.comparison.presentation.header import WEIGHTS
+from kbench.comparison.presentation.words import plain, sentence
 from kbench.comparison.verdict import Verdict
 
 FAILURES = frozenset({"slower", "failed", "missing", "suspect"})

@@ -9,11 +9,11 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 
 from kbench.comparison import Comparison
-from kbench.comparison.formats import header, rows
-from kbench.comparison.formats.groups import grouped, sections
-from kbench.comparison.formats.header import WEIGHTS
-from kbench.comparison.formats.table import numbers
-from kbench.comparison.formats.words import GLYPHS, plain
+from kbench.comparison.presentation import header, rows
+from kbench.comparison.presentation.groups import grouped, sections
+from kbench.comparison.presentation.header import WEIGHTS
+from kbench.comparison.presentation.table import numbers
+from kbench.comparison.presentation.words import GLYPHS, plain
 from kbench.comparison.verdict import Verdict
 
 MARKER = "<!-- kbench:compare -->"

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from kbench.comparison import Comparison
-from kbench.comparison.formats import csv_table, header, rows
-from kbench.comparison.formats.groups import grouped, sections
-from kbench.comparison.formats.table import numbers
-from kbench.comparison.formats.words import GLYPHS, plain
+from kbench.comparison.formats import csv_table
+from kbench.comparison.presentation import header, rows
+from kbench.comparison.presentation.groups import grouped, sections
+from kbench.comparison.presentation.table import numbers
+from kbench.comparison.presentation.words import GLYPHS, plain
 from kbench.comparison.verdict import Verdict
-from kbench.printable import printable
+from kbench.text.printable import printable
 
 MOST_ROWS = 100
 """Rows of the table. `Comparison.frame` has all of them."""

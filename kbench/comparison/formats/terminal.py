@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from kbench.comparison import Comparison
-from kbench.comparison.environment import Difference
-from kbench.comparison.formats import header
-from kbench.comparison.formats.groups import grouped, sections
-from kbench.comparison.formats.header import WEIGHTS
-from kbench.comparison.formats.layout import INDENT, columns, line, paragraphs, total
-from kbench.comparison.formats.rows import brief, ordered, shared
-from kbench.comparison.formats.table import table
-from kbench.comparison.formats.words import GLYPHS, Paint, painted, plain, unpainted
+from kbench.comparison.environment_differences import Difference
+from kbench.comparison.presentation import header
+from kbench.comparison.presentation.groups import grouped, sections
+from kbench.comparison.presentation.header import WEIGHTS
+from kbench.comparison.presentation.layout import INDENT, columns, line, paragraphs, total
+from kbench.comparison.presentation.rows import brief, ordered, shared
+from kbench.comparison.presentation.table import table
+from kbench.comparison.presentation.words import GLYPHS, Paint, painted, plain, unpainted
 from kbench.comparison.verdict import Verdict
 
 

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from kbench.registry import Operator
-from kbench.results import Case
+from kbench.results.row import Case
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,4 +69,4 @@ gelu = Operator(
     },
 )
 
-from kbench.operators.gelu import cuda, torch, triton  # noqa: E402,F401  providers register on import
+from kbench.operators.gelu import providers_cuda, providers_torch, providers_triton  # noqa: E402,F401  providers register on import

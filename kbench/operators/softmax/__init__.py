@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from kbench.registry import Operator
-from kbench.results import Case
+from kbench.results.row import Case
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,4 +93,4 @@ softmax = Operator(
     },
 )
 
-from kbench.operators.softmax import cuda, libraries, torch, triton  # noqa: E402,F401  providers register on import
+from kbench.operators.softmax import providers_cuda, providers_libraries, providers_torch, providers_triton  # noqa: E402,F401  providers register on import

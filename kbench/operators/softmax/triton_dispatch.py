@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from kbench.operators import triton_rows
+from kbench.kernels import triton_rows
 from kbench.registry import Unsupported
 
 

@@ -10,7 +10,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from kbench.plotting.changes.scale import Scale
 from kbench.plotting.changes.verdicts import Looks
-from kbench.plotting.theme import Theme, mix
+from kbench.plotting.style.theme import Theme, mix
 
 
 @dataclass(frozen=True)

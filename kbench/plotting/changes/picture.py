@@ -10,19 +10,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from kbench.comparison import Comparison
-from kbench.comparison.formats import header
-from kbench.comparison.formats.words import quantity
 from kbench.comparison.join import METRICS
+from kbench.comparison.presentation import header
+from kbench.comparison.presentation.words import quantity
 from kbench.plotting.changes import listing, ranking, sweep
 from kbench.plotting.changes.panel import Panels
 from kbench.plotting.changes.scale import Scale
 from kbench.plotting.changes.table import FILE, PROVIDER, table
 from kbench.plotting.changes.verdicts import Looks
-from kbench.plotting.pages import Page, Panel, companions, split
-from kbench.plotting.sheet import WIDTHS, Keys, Sheet, grid, middle_of, subplots
-from kbench.plotting.theme import Theme
-from kbench.plotting.words import describe, natural_key, shorten, wrap
-from kbench.table import TableError
+from kbench.plotting.page.layout import WIDTHS, Keys, Sheet, grid, middle_of, subplots
+from kbench.plotting.selection.pages import Page, Panel, companions, split
+from kbench.plotting.style.theme import Theme
+from kbench.plotting.style.words import describe, natural_key, shorten, wrap
+from kbench.results.table import TableError
 
 MOST_PANELS = 24
 MOST_PICTURES = 4

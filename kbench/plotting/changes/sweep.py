@@ -6,7 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from kbench.plotting.changes.panel import Panels
-from kbench.plotting.scale import scale_x
+from kbench.plotting.panels.scale import scale_x
 
 STRIP = 0.1
 """The height of the strip for rows without a change, as a share of the panel."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from kbench.analysis.files import unclaimed
 from kbench.comparison import Comparison
-from kbench.plotting.source import unclaimed
-from kbench.plotting.words import shorten
+from kbench.plotting.style.words import shorten
 
 PROVIDER, FILE = "provider", "file"
 

@@ -9,9 +9,9 @@ from typing import Any
 from matplotlib.lines import Line2D
 
 from kbench.comparison.verdict import WORDS
-from kbench.plotting.marks import SUSPECT
-from kbench.plotting.sheet import Entry
-from kbench.plotting.theme import Theme
+from kbench.plotting.page.layout import Entry
+from kbench.plotting.style.marks import SUSPECT
+from kbench.plotting.style.theme import Theme
 
 ALARM, GOOD = 1, 2
 """Places in a theme's colours: of what wants attention, and of what is welcome. The report's page has the same two."""

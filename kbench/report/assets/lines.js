@@ -83,7 +83,7 @@ function growsByFactors(xs) {
   return spread((a, b) => Math.log(b / a)) < spread((a, b) => b - a);
 }
 
-/** From zero, or logarithmic where that would press most of it flat: the rule of kbench/plotting/lines.py. A wild band
+/** From zero, or logarithmic where that would press most of it flat: the rule of kbench/plotting/panels/lines.py. A wild band
     presses nothing flat. */
 function limits(plan, levels) {
   const points = plan.lines.flatMap((line) => line.points).filter((point) => point.value != null);

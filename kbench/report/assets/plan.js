@@ -105,7 +105,7 @@ function planned(state) {
 }
 
 /** Axes that go with x, and how: every x has a value of theirs to itself, so that there is nothing to choose. The rule of
-    kbench/plotting/pages.py. */
+    kbench/plotting/selection/pages.py. */
 function companions(selected, x) {
   const found = {};
   for (const axis of content.rows.axes.includes(x) ? content.rows.axes : []) {

@@ -10,9 +10,9 @@ import pytest
 from making import Write, failed, row
 
 from kbench.comparison import Comparison, compare
-from kbench.comparison.environment import Difference, Weight
+from kbench.comparison.environment_differences import Difference, Weight
 from kbench.comparison.join import Key
-from kbench.results import CONTROL, Row
+from kbench.results.row import CONTROL, Row
 
 OLD, NEW = "main", "pr 7"
 

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from kbench.comparison import Comparison, Gate, compare
-from kbench.comparison.environment import Difference, Weight
+from kbench.comparison.environment_differences import Difference, Weight
 from kbench.comparison.formats import FORMATS, github
 from kbench.comparison.formats.markdown import document, escape
 

@@ -18,7 +18,7 @@ from making import Write, row
 from kbench.comparison import Comparison, compare
 from kbench.comparison.formats import FORMATS, json_report
 from kbench.comparison.verdict import WORDS
-from kbench.printable import no_formula
+from kbench.text.printable import no_formula
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "compare.schema.json"
 

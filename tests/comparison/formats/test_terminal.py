@@ -10,11 +10,12 @@ from making import Write, failed, row
 from rich.cells import cell_len
 
 from kbench.comparison import Comparison, Gate, compare
-from kbench.comparison.formats import header, terminal
+from kbench.comparison.formats import terminal
 from kbench.comparison.join import METRICS
+from kbench.comparison.presentation import header
 from kbench.comparison.verdict import WORDS
-from kbench.results import Case
-from kbench.table import TableError
+from kbench.results.row import Case
+from kbench.results.table import TableError
 
 
 def numbers(every: Comparison, word: str) -> list[str]:

@@ -1,0 +1,123 @@
+"""What differs between the machines and settings of two results files, and how much that matters."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from kbench.comparison.join import CONDITIONS, several_devices
+from kbench.results.row import Status
+
+UNKNOWN = "unknown"
+"""What a file without a time says; it differs from nothing."""
+
+CLOCKS_DIFFER = 0.01
+"""Share by which the median SM clocks of two files may differ without a word."""
+
+
+class Weight(str, enum.Enum):
+    """How much a difference matters: it forbids the comparison, may explain its outcome, or is what it is about."""
+
+    REFUSE = "refuse"
+    WARN = "warn"
+    VARIED = "varied"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One property that two files do not share. `contender` is the file that is compared with the baseline."""
+
+    contender: str
+    name: str
+    old: str
+    new: str
+    weight: Weight
+
+
+TELLING = (
+    "driver", "cuda", "hip", "nvcc", "python", "platform", "cpu_count", "threads", "multi_processor_count", "total_memory",
+    "telemetry", "other_processes", "triton_interpreter", "kbench", "baseline", "profile",
+)  # fmt: skip
+"""Entries of the sidecar that may explain a difference. Names, dates, paths and commits are none."""
+
+NESTED = ("packages", "limits", "variables", "measure")
+"""Entries of the sidecar that hold several such."""
+
+ELSEWHERE = {f"measure.{key}" for key in ("sessions", "timer", "cache", "timeout_s", "build_timeout_s", "stages")}
+"""Settings that the rows show themselves, or that shape no number."""
+
+
+def differences(
+    contender: str,
+    frames: tuple[pd.DataFrame, pd.DataFrame],
+    environments: tuple[Mapping[str, Any], Mapping[str, Any]],
+    vary: Collection[str],
+) -> list[Difference]:
+    """What differs between the baseline's file and a contender's, what forbids the comparison first.
+
+    `vary` names what is meant to differ, as `device`, `torch` or `measure.rounds`.
+    """
+    old, new = ({**_from_rows(frame), **_from_sidecar(data)} for frame, data in zip(frames, environments, strict=True))
+    if not all(environments):  # one unknown says nothing about the other
+        old, new = ({name: side[name] for name in _from_rows(frames[0])} for side in (old, new))
+    if any(map(several_devices, frames)):  # the device is then part of what was measured
+        old.pop("device", None)
+        new.pop("device", None)
+    found = []
+    for name in dict.fromkeys([*old, *new]):
+        before, after = old.get(name, "none"), new.get(name, "none")
+        if before != after and UNKNOWN not in (before, after) and not _alike(name, before, after):
+            weight = Weight.REFUSE if name in CONDITIONS else Weight.WARN
+            if name in vary or name.partition(".")[2] in vary:
+                weight = Weight.VARIED
+            found.append(Difference(contender, name, before, after, weight))
+    return sorted(found, key=lambda difference: list(Weight).index(difference.weight))
+
+
+def nobody_has(
+    vary: Collection[str], frames: Sequence[pd.DataFrame], environments: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Names in `vary` of which no file says anything: misspelt, as a rule."""
+    said = {name for frame in frames for name in _from_rows(frame)} | set(CONDITIONS)
+    said |= {name for data in environments for name in _from_sidecar(data)}
+    return sorted(set(vary) - said - {name.partition(".")[2] for name in said})
+
+
+def _from_rows(frame: pd.DataFrame) -> dict[str, str]:
+    ok = frame[frame["status"] == Status.OK.value]
+    known = {name: "/".join(sorted(set(ok[name]))) or UNKNOWN for name in CONDITIONS if name != "case_hash"}
+    throttled = sorted({word for cell in ok["throttle"] for word in cell.split(";") if word})
+    clock = ok["sm_mhz"].median()
+    return {
+        **known,
+        "sessions": str(ok["session"].nunique()),
+        "SM clock (median)": UNKNOWN if pd.isna(clock) else f"{clock:.0f} MHz",
+        "throttled by": "/".join(throttled) or "nothing",
+    }
+
+
+def _from_sidecar(data: Mapping[str, Any]) -> dict[str, str]:
+    known = {name: str(data[name]) for name in TELLING if data.get(name) is not None}
+    for group in NESTED:
+        entries = data.get(group)
+        if isinstance(entries, Mapping):
+            known |= {f"{group}.{name}": str(value) for name, value in entries.items() if value is not None}
+    known |= {"uncommitted changes": "yes"} if _dirty(data) else {}
+    return {name: value for name, value in known.items() if name not in ELSEWHERE}
+
+
+def _dirty(data: Mapping[str, Any]) -> bool:
+    git = data.get("git")
+    return bool(isinstance(git, Mapping) and git.get("dirty"))
+
+
+def _alike(name: str, before: str, after: str) -> bool:
+    """Clocks are readings: only a difference worth a word counts."""
+    if not name.startswith("SM clock"):
+        return False
+    old, new = (float(text.removesuffix(" MHz")) for text in (before, after))
+    return abs(old - new) <= CLOCKS_DIFFER * max(old, new)

@@ -1,0 +1,1 @@
+"""The parts that the formats of a comparison share: headings, rows, words, aligned text."""

@@ -1,0 +1,177 @@
+"""What stands around the rows: what was compared and how, what else differs, and what it comes to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from kbench.analysis.noise import percent as spread
+from kbench.comparison import Comparison
+from kbench.comparison.change import DRIFTING, OF_ROUNDS
+from kbench.comparison.drift import ENOUGH_CASES, Drift
+from kbench.comparison.environment_differences import Weight
+from kbench.comparison.join import METRICS, Side
+from kbench.comparison.presentation import rows
+from kbench.comparison.presentation.words import Quantity, factor, percent, plain, quantity
+from kbench.comparison.verdict import Geomean
+
+WEIGHTS = {
+    Weight.REFUSE: "forbids the comparison",
+    Weight.WARN: "may explain a change",
+    Weight.VARIED: "varied on purpose",
+}
+
+
+def title(comparison: Comparison) -> str:
+    """`new.csv against base.csv`, `providers of softmax.csv against torch-native`"""
+    names = ", ".join(comparison.contenders)
+    if comparison.by == "file":
+        return plain(f"{names} against {comparison.baseline}")
+    who = "providers" if len(comparison.contenders) > 1 else names
+    return plain(f"{who} of {comparison.source} against {comparison.baseline}")
+
+
+def headline(comparison: Comparison) -> str:
+    """One line that says how it came out: the gate's result where there is a gate, and the counts."""
+    if comparison.nothing_common:
+        return plain(comparison.nothing_common)
+    return "; ".join(filter(None, [comparison.gate.judge(comparison).text, summary(comparison)]))
+
+
+def quantity_of(comparison: Comparison) -> Quantity:
+    """What is compared. A change that the machine's drift was taken out of, or that was made round by round, is not the
+    quotient of the two values beside it."""
+    metric = comparison.rules.metric
+    if any(taken_out(part, metric) for drift in comparison.drifts.values() for part in drift.parts.values()):
+        return quantity(metric, " - drift", " without drift")
+    if comparison.rules.paired and metric in OF_ROUNDS:
+        return quantity(metric, "*", " paired")
+    return quantity(metric)
+
+
+def footnotes(comparison: Comparison) -> Iterator[str]:
+    """What the head of a column refers to."""
+    if quantity_of(comparison).head.endswith("*") and any(row.ratio is not None for row in comparison.rows):
+        yield (
+            "* paired: each round's value over the baseline's of the same round, the median of these ratios. "
+            "The values beside it are each provider's own medians, so their quotient may differ."
+        )
+
+
+def facts(comparison: Comparison, common: dict[str, str]) -> list[tuple[str, str]]:
+    """What was compared and under which conditions, as names and values; what is not known is left out.
+
+    `common` is what all rows share.
+    """
+    metric, rules = quantity_of(comparison), comparison.rules
+    direction = "faster" if METRICS[rules.metric] > 0 else "slower"
+    margin = f"; margin {rules.margin * 100:g}%" if rules.asked or not rules.paired else ""
+    found = [
+        ("conditions", ", ".join(_conditions(comparison))),
+        ("sessions", _sessions(comparison)),
+        ("compared", f"{metric.with_unit}, more is {direction}{margin}"),
+        ("all rows", rows.said(common)),
+    ]
+    return [(name, value) for name, value in found if value]
+
+
+def _sides(comparison: Comparison) -> Iterator[tuple[str, Side]]:
+    for row in comparison.rows:
+        if row.old:
+            yield comparison.baseline, row.old
+        if row.new:
+            yield row.contender, row.new
+
+
+def _conditions(comparison: Comparison) -> Iterator[str]:
+    """The device, timer and cache; `this -> that` where the baseline's are not the others'."""
+    before: dict[str, set[str]] = {name: set() for name in ("device", "timer", "cache")}
+    after: dict[str, set[str]] = {name: set() for name in before}
+    for label, side in _sides(comparison):
+        for name, values in (before if label == comparison.baseline else after).items():
+            values.update(side.conditions.get(name, ()))
+    for name in before:
+        old, new = ("/".join(sorted(seen[name])) for seen in (before, after))
+        value = plain(old if old == new or not new else new if not old else f"{old} -> {new}")
+        if value:
+            yield value if name == "device" else f"{name} {value}"
+
+
+def _sessions(comparison: Comparison) -> str:
+    most: dict[str, int] = {}
+    for label, side in _sides(comparison):
+        most[label] = max(most.get(label, 0), side.sessions)
+    if len(set(most.values())) <= 1:
+        return "".join(f"{count} each" for count in set(most.values()))
+    return ", ".join(f"{count} of {plain(label)}" for label, count in most.items())
+
+
+def drifts(comparison: Comparison) -> Iterator[str]:
+    """What the machine did between a contender and the baseline, or how far readings of the same code lie apart."""
+    for contender, drift in comparison.drifts.items():
+        noise = f"noise floor {spread(drift.noise)} (repeat control)" if drift.noise else ""
+        if comparison.by == "provider":
+            yield from filter(None, [noise])
+            return  # all contenders are of one file
+        for device, part in drift.parts.items():
+            moved = _moved(part, comparison.rules.metric)
+            where = f"{plain(device)}: " if device else ""
+            yield _for(contender, comparison) + where + "; ".join(filter(None, [moved, noise]))
+
+
+def taken_out(drift: Drift, metric: str) -> bool:
+    """Whether the machine's drift was taken out of a contender's rows."""
+    return drift.known and metric in DRIFTING
+
+
+def _moved(drift: Drift, metric: str) -> str:
+    if drift.change is None:
+        return "machine drift not known: the files have no copy control in common"
+    cases = "1 case" if drift.cases == 1 else f"{drift.cases} cases"
+    moved = f"machine drift {percent(math.exp(drift.change))} (copy control, {cases})"
+    if not drift.known:
+        return f"{moved}, not taken out of the changes: that takes {ENOUGH_CASES} cases"
+    told = (
+        "taken out of the changes, not of the values beside them"
+        if taken_out(drift, metric)
+        else "which cancels in this metric"
+    )
+    return f"{moved}, {told}"
+
+
+def geomeans(comparison: Comparison) -> Iterator[str]:
+    """`geomean of time 0.994 [0.989, 0.999] over 47 of 50 rows`, for every contender."""
+    name = quantity(comparison.rules.metric).name
+    for geomean in sorted(comparison.geomeans, key=lambda geomean: comparison.contenders.index(geomean.contender)):
+        yield f"{_for(geomean.contender, comparison)}geomean of {name} {_mean(geomean)}"
+
+
+def _mean(geomean: Geomean) -> str:
+    over = f"over {geomean.rows} of {geomean.total} rows"
+    if geomean.ratio is None:
+        return f"none, {over}"
+    ends = f" [{factor(geomean.ci[0])}, {factor(geomean.ci[1])}]" if geomean.ci else ""
+    return f"{factor(geomean.ratio)}{ends} {over}"
+
+
+def _for(contender: str, comparison: Comparison) -> str:
+    return f"{plain(contender)}: " if len(comparison.contenders) > 1 else ""
+
+
+def summary(comparison: Comparison) -> str:
+    """One line: `1 slower, 46 same, 3 unclear`."""
+    return ", ".join(f"{count} {word}" for word, count in comparison.counts.items()) or "no rows"
+
+
+def next_steps(comparison: Comparison) -> Iterator[str]:
+    """What to run to settle what is not settled."""
+    unclear = [row for row in comparison.rows if row.word == "unclear"]
+    if unclear:
+        sides = [side for row in unclear for side in (row.old, row.new) if side]
+        few = max(side.sessions for side in sides) == 1
+        count, hint = ("2", "") if few else ("N", "; the reasons say how many, or what else")
+        each = ", for each file" if comparison.by == "file" else ""
+        yield f"to settle the unclear: kbench run CONFIG --append --sessions {count}{each}{hint}"
+    failed = {row.new.status.value for row in comparison.rows if row.word == "failed" and row.new}
+    if failed:
+        yield f"to understand the failed: {', '.join(f'kbench explain {status}' for status in sorted(failed))}"

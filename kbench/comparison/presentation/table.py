@@ -1,0 +1,130 @@
+"""The rows of a comparison as aligned columns of text."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from rich.cells import cell_len
+
+from kbench.comparison import Comparison
+from kbench.comparison.presentation import rows
+from kbench.comparison.presentation.header import quantity_of
+from kbench.comparison.presentation.layout import GAP, INDENT, Cells, Remarks, columns, line, paragraphs, total
+from kbench.comparison.presentation.words import (
+    GLYPHS,
+    Paint,
+    interval,
+    percent,
+    plain,
+    plus_minus,
+    probability,
+    sentence,
+    unpainted,
+    values,
+)
+from kbench.comparison.verdict import Verdict
+
+INTERVAL, SPARE, NARROW = "95% interval", "q", "\N{PLUS-MINUS SIGN}95%"
+"""Where not all columns fit on a line, SPARE is the first to go; then NARROW stands for INTERVAL. Other formats have both."""
+
+
+def table(
+    shown: Sequence[Verdict], comparison: Comparison, common: Collection[str], width: int, paint: Paint = unpainted
+) -> list[str]:
+    """Who, old and new value, change, and the verdict with its reason, without the parts of names in `common`.
+
+    A line has one row. Where names are too wide for that, their first parts stand once above the rows that share them. A
+    single name that is too long stands on a line of its own.
+    """
+    if not shown:
+        return []
+    names = [rows.brief(rows.distinct(row, comparison, common)) for row in shown]
+    wide = numbers(shown, comparison)
+    cells = [line | {NARROW: plus_minus(row.ratio, row.ci)} for line, row in zip(wide, shown, strict=True)]
+    verdicts = [f"{GLYPHS[row.word]} {row.word}" for row in shown]
+    reasons = [plain(row.reason) for row in shown]
+    mark = len(f" ({len(set(reasons))})") if any(reasons) else 0
+    fitting = _fitting(names, cells, width - max(map(len, verdicts)) - mark)
+    if fitting is None:
+        return _stacked(shown, names, comparison, width)
+    of_names, of_numbers = fitting
+    indent = GAP if len(of_names) < len(names[0]) else ""
+    start = len(indent) + total(of_names) + total(of_numbers) + max(map(len, verdicts))
+    remarks = Remarks(reasons, width - start)
+    axes = {part for part in of_names if all(parts[part].isdigit() for parts in names)}
+    heads = {name: name for name in (*of_names, *of_numbers)}
+    lines = [indent + line(heads, of_names, axes) + line(heads, of_numbers, of_numbers) + "verdict"]
+    heading = ""
+    for row, parts, numbered, verdict, reason in zip(shown, names, cells, verdicts, reasons, strict=True):
+        fits = all(cell_len(parts[part]) <= size for part, size in of_names.items())
+        above = rows.said({part: value for part, value in parts.items() if not fits or part not in of_names})
+        if above and above != heading:
+            lines += paragraphs([above], width)
+        heading = above
+        name = line(parts, of_names, axes) if fits else " " * total(of_names)
+        told = paint(row.word, verdict) + remarks.of(reason)
+        lines.append(indent + name + line(numbered, of_numbers, of_numbers) + told)
+    return [*lines, *paragraphs(remarks.below(), width)]
+
+
+def numbers(shown: Sequence[Verdict], comparison: Comparison) -> list[Cells]:
+    """The numbers of rows by column, without columns that would be empty."""
+    metric = quantity_of(comparison)
+    old, new = (f"old {metric.unit}", f"new {metric.unit}")
+    if comparison.by == "provider":
+        old, new = (f"base {metric.unit}", metric.unit)
+    cells = []
+    for row in shown:
+        before, after = values(row, metric)
+        cells.append(
+            {
+                old: before,
+                new: after,
+                metric.head: "" if row.ratio is None else percent(row.ratio),
+                INTERVAL: interval(row.ci) if row.ci else "",
+                SPARE: "" if row.q is None else probability(row.q),
+            }
+        )
+    filled = [name for name in cells[0] if any(line[name] for line in cells)]
+    return [{name: line[name] for name in filled} for line in cells]
+
+
+def _fitting(names: Sequence[Cells], cells: Sequence[Cells], room: int) -> tuple[dict[str, int], dict[str, int]] | None:
+    """Columns for the names and for the numbers: for all of them, or for as many as fit, see `_choices`. None where not even
+    the numbers fit.
+
+    Where some names are too long for any of that they have no say, as long as they are the fewer.
+    """
+    choices = list(_choices(list(names[0]), columns(cells, cells[0])))
+    for most_suffice in (False, True):
+        for of_numbers, kept in choices if most_suffice else choices[:-1]:
+            left = room - total(of_numbers) - (len(GAP) if len(kept) < len(names[0]) else 0)
+            short = [parts for parts in names if sum(cell_len(parts[part]) + len(GAP) for part in kept) <= left]
+            enough = 2 * len(short) >= len(names) if most_suffice else len(short) == len(names)
+            if enough and total(found := columns(short, kept)) <= left:
+                return found, of_numbers
+    return None
+
+
+def _choices(parts: list[str], of_numbers: dict[str, int]) -> Iterator[tuple[dict[str, int], list[str]]]:
+    """The columns of numbers and the parts of names that stand beside them, the rest of which stands above the rows that
+    share it; at last no part."""
+    full = {name: size for name, size in of_numbers.items() if name != NARROW}
+    fewer = {name: size for name, size in full.items() if name != SPARE}
+    narrow = {name: size for name, size in of_numbers.items() if name not in (SPARE, INTERVAL)}
+    yield full, parts
+    yield fewer, parts
+    if parts and parts[0] in ("operator", "dtype"):  # many rows share one; of an axis each row may have another value
+        yield fewer, parts[1:]
+    for above in range(len(parts) + 1):
+        yield narrow, parts[above:]
+
+
+def _stacked(shown: Sequence[Verdict], names: Sequence[Cells], comparison: Comparison, width: int) -> list[str]:
+    """No room for columns: a paragraph on each row."""
+    metric = quantity_of(comparison)
+    lines = []
+    for row, parts in zip(shown, names, strict=True):
+        lines += paragraphs([rows.said(parts)], width)
+        lines += paragraphs([f"{GLYPHS[row.word]} {sentence(row, metric)}"], width, INDENT)
+    return lines

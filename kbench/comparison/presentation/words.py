@@ -1,0 +1,132 @@
+"""How numbers and verdicts are said, in all formats alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from kbench.comparison.verdict import Verdict
+from kbench.text.terminal import microseconds
+
+GLYPHS = {
+    "slower": "!", "failed": "!", "missing": "!", "suspect": "!",
+    "faster": "+", "fixed": "+", "new": "+",
+    "incomparable": "x", "unclear": "?", "same": "=", "untimed": "-",
+}  # fmt: skip
+"""A sign beside each verdict, for eyes that run down a column: `!` wants attention. The word is always there too."""
+
+
+Paint = Callable[[str, str], str]
+"""Gives a text the colour of a verdict: `paint("slower", "! slower")`."""
+
+_COLOURS = {"!": "31", "+": "32", "?": "33", "x": "33"}
+"""By glyph, as terminals number them: red, green, yellow. `same` and `untimed` have none."""
+
+
+def unpainted(word: str, text: str) -> str:
+    return text
+
+
+def painted(word: str, text: str) -> str:
+    colour = _COLOURS.get(GLYPHS[word])
+    return f"\x1b[{colour}m{text}\x1b[0m" if colour else text
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A metric as people read it: its name, the unit of its values, and how a value is written in it.
+
+    `head` stands above its changes and `basis` behind one in a sentence: where a change is not the quotient of the values
+    beside it, both say so.
+    """
+
+    name: str
+    unit: str
+    show: Callable[[float], str]
+    head: str = ""
+    basis: str = ""
+
+    @property
+    def with_unit(self) -> str:
+        return f"{self.name} in {self.unit}"
+
+
+def _speed(gbps: float) -> str:
+    return f"{gbps:.0f}" if gbps >= 1000 else f"{gbps:.1f}" if gbps >= 10 else f"{gbps:.3g}"
+
+
+_QUANTITIES = {
+    "ms": Quantity("time", "us", microseconds),
+    "ms_min": Quantity("shortest time", "us", microseconds),
+    "host_ms": Quantity("host time", "us", microseconds),
+    "gbps": Quantity("speed", "GB/s", _speed),
+    "moved_gbps": Quantity("traffic", "GB/s", _speed),
+    "roofline": Quantity("roofline", "%", lambda share: f"{share * 100:.1f}"),
+}
+
+
+def quantity(metric: str, aside: str = "", basis: str = "") -> Quantity:
+    shown = _QUANTITIES[metric]
+    return replace(shown, head=shown.name + aside, basis=basis)
+
+
+def plain(text: str) -> str:
+    """Text as one line that shows what it holds: line breaks become spaces, control characters their escapes."""
+    if text.isprintable():
+        return text
+    line = " ".join(text.split())
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in line)
+
+
+def percent(ratio: float) -> str:
+    """A ratio as a change: 1.053 is +5.3%."""
+    change = ratio - 1
+    text = f"{change:+.1%}" if abs(change) < 10 else f"{change:+.0%}"
+    return "0.0%" if text in ("+0.0%", "-0.0%") else text
+
+
+def interval(ci: tuple[float, float]) -> str:
+    """The ends of a change's interval, in percent: `[+4.6, +6.1]`."""
+    return f"[{', '.join(percent(end).removesuffix('%') for end in ci)}]"
+
+
+def plus_minus(ratio: float | None, ci: tuple[float, float] | None) -> str:
+    """How far the further end of an interval is from its ratio, in percent: `±0.7`."""
+    if ratio is None or ci is None:
+        return ""
+    away = max(ratio - ci[0], ci[1] - ratio) * 100
+    return f"\N{PLUS-MINUS SIGN}{away:.1f}" if away < 10 else f"\N{PLUS-MINUS SIGN}{away:.0f}"
+
+
+def probability(q: float) -> str:
+    return "<0.001" if q < 0.001 else f"{q:.3f}"
+
+
+def factor(ratio: float) -> str:
+    return f"{ratio:.3f}" if 0.1 <= ratio < 100 else f"{ratio:.3g}"
+
+
+def finite(number: float | None) -> float | None:
+    """None for what is not a number: no format writes NaN."""
+    return number if number is not None and math.isfinite(number) else None
+
+
+def values(row: Verdict, shown: Quantity) -> tuple[str, str]:
+    """The old and the new value, "" for a side that has none."""
+    old, new = (side.value if side else None for side in (row.old, row.new))
+    return "" if old is None else shown.show(old), "" if new is None else shown.show(new)
+
+
+def sentence(row: Verdict, shown: Quantity) -> str:
+    """A row on one line: `slower: time +5.3% [+4.6, +6.1], 31.42 -> 33.10 us, q 0.001; 2 sessions`."""
+    old, new = values(row, shown)
+    parts = []
+    if row.ratio is not None:
+        parts.append(f"{shown.name} {percent(row.ratio)}{f' {interval(row.ci)}' if row.ci else ''}{shown.basis}")
+    if old or new:
+        parts.append(f"{old or 'none'} -> {new or 'none'} {shown.unit}")
+    if row.q is not None:
+        parts.append(f"q {probability(row.q)}")
+    told = "; ".join(filter(None, [", ".join(parts), plain(row.reason)]))
+    return f"{row.word}: {told}" if told else row.word

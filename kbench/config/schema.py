@@ -1,0 +1,208 @@
+"""The format of a config file, as pydantic models: they check a file's structure and are its JSON Schema.
+
+What the names in a file mean is not known here; `kbench/config/load.py` looks them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, model_validator
+from pydantic.json_schema import GenerateJsonSchema
+
+from kbench.config.yaml_source import Location
+from kbench.results.row import DTYPE_ALIASES, ITEMSIZE, Value
+
+POINTS = "an integer, a list of integers, {pow2: [a, b]} or {start, stop, step}"
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class Measure(Strict):
+    """How each case is measured."""
+
+    timer: Literal["do_bench", "graph"] = Field(
+        default="do_bench",
+        description="What takes the time, for all providers: events, or CUDA graphs for short kernels.",
+    )
+    cache: Literal["cold", "warm"] = Field(default="cold", description="Whether a call finds its data in the cache.")
+    stages: bool = Field(default=False, description="Also time allocation and the copies to and from the device.")
+    warmup_ms: float = Field(default=25, ge=0, le=60_000, description="Untimed running before a round's samples, ms.")
+    rep_ms: float = Field(default=100, gt=0, le=60_000, description="Timed running per round, ms: sets the samples.")
+    rounds: int = Field(default=5, ge=1, le=1_000, description="Passes over a case's providers, in shuffled order.")
+    sessions: int = Field(default=1, ge=1, le=100, description="Fresh processes to repeat it all in, as new trials.")
+    timeout_s: float = Field(default=120, gt=0, le=86_400, description="Seconds a provider may take on one case.")
+    build_timeout_s: float = Field(default=600, gt=0, le=86_400, description="Seconds a provider may take to build.")
+    threads: int | None = Field(
+        default=None,
+        ge=1,
+        le=4_096,
+        description="CPU threads of a provider. Default: 1 on a host, torch's on a device.",
+    )
+    seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of the inputs and of the order of providers.")
+
+
+Size = Annotated[int, Field(ge=0, le=2**62)]
+
+
+class Powers(Strict):
+    """Powers of two: `{pow2: [8, 17]}` is 256, 512, ... 131072."""
+
+    pow2: list[Annotated[int, Field(ge=0, le=62)]] = Field(min_length=2, max_length=2, description="Both exponents.")
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Powers:
+        if self.pow2[0] > self.pow2[1]:
+            raise ValueError("the smaller exponent first")
+        return self
+
+
+class Range(Strict):
+    """Evenly spaced sizes: start, start + step, ... up to stop, which is included when a step lands on it."""
+
+    start: Size
+    stop: Size
+    step: Annotated[int, Field(gt=0)]
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Range:
+        if self.start > self.stop:
+            raise ValueError("a stop that is not below start")
+        return self
+
+
+def _shape(value: Any) -> str | None:
+    """Which form of a sweep's values this is, as the tag of a union's member."""
+    match value:
+        case bool():
+            return None
+        case int():
+            return "<integer>"
+        case str():
+            return "<word>"
+        case [*elements]:
+            return "<words>" if elements and all(isinstance(e, str) for e in elements) else "<integers>"
+        case {"pow2": _}:
+            return "<powers>"
+        case {"start": _} | {"stop": _} | {"step": _}:
+            return "<range>"
+    return None
+
+
+Points = Annotated[
+    Annotated[Size, Tag("<integer>")]
+    | Annotated[list[Size], Field(min_length=1), Tag("<integers>")]
+    | Annotated[str, Tag("<word>")]
+    | Annotated[list[str], Field(min_length=1), Tag("<words>")]
+    | Annotated[Powers, Tag("<powers>")]
+    | Annotated[Range, Tag("<range>")],
+    Discriminator(
+        _shape,
+        custom_error_type="expected",
+        custom_error_message="expected {forms}",
+        custom_error_context={"forms": POINTS},
+    ),
+]
+"""The values of an axis (integers) or of a choice (words)."""
+
+Dtype = Annotated[str, WithJsonSchema({"enum": [*ITEMSIZE, *DTYPE_ALIASES]})]
+
+
+class Product(BaseModel):
+    """A cross product: every axis of the operator with its sizes, and optionally its choices with their words."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    __pydantic_extra__: dict[str, Points] = Field(init=False)
+    dtype: Annotated[
+        Annotated[Dtype, Tag("<word>")] | Annotated[list[Dtype], Field(min_length=1), Tag("<words>")],
+        Discriminator(lambda value: "<words>" if isinstance(value, list) else "<word>"),
+    ] = Field(default="float32", description="One dtype or several.")
+
+
+def _values(value: Any) -> Any:
+    values = value if isinstance(value, list) else [value]
+    if not values or any(isinstance(v, (list, dict)) for v in values):
+        raise ValueError("a value or a list of values")
+    return value
+
+
+def _named(value: Any) -> Any:
+    if isinstance(value, str) or (isinstance(value, dict) and len(value) == 1):
+        return value
+    raise ValueError("a provider's name, or one name with its parameters indented below it")
+
+
+Values = Annotated[list[Value], Field(min_length=1)]
+Parameters = dict[str, Annotated[Any, BeforeValidator(_values, json_schema_input_type=Value | Values)]]
+
+Provider = Annotated[
+    Annotated[str, Tag("<name>")]
+    | Annotated[dict[str, Parameters], Field(min_length=1, max_length=1), Tag("<parameters>")],
+    Discriminator(lambda value: "<name>" if isinstance(value, str) else "<parameters>"),
+    BeforeValidator(_named),
+]  # fmt: skip
+
+Products = Annotated[
+    Annotated[Product, Tag("<product>")] | Annotated[list[Product], Field(min_length=1), Tag("<products>")],
+    Discriminator(lambda value: "<products>" if isinstance(value, list) else "<product>"),
+    Field(description="A cross product, or a list of them. Cases that occur twice are measured once."),
+]
+
+Providers = Annotated[
+    list[Provider],
+    Field(min_length=1, description="What to compare. Parameters with several values give a curve per combination."),
+]
+
+
+class Overlay(Strict):
+    """What a profile may change.
+
+    Keys of `sweep` and `measure` replace the file's one by one; lists replace lists. A mapping under `sweep` is laid
+    over each mapping of the file's sweep.
+    """
+
+    sweep: Products = Field(default_factory=Product)
+    providers: Providers = Field(default_factory=list)
+    baseline: str = Field(
+        default_factory=str,
+        description="The provider or curve that speedup is relative to; the first curve if not given. When --only "
+        "leaves the baseline out, there is none.",
+    )
+    measure: Measure = Field(default_factory=Measure, description="How each case is measured.")
+
+
+class File(Overlay):
+    """A kbench sweep: which operator, at which points, with which providers, measured how."""
+
+    operator: str = Field(description="What is computed, for example softmax.")
+    sweep: Products
+    providers: Providers
+    plugins: list[str] = Field(default_factory=list, description="Python files to import, relative to this file.")
+    profiles: dict[str, Overlay] = Field(
+        default_factory=dict,
+        description="Overlays chosen with --profile. `cpu` applies by itself where there is no accelerator.",
+    )
+
+
+class _Untitled(GenerateJsonSchema):
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False  # "Warmup Ms" says less than "warmup_ms"
+
+
+def schema() -> dict[str, Any]:
+    """The file format as JSON Schema (draft 2020-12), for editors."""
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return head | File.model_json_schema(schema_generator=_Untitled) | {"title": "kbench config"}
+
+
+def keys(location: Location) -> Iterable[str]:
+    """The keys allowed in the mapping at this place of a file, for hints at misspelt ones."""
+    section = location[2:] if location[:1] == ("profiles",) else location
+    if section[:1] == ("measure",):
+        return Measure.model_fields
+    if section:
+        return [*Powers.model_fields, *Range.model_fields]
+    return Overlay.model_fields if location else File.model_fields

@@ -1,0 +1,353 @@
+"""YAML whose every value remembers where it stands, so that an error can point at the word that is wrong.
+
+Reads the JSON-like part of YAML 1.2: mappings with word keys, lists, strings, numbers, booleans and null. Tags are
+refused, so nothing in a file can name code. `check` holds the result against a pydantic model and translates what
+pydantic finds into sentences with a place. This module knows nothing about benchmarks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from kbench.files import Unreadable, read_bytes
+from kbench.text.printable import REASON_LIMIT, printable
+from kbench.text.suggest import candidates as candidates
+from kbench.text.suggest import listing as listing
+from kbench.text.suggest import nearest as nearest
+from kbench.text.suggest import show as show
+from kbench.text.suggest import unknown as unknown
+
+Scalar = int | float | str | bool | None
+Location = tuple[int | str, ...]
+"""The way from the root to a value: keys and list indices."""
+
+MAX_BYTES = 1 << 20
+MAX_VALUES = 100_000
+"""Keys and values in a document, and values with its aliases written out: a small file of nested aliases can stand for
+billions."""
+
+MOST_PROBLEMS = 50
+"""More are counted and not shown: nobody mends them one by one."""
+
+MAX_DEPTH = 20
+"""Levels of a mapping of Python, which may hold itself."""
+
+INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,99})")
+FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+WORDS: dict[str, Scalar] = {"": None, "~": None, "null": None, "true": True, "false": False}
+
+
+@dataclass(frozen=True, order=True)
+class Where:
+    """A place that an error can point to: `file:line:column`, or an option of the command line as it was written."""
+
+    source: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}:{self.column}" if self.line else self.source
+
+
+class Problem(NamedTuple):
+    where: Where
+    message: str
+
+    def __str__(self) -> str:
+        return f"{printable(str(self.where), REASON_LIMIT)}: {printable(self.message, REASON_LIMIT)}"
+
+
+class ConfigError(Exception):
+    """What is wrong with a config: the problems found, sorted by place, one printable line each."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(sorted(set(problems)))
+        lines = [printable(str(problem), REASON_LIMIT) for problem in self.problems[:MOST_PROBLEMS]]
+        if (more := len(self.problems) - MOST_PROBLEMS) > 0:
+            lines.append(printable(f"{self.problems[MOST_PROBLEMS].where.source}: and {more:,} more"))
+        super().__init__("\n".join(lines))
+
+
+@dataclass(frozen=True)
+class Node:
+    """A value and its place. `key` is the place of the key that leads to it, where there is one."""
+
+    value: Scalar | list[Node] | dict[str, Node]
+    where: Where
+    key: Where
+
+    @property
+    def entries(self) -> dict[str, Node]:
+        """The entries of a mapping; none for anything else."""
+        return self.value if isinstance(self.value, dict) else {}
+
+    def section(self, key: str) -> dict[str, Node]:
+        """The entries of the mapping under a key; none where there is no such key."""
+        return self.entries[key].entries if key in self.entries else {}
+
+    @property
+    def elements(self) -> list[Node]:
+        """The elements of a list; anything else is a list of one."""
+        return self.value if isinstance(self.value, list) else [self]
+
+    @property
+    def plain(self) -> Any:
+        """The value without places, as `yaml.safe_load` would return it."""
+        if isinstance(self.value, dict):
+            return {key: node.plain for key, node in self.value.items()}
+        if isinstance(self.value, list):
+            return [node.plain for node in self.value]
+        return self.value
+
+    def at(self, location: Location) -> Node:
+        """The value at a location, or the last one on the way there."""
+        node = self
+        for part in location:
+            if isinstance(part, str) and part in node.entries:
+                node = node.entries[part]
+            elif isinstance(part, int) and isinstance(node.value, list):
+                node = node.value[part]
+        return node
+
+
+def read(path: Path) -> str:
+    """The text of a config file. Raises ConfigError when there is none."""
+    try:
+        data = read_bytes(path, MAX_BYTES)
+    except Unreadable as error:
+        raise ConfigError([Problem(Where(str(path)), f"{error}; is this a config?")]) from None
+    except OSError as error:
+        raise ConfigError([Problem(Where(str(path)), (error.strerror or str(error)).lower())]) from None
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        lines = data[: error.start].split(b"\n")
+        where = Where(str(path), len(lines), len(lines[-1].decode(errors="replace")) + 1)
+        raise ConfigError([Problem(where, f"not UTF-8 text (byte 0x{data[error.start]:02x})")]) from None
+
+
+def of(value: Any, source: str) -> Node:
+    """The document that a mapping of Python is: its places are keys, `config["sweep"]["N"]`. Tuples, sets and ranges are lists,
+    numbers may be numpy's and dtypes torch's. Raises ConfigError."""
+    builder = _Mapping()
+    document = builder.build(value, source)
+    if builder.problems:
+        raise ConfigError(builder.problems)
+    return document
+
+
+def parse(text: str, source: str, where: Where | None = None) -> Node:
+    """The document in `text`. All places are in `source`, or are `where` if that is given. Raises ConfigError."""
+
+    def place(mark: Any) -> Where:
+        return where or Where(source, mark.line + 1, mark.column + 1)
+
+    try:
+        root = yaml.compose(text, Loader=_Loader)
+        if root is None:
+            raise ConfigError([Problem(where or Where(source), "the file is empty")])
+        builder = _Builder(place)
+        document = builder.build(root)
+        if builder.problems:
+            raise ConfigError(builder.problems)
+        return document
+    except yaml.MarkedYAMLError as error:
+        since = f" from line {error.context_mark.line + 1}" if error.context_mark and not where else ""
+        message = ", ".join(part for part in (error.context and error.context + since, error.problem) if part)
+        if "'\\t'" in message:
+            message = "found a tab; YAML is indented with spaces"
+        raise ConfigError([Problem(place(error.problem_mark or error.context_mark), message)]) from None
+    except yaml.reader.ReaderError as error:
+        before = text[: error.position].split("\n")
+        here = where or Where(source, len(before), len(before[-1]) + 1)
+        raise ConfigError([Problem(here, f"character {code(text[error.position])} is not allowed")]) from None
+    except RecursionError:
+        raise ConfigError([Problem(where or Where(source), "nested too deeply")]) from None
+
+
+class _Loader(yaml.SafeLoader):
+    count = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        self.count += 1
+        if self.count > MAX_VALUES:
+            raise yaml.composer.ComposerError(None, None, f"more than {MAX_VALUES:,} keys and values", event.start_mark)
+        if getattr(event, "tag", None) is not None:
+            tag = event.tag.replace("tag:yaml.org,2002:", "!!")
+            raise yaml.composer.ComposerError(None, None, f"YAML tag {tag} is not allowed", event.start_mark)
+        return super().compose_node(parent, index)
+
+
+class _Builder:
+    """Turns PyYAML's graph into a tree of Nodes: aliases written out, duplicate keys and loops refused."""
+
+    def __init__(self, place: Callable[[Any], Where]) -> None:
+        self.place = place
+        self.problems: list[Problem] = []
+        self.open: set[int] = set()
+        self.count = 0
+
+    def build(self, node: yaml.Node, key: Where | None = None) -> Node:
+        where = self.place(node.start_mark)
+        self.count += 1
+        if self.count > MAX_VALUES:
+            raise ConfigError([Problem(where, f"more than {MAX_VALUES:,} values once its aliases are written out")])
+        if id(node) in self.open:
+            raise ConfigError([Problem(where, "this value contains itself through an alias")])
+        self.open.add(id(node))
+        value: Any
+        if isinstance(node, yaml.MappingNode):
+            value = self.mapping(node)
+        elif isinstance(node, yaml.SequenceNode):
+            value = [self.build(child) for child in node.value]
+        else:
+            quoted = isinstance(node, yaml.ScalarNode) and node.style is not None
+            value = node.value if quoted else self.scalar(node.value, where)
+            self.expect_printable(value, where)
+        self.open.remove(id(node))
+        return Node(value, where, key or where)
+
+    def mapping(self, node: yaml.MappingNode) -> dict[str, Node]:
+        entries: dict[str, Node] = {}
+        for key_node, value_node in node.value:
+            key = self.place(key_node.start_mark)
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.problems.append(Problem(key, "a key must be a word"))
+                continue
+            name = str(key_node.value)
+            if name == "<<" and key_node.style is None:
+                self.problems.append(Problem(key, "merge keys (<<) are not supported; write the keys out"))
+                continue
+            self.expect_printable(name, key)
+            if name in entries:
+                self.problems.append(Problem(key, f'duplicate key "{name}"'))
+            entries[name] = self.build(value_node, key)
+        return entries
+
+    def expect_printable(self, value: Any, where: Where) -> None:
+        """Names and words reach terminals, files and their names."""
+        if isinstance(value, str) and not value.isprintable():
+            sign = next(sign for sign in value if not sign.isprintable())
+            self.problems.append(
+                Problem(where, f"{show(value)} holds a character that cannot be printed, {code(sign)}")
+            )
+
+    def scalar(self, text: str, where: Where) -> Scalar:
+        if text.lower() in WORDS:
+            return WORDS[text.lower()]
+        if text.lower() in ("yes", "no", "on", "off"):  # booleans to some YAML readers, words to others
+            self.problems.append(Problem(where, f'"{text}" is ambiguous in YAML; write true or false, or quote it'))
+        if INTEGER.fullmatch(text):
+            return int(text)
+        return float(text) if FLOAT.fullmatch(text) else text
+
+
+class _Mapping:
+    """Turns Python's own values into a tree of Nodes."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.count = 0
+
+    def build(self, value: Any, place: str, depth: int = 0) -> Node:
+        where = Where(place)
+        self.count += 1
+        if self.count > MAX_VALUES or depth > MAX_DEPTH:
+            raise ConfigError([Problem(where, f"more than {MAX_VALUES:,} values, or nested too deeply")])
+        if isinstance(value, Mapping):
+            for key in value:
+                if not isinstance(key, str):
+                    self.problems.append(Problem(where, f"{key!r} is no key: keys are words"))
+            entries = {key: each for key, each in value.items() if isinstance(key, str)}
+            return Node({k: self.build(v, f'{place}["{k}"]', depth + 1) for k, v in entries.items()}, where, where)
+        if isinstance(value, (list, tuple, set, frozenset, range)):
+            return Node([self.build(v, f"{place}[{n}]", depth + 1) for n, v in enumerate(value)], where, where)
+        if type(value).__name__ == "dtype" and str(value).startswith("torch."):
+            value = str(value).removeprefix("torch.")
+        elif not isinstance(value, (int, float, str, type(None))) and hasattr(value, "item"):
+            value = value.item()  # a number of numpy
+        elif isinstance(value, os.PathLike):
+            value = os.fspath(value)
+        if not isinstance(value, (int, float, str, type(None))):
+            self.problems.append(
+                Problem(where, f"a {type(value).__name__} is no value of a config; write numbers and words")
+            )
+            value = None
+        return Node(value, where, where)
+
+
+EXPECTED = {
+    "int_type": "an integer",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "string_type": "a word",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "greater_than_equal": "at least {ge}",
+    "greater_than": "more than {gt}",
+    "less_than_equal": "at most {le}",
+    "less_than": "less than {lt}",
+    "too_short": "{min_length} or more elements",
+    "too_long": "{max_length} or fewer elements",
+    "value_error": "{error}",
+    "expected": "{forms}",
+}
+"""pydantic's types of error, as the end of the sentence "expected ..."."""
+
+
+def check(model: type[BaseModel], document: Node, keys: Callable[[Location], Iterable[str]]) -> list[Problem]:
+    """What keeps a document from being a `model`. `keys(location)` are the keys allowed in the mapping there.
+
+    The tags of discriminated unions appear in pydantic's locations; ours are written `<tag>` and are dropped here.
+    """
+    try:
+        model.model_validate(document.plain)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+    else:
+        return []
+    problems: list[Problem] = []
+    missing: dict[Location, Problem] = {}
+    meant: set[Location] = set()
+    for number, detail in enumerate(details):
+        location = tuple(part for part in detail["loc"] if not str(part).startswith("<"))
+        node, parent = document.at(location), location[:-1]
+        name = next((part for part in reversed(location) if isinstance(part, str)), "")
+        context = detail.get("ctx", {})
+        if detail["type"] == "missing":
+            missing[location] = Problem(node.where, f'missing key "{name}"')
+        elif detail["type"] == "extra_forbidden" and number >= MOST_PROBLEMS:  # looking for near words takes time
+            problems.append(Problem(node.key, f"unknown key {show(name)}"))
+        elif detail["type"] == "extra_forbidden":
+            known = candidates(name, keys(parent), document.at(parent).entries)
+            meant.add((*parent, nearest(name, known) or ""))
+            problems.append(Problem(node.key, unknown("key", name, known)))
+        elif detail["type"] == "literal_error":
+            known = re.findall(r"'([^']*)'", context["expected"])
+            problems.append(Problem(node.where, unknown(name, detail["input"], known)))
+        elif detail["type"] in EXPECTED:
+            what = EXPECTED[detail["type"]].format(**context)
+            problems.append(Problem(node.where, expected(name, what, detail["input"])))
+        else:
+            problems.append(Problem(node.where, f"{name}: {detail['msg']}"))
+    # a misspelt key is one mistake, not an unknown key and a missing one
+    return problems + [problem for location, problem in missing.items() if location not in meant]
+
+
+def expected(name: str, what: str, got: Any) -> str:
+    return f"{name + ': ' if name else ''}expected {what}; got {show(got)}"
+
+
+def code(sign: str) -> str:
+    """A character that is better not printed: `U+001B`."""
+    return f"U+{ord(sign):04X}"

@@ -1,0 +1,313 @@
+"""Continuing a results file: which cases it holds, what is left to measure, and whether its rows go with new ones.
+
+A file can be continued when all it holds are cases of the plan, each whole and its rows in the plan's order. The cases
+themselves may stand in any order, as they were finished. Only the last one in the file may be cut short, by a run that was
+killed while it wrote; that case is measured again.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal
+
+from kbench import files
+from kbench.execute.plan import MAX_TASKS, Plan, Task
+from kbench.results import environment_file
+from kbench.results.csv_reader import MAX_BYTES
+from kbench.results.environment_file import environment_path
+from kbench.results.row import PROVIDER, ResultsError, Row, Status, columns, format_params
+
+Continuing = Literal["resume", "append"]
+
+MACHINE = {
+    "device": ("device_type", "device", "device_id", "cuda", "hip", "nvcc", "triton_interpreter"),
+    "host": ("device_type", "cuda", "hip", "nvcc", "triton_interpreter"),
+    "cluster": ("device_type",),
+}
+"""What must be the same of a sidecar's machine, by the scope of the run: what rows do not say for themselves. Packages must
+be too, in a cluster kbench alone. All else (driver, limits, clocks, variables) may differ, with a warning."""
+
+SCOPES = {"device": "on one device", "host": "with --devices", "cluster": "with --scheduler"}
+
+BESIDE = ("numpy", "pandas")
+"""Packages that shape no number."""
+
+UNSHAPING = ("sessions", "timeout_s", "build_timeout_s")
+"""Keys of `measure` that shape no number: how often, and when to give up."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One row of the file as text, with the line it begins on and the bytes it spans."""
+
+    line: int
+    start: int
+    end: int
+    cells: Mapping[str, str]
+
+    @property
+    def case(self) -> tuple[str, ...]:
+        """What the rows of one task have in common."""
+        names = list(self.cells)
+        axes = names[names.index("params") + 1 : names.index("dtype") + 1]
+        return (self.cells["session"], self.cells["operator"], *(self.cells[name] for name in axes))
+
+
+@dataclass(frozen=True)
+class Past:
+    """What a file already has of a run.
+
+    plan         the plan with all its sessions, those of the file included
+    rows         the rows of finished cases
+    left         the tasks of the plan that the file does not have
+    keep         bytes of the file that hold them
+    environment  the sidecar as it stands; None where no case was finished, and anything may follow
+    notes        what the person should know: what was cut off, what has changed on the machine
+    """
+
+    path: Path
+    plan: Plan
+    rows: list[Row]
+    left: tuple[Task, ...]
+    keep: int
+    environment: dict[str, Any] | None
+    notes: list[str]
+
+    @property
+    def finished(self) -> int:
+        return len(self.plan.tasks) - len(self.left)
+
+    @cached_property
+    def hashes(self) -> dict[Any, str]:
+        """Hashes of the code that made the rows, by curve and by case. A row of a lost worker has none."""
+        hashes: dict[Any, str] = {row.curve: row.source_hash for row in self.rows if row.source_hash}
+        return hashes | {row.case.key: row.case_hash for row in self.rows if row.case_hash}
+
+    def agree(self, rows: Sequence[Row]) -> None:
+        """Compare new rows with those of the file: the same code must have made both. Raises ResultsError."""
+        for row in rows:
+            if row.source_hash and self.hashes.get(row.curve, row.source_hash) != row.source_hash:
+                raise _refusal(self.path, [f"the code of {row.curve} has changed"])
+            if row.case_hash and self.hashes.get(row.case.key, row.case_hash) != row.case_hash:
+                raise _refusal(self.path, [f"the definition of {row.case.operator} has changed"])
+
+
+def read(path: Path, plan: Plan, machine: Mapping[str, Any], how: Continuing, scope: str = "device") -> Past:
+    """Find out how to continue a file with a plan on a machine, which is described as a worker's catalog does it, in a run
+    of a scope (see Executor).
+
+    Raises ResultsError for a file or sidecar that is damaged, of another schema, or does not go with the plan.
+    """
+    header_end, records, torn = _records(path, columns(plan.sweep.axes))
+    _refuse_repeats(path, records)
+    environment, note = _sidecar(path) if records else (None, "")
+    asked = recorded = plan.sweep.measure.sessions
+    if environment:
+        present = {"scope": scope, "baseline": plan.sweep.baseline, "measure": plan.sweep.measure.model_dump()}
+        if differences := _differences(environment, dict(machine) | present):
+            raise _refusal(path, differences)
+        recorded = environment["measure"]["sessions"]
+    layout = _with_sessions(plan, max(recorded, asked) if how == "resume" else recorded)
+    finished, whole = _finished(path, records, layout)
+    if how == "append":
+        if torn or len(finished) < len(layout.tasks):
+            count = f"{len(finished)} of {len(layout.tasks)} cases are finished"
+            raise ResultsError(f"{path}: {count}; finish it with --resume before adding sessions")
+        layout = _with_sessions(plan, recorded + asked)
+    notes = [*([note] if note else []), f"{path}: {len(finished)} of {len(layout.tasks)} cases are there"]
+    if torn or whole < len(records):
+        line = records[whole].line if whole < len(records) else torn
+        notes.append(f"{path}:{line}: a case that was cut short begins here and is measured again")
+    others = [name for name in machine if name not in (*MACHINE[scope], "packages")] if scope == "device" else []
+    if changed := [name for name in others if environment and environment.get(name) != machine[name]]:
+        notes.append(f"{path}: not as it was when the file was begun: {', '.join(changed)}")
+    return Past(
+        path=path,
+        plan=layout,
+        rows=list(_rows(path, records[:whole], layout)),
+        left=tuple(task for task in layout.tasks if _case(task) not in finished),
+        keep=records[whole - 1].end if whole else header_end,
+        environment=environment,
+        notes=notes,
+    )
+
+
+def _refusal(path: Path, differences: Sequence[str]) -> ResultsError:
+    return ResultsError(f"{path}: cannot be continued: {'; '.join(differences)}; put that back or start a new file")
+
+
+def _with_sessions(plan: Plan, sessions: int) -> Plan:
+    if len(plan.sweep.cases) * sessions > MAX_TASKS:
+        what = f"{len(plan.sweep.cases):,} cases in {sessions:,} sessions"
+        raise ResultsError(f"{plan.sweep.path}: {what}; the limit is {MAX_TASKS:,} together")
+    first = [task for task in plan.tasks if task.session == 0]
+    tasks = tuple(dataclasses.replace(task, session=number) for number in range(sessions) for task in first)
+    measure = plan.sweep.measure.model_copy(update={"sessions": sessions})
+    return dataclasses.replace(plan, sweep=dataclasses.replace(plan.sweep, measure=measure), tasks=tasks)
+
+
+# -- the file
+
+
+def _records(path: Path, header: list[str]) -> tuple[int, list[Record], int | None]:
+    """Where the header ends, the whole records, and the line of a last one that was cut short."""
+    try:
+        data = files.read_bytes(path, MAX_BYTES)
+    except files.Unreadable as error:
+        raise ResultsError(f"{path}: {error}; move it away to start anew") from None
+    except OSError as error:
+        raise ResultsError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
+    # Escaped, a character that was cut in half is as long as it was.
+    lines = list(io.StringIO(data.decode(errors="surrogateescape"), newline=""))
+    reader = csv.reader(lines)
+    found: list[tuple[int, int, int, list[str]]] = []
+    line = start = 0
+    try:
+        for cells in reader:
+            end = start + len("".join(lines[line : reader.line_num]).encode(errors="surrogateescape"))
+            found.append((line + 1, start, end, cells))
+            line, start = reader.line_num, end
+    except csv.Error as error:
+        raise ResultsError(f"{path}:{line + 1}: not readable as CSV ({error}); repair or delete the line") from None
+    if not found or found[0][3] != header or not data[: found[0][2]].endswith(b"\n"):
+        fault = _header_fault(found[0][3] if found else [], header)
+        raise ResultsError(f"{path}:1: {fault}; move it away to start anew")
+    (_, _, header_end, _), *rest = found
+    torn = None
+    if rest and (len(rest[-1][3]) < len(header) or not data.endswith(b"\n")):
+        torn = rest.pop()[0]
+    for number, _, _, cells in rest:
+        if len(cells) != len(header):
+            counts = f"{len(cells)} fields where the header has {len(header)}"
+            raise ResultsError(f"{path}:{number}: {counts}; repair or delete the line")
+    return header_end, [Record(n, a, b, dict(zip(header, cells, strict=True))) for n, a, b, cells in rest], torn
+
+
+def _header_fault(found: Sequence[str], wanted: Sequence[str]) -> str:
+    missing = [name for name in wanted if name not in found]
+    extra = [name for name in found if name not in wanted]
+    if len(missing) == len(wanted):
+        return "not a kbench results file"
+    if missing or extra:
+        what = f"it has no column {missing[0]}" if missing else f"it has a column {extra[0]}"
+        return f"written by another version of kbench or for another operator: {what}"
+    return "its columns are not in kbench's order, or the line is incomplete"
+
+
+def _refuse_repeats(path: Path, records: Sequence[Record]) -> None:
+    lines: dict[tuple[str, ...], int] = {}
+    for record in records:
+        cells = record.cells
+        identity = (*record.case, cells["role"], cells["provider"], cells["params"])
+        if identity in lines:
+            what = f"repeats line {lines[identity]}: the same provider, case and session"
+            raise ResultsError(f"{path}:{record.line}: {what}; delete one of them")
+        lines[identity] = record.line
+
+
+def _finished(path: Path, records: Sequence[Record], plan: Plan) -> tuple[set[tuple[str, ...]], int]:
+    """The cases that the file has whole, and how many records they are. Raises ResultsError for any other row."""
+    tasks = {_case(task): task for task in plan.tasks}
+    groups = [list(group) for _, group in groupby(records, key=lambda record: record.case)]
+    finished: set[tuple[str, ...]] = set()
+    count = 0
+    for group in groups:
+        task = tasks.get(group[0].case)
+        if task is None:
+            raise ResultsError(f"{path}:{group[0].line}: is not of a case of the plan; {_SAME}")
+        names = [(r.cells["provider"], r.cells["params"]) for r in group if r.cells["role"] == PROVIDER]
+        wanted = [(curve.provider, format_params(curve.params)) for curve in task.curves]
+        for record, found, expected in zip(group, names, wanted, strict=False):
+            if found != expected:
+                raise ResultsError(f"{path}:{record.line}: {found[0]} where the plan has {expected[0]}; {_SAME}")
+        if len(names) > len(wanted):
+            raise ResultsError(f"{path}:{group[len(wanted)].line}: the plan has no {names[len(wanted)][0]}; {_SAME}")
+        if len(names) < len(wanted) or not _has_controls(group, task):
+            if group is not groups[-1]:
+                raise ResultsError(f"{path}:{group[-1].line}: rows are missing after this one; {_SAME}")
+            break
+        finished.add(group[0].case)
+        count += len(group)
+    return finished, count
+
+
+_SAME = "go on with the config and options it was begun with, or start a new file"
+
+
+def _case(task: Task) -> tuple[str, ...]:
+    return (str(task.session), task.case.operator, *(str(value) for value in task.case.axes.values()), task.case.dtype)
+
+
+def _has_controls(group: Sequence[Record], task: Task) -> bool:
+    """Whether the controls are there that a case with these outcomes has. They come last, so a cut takes them first."""
+    timed = {(r.cells["provider"], r.cells["params"]) for r in group if r.cells["status"] == Status.OK.value}
+    present = {r.cells["provider"] for r in group if r.cells["role"] != PROVIDER}
+    base = next((curve for curve in task.curves if curve.name == task.baseline), None)
+    needed = {"copy", "empty"} if timed else set()
+    if base and (base.provider, format_params(base.params)) in timed:
+        needed.add("repeat")
+    return needed <= present
+
+
+def _rows(path: Path, records: Sequence[Record], plan: Plan) -> Iterator[Row]:
+    cases = {_case(task): task.case for task in plan.tasks}
+    for record in records:
+        try:
+            yield Row.from_cells(cases[record.case], record.cells)
+        except ValueError as error:
+            raise ResultsError(f"{path}:{record.line}: {error}; repair the line") from None
+
+
+# -- the sidecar
+
+
+def _sidecar(path: Path) -> tuple[dict[str, Any], str]:
+    """The environment beside a file that is continued, and a note on what in it cannot be right.
+
+    Raises ResultsError when it does not say how the rows were measured.
+    """
+    beside = environment_path(path)
+    try:
+        found, left_out = environment_file.load(beside)
+    except FileNotFoundError:
+        raise ResultsError(f"{beside}: no such file; without it nobody knows how {path} was measured") from None
+    except ResultsError as error:
+        raise ResultsError(f"{error}; {_SAME}") from None
+    sessions = (found.get("measure") or {}).get("sessions")
+    needed = {
+        "env_id": found.get("env_id"),
+        "config": (found.get("config") or {}).get("sha") is not None,
+        "measure.sessions": isinstance(sessions, int) and 0 < sessions <= MAX_TASKS,
+    }
+    missing = [name for name, there in needed.items() if not there]
+    missing += [name for name in left_out if name.partition(".")[0] in ("continued", "environments", "scope")]
+    if missing:
+        what = f"{', '.join(missing[:4])} cannot be right or is missing"
+        raise ResultsError(f"{beside}: does not say how {path} was measured ({what}); {_SAME}")
+    return found, environment_file.nonsense(beside, left_out)
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What forbids rows of both in one file, each in a few words."""
+    begun = before.get("scope", "device")
+    if begun != now["scope"]:
+        return [f"it was begun {SCOPES.get(begun, begun)}, not {SCOPES[now['scope']]}"]
+    old, new = _essence(before), _essence(now)
+    names = dict.fromkeys([*old, *new])
+    return [f"{name} was {old.get(name)}, is {new.get(name)}" for name in names if old.get(name) != new.get(name)]
+
+
+def _essence(environment: Mapping[str, Any]) -> dict[str, Any]:
+    scope = environment.get("scope", "device")
+    parts: dict[str, Any] = {name: environment.get(name) for name in (*MACHINE[scope], "baseline")}
+    packages: Mapping[str, str] = environment.get("packages") or {}
+    names = ["kbench"] if scope == "cluster" else [name for name in packages if name not in BESIDE]
+    parts |= {name: packages.get(name) for name in names}
+    return parts | {name: value for name, value in environment["measure"].items() if name not in UNSHAPING}

@@ -1,0 +1,1 @@
+"""The worker process as its parent sees it."""

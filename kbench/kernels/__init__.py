@@ -1,0 +1,1 @@
+"""What the kernels of several operators share: CUDA headers, the extension builder, Triton row machinery."""

@@ -1,0 +1,49 @@
+"""Words in device memory through which the blocks of a launch tell each other what they found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+
+import torch
+
+from kbench.kernels import cuda_driver
+
+STORE_WORDS = 2**22
+"""Zeros laid in for the launches of graphs, since a graph would have to write its own at every replay: about 2 us."""
+
+_kept: dict[tuple[torch.device, int, Hashable, bool], tuple[int | None, torch.Tensor]] = {}
+_store: dict[torch.device, torch.Tensor] = {}
+
+
+def words(device: torch.device, count: int, layout: Hashable) -> torch.Tensor:
+    """At least `count` words of 64 bits for a launch on the current stream of `device`.
+
+    They are zero before the first launch with this `layout`, and every launch has to leave them as the next one with the
+    same layout needs them. Launches of one stream follow each other and share theirs. So do those that are captured from
+    one stream into one graph; but graphs may be replayed side by side, and each has its own.
+    """
+    count = 16 * math.ceil(count / 16)  # slices of the store begin at cache lines
+    stream, captured, capture = 0, False, None
+    if device.type == "cuda":
+        stream = torch.cuda.current_stream(device).cuda_stream
+        captured = torch.cuda.is_current_stream_capturing()
+        if captured:
+            capture = cuda_driver.capture_id(stream)
+        elif device not in _store:
+            _store[device] = torch.zeros(STORE_WORDS, dtype=torch.int64, device=device)
+            torch.cuda.synchronize(device)  # graphs may run on any stream
+    before, mine = _kept.get((device, stream, layout, captured), (None, None))
+    another = captured and (capture is None or capture != before)
+    if mine is None or mine.numel() < count or another:
+        mine = _of_store(device, count) if captured else torch.zeros(2 * count, dtype=torch.int64, device=device)
+        _kept[device, stream, layout, captured] = capture, mine
+    return mine
+
+
+def _of_store(device: torch.device, count: int) -> torch.Tensor:
+    store = _store.get(device)
+    if store is None or store.numel() < count:
+        return torch.zeros(count, dtype=torch.int64, device=device)
+    _store[device] = store[count:]
+    return store[:count]

@@ -1,0 +1,259 @@
+"""CUDA C++ providers: whether they can be built here, building them, calling them.
+
+An operator's `.cu` file and the shared `binding.cpp` become one Python extension module, compiled by torch for the
+present device only. The finished library is kept in torch's own cache (`TORCH_EXTENSIONS_DIR`, by default
+`~/.cache/torch_extensions`) under a name that carries what it depends on: versions, device and a hash of the sources.
+On ROCm torch translates the sources to HIP first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import torch
+
+from kbench.registry import Unsupported
+from kbench.results.row import digest
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+HERE = Path(__file__).parent
+BINDING = HERE / "binding.cpp"
+HEADERS = (HERE / "kernel.h", HERE / "device.cuh")
+SHARED = (Path(__file__), BINDING, *HEADERS)
+"""What every CUDA provider's code consists of beside its own files."""
+
+DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
+"""Numbers of the dtypes in kernel.h."""
+
+LARGEST_GRID = 2**31 - 1
+"""Blocks that a launch can count."""
+
+Kernel = Callable[[int, int, int, int, int, int, int, int, int, int, int], None]
+"""`(x, y, rows, columns, stride, dtype, threads, packs, blocks, words, stream)`: pointers and stream as integers; see `Call`
+in kernel.h."""
+
+
+def missing() -> str | None:
+    """Why the CUDA providers cannot run on this machine and what to install, or None when they can."""
+    if not torch.cuda.is_available():
+        return "torch finds no CUDA or ROCm device"
+    if torch.version.hip:
+        if not _which("hipcc", "ROCM_HOME", "ROCM_PATH", default="/opt/rocm"):
+            return "hipcc is not on PATH; install ROCm's HIP compiler"
+    elif not _nvcc():
+        return f"nvcc is not on PATH; install the CUDA toolkit {torch.version.cuda}"
+    if not shutil.which("ninja", path=_path()):
+        return "ninja is not on PATH; pip install ninja"
+    cxx = os.environ.get("CXX", "c++")
+    if not shutil.which(cxx.split()[0]):
+        return f"no C++ compiler ({cxx}) on PATH; install g++ or set CXX"
+    return None
+
+
+def headers(source: Path) -> list[Path]:
+    """What a CUDA source may include: the shared headers, and those beside it."""
+    return [*HEADERS, *sorted(source.parent.glob("*.cuh"))]
+
+
+@functools.cache
+def build(name: str, source: Path) -> ModuleType:
+    """The extension module made of `source`, with one `Kernel` per entry of its `kernels`; built when not yet cached.
+
+    Raises RuntimeError with the compiler's output when it does not compile.
+    """
+    target = _target()
+    key = _key(name, source, target)
+    library = _cache() / key / f"{key}.so"
+    if library.exists():
+        return _load(key, library)
+    print(
+        f"kbench: building CUDA extension {name} for {target} (under a minute, cached afterwards) ...",
+        file=sys.stderr,
+        flush=True,
+    )
+    return _compile(key, source, library)
+
+
+def rowwise(
+    kernel: Kernel,
+    threads: int | None = None,
+    packs: int | None = None,
+    blocks: int | None = None,
+    words: Callable[[Tensor], int] = lambda x: 0,
+) -> Callable[[Tensor], Tensor]:
+    """The function from an (M, N) tensor on the current device to a new one of its shape that `kernel` computes.
+
+    `threads` per block is a multiple of 64 up to 1024, `packs` the accesses of 16 bytes that a thread makes, `blocks` how
+    many share a row; None leaves it to the kernel. `words` finds the address of what blocks exchange, 0 for none.
+
+    Raises ValueError for `threads` that no block has. The function raises Unsupported for an input whose rows are not runs
+    of neighbouring elements of a known dtype, and where `packs` and `blocks` do not hold a row.
+    """
+    if threads is not None and threads not in range(64, 1025, 64):
+        raise ValueError(f"threads must be a multiple of 64 from 64 to 1024, not {threads}")
+    asked = (threads or 0, packs or 0, blocks or 0)
+
+    def call(x: Tensor) -> Tensor:
+        rows, columns = x.shape
+        dtype = DTYPES.get(x.dtype)
+        if dtype is None:
+            raise Unsupported(f"has no kernel for {x.dtype}")
+        if columns > 1 and x.stride(1) != 1:
+            raise Unsupported("the elements of a row are not next to each other in memory (stride(-1) is not 1)")
+        if rows > LARGEST_GRID:
+            raise Unsupported(f"M > {LARGEST_GRID}: one launch does not count more rows")
+        y = x.new_empty(rows, columns)
+        if rows and columns:
+            stream = torch.cuda.current_stream().cuda_stream
+            try:
+                kernel(x.data_ptr(), y.data_ptr(), rows, columns, x.stride(0), dtype, *asked, words(x), stream)
+            except RuntimeError as error:
+                if not (packs or blocks) or "invalid configuration" not in str(error):
+                    raise
+                raise Unsupported(f"packs={packs}, blocks={blocks}: do not hold a row of N={columns} here") from None
+        return y
+
+    return call
+
+
+def _compile(key: str, source: Path, library: Path) -> ModuleType:
+    """Build in a folder of this process's own and move the finished library into place.
+
+    torch guards a build folder with a lock file. It stays behind when the process is killed, and then everybody waits
+    for it forever. Nobody else looks into this folder, so a killed build leaves rubbish but holds up no one. Two
+    processes that build at the same time do the work twice; the library that either moves into place is whole.
+    """
+    from torch.utils import cpp_extension
+
+    if not torch.version.hip and (toolkit := cuda_toolkit()):
+        cpp_extension.CUDA_HOME = str(toolkit)
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder, _environment(**_settings()):
+        sources, include = [source, BINDING], HERE
+        if torch.version.hip:  # torch writes its translations beside the files they are made from
+            sources, include = _copy(sources, headers(source), folder), Path(folder)
+        module: ModuleType = cpp_extension.load(
+            key,
+            [str(source) for source in sources],
+            extra_cflags=["-O2"],
+            extra_cuda_cflags=["-O3"],
+            extra_include_paths=[str(include)],
+            build_directory=folder,
+        )
+        Path(folder, library.name).replace(library)
+    return module
+
+
+def _copy(sources: list[Path], headers: list[Path], folder: str) -> list[Path]:
+    """The sources in another folder, with the headers beside them."""
+    return [Path(shutil.copy(file, folder)) for file in (*sources, *headers)][: len(sources)]
+
+
+def _key(name: str, source: Path, target: str) -> str:
+    """Name of the extension module, a Python identifier: it changes with everything the library depends on."""
+    python = f"py{sys.version_info.major}{sys.version_info.minor}"
+    toolkit = f"rocm{torch.version.hip}" if torch.version.hip else f"cuda{torch.version.cuda}_nvcc{nvcc_release()}"
+    texts = [file.read_text(encoding="utf-8") for file in (source, BINDING, *headers(source))]
+    parts = ("kbench", name, python, f"torch{torch.__version__}", toolkit, target, digest(texts))
+    return re.sub(r"\W", "_", "_".join(parts))
+
+
+def _load(key: str, library: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(key, library)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _cache() -> Path:
+    """Where torch keeps extensions."""
+    from torch.utils import cpp_extension
+
+    return Path(os.environ.get("TORCH_EXTENSIONS_DIR") or cpp_extension.get_default_build_root())
+
+
+def _target() -> str:
+    """The present device as its compiler names it: `sm_90`, `gfx942`."""
+    if torch.version.hip:
+        return str(torch.cuda.get_device_properties().gcnArchName).split(":")[0]
+    major, minor = torch.cuda.get_device_capability()
+    return f"sm_{major}{minor}"
+
+
+def _settings() -> dict[str, str]:
+    """Environment of a build: the present device alone; ninja from this Python's `bin` even where PATH lacks that."""
+    target = _target()
+    if target.startswith("gfx"):
+        return {"PYTORCH_ROCM_ARCH": target, "PATH": _path()}
+    number = target.removeprefix("sm_")
+    return {"TORCH_CUDA_ARCH_LIST": f"{number[:-1]}.{number[-1]}", "PATH": _path()}
+
+
+def _path() -> str:
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), sysconfig.get_path("scripts")])
+
+
+@contextlib.contextmanager
+def _environment(**settings: str) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _nvcc() -> str | None:
+    return _which("nvcc", "CUDA_HOME", "CUDA_PATH", default="/usr/local/cuda")
+
+
+def _which(program: str, *variables: str, default: str) -> str | None:
+    """The program in the toolkit that a variable names, on PATH, or in the toolkit's usual place."""
+    homes = [os.environ[variable] for variable in variables if os.environ.get(variable)]
+    for path in (*(f"{home}/bin" for home in homes), None, f"{default}/bin"):
+        if found := shutil.which(program, path=path):
+            return found
+    return None
+
+
+def nvcc_release() -> str | None:
+    """The release that the nvcc which builds here reports, None where there is none."""
+    nvcc = _nvcc()
+    if nvcc is None:
+        return None
+    try:
+        answer = subprocess.run([nvcc, "--version"], capture_output=True, text=True, timeout=30, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    release = re.search(r"release ([^,\s]+)", answer)
+    return release[1] if release else None
+
+
+def cuda_toolkit() -> Path | None:
+    """Root of the CUDA toolkit, with its headers and libraries; None without nvcc.
+
+    nvcc itself is asked: where it stands on PATH as a link or a wrapper script, the folder above is not the toolkit.
+    """
+    nvcc = _nvcc()
+    if nvcc is None:
+        return None
+    plan = subprocess.run([nvcc, "--dryrun", "-E", "-x", "cu", os.devnull], capture_output=True, text=True, check=True)
+    top = re.search(r"^#\$ TOP=(.+)$", plan.stderr, re.MULTILINE)
+    return Path(top[1]).resolve() if top else Path(nvcc).resolve().parent.parent

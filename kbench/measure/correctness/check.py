@@ -1,0 +1,274 @@
+"""Whether an output is right: every element, against the operator's fp64 reference, in units in the last place.
+
+The tolerance. An honest implementation computes in float32 and rounds to the output dtype, so the error of an element may
+be
+
+    `output_ulps` units in the last place of the output dtype   (the final rounding costs half a unit, one that fell the
+                                                                 other way because of the float32 error up to one, and an
+                                                                 earlier rounding to the same dtype up to one more)
+  + `tolerance` units in the last place of float32              (the arithmetic: the operator says how many and argues it;
+                                                                 four times as many at a scale that kbench has estimated)
+  + the smallest normal float32                                 (devices flush below it)
+
+both at the scale of the element. Where the operator gives no `scale`, it is the magnitude of the terms that the element is
+made of (see measure/correctness/error_scale.py): that of the element itself, unless terms cancel. An operator that gives a
+`scale` has the float32 units taken there, and those of the output dtype at |reference|.
+
+The bound is relative to each element. That is the point: the absolute tolerances in common use (1e-2 for bfloat16, 1e-4
+for float32) pass an output of all zeros once N is large enough, because softmax's values shrink as 1/N. Here zeros,
+constants, an unwritten tail or a stale output are millions of units away at every N.
+
+NaN and infinities have to be where the reference has them. A value that is too large for the output dtype may be infinite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.error_scale import MARGIN
+from kbench.measure.correctness.expected import Expected, Part
+from kbench.measure.machine.device import Device
+from kbench.registry import Operator
+from kbench.results.row import Case
+
+NEAR = 10
+"""An output whose every error is below so many times what is allowed looks like a tolerance that is too narrow. Broken
+kernels are mostly thousands of times off."""
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How far an output is from the reference. `wrong` says how it fails, None when it is right.
+
+    `max_ulp` is in units in the last place of the output dtype at the operator's scale, `max_rel_err` is relative to the
+    same scale; elements that are not finite count in `wrong` alone. `identical` tells whether two calls on the same input
+    gave the same bits, None where that was not tried. `off` says that what is wrong are values, `near` that none is by much:
+    the tolerance may be what is wrong.
+    """
+
+    max_ulp: float = 0.0
+    max_rel_err: float = 0.0
+    wrong: str | None = None
+    identical: bool | None = None
+    off: bool = False
+    near: bool = False
+
+    def worst(self, other: Accuracy) -> Accuracy:
+        """Both checks in one: the larger errors, the first failure."""
+        known = [each.identical for each in (self, other) if each.identical is not None]
+        return Accuracy(
+            max(self.max_ulp, other.max_ulp),
+            max(self.max_rel_err, other.max_rel_err),
+            self.wrong or other.wrong,
+            all(known) if known else None,
+            (self if self.wrong else other).off,
+            (self if self.wrong else other).near,
+        )
+
+
+HOLD_MS = 2.0
+"""How long the device is kept busy before a checked call: longer than the host needs to queue all of it."""
+
+
+def run_checked(expected: Expected, fn: Callable[..., Any], inputs: Sequence[Tensor], device: Device) -> Accuracy:
+    """Fill `inputs` with those of `expected`, call `fn` on them twice and judge the outcome. Exceptions of `fn` pass
+    through, and OperatorFault.
+
+    On a device the first call is queued behind a spin kernel, and its output is copied in the same queue: a provider that
+    works on another stream without waiting reads its input before it is written, or delivers after it is read. The second
+    call finds NaN in the memory it is likely to get: a provider that skips the work has to bring the answer from somewhere.
+    """
+    shape, dtype = expected.shape, like(inputs).dtype
+    device.poison(shape, dtype)
+    device.hold(HOLD_MS)
+    for x, value in zip(inputs, expected.inputs, strict=True):
+        x.copy_(value)
+    output = fn(*inputs)
+    delivered = output.clone() if isinstance(output, Tensor) else output
+    device.synchronize()
+    found = judge(expected, inputs, output, delivered)
+    if found.wrong:
+        return found
+    device.poison(shape, dtype)
+    again = fn(*inputs)
+    device.synchronize()
+    if fault := _malformed(again, shape, like(inputs)):
+        return replace(found, wrong=f"{fault} (when called again)")
+    if _same_memory(output, again):
+        return replace(
+            found, wrong="returned the same memory for two calls: the later result overwrites the earlier one"
+        )
+    same = bool(((delivered == again) | (delivered.isnan() & again.isnan())).all())
+    found = replace(found, identical=same)
+    return found if same else found.worst(judge(expected, inputs, again, again))
+
+
+def judge(expected: Expected, inputs: Sequence[Tensor], output: Any, delivered: Any) -> Accuracy:
+    """Everything about the outcome of one call: kind, shape, dtype, device and values of the output, and that the inputs
+    are still what they were. `delivered` holds the values of the output when the queue reached it."""
+    fault = _malformed(output, expected.shape, like(inputs)) or changed(inputs, expected.inputs)
+    if fault:
+        return Accuracy(wrong=fault)
+    if any(_same_memory(output, x) for x in inputs):
+        return Accuracy(wrong="returned its own input")
+    return compared(expected, delivered)
+
+
+def like(inputs: Sequence[Tensor]) -> Tensor:
+    """The input whose dtype and device the output must have: the first one of floating-point values, else the first."""
+    return next((x for x in inputs if x.is_floating_point()), inputs[0])
+
+
+def changed(inputs: Sequence[Tensor], before: Sequence[Tensor]) -> str | None:
+    """What to say when an input no longer equals its copy (NaN counts as equal to itself), else None."""
+    for position, (x, old) in enumerate(zip(inputs, before, strict=True)):
+        same = torch.equal(x, old) or bool(((x == old) | (x.isnan() & old.isnan())).all())
+        if not same:
+            return f"changed its input in place (input {position})"
+    return None
+
+
+def _malformed(output: Any, shape: tuple[int, ...], like: Tensor) -> str | None:
+    if not isinstance(output, Tensor):
+        return f"returned {type(output).__name__}, expected a tensor"
+    if output.dtype != like.dtype:
+        return f"returned {_name(output.dtype)}, expected {_name(like.dtype)}"
+    if tuple(output.shape) != shape:
+        return f"returned shape {tuple(output.shape)}, expected {shape}"
+    if output.device != like.device:
+        return f"returned a tensor on {output.device}, expected {like.device}"
+    return None
+
+
+def _same_memory(a: Tensor, b: Tensor) -> bool:
+    return a.numel() > 0 and a.data_ptr() == b.data_ptr()
+
+
+def accuracy(operator: Operator, case: Case, inputs: Sequence[Tensor], output: Tensor) -> Accuracy:
+    """Compare an output, which must have the right shape, with what the operator says of the inputs. Raises OperatorFault."""
+    return compared(Expected(Definition(operator, case), inputs), output)
+
+
+def compared(expected: Expected, output: Tensor) -> Accuracy:
+    """Compare an output, which must have the right shape, with what is expected. Raises OperatorFault."""
+    result = Accuracy()
+    if output.numel() == 0:
+        return result
+    operator = expected.definition.operator
+    tolerance = expected.definition.tolerance()
+    wrong = _Wrong(output, operator)
+    for part in expected.parts():
+        result = result.worst(_compare(part, part.of(output), operator, tolerance, wrong))
+    return Accuracy(result.max_ulp, result.max_rel_err, wrong.describe(), off=bool(wrong.count), near=wrong.near)
+
+
+def _compare(part: Part, output: Tensor, operator: Operator, tolerance: float, wrong: _Wrong) -> Accuracy:
+    reference, scale = part.reference, part.scale
+    got = output.double()
+    finite = reference.isfinite()
+    error = (got - reference).abs()
+    unit = ulp(reference, output.dtype)
+    rounding = operator.output_ulps * (ulp(scale, output.dtype) if operator.scale is None else unit)
+    arithmetic = tolerance * (MARGIN if operator.scale is None else 1) * ulp(scale, torch.float32)
+    allowed = rounding + arithmetic + torch.finfo(torch.float32).tiny
+    too_large = reference.abs() + allowed > torch.finfo(output.dtype).max
+    overflown = got.isinf() & too_large & (got.sign() == reference.sign())
+    # A comparison with NaN is False, so an output of NaN is not within any bound.
+    within = (error <= allowed) | overflown
+    right = torch.where(finite, within, (got == reference) | (got.isnan() & reference.isnan()))
+    wrong.add(right, part.start, got, reference, error, unit, allowed, rounding > arithmetic)
+    measured = finite & got.isfinite()
+    if not measured.any():
+        return Accuracy()
+    units = torch.where(measured, error / ulp(scale, output.dtype), 0.0).max().item()
+    floor = torch.finfo(torch.float32).tiny
+    relative = torch.where(measured & (scale > floor), error / scale.clamp_min(floor), 0.0).max().item()
+    return Accuracy(units, relative)
+
+
+def ulp(value: Tensor, dtype: torch.dtype) -> Tensor:
+    """The spacing of `dtype`'s numbers at |value| (fp64 in, fp64 out); the subnormal spacing at and below zero."""
+    info = torch.finfo(dtype)
+    digits = round(-math.log2(info.eps))
+    lowest = round(math.log2(info.tiny))
+    exponent = torch.frexp(value.nan_to_num(0.0, 0.0, 0.0))[1] - 1
+    exponent = torch.where(value == 0, lowest, exponent).clamp_min(lowest)
+    return torch.exp2((exponent - digits).double())
+
+
+class _Wrong:
+    """Collects where an output is wrong, to say it in one sentence."""
+
+    def __init__(self, output: Tensor, operator: Operator) -> None:
+        self.shape, self.total, self.count = tuple(output.shape), output.numel(), 0
+        self.operator = operator
+        self.first = self.knob = ""
+        self.columns: tuple[int, int] | None = None
+        self.zeros = self.nans = True
+        self.near = False
+
+    def add(
+        self,
+        right: Tensor,
+        start: int,
+        got: Tensor,
+        reference: Tensor,
+        error: Tensor,
+        unit: Tensor,
+        allowed: Tensor,
+        rounded: Tensor,
+    ) -> None:
+        """`error` and `allowed` are absolute, `unit` is the last place of the output at the reference, and `rounded` tells
+        where the output's rounding is most of what is allowed."""
+        bad = ~right
+        count = int(bad.sum())
+        if not count:
+            return
+        index = bad.nonzero()[0]
+        at = tuple(index.tolist())
+        near = bool((error[bad] <= NEAR * allowed[bad]).all())
+        if not self.count:
+            is_, should = _apart(got[at].item(), reference[at].item(), 7)
+            place = ", ".join(str(i + (start if d == 0 else 0)) for d, i in enumerate(at))
+            self.first = f"first at [{place}]: {is_} instead of {should}"
+            units = (error[at] / unit[at]).item()
+            if math.isfinite(units):
+                self.first += " ({} ulp, {} allowed)".format(*_apart(units, (allowed[at] / unit[at]).item()))
+            self.knob = "output_ulps" if bool(rounded[at]) else "tolerance"
+        self.near = near and (self.near or not self.count)
+        self.count += count
+        self.zeros &= bool((got[bad] == 0).all())
+        self.nans &= bool(got[bad].isnan().all())
+        touched = bad.any(0).flatten().nonzero() if bad.dim() > 1 else bad.nonzero()
+        low, high = int(touched[0]), int(touched[-1])
+        self.columns = (min(low, self.columns[0]), max(high, self.columns[1])) if self.columns else (low, high)
+
+    def describe(self) -> str | None:
+        if not self.count:
+            return None
+        kind = "zero" if self.zeros else "NaN" if self.nans else "wrong"
+        many = "every element" if self.count == self.total else f"{self.count} of {self.total} elements"
+        where = ""
+        width = math.prod(self.shape[1:])
+        if self.columns and len(self.shape) > 1 and self.columns != (0, width - 1) and self.count < self.total:
+            low, high = self.columns
+            where = f", all in column {low}" if low == high else f", all in columns {low} to {high}"
+        hint = f"; {self.knob} of operator {self.operator.name} allows more" if self.near else ""
+        return f"{many} {kind}{where}; {self.first}{hint}"
+
+
+def _apart(a: float, b: float, least: int = 3) -> tuple[str, str]:
+    """Two numbers to `least` digits, or to as many as tell them apart."""
+    digits = next((digits for digits in range(least, 17) if f"{a:.{digits}g}" != f"{b:.{digits}g}"), least)
+    return f"{a:.{digits}g}", f"{b:.{digits}g}"
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,233 @@
+"""The device under test, and the few things measuring needs from it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kbench.kernels import cuda_driver
+from kbench.text.printable import label
+
+SPIN_CALIBRATION_CYCLES = 2_000_000
+
+HOST_THREADS = 1
+"""Threads of a provider where the host itself is measured. With more, a call lasts as long as its slowest thread, and that
+one waits for a core wherever anything else runs: beside two busy loops 116 of 135 rounds were disturbed with two threads, 6
+with one (docs/measuring.md)."""
+
+THREADS_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+VISIBLE = {
+    "cuda": "HIP_VISIBLE_DEVICES" if torch.version.hip else "CUDA_VISIBLE_DEVICES",
+    "npu": "ASCEND_RT_VISIBLE_DEVICES",
+    "xpu": "ZE_AFFINITY_MASK",
+}
+"""The variable that says which devices a process sees, by device type."""
+
+
+class Device:
+    """The current accelerator, or the host where there is none.
+
+    Where there is no accelerator, Triton's interpreter is switched on: it has to be before anything imports triton, so a
+    Device is made first of all.
+    """
+
+    def __init__(self) -> None:
+        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        self.type: str = found.type if found else "cpu"
+        self.torch_device = (
+            torch.device(self.type, torch.accelerator.current_device_index()) if found else torch.device("cpu")
+        )
+        if not self.accelerated:
+            self.use_threads(HOST_THREADS)
+            if find_spec("triton"):
+                os.environ["TRITON_INTERPRET"] = "1"
+
+    def use_threads(self, threads: int | None) -> None:
+        """Let torch, and libraries that are loaded from here on, work with so many threads on the host. None is the default:
+        one where the host is measured, whatever torch has where a device is."""
+        if threads is None and not self.accelerated:
+            threads = HOST_THREADS
+        if threads is not None and threads != torch.get_num_threads():
+            torch.set_num_threads(threads)
+        if threads is not None:
+            os.environ.update(dict.fromkeys(THREADS_VARIABLES, str(threads)))
+
+    @property
+    def accelerated(self) -> bool:
+        return self.type != "cpu"
+
+    @cached_property
+    def name(self) -> str:
+        if self.accelerated:
+            return label(str(torch.get_device_module(self.type).get_device_name(self.torch_device)))
+        return label(_host_name())
+
+    @property
+    def index(self) -> int | None:
+        """The number that selects this device on its host, None for the host itself. See `devices`."""
+        return devices(self.type)[self.torch_device.index or 0]["index"] if self.accelerated else None
+
+    @property
+    def uuid(self) -> str:
+        """What tells this device from all others; empty where it does not tell."""
+        return str(devices(self.type)[self.torch_device.index or 0]["uuid"]) if self.accelerated else ""
+
+    @cached_property
+    def cache_bytes(self) -> int | None:
+        """Size of the last-level cache, None where the machine does not tell."""
+        if self.accelerated:
+            properties = torch.get_device_module(self.type).get_device_properties(self.torch_device)
+            return getattr(properties, "L2_cache_size", None)
+        return _host_cache_bytes()
+
+    def synchronize(self) -> None:
+        if self.accelerated:
+            torch.accelerator.synchronize()
+
+    def healthy(self) -> bool:
+        """False when the device answers every call with an earlier failure, as CUDA does after an illegal access."""
+        try:
+            self.synchronize()
+            torch.zeros(1, device=self.torch_device).add_(1).item()
+        except RuntimeError:
+            return False
+        return True
+
+    def release(self) -> None:
+        """Give cached memory back, so that one provider's peak does not starve the next."""
+        if self.accelerated:
+            torch.get_device_module(self.type).empty_cache()
+
+    def free_bytes(self) -> int | None:
+        """Memory free for a case's tensors, None where the device does not tell."""
+        if self.type == "cuda":
+            return int(torch.cuda.mem_get_info(self.torch_device)[0])
+        if self.accelerated:
+            return None
+        return _host_free_bytes()
+
+    @cached_property
+    def empty_call(self) -> Callable[[], None]:
+        """The least work that can be timed: an empty kernel on a device, nothing on the host or where Triton is missing."""
+        if not self.accelerated or not find_spec("triton"):
+            return lambda: None
+        from kbench.measure.machine import noop
+
+        return noop.launch
+
+    @cached_property
+    def spin(self) -> Callable[[float], None] | None:
+        """Enqueues a kernel that keeps the device busy for about so many ms. None where there is no such kernel."""
+        if self.type != "cuda":
+            return None
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda._sleep(SPIN_CALIBRATION_CYCLES)
+        start.record()
+        torch.cuda._sleep(SPIN_CALIBRATION_CYCLES)
+        end.record()
+        torch.cuda.synchronize()
+        cycles_per_ms = SPIN_CALIBRATION_CYCLES / start.elapsed_time(end)
+        return lambda ms: torch.cuda._sleep(int(ms * cycles_per_ms))
+
+    def hold(self, ms: float) -> None:
+        """Keep the device busy for about so long, where it can be: what follows is queued behind it."""
+        if self.spin:
+            self.spin(ms)
+
+    def forget(self) -> None:
+        """Wait for the device, and let go of the lines of its last-level cache that kernels asked it to keep: they outlive
+        a cache flush, for whoever runs next."""
+        if self.type == "cuda":
+            self.synchronize()  # lines of what is still to run would be kept
+            cuda_driver.reset_persisting_cache()
+
+    def poison(self, shape: Sequence[int], dtype: torch.dtype) -> None:
+        """Leave NaN in memory that an allocation of this size is likely to reuse, so that what a provider does not write
+        cannot look right by chance."""
+        blocks = [torch.full(shape, float("nan"), dtype=dtype, device=self.torch_device) for _ in range(2)]
+        del blocks
+
+
+def devices(kind: str) -> list[dict[str, Any]]:
+    """The devices of a type that this process sees, in torch's order; none for the host.
+
+    `variables` is what makes another process see that one alone. `index` is the number in it: that of the host, where a
+    variable already restricts this process to some of them, and torch's where they were restricted by UUID.
+    """
+    if kind == "cpu":
+        return []
+    module, variable = torch.get_device_module(kind), VISIBLE.get(kind, "")
+    allowed = [entry.strip() for entry in os.environ.get(variable, "").split(",") if entry.strip()]
+    found = []
+    for number in range(module.device_count()):
+        handle = allowed[number] if number < len(allowed) else str(number)
+        found.append(
+            {
+                "type": kind,
+                "name": label(str(module.get_device_name(number))),
+                "index": int(handle) if handle.isdecimal() else number,
+                "uuid": _uuid(module.get_device_properties(number), handle),
+                "variables": {variable: handle},
+            }
+        )
+    return found
+
+
+def _uuid(properties: Any, handle: str) -> str:
+    """The UUID as the vendor's tools write it. Of a MIG instance torch may know the card's; its handle is its own."""
+    if handle.startswith("MIG-"):
+        return handle
+    uuid = str(getattr(properties, "uuid", ""))
+    return f"GPU-{uuid}" if uuid and not torch.version.hip else uuid
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that memory ran out, on the device or on the host."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+def interpreter_probe() -> Callable[[], bool]:
+    """Returns a function that tells whether a Triton kernel has run in the interpreter since the probe was made.
+
+    A launch leaves its grid in the interpreter's builder; no grid there means no launch.
+    """
+    if os.environ.get("TRITON_INTERPRET") != "1" or not find_spec("triton"):
+        return lambda: False
+    from triton.runtime import interpreter
+
+    builder: Any = interpreter.interpreter_builder
+    builder.grid_dim = None
+    return lambda: builder.grid_dim is not None
+
+
+def _host_name() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return " ".join(line.split(":", 1)[1].split())
+    return platform.processor() or platform.machine()
+
+
+def _host_cache_bytes() -> int | None:
+    sizes = [path.read_text().strip() for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
+    units = {"K": 1024, "M": 1024**2}
+    return max((int(s[:-1]) * units[s[-1]] for s in sizes if s[-1:] in units), default=None)
+
+
+def _host_free_bytes() -> int | None:
+    meminfo = Path("/proc/meminfo")
+    if not meminfo.exists():
+        return None
+    fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines() if ":" in line)
+    return int(fields["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in fields else None

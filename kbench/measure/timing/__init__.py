@@ -1,0 +1,1 @@
+"""Timers, and the bandwidth that they are held against."""

@@ -1,0 +1,130 @@
+"""The graph timer: many calls captured in a CUDA graph, over rotated buffers, replayed as one launch.
+
+For kernels too short for events. A replay has no launch of its own between the calls, so the time of a call is the time
+of a replay over the number of calls; what remains between two kernels of a graph is about a microsecond.
+
+Cold means that a call finds none of its data in the last-level cache. The calls rotate over as many sets of buffers as
+fill the cache three times, inputs and outputs, so that by the time a buffer comes round again it has been displaced.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
+from math import ceil
+from typing import Any
+
+import torch
+
+from kbench.measure.machine.device import Device, out_of_memory
+from kbench.registry import Unsupported
+
+CACHE_FILLS = 3
+"""How many times over the rotated buffers fill the last-level cache."""
+
+MIN_CALLS = 20
+"""Calls in a graph at least: the cost of launching the graph is shared by them."""
+
+MAX_CALLS = 2048
+"""Calls in a graph at most. Tiny cases would need more to fill the cache: their rows are flagged l2-resident."""
+
+ASSUMED_CACHE_BYTES = 256 * 1024**2
+"""Where the device does not tell the size of its cache."""
+
+MIN_REPLAYS = 5
+
+SPIN_MS = 0.2
+"""The device is kept busy this long before a timed replay, so that the replay is queued when its turn comes."""
+
+
+@dataclass(frozen=True)
+class GraphTimer:
+    """Times entries by replaying graphs. `cache` is `cold` (rotated buffers) or `warm` (always the same)."""
+
+    device: Device
+    cache: str
+    warmup_ms: float
+    rep_ms: float
+
+    name = "graph"
+    prefill_ms = 0.0  # a replay is one launch, which is no part of a call
+
+    def sets(self, call_bytes: int) -> int:
+        """How many sets of buffers a case needs whose call touches so many bytes."""
+        if self.cache == "warm":
+            return 1
+        return min(max(2, ceil(self._fill / max(call_bytes, 1)) + 1), MAX_CALLS)
+
+    def cold(self, call_bytes: int) -> bool:
+        """Whether a call finds nothing of its data in the cache: false where MAX_CALLS do not fill it."""
+        return self.cache == "cold" and self.sets(call_bytes) * call_bytes >= self._fill
+
+    @property
+    def _fill(self) -> int:
+        return CACHE_FILLS * (self.device.cache_bytes or ASSUMED_CACHE_BYTES)
+
+    def ready(
+        self, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], host_ms: float | None
+    ) -> Callable[[], list[float]]:
+        """Capture `fn` over the buffers and return what takes a round's samples, in ms per call.
+
+        Raises Unsupported, with the reason, for a function that cannot be captured.
+        """
+        if self.device.type != "cuda":
+            raise Unsupported(f"timer graph needs a CUDA or ROCm device; this machine has {self.device.type}")
+        calls = max(len(buffers), MIN_CALLS)
+        graph = _capture(fn, buffers, calls)
+        return lambda: self._samples(graph, calls)
+
+    def empty(self) -> Callable[[], list[float]]:
+        """Empty kernels follow each other as others do: the gap between two is in every reading of this timer, and more
+        is not added."""
+        return self.ready(self.device.empty_call, [()], None)
+
+    def _samples(self, graph: torch.cuda.CUDAGraph, calls: int) -> list[float]:
+        first = self._replay_ms(graph)
+        for _ in range(int(self.warmup_ms / first)):
+            graph.replay()
+        replays = max(MIN_REPLAYS, int(self.rep_ms / first))
+        return [self._replay_ms(graph) / calls for _ in range(replays)]
+
+    def _replay_ms(self, graph: torch.cuda.CUDAGraph) -> float:
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        if self.cache == "cold":
+            self.device.forget()
+        if self.device.spin:
+            self.device.spin(SPIN_MS)
+        start.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        elapsed_ms: float = start.elapsed_time(end)
+        return max(elapsed_ms, 1e-6)
+
+
+def _capture(fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], calls: int) -> torch.cuda.CUDAGraph:
+    """A graph of so many calls that go round the buffers. An output lives until its buffers come round again, so that
+    outputs rotate as the inputs do."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):  # lazy initialisation must not happen during the capture
+            fn(*buffers[0])
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            outputs: deque[Any] = deque(maxlen=len(buffers))
+            for arguments in islice(cycle(buffers), calls):
+                outputs.append(fn(*arguments))
+    except Unsupported:
+        raise
+    except Exception as error:  # whatever a provider does that a capture forbids
+        if out_of_memory(error):
+            raise
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise Unsupported(f"cannot be captured in a CUDA graph: {lines[0][:200]}") from None
+    return graph

@@ -1,0 +1,56 @@
+"""The stages around a kernel that a worklog prints: allocate, host to device, (kernel,) device to host."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kbench.measure.machine.device import Device
+
+REPEATS = 5
+
+
+def measure_stages(device: Device, inputs: Sequence[Tensor]) -> dict[str, float]:
+    """Milliseconds, medians of five: `alloc_ms` for the inputs and an output of the first one's size, from the driver and
+    not from torch's cache; `h2d_ms` and `d2h_ms` for the same tensors over ordinary (pageable) host memory.
+
+    Wall time on the host between two synchronisations, as a program without streams would see it. Empty without an
+    accelerator: there is nothing to copy to.
+    """
+    if not device.accelerated:
+        return {}
+    host = [x.cpu() for x in inputs]
+
+    def allocate() -> None:
+        blocks = [torch.empty_like(x) for x in (*inputs, inputs[0])]
+        del blocks
+
+    def upload() -> None:
+        for x, source in zip(inputs, host, strict=True):
+            x.copy_(source)
+
+    def download() -> None:
+        host[0].copy_(inputs[0])
+
+    return {
+        "alloc_ms": _wall_ms(device, allocate, before=device.release),
+        "h2d_ms": _wall_ms(device, upload),
+        "d2h_ms": _wall_ms(device, download),
+    }
+
+
+def _wall_ms(device: Device, action: Callable[[], Any], before: Callable[[], None] = lambda: None) -> float:
+    times = []
+    for _ in range(REPEATS):
+        before()
+        device.synchronize()
+        start = time.perf_counter()
+        action()
+        device.synchronize()
+        times.append((time.perf_counter() - start) * 1e3)
+    return median(times)

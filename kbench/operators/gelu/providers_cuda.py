@@ -1,0 +1,27 @@
+"""GELU in CUDA C++. The kernel stands in `gelu.cu`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbench.kernels import cuda_extension
+from kbench.operators.gelu import gelu
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from kbench.results.row import Case
+
+SOURCE = Path(__file__).with_name("gelu.cu")
+SOURCES = (SOURCE, *cuda_extension.SHARED)
+
+
+@gelu.provider("cuda", label="CUDA", devices=("cuda",), available=cuda_extension.missing, factory=True, sources=SOURCES)
+def cuda(case: Case, *, approximate: str = "tanh", threads: int | None = None) -> Callable[[Tensor], Tensor]:
+    """One 16-byte access per thread, in blocks of `threads` (128), over a dense matrix as one run of elements; half of one,
+    in blocks of 256, where those are few. Rows with gaps, or an input that does not begin at a multiple of 16 bytes, are
+    gathered for the same 16-byte stores."""
+    module = cuda_extension.build("gelu", SOURCE)
+    return cuda_extension.rowwise(module.none if approximate == "none" else module.tanh, threads)

@@ -1,0 +1,48 @@
+"""Softmax of the libraries that people would install instead. Each is available when its package is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from kbench.operators.softmax import softmax
+from kbench.registry import Unsupported
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from kbench.results.row import Case
+
+
+def _liger_declines(case: Case) -> str | None:
+    return "N > 65536: Liger refuses longer rows" if case.N > 65536 else None
+
+
+@softmax.provider("liger", label="Liger", requires="liger_kernel", supports=_liger_declines)
+def liger(x: Tensor) -> Tensor:
+    """Liger-Kernel's Triton softmax. It copies an input that is not contiguous."""
+    from liger_kernel.ops.softmax import LigerSoftmaxFunction
+
+    if not x.numel():
+        return torch.empty_like(x)
+    out: Tensor = LigerSoftmaxFunction.apply(x)
+    return out
+
+
+def _quack_declines(case: Case) -> str | None:
+    vector = 16 // case.itemsize
+    return f"N is not a multiple of {vector}, which QuACK needs for {case.dtype}" if case.N % vector else None
+
+
+@softmax.provider("quack", label="QuACK", requires="quack", devices=("cuda",), supports=_quack_declines)
+def quack(x: Tensor) -> Tensor:
+    """QuACK's CuTe-DSL softmax, forward only. It compiles for each (dtype, N) on first use."""
+    from quack.softmax import softmax_fwd
+
+    if not x.numel():
+        return torch.empty_like(x)
+    if x.stride(1) != 1 or x.stride(0) * x.element_size() % 16 or x.data_ptr() % 16:
+        raise Unsupported("QuACK needs every row to start at a multiple of 16 bytes, its elements next to each other")
+    out: Tensor = softmax_fwd(x)
+    return out

@@ -1,0 +1,185 @@
+"""Softmax in Triton: the textbook kernel, its persistent form, and the best kernel for each row length.
+
+The kernels stand in `triton_kernels.py`, `triton_dispatch.py` chooses among them, and this file launches them. It imports
+without Triton.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kbench.kernels import block_mailbox, triton_rows
+from kbench.operators.softmax import softmax
+from kbench.operators.softmax.triton_dispatch import Launch, dispatch, persistent_launch, row_launch
+from kbench.registry import Unsupported
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SOURCES = (
+    Path(__file__).with_name("triton_kernels.py"),
+    Path(__file__).with_name("triton_dispatch.py"),
+    Path(triton_rows.__file__),
+    Path(block_mailbox.__file__),
+)
+
+
+@softmax.provider(
+    "triton-row", label="Triton (row)", requires="triton", sources=SOURCES, supports=triton_rows.long_rows
+)
+def triton_row(
+    x: Tensor,
+    *,
+    BLOCK: int | None = None,
+    num_warps: int | None = None,
+    num_stages: int | None = None,
+    num_ctas: int | None = None,
+    maxnreg: int | None = None,
+    enable_fp_fusion: bool | None = None,
+) -> Tensor:
+    """One program per row; BLOCK is the power of two that holds a row; 4 warps, 8 from BLOCK 2048, 16 from 4096."""
+    if not x.numel():
+        return torch.empty_like(x)
+    launch = row_launch(x.shape[1], BLOCK).override(
+        num_warps=num_warps,
+        num_stages=num_stages,
+        num_ctas=num_ctas,
+        maxnreg=maxnreg,
+        enable_fp_fusion=enable_fp_fusion,
+    )
+    return launch_rows(launch, x, _output(x))
+
+
+@softmax.provider(
+    "triton-persistent", label="Triton (persistent)", requires="triton", sources=SOURCES, supports=triton_rows.long_rows
+)
+def triton_persistent(
+    x: Tensor,
+    *,
+    BLOCK: int | None = None,
+    num_warps: int | None = None,
+    num_stages: int | None = None,
+    num_ctas: int | None = None,
+    maxnreg: int | None = None,
+    enable_fp_fusion: bool | None = None,
+) -> Tensor:
+    """As many programs as the device holds at once, each striding over the rows and loading `num_stages` - 1 ahead."""
+    if not x.numel():
+        return torch.empty_like(x)
+    launch = persistent_launch(x.shape[1], x.element_size(), BLOCK, num_stages).override(
+        num_warps=num_warps,
+        num_ctas=num_ctas,
+        maxnreg=maxnreg,
+        enable_fp_fusion=enable_fp_fusion,
+    )
+    return launch_rows(launch, x, _output(x), persistent=True)
+
+
+@softmax.provider("triton", label="Triton", requires="triton", sources=SOURCES)
+def triton(
+    x: Tensor,
+    *,
+    BLOCK: int | None = None,
+    ROWS: int | None = None,
+    PIECES: int | None = None,
+    parts: int | None = None,
+    num_warps: int | None = None,
+    num_stages: int | None = None,
+    num_ctas: int | None = None,
+    maxnreg: int | None = None,
+    enable_fp_fusion: bool | None = None,
+) -> Tensor:
+    """The kernel and the launch that `DISPATCH` names for N, unless parameters say otherwise.
+
+    BLOCK: elements of a row that a program holds; where a row has more, it is split. ROWS: rows per program. PIECES: blocks
+    of a row in one program. parts: slices of a row.
+    """
+    if not x.numel():
+        return torch.empty_like(x)
+    M, N = x.shape
+    launch = dispatch(
+        M,
+        N,
+        x.element_size(),
+        _vector(x),
+        triton_rows.warp_size(x.device),
+        teams=x.device.type in ("cuda", "cpu"),
+        capped=triton_rows.caps_registers(x.device) and num_warps is None,
+        BLOCK=BLOCK,
+        ROWS=ROWS,
+        PIECES=PIECES,
+        parts=parts,
+    )
+    launch = launch.override(
+        num_warps=num_warps,
+        num_stages=num_stages,
+        num_ctas=num_ctas,
+        maxnreg=maxnreg,
+        enable_fp_fusion=enable_fp_fusion,
+    )
+    return launch_rows(launch, x, _output(x))
+
+
+def _vector(x: Tensor) -> int:
+    """How many elements of a row can be moved at a time: 16 bytes of them, or fewer where a row of x and its row of the
+    output, which is dense, do not lie alike to such a vector."""
+    M, N = x.shape
+    row_stride = x.stride(0) if M > 1 else N
+    return math.gcd(16 // x.element_size(), x.data_ptr() // x.element_size(), row_stride - N)
+
+
+def _output(x: Tensor) -> Tensor:
+    """A dense output for x. Raises Unsupported when the elements of a row are not neighbours in memory."""
+    if x.stride(1) != 1 and x.shape[1] > 1:
+        raise Unsupported("the elements of a row are not next to each other in memory (stride(-1) is not 1)")
+    return torch.empty(x.shape, dtype=x.dtype, device=x.device)
+
+
+def launch_rows(launch: Launch, x: Tensor, out: Tensor, persistent: bool = False) -> Tensor:
+    """Launch a kernel on the rows of x, into `out`, with as many programs as the device holds where it is persistent,
+    else with one for every row, slice or tile. Returns `out`. Raises Unsupported when the programs are more than a
+    launch can count."""
+    from kbench.operators.softmax import triton_kernels
+
+    kernel = getattr(triton_kernels, launch.kernel)
+    arguments: tuple[Any, ...] = (out, x, x.stride(0), *x.shape)
+    programs = launch.programs(x.shape[0])
+    if persistent:
+        programs = min(programs, _resident_programs(kernel, launch, arguments, x.device))
+    if launch.kernel == "split":
+        parts, multiprocessors = launch.parts, triton_rows.multiprocessors(x.device)
+        words = triton_rows.exchange_words(x.device, x.shape[0], parts)
+        arguments += (words, parts, launch.span, parts > 1 and programs > multiprocessors)
+    if programs > triton_rows.LARGEST_GRID:
+        raise Unsupported(f"needs {programs} programs; one launch counts to {triton_rows.LARGEST_GRID}")
+    if launch.parts > 1 and x.device.type == "cpu":
+        # the interpreter runs one program after another: all publish before any waits
+        kernel[(programs,)](*arguments, PHASE=1, **launch.constants, **launch.options)
+        kernel[(programs,)](*arguments, PHASE=2, **launch.constants, **launch.options)
+    else:
+        kernel[(programs,)](*arguments, **launch.constants, **launch.options)
+    return out
+
+
+FIXED_PROGRAMS = {"npu": 32, "xpu": 32, "cpu": 4}
+"""Programs of the persistent kernel where there is no occupancy to ask for. `cpu` is Triton's interpreter."""
+
+
+def _resident_programs(kernel: Any, launch: Launch, arguments: tuple[Any, ...], device: torch.device) -> int:
+    """How many programs of this launch the device holds at once.
+
+    What one needs is asked of the kernel that Triton will launch. Triton finds that by every property it compiles for
+    (dtype, alignment, divisibility, options), so it is asked each time rather than remembered by fewer of them.
+    """
+    if device.type in FIXED_PROGRAMS:
+        return FIXED_PROGRAMS[device.type]
+    compiled = kernel.warmup(*arguments, **launch.constants, **launch.options, grid=(1,))
+    compiled._init_handles()  # loads the binary; the register count is known only then
+    properties: Any = torch.cuda.get_device_properties(device)
+    resident = triton_rows.occupancy(properties, launch.options["num_warps"], compiled.n_regs, compiled.metadata.shared)
+    programs: int = resident * properties.multi_processor_count
+    return programs

@@ -1,0 +1,1 @@
+"""A page around its panels: layout, legend, caption."""

@@ -1,0 +1,71 @@
+"""The small print: what it was measured on and how, and what is not in the picture. No row goes missing without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from kbench.analysis.files import Source
+from kbench.analysis.metrics import Metric
+from kbench.plotting.selection.points import VALUE
+from kbench.plotting.style.marks import MARKS
+from kbench.plotting.style.words import natural, shorten
+from kbench.results.row import PROVIDER, Status
+
+MOST_NAMES = 8
+
+
+def caption(sources: Sequence[Source], drawn: pd.DataFrame, metric: Metric | None, meaning: str = "") -> str:
+    """The lines under a picture. `drawn` are the points of all files, as `points.points` makes them; `meaning` is a line of
+    the picture's own, which may show no metric."""
+    lines = [_machine(source, several=len(sources) > 1) for source in sources]
+    lines += [_method(sources, metric), meaning]
+    lost = drawn[(drawn["role"] == PROVIDER) & ~drawn["kind"].isin([VALUE, *MARKS])]
+    outcomes = []
+    for status, group in lost.groupby("status"):
+        what = f"without {metric.name if metric else 'ms'}" if status == Status.OK.value else status
+        outcomes.append(f"{len(group)} {what} ({_list(group['curve'])})")
+    if outcomes:
+        lines.append(f"not drawn: {len(lost)} of {int((drawn['role'] == PROVIDER).sum())} rows: {'; '.join(outcomes)}")
+    lines += [str(warning) for source in sources for warning in source.frame.attrs.get("warnings", [])]
+    return "\n".join(line for line in lines if line)
+
+
+def _machine(source: Source, *, several: bool) -> str:
+    """`NVIDIA H200 · driver 580.159.04 · torch 2.11.0 · triton 3.6.0 · 2026-11-20`, as far as it is known."""
+    timed = source.frame[source.frame["status"].isin([Status.OK.value, Status.CHECKED.value])]
+    devices = natural(set(timed["device"]) - {""}) or [str(source.environment.get("device") or "")]
+    driver = source.environment.get("driver")
+    packages: Any = source.environment.get("packages")
+    versions = packages if isinstance(packages, dict) else {}
+    dates = sorted({str(moment)[:10] for moment in timed["started_at"] if moment})
+    parts = [
+        ", ".join(devices),
+        f"driver {driver}" if driver else "",
+        *(f"{name} {versions[name]}" for name in ("torch", "triton") if versions.get(name)),
+        " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "",
+    ]
+    known = " · ".join(part for part in parts if part)
+    return f"{source.label}: {known}" if several and known else known
+
+
+def _method(sources: Sequence[Source], metric: Metric | None) -> str:
+    timed = pd.concat([source.frame[source.frame["status"] == Status.OK.value] for source in sources])
+    sessions = max((int(source.frame["session"].nunique()) for source in sources), default=1)
+    parts = [f"{name} {'/'.join(sorted(set(timed[name]) - {''}))}" for name in ("timer", "cache") if any(timed[name])]
+    parts += [f"median of {sessions} sessions"] if sessions > 1 else []
+    parts += (
+        ["band: p20 to p80"] if metric and any(f"{metric.column}_p20" in source.frame for source in sources) else []
+    )
+    noisy = int(timed["flags"].map(lambda flags: "noisy" in flags.split(";"))[timed["role"] == PROVIDER].sum())
+    parts += [f"{noisy} of {int((timed['role'] == PROVIDER).sum())} rows noisy"] if noisy else []
+    return " · ".join(parts)
+
+
+def _list(curves: pd.Series[str]) -> str:
+    names = natural(set(curves))
+    short = shorten(names)
+    shown = ", ".join(short[name] for name in names[:MOST_NAMES])
+    return shown + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")

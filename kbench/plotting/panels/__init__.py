@@ -1,0 +1,1 @@
+"""What can be drawn in a panel: lines, bars, dots, a heat map."""

@@ -1,0 +1,1 @@
+"""Which rows are drawn, and on which page and panel."""

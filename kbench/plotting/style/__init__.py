@@ -1,0 +1,1 @@
+"""How pictures look: themes, colours, markers, names."""

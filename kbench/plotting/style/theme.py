@@ -1,0 +1,121 @@
+"""How a picture looks: light or dark, with curves told apart by people with any colour vision and in grey print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kbench.results.table import TableError
+from kbench.text.suggest import unknown
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (1, 3)))
+"""Line styles: of files, where there are several, and of every further eight curves of one file."""
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours as #RRGGBB. `quiet` is for what stands behind the data, `muted` for small print, `shade` for areas."""
+
+    name: str
+    background: str
+    ink: str
+    muted: str
+    quiet: str
+    grid: str
+    shade: str
+    colours: tuple[str, ...]
+
+    def rc(self) -> dict[str, Any]:
+        """Matplotlib's settings. Sizes are for a picture 8 inches wide that is still read at half that."""
+        return {
+            "axes.axisbelow": True,
+            "axes.edgecolor": self.ink,
+            "axes.facecolor": self.background,
+            "axes.grid": True,
+            "axes.labelcolor": self.ink,
+            "axes.spines.right": False,
+            "axes.spines.top": False,
+            "axes.titlesize": 12,
+            "figure.facecolor": self.background,
+            "figure.titlesize": 14,
+            "figure.titleweight": "bold",
+            "font.family": "DejaVu Sans",  # comes with matplotlib: the same picture on every machine
+            "font.size": 12,
+            "grid.color": self.grid,
+            "hatch.linewidth": 0.6,
+            "legend.frameon": False,
+            "lines.linewidth": 2.0,
+            "lines.markersize": 6.5,
+            "pdf.compression": 9,
+            "savefig.dpi": 150,
+            "savefig.facecolor": self.background,
+            "svg.hashsalt": "kbench",
+            "text.color": self.ink,
+            "text.parse_math": False,  # a `$` in a provider's name or a reason is a dollar
+            "xtick.color": self.ink,
+            "ytick.color": self.ink,
+        }
+
+    def readable(self, colour: str) -> str:
+        """The colour moved towards the ink until text in it can be read on the background (a contrast of 4.5)."""
+        for tenths in range(11):
+            mixed = mix(colour, self.ink, tenths / 10)
+            if contrast(mixed, self.background) >= 4.5:
+                break
+        return mixed
+
+
+# Okabe and Ito (2008), "Color Universal Design", without its yellow, which is lost on white, and with a dark wine red.
+LIGHT = Theme(
+    name="light",
+    background="#FFFFFF",
+    ink="#1A1A1A",
+    muted="#555555",
+    quiet="#757575",
+    grid="#E4E4E4",
+    shade="#F1F3F6",
+    colours=("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#882255"),
+)
+
+# The same hues, lighter.
+DARK = Theme(
+    name="dark",
+    background="#14171C",
+    ink="#EDEFF2",
+    muted="#A9B0BA",
+    quiet="#8B929C",
+    grid="#2B3038",
+    shade="#1E232B",
+    colours=("#2590F0", "#D9642A", "#2FA57C", "#E8B5D6", "#7CCBFA", "#F2C14E", "#FFFFFF", "#C0479A"),
+)
+
+THEMES = {theme.name: theme for theme in (LIGHT, DARK)}
+
+
+def named(name: str) -> Theme:
+    """Raises TableError for a theme that there is not."""
+    if name not in THEMES:
+        raise TableError(f"--theme: {unknown('theme', name, list(THEMES))}")
+    return THEMES[name]
+
+
+def mix(colour: str, other: str, share: float) -> str:
+    """`colour` with this share of `other` in it."""
+    pairs = zip(_channels(colour), _channels(other), strict=True)
+    return "#" + "".join(f"{round(255 * (a + (b - a) * share)):02X}" for a, b in pairs)
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast ratio of two colours, 1 to 21, as WCAG 2.1 defines it."""
+    dark, light = sorted((_luminance(one), _luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in _channels(colour)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _channels(colour: str) -> list[float]:
+    return [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]

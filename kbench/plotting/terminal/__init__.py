@@ -1,0 +1,1 @@
+"""Pictures of characters, for a terminal."""

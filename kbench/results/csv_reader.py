@@ -1,0 +1,136 @@
+"""The records of a CSV file, one at a time: whatever the file is, it is read or refused in bounded time and memory.
+
+Only a regular file is opened (a FIFO would block), lines are read with a limit on their length, and every error names the
+line on which the record begins.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from kbench import files
+from kbench.results.row import LATER_COLUMNS, ResultsError, columns
+
+MAX_BYTES = 64 * 2**20
+"""A longer file is refused. It would be 130,000 rows, more than a day of measuring, and ten times that in memory."""
+
+MAX_LINES = 1_000_000
+"""The same for a file of blank lines, which take no memory but time."""
+
+MAX_RECORD_BYTES = 128 * 2**10
+"""A longer record is refused before it is read to its end; csv allows a field as much. kbench writes a few hundred bytes."""
+
+_COMMAS = len(columns([])) - len(LATER_COLUMNS) - 1
+_BOM = b"\xef\xbb\xbf"
+
+
+class TableError(ResultsError):
+    """A results file that cannot be used."""
+
+
+def records(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The records of a file, blank ones left out, with the line on which each begins (a quoted reason may span several).
+
+    A last record that ends inside quotes, as a killed run leaves it, comes as one cell. Raises TableError.
+    """
+    with _opened(path) as file:
+        lines = _Lines(path, file)
+        reader = csv.reader(lines, strict=True)
+        while True:
+            lines.begin_record()
+            try:
+                cells = next(reader, None)
+            except csv.Error as error:
+                if not lines.ended:
+                    what = str(error).partition(" - ")[0]  # what follows is advice to programmers
+                    raise lines.error(f"not readable as CSV ({what}); repair or delete the line") from None
+                cells = ["".join(lines.record)]
+            if cells is None:
+                return
+            if lines.hold_a_row():
+                raise lines.error("a quote is open here and does not close before the next row; repair the line")
+            if any(map(str.strip, cells)):
+                yield lines.first, cells
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    try:
+        with files.opened(path) as file:
+            yield file
+    except files.Unreadable as error:
+        advice = "name a results CSV in it" if path.is_dir() else "save its content as a file and name that"
+        raise TableError(f"{path}: {error}; {advice}") from None
+    except FileNotFoundError:
+        raise TableError(f"{path}: no such file; `kbench run` writes results/<config>.csv") from None
+    except OSError as error:
+        raise TableError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
+
+
+@dataclass
+class _Lines(Iterator[str]):
+    """The lines of a file as csv asks for them. It asks for one, and for more only while a quote is open.
+
+    first   the line on which the current record begins
+    record  the lines of it that were read
+    """
+
+    path: Path
+    file: BinaryIO
+    first: int = 1
+    record: list[str] = field(default_factory=list)
+    ended: bool = False
+    _line: int = 0
+    _bytes: int = 0
+    _room: int = 0
+
+    def begin_record(self) -> None:
+        self.first, self._room = self._line + 1, MAX_RECORD_BYTES
+        self.record.clear()
+
+    def __next__(self) -> str:
+        data = self.file.readline(self._room + 1)
+        if not data:
+            self.ended = True
+            raise StopIteration
+        self._line += 1
+        self._bytes += len(data)
+        self._room -= len(data)
+        text = self._decoded(data)
+        if self._room < 0:
+            what = f"the row that begins here is longer than {MAX_RECORD_BYTES >> 10} KiB"
+            raise self.error(f"{what}; close its quote or delete it")
+        if self._line > MAX_LINES or self._bytes > MAX_BYTES:
+            limit = f"{MAX_LINES:,} lines or {MAX_BYTES >> 20} MiB"
+            raise TableError(f"{self.path}:{self._line}: the file goes on after {limit}; split it or name another")
+        self.record.append(text)
+        return text
+
+    def _decoded(self, data: bytes) -> str:
+        data = data.removeprefix(_BOM)  # it is not only at the beginning where files were put together
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            if error.reason != "unexpected end of data":  # else the file ends inside a character
+                raise self._not_text(data[error.start]) from None
+            text = data[: error.start].decode()
+        if "\0" in text:
+            raise self._not_text(0)
+        return text
+
+    def _not_text(self, byte: int) -> TableError:
+        where = f"{self.path}:{self._line}"
+        return TableError(f"{where}: not a text file (byte 0x{byte:02x}); name a CSV that `kbench run` wrote")
+
+    def hold_a_row(self) -> bool:
+        """Whether a line after the first is a row of its own: then a stray quote has made one record of several."""
+        operator = self.record[0].split(",")[0] + "," if self.record else ""
+        return any(line.startswith(operator) and line.count(",") >= _COMMAS for line in self.record[1:])
+
+    def error(self, what: str) -> TableError:
+        return TableError(f"{self.path}:{self.first}: {what}")

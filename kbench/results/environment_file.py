@@ -1,0 +1,190 @@
+"""The environment file beside a results CSV: what machine, what versions, what settings its rows come from.
+
+Whoever wrote it, it is read in bounded time and memory, and what leaves here is clean: text is printable and of bounded
+length, numbers are finite and can be what they are called, and every entry that kbench knows has its type. What is not so
+is left out, and named in a note. Secrets, the home folder and the user's name are left out as well.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kbench import files
+from kbench.results.row import ResultsError
+from kbench.text import redact
+from kbench.text.printable import NAME_LIMIT, REASON_LIMIT, printable
+
+MAX_BYTES = 16 << 20
+"""A longer file is not read. A config is at most 1 MiB, and every continuation of a run can bring one."""
+
+MAX_VALUES = 20_000
+MAX_DEPTH = 8
+
+WORDS = (
+    "env_id", "device", "device_type", "device_id", "driver", "telemetry", "cuda", "hip", "nvcc", "python", "platform",
+    "kbench", "scope", "started_at", "finished_at", "profile", "baseline", "gcnArchName",
+)  # fmt: skip
+
+SWITCHES = ("triton_interpreter", "interrupted")
+
+NUMBERS = {
+    "cache_bytes": 2**44, "total_memory": 2**50, "peak_gbps": 10**6, "cpu_count": 2**20, "multi_processor_count": 2**20,
+    "other_processes": 2**31, "device_count": 2**20, "major": 2**20, "minor": 2**20,
+}  # fmt: skip
+"""Entries that are numbers of 0 and more, and what none of them reaches."""
+
+MAPPINGS = ("limits", "packages", "variables", "measure", "git", "config", "environments", "places")
+LISTS = ("command", "plugin_errors", "continued")
+
+NAMED = ("packages", "variables", "config", "git", "environments", "continued", "places")
+"""Mappings whose values have a type."""
+
+PRIVATE = ("command", "plugin_errors", "variables", "config", "continued", "environments")
+"""Entries in which paths, and texts of some length, stand."""
+
+KNOWN_FROM_CSV = "what is known of the machine is what the CSV says"
+
+
+class Sidecar(NamedTuple):
+    """An environment file as far as it can be used, and in `note` what is wrong with it: "" for nothing. `there` tells
+    whether there is a file."""
+
+    environment: dict[str, Any]
+    note: str
+    there: bool
+
+
+def environment_path(csv: Path | str) -> Path:
+    """`results/softmax.csv` -> `results/softmax.env.json`"""
+    return Path(csv).with_suffix(".env.json")
+
+
+def read(csv: Path | str) -> Sidecar:
+    """The environment of a results CSV.
+
+    A CSV says enough for itself: what is missing or damaged beside it is for the caller to mention, not an error.
+    """
+    path = environment_path(csv)
+    try:
+        environment, left_out = load(path)
+    except FileNotFoundError:
+        return Sidecar({}, printable(f"{path}: no such file; {KNOWN_FROM_CSV}"), False)
+    except ResultsError as error:
+        return Sidecar({}, f"{error}; {KNOWN_FROM_CSV}", True)
+    return Sidecar(environment, nonsense(path, left_out), True)
+
+
+def load(path: Path) -> tuple[dict[str, Any], list[str]]:
+    """The entries of an environment file, and the names of those that are left out because they cannot be right.
+
+    Raises FileNotFoundError, and ResultsError for a file that cannot be read.
+    """
+    try:
+        data = json.loads(files.read_text(path, MAX_BYTES))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ResultsError(f"{path}: cannot be read ({error.strerror})") from None
+    except json.JSONDecodeError as error:
+        raise ResultsError(f"{path}:{error.lineno}: not readable as JSON ({error.msg})") from None
+    except RecursionError:
+        raise ResultsError(f"{path}: not an environment file, it is nested too deeply") from None
+    except UnicodeDecodeError:
+        raise ResultsError(f"{path}: not an environment file, it is not UTF-8 text") from None
+    except ValueError:  # a number of thousands of digits
+        raise ResultsError(f"{path}: not an environment file, a number in it is too long") from None
+    if not isinstance(data, dict):
+        raise ResultsError(f"{path}: not an environment file")
+    reader = _Reader()
+    found = reader.mapping(data, "", 0)
+    if reader.count > MAX_VALUES:
+        raise ResultsError(f"{path}: not an environment file, it has more than {MAX_VALUES:,} values")
+    return found, reader.left_out
+
+
+def nonsense(path: Path, left_out: list[str]) -> str:
+    """The sentence on entries that cannot be right; "" where there are none."""
+    if not left_out:
+        return ""
+    names = ", ".join(left_out[:4]) + (f" and {len(left_out) - 4} more" if len(left_out) > 4 else "")
+    return printable(f"{path}: left out what cannot be right: {names}")
+
+
+class _Reader:
+    """Takes over what is right."""
+
+    def __init__(self) -> None:
+        self.left_out: list[str] = []
+        self.count = 0
+
+    def mapping(self, data: Mapping[str, Any], above: str, depth: int) -> dict[str, Any]:
+        found = {}
+        for key, value in data.items():
+            name = f"{above}{printable(key, NAME_LIMIT)}"
+            self.count += 1
+            if self.count > MAX_VALUES:
+                break
+            if depth == MAX_DEPTH or not _fits(name, value):
+                self.left_out.append(name)
+            elif (kept := self.value(value, name, depth)) is not None or value is None:
+                found[name.removeprefix(above)] = kept
+        return found
+
+    def value(self, value: Any, name: str, depth: int) -> Any:
+        """The value, made clean; None for what is left out."""
+        if isinstance(value, dict):
+            return self.mapping(value, f"{name}.", depth + 1)
+        if isinstance(value, list):
+            kept = []
+            for number, element in enumerate(value):
+                self.count += 1
+                if self.count > MAX_VALUES:
+                    break
+                entry = f"{name}.{number}"
+                if depth == MAX_DEPTH or not _fits(entry, element):
+                    self.left_out.append(entry)
+                else:
+                    kept.append(self.value(element, entry, depth + 1))
+            return kept
+        return _text(value, name) if isinstance(value, str) else value
+
+
+def _fits(name: str, value: Any) -> bool:
+    """Whether a value can be what its name says. The empty value is always allowed: not known."""
+    top, _, rest = name.partition(".")
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and not _plausible(value):
+        return False
+    if value is None or (rest and top not in NAMED):
+        return True
+    if not rest:
+        if name in NUMBERS:
+            return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < NUMBERS[name]
+        kinds = {**dict.fromkeys(WORDS, str), **dict.fromkeys(SWITCHES, bool)}
+        kinds |= {**dict.fromkeys(MAPPINGS, dict), **dict.fromkeys(LISTS, list)}
+        return isinstance(value, kinds.get(name, object))
+    if top in ("packages", "variables", "config", "places"):
+        return isinstance(value, str)
+    if top == "git":
+        return isinstance(value, bool if rest == "dirty" else str)
+    return "." in rest or isinstance(value, dict)  # a machine, or who went on
+
+
+def _plausible(value: float) -> bool:
+    """Neither NaN nor infinite nor longer than any number that a machine reports."""
+    return -(2**63) <= value < 2**63
+
+
+def _text(text: str, name: str) -> str:
+    top = name.partition(".")[0]
+    if name.endswith("config.text"):
+        return "\n".join(redact.text(printable(line)) for line in text.split("\n"))
+    if top not in PRIVATE:
+        return printable(text, NAME_LIMIT)
+    variable = name.rpartition(".variables.")[2] if top != "variables" else name.partition(".")[2]
+    if "variables." in name and redact.is_secret(variable):
+        return redact.HIDDEN
+    words = redact.command([text]) if "command." in name else [redact.text(text)]
+    return printable(words[0], REASON_LIMIT)

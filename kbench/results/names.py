@@ -1,0 +1,50 @@
+"""Names of operators, providers, axes, choices and parameters, as every reader of the results has to show and tell them.
+
+What a run accepts is in its CSV, and tables, pictures, comparisons, spreadsheets and `--resume` read it from there. So a
+name that one of them could not read is refused where it is given: in a plug-in or in a config.
+"""
+
+from __future__ import annotations
+
+from kbench.results.row import LINE, Case, columns
+from kbench.text.printable import FORMULA_SIGNS, NAME_LIMIT
+
+
+def fault(name: object) -> str:
+    """Why this cannot be a name, "" where it can."""
+    if not isinstance(name, str):
+        return f"a name is text, not {type(name).__name__}"
+    if not name:
+        return "a name is not empty"
+    if found := value_fault(name):
+        return found
+    if name != name.strip():
+        return "a name neither begins nor ends with a blank"
+    if name.startswith(FORMULA_SIGNS):
+        return f"a name does not begin with {name[0]}, which spreadsheets take for a formula"
+    return ""
+
+
+def value_fault(text: str) -> str:
+    """Why this cannot be a word that a parameter is set to, "" where it can."""
+    if len(text) > NAME_LIMIT:
+        return f"at most {NAME_LIMIT} characters are allowed, these are {len(text)}"
+    if not text.isprintable():
+        sign = next(sign for sign in text if not sign.isprintable())
+        return f"the character U+{ord(sign):04X} is not printable"
+    return ""
+
+
+def taken(name: str) -> str:
+    """Why an axis or a choice cannot have this name, "" where it can: it becomes a column of the results and an attribute of
+    the case, beside those that there are."""
+    if name in columns([]):
+        return "is a column of the results already"
+    if name == LINE:
+        return "is what readers of the results call a line of the file"
+    if name in CASE_NAMES:
+        return "is an attribute of every Case already"
+    return ""
+
+
+CASE_NAMES = frozenset(name for name in (*dir(Case), *Case.__dataclass_fields__) if not name.startswith("_"))

@@ -1,0 +1,191 @@
+"""Choosing rows by what was measured: `--where 'dtype=bf16,N>=4k,provider=triton*|cuda'`.
+
+A term is a column, one of `= != < <= > >=`, and a value, or several between commas or `|`: `N=1024,4096`. Terms between
+commas must all hold. What follows a comma is a further value if it is no term by itself; a comma inside brackets belongs
+to the name of a curve. Sizes may end in k, M or G (powers of 1024). In words `*` and `?` stand for any characters, and
+brackets for themselves. Nothing is evaluated as code.
+"""
+
+from __future__ import annotations
+
+import difflib
+import operator
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pandas as pd
+from pandas.api.types import is_integer_dtype
+
+from kbench.results import table
+from kbench.results.row import DTYPE_ALIASES, IDENTITY_COLUMNS, PROVIDER, curve_name
+from kbench.results.table import TableError
+from kbench.text.printable import NAME_LIMIT
+
+OUTCOMES = ("provider", "params", "status", "flags")
+"""Columns that tell the rows of one case apart. They choose among its providers; its controls stay, unless `role` is named."""
+
+CONDITIONS = ("timer", "cache", "device")
+
+ORDER: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+_TERM = re.compile(r"\s*([^\s=!<>|\[]+)\s*(==?|!=|<=?|>=?)\s*(?![=!<>])(.*)", re.DOTALL)
+"""A column has no bracket: `row[num_warps=4]` is a value."""
+
+_COMMA = re.compile(r",(?![^\[\]]*\])")  # none that a bracket closes after
+_SIZE = re.compile(r"(-?[0-9]{1,30})([kmg]?)", re.IGNORECASE)
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+
+
+@dataclass(frozen=True)
+class Term:
+    """One condition, as it was written and taken apart. `comparison` is `=`, `!=` or a key of ORDER."""
+
+    text: str
+    column: str
+    comparison: str
+    values: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Term:
+        match = _TERM.fullmatch(text)
+        if not match:
+            raise _error(text, "not a condition; write COLUMN=VALUE, COLUMN=VALUE,VALUE, or another of = != < <= > >=")
+        column, comparison, values = match.groups()
+        found = tuple(value.strip() for value in re.split(rf"\||{_COMMA.pattern}", values))
+        if comparison in ORDER and len(found) > 1:
+            raise _error(text, f"several values after {comparison}; give one")
+        return cls(text.strip(), column, comparison.replace("==", "="), found)
+
+    def holds(self, frame: pd.DataFrame) -> pd.Series[bool]:
+        """For which rows of a frame, which must have the column. Raises TableError for a value that does not suit it."""
+        matches = self._matches_size() if is_integer_dtype(frame[self.column]) else self._matches_word()
+        cells = _cells(frame, self.column)
+        verdicts = {cell: matches(cell) for cell in set(cells)}
+        return pd.Series([verdicts[cell] for cell in cells], frame.index, dtype="bool")
+
+    def _matches_size(self) -> Callable[[Any], bool]:
+        sizes = [self._size(value) for value in self.values]
+        if order := ORDER.get(self.comparison):
+            return lambda cell: order(cell, sizes[0])
+        return lambda cell: (cell in sizes) == (self.comparison == "=")
+
+    def _size(self, value: str) -> int:
+        match = _SIZE.fullmatch(value)
+        if not match:
+            raise _error(self.text, f"{_shown(value)} is not a size; write one like 4096 or 4k")
+        return int(match[1]) * _UNITS[match[2].lower()]
+
+    def _matches_word(self) -> Callable[[Any], bool]:
+        if self.comparison in ORDER:
+            raise _error(self.text, f"{self.column} holds words, which have no order; use = or !=")
+        patterns = [value.replace("[", "[[]") for value in self.values]
+
+        def matches(cell: Any) -> bool:
+            found = any(fnmatchcase(word, pattern) for word in _spellings(self.column, cell) for pattern in patterns)
+            return found == (self.comparison == "=")
+
+        return matches
+
+
+@dataclass(frozen=True)
+class Where:
+    """Conditions that must all hold."""
+
+    terms: tuple[Term, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Where:
+        """Conditions between commas; none at all for "". Raises TableError."""
+        texts: list[str] = []
+        for part in _COMMA.split(text) if text.strip() else ():
+            if texts and part.strip() and not _like_a_term(part):
+                texts[-1] += f",{part}"
+            else:
+                texts.append(part)
+        return cls(tuple(map(Term.parse, texts)))
+
+    def select(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The rows of a frame that `table.read` returned, its attrs kept. There may be none: see `nothing`.
+
+        Raises TableError for a column that the frame does not have, and for a value that its column cannot have.
+        """
+        self._check_columns(frame)
+        keep = pd.Series(True, frame.index)
+        for term in self.terms if len(frame) else ():
+            holds = term.holds(frame)
+            keep &= holds | ~self._chooses_among(frame) if term.column in OUTCOMES else holds
+        chosen: pd.DataFrame = frame[keep]
+        return chosen
+
+    def nothing(self, frame: pd.DataFrame) -> str:
+        """Why `select` leaves no provider of a frame, in one line: the term that none of its rows meets, and what would."""
+        path, rows, met = frame.attrs["path"], frame[self._chooses_among(frame)], ""
+        for term in self.terms if len(rows) else ():
+            chosen = rows[term.holds(rows)]
+            if chosen.empty:
+                values = _few(set(_cells(rows, term.column)))
+                return (
+                    f"{path}: no row has {term.text}{met and f' of those with {met}'}; there {term.column} is {values}"
+                )
+            rows, met = chosen, f"{met}, {term.text}" if met else term.text
+        return f"{path}: no row of a provider{met and f' has {met}'}; run the sweep again or choose other rows"
+
+    def _chooses_among(self, frame: pd.DataFrame) -> pd.Series[bool]:
+        """The rows that OUTCOMES are about: all, where the terms name a role."""
+        named = any(term.column == "role" for term in self.terms)
+        return (frame["role"] == PROVIDER) | named
+
+    def _check_columns(self, frame: pd.DataFrame) -> None:
+        known = [*IDENTITY_COLUMNS, *table.axes(frame), "dtype", "role", "session", "status", "flags", *CONDITIONS]
+        lower = {name.lower(): name for name in known}
+        for term in self.terms:
+            if term.column in known:
+                continue
+            path, near = frame.attrs["path"], difflib.get_close_matches(term.column.lower(), lower, n=1)
+            if near and term.column not in frame:
+                raise _error(term.text, f"{path} has no column {term.column!r}; did you mean {lower[near[0]]!r}?")
+            raise _error(term.text, f"{path} has no column {term.column!r} to choose by; there are {', '.join(known)}")
+
+
+def _like_a_term(part: str) -> bool:
+    """Whether it is meant as a condition, right or wrong: it has a comparison outside of brackets."""
+    return re.search(r"[=!<>]", part.partition("[")[0]) is not None
+
+
+def _cells(frame: pd.DataFrame, column: str) -> list[Any]:
+    """The values of a column; of `provider` those of the curves, as `(provider, params)`."""
+    return list(zip(frame["provider"], frame["params"], strict=True)) if column == "provider" else list(frame[column])
+
+
+def _spellings(column: str, cell: Any) -> Iterable[str]:
+    """The words that a cell may be called by."""
+    match column:
+        case "provider":
+            return cell[0], curve_name(*cell)
+        case "dtype":
+            return cell, *(alias for alias, dtype in DTYPE_ALIASES.items() if dtype == cell)
+        case "flags":
+            return str(cell).split(";")
+    return (cell,)
+
+
+def _few(cells: set[Any]) -> str:
+    words = [curve_name(*cell) if isinstance(cell, tuple) else str(cell) or "empty" for cell in sorted(cells)]
+    return ", ".join(words if len(words) <= 12 else [*words[:10], "...", words[-1]])
+
+
+def _shown(text: str) -> str:
+    """The text in quotes, with escapes for what cannot be printed; the beginning of a long one."""
+    return repr(text if len(text) <= NAME_LIMIT else f"{text[:NAME_LIMIT]} ...")
+
+
+def _error(term: str, what: str) -> TableError:
+    return TableError(f"--where {_shown(term.strip())}: {what}")

@@ -1,0 +1,226 @@
+"""Results as a pandas frame: the columns of a CSV typed, and errors that say which cell is wrong and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from kbench.results.csv_reader import TableError as TableError
+from kbench.results.csv_reader import records
+from kbench.results.row import (
+    CONTROL,
+    DTYPE_ALIASES,
+    LATER_COLUMNS,
+    LINE,
+    NUMBERS,
+    PROVIDER,
+    Status,
+    axis_columns,
+    columns,
+)
+from kbench.text.printable import reason
+
+MAX_COLUMNS = 200
+"""More than any operator has axes for. Not every step of what follows is linear in them."""
+
+_LABELS = (
+    "params",
+    "flags",
+    "timer",
+    "cache",
+    "device",
+    "device_uuid",
+    "throttle",
+    "started_at",
+    "case_hash",
+    "source_hash",
+    "env_id",
+)
+"""Columns of words on one line. Only a `reason` may have several."""
+
+_MOVED_ASIDE = re.compile(r"\.\d{8}-\d{6}(-\d+)?\.")
+
+
+def read(path: Path | str) -> pd.DataFrame:
+    """The rows of a results CSV, indexed by the line of the file on which each begins.
+
+    Numbers are float64 and may be NaN, infinite or negative; `session` is int64, axes are Int64 where they are integers.
+    Everything else is text with "" for nothing: what names something is printable, `round_ms` has numbers between its
+    semicolons. `attrs["path"]` is the file and `attrs["warnings"]` what was left out of it: a last line cut short by a
+    killed run. Raises TableError.
+    """
+    path = Path(path)
+    header, rows, warnings = _contents(path)
+    index = pd.Index([line for line, _ in rows], name=LINE, dtype="int64")
+    texts = zip(*(cells for _, cells in rows), strict=True) if rows else [()] * len(header)
+    data = {}
+    for name, text in zip(header, texts, strict=True):
+        rule = _RULES.get(name, _TEXT)
+        if name in axis_columns(header):
+            rule = _SIZE if any(map(_LIKE_SIZE.fullmatch, set(text))) else _WORD
+        data[name] = pd.Series(_values(path, name, index, text, rule), index, rule.dtype)
+    for name in LATER_COLUMNS:
+        if name not in data:
+            data[name] = pd.Series(float("nan"), index, "float64")
+    frame: pd.DataFrame = pd.DataFrame(data, index)
+    frame.attrs.update(path=str(path), warnings=warnings)
+    return frame
+
+
+def axes(frame: pd.DataFrame) -> list[str]:
+    """The axis and choice columns of a frame that `read` returned."""
+    return axis_columns(list(frame.columns))
+
+
+def named(source: Path | str) -> tuple[str, Path]:
+    """`new=runs/b.csv` is runs/b.csv called "new", unless a file has that very name; without a label that is ""."""
+    label, equals, path = str(source).partition("=")
+    if equals and label and path and not Path(source).exists():
+        return label, Path(path)
+    return "", Path(source)
+
+
+def newest(folder: Path) -> Path:
+    """The results file in a folder that was written last, earlier runs moved aside not counted. Raises TableError."""
+    files = [path for path in folder.glob("*.csv") if path.is_file() and not _MOVED_ASIDE.search(path.name)]
+    if not files:
+        raise TableError(f"{folder}: no results here; make some with `kbench run CONFIG`, or name a CSV")
+    return max(files, key=lambda path: (path.stat().st_mtime_ns, path.name))
+
+
+# -- the shape of the file
+
+
+def _contents(path: Path) -> tuple[list[str], list[tuple[int, list[str]]], list[str]]:
+    """The header, the rows with the line each begins on, and a warning where the last one was cut short."""
+    found = records(path)
+    line, header = next(found, (0, []))
+    if not header:
+        raise TableError(f"{path}: the file is empty; run the sweep again")
+    _check_header(path, line, header)
+    rows, warnings = list(found), []
+    if rows and len(rows[-1][1]) < len(header):
+        line, _ = rows.pop()
+        warnings.append(f"{path}:{line}: the last row is incomplete (an interrupted run?) and was left out")
+    for line, cells in rows:
+        if cells[:1] == header[:1]:
+            raise TableError(f"{path}:{line}: a second header; put what follows into a file of its own")
+        if len(cells) != len(header):
+            counts = f"{len(cells)} fields where the header has {len(header)}"
+            raise TableError(f"{path}:{line}: {counts}; repair or delete the line")
+    return header, rows, warnings
+
+
+def _check_header(path: Path, line: int, header: list[str]) -> None:
+    where = f"{path}:{line}"
+    known = [name for name in columns([]) if name in header or name not in LATER_COLUMNS]
+    missing = [name for name in known if name not in header]
+    if missing:
+        names = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
+        if len(missing) > len(known) // 2:
+            what = f"not a kbench results file, it has no column {names}"
+            raise TableError(f"{where}: {what}; name a CSV that `kbench run` wrote")
+        raise TableError(
+            f"{where}: written by another version of kbench, it has no column {names}; run the sweep again"
+        )
+    if len(header) > MAX_COLUMNS:
+        raise TableError(f"{where}: {len(header)} columns; name a CSV that `kbench run` wrote")
+    repeated, count = Counter(header).most_common(1)[0]
+    if count > 1:
+        raise TableError(f"{where}: column {_show(repeated)} appears twice; repair the header")
+    if [name for name in header if name in known] != known:
+        raise TableError(f"{where}: the columns are not in kbench's order; restore it, other columns may follow")
+    for name in axis_columns(header):
+        if not name or not name.isprintable():
+            raise TableError(f"{where}: an axis is called {_show(name)}; repair the header")
+    if LINE in header:
+        raise TableError(f"{where}: a column is called line, as kbench calls the lines of the file; remove it")
+
+
+# -- columns
+
+
+class _Rule(NamedTuple):
+    """How the cells of a column are read: `parse` gives None for one that is wrong, which `wrong` says in words."""
+
+    parse: Callable[[str], Any]
+    wrong: str
+    dtype: str
+
+
+def _values(path: Path, name: str, lines: Sequence[int], cells: Sequence[str], rule: _Rule) -> list[Any]:
+    """The cells as a rule reads them. Raises TableError for the first that is wrong."""
+    values = {cell: rule.parse(cell) for cell in set(cells)}
+    if None in values.values():
+        line, cell = next((line, cell) for line, cell in zip(lines, cells, strict=True) if values[cell] is None)
+        raise TableError(f"{path}:{line}: {name} is {_show(cell)}, {rule.wrong}; repair or delete the line")
+    return [values[cell] for cell in cells]
+
+
+def _number(cell: str) -> float | None:
+    # float() and not pandas' parser: it is exact to the last digit that kbench wrote
+    try:
+        return float(cell or "nan")
+    except ValueError:
+        return None
+
+
+def _numbers(cell: str) -> str | None:
+    return cell if not cell or all(part and _number(part) is not None for part in cell.split(";")) else None
+
+
+def _size(cell: str) -> int | None:
+    """4096, and 4096.0 as pandas may have written it."""
+    size = int(cell.partition(".")[0]) if _LIKE_SIZE.fullmatch(cell) and len(cell) < 24 else None
+    return size if size is not None and -(2**63) <= size < 2**63 else None
+
+
+def _session(cell: str) -> int | None:
+    size = _size(cell)
+    return size if size is not None and size >= 0 else None
+
+
+def _label(cell: str) -> str | None:
+    return cell if cell.isprintable() else None
+
+
+def _name(cell: str) -> str | None:
+    return _label(cell) or None
+
+
+def _dtype(cell: str) -> str | None:
+    return _name(DTYPE_ALIASES.get(cell, cell))
+
+
+def _one_of(*words: str) -> _Rule:
+    return _Rule({word: word for word in words}.get, f"which is none of {', '.join(words)}", "str")
+
+
+_LIKE_SIZE = re.compile(r"-?[0-9]+(\.0*)?")
+
+_TEXT = _Rule(str, "", "str")
+_WORD = _Rule(_name, "not a size or a word", "str")
+_SIZE = _Rule(_size, "not a size", "Int64")
+_RULES = (
+    {name: _Rule(_number, "not a number", "float64") for name in NUMBERS}
+    | {name: _Rule(_name, "not a name", "str") for name in ("operator", "provider")}
+    | {name: _Rule(_label, "not printable text", "str") for name in _LABELS}
+    | {
+        "dtype": _Rule(_dtype, "not a name", "str"),
+        "role": _one_of(PROVIDER, CONTROL),
+        "session": _Rule(_session, "not a session's number", "int64"),
+        "status": _one_of(*(status.value for status in Status)),
+        "reason": _Rule(reason, "", "str"),
+        "round_ms": _Rule(_numbers, "not numbers", "str"),
+    }
+)
+
+
+def _show(cell: str) -> str:
+    """A cell on one line of an error, whatever is in it."""
+    return repr(cell if len(cell) <= 40 else cell[:37] + "...")

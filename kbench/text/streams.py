@@ -1,0 +1,228 @@
+"""stdout and stderr as kbench writes to them: whatever the text, the encoding and the reader, printing never ends a command.
+
+`install` puts a `Stream` in the place of both. What a stream is given leaves it in printable lines of bounded length, in
+the characters that its encoding has. What nobody can receive any more (a closed pipe, a full disk, a stream that was closed
+before kbench began) is dropped, and `finish` says what that means for the exit code.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+import sys
+import threading
+from contextlib import suppress
+from typing import Any, TextIO
+
+from kbench.text.printable import harmless_line
+
+LINE_LIMIT = 20_000
+"""Characters of a printed line that are kept. kbench's own lines are far shorter; a provider's may be of any length."""
+
+UNREAD, UNWRITABLE = 141, 2
+"""Exit codes of a command whose stdout nobody reads, as shells have it, and of one whose stdout cannot be written."""
+
+_COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
+_COLOUR_VARIABLES = ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS")
+"""Variables with which typer and rich write colours to what is no terminal."""
+
+_STAND_INS = str.maketrans({
+    "µ": "u", "μ": "u", "×": "x", "·": "-", "…": "...", "™": "(TM)", "®": "(R)", "©": "(C)",  # noqa: RUF001
+    "–": "-", "—": "-", "‘": "'", "’": "'", "“": '"', "”": '"', "≥": ">=", "≤": "<=", "±": "+-", "→": "->",  # noqa: RUF001
+    "─": "-", "━": "-", "│": "|", "┃": "|", "╸": "-", "╺": "-", "•": "*",
+    **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯╷╵╶╴", "+"),
+})  # fmt: skip
+"""What stands for a character in an encoding that lacks it. All others are written as their escapes: `\\u2264`."""
+
+
+class Stream(io.TextIOBase):
+    """A text stream that takes everything. Without `inner` it is closed.
+
+    failure  why nothing arrives any more, None while it does and where there never was anything to write to
+    as_it_is the same stream for text with escape codes of kbench's own, such as a progress bar
+    """
+
+    def __init__(self, inner: TextIO | None) -> None:
+        self.inner = inner
+        self.failure: OSError | None = None
+        self.as_it_is = _AsItIs(self)
+        self._lock = threading.RLock()
+        self._begins = True
+        if inner is not None and isinstance(inner, io.TextIOWrapper):
+            inner.reconfigure(errors="backslashreplace")
+
+    def write(self, text: str) -> int:
+        self.pass_on(self._safe(text, LINE_LIMIT))
+        return len(text)
+
+    def write_data(self, text: str) -> None:
+        """The same for lines that may be of any length, as an export has them."""
+        self.pass_on(self._safe(text, None))
+
+    def forgive_a_reader_that_has_gone(self) -> None:
+        """The command has done what it was asked for, whoever reads of it: `finish` leaves its exit code alone."""
+        if isinstance(self.failure, BrokenPipeError):
+            self.failure = None
+
+    def pass_on(self, text: str) -> None:
+        """Write text without a look at what it holds."""
+        with self._lock:
+            if self.inner is None or not text:
+                return
+            try:
+                self.inner.write(self._encodable(text))
+            except OSError as error:
+                self._give_up(error)
+            except ValueError:  # closed by somebody in this process
+                self._give_up(OSError(errno.EBADF, os.strerror(errno.EBADF)))
+
+    def flush(self) -> None:
+        with self._lock:
+            if self.inner is None:
+                return
+            try:
+                self.inner.flush()
+            except OSError as error:
+                self._give_up(error)
+            except ValueError:
+                self._give_up(OSError(errno.EBADF, os.strerror(errno.EBADF)))
+
+    def isatty(self) -> bool:
+        try:
+            return self.inner is not None and self.inner.isatty()
+        except ValueError:
+            return False
+
+    def fileno(self) -> int:
+        if self.inner is None:
+            raise io.UnsupportedOperation("fileno")
+        return self.inner.fileno()
+
+    def writable(self) -> bool:
+        return True
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return getattr(self.inner, "encoding", None) or "utf-8"
+
+    def __getattr__(self, name: str) -> Any:
+        """`buffer` and whatever else a library looks for."""
+        return getattr(self.__dict__.get("inner"), name)
+
+    def _give_up(self, error: OSError) -> None:
+        """Drop all that follows, and what is still in the buffer, which would fail again when the interpreter ends."""
+        self.failure = error
+        try:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self.fileno())
+            os.close(null)
+        except (OSError, ValueError):  # not a file of the system
+            pass
+        self.inner = None
+
+    def _safe(self, text: str, limit: int | None) -> str:
+        with self._lock:
+            colours = self.isatty() or any(os.environ.get(name) for name in _COLOUR_VARIABLES)
+            lines = text.replace("\r\n", "\n").split("\n")
+            safe = []
+            for number, line in enumerate(lines):
+                begins = self._begins or number > 0
+                safe.append(_coloured(line, begins, limit) if colours else harmless_line(line, begins, limit))
+            self._begins = (self._begins or len(lines) > 1) and not lines[-1].strip()
+            return "\n".join(safe)
+
+    def _encodable(self, text: str) -> str:
+        encoding = self.encoding
+        if encoding.lower().startswith("utf"):
+            return text
+        try:
+            text.encode(encoding)
+            return text
+        except (UnicodeEncodeError, LookupError):
+            return "".join(sign if _fits(sign, encoding) else sign.translate(_STAND_INS) for sign in text)
+
+
+class _AsItIs(io.TextIOBase):
+    """A stream for a library that moves the cursor: nothing is escaped, all else is as in the stream it belongs to."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.pass_on(text)
+        return len(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def writable(self) -> bool:
+        return True
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._stream.encoding
+
+
+def install() -> None:
+    """Put streams in the place of sys.stdout and sys.stderr. A second call changes nothing.
+
+    Where the shell has closed one of the first three descriptors (`>&-`), it becomes /dev/null: the next file that is
+    opened would otherwise take its number, and receive what C code prints. A pipe that another program has set to not block
+    (Node does) would lose what its reader has not taken yet: it is set to block again.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number
+        if descriptor and hasattr(os, "set_blocking"):
+            with suppress(OSError):  # Windows: not a pipe
+                os.set_blocking(descriptor, True)
+    if not isinstance(sys.stdout, Stream):
+        sys.stdout = Stream(sys.stdout)
+    if not isinstance(sys.stderr, Stream):
+        sys.stderr = Stream(sys.stderr)
+
+
+def finish(code: int) -> tuple[int, str]:
+    """Flush both streams. Returns the exit code of a command that would have ended with `code`, and what to say of it.
+
+    What stderr could not take is no failure: results are in files and on stdout.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    failure = getattr(sys.stdout, "failure", None)
+    if failure is None:
+        return code, ""
+    if isinstance(failure, BrokenPipeError):
+        return (UNREAD if code in (0, 1, 3) else code), ""
+    return (
+        code or UNWRITABLE,
+        f"stdout cannot be written ({failure.strerror}); what was to be printed is lost, files are not",
+    )
+
+
+def _coloured(line: str, begins: bool, limit: int | None) -> str:
+    """A harmless line that keeps its colours."""
+    parts = _COLOUR.split(line)
+    safe = []
+    for number, part in enumerate(parts):
+        safe.append(part if number % 2 else harmless_line(part, begins, limit))
+        begins = begins and (number % 2 == 1 or not part.strip())
+    return "".join(safe)
+
+
+def _fits(sign: str, encoding: str) -> bool:
+    try:
+        sign.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

@@ -1,0 +1,138 @@
+"""`kbench explain` has a paragraph for whatever a report can say, and it says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from common import ROOT, Kbench
+
+from kbench.comparison.verdict import WORDS
+from kbench.explain import COLUMNS, CONTROLS, FLAGS, KINDS, STATUSES, VERDICTS, find, listing
+from kbench.explain.glossary import ALIASES, HEADS
+from kbench.measure import flags
+from kbench.measure.timing.timer import MAX_PREFILL_MS
+from kbench.results.row import Status, columns
+
+
+def test_every_status_and_flag_has_a_paragraph() -> None:
+    assert list(STATUSES) == [status.value for status in Status]
+    assert sorted(FLAGS) == sorted(flags.FLAGS)
+    assert set(CONTROLS) == {"copy", "empty", "repeat"}
+    assert {*VERDICTS, "suspect"} == set(WORDS)
+    for words in KINDS.values():
+        for word in words:
+            found = find(word)
+            assert found and found.name == word and len(found.text) > 100
+            assert "\n" not in found.text and "  " not in found.text
+
+
+def test_every_column_of_a_results_file_has_a_paragraph() -> None:
+    assert set(columns([])) <= set(COLUMNS)
+
+
+def test_no_word_has_two_meanings() -> None:
+    words = [word for texts in KINDS.values() for word in texts]
+    assert len(words) == len(set(words))
+
+
+@pytest.mark.parametrize("source", [find, None], ids=["explain", "docs/measuring.md"])
+@pytest.mark.parametrize(
+    ("flag", "figures"),
+    [
+        ("suspect", (f"{flags.MARGIN:g}", f"{flags.COPY_SHARE:g}", f"{flags.HOST_COPY_SHARE:g}")),
+        ("host-bound", (f"{MAX_PREFILL_MS:g} ms",)),
+        ("overhead-bound", (f"{100 * flags.OVERHEAD_SHARE:g} %",)),
+        (
+            "noisy",
+            (
+                f"{100 * flags.ROUND_SPREAD:g} %",
+                f"{flags.ROUND_TICKS * flags.TICK_MS * 1e6:g} ns",
+                f"{100 * flags.SAMPLE_SPREAD:g} %",
+                f"{flags.SAMPLE_JITTER_MS * 1e3:g} us",
+            ),
+        ),
+    ],
+)
+def test_thresholds_are_those_of_the_code(source: object, flag: str, figures: tuple[str, ...]) -> None:
+    text = FLAGS[flag] if source else _row_of_the_table(flag)
+    assert all(figure in text for figure in figures), (flag, figures, text)
+
+
+def _row_of_the_table(flag: str) -> str:
+    page = (ROOT / "docs" / "measuring.md").read_text()
+    return next(line for line in page.splitlines() if line.startswith(f"| `{flag}` |"))
+
+
+def test_the_readme_knows_the_same_statuses() -> None:
+    readme = (ROOT / "README.md").read_text()
+    table = readme.split("| status | meaning |")[1].split("\n\n")[0]
+    named = re.findall(r"`(\w+)`", "\n".join(line.split("|")[1] for line in table.splitlines() if line.count("|") > 2))
+    assert set(named) == set(STATUSES)
+
+
+def test_at_the_command_line(kbench: Kbench, tmp_path: Path) -> None:
+    everything = kbench("explain")
+    assert everything.returncode == 0
+    assert all(word in everything.stdout for words in KINDS.values() for word in words)
+    one = kbench("explain", "overhead-bound")
+    assert one.returncode == 0, one.stderr
+    assert one.stdout.startswith("overhead-bound (flag): ") and len(one.stdout.splitlines()) == 1
+    unknown = kbench("explain", "overheadbound")
+    assert unknown.returncode == 2
+    assert 'kbench explain: unknown word "overheadbound"; did you mean "overhead-bound"?' in unknown.stderr
+    assert not unknown.stdout
+
+
+@pytest.mark.parametrize(
+    ("printed", "name"),
+    [
+        ("ulp", "max_ulp"),
+        ("ULP", "max_ulp"),
+        ("of copy", "roofline"),
+        ("noise floor", "noise floor"),
+        ("Noise  Floor", "noise floor"),
+        ("us", "us"),
+        ("GB/s", "gbps"),
+        ("gb/s", "gbps"),
+        ("q", "q"),
+        ("margin", "margin"),
+        ("drift", "drift"),
+        ("vs torch-native", "speedup"),
+        ("baseline", "baseline"),
+        ("curve", "curve"),
+        ("~", "tie"),
+        ("old us", "old"),
+        ("base GB/s", "baseline"),
+        ("time - drift", "change"),
+    ],
+)
+def test_words_as_the_screen_writes_them(printed: str, name: str) -> None:
+    found = find(printed)
+    assert found and found.name == name
+
+
+def test_every_other_word_leads_to_a_paragraph() -> None:
+    assert all(name == name.casefold() for name in ALIASES)
+    for name, meant in [*ALIASES.items(), *((head.pattern, word) for head, word in HEADS)]:
+        assert find(meant), (name, meant)
+    words = {word.casefold() for words in listing().values() for word in words}
+    assert not words & set(ALIASES), "a word with a paragraph of its own needs no other"
+
+
+def test_suspect_is_listed_with_the_verdicts_and_the_flags() -> None:
+    assert "suspect" in listing()["flag"] and "suspect" in listing()["verdict"]
+    found = find("suspect")
+    assert found and found.kind == "flag and verdict"
+
+
+@pytest.mark.slow
+def test_words_of_two_parts_and_several_words(kbench: Kbench) -> None:
+    assert kbench("explain", "noise", "floor").stdout.startswith("noise floor (word): ")
+    assert kbench("explain", "of copy").stdout.startswith("of copy, that is roofline (column): ")
+    two = kbench("explain", "noisy", "ulp").stdout.splitlines()
+    assert [line.partition(":")[0] for line in two] == ["noisy (flag)", "ulp, that is max_ulp (column)"]
+    one_wrong = kbench("explain", "noisy", "ulps")
+    assert one_wrong.returncode == 2 and not one_wrong.stdout
+    assert one_wrong.stderr == 'error: kbench explain: unknown word "ulps"; did you mean "ulp"?\n'

@@ -1,0 +1,198 @@
+"""`kbench init`: what it writes can be run as it is, and nothing is overwritten."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from common import Kbench
+
+from kbench import registry
+from kbench.commands.init import TEMPLATES, WORKFLOW, init
+from kbench.config.yaml_source import ConfigError
+
+
+def printed_commands(text: str) -> list[list[str]]:
+    """The arguments of each `kbench ...` line that a user would copy."""
+    lines = [line for line in text.splitlines() if line.startswith("  kbench ")]
+    return [shlex.split(line, comments=True)[1:] for line in lines]
+
+
+def test_what_it_wrote_and_what_to_type_next(kbench: Kbench, tmp_path: Path) -> None:
+    done = kbench("init")
+    assert done.returncode == 0, done.stderr
+    written = sorted(path.name for path in tmp_path.iterdir())
+    assert written == [WORKFLOW, "my_softmax.py", "softmax.yaml"]
+    assert all(f"wrote {name}: " in done.stdout for name in written)
+    assert printed_commands(done.stdout) == [["check", "softmax.yaml"], ["run", "softmax.yaml"]]
+    assert all(len(line) <= 100 for line in done.stdout.splitlines())
+
+
+@pytest.mark.slow
+def test_names_that_python_has_a_meaning_for_still_give_a_plug_in(tmp_path: Path) -> None:
+    names = ["softmax", "gelu", "class", "torch", "my_operator", "operator", "X"]
+    for name in names:
+        assert init(name, tmp_path / name) == 0
+        config = yaml.safe_load((tmp_path / name / f"{name}.yaml").read_text())
+        assert config["operator"] == name and config["plugins"] == [f"my_{name}.py"]
+    program = (
+        "import sys; from kbench import registry as r; failed = r.load_plugins(sys.argv[1::2]); "
+        "print(failed, [name for name in sys.argv[2::2] if 'mine' in r.operator(name).providers])"
+    )
+    arguments = [word for name in names for word in (str(tmp_path / name / f"my_{name}.py"), name)]
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"[] {names}\n", done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("operator", ["../up", "a b", "1st", "", "a" * 41, "a\nb", "softmax.yaml", "\u202ex"])
+def test_a_name_that_is_none_writes_nothing(tmp_path: Path, operator: str) -> None:
+    with pytest.raises(ConfigError, match="is no name for an operator"):
+        init(operator, tmp_path / "here")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("existing", ["softmax.yaml", "my_softmax.py", WORKFLOW])
+def test_nothing_is_overwritten(tmp_path: Path, existing: str) -> None:
+    (tmp_path / existing).symlink_to("nowhere")  # not even a link that leads nowhere
+    with pytest.raises(ConfigError, match=f"{existing}: exists already"):
+        init("softmax", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [existing]
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(kbench: Kbench, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = kbench("init", "--dir", "file/bench")
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+
+
+def test_a_name_like_one_of_kbench_gets_a_hint(kbench: Kbench, tmp_path: Path) -> None:
+    done = kbench("init", "sofmax")
+    assert done.returncode == 0
+    assert 'warning: "sofmax" is a new operator; kbench has one called "softmax": kbench init softmax' in done.stderr
+
+
+def test_every_operator_of_kbench_has_a_template() -> None:
+    assert {path.stem for path in TEMPLATES.glob("*.py")} == {"operator", *registry.shipped()}
+    assert {path.stem for path in TEMPLATES.glob("*.yaml")} == {"operator", *registry.shipped()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operator", ["softmax", "gelu", "rms_norm"])
+def test_the_commands_it_prints_work(kbench: Kbench, tmp_path: Path, operator: str) -> None:
+    check, run = printed_commands(kbench("init", operator, "--dir", "my bench").stdout)
+    checked = kbench(*check)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "random" in checked.stdout and "  ok " in checked.stdout
+    if operator != "rms_norm":
+        return  # one run shows that the configs are alike
+    ran = kbench(*run, "--no-plot")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    rows = (tmp_path / "results" / "rms_norm.csv").read_text()
+    assert ",ok," in rows
+
+
+class Workflow:
+    """The workflow that init wrote for a config in a folder of a repository, and its steps by name."""
+
+    def __init__(self, folder: Path) -> None:
+        init("softmax", folder)
+        self.document: dict[str, Any] = yaml.safe_load((folder / WORKFLOW).read_text())
+        steps = self.document["jobs"]["compare"]["steps"]
+        self.scripts = {step["name"]: step["run"] for step in steps if "run" in step}
+
+    def step(self, name: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run a step as GitHub does, with a `kbench` that writes down what it was asked."""
+        tools = cwd.parent / "tools"
+        tools.mkdir(exist_ok=True)
+        (tools / "kbench").write_text('#!/bin/sh\necho "$(cat side) $*" >> "$LOG"\nexit "${KBENCH_EXIT:-0}"\n')
+        (tools / "kbench").chmod(0o755)
+        settings = {key: str(value) for key, value in self.document["env"].items()}
+        environment = os.environ | settings | {"PATH": f"{tools}:{os.environ['PATH']}"} | variables
+        shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", self.scripts[name]]
+        return subprocess.run(shell, cwd=cwd, env=environment, capture_output=True, text=True, timeout=60)
+
+
+def git(folder: Path, *arguments: str) -> None:
+    person = ("-c", "user.name=a", "-c", "user.email=a@b")
+    subprocess.run(["git", *person, *arguments], cwd=folder, check=True, capture_output=True, timeout=60)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository whose `origin/main` is base, with a commit on top of it. The file `side` tells the two apart."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    return folder
+
+
+def commit(folder: Path, side: str) -> None:
+    (folder / "side").write_text(side)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", side)
+
+
+def test_the_workflow_measures_base_and_head_in_turn(repository: Path, tmp_path: Path) -> None:
+    workflow = Workflow(repository / "bench dir")
+    assert workflow.document["env"]["CONFIG"] == "bench dir/softmax.yaml"
+    commit(repository, "base")
+    git(repository, "update-ref", "refs/remotes/origin/main", "HEAD")
+    commit(repository, "head")
+    log, output = tmp_path / "log", tmp_path / "output"
+    given = {"LOG": str(log), "GITHUB_OUTPUT": str(output), "BASE": "origin/main", "SESSIONS": "2"}
+    done = workflow.step("Measure", repository, **given)
+    assert done.returncode == 0, done.stderr
+    results = repository / "kbench-results"
+    run = "run bench dir/softmax.yaml --no-plot --sessions 1"
+    assert log.read_text().splitlines() == [
+        f"base {run} --out {results}/base",
+        f"head {run} --out {results}/head",
+        f"base {run} --append --out {results}/base",
+        f"head {run} --append --out {results}/head",
+    ]
+    assert output.read_text() == "csv=softmax.csv\n"
+    compared = workflow.step("Compare", repository, CSV="softmax.csv", **given)
+    assert compared.returncode == 0, compared.stderr
+    assert "compare base=kbench-results/base/softmax.csv head=kbench-results/head/softmax.csv" in log.read_text()
+
+
+@pytest.mark.parametrize(("code", "passes"), [("1", True), ("2", False), ("3", False), ("70", False)])
+def test_the_gate_judges_wrong_rows_and_other_failures_end_the_job(
+    repository: Path, tmp_path: Path, code: str, passes: bool
+) -> None:
+    workflow = Workflow(repository)
+    commit(repository, "base")
+    git(repository, "update-ref", "refs/remotes/origin/main", "HEAD")
+    given = {"LOG": str(tmp_path / "log"), "GITHUB_OUTPUT": str(tmp_path / "output"), "BASE": "origin/main"}
+    done = workflow.step("Measure", repository, KBENCH_EXIT=code, **given)
+    assert (done.returncode == 0) is passes
+
+
+def test_the_first_pull_request_has_nothing_to_compare_with(repository: Path, tmp_path: Path) -> None:
+    commit(repository, "base")
+    git(repository, "update-ref", "refs/remotes/origin/main", "HEAD")
+    workflow = Workflow(repository)
+    commit(repository, "head")
+    output = tmp_path / "output"
+    given = {"LOG": str(tmp_path / "log"), "GITHUB_OUTPUT": str(output), "BASE": "origin/main"}
+    done = workflow.step("Measure", repository, **given)
+    assert done.returncode == 0 and "::notice::the base has no softmax.yaml yet" in done.stdout
+    assert not output.exists(), "the later steps run when this file names a CSV"
+
+
+def test_a_workflow_that_does_not_know_what_to_install_says_so(repository: Path) -> None:
+    workflow = Workflow(repository)
+    done = workflow.step("Install", repository, KBENCH="")
+    assert done.returncode == 1 and "::error::set KBENCH" in done.stdout
+
+
+def test_the_workflow_names_nothing_of_this_repository() -> None:
+    text = (TEMPLATES / "workflow.yml").read_text()
+    assert not re.search(r"\bmake\b|\.venv|configs/|softmax", text)

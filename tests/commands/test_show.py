@@ -1,0 +1,175 @@
+"""`kbench show`, and what a run prints at its end: the answer first, then the standings, then every case."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbench import summary
+from kbench.analysis import analyse
+from kbench.commands.show import show
+from kbench.execute.progress import Plain, headline
+from kbench.results.row import CONTROL, Case, Row, Status
+from kbench.results.table import TableError
+
+RESULTS = Path(__file__).resolve().parents[2] / "results" / "h200"
+Out = pytest.CaptureFixture[str]
+
+
+def row(provider: str, ms: float, n: int = 256, dtype: str = "float32", **more: Any) -> Row:
+    role = {"role": CONTROL} if provider == "repeat" else {}
+    measured = {"round_ms": (ms,) * 5, "gbps": 1.0, "roofline": 0.5, "timer": "do_bench", "cache": "cold"}
+    return Row(Case("softmax", {"M": 64, "N": n}, dtype), provider, ms=ms, **measured, **role, **more)
+
+
+def sweep(*ns: int, dtypes: tuple[str, ...] = ("float32",), **speedups: float) -> list[Row]:
+    rows = []
+    for dtype in dtypes:
+        for n in ns:
+            ms = n / 1000
+            rows += [
+                row(name, ms / speed, n, dtype, speedup=speed) for name, speed in {"torch": 1.0, **speedups}.items()
+            ]
+            rows.append(row("repeat", ms, n, dtype, speedup=1.0))
+    return rows
+
+
+def printed(rows: list[Row], out: Out, **how: Any) -> list[str]:
+    summary.print_summary(analyse(rows, "torch"), **how)
+    return out.readouterr().out.splitlines()
+
+
+def test_the_answer_the_standings_and_every_provider_of_every_case(capsys: Out) -> None:
+    lines = printed(sweep(256, 512, cuda=2.0, slow=0.5), capsys)
+    assert lines[1] == "cuda is fastest in 2 of 2 cases; 2.00x torch (geomean of 2 cases)."
+    assert [line.split() for line in lines[3:7]] == [
+        ["provider", "vs", "torch", "faster/tie/slower", "fastest", "tied", "cases", "of", "copy", "ulp"],
+        ["cuda", "2.00x", "2/0/0", "2", "0", "2", "0.50", "-"],
+        ["torch", "baseline", "-", "0", "0", "2", "0.50", "-"],
+        ["slow", "0.50x", "0/0/2", "0", "0", "2", "0.50", "-"],
+    ]
+    assert lines[8] == "softmax, M=64, float32: time in us (* fastest)"
+    assert [line.split() for line in lines[9:12]] == [
+        ["N", "cuda", "torch", "slow"],
+        ["256", "128.0*", "256.0", "512.0"],
+        ["512", "256.0*", "512.0", "1024"],
+    ]
+
+
+def test_ties_and_what_cannot_be_told_are_marked_apart() -> None:
+    tie = sweep(256, cuda=1.001)
+    unclear = [
+        r if r.provider != "cuda" else replace(row("cuda", 0.25), round_ms=(0.2, 0.3, 0.25, 0.2, 0.3)) for r in tie
+    ]
+    for rows, mark in ((tie, "~"), (unclear, "?")):
+        [table] = summary.times(analyse(rows, "torch"))
+        assert [cell[-1] for cell in table.rows[0][-2:]] == [mark, mark]
+        assert mark in table.title
+
+
+def test_what_has_no_time_says_why_and_a_suspect_time_is_none() -> None:
+    rows = sweep(256, 512, cuda=2.0)
+    rows[1] = Row(rows[1].case, "cuda", status=Status.WRONG, reason="off by one")
+    rows.append(row("cheat", 1e-6, 256, flags=("suspect",)))
+    rows.append(row("cheat", 0.4, 512))
+    [table] = summary.times(analyse(rows, "torch"))
+    column = {name.strip(): place for place, name in enumerate(table.header)}
+    assert [line[column["cuda"]].strip() for line in table.rows] == ["wrong", "256.0*"]
+    assert [line[column["cheat"]].strip() for line in table.rows] == ["suspect", "400.0"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
+@pytest.mark.parametrize("name", ["softmax-peers", "softmax-warps", "softmax-providers", "softmax", "gelu-providers"])
+def test_tables_fit_the_width_that_is_asked_for(
+    name: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: Out
+) -> None:
+    """With COLUMNS in a pipe. In less than 80 columns nothing is cropped either."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert show(str(RESULTS / f"{name}.csv"), "", detailed=False) == 0
+    text = capsys.readouterr().out
+    if width >= 80:
+        assert max(map(len, text.splitlines()[:-1])) <= width  # the last line has the path
+    assert " torch-n " not in text
+
+
+def test_where_everybody_fits_only_by_dtype_there_is_a_table_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {f"provider-{n}": 1 + n / 10 for n in range(4)}
+    found = analyse(sweep(256, 512, dtypes=("float16", "float32"), **names), "torch")
+    whole = summary.times(found)
+    assert len(whole) == 1 and "dtype" in whole[0].header
+    parts = summary.times(found, whole[0].width - 1)
+    assert [part.title.split(":")[0] for part in parts] == ["softmax, M=64, float16", "softmax, M=64, float32"]
+    assert summary.times(found, 20) == []
+
+
+def test_cases_come_in_the_order_of_their_size_whoever_finished_first() -> None:
+    rows = sweep(64, 128, 1024, 4096, cuda=2.0)
+    random.Random(0).shuffle(rows)
+    [table] = summary.times(analyse(rows, "torch"))
+    assert [line[0] for line in table.rows] == ["64", "128", "1024", "4096"]
+
+
+def test_a_long_table_is_cut_on_a_terminal_and_says_how_to_see_the_rest(
+    monkeypatch: pytest.MonkeyPatch, capsys: Out
+) -> None:
+    rows = sweep(*range(100, 200), cuda=2.0)
+    piped = printed(rows, capsys, most_cases=30, more="kbench show x.csv")
+    assert sum(line.lstrip()[:1].isdigit() for line in piped) == 100
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes it for a terminal
+    shown = printed(rows, capsys, most_cases=30, more="kbench show x.csv")
+    assert sum(line.lstrip()[:1].isdigit() for line in shown) == 30
+    assert "... and 70 more: kbench show x.csv" in shown
+
+
+def test_on_a_machine_that_is_too_noisy_no_factor_is_printed(capsys: Out) -> None:
+    rows = sweep(256, 512, cuda=46.72)
+    rows = [r if r.provider != "repeat" else row("repeat", 40 * (r.ms or 0.0), r.case.N, speedup=1 / 40) for r in rows]
+    for each in rows:
+        each.roofline = 101.0
+    text = "\n".join(printed(rows, capsys, detailed=True))
+    assert "This machine is too noisy to rank: two runs of the same code differed by more than 1000 %" in text
+    assert text.lower().count("too noisy to rank") == 1
+    assert "46.7" not in text and "101" not in text and "3900 %" not in text
+    assert "> 1.5" in text and "noisy" in text
+
+
+def test_a_provider_that_is_missing_in_two_sessions_of_a_case_is_missing_in_one_case() -> None:
+    case = Case("softmax", {"N": 64}, "float32")
+    rows = [Row(case, "cuda", session=n, status=Status.UNAVAILABLE, reason="no device") for n in (0, 1)]
+    assert summary.left_out(rows) == ["cuda: unavailable (1 case): no device"]
+
+
+def test_details_have_speed_error_and_flags(capsys: Out) -> None:
+    rows = sweep(256, cuda=2.0)
+    rows[1].flags, rows[1].max_ulp = ("noisy",), 3.0
+    plain, detailed = printed(rows, capsys), printed(rows, capsys, detailed=True)
+    assert not [line for line in plain if "GB/s" in line]
+    head = next(place for place, line in enumerate(detailed) if "GB/s" in line)
+    assert detailed[head].split() == ["fastest", "us", "GB/s", "of", "copy", "vs", "torch", "ulp", "flags"]
+    assert detailed[head + 1].split() == ["cuda", "128.0", "1.0", "0.50", "2.00x", "3.0", "noisy"]
+
+
+def test_rows_are_chosen_and_none_is_an_error(capsys: Out) -> None:
+    path = str(RESULTS / "softmax.csv")
+    assert show(path, "N<=512", detailed=False) == 0
+    out = capsys.readouterr().out
+    assert "in 1 of 3 cases" in out and "12672" not in out
+    with pytest.raises(TableError):
+        show(path, "N=7", detailed=False)
+
+
+def test_progress_names_the_session_and_bounds_the_share(capsys: Out) -> None:
+    class Task:
+        case, session = Case("softmax", {"N": 64}, "float32"), 1
+
+    Plain(9, 3).advance(Task(), "done")  # type: ignore[arg-type]
+    assert capsys.readouterr().err.startswith("[1/9] softmax N=64 float32, session 2 of 3: done")
+    Plain(9).advance(Task(), "done")  # type: ignore[arg-type]
+    assert "session" not in capsys.readouterr().err
+    wild = row("torch", 0.1)
+    wild.roofline = 101.23
+    assert headline([wild]) == "torch 100.0 us, 1 GB/s, > 1.5 of copy"

@@ -1,0 +1,101 @@
+"""Configs that come with kbench are found by name, in a checkout and in a wheel."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from common import ROOT, Kbench
+
+from kbench.config import builtin
+from kbench.config.load import load
+from kbench.config.yaml_source import ConfigError
+
+TITLE_LIMIT = 100
+"""Characters of a config's first line: `kbench list` prints it in a row of a table."""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", builtin.names())
+def test_every_built_in_config_loads_by_its_name_and_says_what_it_is_for(here: Path, name: str) -> None:
+    assert load(name).document.entries["operator"].value in ("softmax", "gelu")
+    [title] = [config.about for config in builtin.described() if config.name == name]
+    assert 20 < len(title) < TITLE_LIMIT and not title.startswith("#")
+
+
+def test_a_file_here_wins_over_the_built_in_config(here: Path) -> None:
+    mine = "{operator: softmax, sweep: {M: 7, N: 7, dtype: float32}, providers: [triton]}"
+    assert load("softmax").path == ROOT / "configs" / "softmax.yaml"
+    Path("softmax.yaml").write_text(mine)
+    assert load("softmax").text == load("softmax.yaml").text == mine
+    Path("softmax").write_text("{operator: gelu, sweep: {M: 7, N: 7, dtype: float32}, providers: [triton]}")
+    assert load("softmax").document.entries["operator"].value == "gelu"
+
+
+def test_a_folder_of_that_name_does_not_hide_the_built_in_config(here: Path) -> None:
+    Path("softmax").mkdir()
+    assert load("softmax").path.name == "softmax.yaml"
+    Path("bench").mkdir()
+    with pytest.raises(ConfigError, match=r"^bench: is a folder"):
+        load("bench")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("sofmax", 'sofmax: no such file or directory; did you mean "softmax"?'),
+        ("SOFTMAX", 'SOFTMAX: no such file or directory; did you mean "softmax"?'),
+        ("sofmax.yaml", 'sofmax.yaml: no such file or directory; did you mean "softmax"?'),
+        ("bench/mne.yaml", 'bench/mne.yaml: no such file or directory; did you mean "bench/mine.yaml"?'),
+        (
+            "configs/gelu.yaml",
+            "configs/gelu.yaml: no such file or directory; a config of this name is built in: kbench run gelu",
+        ),
+        ("nothing-like-it", "nothing-like-it: no such file or directory; built-in configs are gelu, "),
+        ("no/such/folder.yaml", "no/such/folder.yaml: no such file or directory; built-in configs are gelu, "),
+    ],
+)
+def test_an_unknown_name_suggests_a_near_one(here: Path, given: str, message: str) -> None:
+    Path("bench").mkdir()
+    Path("bench/mine.yaml").write_text("")
+    with pytest.raises(ConfigError) as raised:
+        load(given)
+    assert message in str(raised.value)
+
+
+def test_the_help_names_the_built_in_configs(kbench: Kbench) -> None:
+    words = kbench("run", "--help").stdout.replace("│", " ").split()
+    assert {f"{name}," for name in builtin.names()[:-1]} <= set(words)
+    assert "Start with: kbench run softmax" in kbench("--help").stdout
+
+
+def test_the_readme_lists_the_built_in_configs_as_kbench_does() -> None:
+    readme = (ROOT / "README.md").read_text()
+    for config in builtin.described():
+        assert f"| `{config.name}` | {config.about} |" in readme
+
+
+@pytest.mark.slow
+def test_the_wheel_carries_the_configs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("hatchling", reason="hatchling is not installed: pip install '.[test]'")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    [wheel] = tmp_path.glob("kbench_gpu-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "installed")
+    inside = tmp_path / "installed" / "kbench"
+    assert {path.stem for path in (inside / "configs").iterdir()} == set(builtin.names())
+    # the package that was built finds its own, not those of this checkout
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "installed"))
+    program = "from kbench.config import load; print(load.load('softmax').path)"
+    found = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert found.stdout.strip() == str(inside / "configs" / "softmax.yaml"), found.stderr

@@ -1,0 +1,355 @@
+"""The Python API as a notebook uses it: functions and mappings in, frames, tables and pictures out."""
+
+from __future__ import annotations
+
+import functools
+import math
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+import triton
+import triton.language as tl
+from making import Write, failed, row
+
+import kbench
+from kbench.config.yaml_source import of
+from kbench.notebook import functions
+
+SMALL = {
+    "operator": "softmax",
+    "sweep": {"M": 4, "N": range(8, 17, 8), "dtype": torch.float32},
+    "measure": {"rounds": 1, "rep_ms": 1, "warmup_ms": 1},
+}
+
+
+# ---- what is exported
+
+
+@pytest.mark.slow
+def test_all_that_is_exported_is_there_and_importing_it_is_cheap() -> None:
+    code = (
+        "import sys, kbench; print({'torch', 'triton', 'pandas', 'numpy', 'matplotlib', 'yaml'} & set(sys.modules));"
+        "print([name for name in kbench.__all__ if getattr(kbench, name, None) is None]);"
+        "import kbench.report; print(callable(kbench.report), issubclass(kbench.TableError, kbench.ResultsError))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "set()\n[]\nTrue True\n", done.stderr
+
+
+# ---- frames
+
+
+def results(write: Write, name: str = "softmax", factor: float = 1.0) -> Path:
+    timed = {"identical": True, "samples": 9, "device_index": 0, "round_ms": (1.0, 1.5)}
+    rows = [
+        row(n, factor * n, provider=p, gbps=1 / n, session=s, **timed) for n in (1, 2) for p in "ab" for s in (0, 1)
+    ]
+    return write(name, [*rows, replace(failed(3, provider="a"), reason='a\nb,"c" | <i>')])
+
+
+def test_columns_have_their_types(write: Write) -> None:
+    frame = kbench.load(results(write))
+    assert frame["identical"].dtype == "boolean" and frame["identical"].iloc[0] == True  # noqa: E712
+    assert frame["identical"].iloc[-1] is pd.NA
+    assert {str(frame[name].dtype) for name in ("samples", "device_index", "N")} == {"Int64"}
+    assert frame["round_ms"].iloc[0] == (1.0, 1.5) and frame["round_ms"].iloc[-1] == ()
+
+
+def test_a_frame_is_compared_as_its_file_is(write: Write) -> None:
+    old, new = results(write, "old"), results(write, "new", 1.5)
+    of_files = kbench.compare(f"old={old}", f"new={new}")
+    of_frames = kbench.compare(kbench.load(old), kbench.load(new))
+    assert (of_frames.baseline, of_frames.contenders) == ("old", ("new",))
+    assert of_frames.rows == of_files.rows
+    assert not any("kbench-" in note or "no such file" in note for note in of_frames.notes), (
+        "no temporary file is named"
+    )
+    plain = pd.read_csv(new, keep_default_na=False)
+    assert kbench.compare({"old": old, "new": plain}).rows == of_files.rows
+
+
+def test_rows_may_be_chosen_from_a_frame(write: Write) -> None:
+    frame = kbench.load(results(write))
+    found = kbench.compare({"first": frame[frame["session"] == 0], "second": frame[frame["session"] == 1]})
+    assert found.contenders == ("second",) and len(found.rows) == 5
+    twice = kbench.compare(frame, frame)
+    assert (twice.baseline, twice.contenders) == ("softmax", ("softmax-2",))
+    by_provider = kbench.compare(frame.reset_index(), by="provider", baseline="a")
+    assert by_provider.source == "softmax.csv"
+
+
+def test_what_is_wrong_with_a_frame_is_told_by_its_name(write: Write) -> None:
+    frame = kbench.load(results(write))
+    with pytest.raises(kbench.TableError, match=r"^softmax-2: the frame has no column ms, gbps; choose rows"):
+        kbench.compare(frame, frame.drop(columns=["ms", "gbps"]).rename_axis(None), baseline="softmax")
+    broken = frame.astype({"ms": object})
+    broken.loc[broken.index[0], "ms"] = "fast"
+    with pytest.raises(kbench.TableError, match=r"^softmax\.csv:2: ms is 'fast', not a number"):
+        kbench.compare(broken, by="provider", baseline="a")
+    with pytest.raises(kbench.TableError, match="'a=b' is no label"):
+        kbench.compare({"a=b": frame})
+
+
+@pytest.mark.slow
+def test_pictures_and_pages_of_frames(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    frame = kbench.load(results(write))
+    pictures = kbench.plot(frame)
+    assert pictures == [tmp_path / "softmax_gbps.png", tmp_path / "softmax_gbps.svg"], "beside the file it came from"
+    assert pictures._repr_html_().startswith('<img alt="softmax_gbps.png" src="data:image/png;base64,')
+    assert pictures._repr_html_().count("<img") == 1
+    frame.attrs.clear()
+    [picture] = kbench.plot({"mine & yours": frame}, formats="svg")
+    assert picture.parent == Path() and picture.exists()
+    page = kbench.report(frame, baseline=frame, out=tmp_path / "page.html", title="a frame")
+    assert "a frame" in page.read_text() and f"{tempfile.gettempdir()}/kbench-" not in page.read_text()
+
+
+# ---- comparisons
+
+
+class Cells(HTMLParser):
+    """The texts of all table cells, and the tags that occur."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.add(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_a_comparison_shows_itself(write: Write) -> None:
+    found = kbench.compare(
+        f"old={results(write, 'old')}", f"new={results(write, 'new', 1.5)}", fail_on="slower, missing"
+    )
+    assert repr(found) == (
+        "<Comparison new against old: gate failed: 4 slower (--fail-on slower,missing); 4 slower, 1 untimed>"
+    )
+    assert not found.passed
+    assert str(found).startswith("! gate failed: 4 slower") and "+50.0%" in str(found)
+    html = Cells(found._repr_html_())
+    assert html.texts.count("! slower (1)") == 4 and "+50.0%" in html.texts
+    assert html.tags <= {"div", "p", "b", "br", "table", "tr", "th", "td", "code"}
+    assert "untimed: " not in html.texts and any("a b" in text for text in html.texts)
+
+
+def test_a_comparison_as_a_frame(write: Write) -> None:
+    frame = kbench.compare(results(write, "old"), results(write, "new", 1.5)).frame
+    assert list(frame["verdict"]) == ["slower"] * 4 + ["untimed"]
+    assert {name: str(frame[name].dtype) for name in ("N", "ratio", "ci_low", "q", "old", "old_sessions")} == {
+        "N": "Int64", "ratio": "float64", "ci_low": "float64", "q": "float64", "old": "float64", "old_sessions": "int64",
+    }  # fmt: skip
+    assert frame["ratio"][0] == pytest.approx(1.5) and math.isnan(frame["ratio"][4])
+
+
+def test_what_a_file_says_is_text_in_a_notebook(write: Write) -> None:
+    evil = '<script>alert(1)</script>&"'
+    rows = [replace(failed(n, provider=evil), reason=f"{evil} $x$") for n in (1, 2)]
+    rows += [row(n, provider=f"{evil}2") for n in (1, 2)]
+    found = kbench.compare(f"{evil}={write('a', rows)}", write("b", rows))
+    html = Cells(found._repr_html_())
+    assert "script" not in html.tags and any(evil in text for text in html.texts)
+    assert "\n" not in repr(found)
+
+
+def test_a_large_comparison_is_short_in_a_notebook(write: Write) -> None:
+    rows = [row(n) for n in range(1000)]
+    found = kbench.compare(write("a", rows), write("b", rows))
+    assert len(repr(found)) < 300 and len(found._repr_html_()) < 40_000
+    assert "900 rows more" in found._repr_html_() and len(found.frame) == 1000
+
+
+def test_nothing_in_common_is_one_sentence_here_too(write: Write) -> None:
+    found = kbench.compare({"a": write("a", [row(1)]), "b": write("b", [row(2)])})
+    told = "nothing to compare: a and b have no row in common: N is 1 in a and 2 in b"
+    assert repr(found) == f"<Comparison b against a: {told}>" and str(found) == f"{told}\n"
+    assert "<table>" not in found._repr_html_() and told in found._repr_html_()
+
+
+# ---- mappings
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sweep": {"M": 4, "N": [None, object()]}}, 'config["sweep"]["N"][1]: a object is no value of a config'),
+        ({"measure": {"roundz": 1}}, 'config["measure"]["roundz"]: unknown key "roundz"; did you mean "rounds"?'),
+        ({"sweep": {3: 4}}, 'config["sweep"]: 3 is no key: keys are words'),
+        ({"plugins": ["gone.py"]}, 'config["plugins"][0]: no such file: gone.py'),
+    ],
+)
+def test_what_is_wrong_with_a_mapping_is_told_by_its_key(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(kbench.ConfigError) as caught:
+        kbench.run({**SMALL, "providers": ["torch-native"], **change})
+    assert message in str(caught.value)
+
+
+def test_a_mapping_that_holds_itself_is_refused() -> None:
+    loop: dict[str, Any] = {}
+    loop["sweep"] = loop
+    with pytest.raises(kbench.ConfigError, match="nested too deeply"):
+        of(loop, "config")
+
+
+# ---- functions
+
+SCALE, LIMIT, AXIS = 2.0, math.inf, {"dim": -1, "names": ("a", None)}
+KIND = torch.float32
+
+
+def text(function: Any) -> str:
+    return functions.source("mine", function, "softmax")
+
+
+def made(function: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The function as a worker has it: nothing of this module is there but the source that was written."""
+    registered: dict[str, Any] = {}
+    operator = type(
+        "Operator", (), {"providers": {}, "provider": lambda self, name: functools.partial(registered.setdefault, name)}
+    )
+    monkeypatch.setattr(kbench, "operator", lambda name: operator())
+    exec(compile(text(function), "mine.py", "exec"), {"__name__": "mine"})
+    return registered["mine"]
+
+
+def local(name: str) -> Any:
+    """A function as a notebook defines it: no worker can import it."""
+
+    def helper(x: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x.to(KIND) * SCALE / SCALE, dim=AXIS["dim"])
+
+    def closes(x: torch.Tensor, *, limit: float = LIMIT) -> torch.Tensor:
+        assert name == "closes" and limit == math.inf
+        return helper(x)
+
+    class Kept:
+        scale = 1
+
+        def __call__(self, x: torch.Tensor) -> torch.Tensor:
+            return helper(x) * self.scale
+
+    def with_class(x: torch.Tensor) -> torch.Tensor:
+        return Kept()(x)
+
+    @functools.lru_cache
+    def decorated(x: torch.Tensor) -> torch.Tensor:
+        return torch.exp(x - torch.logsumexp(x, -1, keepdim=True))
+
+    def inside(x: torch.Tensor) -> torch.Tensor:
+        return torch.stack([closes_over(part) for part in x])
+
+    def closes_over(x: torch.Tensor) -> torch.Tensor:
+        return helper(x) if x.dim() else inside(x)
+
+    return locals()[name]
+
+
+@pytest.mark.parametrize("name", ["helper", "closes", "with_class", "decorated", "inside"])
+def test_a_function_takes_along_what_it_uses(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(3, 5)
+    torch.testing.assert_close(made(local(name), monkeypatch)(x), torch.softmax(x, -1))
+
+
+def test_a_kernel_takes_its_source_along() -> None:
+    block = tl.constexpr(16)
+
+    @triton.jit
+    def kernel(x, n, SIZE: tl.constexpr):
+        tl.store(x + tl.arange(0, SIZE) % block, n)
+
+    def launch(x: torch.Tensor) -> torch.Tensor:
+        kernel[(1,)](x, 1, SIZE=16)
+        return x
+
+    written = text(launch)
+    assert "@triton.jit\ndef kernel(x, n, SIZE: tl.constexpr):\n" in written
+    assert "block = triton.language.constexpr(16)\n" in written and "import triton.language as tl\n" in written
+    assert written.index("def kernel") < written.index("def launch")
+    compile(written, "mine.py", "exec")
+
+
+def test_two_functions_of_one_name_are_two_providers(tmp_path: Path) -> None:
+    def scaled(factor: float) -> Any:
+        def inner(x: torch.Tensor) -> torch.Tensor:
+            return x * factor
+
+        return inner
+
+    one, two = functions.write({"x 1": scaled(1.0), "x 2": scaled(2.0)}, "softmax", tmp_path)
+    assert "factor = 1.0\n" in one.read_text() and "factor = 2.0\n" in two.read_text()
+    with pytest.raises(kbench.ConfigError, match="provider inner: two functions have this name; pass them as"):
+        functions.write([scaled(1.0), scaled(2.0)], "softmax", tmp_path)
+
+
+TENSOR = torch.ones(3)
+WRAPPED = functools.wraps(local("helper"))(lambda x: local("helper")(x))
+
+
+def uses_a_tensor() -> Any:
+    def uses(x: torch.Tensor) -> torch.Tensor:
+        return x + TENSOR
+
+    return uses
+
+
+def uses_a_wrapper() -> Any:
+    def uses(x: torch.Tensor) -> torch.Tensor:
+        return WRAPPED(x)
+
+    return uses
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (uses_a_tensor(), "provider mine: it uses TENSOR, a Tensor; it may use modules, functions,"),
+        (uses_a_wrapper(), "WRAPPED was wrapped outside its definition; decorate it there"),
+        (lambda x: x, "is a lambda; define it with def"),
+        (functools.partial(uses_a_tensor()), "a partial is no function; write a def that calls it"),
+        ("softmax", "a str is no function"),
+        (eval("lambda x: x"), "cannot be read"),
+    ],
+)
+def test_what_cannot_be_sent_to_a_worker_is_refused(function: Any, message: str) -> None:
+    with pytest.raises(kbench.ConfigError, match=message):
+        text(function)
+
+
+@pytest.mark.slow
+def test_a_function_of_a_notebook_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def wrong(x: torch.Tensor) -> torch.Tensor:
+        return x
+
+    frame = kbench.run(SMALL, {"mine": local("helper"), "wrong": wrong}, only="mine,wrong", sets="N=8", sessions=2)
+    rows = frame[frame["role"] == "provider"]
+    assert list(zip(rows["provider"], rows["session"], rows["status"], strict=True)) == [
+        ("mine", 0, "ok"), ("wrong", 0, "wrong"), ("mine", 1, "ok"), ("wrong", 1, "wrong"),
+    ]  # fmt: skip
+    assert (tmp_path / "results" / "softmax.csv").exists()
+    assert rows["round_ms"].iloc[0] == (rows["ms"].iloc[0],)
+
+
+def test_where_a_provider_is_defined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative to the working directory, which in a job is the repository; nothing about what lies elsewhere."""
+    provider = kbench.operator("softmax").providers["torch-native"]
+    monkeypatch.chdir(Path(kbench.__file__).parents[1])
+    file, _, line = provider.place.rpartition(":")
+    assert "def " in "".join(Path(file).read_text().splitlines()[int(line) - 1 : int(line) + 3])
+    monkeypatch.chdir(tmp_path)
+    assert provider.place == ""

@@ -1,0 +1,75 @@
+"""Every head of a table that kbench prints can be explained."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+import pytest
+from common import ROOT
+
+from kbench import comparison, summary
+from kbench.analysis import analyse, rows_of
+from kbench.commands import check, inspect, run
+from kbench.comparison.formats import terminal as compared
+from kbench.config import load
+from kbench.execute.plan import plan
+from kbench.explain import find
+from kbench.results import environment_file, table
+from kbench.text import terminal
+
+H200 = ROOT / "results" / "h200"
+WIDE = 400
+
+
+def unexplained(heads: Iterable[str], names: Iterable[str] = ()) -> list[str]:
+    """The heads that are no names of axes, choices or curves, and have no paragraph."""
+    return [head for head in heads if head and head not in set(names) and not find(head)]
+
+
+@pytest.mark.slow
+def test_of_list_doctor_check_and_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = inspect._catalog(())
+    sweep = load.load("softmax").resolve(catalog)
+    heads: list[str] = []
+
+    def note(header: Sequence[str], rows: object, **options: object) -> None:
+        heads.extend(header)
+
+    monkeypatch.setattr(inspect, "_catalog", lambda plugins: catalog)
+    monkeypatch.setattr(terminal, "print_table", note)
+    inspect.list_providers(None, ())
+    inspect.doctor()
+    run._print_plan(plan(sweep, catalog), ("cuda:0", "cuda:1"), spread=False)
+    check._print(sweep, "float32", {}, ["random"], [])
+    assert {"can run", "found", "MB per tensor", "expected on", "input"} <= set(heads)
+    assert not unexplained(heads, [*sweep.axes, *(curve.name for curve in sweep.curves)])
+
+
+@pytest.mark.parametrize(
+    ("files", "options"),
+    [
+        (("comparing/a/softmax.csv", "comparing/slowed/softmax.csv"), {}),
+        (("comparing/a/softmax.csv", "comparing/slowed/softmax.csv"), {"metric": "gbps"}),
+        (("comparing/a/softmax.csv", "comparing/slowed/softmax.csv"), {"metric": "host_ms"}),
+        (("softmax.csv",), {"by": "provider"}),
+    ],
+)
+def test_of_compare(files: tuple[str, ...], options: dict[str, str]) -> None:
+    found = comparison.compare(*(H200 / file for file in files), **options)
+    lines = [line for line in compared.text(found, WIDE).splitlines() if line.endswith("  verdict")]
+    heads = [head for line in lines for head in re.split(r"\s{2,}", line.strip())]
+    assert len(heads) > 5
+    assert not unexplained(heads, ("N", "M"))
+
+
+@pytest.mark.parametrize("name", ["softmax", "softmax-ladder", "comparing/a/softmax"])
+def test_of_the_summary(name: str) -> None:
+    path = H200 / f"{name}.csv"
+    found = analyse(rows_of(table.read(path)), str(environment_file.read(path)[0]["baseline"]))
+    tables = [summary.standings(found), summary.details(found), summary.stages(found.rows)]
+    heads = [head for shown in tables for head in shown.header]
+    assert {"of copy", "ulp", "fastest", "faster/tie/slower", "host to device"} <= {
+        head.removesuffix("/?") for head in heads
+    }
+    assert not unexplained(heads, ("N", "M"))

@@ -1,0 +1,76 @@
+"""What a provider, a device or a worker says of itself becomes a row that every reader of the CSV can show."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from kbench.execute.writer import Writer
+from kbench.results import table
+from kbench.results.row import Case, Row, Status
+from kbench.text.printable import REASON_LIMIT
+
+CASE = Case("softmax", {"M": 8, "N": 64}, "float32")
+
+A_ROW = 'fine"\nsoftmax,torch-native,,8,64,float32,provider,0,ok,' + "," * 40 + '"'
+
+REASONS = {
+    "300 KB": "x" * 300_000,
+    "300 KB of escapes": "\x1b" * 300_000,
+    "a row": A_ROW,
+    "escapes": "\x1b]0;owned\x07\x1b[2Jgone\r\nover",
+    "NUL": "a\x00b",
+    "a lone surrogate": "a\udcffb",
+    "lines of Unicode": "a\u2028b\u2029c\x85d",
+    "a formula": '=HYPERLINK("http://evil.example","click")',
+    "a formula behind blanks": "\n\t @SUM(1)",
+    "minus infinity": "-inf tails",
+    "a workflow command": "::error file=a.py::owned",
+    "blanks": " \n\t",
+    "a quote": '"',
+}
+
+
+@pytest.mark.parametrize("reason", REASONS.values(), ids=REASONS)
+def test_a_reason_is_one_line_that_files_and_tables_can_hold(reason: str, tmp_path: Path) -> None:
+    row = Row(CASE, "mine", status=Status.ERROR, reason=reason)
+    assert row.reason and row.reason.isprintable() and len(row.reason) < REASON_LIMIT + 50
+    assert not row.reason.startswith(("=", "+", "-", "@"))
+
+    writer = Writer(tmp_path / "s.csv", ("M", "N"))
+    writer.write([row, Row(CASE, "other", ms=0.1)])
+    writer.close()
+    assert (tmp_path / "s.csv").read_text().count("\n") == 3
+    frame = table.read(tmp_path / "s.csv")
+    assert list(frame["provider"]) == ["mine", "other"] and frame["reason"].iloc[0] == row.reason
+
+
+def test_a_reason_that_was_read_from_a_file_stays_as_it_is() -> None:
+    for reason in REASONS.values():
+        row = Row(CASE, "mine", status=Status.ERROR, reason=reason)
+        again = Row.from_cells(CASE, row.cells() | {"case": ""})
+        assert again.reason == row.reason
+
+
+def test_a_reason_of_somebody_elses_file_is_one_line_too(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "s.csv", ("M", "N"))
+    writer.write([Row(CASE, "mine", status=Status.ERROR, reason="REASON")])
+    writer.close()
+    text = (tmp_path / "s.csv").read_text()
+    for reason in ('"two\nlines"', "x" * 100_000, "=cmd()", "\x1b[2J"):
+        (tmp_path / "s.csv").write_text(text.replace("REASON", reason))
+        [read] = table.read(tmp_path / "s.csv")["reason"]
+        assert read.isprintable() and 4 < len(read) < REASON_LIMIT + 50 and not read.startswith("=")
+
+
+def test_words_of_a_worker_are_one_line_and_no_formula() -> None:
+    data = Row(CASE, "mine", ms=0.1).to_json() | {"device": "=cmd\n\x1b[2J" + "x" * 10_000, "throttle": "a\udcff"}
+    row = Row.from_json(data)
+    assert row.device.startswith("'=cmd \\x1b[2Jxx") and len(row.device) < 250
+    assert row.throttle == "a\\udcff"
+    cells = io.StringIO()
+    csv.writer(cells).writerow(row.cells().values())
+    cells.getvalue().encode("utf-8")

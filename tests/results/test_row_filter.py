@@ -1,0 +1,192 @@
+"""`--where`: which rows a condition chooses, and what a wrong one is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from kbench.execute.writer import Writer
+from kbench.results import table
+from kbench.results.row import CONTROL, Case, Row
+from kbench.results.row_filter import Where
+from kbench.results.table import TableError
+
+CURVES = [("cuda", ""), ("triton", ""), ("triton-row", "num_warps=4"), ("triton-row", "num_warps=8,num_stages=2")]
+
+
+@pytest.fixture
+def frame(tmp_path: Path) -> pd.DataFrame:
+    rows = []
+    for n in (256, 4096, 1 << 20):
+        for dtype in ("float32", "bfloat16"):
+            case = Case("gelu", {"M": 64, "N": n, "approximate": "tanh"}, dtype)
+            where = {"timer": "do_bench", "cache": "cold", "device": "NVIDIA H200"}
+            rows += [Row(case, *curve, ms=1.0, **where) for curve in CURVES]  # type: ignore[arg-type]
+            rows += [Row(case, "copy", role=CONTROL, ms=1.0)]
+    rows[0].flags = ("noisy", "throttled")
+    rows[1].session = 1
+    rows[2] = Row(rows[2].case, *CURVES[2], status="oom", reason="out of memory")  # type: ignore[arg-type]
+    Writer(tmp_path / "a.csv", ("M", "N", "approximate")).write(rows)
+    return table.read(tmp_path / "a.csv")
+
+
+def chosen(frame: pd.DataFrame, text: str) -> pd.DataFrame:
+    """The rows of providers that a condition chooses."""
+    rows = Where.parse(text).select(frame)
+    return rows[rows["role"] == "provider"]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("", 24),
+        ("N=256", 8),
+        ("N=4k", 8),
+        ("N=4K|1M", 16),
+        ("N==1m", 8),
+        ("N!=256|4096", 8),
+        ("N=4k,1M", 16),
+        ("N=4k, 1M|256", 24),
+        ("N=4k,1M,dtype=bf16,fp32", 16),
+        ("N!=256,4096,status=ok", 8),
+        ("N<4k", 8),
+        ("N<=4k", 16),
+        ("N>4k", 8),
+        ("N>=4k", 16),
+        ("N>=100000000000000000000", 0),
+        (" N > 256 , dtype = bf16 ", 8),
+        ("dtype=bfloat16", 12),
+        ("dtype=fp32|float", 12),
+        ("dtype=f*", 12),
+        ("dtype=*16", 12),
+        ("dtype!=bf16", 12),
+        ("operator=gelu,approximate=tanh,role=provider,session=0", 23),
+        ("device=NVIDIA*,timer=do_bench,cache=cold", 23),
+        ("device!=NVIDIA*", 1),
+        ("session>0", 1),
+        ("status=oom", 1),
+        ("status!=ok", 1),
+        ("flags=noisy", 1),
+        ("flags=throttled|suspect", 1),
+        ("flags!=noisy", 23),
+        ("flags=", 23),
+        ("params=", 12),
+        ("params=num_warps=4", 6),
+    ],
+)
+def test_how_many_rows(frame: pd.DataFrame, text: str, count: int) -> None:
+    assert len(chosen(frame, text)) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "curves"),
+    [
+        ("provider=triton", CURVES[1:2]),
+        ("provider=triton*", CURVES[1:]),
+        ("provider=triton,cuda", CURVES[:2]),
+        ("provider=cuda,triton-row[num_warps=4],N=256", [CURVES[0], CURVES[2]]),
+        ("provider=triton-row[num_warps=8,num_stages=2],cuda", [CURVES[0], CURVES[3]]),
+        ("provider=triton-row", CURVES[2:]),
+        ("provider!=triton-row", CURVES[:2]),
+        ("provider=triton-row[num_warps=4]", CURVES[2:3]),
+        ("provider!=triton-row[num_warps=4]", [*CURVES[:2], CURVES[3]]),
+        ("provider=triton-row[num_warps=8,num_stages=2],N=256", CURVES[3:]),
+        ("provider=triton-row[num_warps=?,*]|c?da", [CURVES[0], CURVES[3]]),
+        ("provider=TRITON", []),
+        ("provider=[a-z]*", []),
+    ],
+)
+def test_providers_and_curves(frame: pd.DataFrame, text: str, curves: list[tuple[str, str]]) -> None:
+    rows = chosen(frame, text)
+    assert list(rows[["provider", "params"]].drop_duplicates().itertuples(index=False, name=None)) == curves
+
+
+def test_controls_stay_with_the_cases_that_are_chosen(frame: pd.DataFrame) -> None:
+    rows = Where.parse("provider=triton,status=ok,N=256").select(frame)
+    assert list(rows["provider"]) == ["triton", "copy"] * 2
+    rows = Where.parse("provider=copy,role=control,N=256").select(frame)
+    assert list(rows["provider"]) == ["copy"] * 2
+    assert list(Where.parse("role=provider,N=256,provider=cuda").select(frame)["provider"]) == ["cuda"] * 2
+
+
+def test_the_frame_stays_what_it_was(frame: pd.DataFrame) -> None:
+    frame.attrs["warnings"] = ["a line was left out"]
+    rows = Where.parse("N=4096,provider=cuda").select(frame)
+    assert rows.attrs == frame.attrs
+    assert list(rows.dtypes) == list(frame.dtypes)
+    pd.testing.assert_frame_equal(rows, frame.loc[rows.index])
+
+
+def test_a_file_without_rows(tmp_path: Path) -> None:
+    Writer(tmp_path / "a.csv", ("N",))
+    frame = table.read(tmp_path / "a.csv")
+    where = Where.parse("N>=4096,provider=triton*")
+    assert where.select(frame).empty
+    assert where.nothing(frame).startswith(f"{tmp_path}/a.csv: no row of a provider")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("N", ["'N'", "COLUMN=VALUE"]),
+        ("N=256,", ["''", "COLUMN=VALUE"]),
+        (",", ["COLUMN=VALUE"]),
+        ("=256", ["'=256'", "COLUMN=VALUE"]),
+        ("N=>256", ["'N=>256'", "COLUMN=VALUE"]),
+        ("N===256", ["COLUMN=VALUE"]),
+        ("N=256\nM=64", ["'256\\nM=64' is not a size"]),
+        ("N>=256|4096", ["several values after >="]),
+        ("N>=256,4096", ["several values after >="]),
+        ("4096,N=256", ["'4096'", "COLUMN=VALUE,VALUE"]),
+        ("N=256,bf16", ["'bf16' is not a size"]),
+        ("N=", ["'' is not a size", "4k"]),
+        ("N=4kB", ["'4kB' is not a size"]),
+        ("N=4.5", ["'4.5' is not a size"]),
+        ("N=25?", ["'25?' is not a size"]),
+        ("N=" + "9" * 5000, ["is not a size"]),
+        ("N=__import__('os')", ["is not a size"]),
+        ("session=first", ["'first' is not a size"]),
+        ("provider>=triton", ["provider holds words"]),
+        ("dtype<float32", ["dtype holds words"]),
+        ("dtpe=bf16", ["a.csv has no column 'dtpe'; did you mean 'dtype'?"]),
+        ("n=256", ["did you mean 'N'?"]),
+        ("colour=red", ["there are operator, provider, params, M, N, approximate, dtype, role"]),
+        ("ms<1", ["no column 'ms' to choose by; there are operator"]),
+        ("params=num_warps=8,num_stages=2", ["no column 'num_stages'"]),
+    ],
+)
+def test_wrong_conditions(frame: pd.DataFrame, text: str, words: list[str]) -> None:
+    with pytest.raises(TableError) as caught:
+        Where.parse(text).select(frame)
+    message = str(caught.value)
+    assert message.startswith("--where ") and len(message.splitlines()) == 1
+    for word in words:
+        assert word in message
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("N>1G", "no row has N>1G; there N is 256, 4096, 1048576"),
+        (
+            "N=256,provider=tritn,dtype=bf16",
+            "no row has provider=tritn of those with N=256; there provider is cuda, triton, ",
+        ),
+        ("N=256,session=1,dtype=bf16", "no row has dtype=bf16 of those with N=256, session=1; there dtype is float32"),
+        ("params=x", "there params is empty, num_warps=4, num_warps=8,num_stages=2"),
+        ("role=control", "no row of a provider has role=control"),
+    ],
+)
+def test_why_nothing_is_left(frame: pd.DataFrame, text: str, what: str) -> None:
+    where = Where.parse(text)
+    assert (where.select(frame)["role"] == CONTROL).all()
+    assert where.nothing(frame).startswith(f"{frame.attrs['path']}: ") and what in where.nothing(frame)
+
+
+def test_long_lists_of_values_are_cut(tmp_path: Path) -> None:
+    cases = [Case("softmax", {"N": n}, "float32") for n in range(100, 0, -1)]
+    Writer(tmp_path / "a.csv", ("N",)).write([Row(case, "triton", ms=1.0) for case in cases])
+    frame = table.read(tmp_path / "a.csv")
+    assert Where.parse("N=0").nothing(frame).endswith("N is 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ..., 100")

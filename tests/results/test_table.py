@@ -1,0 +1,356 @@
+"""Reading results files: what comes out typed, and what a damaged file is told."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from kbench.execute.writer import Writer
+from kbench.results import csv_reader, table
+from kbench.results.row import Case, Row
+from kbench.results.table import TableError
+
+
+def gelu_row(n: int = 1024, **fields: object) -> Row:
+    case = Case("gelu", {"M": 64, "N": n, "approximate": "tanh"}, "float32")
+    return Row(case, "triton", **{"ms": 0.1234567890123456789, "samples": 80, **fields})  # type: ignore[arg-type]
+
+
+def write(path: Path, *rows: Row) -> Path:
+    writer = Writer(path, ("M", "N", "approximate"))
+    writer.write(list(rows))
+    return path
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    return write(
+        tmp_path / "gelu.csv", gelu_row(256), gelu_row(1024, params="num_warps=4", flags=("noisy", "throttled"))
+    )
+
+
+def refuses(path: Path, *words: str) -> None:
+    with pytest.raises(TableError) as caught:
+        table.read(path)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.startswith(str(path))
+    for word in words:
+        assert word in message
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_types(csv: Path) -> None:
+    frame = table.read(csv)
+    assert table.axes(frame) == ["M", "N", "approximate"]
+    assert list(frame["N"]) == [256, 1024]
+    assert pd.api.types.is_integer_dtype(frame["N"])
+    assert list(frame["approximate"]) == ["tanh", "tanh"]
+    assert list(frame["params"]) == ["", "num_warps=4"]
+    assert list(frame["flags"]) == ["", "noisy;throttled"]
+    assert (frame[["reason", "throttle", "timer"]] == "").all(axis=None)
+    assert frame["gbps"].dtype == "float64" and frame["gbps"].isna().all()
+    assert frame["session"].dtype == "int64"
+    assert frame.attrs["warnings"] == []
+
+
+@pytest.mark.parametrize("ms", [0.1234567890123456789, 5e-324, 1.7976931348623157e308, 1 / 3, 100 * 1.1])
+def test_no_digit_is_lost(tmp_path: Path, ms: float) -> None:
+    assert list(table.read(write(tmp_path / "a.csv", gelu_row(ms=ms, ms_p20=ms / 3)))[["ms", "ms_p20"]].iloc[0]) == [
+        ms,
+        ms / 3,
+    ]
+
+
+@pytest.mark.parametrize("cell", ["nan", "inf", "-inf", "-1.5", "0", "1e999", "1" + 400 * "0", ""])
+def test_any_number_is_read_and_what_it_means_is_for_others_to_say(csv: Path, cell: str) -> None:
+    edit(csv, "0.12345678901234568", cell)
+    assert repr(float(table.read(csv)["ms"].iloc[0])) == repr(float(cell or "nan"))
+
+
+def test_formulas_are_words(csv: Path) -> None:
+    edit(csv, ",triton,", ",=cmd|' /C calc'!A0,")
+    assert list(table.read(csv)["provider"]) == ["=cmd|' /C calc'!A0", "triton"]
+
+
+def test_columns_of_others_are_kept_as_text(csv: Path) -> None:
+    header, *rows = csv.read_text().splitlines()
+    csv.write_text("\n".join([header + ",mine", *(row + ",007" for row in rows)]))
+    frame = table.read(csv)
+    assert list(frame["mine"]) == ["007", "007"] and table.axes(frame) == ["M", "N", "approximate"]
+
+
+def test_rows_are_indexed_by_their_line_even_after_a_reason_of_several_lines(tmp_path: Path) -> None:
+    failed = gelu_row(ms=None, samples=None, status="error", reason="as older versions wrote it")
+    failed.reason = 'two\nlines, a comma and a "quote"'
+    frame = table.read(write(tmp_path / "a.csv", failed, gelu_row()))
+    assert list(frame.index) == [2, 4]
+    assert frame["reason"].iloc[0] == 'two lines, a comma and a "quote"'
+
+
+def test_spellings_of_the_same_value_are_one(csv: Path) -> None:
+    edit(csv, "64,256,tanh,float32", "64.0,256,tanh,fp32")
+    frame = table.read(csv)
+    assert list(frame["M"]) == [64, 64]
+    assert list(frame["dtype"]) == ["float32", "float32"]
+
+
+def test_what_a_spreadsheet_saves_is_read_alike(csv: Path) -> None:
+    before = table.read(csv)
+    empty_rows = b"," * before.shape[1] + b"\r\n \r\n\r\n"
+    csv.write_bytes(b"\xef\xbb\xbf" + csv.read_bytes().replace(b"\n", b"\r\n") + empty_rows)
+    pd.testing.assert_frame_equal(table.read(csv), before)
+
+
+def test_a_file_with_only_a_header_has_no_rows(tmp_path: Path) -> None:
+    assert len(table.read(write(tmp_path / "a.csv"))) == 0
+
+
+def test_a_torn_last_line_is_left_out_with_a_warning(csv: Path) -> None:
+    csv.write_text(csv.read_text()[:-60])
+    frame = table.read(csv)
+    assert list(frame["N"]) == [256]
+    [warning] = frame.attrs["warnings"]
+    assert warning.startswith(f"{csv}:3:")
+
+
+def test_a_line_torn_inside_a_quoted_reason(tmp_path: Path) -> None:
+    failed = gelu_row(ms=None, samples=None, status="error", reason="as older versions wrote it")
+    failed.reason = "first line\nsecond line"
+    path = write(tmp_path / "a.csv", gelu_row(), failed)
+    path.write_text(path.read_text()[: path.read_text().index("second") + 3])
+    frame = table.read(path)
+    assert list(frame["status"]) == ["ok"]
+    assert frame.attrs["warnings"][0].startswith(f"{path}:3:")
+
+
+def test_a_line_torn_inside_a_character(csv: Path) -> None:
+    csv.write_bytes(csv.read_bytes()[:-60] + "µ".encode()[:1])
+    assert table.read(csv).attrs["warnings"][0].startswith(f"{csv}:3:")
+
+
+@pytest.mark.parametrize("column", ["provider", "reason", "env_id"])
+def test_a_stray_quote_takes_no_rows_with_it(tmp_path: Path, column: str) -> None:
+    """It opens a cell that ends with the file, or at the next stray quote: the rows between would be lost in it."""
+    path = write(tmp_path / "a.csv", *(gelu_row(2**n) for n in range(8, 13)))
+    lines = [line.split(",") for line in path.read_text().splitlines()]
+    place = lines[0].index(column)
+    lines[2][place] = '"' + lines[2][place]
+    for second in (False, True):
+        lines[4][place] += '"' * second
+        path.write_text("\n".join(map(",".join, lines)) + "\n")
+        refuses(path, ":3:", "quote")
+
+
+def test_a_stray_quote_does_not_move_words_to_other_columns(csv: Path) -> None:
+    """Read leniently, the row below still has all its fields."""
+    edit(csv, "num_warps=4", '"num_warps=4,num_stages=2"')
+    edit(csv, 'triton,"', '"triton,"')
+    refuses(csv, ":3: not readable as CSV")
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    refuses(tmp_path / "nothing.csv", "no such file", "kbench run")
+    (tmp_path / "link.csv").symlink_to("nowhere.csv")
+    refuses(tmp_path / "link.csv", "no such file")
+
+
+def test_folder(tmp_path: Path) -> None:
+    refuses(tmp_path, "folder")
+
+
+def test_what_would_block_or_never_end_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    for path in (tmp_path / "pipe.csv", Path("/dev/zero")):
+        refuses(path, "not a regular file")
+
+
+def test_a_file_that_may_not_be_read(csv: Path) -> None:
+    csv.chmod(0)
+    if os.access(csv, os.R_OK):
+        pytest.skip("this user may read everything")
+    refuses(csv, "cannot be read", "permissions")
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file whose reading fails")
+def test_a_file_whose_reading_fails() -> None:
+    refuses(Path("/proc/self/mem"), "cannot be read (Input/output error)")
+
+
+@pytest.mark.parametrize("content", [b"", b"\0", b"x" * 100])
+def test_a_gigabyte_on_one_line_is_refused_unread(csv: Path, content: bytes) -> None:
+    """The file is sparse: on the disk it is small."""
+    with csv.open("r+b") as file:
+        file.seek(0, os.SEEK_END)
+        file.write(content or b"a" * 2 * csv_reader.MAX_RECORD_BYTES)
+        file.truncate(1 << 30)
+    tracemalloc.start()
+    refuses(csv, ":4:", "not a text file" if content else "longer than 128 KiB")
+    assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    tracemalloc.stop()
+
+
+@pytest.mark.slow
+def test_too_many_lines(csv: Path) -> None:
+    with csv.open("a") as file:
+        file.write("\n" * csv_reader.MAX_LINES)
+    refuses(csv, f":{csv_reader.MAX_LINES + 1}:", "goes on after 1,000,000 lines")
+
+
+def test_too_many_bytes(csv: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_reader, "MAX_BYTES", csv.stat().st_size - 1)
+    refuses(csv, ":3:", "goes on after", "split it")
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n"])
+def test_empty_file(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    refuses(tmp_path / "a.csv", "empty")
+
+
+@pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n\x00\x00", b"operator,\xff\xfe", b"\x00" * 100])
+def test_binary_file(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    refuses(tmp_path / "a.csv", ":1: not a text file")
+
+
+@pytest.mark.parametrize("byte", [b"\0", b"\xff"])
+def test_a_byte_that_is_no_text_inside_the_file(csv: Path, byte: bytes) -> None:
+    csv.write_bytes(csv.read_bytes().replace(b"1024", b"1024" + byte))
+    refuses(csv, ":3: not a text file")
+
+
+def test_a_csv_of_something_else(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("operator,provider,city\nx,y,z\n")
+    refuses(tmp_path / "a.csv", ":1:", "not a kbench results file", "params", "and 3")
+
+
+def test_a_column_twice(csv: Path) -> None:
+    edit(csv, "M,N,approximate", "M,M,approximate")
+    refuses(csv, ":1:", "column 'M' appears twice")
+
+
+@pytest.mark.parametrize("older", [True, False])
+def test_a_column_missing(csv: Path, older: bool) -> None:
+    edit(csv, "max_rel_err,", "" if older else "error,")
+    refuses(csv, ":1:", "another version", "max_rel_err")
+
+
+def test_columns_in_another_order(csv: Path) -> None:
+    pd.read_csv(csv).sort_index(axis=1).to_csv(csv, index=False)
+    refuses(csv, ":1:", "order")
+
+
+@pytest.mark.parametrize("name", ["", "\a", "line"])
+def test_an_axis_with_no_proper_name(csv: Path, name: str) -> None:
+    edit(csv, "params,M,", f"params,{name},")
+    refuses(csv, ":1:", repr(name).strip("'"))
+
+
+def test_more_columns_than_any_operator_has(csv: Path) -> None:
+    edit(csv, "params,M,", f"params,{','.join(f'a{i}' for i in range(10_000))},")
+    refuses(csv, ":1:", "columns")
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+def test_two_files_in_one(csv: Path, start: str) -> None:
+    csv.write_text(2 * (start + csv.read_text()))
+    refuses(csv, ":4:", "second header")
+
+
+def test_two_files_of_different_versions_in_one(csv: Path) -> None:
+    lines = csv.read_text().splitlines()
+    csv.write_text("\n".join([*lines, *(line.partition(",")[2] for line in lines)]))
+    refuses(csv, ":4:", "fields")
+    csv.write_text("\n".join([*lines, *(line.rpartition(",")[0] for line in lines)]))
+    refuses(csv, ":4:", "second header")
+
+
+@pytest.mark.parametrize("extra", ["short", "long"])
+def test_wrong_number_of_fields_inside_the_file(csv: Path, extra: str) -> None:
+    header, first, second = csv.read_text().splitlines()
+    broken = first.rsplit(",", 3)[0] if extra == "short" else first + ",x"
+    csv.write_text("\n".join([header, second, broken, second, ""]))
+    refuses(csv, ":3:", "fields")
+
+
+def test_too_many_fields_on_the_last_line_is_not_a_torn_line(csv: Path) -> None:
+    csv.write_text(csv.read_text().rstrip("\n") + ",x\n")
+    refuses(csv, ":3:", "fields")
+
+
+def test_not_a_number(csv: Path) -> None:
+    edit(csv, "0.12345678901234568", "0.12E")
+    refuses(csv, ":2:", "ms is '0.12E'")
+
+
+@pytest.mark.parametrize("cell", ["", "2S6", "2.5", "1e3", "inf", "1_024", "٤", str(2**63), "1" + 5000 * "0"])
+def test_a_damaged_size(csv: Path, cell: str) -> None:
+    edit(csv, "64,256", f"64,{cell}")
+    refuses(csv, ":2: N is", "not a size")
+
+
+def test_a_size_that_is_too_large_in_every_row_is_no_word(csv: Path) -> None:
+    csv.write_text(csv.read_text().replace("64,", f"{10**400},"))
+    refuses(csv, ":2: M is '1000", "...'", "not a size")
+
+
+def test_sizes_up_to_the_last(csv: Path) -> None:
+    edit(csv, "64,256", f"{2**63 - 1},{-(2**63)}")
+    assert list(table.read(csv)[["M", "N"]].iloc[0]) == [2**63 - 1, -(2**63)]
+
+
+@pytest.mark.parametrize("cell", ["", "-1", "0.5", "inf", "1e300", str(2**63)])
+def test_a_damaged_session(csv: Path, cell: str) -> None:
+    edit(csv, "float32,provider,0,ok", f"float32,provider,{cell},ok")
+    refuses(csv, ":2: session is", "number")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("gelu,triton", "gelu,", "provider is ''"),
+        ("gelu,triton", "gelu,tri\x1b[31mton", "provider is 'tri\\x1b[31mton'"),
+        ("gelu,triton", 'gelu,"tri\u2028ton"', "provider is 'tri\\u2028ton'"),
+        ("gelu,triton", f"gelu,{'x' * 100}\a", "xx...'"),
+        ("tanh,float32", "tanh,", "dtype is ''"),
+        ("256,tanh", "256,", "approximate is ''"),
+        ("provider,0,ok", "contrl,0,ok", "role is 'contrl', which is none of provider, control"),
+        ("0.12345678901234568,,,,,80", "0.12345678901234568,,,,1;2;,80", "round_ms is '1;2;', not numbers"),
+        ("0.12345678901234568,,,,,80", "0.12345678901234568,,,,1 2,80", "round_ms is '1 2', not numbers"),
+    ],
+)
+def test_a_damaged_word(csv: Path, old: str, new: str, what: str) -> None:
+    edit(csv, old, new)
+    refuses(csv, ":2: ", what)
+
+
+def test_an_unknown_status(csv: Path) -> None:
+    edit(csv, "provider,0,ok", "provider,0,okay")
+    refuses(csv, ":2:", "'okay'", "crashed")
+
+
+def test_newest_is_by_time_and_leaves_out_what_was_moved_aside(tmp_path: Path) -> None:
+    for age, name in enumerate(
+        ["b.20261120-101500.csv", "b.20261120-101500-1.csv", "a.20261120-101500.v2.csv", "b.csv", "a.v2.csv"]
+    ):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (1000 - age, 1000 - age))
+    assert table.newest(tmp_path).name == "b.csv"
+
+
+def test_newest_of_nothing(tmp_path: Path) -> None:
+    (tmp_path / "softmax.20261120-101500.csv").touch()
+    (tmp_path / "softmax.env.json").touch()
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(TableError, match="no results here"):
+            table.newest(folder)

@@ -1,0 +1,25 @@
+"""What readers of a row conclude from its timer."""
+
+from __future__ import annotations
+
+import pytest
+from making import row
+
+from kbench.analysis.duel import ticks_of
+from kbench.config.schema import Measure
+from kbench.measure.case import TIMERS as CLASSES
+from kbench.results.timers import TIMERS, timer_kind
+
+
+@pytest.mark.parametrize(("timer", "some"), [("do_bench", True), ("clock", True), ("graph", False), ("", True)])
+def test_a_step_of_the_clock_counts_where_single_calls_are_timed(timer: str, some: bool) -> None:
+    assert (ticks_of([row(ms=0.005, timer=timer)]) > 0) is some
+
+
+def test_every_timer_of_a_config_is_described_and_can_be_made() -> None:
+    offered = Measure.model_json_schema()["properties"]["timer"]["enum"]
+    assert set(offered) == set(CLASSES) <= set(TIMERS)
+
+
+def test_a_timer_of_another_version_is_taken_for_single_calls() -> None:
+    assert timer_kind("laser") == timer_kind("do_bench")

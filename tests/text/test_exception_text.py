@@ -1,0 +1,49 @@
+"""Where an error is said to come from: code that the reader can open and change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from kbench.registry import Provider
+from kbench.text import exception_text
+
+
+def caught(call: Callable[[], object]) -> BaseException:
+    """The exception of a call, with the frames below this test's own."""
+    try:
+        call()
+    except (TypeError, ValueError) as error:
+        trace = error.__traceback__
+        while trace and trace.tb_frame.f_code.co_filename == __file__:
+            trace = trace.tb_next
+        return error.with_traceback(trace)
+    raise AssertionError("it did not fail")
+
+
+def called_by_kbench(function: Callable[..., object]) -> Callable[[], object]:
+    """The call of a provider with one input, which a file of kbench makes."""
+    provider = Provider("p", "softmax", function, "p")
+    return lambda: provider.bind(None, {"block": 1})(0)  # type: ignore[arg-type]
+
+
+def test_an_error_is_where_the_provider_raised_it() -> None:
+    def mine(x: object, *, block: int) -> None:
+        raise ValueError("no")
+
+    assert exception_text.describe(caught(called_by_kbench(mine))).startswith("ValueError: no at test_faults.py:")
+
+
+def test_a_function_that_takes_other_arguments_does_not_fail_in_a_file_of_kbench() -> None:
+    def mine(x: object, y: object, *, block: int) -> None: ...
+
+    error = caught(called_by_kbench(mine))
+    assert error.__traceback__, "kbench's frame is there, and is not told"
+    assert exception_text.describe(error).endswith("missing 1 required positional argument: 'y'")
+    assert exception_text.location(error, "my.py") == "my.py"
+
+
+def test_an_error_of_a_library_is_where_the_library_raised_it() -> None:
+    place = exception_text.location(caught(lambda: json.loads("{")), "")
+    assert Path(place.rpartition(":")[0]).parent == Path(json.__file__).parent

@@ -1,0 +1,189 @@
+"""What kbench prints: in every encoding, to readers that have gone, full disks and closed streams, and never an escape code,
+an endless line or a command to GitHub that is not kbench's own."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from kbench.cli import app
+from kbench.results.row import digest
+from kbench.text.streams import LINE_LIMIT, Stream
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="streams as POSIX has them")
+
+SWEEP = """
+operator: softmax
+sweep: {M: 8, N: [64, 128, 192], dtype: float32}
+providers: [torch-native]
+measure: {warmup_ms: 1, rep_ms: 2, rounds: 1}
+"""
+
+
+def printed(*texts: str, encoding: str = "utf-8") -> str:
+    buffer = io.BytesIO()
+    stream = Stream(io.TextIOWrapper(buffer, encoding=encoding, newline="\n"))
+    for text in texts:
+        stream.write(text)
+    stream.flush()
+    assert stream.failure is None
+    return buffer.getvalue().decode(encoding)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\ttext, µ\n\nmore\n", "plain\ttext, µ\n\nmore\n"),
+        ("\x1b]0;owned\x07\x1b[2J\x1b[31mred\n", "\\x1b]0;owned\\x07\\x1b[2J\\x1b[31mred\n"),
+        ("over\rwritten\r\n", "over\\rwritten\n"),
+        ("a\u2028b \udcff \x85\n", "a\\u2028b \\udcff \\x85\n"),
+        ("::error file=a.py::owned\n", "\\::error file=a.py::owned\n"),
+        ("fine\n  ::stop-commands::x\n", "fine\n  \\::stop-commands::x\n"),
+        ("no command: a::b\n", "no command: a::b\n"),
+        ("x ##[error]owned\n", "x #\\#[error]owned\n"),
+    ],
+)
+def test_lines_are_harmless(text: str, shown: str) -> None:
+    assert printed(text) == shown
+
+
+def test_a_line_that_is_printed_in_pieces_is_no_command_either() -> None:
+    assert printed("a\n", " ", "::add-mask::b\n", "c: ", "::d\n") == "a\n \\::add-mask::b\nc: ::d\n"
+
+
+def test_a_line_without_end_is_cut() -> None:
+    assert len(printed("x" * 10**6)) < LINE_LIMIT + 100
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "cp437", "utf-16", "koi8-r"])
+def test_every_encoding_takes_every_character(encoding: str) -> None:
+    text = printed("GPU™ 3 µs × 2 ─│ 統 🂡\n", encoding=encoding)  # noqa: RUF001
+    assert text.startswith("GPU") and "3" in text and len(text.splitlines()) == 1
+    if encoding == "ascii":
+        assert text == "GPU(TM) 3 us x 2 -| \\u7d71 \\U0001f0a1\n"
+
+
+def test_colours_stay_on_a_terminal_and_nothing_else_does() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    inner = Terminal()
+    Stream(inner).write("\x1b[1;31mred\x1b[0m \x1b[2Jgone \x1b]0;owned\x07\n\x1b[0m::error::x\n")
+    assert inner.getvalue() == "\x1b[1;31mred\x1b[0m \\x1b[2Jgone \\x1b]0;owned\\x07\n\x1b[0m\\::error::x\n"
+
+
+def kbench(
+    folder: Path, arguments: Sequence[str], redirections: str, **variables: str
+) -> subprocess.CompletedProcess[bytes]:
+    """kbench as a shell starts it."""
+    command = ["sh", "-c", f'exec "$@" {redirections}', "sh", sys.executable, "-m", "kbench", *arguments]
+    return subprocess.run(command, cwd=folder, env=os.environ | variables, capture_output=True, timeout=120)
+
+
+@posix
+@pytest.mark.parametrize("redirections", [">&-", "<&- >&- 2>&-", "2>/dev/full"])
+def test_streams_that_are_closed_or_full_are_not_missed(tmp_path: Path, redirections: str) -> None:
+    done = kbench(tmp_path, ["explain", "noisy"], redirections)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@posix
+def test_a_full_disk_behind_stdout_is_an_error_in_one_line(tmp_path: Path) -> None:
+    done = kbench(tmp_path, ["explain", "noisy"], ">/dev/full")
+    assert done.returncode == 2
+    assert done.stderr.decode().startswith("error: stdout cannot be written (No space left on device)")
+    assert done.stderr.count(b"\n") == 1
+
+
+@posix
+def test_a_pipe_that_does_not_block_loses_nothing() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    code = "from kbench.text import streams; streams.install(); print(('y' * 99 + '\\n') * 10_000)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=writer) as process:
+        os.close(writer)
+        time.sleep(0.5)  # more than the pipe holds is written meanwhile
+        with os.fdopen(reader) as stream:
+            assert len(stream.read()) == 10_000 * 100 + 1
+    assert process.returncode == 0
+
+
+def closed_pipe() -> int:
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+
+@posix
+@pytest.mark.slow
+def test_a_run_is_measured_to_its_end_whoever_listens(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(SWEEP)
+    gone = closed_pipe()
+    command = [sys.executable, "-m", "kbench", "run", "s.yaml", "--no-plot"]
+    done = subprocess.run(command, cwd=tmp_path, stdout=gone, stderr=gone, timeout=120)
+    os.close(gone)
+    assert done.returncode == 141
+    assert len(pd.read_csv(tmp_path / "results" / "s.csv")) == 3 * 4
+
+
+@posix
+@pytest.mark.slow
+def test_comparisons_and_charts_in_every_encoding(tmp_path: Path, results: Callable[[str], Path]) -> None:
+    """Of a device that has signs beyond ASCII, for readers that are there and readers that are not."""
+    path = str(results("Device™ µ 統"))
+    legacy = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for command, variables in (
+        (["compare", path, path], legacy),
+        (["plot", path, "--term"], {"PYTHONIOENCODING": "cp1252"}),
+    ):
+        done = kbench(tmp_path, command, "", **variables)
+        assert done.returncode == 0, done.stderr
+        assert b"Device" in done.stdout
+    assert kbench(tmp_path, ["compare", path, path], ">&-", **legacy).returncode == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every name of a file is Unicode")
+def test_a_folder_whose_name_is_not_unicode(
+    tmp_path: Path, results: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / os.fsdecode(b"tr\xe9sor")
+    folder.mkdir()
+    path = results("D").rename(folder / os.fsdecode(b"\xff.csv"))
+    monkeypatch.setattr(sys, "stdout", Stream(sys.stdout))
+    exports = [option for name in ("json", "junit", "markdown") for option in ("--export", f"{name}={folder / name}")]
+    for command in (
+        ["compare", path, path, *exports],
+        ["plot", path, "--format", "svg"],
+        ["plot", path, "--term"],
+        ["report", path, "-o", folder / "r.html"],
+    ):
+        assert app(list(map(str, command)), standalone_mode=False) == 0
+    assert "tr\\udce9sor" in capsys.readouterr().out
+    for name in ("json", "junit", "markdown", "r.html"):
+        assert len((folder / name).read_text(encoding="utf-8")) > 100
+    assert len(digest(str(path))) == 12
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Callable[[str], Path]:
+    from kbench.execute.writer import Writer
+    from kbench.results.row import Case, Row
+
+    def write(device: str) -> Path:
+        writer = Writer(tmp_path / "x.csv", ("M", "N"))
+        for n in (64, 128):
+            case = Case("softmax", {"M": 16, "N": n}, "float32")
+            writer.write([Row(case, "torch-native", ms=0.1, gbps=5.0, speedup=1.0, round_ms=(0.1,), device=device)])
+        writer.close()
+        return tmp_path / "x.csv"
+
+    return write
