@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 
 import pytest
 from common import ROOT
 
 from kbench import packages
 from kbench.registry import Provider
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    tomllib = pytest.importorskip("tomli", reason="no reader of TOML: pip install tomli")
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 

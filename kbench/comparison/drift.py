@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -92,7 +93,7 @@ def _drift(old: pd.DataFrame, new: pd.DataFrame, axes: Sequence[str], seen: floa
     logs = pd.concat([_copies(frame, case).assign(side=side) for side, frame in enumerate((old, new))])
     if set(logs["side"]) != {0, 1}:
         return Drift(noise=seen)
-    levels = logs.pivot_table(index=case, columns=["side", "session"], values="log_ms", observed=True)
+    levels: Any = logs.pivot_table(index=case, columns=["side", "session"], values="log_ms", observed=True)
     levels = levels[levels[0].notna().any(axis=1) & levels[1].notna().any(axis=1)]
     # One that was interrupted early would leave the others no more copies than it has itself.
     counts = levels.notna().sum()

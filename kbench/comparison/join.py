@@ -199,7 +199,8 @@ def _sides(frame: pd.DataFrame, axes: Sequence[str], metric: str) -> Sides:
     columns = list(dict.fromkeys([*identity, *outcome, *CONDITIONS, metric]))
     rows: dict[Key, dict[int, dict[str, Any]]] = {}
     measured = frame.loc[frame["role"] == PROVIDER, columns].reset_index()
-    for row in measured.to_dict("records"):
+    records: list[Any] = measured.to_dict("records")
+    for row in records:
         values = tuple((axis, row[axis]) for axis in axes)
         key = Key(row["operator"], row["provider"], row["params"], values, row["dtype"])
         sessions, session = rows.setdefault(key, {}), row["session"]

@@ -13,7 +13,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from kbench.text.printable import REASON_LIMIT, label, printable
@@ -281,4 +281,4 @@ def digest(data: Any) -> str:
 
 def now() -> str:
     """The time as ISO 8601 in UTC, to the second."""
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -56,14 +56,15 @@ def read(path: Path | str) -> pd.DataFrame:
     """
     path = Path(path)
     header, rows, warnings = _contents(path)
-    index = pd.Index([line for line, _ in rows], name=LINE, dtype="int64")
+    lines = [line for line, _ in rows]
+    index = pd.Index(lines, name=LINE, dtype="int64")
     texts = zip(*(cells for _, cells in rows), strict=True) if rows else [()] * len(header)
     data = {}
     for name, text in zip(header, texts, strict=True):
         rule = _RULES.get(name, _TEXT)
         if name in axis_columns(header):
             rule = _SIZE if any(map(_LIKE_SIZE.fullmatch, set(text))) else _WORD
-        data[name] = pd.Series(_values(path, name, index, text, rule), index, rule.dtype)
+        data[name] = pd.Series(_values(path, name, lines, text, rule), index, rule.dtype)
     for name in LATER_COLUMNS:
         if name not in data:
             data[name] = pd.Series(float("nan"), index, "float64")

@@ -32,7 +32,9 @@ def test_an_error_is_where_the_provider_raised_it() -> None:
     def mine(x: object, *, block: int) -> None:
         raise ValueError("no")
 
-    assert exception_text.describe(caught(called_by_kbench(mine))).startswith(f"ValueError: no at {Path(__file__).name}:")
+    assert exception_text.describe(caught(called_by_kbench(mine))).startswith(
+        f"ValueError: no at {Path(__file__).name}:"
+    )
 
 
 def test_a_function_that_takes_other_arguments_does_not_fail_in_a_file_of_kbench() -> None:

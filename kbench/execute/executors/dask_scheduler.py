@@ -38,10 +38,10 @@ async def _probe(address: str) -> None:
     try:
         async with distributed.rpc(address, timeout=CONNECT_LIMIT_S, connection_args=security) as there:
             found = await asyncio.wait_for(there.identity(), CONNECT_LIMIT_S + 2)
-    except (OSError, TimeoutError):
+    except TimeoutError as error:
+        raise TimeoutError(str(error) or f"no answer within {CONNECT_LIMIT_S + 2:g} s") from None
+    except OSError:
         raise
-    except asyncio.TimeoutError:  # another class before Python 3.11
-        raise TimeoutError(f"no answer within {CONNECT_LIMIT_S + 2:g} s") from None
     except Exception as error:  # noqa: BLE001  whatever listens there may say anything
         raise OSError(f"what listens there does not speak as one: {type(error).__name__}") from None
     if not isinstance(found, Mapping) or found.get("type") != "Scheduler":

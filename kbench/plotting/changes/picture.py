@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -182,7 +183,8 @@ def _grid(panels: Sequence[Panel]) -> tuple[int, int]:
 
 
 def _names(rows: pd.DataFrame, columns: Sequence[str]) -> list[str]:
-    return [describe(row) for row in rows[list(columns)].to_dict("records")]
+    records: list[Any] = rows[list(columns)].to_dict("records")
+    return [describe(row) for row in records]
 
 
 def _title(comparison: Comparison, whole: dict[str, object]) -> str:

@@ -25,7 +25,7 @@ def caption(sources: Sequence[Source], drawn: pd.DataFrame, metric: Metric | Non
     lost = drawn[(drawn["role"] == PROVIDER) & ~drawn["kind"].isin([VALUE, *MARKS])]
     outcomes = []
     for status, group in lost.groupby("status"):
-        what = f"without {metric.name if metric else 'ms'}" if status == Status.OK.value else status
+        what = f"without {metric.name if metric else 'ms'}" if status == Status.OK.value else str(status)
         outcomes.append(f"{len(group)} {what} ({_list(group['curve'])})")
     if outcomes:
         lines.append(f"not drawn: {len(lost)} of {int((drawn['role'] == PROVIDER).sum())} rows: {'; '.join(outcomes)}")

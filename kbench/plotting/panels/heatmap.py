@@ -69,7 +69,7 @@ def draw(axes: Axes, panel: pd.DataFrame, look: Look, y_name: str, width: float)
 def _label_x(axes: Axes, panel: pd.DataFrame, look: Look, xs: list[float], ticks: list[float]) -> None:
     """A line of sizes, and one for each axis that goes with them, with its name before it."""
     names = [look.x, *look.paired]
-    sizes = panel.drop_duplicates("x").set_index("x")
+    sizes: Any = panel.drop_duplicates("x").set_index("x")
     texts = ["\n".join([short(x), *(short(float(sizes.loc[x, name])) for name in look.paired)]) for x in ticks]
     axes.set_xticks([xs.index(x) for x in ticks], texts, fontsize=TICK)
     if not look.paired:
