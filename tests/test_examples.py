@@ -1,0 +1,81 @@
+"""The examples work: every provider of every example gives right answers, and the workflow is the one that kbench writes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import yaml
+from common import ROOT
+
+from kbench.commands.init import TEMPLATES
+from kbench.config.schema import File
+
+EXAMPLES = ROOT / "examples"
+NAMES = ["cross_entropy", "matmul", "rmsnorm"]
+
+PROGRAM = """
+import importlib, itertools, json, sys
+import torch, yaml
+sys.path.insert(0, sys.argv[1])
+import kbench
+from kbench.measure.correctness.check import accuracy
+
+def normal(*shape):
+    return torch.randn(shape)
+
+found = []
+for name in sys.argv[2:]:
+    importlib.import_module(name)
+    operator = kbench.operator(name)
+    with open(f"{sys.argv[1]}/{name}.yaml") as file:
+        profile = yaml.safe_load(file)["profiles"]["cpu"]
+    values = [profile["sweep"][axis] for axis in operator.axes]
+    for sizes in itertools.product(*(each if isinstance(each, list) else [each] for each in values)):
+        case = kbench.Case(name, dict(zip(operator.axes, sizes)), "float32")
+        drawn = operator.inputs(case, normal)
+        for inputs in [drawn, *(edge(case, *drawn) for edge in operator.edges.values())]:
+            for provider in profile["providers"]:
+                output = operator.providers[provider].bind(case, {})(*inputs)
+                found.append([case.label, provider, accuracy(operator, case, inputs, output).wrong])
+print(json.dumps(found))
+"""
+
+
+def config(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text())
+    return loaded
+
+
+def test_every_example_is_tested() -> None:
+    assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == NAMES
+    assert {path.name for path in EXAMPLES.glob("*.yaml")} == {f"{name}.yaml" for name in [*NAMES, "kubernetes"]}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_config_is_valid_and_names_its_own_plug_in(name: str) -> None:
+    loaded = config(name)
+    File.model_validate(loaded)
+    assert loaded["operator"] == name and loaded["plugins"] == [f"{name}.py"]
+    assert loaded["baseline"] in loaded["providers"] and "cpu" in loaded["profiles"]
+
+
+@pytest.mark.slow
+def test_every_provider_of_an_example_is_right() -> None:
+    """One process for all examples. Without an accelerator, Triton kernels run in Triton's interpreter."""
+    pytest.importorskip("triton")
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(EXAMPLES), *NAMES], capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert {provider for _, provider, _ in found} == {"torch-native", "triton"}
+    assert [each for each in found if each[2]] == []
+
+
+def test_the_workflow_is_the_one_that_kbench_init_writes() -> None:
+    made = (TEMPLATES / "workflow.yml").read_text().replace("@KBENCH@", '"."')
+    assert (EXAMPLES / "ci.yml").read_text() == made.replace("@CONFIG@", '"examples/rmsnorm.yaml"')
