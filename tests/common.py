@@ -3,14 +3,77 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
-from collections.abc import Callable
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+from kbench import interrupts
 
 ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = Path(__file__).parent / "plugins"
 
 Kbench = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def run_kbench(arguments: Sequence[object], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the program `kbench` in this process, in a folder, without a terminal. What it starts are processes.
+
+    The program leaves this process as it was: its streams, working folder, signal handlers, arguments and warnings.
+    """
+    from kbench.__main__ import main
+
+    words = ["kbench", *map(str, arguments)]
+    code: object = 0
+    with _streams_in_files() as written, _as_it_was(folder, words):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+    return subprocess.CompletedProcess(words, int(str(code or 0)), *written)
+
+
+@contextmanager
+def _streams_in_files() -> Iterator[list[str]]:
+    """Put files in the place of stdout and stderr. At the end the list holds what was written to the two."""
+    before, written = (sys.stdout, sys.stderr), list[str]()
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as out, tempfile.TemporaryFile("w+", encoding="utf-8") as err:
+        sys.stdout, sys.stderr = out, err
+        try:
+            yield written
+        finally:
+            sys.stdout, sys.stderr = before
+            for file in (out, err):
+                file.seek(0)
+                written.append(file.read())
+
+
+@contextmanager
+def _as_it_was(folder: Path, arguments: list[str]) -> Iterator[None]:
+    handlers = {number: signal.getsignal(number) for number in interrupts.ENDING}
+    here, words, show = Path.cwd(), sys.argv, warnings.showwarning
+    os.chdir(folder)
+    sys.argv = arguments
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _print_warning  # on stderr, where a user would meet it
+            warnings.simplefilter("default")
+            for silent in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+                warnings.simplefilter("ignore", silent)  # as Python does
+            yield
+    finally:
+        sys.argv, warnings.showwarning = words, show
+        os.chdir(here)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+def _print_warning(message: object, *where: object, **more: object) -> None:
+    print(f"warning: {message}", file=sys.stderr)
 
 
 NO_FILES = ("FIFO", "device", "folder", "loop of links", "3 GB")

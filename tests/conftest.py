@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 import torch
-from common import ROOT, Kbench
+from common import ROOT, Kbench, run_kbench
 
 from kbench.execute.writer import Writer
 from kbench.results.row import Row
@@ -38,16 +39,27 @@ def own_device_locks(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture
-def kbench(tmp_path: Path) -> Kbench:
-    """Run `kbench ARGUMENTS` in an empty folder, as a user would, without a terminal."""
+def kbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kbench:
+    """Run `kbench ARGUMENTS` in an empty folder, as a user would, without a terminal. Only its workers are processes."""
+    monkeypatch.setattr(tempfile, "tempdir", os.environ["TMPDIR"])
 
-    def run(*arguments: object, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        return run_kbench(arguments, tmp_path)
+
+    return run
+
+
+@pytest.fixture
+def kbench_process(tmp_path: Path) -> Kbench:
+    """The same in a process of its own, for tests of how the program starts and ends."""
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "kbench", *map(str, arguments)],
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=timeout,
+            timeout=240,
         )
 
     return run

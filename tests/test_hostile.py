@@ -198,7 +198,7 @@ def test_commands_refuse_in_one_line(
     path = tmp_path / "ugly.csv"
     ugly(path)
     for command in (["compare", path, path], ["plot", path]):
-        done = kbench(*command, timeout=60)
+        done = kbench(*command)
         assert done.returncode == 2
         assert done.stdout == ""
         [line] = done.stderr.splitlines()
@@ -216,5 +216,5 @@ def test_commands_read_formulas_and_numbers_without_end(kbench: Callable[..., ob
     path = tmp_path / "odd.csv"
     path.write_bytes(as_csv(rows))
     for command in (["compare", path, path], ["plot", path]):
-        done = kbench(*command, timeout=60)
+        done = kbench(*command)
         assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
