@@ -74,7 +74,7 @@ class Prepared:
 def prepare(config: Config, note: Callable[[str], None], target: Target | None = None) -> Prepared:
     """Start a worker and lay out the plan. Raises ConfigError, WorkerLost and ExecutionError; on return the caller owns
     what was started."""
-    executor = _executor(config, note, target or Target())
+    executor = executor_for(config, note, target or Target())
     try:
         layout = plan(config.resolve(executor.catalog), executor.catalog)
         for failure in plugin_failures(executor.catalog):  # of an installed package, and perhaps not missed
@@ -87,7 +87,8 @@ def prepare(config: Config, note: Callable[[str], None], target: Target | None =
         raise
 
 
-def _executor(config: Config, note: Callable[[str], None], target: Target) -> Executor:
+def executor_for(config: Config, note: Callable[[str], None], target: Target) -> Executor:
+    """The executor that measures on a target. It has started a worker. Tests put one without workers in its place."""
     if target.scheduler is not None:
         _check_address(target.scheduler)
         from kbench.execute.executors.cluster import Cluster
