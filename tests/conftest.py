@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from common import ROOT, Kbench, run_kbench
+from fake_executor import FakeMachine
 
 from kbench.execute.writer import Writer
 from kbench.results.row import Row
@@ -47,6 +48,14 @@ def kbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kbench:
         return run_kbench(arguments, tmp_path)
 
     return run
+
+
+@pytest.fixture
+def fake_machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
+    """A machine that is made up, on which `kbench run` measures in milliseconds: no worker is started."""
+    machine = FakeMachine()
+    monkeypatch.setattr("kbench.execute.run.executor_for", machine.executor_for)
+    return machine
 
 
 @pytest.fixture

@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from common import Kbench
+from fake_executor import FakeMachine
 
+from kbench.execute.plan import Task
 from kbench.execute.writer import Writer, probe
 from kbench.results.row import Case, ResultsError, Row
 
@@ -24,8 +27,6 @@ providers: [torch-native, torch-eager]
 measure: {warmup_ms: 1, rep_ms: 2, rounds: 1}
 """
 
-FAR = 1 << 40
-
 posix = pytest.mark.skipif(sys.platform == "win32", reason="limits and permissions as POSIX has them")
 
 
@@ -33,24 +34,28 @@ def row(n: int) -> Row:
     return Row(Case("softmax", {"M": 16, "N": n}, "float32"), "torch-native", ms=0.1)
 
 
-def run(folder: Path, *options: str, file_limit: int = FAR) -> subprocess.CompletedProcess[str]:
-    """`kbench run`, whose files cannot grow beyond `file_limit` bytes, as on a disk that fills up."""
-    (folder / "sweep.yaml").write_text(SWEEP)
+@pytest.fixture
+def run(kbench: Kbench, fake_machine: FakeMachine, tmp_path: Path) -> Kbench:
+    """`kbench run` on a made-up machine."""
 
-    def limit() -> None:
-        import resource
+    def run(*options: str) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "sweep.yaml").write_text(SWEEP)
+        return kbench("run", "sweep.yaml", "--no-plot", *options)
 
-        resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, resource.RLIM_INFINITY))
+    return run
 
-    return subprocess.run(
-        [sys.executable, "-m", "kbench", "run", "sweep.yaml", "--no-plot", *options],
-        cwd=folder,
-        env=os.environ | {"TMPDIR": str(folder)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        preexec_fn=None if sys.platform == "win32" or file_limit == FAR else limit,
-    )
+
+@contextmanager
+def file_limit(limit: int) -> Iterator[None]:
+    """No file of this process can grow beyond so many bytes, as on a disk that fills up."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def errors(done: subprocess.CompletedProcess[str]) -> list[str]:
@@ -108,43 +113,45 @@ def test_a_full_disk_is_found_before_anything_is_moved(small_disk: Path) -> None
     assert contents(small_disk) == before
 
 
-@pytest.mark.slow
 @posix
-def test_a_disk_that_fills_up_during_a_run(tmp_path: Path) -> None:
-    assert run(tmp_path).returncode == 0
+def test_a_disk_that_fills_up_during_a_run(run: Kbench, tmp_path: Path) -> None:
+    assert run().returncode == 0
     csv = tmp_path / "results" / "sweep.csv"
     data = csv.read_bytes()
     middle_of_last_case = (data.index(b"softmax,torch-native,,16,128,") + len(data)) // 2
     shutil.rmtree(tmp_path / "results")
 
-    done = run(tmp_path, file_limit=middle_of_last_case)
+    with file_limit(middle_of_last_case):
+        done = run()
     assert done.returncode == 2
     [line] = errors(done)
     assert "results/sweep.csv: cannot be written (File too large); what was measured before is kept" in line
     data = csv.read_bytes()
     assert list(pd.read_csv(csv).N.unique()) == [64, 100] and data.endswith(b"\n")
 
-    done = run(tmp_path, "--resume", file_limit=middle_of_last_case)
+    with file_limit(middle_of_last_case):
+        done = run("--resume")
     assert done.returncode == 2 and len(errors(done)) == 1 and csv.read_bytes() == data
 
-    assert run(tmp_path, "--resume").returncode == 0
+    assert run("--resume").returncode == 0
     assert csv.read_bytes().startswith(data) and list(pd.read_csv(csv).N.unique()) == [64, 100, 128]
 
 
-@pytest.mark.slow
 @posix
-def test_an_unwritable_folder_is_found_before_anything_is_measured(tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_found_before_anything_is_measured(
+    run: Kbench, fake_machine: FakeMachine, tmp_path: Path
+) -> None:
     folder = tmp_path / "results"
     folder.mkdir()
     (folder / "sweep.csv").write_text("earlier\n")
     with unwritable(folder):
         before = contents(folder)
-        done = run(tmp_path)
+        done = run()
         assert contents(folder) == before
     assert done.returncode == 2
     [line] = errors(done)
     assert "results/sweep.csv: cannot be written (" in line and "choose another --out" in line
-    assert "[1/3]" not in done.stderr
+    assert "[1/3]" not in done.stderr and fake_machine.finished == 0
 
 
 @contextmanager
@@ -163,10 +170,9 @@ def unwritable(folder: Path) -> Iterator[None]:
         subprocess.run(["umount", folder], check=True)
 
 
-@pytest.mark.slow
-def test_a_folder_where_the_file_belongs(tmp_path: Path) -> None:
+def test_a_folder_where_the_file_belongs(run: Kbench, tmp_path: Path) -> None:
     (tmp_path / "results" / "sweep.csv").mkdir(parents=True)
-    done = run(tmp_path)
+    done = run()
     assert done.returncode == 2
     assert errors(done) == [
         "error: results/sweep.csv: is a folder where the results belong; move it away or choose another --out"
@@ -174,10 +180,9 @@ def test_a_folder_where_the_file_belongs(tmp_path: Path) -> None:
     assert (tmp_path / "results" / "sweep.csv").is_dir()
 
 
-@pytest.mark.slow
-def test_a_file_where_the_folder_belongs(tmp_path: Path) -> None:
+def test_a_file_where_the_folder_belongs(run: Kbench, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine\n")
-    done = run(tmp_path, "--out", "taken")
+    done = run("--out", "taken")
     assert done.returncode == 2
     assert errors(done) == ["error: taken: is not a folder; choose another --out"]
     with pytest.raises(ResultsError, match="is not a folder"):
@@ -185,7 +190,6 @@ def test_a_file_where_the_folder_belongs(tmp_path: Path) -> None:
     assert (tmp_path / "taken").read_text() == "mine\n"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", ["--resume", "--append"])
 @pytest.mark.parametrize(
     ("name", "text", "line"),
@@ -199,37 +203,28 @@ def test_a_file_where_the_folder_belongs(tmp_path: Path) -> None:
         ("empty", "", 1),
     ],
 )
-def test_files_that_cannot_be_continued(tmp_path: Path, how: str, name: str, text: str, line: int) -> None:
+def test_files_that_cannot_be_continued(run: Kbench, tmp_path: Path, how: str, name: str, text: str, line: int) -> None:
     folder = tmp_path / "results"
     folder.mkdir()
     (folder / "sweep.csv").write_text(text)
     before = contents(folder)
-    done = run(tmp_path, how)
+    done = run(how)
     assert done.returncode == 2, name
     [error] = errors(done)
     assert error.startswith(f"error: results/sweep.csv:{line}: ")
     assert contents(folder) == before
 
 
-REMOVER = """
-import shutil
-from pathlib import Path
-import torch
-from kbench.registry import operator
-
-@operator("softmax").provider("remover")
-def remover(x):
-    if x.shape[1] == 100:
-        shutil.rmtree("results", ignore_errors=True)
-    return torch.softmax(x, -1)
-"""
-
-
-@pytest.mark.slow
 @posix
-def test_a_folder_that_is_removed_during_the_run_is_there_at_the_end(tmp_path: Path) -> None:
-    (tmp_path / "plugin.py").write_text(REMOVER)
-    done = run(tmp_path, "--plugin", "plugin.py")
+def test_a_folder_that_is_removed_during_the_run_is_there_at_the_end(
+    run: Kbench, fake_machine: FakeMachine, tmp_path: Path
+) -> None:
+    def remove(task: Task) -> None:
+        if task.case.N == 100:
+            shutil.rmtree(tmp_path / "results")
+
+    fake_machine.before = remove
+    done = run()
     assert done.returncode == 0 and errors(done) == []
     notes = [line for line in done.stderr.splitlines() if "during the run" in line]
     assert notes == ["results/sweep.csv: somebody removed or renamed it during the run; all rows are here again"]
@@ -237,9 +232,8 @@ def test_a_folder_that_is_removed_during_the_run_is_there_at_the_end(tmp_path: P
     assert '"finished_at"' in (tmp_path / "results" / "sweep.env.json").read_text()
 
 
-@pytest.mark.slow
-def test_a_repeated_row_and_a_truncated_file(tmp_path: Path) -> None:
-    assert run(tmp_path).returncode == 0
+def test_a_repeated_row_and_a_truncated_file(run: Kbench, tmp_path: Path) -> None:
+    assert run().returncode == 0
     folder = tmp_path / "results"
     csv = folder / "sweep.csv"
     whole = csv.read_bytes()
@@ -248,13 +242,13 @@ def test_a_repeated_row_and_a_truncated_file(tmp_path: Path) -> None:
     csv.write_bytes(whole + lines[1])
     before = contents(folder)
     for how in ("--resume", "--append"):
-        done = run(tmp_path, how)
+        done = run(how)
         assert done.returncode == 2
         assert errors(done)[0].startswith(f"error: results/sweep.csv:{len(lines) + 1}: repeats line 2")
         assert contents(folder) == before
 
     csv.write_bytes(whole[:-20])
     before = contents(folder)
-    done = run(tmp_path, "--append")
+    done = run("--append")
     assert done.returncode == 2 and "finish it with --resume" in errors(done)[0]
     assert contents(folder) == before

@@ -10,7 +10,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from common import PLUGINS, Kbench
+from common import Kbench
+from fake_executor import FakeMachine, Provider
 
 from kbench.config import load
 from kbench.execute import existing_results
@@ -117,10 +118,10 @@ def test_rows_survive_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_file_cut_anywhere_is_read_and_resumed_at_the_right_case(tmp_path: Path) -> None:
-    layout = make_plan(tmp_path)
+    layout = make_plan(tmp_path, N="64")
     path, sizes = write(layout, tmp_path)
     data = path.read_bytes()
-    for size in range(sizes[0], len(data)):
+    for size in [sizes[0], *range(sizes[1] - 300, len(data))]:  # the end of one case, and all of another
         path.write_bytes(data[:size])
         past = existing_results.read(path, layout, MACHINE, "resume")
         whole = sum(after <= size for after in sizes[1:])
@@ -281,24 +282,14 @@ def test_refuses_rows_of_changed_code(tmp_path: Path) -> None:
 
 # -- through the command line
 
-PLUGIN = """
-import torch, kbench
-softmax = kbench.operator("softmax")
-
-@softmax.provider("mine")
-def mine(x):
-    return torch.softmax(x, -1)
-"""
-
 
 def identities(path: Path) -> list[list[Any]]:
     return pd.read_csv(path, keep_default_na=False)[IDENTITY].values.tolist()
 
 
-@pytest.mark.slow
-def test_resume_and_append(kbench: Kbench, write_config, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(PLUGIN)
-    path = write_config(SWEEP.replace("cuda]", "mine]\nplugins: [mine.py]").replace(", sessions: 2", ""))
+def test_resume_and_append(kbench: Kbench, fake_machine: FakeMachine, write_config, tmp_path: Path) -> None:
+    fake_machine.providers["mine"] = Provider(source_hash="first")
+    path = write_config(SWEEP.replace("cuda]", "mine]").replace(", sessions: 2", ""))
     csv, beside = tmp_path / "results" / "sweep.csv", tmp_path / "results" / "sweep.env.json"
 
     done = kbench("run", path, "--append", "--no-plot")
@@ -314,17 +305,17 @@ def test_resume_and_append(kbench: Kbench, write_config, tmp_path: Path) -> None
     # complete: says so, measures nothing
     done = kbench("run", path, "--resume", "--no-plot")
     assert done.returncode == 0 and "nothing left to measure" in done.stderr
-    assert "time in us" in done.stdout
+    assert "time in us" in done.stdout and fake_machine.finished == 2
     assert csv.read_bytes() == whole and "continued" not in json.loads(beside.read_text())
 
     # cut within the second case
     kept = b"".join(whole.splitlines(keepends=True)[:7])
-    csv.write_bytes(whole[: len(kept) + 400])
+    csv.write_bytes(whole[: len(kept) + 100])
     done = kbench("run", path, "--resume", "--no-plot")
     assert done.returncode == 0, done.stderr
     assert "sweep.csv:8: a case that was cut short" in done.stderr
     assert csv.read_bytes().startswith(kept) and identities(csv) == wanted
-    assert len(list(csv.parent.iterdir())) == 2
+    assert len(list(csv.parent.iterdir())) == 2 and fake_machine.finished == 3
 
     # two more sessions
     whole = csv.read_bytes()
@@ -341,7 +332,7 @@ def test_resume_and_append(kbench: Kbench, write_config, tmp_path: Path) -> None
     assert {"date", "git"} <= set(environment["continued"][0])
 
     # a plug-in that was edited, and a setting that was: refused, and nothing is touched
-    (tmp_path / "mine.py").write_text(PLUGIN + "# faster now\n")
+    fake_machine.providers["mine"] = Provider(source_hash="faster now")
     before = csv.read_bytes(), beside.read_bytes()
     done = kbench("run", path, "--append", "--no-plot")
     assert done.returncode == 2 and "the code of mine has changed" in done.stderr
@@ -351,11 +342,10 @@ def test_resume_and_append(kbench: Kbench, write_config, tmp_path: Path) -> None
     assert (csv.read_bytes(), beside.read_bytes()) == before
 
 
-@pytest.mark.slow
-def test_the_exit_code_of_a_resumed_run_counts_what_was_there(kbench: Kbench, write_config, tmp_path: Path) -> None:
-    path = write_config(
-        SWEEP.replace("cuda]", f"zeros]\nplugins: [{PLUGINS / 'wrong.py'}]").replace(", sessions: 2", "")
-    )
+def test_the_exit_code_of_a_resumed_run_counts_what_was_there(
+    kbench: Kbench, fake_machine: FakeMachine, write_config
+) -> None:
+    path = write_config(SWEEP.replace("cuda]", "zeros]").replace(", sessions: 2", ""))
     assert kbench("run", path, "--no-plot").returncode == 1
     done = kbench("run", path, "--no-plot", "--resume")
-    assert done.returncode == 1 and "zeros: wrong" in done.stdout
+    assert done.returncode == 1 and "zeros: wrong" in done.stdout and fake_machine.finished == 2

@@ -1,0 +1,165 @@
+"""A machine that is made up: rows come at once, from no process and without torch.
+
+`fake_machine` (conftest.py) puts it in the place of the executor that `kbench run` would choose. All else is the program
+itself: config, plan, locks, progress, writer, summary, exit code. What a worker does with real providers is for the tests
+that start one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kbench.config.load import Config
+from kbench.execute.executors.interface import Device, Finished, Listener, lost_row
+from kbench.execute.plan import Task
+from kbench.execute.run import Target
+from kbench.protocol import Begin, End, Tick
+from kbench.results.row import CONTROL, Row, Status, format_params, now
+
+UNAVAILABLE = "needs a device of type cuda; this machine has cpu"
+
+HOST = {"type": "cpu", "name": "made-up host", "index": None, "uuid": "", "variables": {}}
+
+
+@dataclass
+class Provider:
+    """A provider that does nothing.
+
+    status       of its rows: only `ok` ones have a time
+    reason       of all others
+    source_hash  tells its code from other code
+    """
+
+    status: Status = Status.OK
+    reason: str = ""
+    source_hash: str = "code"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+def softmax() -> dict[str, Provider]:
+    return {
+        "torch-native": Provider(),
+        "torch-eager": Provider(),
+        "triton": Provider(Status.CHECKED, "ran in Triton's interpreter", parameters={"num_warps": None}),
+        "cuda": Provider(Status.UNAVAILABLE, UNAVAILABLE),
+        "zeros": Provider(Status.WRONG, "every element is zero"),
+    }
+
+
+@dataclass
+class FakeMachine:
+    """What the machine has. A test may change it between two runs, as somebody changes code or moves to another machine.
+
+    providers    those of softmax, by name
+    cards        how many devices there are besides the host; `--devices` measures on all of them
+    before       is called with each task before it is measured: it may raise, or do to the files what others would
+    finished     how many tasks were measured, in all runs
+    """
+
+    providers: dict[str, Provider] = field(default_factory=softmax)
+    name: str = "made-up host"
+    packages: dict[str, str] = field(default_factory=lambda: {"kbench": "1.0", "torch": "2.8.0", "triton": "3.4.0"})
+    cards: int = 0
+    before: Callable[[Task], None] = lambda task: None
+    finished: int = 0
+
+    def executor_for(self, config: Config, note: Callable[[str], None], target: Target) -> FakeExecutor:
+        """Stands in for kbench.execute.run.executor_for."""
+        return FakeExecutor(self, self.cards if target.devices else 0)
+
+    def catalog(self) -> dict[str, Any]:
+        device = HOST | {"name": self.name}
+        return {
+            "device": device,
+            "devices": [],
+            "operators": {"softmax": self._operator()},
+            "plugin_errors": [],
+            "environment": {
+                "device": self.name, "device_type": "cpu", "cache_bytes": None, "driver": None, "telemetry": None,
+                "limits": {}, "peak_gbps": None, "other_processes": None, "cuda": None, "hip": None, "nvcc": None,
+                "triton_interpreter": True, "python": "3.11", "platform": "Linux", "cpu_count": 2, "threads": 1,
+                "packages": dict(self.packages), "variables": {},
+            },
+        }  # fmt: skip
+
+    def _operator(self) -> dict[str, Any]:
+        described = {
+            name: {
+                "label": "",
+                "parameters": dict(provider.parameters),
+                "unavailable": provider.reason if provider.status is Status.UNAVAILABLE else None,
+                "plugin": None,
+                "source_hash": provider.source_hash,
+                "place": None,
+                "interpreted": provider.status is Status.CHECKED,
+            }
+            for name, provider in self.providers.items()
+        }
+        return {"axes": ["M", "N"], "choices": {}, "dtypes": ["float32"], "edges": [], "providers": described}
+
+    def rows(self, task: Task) -> list[Row]:
+        """What a worker would have answered. A case with a runnable provider has controls."""
+        self.before(task)
+        rows = [self._row(task, number) for number in range(len(task.curves))]
+        if any(row.ms is not None for row in rows):
+            rows += [self._timed(task, name, 0.5, role=CONTROL) for name in ("copy", "empty", "repeat")]
+        self.finished += 1
+        return rows
+
+    def _row(self, task: Task, number: int) -> Row:
+        curve = task.curves[number]
+        if curve.error:
+            return lost_row(task, curve, Status.ERROR, curve.error)
+        provider = self.providers[curve.provider]
+        if provider.status is Status.OK:
+            row = self._timed(task, curve.provider, 1.0 + number)
+        else:
+            row = lost_row(task, curve, provider.status, provider.reason)
+        return replace(row, params=format_params(curve.params), source_hash=provider.source_hash, case_hash="softmax")
+
+    def _timed(self, task: Task, name: str, ms: float, **fields: Any) -> Row:
+        times = {"ms": ms, "ms_p20": ms, "ms_p80": ms, "ms_min": ms, "round_ms": (ms,) * task.settings["rounds"]}
+        moved = 2 * 4 * task.case.M * task.case.N
+        return Row(
+            task.case, name, session=task.session, samples=3, gbps=moved / ms * 1e-6, timer=task.settings["timer"],
+            cache=task.settings["cache"], started_at=now(), **times, **fields,
+        )  # fmt: skip
+
+
+class FakeExecutor:
+    """An Executor of a made-up machine: on the host, or on so many cards, which take turns."""
+
+    def __init__(self, machine: FakeMachine, cards: int) -> None:
+        self._machine = machine
+        self.catalog: Mapping[str, Any] = machine.catalog()
+        self.scope = "host" if cards else "device"
+        self.devices: Sequence[Device] = [
+            HOST | {"name": "made-up card", "index": number, "uuid": f"GPU-{number}"} for number in range(cards)
+        ] or [self.catalog["device"]]
+        self.places: Sequence[str] = [f"device {number}" for number in range(cards)] or ("",)
+
+    def attempt(self, task: Task) -> None:
+        """Nothing can be wrong with a function that is never called."""
+
+    def start(self) -> None:
+        """There is nothing to start."""
+
+    def run(self, tasks: Sequence[Task], homes: Mapping[Any, str], listener: Listener) -> Iterator[Finished]:
+        taken = dict(homes)
+        for number, task in enumerate(tasks):
+            uuids = [device["uuid"] for device in self.devices]
+            home = taken.setdefault(task.case.key, uuids[number % len(uuids)])
+            at = uuids.index(home) if home in uuids else 0
+            place = self.places[at]
+            listener.begin(task, place)
+            for index, curve in enumerate(task.curves):
+                listener.event(Begin(index, curve.name, "time", 1.0), place)
+                listener.event(Tick(index, curve.name, 0, 1.0), place)
+                listener.event(End(index), place)
+            rows = self._machine.rows(task)
+            yield Finished(task, rows, self.devices[at], self.catalog["environment"], place)
+
+    def stop(self) -> None:
+        """There is nothing to stop."""
