@@ -7,7 +7,8 @@ The Python API; everything else is an implementation detail.
     Unsupported                raise it in a provider to decline an input
     run, compare, plot, report what the commands of the same names do, also with mappings, functions and frames
     load                       the rows of a results file as a frame
-    ConfigError, ResultsError, TableError, ExecutionError, Busy, WorkerLost   what these raise
+    KbenchError                the base of the errors below; `exit_status` is the command's exit code
+    UsageError, ConfigError, ResultsError, ExecutionError, Busy, WorkerLost   what the functions above raise
 """
 
 from __future__ import annotations
@@ -22,17 +23,22 @@ if sys.argv[:1] == ["-m"] and not getattr(sys.flags, "safe_path", False):
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from kbench.registry import ACCELERATORS, Operator, Unsupported, operator
-from kbench.results.row import Case, ResultsError
+from kbench.errors import (
+    Busy,
+    ConfigError,
+    ExecutionError,
+    ExitStatus,
+    KbenchError,
+    ResultsError,
+    UsageError,
+    WorkerLost,
+)
+from kbench.registry import ACCELERATORS, Operator, Provider, Unsupported, operator
+from kbench.results.row import Case, Status
 from kbench.version import __version__
 
 if TYPE_CHECKING:
     from kbench.api import compare, load, plot, report, run
-    from kbench.config.yaml_source import ConfigError
-    from kbench.execute.executors.interface import ExecutionError
-    from kbench.execute.lock import Busy
-    from kbench.execute.worker.worker_process import WorkerLost
-    from kbench.results.csv_reader import TableError
 
 __all__ = [
     "ACCELERATORS",
@@ -40,10 +46,14 @@ __all__ = [
     "Case",
     "ConfigError",
     "ExecutionError",
+    "ExitStatus",
+    "KbenchError",
     "Operator",
+    "Provider",
     "ResultsError",
-    "TableError",
+    "Status",
     "Unsupported",
+    "UsageError",
     "WorkerLost",
     "__version__",
     "compare",
@@ -54,22 +64,11 @@ __all__ = [
     "run",
 ]
 
-_LATER = {
-    **dict.fromkeys(("run", "load", "compare", "plot"), "kbench.api"),
-    "Busy": "kbench.execute.lock",
-    "ConfigError": "kbench.config.yaml_source",
-    "ExecutionError": "kbench.execute.executors.interface",
-    "TableError": "kbench.results.csv_reader",
-    "WorkerLost": "kbench.execute.worker.worker_process",
-}
-"""What arrives on first use: a plug-in's `import kbench` stays cheap. `report` is the package, which can be called."""
-
 
 def __getattr__(name: str) -> Any:
-    if name == "report":
-        return importlib.import_module("kbench.report")
-    if name in _LATER:
-        return getattr(importlib.import_module(_LATER[name]), name)
+    """Import the API on first use, so that a plug-in's `import kbench` stays cheap."""
+    if name in ("compare", "load", "plot", "report", "run"):
+        return getattr(importlib.import_module("kbench.api"), name)
     raise AttributeError(f"module 'kbench' has no attribute {name!r}")
 
 

@@ -1,6 +1,7 @@
 """The program `kbench`, which is `python -m kbench` too. The signals that end it are looked after before anything else."""
 
 from kbench import interrupts
+from kbench.errors import ExitStatus
 
 
 def main() -> None:
@@ -9,7 +10,7 @@ def main() -> None:
         from kbench.cli import main as run
     except KeyboardInterrupt:  # which comes in the middle of an import, where a traceback would help nobody
         interrupts.end()
-        raise SystemExit(130) from None
+        raise SystemExit(ExitStatus.INTERRUPTED) from None
     run()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbench.config.yaml_source import ConfigError, Problem, Where
+from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,8 +67,10 @@ def run(
         files = _several(plugins)
         if providers:
             if scheduler is not None:
-                where = Where("providers")
-                raise ConfigError([Problem(where, "a cluster needs functions in a file that all have; see plugins=")])
+                where = SourceLocation("providers")
+                raise ConfigError(
+                    [ConfigIssue(where, "a cluster needs functions in a file that all have; see plugins=")]
+                )
             names = functions.named(providers)
             if isinstance(config, Mapping):
                 config = {"providers": list(names), **config}
@@ -92,8 +94,8 @@ def load(path: str | Path) -> pd.DataFrame:
     """The rows of a results CSV, controls included, indexed by the line of the file on which each begins.
 
     Numbers are float64 with NaN for what is not known, `session` is int64, axes are Int64 or text, `samples` and
-    `device_index` Int64, `identical` boolean, and `round_ms` tuples of floats. `flags` is text, several between
-    semicolons. Raises TableError for a file that is not one.
+    `device_index` Int64, `deterministic` boolean, and `round_ms` tuples of floats. `flags` is text, several between
+    semicolons. Raises UsageError for a file that is not one.
     """
     from kbench.notebook import frames
     from kbench.results import table
@@ -116,7 +118,7 @@ def compare(
     A source is a path, `LABEL=path`, or a frame that `load` or `run` returned, of which rows may be chosen; a mapping
     `{label: source}` names several. `by="provider"` compares the providers of one. `margin` is the smallest change of
     interest, as a share (default: 2 %; of providers, what the noise allows). `fail_on` has the verdicts with which `passed`
-    is false. Raises TableError.
+    is false. Raises UsageError.
     """
     from dataclasses import replace
 
@@ -154,7 +156,7 @@ def plot(
     """Draw results, several into one picture. Returns the pictures' paths, as a list that a notebook displays.
 
     Sources are those of `compare`, options those of `kbench plot`. Pictures go to `out`, else beside the first source: a
-    frame's are beside the file it came from, or in the working directory. Raises TableError.
+    frame's are beside the file it came from, or in the working directory. Raises UsageError.
     """
     from kbench import plotting
     from kbench.notebook import frames
@@ -175,11 +177,11 @@ def report(
 ) -> Path:
     """Write one HTML page on results and return its path.
 
-    Sources are those of `compare`; `baseline` is one that the others are compared with. Raises TableError, and ResultsError
+    Sources are those of `compare`; `baseline` is one that the others are compared with. Raises UsageError, and ResultsError
     where the page cannot be written.
     """
     from kbench.notebook import frames
-    from kbench.report import write
+    from kbench.reporting import write
 
     with frames.as_files(*sources, *([] if baseline is None else [baseline])) as files:
         old = None if baseline is None else files.sources.pop()

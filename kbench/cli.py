@@ -11,6 +11,7 @@ import typer
 
 from kbench import interrupts
 from kbench.config import builtin
+from kbench.errors import ExitStatus, KbenchError
 from kbench.text import streams
 from kbench.version import __version__
 
@@ -26,10 +27,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-UsageError: Any = typer.BadParameter.__base__
+BadCommandLine: Any = typer.BadParameter.__base__
 """click's, or that of the copy of click which newer versions of typer bring: an option or a command that there is not."""
-
-BAD_INPUT, NOTHING, BUG, INTERRUPTED = 2, 3, 70, 130
 
 ConfigFile = Annotated[
     Path,
@@ -134,7 +133,7 @@ def run(
         code = command.run(loaded, out, target=target, continuing=continuing, wait=wait, dry_run=dry_run, plots=plots)
     except KeyboardInterrupt:  # while there is no run yet, or no more
         print("interrupted; what was measured before is kept", file=sys.stderr)
-        code = INTERRUPTED
+        code = ExitStatus.INTERRUPTED
     raise typer.Exit(code)
 
 
@@ -172,7 +171,7 @@ def compare(
         str, typer.Option("--by", metavar="file|provider", help="Compare files, or the providers within one file.")
     ] = "file",
     where: Where = "",
-    metric: Annotated[str, typer.Option("--metric", metavar="NAME", help="ms, gbps, roofline, host_ms ...")] = "ms",
+    metric: Annotated[str, typer.Option("--metric", metavar="NAME", help="ms, gbps, launch_ms ...")] = "ms",
     margin: Annotated[
         Optional[str],
         typer.Option("--margin", metavar="SHARE", help="The smallest change of interest; default: 2% between files."),
@@ -233,7 +232,7 @@ def plot(
         typer.Argument(metavar="[LABEL=]FILE.csv", help="Results; default: the newest in results/."),
     ] = None,
     metric: Annotated[
-        str, typer.Option("--metric", metavar="NAME", help="gbps (usual), ms, speedup, roofline or ulp.")
+        str, typer.Option("--metric", metavar="NAME", help="gbps (usual), ms, speedup, copy_fraction or ulp.")
     ] = "",
     kind: Annotated[
         str,
@@ -382,7 +381,7 @@ def main() -> None:
             _complain(complaint)
         raise SystemExit(code)
     except KeyboardInterrupt:  # while the last lines were printed
-        raise SystemExit(INTERRUPTED) from None
+        raise SystemExit(ExitStatus.INTERRUPTED) from None
     finally:
         interrupts.end()
 
@@ -392,20 +391,20 @@ def _run_command() -> int:
     try:
         code = app(prog_name="kbench", standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except UsageError as error:
+    except BadCommandLine as error:
         if len(sys.argv) == 1:  # what follows is the help
             print(error.ctx.get_help())
         else:
             _complain(error.format_message())
             print(f"Try '{error.ctx.command_path} -h' for help." if error.ctx else "Try 'kbench -h'.", file=sys.stderr)
-        return BAD_INPUT
+        return ExitStatus.BAD_INPUT
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return ExitStatus.INTERRUPTED
     except Exception as error:  # noqa: BLE001  the last line of defence: becomes exit code 70
-        code = _expected(error)
+        code = _exit_status(error)
         if "--traceback" in sys.argv:
             traceback.print_exc()
-        elif code == BUG:
+        elif code is ExitStatus.BUG:
             where = traceback.extract_tb(error.__traceback__)[-1]
             _complain(
                 f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno}). This is a bug in kbench; "
@@ -423,18 +422,8 @@ def _complain(message: str) -> None:
     terminal.error(message)
 
 
-def _expected(error: Exception) -> int:
-    """The exit code of errors that are the user's to mend, BUG for all others. Types are looked up where they are already
-    loaded: an error of a module that was never imported cannot have been raised."""
-    codes = {
-        ("kbench.config.yaml_source", "ConfigError"): BAD_INPUT,
-        ("kbench.results.row", "ResultsError"): BAD_INPUT,
-        ("kbench.execute.lock", "Busy"): NOTHING,
-        ("kbench.execute.worker.worker_process", "WorkerLost"): NOTHING,
-        ("kbench.execute.executors.interface", "ExecutionError"): NOTHING,
-    }
-    for (module, name), code in codes.items():
-        loaded = sys.modules.get(module)
-        if loaded and isinstance(error, getattr(loaded, name)):
-            return code
-    return BAD_INPUT if isinstance(error, OSError) else BUG
+def _exit_status(error: Exception) -> ExitStatus:
+    """The exit code of an error. Errors that are not kbench's own are bugs, except those of the operating system."""
+    if isinstance(error, KbenchError):
+        return error.exit_status
+    return ExitStatus.BAD_INPUT if isinstance(error, OSError) else ExitStatus.BUG

@@ -88,7 +88,7 @@ class Cell:
     reason: str
     max_ulp: float | None = None
     max_rel_err: float | None = None
-    identical: bool | None = None
+    deterministic: bool | None = None
 
 
 @dataclass(frozen=True)

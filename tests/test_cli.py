@@ -68,10 +68,10 @@ def test_numbers_of_a_row_agree_with_each_other(kbench: Kbench, write_config: Wr
         assert eager.ms_min <= eager.ms_p20 <= eager.ms_p80
         assert eager.gbps == pytest.approx(2 * 16 * n * 4 / (eager.ms * 1e-3) / 1e9)
         assert eager.gbps_p20 <= eager.gbps_p80
-        assert eager.moved_gbps == pytest.approx(eager.gbps * (8 * 16 * n + 4 * 16) / (2 * 16 * n))
+        assert eager.achieved_gbps == pytest.approx(eager.gbps * (8 * 16 * n + 4 * 16) / (2 * 16 * n))
         assert eager.speedup == pytest.approx(native.ms / eager.ms)
         assert native.speedup == 1
-        assert eager.roofline == pytest.approx(eager.gbps / copy.gbps)
+        assert eager.copy_fraction == pytest.approx(eager.gbps / copy.gbps)
         assert 0 < eager.max_ulp < 100
         assert eager.samples >= 2
     assert rows.device.nunique() == rows.env_id.nunique() == 1
@@ -347,7 +347,7 @@ print(more.session.unique().tolist())
 print(len(kbench.plot({str(tmp_path / "out" / "sweep.csv")!r}, by="dtype", formats="png")))
 try:
     kbench.plot()
-except kbench.TableError as error:
+except kbench.UsageError as error:
     print(error)
 print(kbench.compare({str(tmp_path / "out" / "sweep.csv")!r}, {str(tmp_path / "out" / "sweep.csv")!r}).counts)
 """

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kbench.errors import ResultsError
 from kbench.results import table
 from kbench.results.row import CONTROL, Case, Row, Status, columns
-from kbench.results.table import TableError
 
 random_damage = settings(max_examples=500, derandomize=True, deadline=None, database=None)
 
@@ -63,7 +63,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Read:
         path.write_bytes(content)
         try:
             frame = table.read(path)
-        except TableError as error:
+        except ResultsError as error:
             message = str(error)
             assert message.startswith(f"{path}:") and len(message.splitlines()) == 1 and message.isprintable()
             assert "; " in message and len(message) < len(str(path)) + 250

@@ -17,8 +17,9 @@ from common import Kbench
 from fake_executor import FakeMachine
 
 from kbench.execute.plan import Task
+from kbench.errors import ResultsError
 from kbench.execute.writer import Writer, probe
-from kbench.results.row import Case, ResultsError, Row
+from kbench.results.row import Case, Row
 
 SWEEP = """
 operator: softmax

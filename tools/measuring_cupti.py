@@ -24,7 +24,7 @@ import torch
 import kbench
 from kbench.measure.machine.device import Device
 from kbench.measure.timing.graph import MIN_CALLS, GraphTimer
-from kbench.measure.timing.timer import BenchTimer, Timer, launch_ms
+from kbench.measure.timing.timer import BenchTimer, Timer, measure_launch_ms
 from kbench.results.row import Case
 
 PROVIDERS = ("torch-native", "triton-row", "torch-compile", "liger")
@@ -33,9 +33,11 @@ DTYPES = ("float32", "bfloat16")
 ROUNDS = 3
 
 
-def timed_us(timer: Timer, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], host_ms: float | None) -> float:
+def timed_us(
+    timer: Timer, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], launch_ms: float | None
+) -> float:
     """The median of the rounds' medians, as a row of kbench has it."""
-    sample = timer.ready(fn, buffers, host_ms)
+    sample = timer.ready(fn, buffers, launch_ms)
     return median(median(sample()) for _ in range(ROUNDS)) * 1e3
 
 
@@ -49,10 +51,10 @@ def profiled(sample: Callable[[], list[float]]) -> tuple[list[float], list[Any],
 
 
 def both_us(
-    timer: Timer, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], host_ms: float
+    timer: Timer, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], launch_ms: float
 ) -> tuple[float, float]:
     """The medians over a round's calls of the time between do_bench's events, and of the time of the kernels between them."""
-    sample = timer.ready(fn, buffers, host_ms)
+    sample = timer.ready(fn, buffers, launch_ms)
     timed, events, spins = profiled(sample)
     each = spins[-1] - spins[-2]  # a flush, a spin, and what the call launches
     if (
@@ -109,9 +111,9 @@ def main() -> None:
                 flush=True,
             )
             for name, fn in calls.items():
-                host_ms = launch_ms(partial(fn, *rotated[0]), device)
-                plain = timed_us(bench, fn, rotated, host_ms)
-                same_calls, truth = both_us(bench, fn, rotated, host_ms)
+                launch_ms = measure_launch_ms(partial(fn, *rotated[0]), device)
+                plain = timed_us(bench, fn, rotated, launch_ms)
+                same_calls, truth = both_us(bench, fn, rotated, launch_ms)
                 plain_graph = timed_us(graph, fn, rotated, None)
                 replay, in_graph = replayed_us(graph, fn, rotated)
                 less = same_calls - empty

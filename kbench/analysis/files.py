@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
+from kbench.errors import ResultsError, UsageError
 from kbench.results import environment_file, table
 from kbench.results.row import PROVIDER, curve_name
-from kbench.results.row_filter import Where
-from kbench.results.table import TableError
+from kbench.results.row_filter import RowFilter
 
 OWN = (
     "file", "curve", "kind", "value", "low", "high", "suspect", "hollow", "claimed", "bytes", "x", "y", "margin", "tied",
@@ -47,13 +47,13 @@ class Source:
 def load(files: Sequence[Path | str], where: str = "") -> list[Source]:
     """Read `path` or `LABEL=path` each; a label left out is the file's stem. `where` chooses rows.
 
-    A file of which no provider is left is left out. Raises TableError, also when that is every file, or there is none.
+    A file of which no provider is left is left out. Raises UsageError, also when that is every file, or there is none.
     """
     if not files:
-        raise TableError("no results to draw; name a CSV")
+        raise ResultsError("no results to draw; name a CSV")
     named = [table.named(file) for file in files]
     stems = [path.stem for _, path in named]
-    chosen = Where.parse(where)
+    chosen = RowFilter.parse(where)
     sources, left_out = [], []
     for label, path in named:
         stem = path.stem if stems.count(path.stem) == 1 else f"{path.parent.name}/{path.stem}"
@@ -69,10 +69,10 @@ def load(files: Sequence[Path | str], where: str = "") -> list[Source]:
             rows.attrs["warnings"] = [*rows.attrs["warnings"], beside.note]
         sources.append(Source(label or stem, path, rows, curves, beside.environment, where))
     if not sources:
-        raise TableError(chosen.nothing(left_out[0]))
+        raise UsageError(chosen.nothing(left_out[0]))
     labels = [source.label for source in sources]
     if repeated := next((label for label in labels if labels.count(label) > 1), None):
-        raise TableError(f"two files are called {repeated!r}; give them names: old=a.csv new=b.csv")
+        raise UsageError(f"two files are called {repeated!r}; give them names: old=a.csv new=b.csv")
     return sources
 
 

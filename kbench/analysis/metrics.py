@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kbench.errors import UsageError
 from kbench.results.row import Status
-from kbench.results.table import TableError
 from kbench.text.suggest import unknown
 
 
@@ -38,7 +38,7 @@ _ALL = (
     Metric("gbps", "gbps", "GB/s"),
     Metric("ms", "ms", "time (\N{MICRO SIGN}s)", lower_is_better=True, scale=1000.0),
     Metric("speedup", "speedup", "speed-up over the baseline", ratio=True),
-    Metric("roofline", "roofline", "share of the copy's GB/s", ratio=True),
+    Metric("copy_fraction", "copy_fraction", "share of the copy's GB/s", ratio=True),
     Metric(
         "ulp",
         "max_ulp",
@@ -54,7 +54,7 @@ METRICS = {metric.name: metric for metric in _ALL}
 
 
 def named(name: str) -> Metric:
-    """Raises TableError for a metric that there is not."""
+    """Raises UsageError for a metric that there is not."""
     if name not in METRICS:
-        raise TableError(f"--metric: {unknown('metric', name, list(METRICS))}")
+        raise UsageError(f"--metric: {unknown('metric', name, list(METRICS))}")
     return METRICS[name]

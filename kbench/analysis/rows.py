@@ -40,6 +40,6 @@ def _row(cells: dict[str, Any], names: Sequence[str]) -> Row:
         reason or ("" if status in (Status.OK, Status.CHECKED) else "the file gives no reason"),
         tuple(flag for flag in cells["flags"].split(";") if flag),
         round_ms=rounds.read(cells["round_ms"]) if status is Status.OK else (),
-        identical={"True": True, "False": False}.get(cells["identical"]),
+        deterministic={"True": True, "False": False}.get(cells["deterministic"]),
         **({name: cells[name] for name in WORDS} | known),
     )

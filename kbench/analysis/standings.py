@@ -66,7 +66,7 @@ def standings(
         own = [row for row in rows if row.role == PROVIDER and row.curve == curve]
         timed = [key for key, curves in cases.items() if curve in curves]
         against = [key for key in timed if baseline in cases[key]] if curve != baseline else []
-        copies = [row.roofline for row in own if row.roofline is not None]
+        copies = [row.copy_fraction for row in own if row.copy_fraction is not None]
         errors = [row.max_ulp for row in own if row.max_ulp is not None]
         found.append(
             Standing(

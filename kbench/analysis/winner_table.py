@@ -9,7 +9,7 @@ import pandas as pd
 
 from kbench.analysis import Analysis, analyse, rows_of
 from kbench.analysis.files import Source
-from kbench.results.table import TableError
+from kbench.errors import ResultsError, UsageError
 
 MEANING = "1.10x: the runner-up takes 10 % longer · ~: a tie · ?: too noisy to tell"
 """For the caption."""
@@ -37,7 +37,7 @@ def winners_of(
     the other axes the one with the most values or, where none of them has several, the dtype. It is "" where that has one
     value too. Axes that are `paired` with x have a value for each x, and what is in `by` makes panels: neither is y.
 
-    Raises TableError where there is no x, or nobody was timed.
+    Raises UsageError where there is no x, or nobody was timed.
     """
     found: list[dict[str, Any]] = []
     for source in sources:
@@ -54,10 +54,10 @@ def winners_of(
             found.append(case | how | outcome)
     if not found:
         paths = ", ".join(str(source.path) for source in sources)
-        raise TableError(f"{paths}: no time to win with, but for suspect ones; see the columns `reason` and `flags`")
+        raise ResultsError(f"{paths}: no time to win with, but for suspect ones; see the columns `reason` and `flags`")
     frame = pd.DataFrame(found)
     if x not in axes:
-        raise TableError("a heatmap runs along an axis of whole numbers; choose one with --x, or draw --kind bars")
+        raise UsageError("a heatmap runs along an axis of whole numbers; choose one with --x, or draw --kind bars")
     sizes = [
         name
         for name in axes

@@ -94,6 +94,6 @@ def _word(cells: Sequence[dict[str, Any]]) -> str:
     order = list(Status)
     worst = max(cells, key=lambda cell: (Status(cell["status"]).failed, order.index(Status(cell["status"]))))
     if worst["status"] == Status.CHECKED.value:
-        varies = any(cell.get("identical") is False for cell in cells)
+        varies = any(cell.get("deterministic") is False for cell in cells)
         return f"ok {summary.ulps(max(cell['max_ulp'] or 0.0 for cell in cells))}" + f" {VARIES}" * varies
     return "declined" if worst["status"] == Status.UNSUPPORTED.value else str(worst["status"])

@@ -14,9 +14,8 @@ from kbench.comparison.formats import github as actions
 from kbench.comparison.formats import terminal as tables
 from kbench.comparison.presentation.rows import QUIET
 from kbench.comparison.verdict import WORDS
+from kbench.errors import ResultsError, UsageError
 from kbench.files import replace
-from kbench.results.row import ResultsError
-from kbench.results.table import TableError
 from kbench.text import terminal
 from kbench.text.suggest import unknown
 
@@ -81,11 +80,11 @@ def judge(found: Comparison, *, github: bool) -> int:
 
 
 def share(text: str) -> float:
-    """`5%` or `0.05`. Raises TableError."""
+    """`5%` or `0.05`. Raises UsageError."""
     try:
         return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
-        raise TableError(f"--margin {text!r} is not a share; write 2% or 0.02") from None
+        raise UsageError(f"--margin {text!r} is not a share; write 2% or 0.02") from None
 
 
 def _words(text: str | None) -> list[str]:
@@ -93,28 +92,28 @@ def _words(text: str | None) -> list[str]:
 
 
 def _verdicts(option: str, text: str | None, groups: dict[str, Collection[str]]) -> list[str]:
-    """Verdict words and groups of them, separated by commas, as an option names them. Raises TableError for a word that is
+    """Verdict words and groups of them, separated by commas, as an option names them. Raises UsageError for a word that is
     none."""
     found: list[str] = []
     for word in _words(text):
         if word not in groups and word not in WORDS:
-            raise TableError(f"{option}: {unknown('verdict', word, (*groups, *WORDS))}")
+            raise UsageError(f"{option}: {unknown('verdict', word, (*groups, *WORDS))}")
         found += groups.get(word, [word])
     return found
 
 
 def _targets(exports: Sequence[str], github: bool) -> dict[Path | None, str]:
-    """Formats by where they go, from `json=c.json`, or `json=-` for stdout. Raises TableError, also for two at one place."""
+    """Formats by where they go, from `json=c.json`, or `json=-` for stdout. Raises UsageError, also for two at one place."""
     found: dict[Path | None, str] = {}
     for text in exports:
         name, sign, path = text.partition("=")
         if not sign or not path or name not in FORMATS:
-            raise TableError(f"--export {text!r}: write FORMAT=FILE; formats are {', '.join(FORMATS)}")
+            raise UsageError(f"--export {text!r}: write FORMAT=FILE; formats are {', '.join(FORMATS)}")
         target = None if path == "-" else Path(path)
         if target in found:
-            raise TableError(f"--export {text!r}: {found[target]} goes there too; give each a place of its own")
+            raise UsageError(f"--export {text!r}: {found[target]} goes there too; give each a place of its own")
         if target is None and github:
-            raise TableError(f"--export {text!r}: --github writes to stdout as well; give the export a file")
+            raise UsageError(f"--export {text!r}: --github writes to stdout as well; give the export a file")
         found[target] = name
     return found
 

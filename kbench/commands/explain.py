@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kbench import explain as texts
-from kbench.config.yaml_source import ConfigError, Problem, Where, unknown
+from kbench.config.yaml_source import unknown
+from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.explain.glossary import ALIASES
 from kbench.text import terminal
 
@@ -23,7 +24,11 @@ def explain(words: Sequence[str]) -> int:
     asked = [together] if texts.find(together) else list(words)
     found = [(word, texts.find(word)) for word in asked]
     known = [name for names in texts.listing().values() for name in names] + list(ALIASES)
-    problems = [Problem(Where("kbench explain"), unknown("word", word, known)) for word, text in found if text is None]
+    problems = [
+        ConfigIssue(SourceLocation("kbench explain"), unknown("word", word, known))
+        for word, text in found
+        if text is None
+    ]
     if problems:
         raise ConfigError(problems)
     for word, text in found:

@@ -10,7 +10,8 @@ import shlex
 from pathlib import Path
 
 from kbench import registry
-from kbench.config.yaml_source import ConfigError, Problem, Where, nearest
+from kbench.config.yaml_source import nearest
+from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.packages import DISTRIBUTION
 from kbench.text import terminal
 
@@ -32,7 +33,7 @@ def init(operator: str, folder: Path) -> int:
         message = (
             f"{operator!r} is no name for an operator: letters, digits and underscores, a letter first, 40 at most"
         )
-        raise ConfigError([Problem(Where("kbench init"), message)])
+        raise ConfigError([ConfigIssue(SourceLocation("kbench init"), message)])
     shipped = operator in registry.shipped()
     config, plugin, workflow = folder / f"{operator}.yaml", folder / f"my_{operator}.py", folder / WORKFLOW
     requirement = _requirement()
@@ -43,7 +44,7 @@ def init(operator: str, folder: Path) -> int:
     }
     if existing := [path for path in texts if os.path.lexists(path)]:
         message = "exists already, and kbench init overwrites nothing; choose another folder with --dir"
-        raise ConfigError([Problem(Where(str(path)), message) for path in existing])
+        raise ConfigError([ConfigIssue(SourceLocation(str(path)), message) for path in existing])
     folder.mkdir(parents=True, exist_ok=True)
     for path, text in texts.items():
         with path.open("x", encoding="utf-8") as file:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from kbench.config import builtin
-from kbench.config.yaml_source import ConfigError, Problem, Where, unknown
+from kbench.config.yaml_source import unknown
+from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.execute.worker.starting import Plugins, start
 from kbench.results.row import Value, format_params
 from kbench.text import terminal
@@ -18,7 +19,7 @@ def list_providers(operator: str | None, plugins: Sequence[str]) -> int:
     catalog = _catalog(plugins)
     operators: Mapping[str, Any] = catalog["operators"]
     if operator is not None and operator not in operators:
-        raise ConfigError([Problem(Where("kbench list"), unknown("operator", operator, list(operators)))])
+        raise ConfigError([ConfigIssue(SourceLocation("kbench list"), unknown("operator", operator, list(operators)))])
     rows = [
         [name, provider, _can_run(found), _params(found["parameters"])]
         for name, described in operators.items()

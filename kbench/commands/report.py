@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbench.report import write as write_page
+from kbench.reporting import write as write_page
 from kbench.results import table
 
 

@@ -55,7 +55,7 @@ def run(
         note(f"continue with: {shlex.join(again)}")
     elif plots:
         _draw(outcome)
-    return outcome.exit_code
+    return outcome.exit_status
 
 
 def _resuming(arguments: Sequence[str]) -> list[str]:
@@ -119,13 +119,13 @@ def _report(outcome: Outcome) -> None:
 
 def _draw(outcome: Outcome) -> None:
     from kbench import plotting
-    from kbench.results import table
+    from kbench.errors import ResultsError, UsageError
 
     if not any(row.ms is not None for row in outcome.rows):
         return
     try:
         pictures = plotting.write(outcome.csv)
-    except table.TableError as error:
+    except (UsageError, ResultsError) as error:
         terminal.warn(f"no plot: {error}")
         return
     for picture in pictures:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from kbench.results.row import ResultsError
+from kbench.errors import ResultsError
 from kbench.text.suggest import unknown
 
 

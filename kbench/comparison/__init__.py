@@ -21,10 +21,10 @@ from kbench.comparison.environment_differences import Difference, differences, n
 from kbench.comparison.gate import NO_GATE, Gate
 from kbench.comparison.join import METRICS, Sides, common_axes, files, nothing_common, pairs, providers
 from kbench.comparison.verdict import WORDS, Geomean, Verdict, differing, judge
+from kbench.errors import UsageError
 from kbench.results import environment_file, table
 from kbench.results.row import PROVIDER
-from kbench.results.row_filter import Where
-from kbench.results.table import TableError
+from kbench.results.row_filter import RowFilter
 from kbench.text.suggest import unknown
 
 __all__ = ["Comparison", "Gate", "compare"]
@@ -129,20 +129,20 @@ def compare(
     A source is a path or `LABEL=path`. With `by="provider"` there is one file, and its providers are judged against the one
     named `baseline` (default: the config's), session by session and round by round. `margin` is the smallest change of
     interest, as a share (default: 2 %; of providers, what the noise allows); `vary` names what is meant to differ (`torch`,
-    `driver`, `device`). `fail_on` and `strict` are the comparison's `gate`. Raises TableError.
+    `driver`, `device`). `fail_on` and `strict` are the comparison's `gate`. Raises UsageError.
     """
     for option, value, known in (("by", by, BY), ("metric", metric, tuple(METRICS))):
         if value not in known:
-            raise TableError(f"--{option}: {unknown({'by': 'grouping'}.get(option, option), value, known)}")
+            raise UsageError(f"--{option}: {unknown({'by': 'grouping'}.get(option, option), value, known)}")
     if margin is not None and not 0 < margin < 1:
-        raise TableError(f"a margin of {margin:.0%} cannot be; give a share such as 2% or 0.02")
+        raise UsageError(f"a margin of {margin:.0%} cannot be; give a share such as 2% or 0.02")
     rules = Rules(vary=frozenset(vary), paired=by == "provider", metric=metric)
     if margin is not None:
         rules = replace(rules, margin=margin, asked=True)
     gate = Gate.of(fail_on, strict)
     labelled = [table.named(source) for source in sources]
     frames = [table.read(path) for _, path in labelled]
-    frames = _chosen(frames, Where.parse(where))
+    frames = _chosen(frames, RowFilter.parse(where))
     read = [environment_file.read(path) for _, path in labelled]
     warnings = [str(warning) for frame in frames for warning in frame.attrs["warnings"]]
     if by == "provider":
@@ -163,7 +163,7 @@ def _of_files(
     notes: list[str],
 ) -> Comparison:
     if len(labels) < 2:
-        raise TableError("one file has nothing to be compared with; name two, or use --by provider")
+        raise UsageError("one file has nothing to be compared with; name two, or use --by provider")
     first = _find(baseline or labels[0], labels, "file")
     labels.insert(0, labels.pop(first))
     frames.insert(0, frames.pop(first))
@@ -192,13 +192,13 @@ def _of_providers(
     frames: list[pd.DataFrame], of_config: str | None, baseline: str | None, rules: Rules, notes: list[str]
 ) -> Comparison:
     if len(frames) != 1:
-        raise TableError(f"--by provider compares within one file, not {len(frames)}; name one")
+        raise UsageError(f"--by provider compares within one file, not {len(frames)}; name one")
     [frame] = frames
     sides = providers(frame, rules.metric)
     labels = list(sides)
     wanted = baseline or of_config
     if wanted is None:
-        raise TableError(f"{frame.attrs['path']}: no baseline; choose one with --baseline: {', '.join(labels)}")
+        raise UsageError(f"{frame.attrs['path']}: no baseline; choose one with --baseline: {', '.join(labels)}")
     first = labels[_find(wanted, labels, "provider")]
     contenders = {label: sides[label] for label in labels if label != first}
     noise = analyse(rows_of(frame), of_config).noise
@@ -224,25 +224,25 @@ def _judged(
     return Comparison(by, baseline, labels, rules, tuple(rows), tuple(geomeans), drifts, tuple(found), unique)
 
 
-def _chosen(frames: list[pd.DataFrame], where: Where) -> list[pd.DataFrame]:
-    """The rows that were asked for. Raises TableError when no file has any."""
+def _chosen(frames: list[pd.DataFrame], where: RowFilter) -> list[pd.DataFrame]:
+    """The rows that were asked for. Raises UsageError when no file has any."""
     chosen = [where.select(frame) for frame in frames]
     if where.terms and all(frame[frame["role"] == PROVIDER].empty for frame in chosen):
-        raise TableError(where.nothing(frames[0]))
+        raise UsageError(where.nothing(frames[0]))
     return chosen
 
 
 def _unique(labelled: list[tuple[str, Path]]) -> list[str]:
-    """Labels as given, else the paths. Raises TableError for one given twice."""
+    """Labels as given, else the paths. Raises UsageError for one given twice."""
     labels = [label or str(path) for label, path in labelled]
     if repeated := [label for place, label in enumerate(labels) if label in labels[:place]]:
         if len(labels) == 2 and not any(label for label, _ in labelled):  # a file against itself
             return [labels[0], f"{labels[1]} (again)"]
-        raise TableError(f"{repeated[0]} is named twice; tell them apart as LABEL=FILE")
+        raise UsageError(f"{repeated[0]} is named twice; tell them apart as LABEL=FILE")
     return labels
 
 
 def _find(wanted: str, labels: list[str], what: str) -> int:
     if wanted in labels:
         return labels.index(wanted)
-    raise TableError(f"--baseline: {unknown(what, wanted, labels)}")
+    raise UsageError(f"--baseline: {unknown(what, wanted, labels)}")

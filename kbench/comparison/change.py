@@ -27,10 +27,10 @@ FLOOR = 0.03
 LARGEST = 700.0
 """The largest logarithm of a ratio that a float can hold: intervals of noise without bounds are wider."""
 
-DRIFTING = frozenset({"ms", "ms_min", "gbps", "moved_gbps"})
-"""Metrics that have the machine's drift in them. `roofline` is a ratio to the same control, and a host's time is its own."""
+DRIFTING = frozenset({"ms", "ms_min", "gbps", "achieved_gbps"})
+"""Metrics that contain the machine's drift. `copy_fraction` is a ratio to the same control. The launch time is the host's."""
 
-OF_ROUNDS = frozenset({"ms", "gbps", "roofline"})
+OF_ROUNDS = frozenset({"ms", "gbps", "copy_fraction"})
 """Metrics whose ratio between two providers of a case is that of their times, so that it can be taken round by round."""
 
 

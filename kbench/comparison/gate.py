@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kbench.comparison.verdict import WORDS
-from kbench.results.table import TableError
+from kbench.errors import UsageError
 from kbench.text.suggest import unknown
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ class Gate:
 
     @classmethod
     def of(cls, fail_on: Collection[str], strict: bool) -> Gate:
-        """Raises TableError for a word that is no verdict."""
+        """Raises UsageError for a word that is no verdict."""
         if strange := sorted(set(fail_on) - set(WORDS)):
-            raise TableError(f"--fail-on: {unknown('verdict', strange[0], WORDS)}")
+            raise UsageError(f"--fail-on: {unknown('verdict', strange[0], WORDS)}")
         return cls(tuple(dict.fromkeys(fail_on)), strict)
 
     def judge(self, comparison: Comparison) -> Result:

@@ -16,14 +16,14 @@ import pandas as pd
 
 from kbench.analysis import rounds
 from kbench.analysis.rounds import credible
+from kbench.errors import ResultsError, UsageError
 from kbench.results import table
 from kbench.results.row import PROVIDER, Status, curve_name
-from kbench.results.table import TableError
 
 CONDITIONS = ("device", "timer", "cache", "case_hash")
 """What must be equal on both sides for two times to be comparable."""
 
-METRICS = {"ms": -1, "ms_min": -1, "host_ms": -1, "gbps": 1, "moved_gbps": 1, "roofline": 1}
+METRICS = {"ms": -1, "ms_min": -1, "launch_ms": -1, "gbps": 1, "achieved_gbps": 1, "copy_fraction": 1}
 """Columns that can be compared, and whether more of it is better (1) or worse (-1)."""
 
 
@@ -131,7 +131,7 @@ def files(frames: Sequence[pd.DataFrame], axes: Sequence[str], metric: str) -> t
     """The sides of files that `table.read` returned, by `common_axes`, with notes on what was left out to make their keys
     agree.
 
-    Raises TableError when an axis that another file lacks varies in one, or a key has the same session twice.
+    Raises UsageError when an axis that another file lacks varies in one, or a key has the same session twice.
     """
     notes = [note for frame in frames for note in _drop_extra_axes(frame, axes)]
     return [_sides(frame, axes, metric) for frame in frames], notes
@@ -181,7 +181,7 @@ def _drop_extra_axes(frame: pd.DataFrame, shared: Sequence[str]) -> list[str]:
             continue
         values = frame[axis].unique()
         if len(values) > 1:
-            raise TableError(
+            raise UsageError(
                 f"{path}: axis {axis} varies here and another file has none; compare files of one operator"
             )
         notes += [f"{path}: axis {axis}={value} is not in every file and was left out" for value in values]
@@ -206,7 +206,7 @@ def _sides(frame: pd.DataFrame, axes: Sequence[str], metric: str) -> Sides:
         sessions, session = rows.setdefault(key, {}), row["session"]
         if session in sessions:
             where, first = f"{frame.attrs['path']}:{row['line']}", sessions[session]["line"]
-            raise TableError(f"{where}: {key.label} session {session} is on line {first} already; delete one of them")
+            raise ResultsError(f"{where}: {key.label} session {session} is on line {first} already; delete one of them")
         sessions[session] = {**row, "value": row[metric]}
     return {key: _side([sessions[session] for session in sorted(sessions)]) for key, sessions in rows.items()}
 

@@ -30,7 +30,7 @@ def find(given: Path) -> Path:
 
     Raises ConfigError, with what was probably meant, when there is none of them.
     """
-    from kbench.config.yaml_source import ConfigError, Problem, Where
+    from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 
     if given.is_file() or (given.exists() and not given.is_dir()):
         return given
@@ -42,7 +42,7 @@ def find(given: Path) -> Path:
             return folder() / (name + SUFFIX)
     if given.is_dir():
         return given  # reading it says that it is a folder
-    raise ConfigError([Problem(Where(str(given)), f"no such file or directory; {_meant(given)}")])
+    raise ConfigError([ConfigIssue(SourceLocation(str(given)), f"no such file or directory; {_meant(given)}")])
 
 
 class Described(NamedTuple):

@@ -18,7 +18,8 @@ import yaml
 from kbench.config import builtin, yaml_source
 from kbench.config.resolve import Curve, Names, Sweep
 from kbench.config.schema import File, Measure, Overlay, keys, schema
-from kbench.config.yaml_source import ConfigError, Node, Problem, Where, check, code, parse, read, unknown
+from kbench.config.yaml_source import Node, check, code, parse, read, unknown
+from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 
 __all__ = ["Config", "ConfigError", "Curve", "Measure", "Sweep", "load", "schema"]
 
@@ -34,10 +35,10 @@ class Setting:
     @classmethod
     def read(cls, argument: str) -> Setting:
         """Raises ConfigError. A bare key belongs to `measure` if it is one of its keys, else to `sweep`."""
-        where = Where(f"--set {argument}")
+        where = SourceLocation(f"--set {argument}")
         key, _, text = (part.strip() for part in argument.partition("="))
         if not key or not text:
-            raise ConfigError([Problem(where, "expected key=value, for example N=1024,4096 or rounds=3")])
+            raise ConfigError([ConfigIssue(where, "expected key=value, for example N=1024,4096 or rounds=3")])
         if key == "baseline":  # not YAML: a curve's name has brackets and commas of its own
             return cls("", key, Node(text, where, where))
         values = parse(f"[{text}\n]", "", where)
@@ -61,7 +62,7 @@ class Config:
     path: Path
     text: str
     document: Node
-    places: Mapping[str, Where]
+    places: Mapping[str, SourceLocation]
     brought: tuple[str, ...]
     profile: str | None
     settings: tuple[Setting, ...]
@@ -81,7 +82,7 @@ class Config:
         failed = [(self._place(e["plugin"]), e) for e in catalog["plugin_errors"]]
         if named := [(place, e) for place, e in failed if place]:
             raise ConfigError(
-                [Problem(place, f"the plug-in failed: {e['where']}: {e['message']}") for place, e in named]
+                [ConfigIssue(place, f"the plug-in failed: {e['where']}: {e['message']}") for place, e in named]
             )
         profiles = self.document.section("profiles")
         automatic = self.profile is None and catalog["device"]["type"] == "cpu" and "cpu" in profiles
@@ -94,7 +95,7 @@ class Config:
         operator = document.entries["operator"]
         if operator.value not in catalog["operators"]:
             message = "; ".join([unknown("operator", operator.value, list(catalog["operators"])), *failures])
-            raise ConfigError([Problem(operator.where, message)])
+            raise ConfigError([ConfigIssue(operator.where, message)])
         names = Names(str(operator.value), catalog["operators"][operator.value], "; ".join(failures))
         cases = names.cases(document.entries["sweep"])
         curves = names.curves(document.entries["providers"])
@@ -116,7 +117,7 @@ class Config:
             profile_automatic=automatic,
         )
 
-    def _place(self, plugin: str) -> Where | None:
+    def _place(self, plugin: str) -> SourceLocation | None:
         """Where a plug-in is named, None for that of an installed package. A worker on another host may have the file in
         another folder."""
         alike = [place for file, place in self.places.items() if Path(file).name == Path(plugin).name]
@@ -158,28 +159,30 @@ def load(
         document = parse(text, str(path))
     if sign := next((sign for sign in path.name if not sign.isprintable()), None):
         what = f"its name holds a character that cannot be printed, {code(sign)}, and results are called after it; rename it"
-        raise ConfigError([Problem(Where(str(path)), what)])
+        raise ConfigError([ConfigIssue(SourceLocation(str(path)), what)])
     problems = check(File, document, keys)
     settings = []
     for argument in sets:
         try:
             settings.append(Setting.read(argument))
         except ConfigError as error:
-            problems += error.problems
+            problems += error.issues
     for setting in settings:
         problems += check(Overlay, setting.overlay, lambda location: keys(("profiles", "", *location)))
     profiles = document.section("profiles")
     if "none" in profiles:
-        problems.append(Problem(profiles["none"].key, 'the name "none" is taken: --profile none means no profile'))
+        problems.append(ConfigIssue(profiles["none"].key, 'the name "none" is taken: --profile none means no profile'))
     if profile not in (None, "none", *profiles):
-        problems.append(Problem(Where(f"--profile {profile}"), unknown("profile", profile, [*profiles, "none"])))
+        problems.append(
+            ConfigIssue(SourceLocation(f"--profile {profile}"), unknown("profile", profile, [*profiles, "none"]))
+        )
     listed = document.entries["plugins"].elements if "plugins" in document.entries else []
     files = [(node.where, path.parent / node.value) for node in listed if isinstance(node.value, str)]
-    files += [(Where(f"--plugin {plugin}"), Path(plugin)) for plugin in plugins]
-    problems += [Problem(where, f"no such file: {file}") for where, file in files if not _is_file(file)]
+    files += [(SourceLocation(f"--plugin {plugin}"), Path(plugin)) for plugin in plugins]
+    problems += [ConfigIssue(where, f"no such file: {file}") for where, file in files if not _is_file(file)]
     if problems:
         raise ConfigError(problems)
-    places: dict[str, Where] = {}
+    places: dict[str, SourceLocation] = {}
     for where, file in files:
         places.setdefault(str(file.resolve()), where)
     brought = tuple(str(Path(plugin).resolve()) for plugin in plugins)

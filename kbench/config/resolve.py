@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from kbench.config.schema import POINTS, Measure
-from kbench.config.yaml_source import Node, Problem, Where, candidates, expected, listing, nearest, unknown
+from kbench.config.yaml_source import Node, candidates, expected, listing, nearest, unknown
+from kbench.errors import ConfigIssue, SourceLocation
 from kbench.results.names import value_fault
 from kbench.results.row import DTYPE_ALIASES, Case, Value, curve_name, format_params
 
@@ -77,10 +78,10 @@ class Names:
         self.columns = (*self.axes, *entry["choices"])
         self.providers: Mapping[str, Any] = entry["providers"]
         self.failures = failures
-        self.problems: list[Problem] = []
+        self.problems: list[ConfigIssue] = []
 
-    def complain(self, where: Where, message: str) -> None:
-        self.problems.append(Problem(where, message))
+    def complain(self, where: SourceLocation, message: str) -> None:
+        self.problems.append(ConfigIssue(where, message))
 
     def cases(self, sweep: Node) -> tuple[Case, ...]:
         """The cases of every cross product, each once, the last axis varying fastest."""
@@ -210,7 +211,9 @@ class Names:
             words = re.split(r",(?![^\[]*\])", option)  # not at commas inside a curve's brackets
             wanted = [word.strip() for word in words if word.strip()]
             if not wanted:
-                self.complain(Where(f"--only {option}"), "expected providers or curves, for example triton,cuda")
+                self.complain(
+                    SourceLocation(f"--only {option}"), "expected providers or curves, for example triton,cuda"
+                )
             for name in wanted:
                 named = [curve for curve in curves if name in (curve.name, curve.provider)]
                 if not named and name in self.providers:
@@ -218,7 +221,7 @@ class Names:
                 elif not named and curves:
                     known = list(dict.fromkeys([*_called(curves), *self.providers]))
                     message = "; ".join(filter(None, [unknown("provider", name, known), self.failures]))
-                    self.complain(Where(f"--only {option}"), message)
+                    self.complain(SourceLocation(f"--only {option}"), message)
                 kept.update((curve.name, curve) for curve in named)
         listed = [curve for curve in curves if not options or curve.name in kept]
         return (*listed, *(curve for curve in kept.values() if curve not in listed))

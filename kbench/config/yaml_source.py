@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from kbench.errors import MOST_ISSUES, ConfigError, ConfigIssue, SourceLocation
 from kbench.files import Unreadable, read_bytes
-from kbench.text.printable import REASON_LIMIT, printable
 from kbench.text.suggest import candidates as candidates
 from kbench.text.suggest import listing as listing
 from kbench.text.suggest import nearest as nearest
@@ -34,9 +34,6 @@ MAX_VALUES = 100_000
 """Keys and values in a document, and values with its aliases written out: a small file of nested aliases can stand for
 billions."""
 
-MOST_PROBLEMS = 50
-"""More are counted and not shown: nobody mends them one by one."""
-
 MAX_DEPTH = 20
 """Levels of a mapping of Python, which may hold itself."""
 
@@ -45,44 +42,13 @@ FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)
 WORDS: dict[str, Scalar] = {"": None, "~": None, "null": None, "true": True, "false": False}
 
 
-@dataclass(frozen=True, order=True)
-class Where:
-    """A place that an error can point to: `file:line:column`, or an option of the command line as it was written."""
-
-    source: str
-    line: int = 0
-    column: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.source}:{self.line}:{self.column}" if self.line else self.source
-
-
-class Problem(NamedTuple):
-    where: Where
-    message: str
-
-    def __str__(self) -> str:
-        return f"{printable(str(self.where), REASON_LIMIT)}: {printable(self.message, REASON_LIMIT)}"
-
-
-class ConfigError(Exception):
-    """What is wrong with a config: the problems found, sorted by place, one printable line each."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(sorted(set(problems)))
-        lines = [printable(str(problem), REASON_LIMIT) for problem in self.problems[:MOST_PROBLEMS]]
-        if (more := len(self.problems) - MOST_PROBLEMS) > 0:
-            lines.append(printable(f"{self.problems[MOST_PROBLEMS].where.source}: and {more:,} more"))
-        super().__init__("\n".join(lines))
-
-
 @dataclass(frozen=True)
 class Node:
     """A value and its place. `key` is the place of the key that leads to it, where there is one."""
 
     value: Scalar | list[Node] | dict[str, Node]
-    where: Where
-    key: Where
+    where: SourceLocation
+    key: SourceLocation
 
     @property
     def entries(self) -> dict[str, Node]:
@@ -123,15 +89,15 @@ def read(path: Path) -> str:
     try:
         data = read_bytes(path, MAX_BYTES)
     except Unreadable as error:
-        raise ConfigError([Problem(Where(str(path)), f"{error}; is this a config?")]) from None
+        raise ConfigError([ConfigIssue(SourceLocation(str(path)), f"{error}; is this a config?")]) from None
     except OSError as error:
-        raise ConfigError([Problem(Where(str(path)), (error.strerror or str(error)).lower())]) from None
+        raise ConfigError([ConfigIssue(SourceLocation(str(path)), (error.strerror or str(error)).lower())]) from None
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         lines = data[: error.start].split(b"\n")
-        where = Where(str(path), len(lines), len(lines[-1].decode(errors="replace")) + 1)
-        raise ConfigError([Problem(where, f"not UTF-8 text (byte 0x{data[error.start]:02x})")]) from None
+        where = SourceLocation(str(path), len(lines), len(lines[-1].decode(errors="replace")) + 1)
+        raise ConfigError([ConfigIssue(where, f"not UTF-8 text (byte 0x{data[error.start]:02x})")]) from None
 
 
 def of(value: Any, source: str) -> Node:
@@ -144,16 +110,16 @@ def of(value: Any, source: str) -> Node:
     return document
 
 
-def parse(text: str, source: str, where: Where | None = None) -> Node:
+def parse(text: str, source: str, where: SourceLocation | None = None) -> Node:
     """The document in `text`. All places are in `source`, or are `where` if that is given. Raises ConfigError."""
 
-    def place(mark: Any) -> Where:
-        return where or Where(source, mark.line + 1, mark.column + 1)
+    def place(mark: Any) -> SourceLocation:
+        return where or SourceLocation(source, mark.line + 1, mark.column + 1)
 
     try:
         root = yaml.compose(text, Loader=_Loader)
         if root is None:
-            raise ConfigError([Problem(where or Where(source), "the file is empty")])
+            raise ConfigError([ConfigIssue(where or SourceLocation(source), "the file is empty")])
         builder = _Builder(place)
         document = builder.build(root)
         if builder.problems:
@@ -164,13 +130,13 @@ def parse(text: str, source: str, where: Where | None = None) -> Node:
         message = ", ".join(part for part in (error.context and error.context + since, error.problem) if part)
         if "'\\t'" in message:
             message = "found a tab; YAML is indented with spaces"
-        raise ConfigError([Problem(place(error.problem_mark or error.context_mark), message)]) from None
+        raise ConfigError([ConfigIssue(place(error.problem_mark or error.context_mark), message)]) from None
     except yaml.reader.ReaderError as error:
         before = text[: error.position].split("\n")
-        here = where or Where(source, len(before), len(before[-1]) + 1)
-        raise ConfigError([Problem(here, f"character {code(text[error.position])} is not allowed")]) from None
+        here = where or SourceLocation(source, len(before), len(before[-1]) + 1)
+        raise ConfigError([ConfigIssue(here, f"character {code(text[error.position])} is not allowed")]) from None
     except RecursionError:
-        raise ConfigError([Problem(where or Where(source), "nested too deeply")]) from None
+        raise ConfigError([ConfigIssue(where or SourceLocation(source), "nested too deeply")]) from None
 
 
 class _Loader(yaml.SafeLoader):
@@ -190,19 +156,19 @@ class _Loader(yaml.SafeLoader):
 class _Builder:
     """Turns PyYAML's graph into a tree of Nodes: aliases written out, duplicate keys and loops refused."""
 
-    def __init__(self, place: Callable[[Any], Where]) -> None:
+    def __init__(self, place: Callable[[Any], SourceLocation]) -> None:
         self.place = place
-        self.problems: list[Problem] = []
+        self.problems: list[ConfigIssue] = []
         self.open: set[int] = set()
         self.count = 0
 
-    def build(self, node: yaml.Node, key: Where | None = None) -> Node:
+    def build(self, node: yaml.Node, key: SourceLocation | None = None) -> Node:
         where = self.place(node.start_mark)
         self.count += 1
         if self.count > MAX_VALUES:
-            raise ConfigError([Problem(where, f"more than {MAX_VALUES:,} values once its aliases are written out")])
+            raise ConfigError([ConfigIssue(where, f"more than {MAX_VALUES:,} values once its aliases are written out")])
         if id(node) in self.open:
-            raise ConfigError([Problem(where, "this value contains itself through an alias")])
+            raise ConfigError([ConfigIssue(where, "this value contains itself through an alias")])
         self.open.add(id(node))
         value: Any
         if isinstance(node, yaml.MappingNode):
@@ -221,31 +187,31 @@ class _Builder:
         for key_node, value_node in node.value:
             key = self.place(key_node.start_mark)
             if not isinstance(key_node, yaml.ScalarNode):
-                self.problems.append(Problem(key, "a key must be a word"))
+                self.problems.append(ConfigIssue(key, "a key must be a word"))
                 continue
             name = str(key_node.value)
             if name == "<<" and key_node.style is None:
-                self.problems.append(Problem(key, "merge keys (<<) are not supported; write the keys out"))
+                self.problems.append(ConfigIssue(key, "merge keys (<<) are not supported; write the keys out"))
                 continue
             self.expect_printable(name, key)
             if name in entries:
-                self.problems.append(Problem(key, f'duplicate key "{name}"'))
+                self.problems.append(ConfigIssue(key, f'duplicate key "{name}"'))
             entries[name] = self.build(value_node, key)
         return entries
 
-    def expect_printable(self, value: Any, where: Where) -> None:
+    def expect_printable(self, value: Any, where: SourceLocation) -> None:
         """Names and words reach terminals, files and their names."""
         if isinstance(value, str) and not value.isprintable():
             sign = next(sign for sign in value if not sign.isprintable())
             self.problems.append(
-                Problem(where, f"{show(value)} holds a character that cannot be printed, {code(sign)}")
+                ConfigIssue(where, f"{show(value)} holds a character that cannot be printed, {code(sign)}")
             )
 
-    def scalar(self, text: str, where: Where) -> Scalar:
+    def scalar(self, text: str, where: SourceLocation) -> Scalar:
         if text.lower() in WORDS:
             return WORDS[text.lower()]
         if text.lower() in ("yes", "no", "on", "off"):  # booleans to some YAML readers, words to others
-            self.problems.append(Problem(where, f'"{text}" is ambiguous in YAML; write true or false, or quote it'))
+            self.problems.append(ConfigIssue(where, f'"{text}" is ambiguous in YAML; write true or false, or quote it'))
         if INTEGER.fullmatch(text):
             return int(text)
         return float(text) if FLOAT.fullmatch(text) else text
@@ -255,18 +221,18 @@ class _Mapping:
     """Turns Python's own values into a tree of Nodes."""
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[ConfigIssue] = []
         self.count = 0
 
     def build(self, value: Any, place: str, depth: int = 0) -> Node:
-        where = Where(place)
+        where = SourceLocation(place)
         self.count += 1
         if self.count > MAX_VALUES or depth > MAX_DEPTH:
-            raise ConfigError([Problem(where, f"more than {MAX_VALUES:,} values, or nested too deeply")])
+            raise ConfigError([ConfigIssue(where, f"more than {MAX_VALUES:,} values, or nested too deeply")])
         if isinstance(value, Mapping):
             for key in value:
                 if not isinstance(key, str):
-                    self.problems.append(Problem(where, f"{key!r} is no key: keys are words"))
+                    self.problems.append(ConfigIssue(where, f"{key!r} is no key: keys are words"))
             entries = {key: each for key, each in value.items() if isinstance(key, str)}
             return Node({k: self.build(v, f'{place}["{k}"]', depth + 1) for k, v in entries.items()}, where, where)
         if isinstance(value, (list, tuple, set, frozenset, range)):
@@ -279,7 +245,7 @@ class _Mapping:
             value = os.fspath(value)
         if not isinstance(value, (int, float, str, type(None))):
             self.problems.append(
-                Problem(where, f"a {type(value).__name__} is no value of a config; write numbers and words")
+                ConfigIssue(where, f"a {type(value).__name__} is no value of a config; write numbers and words")
             )
             value = None
         return Node(value, where, where)
@@ -305,7 +271,7 @@ EXPECTED = {
 """pydantic's types of error, as the end of the sentence "expected ..."."""
 
 
-def check(model: type[BaseModel], document: Node, keys: Callable[[Location], Iterable[str]]) -> list[Problem]:
+def check(model: type[BaseModel], document: Node, keys: Callable[[Location], Iterable[str]]) -> list[ConfigIssue]:
     """What keeps a document from being a `model`. `keys(location)` are the keys allowed in the mapping there.
 
     The tags of discriminated unions appear in pydantic's locations; ours are written `<tag>` and are dropped here.
@@ -316,8 +282,8 @@ def check(model: type[BaseModel], document: Node, keys: Callable[[Location], Ite
         details = error.errors(include_url=False)
     else:
         return []
-    problems: list[Problem] = []
-    missing: dict[Location, Problem] = {}
+    problems: list[ConfigIssue] = []
+    missing: dict[Location, ConfigIssue] = {}
     meant: set[Location] = set()
     for number, detail in enumerate(details):
         location = tuple(part for part in detail["loc"] if not str(part).startswith("<"))
@@ -325,21 +291,21 @@ def check(model: type[BaseModel], document: Node, keys: Callable[[Location], Ite
         name = next((part for part in reversed(location) if isinstance(part, str)), "")
         context = detail.get("ctx", {})
         if detail["type"] == "missing":
-            missing[location] = Problem(node.where, f'missing key "{name}"')
-        elif detail["type"] == "extra_forbidden" and number >= MOST_PROBLEMS:  # looking for near words takes time
-            problems.append(Problem(node.key, f"unknown key {show(name)}"))
+            missing[location] = ConfigIssue(node.where, f'missing key "{name}"')
+        elif detail["type"] == "extra_forbidden" and number >= MOST_ISSUES:  # looking for near words takes time
+            problems.append(ConfigIssue(node.key, f"unknown key {show(name)}"))
         elif detail["type"] == "extra_forbidden":
             known = candidates(name, keys(parent), document.at(parent).entries)
             meant.add((*parent, nearest(name, known) or ""))
-            problems.append(Problem(node.key, unknown("key", name, known)))
+            problems.append(ConfigIssue(node.key, unknown("key", name, known)))
         elif detail["type"] == "literal_error":
             known = re.findall(r"'([^']*)'", context["expected"])
-            problems.append(Problem(node.where, unknown(name, detail["input"], known)))
+            problems.append(ConfigIssue(node.where, unknown(name, detail["input"], known)))
         elif detail["type"] in EXPECTED:
             what = EXPECTED[detail["type"]].format(**context)
-            problems.append(Problem(node.where, expected(name, what, detail["input"])))
+            problems.append(ConfigIssue(node.where, expected(name, what, detail["input"])))
         else:
-            problems.append(Problem(node.where, f"{name}: {detail['msg']}"))
+            problems.append(ConfigIssue(node.where, f"{name}: {detail['msg']}"))
     # a misspelt key is one mistake, not an unknown key and a missing one
     return problems + [problem for location, problem in missing.items() if location not in meant]
 

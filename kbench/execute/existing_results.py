@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kbench import files
+from kbench.errors import ResultsError
 from kbench.execute.plan import MAX_TASKS, Plan, Task
 from kbench.results import environment_file
 from kbench.results.csv_reader import MAX_BYTES
 from kbench.results.environment_file import environment_path
-from kbench.results.row import PROVIDER, ResultsError, Row, Status, columns, format_params
+from kbench.results.row import PROVIDER, Row, Status, columns, format_params
 
 Continuing = Literal["resume", "append"]
 

@@ -19,16 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from kbench import files
+from kbench.errors import Busy
 from kbench.results.row import digest, now
 from kbench.text import redact
 from kbench.text.printable import NAME_LIMIT, printable
 
 HOLDER_BYTES = 4096
 """More than a lock file of kbench ever holds."""
-
-
-class Busy(Exception):
-    """Another run holds what this one needs. The message says who, since when and with which command."""
 
 
 def device_key(device: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from math import ceil, prod
 from typing import Any
 
 from kbench.config.load import Curve, Sweep
-from kbench.config.yaml_source import ConfigError, Problem, Where
+from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.results.row import Case
 
 CONTROLS = 3
@@ -86,7 +86,7 @@ def plan(sweep: Sweep, catalog: Mapping[str, Any]) -> Plan:
     measure = sweep.measure
     if len(sweep.cases) * measure.sessions > MAX_TASKS:
         what = f"{len(sweep.cases):,} cases in {measure.sessions:,} sessions; the limit is {MAX_TASKS:,} together"
-        raise ConfigError([Problem(Where(str(sweep.path)), what)])
+        raise ConfigError([ConfigIssue(SourceLocation(str(sweep.path)), what)])
     settings = {
         name: getattr(measure, name)
         for name in (

@@ -136,7 +136,7 @@ def headline(rows: Sequence[Row]) -> str:
     if not timed:
         return "nothing timed"
     best = min(timed, key=lambda row: row.ms or 0.0)
-    share = f", {copy_share([best.roofline])} of copy" if best.roofline else ""
+    share = f", {copy_share([best.copy_fraction])} of copy" if best.copy_fraction else ""
     return f"{best.curve} {microseconds(best.ms or 0.0)} us, {best.gbps or 0.0:.0f} GB/s{share}"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from kbench import interrupts
 from kbench.config.load import Config, plugin_failures
-from kbench.config.yaml_source import ConfigError, Problem, Where
+from kbench.errors import ConfigError, ConfigIssue, ExitStatus, ResultsError, SourceLocation
 from kbench.execute import environment, existing_results, progress
 from kbench.execute.executors.interface import Executor, Finished
 from kbench.execute.executors.local import Local
@@ -19,7 +19,7 @@ from kbench.execute.existing_results import Continuing, Past
 from kbench.execute.lock import device_key, file_key, hold, hold_results
 from kbench.execute.plan import Plan, plan, smallest
 from kbench.execute.writer import Writer, probe
-from kbench.results.row import ResultsError, Row, Status, now
+from kbench.results.row import Row, Status, now
 from kbench.text import redact
 
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
@@ -38,13 +38,14 @@ class Outcome:
     begun: bool = False
 
     @property
-    def exit_code(self) -> int:
+    def exit_status(self) -> ExitStatus:
         """See "Exit codes" in the README."""
         if self.interrupted:
-            return 130
+            return ExitStatus.INTERRUPTED
         if any(row.status.failed for row in self.rows):
-            return 1
-        return 0 if any(row.status in (Status.OK, Status.CHECKED) for row in self.rows) else 3
+            return ExitStatus.FAILED
+        measured = any(row.status in (Status.OK, Status.CHECKED) for row in self.rows)
+        return ExitStatus.OK if measured else ExitStatus.NOTHING
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,10 @@ def _check_address(address: str) -> None:
     """Whether dask can connect to an address at all: of others its client leaves tracebacks. Raises ConfigError."""
     match = _ADDRESS.fullmatch(address)
     if match is None or not 0 < int(match["port"]) < 65536:
-        where = Where(f"--scheduler {address}")
-        raise ConfigError([Problem(where, "expected tcp://HOST:PORT or tls://HOST:PORT, as in tcp://10.0.0.1:8786")])
+        where = SourceLocation(f"--scheduler {address}")
+        raise ConfigError(
+            [ConfigIssue(where, "expected tcp://HOST:PORT or tls://HOST:PORT, as in tcp://10.0.0.1:8786")]
+        )
 
 
 def execute(

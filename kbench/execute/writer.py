@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from kbench import files
+from kbench.errors import ResultsError
 from kbench.execute.lock import lock_results
 from kbench.results.csv_reader import MAX_BYTES
 from kbench.results.environment_file import environment_path
-from kbench.results.row import ResultsError, Row, columns
+from kbench.results.row import Row, columns
 
 
 def move_aside(csv: Path) -> list[Path]:

@@ -47,7 +47,7 @@ FLAGS = {
         Look at what the provider does with streams, caches and lazy results before anything else.""",
     "host-bound": """The host needs longer to launch one call than the longest time for which kbench keeps the device busy
         beforehand (10 ms), so the device may have waited for the host inside the timed interval: the time is partly that
-        of Python. `host_ms` says what a launch takes. Take work out of the call (compile, allocate and look up once;
+        of Python. `launch_ms` says what a launch takes. Take work out of the call (compile, allocate and look up once;
         no synchronisation), or use `timer: graph`, where the host launches nothing while the device is timed.""",
     "overhead-bound": """The case's `empty` control, what the timer itself costs, takes more than 20 % of this
         row's time. Events and launch cost a short kernel 3 to 4 us that are not its own, and kbench does not subtract
@@ -60,7 +60,7 @@ FLAGS = {
         nothing they read is in the cache. What they write may still be there, dirty, when the call ends, so the last
         write-backs are not in the time; but the flush leaves the cache full of dirty lines of its own, which the call has
         to push out. On an H200 cold copies that fit into its 60 MB cache stay below the GB/s of large ones, even with
-        the timer's own cost taken off. Elsewhere trust `roofline`, where the copy has the same advantage, over GB/s.""",
+        the timer's own cost taken off. Elsewhere trust `copy_fraction`, where the copy has the same advantage, over GB/s.""",
     "throttled": """The device held its clocks down around at least one of the row's rounds for a reason other than being
         idle: its power limit, heat, or a power brake. The `throttle` column names the reasons; the rounds are kept. Such
         times repeat badly, and compute-bound kernels suffer more than memory-bound ones. Compare `sm_mhz` between rows,
@@ -73,7 +73,7 @@ FLAGS = {
 
 CONTROLS = {
     "copy": """A control that kbench adds to every case: a device copy that moves as many bytes as the operator has to.
-        It is the practical ceiling at this size, and `roofline` is a row's GB/s over it.""",
+        It is the practical ceiling at this size, and `copy_fraction` is a row's GB/s over it.""",
     "empty": """A control that kbench adds to every case: what the timer costs. On a device that is what do_bench's events
         read of a Triton kernel that does nothing, less half of what a second one adds; under `timer: graph` such a
         kernel among others; on a host, and where Triton is not installed, no work at all. It is recorded and not
@@ -123,20 +123,20 @@ COLUMNS = {
         `noisy`.""",
     "samples": """How many timed samples the row has over all its rounds. `rep_ms` and `rounds` of the config set it.
         Samples of one process are no independent trials: add sessions, not samples, to become more certain.""",
-    "host_ms": """What the host needs to launch one call, in ms: the median of ten calls on an idle device. Where it
+    "launch_ms": """What the host needs to launch one call, in ms: the median of ten calls on an idle device. Where it
         exceeds `ms`, a program that calls nothing else waits for the host, whatever the kernel does. See the flag
         `host-bound`.""",
     "build_ms": """What the provider's first call took, or its factory with it, in ms: compiling, tuning, loading. It is
         in no other time. A cache of compiled kernels that was there before makes it short.""",
     "gbps": """Algorithmic bytes over `ms`, in GB/s (1e9 bytes per second): each input read once and each output written
-        once, however much the provider really moves. Of the same case, more GB/s is less time, nothing else. `roofline`
+        once, however much the provider really moves. Of the same case, more GB/s is less time, nothing else. `copy_fraction`
         sets it against a copy.""",
     "gbps_p20": _QUANTILES,
     "gbps_p80": _QUANTILES,
-    "moved_gbps": """The bytes that the provider says it moves, over `ms`, in GB/s. Only for providers that state them
+    "achieved_gbps": """The bytes that the provider says it moves, over `ms`, in GB/s. Only for providers that state them
         (`moved_bytes=`), such as one that passes over memory several times: it tells a slow kernel from one that has
         too much to do.""",
-    "roofline": """A row's GB/s over that of the case's `copy` control. Near 1 the kernel moves its bytes as fast as a copy
+    "copy_fraction": """A row's GB/s over that of the case's `copy` control. Near 1 the kernel moves its bytes as fast as a copy
         would; a little above 1 is possible, as a copy is not the fastest way to move bytes at every size.""",
     "ceiling_gbps": """Copy bandwidth of the device in GB/s, once per session, at a size far beyond its last-level cache:
         what memory really delivers here. Reads and writes are both counted.""",
@@ -147,7 +147,7 @@ COLUMNS = {
         between dtypes.""",
     "max_ulp": """The largest error over all elements against the fp64 reference, in units in the last place of the
         output dtype at the magnitude that the operator states; `max_rel_err` is the largest relative one.""",
-    "identical": """Whether two calls on the same input gave the same output to the bit. False is no fault by itself
+    "deterministic": """Whether two calls on the same input gave the same output to the bit. False is no fault by itself
         (atomics and split reductions add up in any order), but such a kernel cannot be tested by comparing bits.""",
     "alloc_ms": _STAGES,
     "h2d_ms": _STAGES,

@@ -79,10 +79,10 @@ WORDS = {
 ALIASES = {
     "ulp": "max_ulp",
     "gb/s": "gbps",
-    "of copy": "roofline",
+    "of copy": "copy_fraction",
     "speed-up": "speedup",
     "time": "change",
-    "host time": "change",
+    "launch time": "change",
     "shortest time": "change",
     "speed": "change",
     "traffic": "change",
@@ -115,6 +115,9 @@ HEADS = (
     (re.compile(r"vs .+"), "speedup"),  # `vs torch-native`
     (re.compile(r"(old|new) (us|gb/s|%)"), "old"),
     (re.compile(r"base (us|gb/s|%)"), "baseline"),
-    (re.compile(r"((shortest |host )?time|speed|traffic|roofline)( - drift| without drift| paired|\*)"), "change"),
+    (
+        re.compile(r"((shortest |launch )?time|speed|traffic|share of copy)( - drift| without drift| paired|\*)"),
+        "change",
+    ),
 )
 """Heads of columns that hold a name or a unit, in small letters, and the word that explains them."""

@@ -28,7 +28,7 @@ from kbench.measure.operator_source import defining
 from kbench.measure.rows import Frame, make_rows
 from kbench.measure.timing.graph import GraphTimer
 from kbench.measure.timing.stages import measure_stages
-from kbench.measure.timing.timer import BenchTimer, Timer, launch_ms
+from kbench.measure.timing.timer import BenchTimer, Timer, measure_launch_ms
 from kbench.protocol import INTEGER_LIMIT, Begin, End, Message, Tick
 from kbench.registry import Operator, Provider, Unsupported
 from kbench.results.row import CONTROL, STEPS, Case, Row, Status, Value, digest, now
@@ -186,7 +186,7 @@ class CaseRun:
             if entry.running and interpreted():
                 entry.end(Status.CHECKED)
             if entry.running:
-                entry.host_ms = launch_ms(lambda: fn(*self.inputs), self.device)
+                entry.launch_ms = measure_launch_ms(lambda: fn(*self.inputs), self.device)
         self.refill(self.pristine)
 
     def refill(self, values: Sequence[Tensor]) -> None:
@@ -209,8 +209,8 @@ class CaseRun:
         added = [copy, empty]
         if self.baseline is not None and (fn := self.entries[self.baseline].fn):
             # timed as what it repeats: the timer prepares a launch by the time that the host needs for it
-            host_ms = self.entries[self.baseline].host_ms
-            added.append(Entry(count + 2, "repeat", {}, CONTROL, fn=fn, host_ms=host_ms))
+            launch_ms = self.entries[self.baseline].launch_ms
+            added.append(Entry(count + 2, "repeat", {}, CONTROL, fn=fn, launch_ms=launch_ms))
         self.entries += added
         return added
 
@@ -232,7 +232,7 @@ class CaseRun:
             with self.guard(entry, "build", self.settings.build_timeout_s):
                 assert entry.fn is not None
                 entry.buffers = entry.buffers or self.rotated
-                entry.sample = entry.sample or self.timer.ready(entry.fn, entry.buffers, entry.host_ms)
+                entry.sample = entry.sample or self.timer.ready(entry.fn, entry.buffers, entry.launch_ms)
                 self.blame_for_changes(entry)
                 if self.settings.stages and entry.running and not entry.control:
                     entry.stages = measure_stages(self.device, self.inputs)

@@ -110,4 +110,4 @@ def _check(run: CaseRun, entry: Entry, draw: Callable[[], tuple[Tensor, ...]]) -
 def _cell(index: int, edge: str, entry: Entry) -> Cell:
     assert entry.status is not None
     found = entry.accuracy
-    return Cell(index, edge, entry.status, entry.reason, found.max_ulp, found.max_rel_err, found.identical)
+    return Cell(index, edge, entry.status, entry.reason, found.max_ulp, found.max_rel_err, found.deterministic)

@@ -36,7 +36,7 @@ class Entry:
     reason: str = ""
     accuracy: Accuracy = field(default_factory=Accuracy)
     build_ms: float | None = None
-    host_ms: float | None = None
+    launch_ms: float | None = None
     moved_bytes: int | None = None
     stages: Mapping[str, float] = field(default_factory=dict)
     rounds: list[list[float]] = field(default_factory=list)

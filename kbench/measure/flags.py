@@ -73,7 +73,7 @@ class Evidence:
     cache: str
     accelerated: bool
     prefill_ms: float
-    host_ms: float | None = None
+    launch_ms: float | None = None
     empty_ms: float | None = None
     cache_bytes: int | None = None
     ceiling_gbps: float | None = None
@@ -125,7 +125,10 @@ def host_bound(row: Evidence) -> bool:
     A replayed graph needs no launches, and on the host launching is the work.
     """
     return (
-        row.accelerated and timer_kind(row.timer).launches and row.host_ms is not None and row.host_ms > row.prefill_ms
+        row.accelerated
+        and timer_kind(row.timer).launches
+        and row.launch_ms is not None
+        and row.launch_ms > row.prefill_ms
     )
 
 

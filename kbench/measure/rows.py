@@ -40,7 +40,7 @@ def make_rows(frame: Frame, entries: Sequence[Entry]) -> list[Row]:
         if row.ms is None:
             continue
         if row.gbps and copy and copy.gbps:
-            row.roofline = row.gbps / copy.gbps
+            row.copy_fraction = row.gbps / copy.gbps
         if base and base.ms and (row.role == PROVIDER or row.provider == "repeat"):
             row.speedup = base.ms / row.ms
         row.flags = flags(_evidence(frame, row, empty.ms if empty and row is not empty else None))
@@ -56,9 +56,9 @@ def _row(frame: Frame, entry: Entry) -> Row:
         status=entry.status or Status.OK,
         reason=entry.reason,
         build_ms=entry.build_ms,
-        host_ms=entry.host_ms,
+        launch_ms=entry.launch_ms,
         ceiling_gbps=frame.ceiling_gbps,
-        identical=entry.accuracy.identical,
+        deterministic=entry.accuracy.deterministic,
         source_hash=entry.provider.source_hash if entry.provider else "",
         **frame.common,
         **_numbers(frame, entry),
@@ -87,7 +87,7 @@ def _numbers(frame: Frame, entry: Entry) -> dict[str, Any]:
         "gbps": gbps(moves, ms),
         "gbps_p20": gbps(moves, ms_p80),
         "gbps_p80": gbps(moves, ms_p20),
-        "moved_gbps": None if entry.moved_bytes is None else gbps(entry.moved_bytes, ms),
+        "achieved_gbps": None if entry.moved_bytes is None else gbps(entry.moved_bytes, ms),
         **({**entry.stages, "kernel_ms": ms} if entry.stages else {}),
     }
 
@@ -105,7 +105,7 @@ def _evidence(frame: Frame, row: Row, empty_ms: float | None) -> Evidence:
         cache="cold" if frame.cold else "warm",
         accelerated=frame.accelerated,
         prefill_ms=frame.prefill_ms,
-        host_ms=row.host_ms,
+        launch_ms=row.launch_ms,
         empty_ms=empty_ms,
         cache_bytes=frame.cache_bytes,
         ceiling_gbps=frame.ceiling_gbps,

@@ -18,9 +18,9 @@ from typing import Any
 
 import pandas as pd
 
+from kbench.errors import ResultsError, UsageError
 from kbench.results import environment_file
 from kbench.results.row import LINE, columns
-from kbench.results.table import TableError
 
 Source = str | Path | pd.DataFrame
 
@@ -29,10 +29,10 @@ WHOLE = ("samples", "device_index")
 
 
 def typed(frame: pd.DataFrame) -> pd.DataFrame:
-    """A frame that `table.read` returned, with `identical` as boolean, `samples` and `device_index` as Int64 (all with
+    """A frame that `table.read` returned, with `deterministic` as boolean, `samples` and `device_index` as Int64 (all with
     `pd.NA` for what is not known), and `round_ms` as tuples of floats, in ms."""
     found: pd.DataFrame = frame.copy()
-    found["identical"] = frame["identical"].map({"True": True, "False": False}).astype("boolean")
+    found["deterministic"] = frame["deterministic"].map({"True": True, "False": False}).astype("boolean")
     rounds = [tuple(map(float, cell.split(";"))) if cell else () for cell in frame["round_ms"]]
     found["round_ms"] = pd.Series(rounds, frame.index, dtype="object")
     for name in WHOLE:
@@ -65,7 +65,7 @@ def as_files(*sources: Source | Mapping[str, Source]) -> Iterator[Files]:
     """Sources as files, those of a mapping under its labels. Frames are written to temporary ones.
 
     A frame that came from a file is called as that file, another one `frame`, and `frame-2` where that is taken. Raises
-    TableError for a frame that lacks columns, and in one that is raised inside names the frame, not the temporary file.
+    UsageError for a frame that lacks columns, and in one that is raised inside names the frame, not the temporary file.
     """
     with ExitStack() as stack:
         folder, home, taken, found = None, None, set[str](), list[str]()
@@ -81,8 +81,8 @@ def as_files(*sources: Source | Mapping[str, Source]) -> Iterator[Files]:
         files = Files(found, folder, home)
         try:
             yield files
-        except TableError as error:
-            raise TableError(files.readable(str(error))) from None
+        except (UsageError, ResultsError) as error:
+            raise type(error)(files.readable(str(error))) from None
 
 
 def _labelled(sources: Sequence[Source | Mapping[str, Source]]) -> Iterator[tuple[str, Source]]:
@@ -90,7 +90,7 @@ def _labelled(sources: Sequence[Source | Mapping[str, Source]]) -> Iterator[tupl
         if isinstance(source, Mapping):
             for label, each in source.items():
                 if not label or "=" in label:
-                    raise TableError(f"{label!r} is no label: give one without an equals sign")
+                    raise UsageError(f"{label!r} is no label: give one without an equals sign")
                 yield label, each
         else:
             yield "", source
@@ -110,7 +110,7 @@ def _write(frame: pd.DataFrame, folder: Path, name: str) -> Path:
     frame = frame.drop(columns=LINE, errors="ignore")
     if missing := [column for column in columns([]) if column not in frame]:
         few = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
-        raise TableError(
+        raise UsageError(
             f"{name}: the frame has no column {few}; choose rows of what kbench.load returned, not columns"
         )
     stem = re.sub(r"[^\w.-]+", "-", name)

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from kbench.config.yaml_source import ConfigError, Problem, Where
+from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 
 Functions = Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
 
@@ -225,4 +225,4 @@ def _installed(file: Path) -> bool:
 
 
 def _error(provider: str, what: str) -> ConfigError:
-    return ConfigError([Problem(Where(f"provider {provider}"), what)])
+    return ConfigError([ConfigIssue(SourceLocation(f"provider {provider}"), what)])

@@ -18,13 +18,13 @@ from matplotlib.figure import Figure
 
 from kbench.analysis.files import Source, load
 from kbench.comparison import Comparison, compare
+from kbench.errors import ResultsError, UsageError
 from kbench.files import replace
 from kbench.plotting import changes
 from kbench.plotting.page.figure import draw, draw_heatmap
 from kbench.plotting.plan import Choices, plan
 from kbench.plotting.style import theme as themes
 from kbench.plotting.style.words import plain, spell
-from kbench.results.table import TableError
 from kbench.text.suggest import unknown
 
 __all__ = ["FORMATS", "Choices", "Picture", "plot", "plot_changes", "rendered", "write"]
@@ -59,10 +59,10 @@ def write(
 
     `files` are paths or `LABEL=path`; several become one picture. `where` chooses rows, as
     kbench/results/row_filter.py reads it.
-    Raises TableError when there is nothing to draw or nowhere to write.
+    Raises UsageError when there is nothing to draw or nowhere to write.
     """
     if strange := [name for name in formats if name not in FORMATS]:
-        raise TableError(f"--format: {unknown('format', strange[0], list(FORMATS))}")
+        raise UsageError(f"--format: {unknown('format', strange[0], list(FORMATS))}")
     sources = load([files] if isinstance(files, (Path, str)) else files, where)
     stem = "-vs-".join(source.path.stem if len(sources) == 1 else plain(source.label) for source in sources)
     metric = choices.metric_name
@@ -79,7 +79,7 @@ def write(
                 folder.mkdir(parents=True, exist_ok=True)
                 replace(path, rendered(picture, suffix, choices.theme))
             except OSError as error:
-                raise TableError(
+                raise ResultsError(
                     f"{path}: cannot be written ({error.strerror or error}); choose another folder"
                 ) from None
             paths.append(path)
@@ -87,7 +87,7 @@ def write(
 
 
 def plot(sources: Sequence[Source], choices: Choices) -> Iterator[Picture]:
-    """The pictures of files that `source.load` read, one after the other. Raises TableError."""
+    """The pictures of files that `source.load` read, one after the other. Raises UsageError."""
     if choices.kind == "change":
         yield from plot_changes(_compared(sources, choices), choices)
         return
@@ -103,7 +103,7 @@ def plot(sources: Sequence[Source], choices: Choices) -> Iterator[Picture]:
 
 
 def plot_changes(comparison: Comparison, choices: Choices) -> Iterator[Picture]:
-    """The pictures of a comparison. Raises TableError where no row has a change."""
+    """The pictures of a comparison. Raises ResultsError where no row has a change."""
     shared, pages = changes.pages(comparison, choices.x, choices.by)
     for page in pages:
         with _styled(choices.theme):
@@ -120,7 +120,7 @@ def rendered(picture: Picture, form: str, theme: str) -> bytes:
 
 
 def _compared(sources: Sequence[Source], choices: Choices) -> Comparison:
-    """Several files against the first, or the providers of a single one. Raises TableError."""
+    """Several files against the first, or the providers of a single one. Raises UsageError."""
     named = [f"{source.label.replace('=', '-')}={source.path}" for source in sources]
     return compare(
         *named,

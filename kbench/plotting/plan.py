@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from kbench.analysis import metrics as metrics
 from kbench.analysis.files import OWN, Source
 from kbench.analysis.winner_table import MEANING, noises, winners_of
+from kbench.errors import UsageError
 from kbench.plotting.page.caption import caption
 from kbench.plotting.selection.pages import MAX_BY, MAX_PANELS, Page, along, companions, split
 from kbench.plotting.selection.points import axes, configuration, points
 from kbench.plotting.style import theme as themes
 from kbench.plotting.style.look import Look
-from kbench.results.table import TableError
 from kbench.text.suggest import unknown
 
 MOST_CURVES = 200
@@ -26,7 +26,7 @@ KINDS = ("lines", "bars", "heatmap", "change")
 class Choices:
     """What a person may choose about a picture.
 
-    metric    what is drawn: gbps, ms, speedup, roofline or ulp; of a change whatever `kbench compare` compares. "" is
+    metric    what is drawn: gbps, ms, speedup, copy_fraction or ulp; of a change whatever `kbench compare` compares. "" is
               gbps, and of a change ms
     kind      lines (bars where nothing runs along x), bars (a panel per case), heatmap (who wins where) or change (several
               files against the first, or the providers of one file against its baseline)
@@ -64,18 +64,18 @@ class Plan:
 
 
 def plan(sources: Sequence[Source], choices: Choices) -> Plan:
-    """Raises TableError when there is nothing to draw, or too much for a picture, or no such choice."""
+    """Raises UsageError when there is nothing to draw, or too much for a picture, or no such choice."""
     kind = choices.kind
     if kind not in KINDS:
-        raise TableError(f"--kind: {unknown('kind', kind, KINDS)}")
+        raise UsageError(f"--kind: {unknown('kind', kind, KINDS)}")
     if kind == "change":
-        raise TableError("a change is drawn into files only; in the terminal, kbench compare shows the same numbers")
+        raise UsageError("a change is drawn into files only; in the terminal, kbench compare shows the same numbers")
     metric = metrics.named("ms" if kind == "heatmap" else choices.metric_name)
     drawn, x = along(points(sources, metric), axes(sources), _axis(choices.x, sources), parameters=kind == "lines")
     columns, theme = configuration(drawn, sources), themes.named(choices.theme)
     if (count := drawn["curve"].nunique()) > MOST_CURVES:
         what = f"{count:,} curves are too many for a picture, the limit is {MOST_CURVES}"
-        raise TableError(f"{what}; choose some with --where provider=NAME")
+        raise UsageError(f"{what}; choose some with --where provider=NAME")
     titled = list(dict.fromkeys([*columns, "device"]))
     paired = companions(drawn, axes(sources), x) if kind != "bars" else {}
     if kind == "heatmap":

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from kbench import files
-from kbench.results.row import LATER_COLUMNS, ResultsError, columns
+from kbench.errors import ResultsError
+from kbench.results.row import LATER_COLUMNS, columns
 
 MAX_BYTES = 64 * 2**20
 """A longer file is refused. It would be 130,000 rows, more than a day of measuring, and ten times that in memory."""
@@ -29,14 +30,10 @@ _COMMAS = len(columns([])) - len(LATER_COLUMNS) - 1
 _BOM = b"\xef\xbb\xbf"
 
 
-class TableError(ResultsError):
-    """A results file that cannot be used."""
-
-
 def records(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The records of a file, blank ones left out, with the line on which each begins (a quoted reason may span several).
 
-    A last record that ends inside quotes, as a killed run leaves it, comes as one cell. Raises TableError.
+    A last record that ends inside quotes, as a killed run leaves it, comes as one cell. Raises ResultsError.
     """
     with _opened(path) as file:
         lines = _Lines(path, file)
@@ -65,11 +62,11 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
             yield file
     except files.Unreadable as error:
         advice = "name a results CSV in it" if path.is_dir() else "save its content as a file and name that"
-        raise TableError(f"{path}: {error}; {advice}") from None
+        raise ResultsError(f"{path}: {error}; {advice}") from None
     except FileNotFoundError:
-        raise TableError(f"{path}: no such file; `kbench run` writes results/<config>.csv") from None
+        raise ResultsError(f"{path}: no such file; `kbench run` writes results/<config>.csv") from None
     except OSError as error:
-        raise TableError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
+        raise ResultsError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
 
 
 @dataclass
@@ -107,7 +104,7 @@ class _Lines(Iterator[str]):
             raise self.error(f"{what}; close its quote or delete it")
         if self._line > MAX_LINES or self._bytes > MAX_BYTES:
             limit = f"{MAX_LINES:,} lines or {MAX_BYTES >> 20} MiB"
-            raise TableError(f"{self.path}:{self._line}: the file goes on after {limit}; split it or name another")
+            raise ResultsError(f"{self.path}:{self._line}: the file goes on after {limit}; split it or name another")
         self.record.append(text)
         return text
 
@@ -123,14 +120,14 @@ class _Lines(Iterator[str]):
             raise self._not_text(0)
         return text
 
-    def _not_text(self, byte: int) -> TableError:
+    def _not_text(self, byte: int) -> ResultsError:
         where = f"{self.path}:{self._line}"
-        return TableError(f"{where}: not a text file (byte 0x{byte:02x}); name a CSV that `kbench run` wrote")
+        return ResultsError(f"{where}: not a text file (byte 0x{byte:02x}); name a CSV that `kbench run` wrote")
 
     def hold_a_row(self) -> bool:
         """Whether a line after the first is a row of its own: then a stray quote has made one record of several."""
         operator = self.record[0].split(",")[0] + "," if self.record else ""
         return any(line.startswith(operator) and line.count(",") >= _COMMAS for line in self.record[1:])
 
-    def error(self, what: str) -> TableError:
-        return TableError(f"{self.path}:{self.first}: {what}")
+    def error(self, what: str) -> ResultsError:
+        return ResultsError(f"{self.path}:{self.first}: {what}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kbench import files
-from kbench.results.row import ResultsError
+from kbench.errors import ResultsError
 from kbench.text import redact
 from kbench.text.printable import NAME_LIMIT, REASON_LIMIT, printable
 

@@ -16,18 +16,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from kbench.text.printable import REASON_LIMIT, label, printable
+from kbench.text.printable import label
 from kbench.text.printable import reason as one_reason
 
 Value = int | float | str | bool | None
-
-
-class ResultsError(Exception):
-    """Results that cannot be written, read or continued. The message is one printable line, whatever a file holds:
-    file[:line]: what is wrong; what to do."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(printable(message, REASON_LIMIT))
 
 
 ITEMSIZE = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
@@ -146,18 +138,18 @@ class Row:
     ms_min: float | None = None
     round_ms: tuple[float, ...] = ()
     samples: int | None = None
-    host_ms: float | None = None
+    launch_ms: float | None = None
     build_ms: float | None = None
     gbps: float | None = None
     gbps_p20: float | None = None
     gbps_p80: float | None = None
-    moved_gbps: float | None = None
-    roofline: float | None = None
+    achieved_gbps: float | None = None
+    copy_fraction: float | None = None
     ceiling_gbps: float | None = None
     speedup: float | None = None
     max_rel_err: float | None = None
     max_ulp: float | None = None
-    identical: bool | None = None
+    deterministic: bool | None = None
     alloc_ms: float | None = None
     h2d_ms: float | None = None
     kernel_ms: float | None = None

@@ -19,9 +19,9 @@ from typing import Any
 import pandas as pd
 from pandas.api.types import is_integer_dtype
 
+from kbench.errors import UsageError
 from kbench.results import table
 from kbench.results.row import DTYPE_ALIASES, IDENTITY_COLUMNS, PROVIDER, curve_name
-from kbench.results.table import TableError
 from kbench.text.printable import NAME_LIMIT
 
 OUTCOMES = ("provider", "params", "status", "flags")
@@ -65,7 +65,7 @@ class Term:
         return cls(text.strip(), column, comparison.replace("==", "="), found)
 
     def holds(self, frame: pd.DataFrame) -> pd.Series[bool]:
-        """For which rows of a frame, which must have the column. Raises TableError for a value that does not suit it."""
+        """For which rows of a frame, which must have the column. Raises UsageError for a value that does not suit it."""
         matches = self._matches_size() if is_integer_dtype(frame[self.column]) else self._matches_word()
         cells = _cells(frame, self.column)
         verdicts = {cell: matches(cell) for cell in set(cells)}
@@ -96,14 +96,14 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Where:
+class RowFilter:
     """Conditions that must all hold."""
 
     terms: tuple[Term, ...]
 
     @classmethod
-    def parse(cls, text: str) -> Where:
-        """Conditions between commas; none at all for "". Raises TableError."""
+    def parse(cls, text: str) -> RowFilter:
+        """Conditions between commas; none at all for "". Raises UsageError."""
         texts: list[str] = []
         for part in _COMMA.split(text) if text.strip() else ():
             if texts and part.strip() and not _like_a_term(part):
@@ -115,7 +115,7 @@ class Where:
     def select(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The rows of a frame that `table.read` returned, its attrs kept. There may be none: see `nothing`.
 
-        Raises TableError for a column that the frame does not have, and for a value that its column cannot have.
+        Raises UsageError for a column that the frame does not have, and for a value that its column cannot have.
         """
         self._check_columns(frame)
         keep = pd.Series(True, frame.index)
@@ -187,5 +187,5 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= NAME_LIMIT else f"{text[:NAME_LIMIT]} ...")
 
 
-def _error(term: str, what: str) -> TableError:
-    return TableError(f"--where {_shown(term.strip())}: {what}")
+def _error(term: str, what: str) -> UsageError:
+    return UsageError(f"--where {_shown(term.strip())}: {what}")

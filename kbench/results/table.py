@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from kbench.results.csv_reader import TableError as TableError
+from kbench.errors import ResultsError
 from kbench.results.csv_reader import records
 from kbench.results.row import (
     CONTROL,
@@ -52,7 +52,7 @@ def read(path: Path | str) -> pd.DataFrame:
     Numbers are float64 and may be NaN, infinite or negative; `session` is int64, axes are Int64 where they are integers.
     Everything else is text with "" for nothing: what names something is printable, `round_ms` has numbers between its
     semicolons. `attrs["path"]` is the file and `attrs["warnings"]` what was left out of it: a last line cut short by a
-    killed run. Raises TableError.
+    killed run. Raises ResultsError.
     """
     path = Path(path)
     header, rows, warnings = _contents(path)
@@ -87,10 +87,10 @@ def named(source: Path | str) -> tuple[str, Path]:
 
 
 def newest(folder: Path) -> Path:
-    """The results file in a folder that was written last, earlier runs moved aside not counted. Raises TableError."""
+    """The results file in a folder that was written last, earlier runs moved aside not counted. Raises ResultsError."""
     files = [path for path in folder.glob("*.csv") if path.is_file() and not _MOVED_ASIDE.search(path.name)]
     if not files:
-        raise TableError(f"{folder}: no results here; make some with `kbench run CONFIG`, or name a CSV")
+        raise ResultsError(f"{folder}: no results here; make some with `kbench run CONFIG`, or name a CSV")
     return max(files, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
@@ -102,7 +102,7 @@ def _contents(path: Path) -> tuple[list[str], list[tuple[int, list[str]]], list[
     found = records(path)
     line, header = next(found, (0, []))
     if not header:
-        raise TableError(f"{path}: the file is empty; run the sweep again")
+        raise ResultsError(f"{path}: the file is empty; run the sweep again")
     _check_header(path, line, header)
     rows, warnings = list(found), []
     if rows and len(rows[-1][1]) < len(header):
@@ -110,10 +110,10 @@ def _contents(path: Path) -> tuple[list[str], list[tuple[int, list[str]]], list[
         warnings.append(f"{path}:{line}: the last row is incomplete (an interrupted run?) and was left out")
     for line, cells in rows:
         if cells[:1] == header[:1]:
-            raise TableError(f"{path}:{line}: a second header; put what follows into a file of its own")
+            raise ResultsError(f"{path}:{line}: a second header; put what follows into a file of its own")
         if len(cells) != len(header):
             counts = f"{len(cells)} fields where the header has {len(header)}"
-            raise TableError(f"{path}:{line}: {counts}; repair or delete the line")
+            raise ResultsError(f"{path}:{line}: {counts}; repair or delete the line")
     return header, rows, warnings
 
 
@@ -125,22 +125,22 @@ def _check_header(path: Path, line: int, header: list[str]) -> None:
         names = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
         if len(missing) > len(known) // 2:
             what = f"not a kbench results file, it has no column {names}"
-            raise TableError(f"{where}: {what}; name a CSV that `kbench run` wrote")
-        raise TableError(
+            raise ResultsError(f"{where}: {what}; name a CSV that `kbench run` wrote")
+        raise ResultsError(
             f"{where}: written by another version of kbench, it has no column {names}; run the sweep again"
         )
     if len(header) > MAX_COLUMNS:
-        raise TableError(f"{where}: {len(header)} columns; name a CSV that `kbench run` wrote")
+        raise ResultsError(f"{where}: {len(header)} columns; name a CSV that `kbench run` wrote")
     repeated, count = Counter(header).most_common(1)[0]
     if count > 1:
-        raise TableError(f"{where}: column {_show(repeated)} appears twice; repair the header")
+        raise ResultsError(f"{where}: column {_show(repeated)} appears twice; repair the header")
     if [name for name in header if name in known] != known:
-        raise TableError(f"{where}: the columns are not in kbench's order; restore it, other columns may follow")
+        raise ResultsError(f"{where}: the columns are not in kbench's order; restore it, other columns may follow")
     for name in axis_columns(header):
         if not name or not name.isprintable():
-            raise TableError(f"{where}: an axis is called {_show(name)}; repair the header")
+            raise ResultsError(f"{where}: an axis is called {_show(name)}; repair the header")
     if LINE in header:
-        raise TableError(f"{where}: a column is called line, as kbench calls the lines of the file; remove it")
+        raise ResultsError(f"{where}: a column is called line, as kbench calls the lines of the file; remove it")
 
 
 # -- columns
@@ -155,11 +155,11 @@ class _Rule(NamedTuple):
 
 
 def _values(path: Path, name: str, lines: Sequence[int], cells: Sequence[str], rule: _Rule) -> list[Any]:
-    """The cells as a rule reads them. Raises TableError for the first that is wrong."""
+    """The cells as a rule reads them. Raises ResultsError for the first that is wrong."""
     values = {cell: rule.parse(cell) for cell in set(cells)}
     if None in values.values():
         line, cell = next((line, cell) for line, cell in zip(lines, cells, strict=True) if values[cell] is None)
-        raise TableError(f"{path}:{line}: {name} is {_show(cell)}, {rule.wrong}; repair or delete the line")
+        raise ResultsError(f"{path}:{line}: {name} is {_show(cell)}, {rule.wrong}; repair or delete the line")
     return [values[cell] for cell in cells]
 
 

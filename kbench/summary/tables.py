@@ -253,7 +253,7 @@ def details(found: Analysis, width: int | None = None) -> Table:
                 _fastest(won, too_noisy=found.noise.too_noisy),
                 microseconds(won.ms),
                 f"{median(row.gbps or 0.0 for row in won.rows):.1f}",
-                copy_share([row.roofline for row in won.rows if row.roofline]),
+                copy_share([row.copy_fraction for row in won.rows if row.copy_fraction]),
                 _speedup(found, won),
                 ulps(max((row.max_ulp for row in won.rows if row.max_ulp is not None), default=None)),
             ]

@@ -35,7 +35,7 @@ def caveats(found: Analysis) -> list[str]:
     if raised:
         counted = ", ".join(f"{count} {flag}" for flag, count in raised.most_common())
         lines.append(f"flags: {counted} (kbench explain {next(iter(raised.most_common()))[0]})")
-    varying = Counter(row.curve for row in providers if row.identical is False)
+    varying = Counter(row.curve for row in providers if row.deterministic is False)
     if varying:
         counted = ", ".join(f"{curve} ({count} case{'s' * (count != 1)})" for curve, count in varying.items())
         lines.append(f"not bit-identical between calls: {counted}")

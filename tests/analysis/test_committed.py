@@ -13,7 +13,7 @@ from kbench.analysis.files import load
 from kbench.analysis.winner_table import analysis_of, winners_of
 from kbench.comparison import compare
 from kbench.plotting.plan import Choices, plan
-from kbench.report.standings import standings
+from kbench.reporting.standings import standings
 from kbench.results.row import curve_name
 
 RESULTS = Path(__file__).resolve().parents[2] / "results" / "h200"

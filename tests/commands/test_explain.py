@@ -90,7 +90,7 @@ def test_at_the_command_line(kbench: Kbench, tmp_path: Path) -> None:
     [
         ("ulp", "max_ulp"),
         ("ULP", "max_ulp"),
-        ("of copy", "roofline"),
+        ("of copy", "copy_fraction"),
         ("noise floor", "noise floor"),
         ("Noise  Floor", "noise floor"),
         ("us", "us"),
@@ -130,7 +130,7 @@ def test_suspect_is_listed_with_the_verdicts_and_the_flags() -> None:
 @pytest.mark.slow
 def test_words_of_two_parts_and_several_words(kbench: Kbench) -> None:
     assert kbench("explain", "noise", "floor").stdout.startswith("noise floor (word): ")
-    assert kbench("explain", "of copy").stdout.startswith("of copy, that is roofline (column): ")
+    assert kbench("explain", "of copy").stdout.startswith("of copy, that is copy_fraction (column): ")
     two = kbench("explain", "noisy", "ulp").stdout.splitlines()
     assert [line.partition(":")[0] for line in two] == ["noisy (flag)", "ulp, that is max_ulp (column)"]
     one_wrong = kbench("explain", "noisy", "ulps")

@@ -16,7 +16,7 @@ from common import Kbench
 
 from kbench import registry
 from kbench.commands.init import TEMPLATES, WORKFLOW, init
-from kbench.config.yaml_source import ConfigError
+from kbench.errors import ConfigError
 
 
 def printed_commands(text: str) -> list[list[str]]:

@@ -12,9 +12,9 @@ import pytest
 from kbench import summary
 from kbench.analysis import analyse
 from kbench.commands.show import show
+from kbench.errors import UsageError
 from kbench.execute.progress import Plain, headline
 from kbench.results.row import CONTROL, Case, Row, Status
-from kbench.results.table import TableError
 
 RESULTS = Path(__file__).resolve().parents[2] / "results" / "h200"
 Out = pytest.CaptureFixture[str]
@@ -22,7 +22,7 @@ Out = pytest.CaptureFixture[str]
 
 def row(provider: str, ms: float, n: int = 256, dtype: str = "float32", **more: Any) -> Row:
     role = {"role": CONTROL} if provider == "repeat" else {}
-    measured = {"round_ms": (ms,) * 5, "gbps": 1.0, "roofline": 0.5, "timer": "do_bench", "cache": "cold"}
+    measured = {"round_ms": (ms,) * 5, "gbps": 1.0, "copy_fraction": 0.5, "timer": "do_bench", "cache": "cold"}
     return Row(Case("softmax", {"M": 64, "N": n}, dtype), provider, ms=ms, **measured, **role, **more)
 
 
@@ -129,7 +129,7 @@ def test_on_a_machine_that_is_too_noisy_no_factor_is_printed(capsys: Out) -> Non
     rows = sweep(256, 512, cuda=46.72)
     rows = [r if r.provider != "repeat" else row("repeat", 40 * (r.ms or 0.0), r.case.N, speedup=1 / 40) for r in rows]
     for each in rows:
-        each.roofline = 101.0
+        each.copy_fraction = 101.0
     text = "\n".join(printed(rows, capsys, detailed=True))
     assert "This machine is too noisy to rank: two runs of the same code differed by more than 1000 %" in text
     assert text.lower().count("too noisy to rank") == 1
@@ -158,7 +158,7 @@ def test_rows_are_chosen_and_none_is_an_error(capsys: Out) -> None:
     assert show(path, "N<=512", detailed=False) == 0
     out = capsys.readouterr().out
     assert "in 1 of 3 cases" in out and "12672" not in out
-    with pytest.raises(TableError):
+    with pytest.raises(UsageError):
         show(path, "N=7", detailed=False)
 
 
@@ -171,5 +171,5 @@ def test_progress_names_the_session_and_bounds_the_share(capsys: Out) -> None:
     Plain(9).advance(Task(), "done")  # type: ignore[arg-type]
     assert "session" not in capsys.readouterr().err
     wild = row("torch", 0.1)
-    wild.roofline = 101.23
+    wild.copy_fraction = 101.23
     assert headline([wild]) == "torch 100.0 us, 1 GB/s, > 1.5 of copy"

@@ -12,7 +12,7 @@ from common import ROOT, Kbench
 
 from kbench.config import builtin
 from kbench.config.load import load
-from kbench.config.yaml_source import ConfigError
+from kbench.errors import ConfigError
 
 TITLE_LIMIT = 100
 """Characters of a config's first line: `kbench list` prints it in a row of a table."""

@@ -10,7 +10,7 @@ import pytest
 from common import NO_FILES, make_no_file
 
 from kbench.config import load, yaml_source
-from kbench.config.yaml_source import MOST_PROBLEMS, ConfigError
+from kbench.errors import MOST_ISSUES, ConfigError
 from kbench.execute.plan import plan
 
 HEAD = "operator: softmax\nsweep: {M: 8, N: [64, 128], dtype: float32}\nproviders: [torch-native]\n"
@@ -33,7 +33,7 @@ def problems(path: Path, **options: list[str]) -> list[str]:
     with pytest.raises(ConfigError) as caught:
         load.load(path, **options)  # type: ignore[arg-type]
     lines = str(caught.value).splitlines()
-    assert all(line.isprintable() and len(line) < 2100 for line in lines) and len(lines) <= MOST_PROBLEMS + 1
+    assert all(line.isprintable() and len(line) < 2100 for line in lines) and len(lines) <= MOST_ISSUES + 1
     return lines
 
 
@@ -96,7 +96,7 @@ def test_thousands_of_problems_are_counted(tmp_path: Path, text: str) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(HEAD + text)
     lines = problems(path)
-    assert len(lines) == MOST_PROBLEMS + 1 and lines[-1] in (f"{path}: and 1,950 more", f"{path}: and 1,949 more")
+    assert len(lines) == MOST_ISSUES + 1 and lines[-1] in (f"{path}: and 1,950 more", f"{path}: and 1,949 more")
 
 
 def test_a_document_of_too_many_words_is_refused_before_it_is_read(

@@ -20,9 +20,9 @@ import pytest
 from common import ROOT, Kbench
 
 from kbench.config import load
+from kbench.errors import DeviceGone
 from kbench.execute.executors.code_identity import Files, differences, identity
 from kbench.execute.executors.interface import Finished
-from kbench.execute.executors.supervisor import DeviceGone
 from kbench.execute.plan import Task
 from kbench.results.row import Case
 

@@ -14,11 +14,12 @@ from common import Kbench
 from fake_executor import FakeMachine, Provider
 
 from kbench.config import load
+from kbench.errors import ResultsError
 from kbench.execute import existing_results
 from kbench.execute.plan import Plan, plan
 from kbench.execute.writer import Writer
 from kbench.results import table
-from kbench.results.row import CONTROL, ResultsError, Row, Status
+from kbench.results.row import CONTROL, Row, Status
 
 IDENTITY = ["operator", "provider", "params", "M", "N", "dtype", "role", "session", "status"]
 
@@ -65,7 +66,7 @@ def rows_of(layout: Plan) -> list[list[Row]]:
     cases = []
     for task in layout.tasks:
         common: dict[str, Any] = {"case": task.case, "session": task.session, "case_hash": "c", "env_id": "e"}
-        ok = common | {"ms": 0.1 + task.session / 3, "round_ms": (0.1, 0.2), "identical": True, "samples": 3}
+        ok = common | {"ms": 0.1 + task.session / 3, "round_ms": (0.1, 0.2), "deterministic": True, "samples": 3}
         rows = [Row(provider=c.provider, source_hash=c.provider, **ok) for c in task.curves[:2]]
         reason = 'no "nvcc", µ\nsecond line\u2028third'
         rows.append(Row(provider="cuda", status=Status.UNAVAILABLE, reason=reason, **common))
@@ -225,9 +226,9 @@ def test_refuses_damaged_files_and_names_the_line(tmp_path: Path) -> None:
     assert f"{path}:2: " in refused(path, layout)
     path.write_bytes(b"".join([header, first.replace(b",0.1,", b",fast,"), second, *rest]))
     assert f"{path}:2: could not convert string to float: 'fast'" in refused(path, layout)
-    for older in (header.replace(b",identical", b""), header.replace(b",identical", b",same")):
+    for older in (header.replace(b",deterministic", b""), header.replace(b",deterministic", b",same")):
         path.write_bytes(b"".join([older, first, second, *rest]))
-        assert f"{path}:1: " in refused(path, layout) and "no column identical" in refused(path, layout)
+        assert f"{path}:1: " in refused(path, layout) and "no column deterministic" in refused(path, layout)
     path.write_bytes(b"")
     assert f"{path}:1: not a kbench results file" in refused(path, layout)
     path.write_bytes(b"\x89PNG\r\n\0\xff")

@@ -13,12 +13,11 @@ import pandas as pd
 import pytest
 from common import PLUGINS, Kbench
 
-from kbench.config.yaml_source import ConfigError
+from kbench.errors import Busy, ConfigError, DeviceGone, ExecutionError
 from kbench.execute import progress
 from kbench.execute.executors.devices import Devices, Queue, choose
-from kbench.execute.executors.interface import ExecutionError, Finished
-from kbench.execute.executors.supervisor import DeviceGone
-from kbench.execute.lock import Busy, device_key, hold
+from kbench.execute.executors.interface import Finished
+from kbench.execute.lock import device_key, hold
 from kbench.execute.plan import Task
 from kbench.results.row import Case
 

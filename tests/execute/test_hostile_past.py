@@ -10,9 +10,9 @@ import pytest
 from common import NO_FILES, make_no_file
 from test_continue import CATALOG, MACHINE, make_plan, write
 
+from kbench.errors import ResultsError
 from kbench.execute import environment, existing_results
 from kbench.execute.plan import Plan
-from kbench.results.row import ResultsError
 
 UGLY = "\x1b]0;owned\x07\x1b[2J\ud800\r\n"
 

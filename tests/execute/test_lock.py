@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from kbench.errors import Busy
 from kbench.execute import lock
-from kbench.execute.lock import Busy, hold, hold_results, lock_results
+from kbench.execute.lock import hold, hold_results, lock_results
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no locks on Windows")
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from kbench.execute.executors.interface import ExecutionError
+from kbench.errors import ExecutionError
 
 pytest.importorskip("distributed")
 

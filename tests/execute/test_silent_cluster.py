@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from stand_in import Silent, task
 
-from kbench.execute.executors.interface import ExecutionError, Finished
+from kbench.errors import ExecutionError
+from kbench.execute.executors.interface import Finished
 
 pytest.importorskip("distributed")
 

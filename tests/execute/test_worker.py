@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from stand_in import HONEST, Silent, command, task
 
+from kbench.errors import DeviceGone, ExecutionError, WorkerLost
 from kbench.execute.executors.devices import Devices
-from kbench.execute.executors.interface import ExecutionError
-from kbench.execute.executors.supervisor import Bench, DeviceGone
+from kbench.execute.executors.supervisor import Bench
 from kbench.execute.worker import worker_process
 from kbench.execute.worker.starting import Plugins, start
-from kbench.execute.worker.worker_process import NONSENSE, Worker, WorkerLost
+from kbench.execute.worker.worker_process import NONSENSE, Worker
 from kbench.results.row import Row, Status
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the stand-ins use POSIX")

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from kbench.errors import ResultsError
 from kbench.execute import writer as writers
 from kbench.execute.writer import Writer, move_aside, probe
-from kbench.results.row import Case, ResultsError, Row
+from kbench.results.row import Case, Row
 
 
 def row(n: int) -> Row:

@@ -57,8 +57,8 @@ def test_the_repeat_is_prepared_as_the_baseline_is(monkeypatch: pytest.MonkeyPat
         telemetry=Nothing(),
         emit=lambda event: None,
     )
-    host_ms = {row.provider: row.host_ms for row in run.run()}
-    assert host_ms == {"torch-native": 0.5, "copy": None, "empty": None, "repeat": 0.5}
+    launch_ms = {row.provider: row.launch_ms for row in run.run()}
+    assert launch_ms == {"torch-native": 0.5, "copy": None, "empty": None, "repeat": 0.5}
 
 
 @pytest.mark.gpu

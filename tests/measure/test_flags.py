@@ -28,7 +28,7 @@ def evidence(ms: float, mb: float, **more: object) -> Evidence:
         cache="cold",
         accelerated=True,
         prefill_ms=10.0,
-        host_ms=0.03,
+        launch_ms=0.03,
         empty_ms=0.0036,
         cache_bytes=60 * MIB,
         ceiling_gbps=4150.0,
@@ -42,7 +42,7 @@ def test_a_quiet_row_has_no_flags() -> None:
 
 
 def test_what_is_not_known_raises_no_flag() -> None:
-    unknown = evidence(1e-4, 415, host_ms=None, empty_ms=None, cache_bytes=None, ceiling_gbps=None, peak_gbps=None)
+    unknown = evidence(1e-4, 415, launch_ms=None, empty_ms=None, cache_bytes=None, ceiling_gbps=None, peak_gbps=None)
     assert flags(replace(unknown, round_ms=(), ms_p20=1e-4, ms_p80=1e-4)) == ()
 
 
@@ -72,18 +72,18 @@ def test_suspect_is_what_memory_and_cache_cannot_explain(row: Evidence, expected
 
 
 def test_suspect_stands_first() -> None:
-    row = evidence(0.0036, 415, throttle="power-cap", host_ms=11.0)
+    row = evidence(0.0036, 415, throttle="power-cap", launch_ms=11.0)
     assert flags(row) == ("suspect", "host-bound", "overhead-bound", "throttled")
 
 
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        ({"host_ms": 9.9}, False),
-        ({"host_ms": 10.1}, True),
-        ({"host_ms": 0.05, "prefill_ms": 0.0}, True),
-        ({"host_ms": 10.1, "timer": "graph"}, False),
-        ({"host_ms": 10.1, "accelerated": False}, False),
+        ({"launch_ms": 9.9}, False),
+        ({"launch_ms": 10.1}, True),
+        ({"launch_ms": 0.05, "prefill_ms": 0.0}, True),
+        ({"launch_ms": 10.1, "timer": "graph"}, False),
+        ({"launch_ms": 10.1, "accelerated": False}, False),
     ],
 )
 def test_host_bound_is_a_launch_that_outlasts_the_prefill(more: dict[str, object], expected: bool) -> None:
@@ -144,7 +144,7 @@ def test_nothing_measured_on_the_h200_is_suspect(path: Path, peak_gbps: float | 
                 cache=row["cache"],
                 accelerated=True,
                 prefill_ms=10.0,
-                host_ms=float(row["host_ms"] or 0),
+                launch_ms=float(row["launch_ms"] or 0),
                 empty_ms=empty[_case(row)],
                 cache_bytes=60 * MIB,
                 ceiling_gbps=4100.0,

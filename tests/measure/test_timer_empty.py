@@ -26,7 +26,7 @@ def test_the_empty_kernel_itself_is_not_what_events_cost(
     """Events read what they cost, every kernel that is launched, and the gaps between; some readings are late. Half of
     what a second kernel adds is taken for its own time."""
 
-    def read(timer: BenchTimer, call: Any, host_ms: float | None) -> list[float]:
+    def read(timer: BenchTimer, call: Any, launch_ms: float | None) -> list[float]:
         timer.device.launched = 0
         call()
         kernels = timer.device.launched

@@ -38,7 +38,7 @@ def test_all_that_is_exported_is_there_and_importing_it_is_cheap() -> None:
     code = (
         "import sys, kbench; print({'torch', 'triton', 'pandas', 'numpy', 'matplotlib', 'yaml'} & set(sys.modules));"
         "print([name for name in kbench.__all__ if getattr(kbench, name, None) is None]);"
-        "import kbench.report; print(callable(kbench.report), issubclass(kbench.TableError, kbench.ResultsError))"
+        "import kbench.reporting; print(callable(kbench.report), issubclass(kbench.UsageError, kbench.KbenchError))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout == "set()\n[]\nTrue True\n", done.stderr
@@ -48,7 +48,7 @@ def test_all_that_is_exported_is_there_and_importing_it_is_cheap() -> None:
 
 
 def results(write: Write, name: str = "softmax", factor: float = 1.0) -> Path:
-    timed = {"identical": True, "samples": 9, "device_index": 0, "round_ms": (1.0, 1.5)}
+    timed = {"deterministic": True, "samples": 9, "device_index": 0, "round_ms": (1.0, 1.5)}
     rows = [
         row(n, factor * n, provider=p, gbps=1 / n, session=s, **timed) for n in (1, 2) for p in "ab" for s in (0, 1)
     ]
@@ -57,8 +57,8 @@ def results(write: Write, name: str = "softmax", factor: float = 1.0) -> Path:
 
 def test_columns_have_their_types(write: Write) -> None:
     frame = kbench.load(results(write))
-    assert frame["identical"].dtype == "boolean" and frame["identical"].iloc[0] == True  # noqa: E712
-    assert frame["identical"].iloc[-1] is pd.NA
+    assert frame["deterministic"].dtype == "boolean" and frame["deterministic"].iloc[0] == True  # noqa: E712
+    assert frame["deterministic"].iloc[-1] is pd.NA
     assert {str(frame[name].dtype) for name in ("samples", "device_index", "N")} == {"Int64"}
     assert frame["round_ms"].iloc[0] == (1.0, 1.5) and frame["round_ms"].iloc[-1] == ()
 
@@ -88,13 +88,13 @@ def test_rows_may_be_chosen_from_a_frame(write: Write) -> None:
 
 def test_what_is_wrong_with_a_frame_is_told_by_its_name(write: Write) -> None:
     frame = kbench.load(results(write))
-    with pytest.raises(kbench.TableError, match=r"^softmax-2: the frame has no column ms, gbps; choose rows"):
+    with pytest.raises(kbench.UsageError, match=r"^softmax-2: the frame has no column ms, gbps; choose rows"):
         kbench.compare(frame, frame.drop(columns=["ms", "gbps"]).rename_axis(None), baseline="softmax")
     broken = frame.astype({"ms": object})
     broken.loc[broken.index[0], "ms"] = "fast"
-    with pytest.raises(kbench.TableError, match=r"^softmax\.csv:2: ms is 'fast', not a number"):
+    with pytest.raises(kbench.ResultsError, match=r"^softmax\.csv:2: ms is 'fast', not a number"):
         kbench.compare(broken, by="provider", baseline="a")
-    with pytest.raises(kbench.TableError, match="'a=b' is no label"):
+    with pytest.raises(kbench.UsageError, match="'a=b' is no label"):
         kbench.compare({"a=b": frame})
 
 

@@ -12,12 +12,12 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from kbench.analysis.files import load
+from kbench.errors import ResultsError, UsageError
 from kbench.plotting import Choices, plot, write
 from kbench.plotting.plan import plan
 from kbench.plotting.style.theme import DARK
 from kbench.plotting.terminal.chart import charts
 from kbench.results.row import Case, Row
-from kbench.results.table import TableError
 
 Times = dict[str, float]
 
@@ -195,11 +195,11 @@ def test_long_names_and_wild_numbers_are_a_picture_without_a_warning(
 
 def test_what_cannot_be_drawn_is_one_line(tmp_path: Path) -> None:
     old = [each for n in NS for each in timed("triton", n, 1.0)]
-    with pytest.raises(TableError, match=r"no change to draw \(.*kbench compare"):
+    with pytest.raises(ResultsError, match=r"no change to draw \(.*kbench compare"):
         drawn(old, [each for n in NS for each in timed("other", n, 1.0)], tmp_path)
-    with pytest.raises(TableError, match=r"'K'.*--x.*M, N"):
+    with pytest.raises(UsageError, match=r"'K'.*--x.*M, N"):
         drawn(old, old, tmp_path, x="K")
-    with pytest.raises(TableError, match="kbench compare"):
+    with pytest.raises(UsageError, match="kbench compare"):
         list(charts(plan(load([tmp_path / "old.csv"]), Choices(kind="change")), 80, plain=True))
-    with pytest.raises(TableError, match="no baseline"):
+    with pytest.raises(UsageError, match="no baseline"):
         list(plot(load([tmp_path / "old.csv"]), Choices(kind="change")))

@@ -14,8 +14,8 @@ import pytest
 from drawing import NS, caption, case, copies, row, save, sweep
 
 from kbench.analysis.files import load
+from kbench.errors import ResultsError, UsageError
 from kbench.plotting import FORMATS, Choices, plot, write
-from kbench.results.table import TableError
 
 
 @pytest.mark.slow
@@ -23,11 +23,11 @@ def test_names_of_files(tmp_path: Path) -> None:
     path = save(tmp_path / "softmax.csv", sweep("a", "b"))
     named = {
         "softmax_gbps": Choices(),
-        "softmax_roofline": Choices("roofline"),
+        "softmax_copy_fraction": Choices("copy_fraction"),
         "softmax_gbps_dark": Choices(theme="dark"),
         "softmax_winners": Choices(kind="heatmap"),
     }
-    save(path, [row(case(n), name, roofline=0.5) for n in NS for name in "ab"])
+    save(path, [row(case(n), name, copy_fraction=0.5) for n in NS for name in "ab"])
     for stem, choices in named.items():
         assert [picture.name for picture in write(path, choices)] == [f"{stem}.png", f"{stem}.svg"]
 
@@ -70,7 +70,7 @@ def test_nothing_ok_is_one_line_with_the_counts(tmp_path: Path) -> None:
     rows = [row(case(n), status=status) for n, status in ((1, "wrong"), (2, "wrong"), (3, "crashed"))]
     path = save(tmp_path / "a.csv", [*rows, *copies()])
     for kind in ("lines", "bars", "heatmap"):
-        with pytest.raises(TableError) as caught:
+        with pytest.raises(ResultsError) as caught:
             write(path, Choices(kind=kind))
         assert "1 crashed, 2 wrong" in str(caught.value) and str(path) in str(caught.value)
         assert "\n" not in str(caught.value)
@@ -79,32 +79,32 @@ def test_nothing_ok_is_one_line_with_the_counts(tmp_path: Path) -> None:
 
 def test_only_controls_or_no_rows_at_all(tmp_path: Path) -> None:
     for rows in ([], copies()):
-        with pytest.raises(TableError, match="no rows of providers at all"):
+        with pytest.raises(ResultsError, match="no rows of providers at all"):
             write(save(tmp_path / "a.csv", rows))
 
 
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        (Choices("tflops"), r"tflops.*gbps, ms, speedup, roofline, ulp"),
+        (Choices("tflops"), r"tflops.*gbps, ms, speedup, copy_fraction, ulp"),
         (Choices(kind="pie"), r"pie.*lines, bars, heatmap, change"),
         (Choices(theme="pink"), r"pink.*light, dark"),
     ],
     ids=repr,
 )
 def test_a_choice_that_there_is_not_names_those_that_there_are(tmp_path: Path, choices: Choices, message: str) -> None:
-    with pytest.raises(TableError, match=message):
+    with pytest.raises(UsageError, match=message):
         write(save(tmp_path / "a.csv", sweep("triton")), choices)
 
 
 def test_an_unknown_format(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match=r"gif.*png, svg, pdf"):
+    with pytest.raises(UsageError, match=r"gif.*png, svg, pdf"):
         write(save(tmp_path / "a.csv", sweep("triton")), formats=("gif",))
 
 
 def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
     path = save(tmp_path / "a.csv", sweep("triton"))
-    with pytest.raises(TableError, match="cannot be written"):
+    with pytest.raises(ResultsError, match="cannot be written"):
         write(path, out_dir=path)
 
 

@@ -11,9 +11,9 @@ from matplotlib.patches import Rectangle
 
 from kbench.analysis.files import load
 from kbench.analysis.winner_table import analysis_of
+from kbench.errors import ResultsError
 from kbench.plotting.panels.heatmap import TIE_HATCH, shade
 from kbench.results.row import CONTROL, Row
-from kbench.results.table import TableError
 
 
 def race(n: int, m: int = 4096, dtype: str = "float32", **ms: float) -> list[Row]:
@@ -91,7 +91,7 @@ def test_a_suspect_or_failed_row_wins_nothing(draw: Draw) -> None:
     cheat = row(case(256), "cheat", ms=1e-6, flags=("suspect",))
     [figure] = draw(cheat, row(case(256), "broken", status="wrong"), *race(256, a=1.0), kind="heatmap")
     assert labels(figure.axes[0]) == ["a\nalone"]
-    with pytest.raises(TableError, match="suspect"):
+    with pytest.raises(ResultsError, match="suspect"):
         draw(cheat, kind="heatmap")
 
 

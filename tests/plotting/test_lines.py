@@ -144,7 +144,7 @@ def test_speeds_start_at_zero_and_a_wild_band_does_not_press_them_flat(draw: Dra
 
 
 def test_shares_have_a_line_at_one(draw: Draw) -> None:
-    for metric in ("speedup", "roofline"):
+    for metric in ("speedup", "copy_fraction"):
         [figure] = draw(*sweep("triton", **{metric: 0.4}), *copies(), metric=metric)
         levels = [line.get_ydata()[0] for line in figure.axes[0].lines if len(line.get_ydata()) == 2]  # type: ignore[index]
         assert levels == [1]

@@ -10,8 +10,8 @@ from drawing import H200, NS, caption, case, curves, labels, legend, panels, row
 from matplotlib.figure import Figure
 
 from kbench.analysis.files import load
+from kbench.errors import UsageError
 from kbench.plotting import Choices, plot, write
-from kbench.results.table import TableError
 
 
 def draw(*files: Path | str, where: str = "", **choices: object) -> list[Figure]:
@@ -61,7 +61,7 @@ def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> No
     paths = [save(tmp_path / folder / "softmax.csv", sweep("triton")) for folder in ("one", "two")]
     [figure] = draw(*paths)
     assert legend(figure)[-2:] == ["one/softmax", "two/softmax"]
-    with pytest.raises(TableError, match=r"'one/softmax'.*old=a\.csv"):
+    with pytest.raises(UsageError, match=r"'one/softmax'.*old=a\.csv"):
         load([paths[0], paths[0]])
 
 
@@ -86,7 +86,7 @@ def test_a_heatmap_has_a_panel_per_file_and_lines_may_have(two: tuple[Path, Path
 def test_a_file_that_a_where_leaves_nothing_of_is_left_out(two: tuple[Path, Path]) -> None:
     [figure] = draw(*two, where="provider=quack")
     assert len(curves(figure.axes[0])) == 1
-    with pytest.raises(TableError, match="no row has provider=nobody"):
+    with pytest.raises(UsageError, match="no row has provider=nobody"):
         draw(*two, where="provider=nobody")
 
 

@@ -9,9 +9,9 @@ import pytest
 from drawing import NS, Draw, caption, case, curves, legend, panels, row, save, sweep, title
 
 from kbench.analysis.files import load
+from kbench.errors import UsageError
 from kbench.plotting import Choices, plot, write
 from kbench.results.row import Case, Row
-from kbench.results.table import TableError
 
 
 @pytest.mark.parametrize("field", ["device", "timer", "cache"])
@@ -105,15 +105,15 @@ def test_by_chooses_what_is_beside_each_other(draw: Draw) -> None:
 def test_too_many_pictures_or_panels_say_how_to_choose(draw: Draw) -> None:
     rows = [row(case(n, m)) for n in range(256, 300) for m in range(1, 41)]
     for choices in ({}, {"by": ["M"]}, {"kind": "bars"}):
-        with pytest.raises(TableError, match=r"--where '[MN]=.*--x.*--by") as caught:
+        with pytest.raises(UsageError, match=r"--where '[MN]=.*--x.*--by") as caught:
             draw(*rows, **choices)
         assert "\n" not in str(caught.value)
 
 
 def test_an_x_or_a_panel_that_there_is_not(draw: Draw) -> None:
-    with pytest.raises(TableError, match=r"'K'.*--x.*M, N"):
+    with pytest.raises(UsageError, match=r"'K'.*--x.*M, N"):
         draw(*sweep("triton"), x="K")
-    with pytest.raises(TableError, match=r'--by: .*"colour".*dtype'):
+    with pytest.raises(UsageError, match=r'--by: .*"colour".*dtype'):
         draw(*sweep("triton"), by=["colour"])
 
 
@@ -122,7 +122,7 @@ def test_an_operator_without_sizes_is_bars(tmp_path: Path) -> None:
     path = save(tmp_path / "a.csv", rows, ("mode",))
     [picture] = plot(load([path]), Choices())
     assert panels(picture.figure) == ["mode=down", "mode=up"]
-    with pytest.raises(TableError, match="--kind bars"):
+    with pytest.raises(UsageError, match="--kind bars"):
         list(plot(load([path]), Choices(kind="heatmap")))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kbench import comparison, registry, report, summary
+from kbench import comparison, registry, reporting, summary
 from kbench.analysis import analyse
 from kbench.analysis.files import OWN
 from kbench.analysis.files import load as sources
@@ -161,7 +161,7 @@ def test_pictures_and_reports_add_no_columns_but_their_own(tmp_path: Path) -> No
 
 def test_a_report_tells_an_axis_from_its_own_columns(tmp_path: Path) -> None:
     for axis in ("file", "curve", "kind"):
-        page = report.write([written(tmp_path / f"{axis}.csv", axis, 0.1)], tmp_path / "r.html")
+        page = reporting.write([written(tmp_path / f"{axis}.csv", axis, 0.1)], tmp_path / "r.html")
         assert f"axis_{axis}" in Path(page).read_text(encoding="utf-8")
 
 
@@ -235,5 +235,5 @@ measure: {warmup_ms: 1, rep_ms: 1, rounds: 1}
     assert again.returncode == 0 and "nothing left to measure" in again.stderr
     for text in FORMATS.values():
         assert text(comparison.compare(str(path), str(path)))
-    assert "<script>alert(1)" not in Path(report.write([path], tmp_path / "r.html")).read_text(encoding="utf-8")
+    assert "<script>alert(1)" not in Path(reporting.write([path], tmp_path / "r.html")).read_text(encoding="utf-8")
     assert len(sources([path])[0].curves) == 10

@@ -51,7 +51,7 @@ def test_of_list_doctor_check_and_the_plan(monkeypatch: pytest.MonkeyPatch) -> N
     [
         (("comparing/a/softmax.csv", "comparing/slowed/softmax.csv"), {}),
         (("comparing/a/softmax.csv", "comparing/slowed/softmax.csv"), {"metric": "gbps"}),
-        (("comparing/a/softmax.csv", "comparing/slowed/softmax.csv"), {"metric": "host_ms"}),
+        (("comparing/a/softmax.csv", "comparing/slowed/softmax.csv"), {"metric": "launch_ms"}),
         (("softmax.csv",), {"by": "provider"}),
     ],
 )

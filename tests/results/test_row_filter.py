@@ -7,11 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from kbench.errors import UsageError
 from kbench.execute.writer import Writer
 from kbench.results import table
 from kbench.results.row import CONTROL, Case, Row
-from kbench.results.row_filter import Where
-from kbench.results.table import TableError
+from kbench.results.row_filter import RowFilter
 
 CURVES = [("cuda", ""), ("triton", ""), ("triton-row", "num_warps=4"), ("triton-row", "num_warps=8,num_stages=2")]
 
@@ -34,7 +34,7 @@ def frame(tmp_path: Path) -> pd.DataFrame:
 
 def chosen(frame: pd.DataFrame, text: str) -> pd.DataFrame:
     """The rows of providers that a condition chooses."""
-    rows = Where.parse(text).select(frame)
+    rows = RowFilter.parse(text).select(frame)
     return rows[rows["role"] == "provider"]
 
 
@@ -104,16 +104,16 @@ def test_providers_and_curves(frame: pd.DataFrame, text: str, curves: list[tuple
 
 
 def test_controls_stay_with_the_cases_that_are_chosen(frame: pd.DataFrame) -> None:
-    rows = Where.parse("provider=triton,status=ok,N=256").select(frame)
+    rows = RowFilter.parse("provider=triton,status=ok,N=256").select(frame)
     assert list(rows["provider"]) == ["triton", "copy"] * 2
-    rows = Where.parse("provider=copy,role=control,N=256").select(frame)
+    rows = RowFilter.parse("provider=copy,role=control,N=256").select(frame)
     assert list(rows["provider"]) == ["copy"] * 2
-    assert list(Where.parse("role=provider,N=256,provider=cuda").select(frame)["provider"]) == ["cuda"] * 2
+    assert list(RowFilter.parse("role=provider,N=256,provider=cuda").select(frame)["provider"]) == ["cuda"] * 2
 
 
 def test_the_frame_stays_what_it_was(frame: pd.DataFrame) -> None:
     frame.attrs["warnings"] = ["a line was left out"]
-    rows = Where.parse("N=4096,provider=cuda").select(frame)
+    rows = RowFilter.parse("N=4096,provider=cuda").select(frame)
     assert rows.attrs == frame.attrs
     assert list(rows.dtypes) == list(frame.dtypes)
     pd.testing.assert_frame_equal(rows, frame.loc[rows.index])
@@ -122,7 +122,7 @@ def test_the_frame_stays_what_it_was(frame: pd.DataFrame) -> None:
 def test_a_file_without_rows(tmp_path: Path) -> None:
     Writer(tmp_path / "a.csv", ("N",))
     frame = table.read(tmp_path / "a.csv")
-    where = Where.parse("N>=4096,provider=triton*")
+    where = RowFilter.parse("N>=4096,provider=triton*")
     assert where.select(frame).empty
     assert where.nothing(frame).startswith(f"{tmp_path}/a.csv: no row of a provider")
 
@@ -158,8 +158,8 @@ def test_a_file_without_rows(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_conditions(frame: pd.DataFrame, text: str, words: list[str]) -> None:
-    with pytest.raises(TableError) as caught:
-        Where.parse(text).select(frame)
+    with pytest.raises(UsageError) as caught:
+        RowFilter.parse(text).select(frame)
     message = str(caught.value)
     assert message.startswith("--where ") and len(message.splitlines()) == 1
     for word in words:
@@ -180,7 +180,7 @@ def test_wrong_conditions(frame: pd.DataFrame, text: str, words: list[str]) -> N
     ],
 )
 def test_why_nothing_is_left(frame: pd.DataFrame, text: str, what: str) -> None:
-    where = Where.parse(text)
+    where = RowFilter.parse(text)
     assert (where.select(frame)["role"] == CONTROL).all()
     assert where.nothing(frame).startswith(f"{frame.attrs['path']}: ") and what in where.nothing(frame)
 
@@ -189,4 +189,4 @@ def test_long_lists_of_values_are_cut(tmp_path: Path) -> None:
     cases = [Case("softmax", {"N": n}, "float32") for n in range(100, 0, -1)]
     Writer(tmp_path / "a.csv", ("N",)).write([Row(case, "triton", ms=1.0) for case in cases])
     frame = table.read(tmp_path / "a.csv")
-    assert Where.parse("N=0").nothing(frame).endswith("N is 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ..., 100")
+    assert RowFilter.parse("N=0").nothing(frame).endswith("N is 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ..., 100")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from kbench.errors import ResultsError
 from kbench.execute.writer import Writer
 from kbench.results import csv_reader, table
 from kbench.results.row import Case, Row
-from kbench.results.table import TableError
 
 
 def gelu_row(n: int = 1024, **fields: object) -> Row:
@@ -34,7 +34,7 @@ def csv(tmp_path: Path) -> Path:
 
 
 def refuses(path: Path, *words: str) -> None:
-    with pytest.raises(TableError) as caught:
+    with pytest.raises(ResultsError) as caught:
         table.read(path)
     message = str(caught.value)
     assert "\n" not in message
@@ -352,5 +352,5 @@ def test_newest_of_nothing(tmp_path: Path) -> None:
     (tmp_path / "softmax.20261120-101500.csv").touch()
     (tmp_path / "softmax.env.json").touch()
     for folder in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(TableError, match="no results here"):
+        with pytest.raises(ResultsError, match="no results here"):
             table.newest(folder)

@@ -22,7 +22,7 @@ def text(
     """The report: the gate's result first, the summary last and below it what to do next. `only` has the verdicts to show;
     none of them means all.
 
-    Raises TableError for an order that is none.
+    Raises UsageError for an order that is none.
     """
     if comparison.nothing_common:
         return "\n".join(paragraphs([header.headline(comparison)], width)) + "\n"

@@ -11,8 +11,8 @@ from kbench.comparison import Comparison
 from kbench.comparison.join import METRICS
 from kbench.comparison.presentation.words import plain
 from kbench.comparison.verdict import WORDS, Verdict
+from kbench.errors import UsageError
 from kbench.results.row import DTYPE_ALIASES
-from kbench.results.table import TableError
 from kbench.text.suggest import unknown
 
 QUIET = frozenset({"unclear", "same", "untimed"})
@@ -94,7 +94,7 @@ def full_name(row: Verdict, comparison: Comparison) -> str:
 def ordered(comparison: Comparison, sort: str = "verdict") -> list[Verdict]:
     """All rows: those that want attention first (`verdict`), by `key`, the worst `change` first, or the longest `time`.
 
-    Raises TableError for another word.
+    Raises UsageError for another word.
     """
     better = METRICS[comparison.rules.metric]
     orders: dict[str, Callable[[Verdict], float]] = {
@@ -104,7 +104,7 @@ def ordered(comparison: Comparison, sort: str = "verdict") -> list[Verdict]:
         "time": lambda row: -_longest(row),
     }
     if sort not in orders:
-        raise TableError(f"--sort: {unknown('order', sort, list(orders))}")
+        raise UsageError(f"--sort: {unknown('order', sort, list(orders))}")
     return sorted(comparison.rows, key=orders[sort])
 
 

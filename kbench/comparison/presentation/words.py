@@ -59,10 +59,10 @@ def _speed(gbps: float) -> str:
 _QUANTITIES = {
     "ms": Quantity("time", "us", microseconds),
     "ms_min": Quantity("shortest time", "us", microseconds),
-    "host_ms": Quantity("host time", "us", microseconds),
+    "launch_ms": Quantity("launch time", "us", microseconds),
     "gbps": Quantity("speed", "GB/s", _speed),
-    "moved_gbps": Quantity("traffic", "GB/s", _speed),
-    "roofline": Quantity("roofline", "%", lambda share: f"{share * 100:.1f}"),
+    "achieved_gbps": Quantity("traffic", "GB/s", _speed),
+    "copy_fraction": Quantity("share of copy", "%", lambda share: f"{share * 100:.1f}"),
 }
 
 

@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 
 from kbench import packages
 from kbench.config.load import Config
+from kbench.errors import ExecutionError
 from kbench.execute.executors.code_identity import Files, identity
-from kbench.execute.executors.interface import LOSS_LIMIT, Device, ExecutionError, Finished, Listener, given_up
+from kbench.execute.executors.interface import LOSS_LIMIT, Device, Finished, Listener, given_up
 from kbench.execute.executors.time_limits import Pulse, together, within
 from kbench.execute.plan import Task
 from kbench.execute.worker.worker_process import START_LIMIT_S

@@ -15,13 +15,13 @@ from typing import Any
 
 import distributed
 
+from kbench.errors import DeviceGone, WorkerLost
 from kbench.execute.executors.code_identity import Files, differences, identity
 from kbench.execute.executors.interface import Finished
-from kbench.execute.executors.supervisor import Bench, DeviceGone
+from kbench.execute.executors.supervisor import Bench
 from kbench.execute.lock import device_key, hold
 from kbench.execute.plan import Task
 from kbench.execute.worker.starting import Plugins
-from kbench.execute.worker.worker_process import WorkerLost
 from kbench.protocol import Message
 
 IDLE_LIMIT_S = 60.0

@@ -10,7 +10,7 @@ from typing import Any
 
 import distributed
 
-from kbench.execute.executors.interface import ExecutionError
+from kbench.errors import ExecutionError
 from kbench.execute.executors.time_limits import within
 
 CONNECT_LIMIT_S = 10.0

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from kbench.config.yaml_source import ConfigError, Problem, Where
-from kbench.execute.executors.interface import LOSS_LIMIT, Device, ExecutionError, Finished, Listener, given_up
-from kbench.execute.executors.supervisor import Bench, DeviceGone
+from kbench.errors import ConfigError, ConfigIssue, DeviceGone, ExecutionError, SourceLocation, WorkerLost
+from kbench.execute.executors.interface import LOSS_LIMIT, Device, Finished, Listener, given_up
+from kbench.execute.executors.supervisor import Bench
 from kbench.execute.plan import Task
 from kbench.execute.worker.starting import Plugins
-from kbench.execute.worker.worker_process import START_LIMIT_S, WorkerLost
+from kbench.execute.worker.worker_process import START_LIMIT_S
 
 UP_LIMIT_S = 2 * START_LIMIT_S
 """How long to wait for the workers of all devices. Each has a limit of its own, which is shorter."""
@@ -192,9 +192,9 @@ def choose(wanted: str, devices: Sequence[Device]) -> list[Device]:
 
     Raises ConfigError.
     """
-    where = Where(f"--devices {wanted}")
+    where = SourceLocation(f"--devices {wanted}")
     if not devices:
-        raise ConfigError([Problem(where, "there is no accelerator here; leave it out to measure on the host")])
+        raise ConfigError([ConfigIssue(where, "there is no accelerator here; leave it out to measure on the host")])
     if wanted.strip() == "all":
         return list(devices)
     chosen: dict[str, Device] = {}
@@ -211,7 +211,7 @@ def choose(wanted: str, devices: Sequence[Device]) -> list[Device]:
         else:
             there = ", ".join(f"{d['index']} ({d['uuid']})" if d["uuid"] else str(d["index"]) for d in devices)
             fault = f"several devices begin with {word!r}" if found else f"no device {word!r}"
-            problems.append(Problem(where, f"{fault}; there are {there}"))
+            problems.append(ConfigIssue(where, f"{fault}; there are {there}"))
     if problems:
         raise ConfigError(problems)
     return list(chosen.values())

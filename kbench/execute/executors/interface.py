@@ -23,10 +23,6 @@ LOSS_LIMIT = 2
 """A task is given up when so many devices were lost under it: it may be what they do not survive."""
 
 
-class ExecutionError(Exception):
-    """Measuring cannot go on, or not begin. The message is one line; what was measured before is kept."""
-
-
 @dataclass(frozen=True)
 class Finished:
     """A task that was measured.

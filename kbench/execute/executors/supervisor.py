@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kbench.config.load import Curve
-from kbench.config.yaml_source import ConfigError, Problem, Where
-from kbench.execute.executors.interface import Device, ExecutionError, Finished, Listener, lost_row
+from kbench.errors import ConfigError, ConfigIssue, DeviceGone, SourceLocation, WorkerLost
+from kbench.execute.executors.interface import Device, Finished, Listener, lost_row
 from kbench.execute.plan import Task, traits
 from kbench.execute.worker.starting import Plugins
 from kbench.execute.worker.starting import start as start_worker
-from kbench.execute.worker.worker_process import NONSENSE, Worker, WorkerLost
+from kbench.execute.worker.worker_process import NONSENSE, Worker
 from kbench.protocol import Begin, Cell, Fault, Rows
 from kbench.results.row import CONTROL, PROVIDER, Row, Status, format_params
 from kbench.text.printable import REASON_LIMIT, printable
@@ -26,10 +26,6 @@ START_LIMIT = 2
 
 CONTROLS = {"copy", "empty", "repeat"}
 """The rows that kbench adds to a case that is timed."""
-
-
-class DeviceGone(ExecutionError):
-    """No worker can be started on the device any more, or only one that is not like those before."""
 
 
 class Bench:
@@ -97,8 +93,10 @@ class Bench:
             self._worker = None
             end = lost.reason.removesuffix(" between steps")
             what = f"trying its inputs and its reference on {task.case.label} ended the worker: {end}"
-            raise ConfigError([Problem(Where(f"operator {task.case.operator}"), what)]) from None
-        if faults := [Problem(Where(event.where), event.what) for event in found if isinstance(event, Fault)]:
+            raise ConfigError([ConfigIssue(SourceLocation(f"operator {task.case.operator}"), what)]) from None
+        if faults := [
+            ConfigIssue(SourceLocation(event.where), event.what) for event in found if isinstance(event, Fault)
+        ]:
             raise ConfigError(faults)
 
     def check(self, task: Task, listener: Listener) -> Iterator[dict[str, Any]]:

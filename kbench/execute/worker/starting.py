@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kbench.execute.worker.worker_process import Worker, WorkerLost
+from kbench.errors import WorkerLost
+from kbench.execute.worker.worker_process import Worker
 
 LOSS_LIMIT = 10
 """So many workers may be lost to plug-ins before the last one's loss is the answer."""

@@ -22,6 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from kbench.errors import WorkerLost
 from kbench.execute.worker import pipes, process_tree
 from kbench.protocol import LINE_LIMIT, Begin, Catalog, Done, End, Loading, Lost, Message, ProtocolError, decode
 from kbench.results.row import STEPS, Status
@@ -71,27 +72,6 @@ BOOT = (
     "from kbench.measure.__main__ import main; main()"
 )
 COMMAND = [sys.executable, "-c", BOOT]
-
-
-class WorkerLost(Exception):
-    """The worker died, hung or lost its device. `index` and `step` tell what it was doing, None between steps; `killed`
-    that it was ended from outside, by a person or a system short of memory; `exited` that it ended by itself, which any
-    thread of any provider can do; `loading` which plug-in it was at."""
-
-    def __init__(
-        self,
-        status: Status,
-        reason: str,
-        index: int | None = None,
-        step: str | None = None,
-        *,
-        killed: bool = False,
-        exited: bool = False,
-        loading: Loading | None = None,
-    ) -> None:
-        super().__init__(reason)
-        self.status, self.reason, self.index, self.step = status, reason, index, step
-        self.killed, self.exited, self.loading = killed, exited, loading
 
 
 class Worker:

@@ -48,7 +48,7 @@ class Accuracy:
     """How far an output is from the reference. `wrong` says how it fails, None when it is right.
 
     `max_ulp` is in units in the last place of the output dtype at the operator's scale, `max_rel_err` is relative to the
-    same scale; elements that are not finite count in `wrong` alone. `identical` tells whether two calls on the same input
+    same scale; elements that are not finite count in `wrong` alone. `deterministic` tells whether two calls on the same input
     gave the same bits, None where that was not tried. `off` says that what is wrong are values, `near` that none is by much:
     the tolerance may be what is wrong.
     """
@@ -56,13 +56,13 @@ class Accuracy:
     max_ulp: float = 0.0
     max_rel_err: float = 0.0
     wrong: str | None = None
-    identical: bool | None = None
+    deterministic: bool | None = None
     off: bool = False
     near: bool = False
 
     def worst(self, other: Accuracy) -> Accuracy:
         """Both checks in one: the larger errors, the first failure."""
-        known = [each.identical for each in (self, other) if each.identical is not None]
+        known = [each.deterministic for each in (self, other) if each.deterministic is not None]
         return Accuracy(
             max(self.max_ulp, other.max_ulp),
             max(self.max_rel_err, other.max_rel_err),
@@ -106,7 +106,7 @@ def run_checked(expected: Expected, fn: Callable[..., Any], inputs: Sequence[Ten
             found, wrong="returned the same memory for two calls: the later result overwrites the earlier one"
         )
     same = bool(((delivered == again) | (delivered.isnan() & again.isnan())).all())
-    found = replace(found, identical=same)
+    found = replace(found, deterministic=same)
     return found if same else found.worst(judge(expected, inputs, again, again))
 
 

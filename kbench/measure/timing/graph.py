@@ -66,7 +66,7 @@ class GraphTimer:
         return CACHE_FILLS * (self.device.cache_bytes or ASSUMED_CACHE_BYTES)
 
     def ready(
-        self, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], host_ms: float | None
+        self, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], launch_ms: float | None
     ) -> Callable[[], list[float]]:
         """Capture `fn` over the buffers and return what takes a round's samples, in ms per call.
 

@@ -47,7 +47,7 @@ class Timer(Protocol):
         """Whether a call that touches so many bytes finds none of them in the last-level cache."""
 
     def ready(
-        self, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], host_ms: float | None
+        self, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], launch_ms: float | None
     ) -> Callable[[], list[float]]:
         """Prepare to time `fn` over the buffers; the result takes one round's samples, in ms per call."""
 
@@ -80,11 +80,11 @@ class BenchTimer:
         return self.cache == "cold"
 
     def ready(
-        self, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], host_ms: float | None
+        self, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], launch_ms: float | None
     ) -> Callable[[], list[float]]:
-        """`host_ms` is what one launch costs the host; the pre-fill covers it. See Timer."""
+        """`launch_ms` is what one launch costs the host; the pre-fill covers it. See Timer."""
         inputs = buffers[0]
-        return lambda: self._samples(lambda: fn(*inputs), host_ms)
+        return lambda: self._samples(lambda: fn(*inputs), launch_ms)
 
     def empty(self) -> Callable[[], list[float]]:
         """On a device, what events read of an empty kernel, less half of what they read more of two. Without a kernel
@@ -103,19 +103,19 @@ class BenchTimer:
 
         return samples if self.device.accelerated else lambda: self._samples(empty, None)
 
-    def _samples(self, call: Callable[[], Any], host_ms: float | None) -> list[float]:
+    def _samples(self, call: Callable[[], Any], launch_ms: float | None) -> list[float]:
         if self.name == "clock":
             return _clock_samples(call, _HostDriver(self), self.warmup_ms, self.rep_ms)
         import triton.testing
 
-        with self._driver(host_ms or 0.0):
+        with self._driver(launch_ms or 0.0):
             times: list[float] = triton.testing.do_bench(
                 call, warmup=self.warmup_ms, rep=self.rep_ms, return_mode="all"
             )
         return times
 
     @contextmanager
-    def _driver(self, host_ms: float) -> Iterator[None]:
+    def _driver(self, launch_ms: float) -> Iterator[None]:
         from triton.runtime import driver
 
         if not self.device.accelerated:
@@ -124,7 +124,7 @@ class BenchTimer:
             yield
             return
         inner = driver.active
-        driver.set_active(_PrefilledDriver(inner, self, min(max(PREFILL_MS, 3 * host_ms), MAX_PREFILL_MS)))
+        driver.set_active(_PrefilledDriver(inner, self, min(max(PREFILL_MS, 3 * launch_ms), MAX_PREFILL_MS)))
         try:
             yield
         finally:
@@ -212,7 +212,7 @@ def _clock_samples(fn: Callable[[], Any], driver: _HostDriver, warmup_ms: float,
     return calls(rep_ms)
 
 
-def launch_ms(fn: Callable[[], Any], device: Device) -> float | None:
+def measure_launch_ms(fn: Callable[[], Any], device: Device) -> float | None:
     """What one call costs the host when the device is idle, in ms: the median of ten. None on the host itself, where
     launching and running are the same thing."""
     if not device.accelerated:

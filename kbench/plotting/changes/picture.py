@@ -14,6 +14,7 @@ from kbench.comparison import Comparison
 from kbench.comparison.join import METRICS
 from kbench.comparison.presentation import header
 from kbench.comparison.presentation.words import quantity
+from kbench.errors import ResultsError, UsageError
 from kbench.plotting.changes import listing, ranking, sweep
 from kbench.plotting.changes.panel import Panels
 from kbench.plotting.changes.scale import Scale
@@ -23,7 +24,6 @@ from kbench.plotting.page.layout import WIDTHS, Keys, Sheet, grid, middle_of, su
 from kbench.plotting.selection.pages import Page, Panel, companions, split
 from kbench.plotting.style.theme import Theme
 from kbench.plotting.style.words import describe, natural_key, shorten, wrap
-from kbench.results.table import TableError
 
 MOST_PANELS = 24
 MOST_PICTURES = 4
@@ -57,18 +57,20 @@ class Changes:
 def pages(comparison: Comparison, x: str | None = None, by: Sequence[str] = ()) -> tuple[Changes, list[Page]]:
     """The pages of a comparison, along the axis `x` where one is named, with a panel for each value of the columns `by`.
 
-    Raises TableError when there is nothing to draw, or no such axis or column.
+    Raises UsageError when there is nothing to draw, or no such axis or column.
     """
     rows, axes, columns = table(comparison)
     if rows.empty or rows["effect"].isna().all():
         counts = header.summary(comparison)
-        raise TableError(f"no row has a time on both sides: there is no change to draw ({counts}); see kbench compare")
+        raise ResultsError(
+            f"no row has a time on both sides: there is no change to draw ({counts}); see kbench compare"
+        )
     sizes = {axis: rows[axis].nunique() for axis in axes if pd.api.types.is_integer_dtype(rows[axis])}
     if x is not None and x not in sizes:
         known = ", ".join(sizes) or "none that is a number"
-        raise TableError(f"nothing called {x!r} to draw against (--x); there are {known}")
+        raise UsageError(f"nothing called {x!r} to draw against (--x); there are {known}")
     if unknown := [name for name in by if name not in columns]:
-        raise TableError(f"no column {unknown[0]!r} to make panels of (--by); there are {', '.join(columns)}")
+        raise UsageError(f"no column {unknown[0]!r} to make panels of (--by); there are {', '.join(columns)}")
     along = x or max(sizes, key=lambda name: (sizes[name], list(sizes).index(name)), default="")
     paired = companions(rows, axes, along)
     beside = [name for name in columns if name != along and name not in paired]

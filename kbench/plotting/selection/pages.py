@@ -15,11 +15,11 @@ from typing import Any
 
 import pandas as pd
 
+from kbench.errors import UsageError
 from kbench.plotting.selection.points import ABSENT, VALUE
 from kbench.plotting.style.marks import MARKS
 from kbench.plotting.style.theme import MARKERS
 from kbench.results.row import PROVIDER, curve_name, format_params
-from kbench.results.table import TableError
 from kbench.text.suggest import unknown
 
 MAX_PANELS = 4
@@ -62,7 +62,7 @@ def along(
 
     A curve without that parameter has NaN for x and is drawn as a level; its rows without a value have no place for a mark,
     so that they become ABSENT. The name is "" where there is no number to
-    draw against. Raises TableError for an x that there is not.
+    draw against. Raises UsageError for an x that there is not.
     """
     values = drawn[drawn["kind"] == VALUE]
     sizes = {axis: int(values[axis].nunique()) for axis in axes if pd.api.types.is_integer_dtype(drawn[axis])}
@@ -74,7 +74,7 @@ def along(
     swept = {name: int(column.nunique()) for name, column in numbers.items() if column.nunique()}
     if wanted is not None and wanted not in (*sizes, *swept):
         known = ", ".join([*sizes, *swept]) or "none that is a number"
-        raise TableError(f"nothing called {wanted!r} to draw against (--x); there are {known}")
+        raise UsageError(f"nothing called {wanted!r} to draw against (--x); there are {known}")
     name = wanted or _longest(values, sizes, swept)
     if name not in numbers:
         x = drawn[name].astype("float64") if name else math.nan
@@ -136,13 +136,13 @@ def split(
 ) -> list[Page]:
     """One page per combination of what varies and does not fit into the panels of one picture.
 
-    `by` names the columns whose values are panels, at most `room_by`; without it there are up to `room`. Raises TableError
+    `by` names the columns whose values are panels, at most `room_by`; without it there are up to `room`. Raises UsageError
     where that would be too many panels or pictures, with what to do.
     """
     shown = drawn[drawn["kind"] != ABSENT]
     varying = [name for name in columns if shown[name].nunique(dropna=False) > 1]
     if strange := [name for name in by if name not in columns]:
-        raise TableError(f"--by: {unknown('column', strange[0], list(columns))}")
+        raise UsageError(f"--by: {unknown('column', strange[0], list(columns))}")
     if by:
         outer = [name for name in varying if name not in by]
         pages = [_page(fixed, page, varying) for fixed, page in _groups(shown, outer)]
@@ -151,9 +151,9 @@ def split(
         pages = [_page(fixed, page, varying) for fixed, page in _fitting(shown, varying, room)]
     most = max(len(page.panels) for page in pages)
     if most > room:
-        raise TableError(f"{most} panels in one picture are too many{_advice(shown, varying)}")
+        raise UsageError(f"{most} panels in one picture are too many{_advice(shown, varying)}")
     if len(pages) > MAX_PICTURES:
-        raise TableError(f"that would be {len(pages)} pictures{_advice(shown, varying)}")
+        raise UsageError(f"that would be {len(pages)} pictures{_advice(shown, varying)}")
     return pages
 
 

@@ -14,9 +14,9 @@ import pandas as pd
 from kbench.analysis.cases import SUSPECT
 from kbench.analysis.files import Source
 from kbench.analysis.metrics import Metric
+from kbench.errors import ResultsError
 from kbench.results import table
 from kbench.results.row import CONTROL, PROVIDER, Status, curve_name
-from kbench.results.table import TableError
 
 COPY = "copy (control)"
 
@@ -41,7 +41,7 @@ def points(sources: Sequence[Source], metric: Metric) -> pd.DataFrame:
     claimed           the value of a suspect row, NaN for all others
     bytes             what a call has to move (gbps x ms)
 
-    Raises TableError when no provider has a value.
+    Raises UsageError when no provider has a value.
     """
     drawn = pd.concat([_of(source, metric) for source in sources], ignore_index=True)
     words = drawn.select_dtypes(exclude=["number", "bool"]).columns
@@ -50,7 +50,7 @@ def points(sources: Sequence[Source], metric: Metric) -> pd.DataFrame:
         counts = drawn.loc[drawn["role"] == PROVIDER, "status"].value_counts().sort_index()
         found = ", ".join(f"{count} {status}" for status, count in counts.items()) or "no rows of providers at all"
         where = ", ".join(str(source.path) for source in sources)
-        raise TableError(f"{where}: no row has {metric.name} to plot ({found}); see the column `reason`")
+        raise ResultsError(f"{where}: no row has {metric.name} to plot ({found}); see the column `reason`")
     return drawn
 
 

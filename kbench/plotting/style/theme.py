@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kbench.results.table import TableError
+from kbench.errors import UsageError
 from kbench.text.suggest import unknown
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -94,9 +94,9 @@ THEMES = {theme.name: theme for theme in (LIGHT, DARK)}
 
 
 def named(name: str) -> Theme:
-    """Raises TableError for a theme that there is not."""
+    """Raises UsageError for a theme that there is not."""
     if name not in THEMES:
-        raise TableError(f"--theme: {unknown('theme', name, list(THEMES))}")
+        raise UsageError(f"--theme: {unknown('theme', name, list(THEMES))}")
     return THEMES[name]
 
 

@@ -14,8 +14,8 @@ from kbench.comparison.formats import terminal
 from kbench.comparison.join import METRICS
 from kbench.comparison.presentation import header
 from kbench.comparison.verdict import WORDS
+from kbench.errors import UsageError
 from kbench.results.row import Case
-from kbench.results.table import TableError
 
 
 def numbers(every: Comparison, word: str) -> list[str]:
@@ -83,7 +83,7 @@ def test_the_other_orders(every: Comparison) -> None:
     assert order("key") == [*range(1, 20), 40]
     assert order("change")[0] == 1 and order("change")[12] == 5  # 5 is the only faster one of those that have a change
     assert order("time")[:2] == [9, 1]
-    with pytest.raises(TableError, match='--sort: unknown order "size"; there are verdict, key, change, time'):
+    with pytest.raises(UsageError, match='--sort: unknown order "size"; there are verdict, key, change, time'):
         terminal.text(every, 80, "size")
 
 
@@ -126,7 +126,7 @@ def test_the_machines_drift_is_said_and_whether_it_was_taken_out(every: Comparis
     )
     unknown = compare(write("a", [row()]), write("b", [row()]))
     assert "machine drift not known: the files have no copy control in common" in flat(terminal.text(unknown))
-    free = replace(every, rules=replace(every.rules, metric="roofline"))
+    free = replace(every, rules=replace(every.rules, metric="copy_fraction"))
     assert "which cancels in this metric" in flat(terminal.text(free))
 
 

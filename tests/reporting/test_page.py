@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 from reporting import BOLD, ENVIRONMENT, IMAGE, SCRIPT, rivals, row, save
 
-from kbench import report
-from kbench.report.page import LIBRARY
-from kbench.results.row import ResultsError
-from kbench.results.table import TableError
+from kbench import reporting
+from kbench.errors import ResultsError, UsageError
+from kbench.reporting.page import LIBRARY
 
 Make = Callable[..., Path]
 
@@ -51,17 +50,17 @@ def test_an_error_is_one_line(kbench: Callable[..., object], tmp_path: Path) -> 
 
 def test_what_cannot_be_written_read_or_chosen(made: Make, tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match=r"softmax\.csv.page\.html: cannot be written"):
-        report.write([save(tmp_path / "softmax.csv", rivals("first"))], tmp_path / "softmax.csv" / "page.html")
-    with pytest.raises(TableError, match="nowhere"):
+        reporting.write([save(tmp_path / "softmax.csv", rivals("first"))], tmp_path / "softmax.csv" / "page.html")
+    with pytest.raises(ResultsError, match="nowhere"):
         made(rivals("first"), baseline=tmp_path / "nowhere.csv")
-    with pytest.raises(TableError, match="provider is first"):
+    with pytest.raises(UsageError, match="provider is first"):
         made(rivals("first"), where="provider=nobody")
 
 
 @pytest.mark.slow
 def test_all_committed_results_fit_into_3_mb(tmp_path: Path) -> None:
     files = sorted(RESULTS.glob("*.csv"))
-    page = report.write(files, tmp_path / "report.html")
+    page = reporting.write(files, tmp_path / "report.html")
     assert files and page.stat().st_size < 3_000_000
 
 
@@ -87,10 +86,10 @@ def test_what_comes_from_files_is_never_markup(made: Make) -> None:
 
 
 def test_a_damaged_number_is_no_number(made: Make) -> None:
-    rows = [row("first", max_ulp=float("inf"), roofline=float("nan")), row("second")]
+    rows = [row("first", max_ulp=float("inf"), copy_fraction=float("nan")), row("second")]
     content = json.loads(DATA.findall(made(rows).read_text())[0], parse_constant=pytest.fail)
     values = {column["name"]: column.get("values") for column in content["rows"]["columns"]}
-    assert values["max_ulp"] == [None, 1.5] and values["roofline"] == [None, 0.5]
+    assert values["max_ulp"] == [None, 1.5] and values["copy_fraction"] == [None, 0.5]
 
 
 def test_a_title_that_is_not_unicode_is_written(made: Make) -> None:
@@ -99,8 +98,8 @@ def test_a_title_that_is_not_unicode_is_written(made: Make) -> None:
 
 def test_files_of_several_operators_have_no_baseline_in_common(tmp_path: Path) -> None:
     files = [RESULTS / "softmax.csv", RESULTS / "gelu-providers.csv"]
-    with pytest.raises(TableError, match="files of one operator"):
-        report.write(files, tmp_path / "report.html", baseline=RESULTS / "softmax-providers.csv")
+    with pytest.raises(UsageError, match="files of one operator"):
+        reporting.write(files, tmp_path / "report.html", baseline=RESULTS / "softmax-providers.csv")
 
 
 def test_the_library_is_the_one_that_its_note_names() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from reporting import ENVIRONMENT, NS, rivals, row, save
 
-from kbench.report.content import content
+from kbench.reporting.content import content
 
 Say = Callable[..., dict[str, Any]]
 

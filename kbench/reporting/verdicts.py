@@ -9,7 +9,7 @@ from kbench.comparison.presentation import header, rows
 from kbench.comparison.presentation.words import GLYPHS, interval, plain, probability
 from kbench.plotting import Choices, plot_changes, rendered
 from kbench.plotting.style.theme import THEMES
-from kbench.report.rows import Json, numbers, words
+from kbench.reporting.rows import Json, numbers, words
 
 MOST_DIGITS = 20
 """A longer number is no size."""

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from reporting import ENVIRONMENT, rivals, row, save
 
-from kbench import plotting, report
+from kbench import plotting, reporting
 from kbench.commands import compare
+from kbench.errors import ResultsError
 from kbench.plotting.style.words import natural
-from kbench.report.content import content
-from kbench.results.row import ResultsError
+from kbench.reporting.content import content
 from kbench.text import redact
 
 
@@ -45,7 +45,7 @@ def test_a_reason_of_any_length_is_cut(tmp_path: Path) -> None:
 
 def test_too_many_curves_for_a_picture(tmp_path: Path) -> None:
     path = save(tmp_path / "x.csv", [row(f"provider{n}", ms=1 + n / 1000) for n in range(300)])
-    with pytest.raises(ResultsError, match="300 curves are too many for a picture, the limit is 200; choose some with"):
+    with pytest.raises(UsageError, match="300 curves are too many for a picture, the limit is 200; choose some with"):
         plotting.write(path)
 
 
@@ -63,7 +63,7 @@ def test_the_home_folder_and_secrets_are_not_on_the_page(tmp_path: Path, monkeyp
 
 
 def write_report(path: Path, target: Path) -> None:
-    report.write([path], target)
+    reporting.write([path], target)
 
 
 def write_picture(path: Path, target: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_full_disk_leaves_the_older_file(
 )
 def test_nonsense_beside_the_file_is_noted(tmp_path: Path, environment: dict[str, object]) -> None:
     path = save(tmp_path / "x.csv", rivals("first", "second", ns=[256, 512]), environment)
-    report.write([path], tmp_path / "r.html")
+    reporting.write([path], tmp_path / "r.html")
     [picture] = plotting.write(path, formats=["svg"])
     [page] = content([path])["standings"]
     noted = "left out what cannot be right" in " ".join(page["caveats"])

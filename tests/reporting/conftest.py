@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from reporting import ENVIRONMENT, save
 
-from kbench import report
-from kbench.report.content import content
+from kbench import reporting
+from kbench.reporting.content import content
 from kbench.results.row import Row
 
 CHROMIUM = next(
@@ -28,7 +28,7 @@ def made(tmp_path: Path) -> Make:
 
     def made(rows: Sequence[Row], environment: dict[str, Any] | None = ENVIRONMENT, **options: Any) -> Path:
         path = save(tmp_path / "softmax.csv", rows, environment)
-        return report.write([path], tmp_path / "report.html", **options)
+        return reporting.write([path], tmp_path / "report.html", **options)
 
     return made
 

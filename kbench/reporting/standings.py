@@ -10,7 +10,7 @@ from kbench.analysis import Analysis, Duel, Outcome, Standing, Winner
 from kbench.analysis.files import Source
 from kbench.analysis.standings import geomean
 from kbench.analysis.winner_table import analysis_of
-from kbench.report.rows import Json, finite, numbers, words
+from kbench.reporting.rows import Json, finite, numbers, words
 from kbench.results.row import PROVIDER, Row
 from kbench.summary import caveats, copy_share, counts
 from kbench.summary.tables import record
@@ -114,8 +114,8 @@ def _copy_fractions(lines: Sequence[Standing]) -> Json:
     """As numbers, unless one of them is none."""
     fractions = [line.copy_fraction for line in lines]
     if all(fraction is None or fraction <= PLAUSIBLE_SHARE for fraction in fractions):
-        return numbers("roofline", fractions, "of copy", "share")
-    return words("roofline", ["" if each is None else copy_share([each]) for each in fractions], "of copy")
+        return numbers("copy_fraction", fractions, "of copy", "share")
+    return words("copy_fraction", ["" if each is None else copy_share([each]) for each in fractions], "of copy")
 
 
 def _flags(rows: Sequence[Row]) -> str:

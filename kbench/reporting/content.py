@@ -16,10 +16,10 @@ from kbench.plotting.selection.pages import curve_along, parameters_of
 from kbench.plotting.selection.points import COPY, HOLLOW
 from kbench.plotting.style.colours import slots
 from kbench.plotting.style.theme import THEMES
-from kbench.report import machine
-from kbench.report.rows import Json, columns
-from kbench.report.standings import standings
-from kbench.report.verdicts import verdicts
+from kbench.reporting import machine
+from kbench.reporting.rows import Json, columns
+from kbench.reporting.standings import standings
+from kbench.reporting.verdicts import verdicts
 from kbench.results.row import PROVIDER, Row, Status, curve_name
 from kbench.version import __version__
 
@@ -31,7 +31,7 @@ DASHES = ("solid", "dash", "dot", "dashdot", "8px,2px,2px,2px,2px,2px", "2px,6px
 def content(
     files: Sequence[Path | str], *, baseline: Path | str | None = None, where: str = "", title: str = ""
 ) -> Json:
-    """The content of a page on results files. Raises TableError."""
+    """The content of a page on results files. Raises UsageError."""
     sources = load(files, where)
     rows = {source.label: rows_of(source.frame) for source in sources}
     found = _compared(files, baseline, where)
@@ -127,6 +127,6 @@ def _lost(rows: Mapping[str, Sequence[Row]]) -> list[Json]:
 def _glossary(rows: Sequence[Row]) -> list[Json]:
     """What the statuses and flags that occur mean, as `kbench explain` puts it."""
     seen = {row.status.value for row in rows} | {flag for row in rows for flag in row.flags}
-    always = ("tie", "copy", "repeat", "roofline", "max_ulp")
+    always = ("tie", "copy", "repeat", "copy_fraction", "max_ulp")
     known = [word for texts in explain.KINDS.values() for word in texts if word in seen or word in always]
     return [{"word": word, "text": found.text if (found := explain.find(word)) else ""} for word in known]

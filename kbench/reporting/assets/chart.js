@@ -50,7 +50,7 @@ function hoverText(line, point, plan) {
     plain(where.join(" · ")),
     [said("gbps", "gbps", " GB/s"), said("ms", "us", " µs")].filter(Boolean).join(" · "),
     band.every(Boolean) ? `p20 to p80: ${band[0]} to ${band[1]} µs` : "",
-    [said("roofline", "share", " of copy"), said("speedup", "factor", " over the baseline"), said("max_ulp", "ulp", " ulp")]
+    [said("copy_fraction", "share", " of copy"), said("speedup", "factor", " over the baseline"), said("max_ulp", "ulp", " ulp")]
       .filter(Boolean).join(" · "),
     point.members.length > 1 ? `median of ${point.members.length} sessions` : "",
     point.flags.length ? `flags: ${plain(point.flags.join(", "))}` : "",

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from kbench.analysis.files import Source
-from kbench.report.rows import Json
+from kbench.reporting.rows import Json
 from kbench.results.row import PROVIDER, Status
 
 OF_THE_RUN = (

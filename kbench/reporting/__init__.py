@@ -7,18 +7,13 @@ no network, and what comes from a file is data in it, never markup.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
+from kbench.errors import ResultsError
 from kbench.files import replace
-from kbench.report.content import content
-from kbench.report.page import page
-from kbench.results.row import ResultsError
-
-__all__ = ["write"]
+from kbench.reporting.content import content
+from kbench.reporting.page import page
 
 
 def write(
@@ -33,7 +28,7 @@ def write(
     """Write a page on results files, `path` or `LABEL=path` each, and return its path.
 
     `baseline` is a results file that the others are compared with, `where` chooses rows (see kbench/results/row_filter.py),
-    `readable` puts other names in the place of those of temporary files. Raises TableError for files that cannot be read
+    `readable` puts other names in the place of those of temporary files. Raises UsageError for files that cannot be read
     or compared, ResultsError where the page cannot be written.
     """
     text = readable(page(content(files, baseline=baseline, where=where, title=title)))
@@ -46,15 +41,3 @@ def write(
             f"{path}: cannot be written ({error.strerror or error}); choose another place with -o"
         ) from None
     return path
-
-
-class _Callable(ModuleType):
-    """This package under the name of the function `kbench.report`: importing it must not take the function away."""
-
-    def __call__(self, *sources: Any, **options: Any) -> Path:
-        from kbench.api import report
-
-        return report(*sources, **options)
-
-
-sys.modules[__name__].__class__ = _Callable

@@ -1,0 +1,137 @@
+"""The errors that kbench raises for its users, and the exit codes of the command line.
+
+Every error's message is what the user reads: what happened, where, and what to do. Its class says which exit code the
+command ends with. This module imports neither torch, pandas nor pydantic.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from kbench.text.printable import REASON_LIMIT, printable
+
+if TYPE_CHECKING:
+    from kbench.protocol import Loading
+    from kbench.results.row import Status
+
+MOST_ISSUES = 50
+"""How many issues of a config are shown. The rest are counted."""
+
+
+class ExitStatus(enum.IntEnum):
+    """The exit codes of `kbench`."""
+
+    OK = 0
+    FAILED = 1
+    """A row failed, or a comparison did not pass its gate."""
+    BAD_INPUT = 2
+    """An option, a config or a file cannot be used."""
+    NOTHING = 3
+    """Nothing could be measured or compared."""
+    BUG = 70
+    """kbench itself failed (EX_SOFTWARE of sysexits.h)."""
+    INTERRUPTED = 130
+    """Ctrl-C or another signal ended the run (128 + SIGINT, as in shells)."""
+    UNREAD = 141
+    """Nobody read stdout to its end (128 + SIGPIPE, as in shells)."""
+
+
+class KbenchError(Exception):
+    """The base of kbench's errors."""
+
+    exit_status: ClassVar[ExitStatus] = ExitStatus.BAD_INPUT
+
+
+class UsageError(KbenchError):
+    """An option or an argument cannot be used."""
+
+
+class ResultsError(KbenchError):
+    """A results file cannot be read, written or continued: `file[:line]: what is wrong; what to do`.
+
+    The message is one printable line, whatever the file holds.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message, REASON_LIMIT))
+
+
+@dataclass(frozen=True, order=True)
+class SourceLocation:
+    """A place that an error can point to: `file:line:column`, or an option of the command line as it was written."""
+
+    source: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}:{self.column}" if self.line else self.source
+
+
+class ConfigIssue(NamedTuple):
+    """One thing that is wrong with a config, and where."""
+
+    where: SourceLocation
+    message: str
+
+    def __str__(self) -> str:
+        return f"{printable(str(self.where), REASON_LIMIT)}: {printable(self.message, REASON_LIMIT)}"
+
+
+class ConfigError(KbenchError):
+    """A config cannot be used. The message lists its issues in the order of the file, one printable line each."""
+
+    def __init__(self, issues: Sequence[ConfigIssue]) -> None:
+        self.issues = tuple(sorted(set(issues)))
+        lines = [printable(str(issue), REASON_LIMIT) for issue in self.issues[:MOST_ISSUES]]
+        if (more := len(self.issues) - MOST_ISSUES) > 0:
+            lines.append(printable(f"{self.issues[MOST_ISSUES].where.source}: and {more:,} more"))
+        super().__init__("\n".join(lines))
+
+
+class ExecutionError(KbenchError):
+    """Measuring cannot begin or go on. What was measured before is kept."""
+
+    exit_status = ExitStatus.NOTHING
+
+
+class DeviceGone(ExecutionError):
+    """No worker can be started on the device any more, or only one that differs from those before."""
+
+
+class Busy(KbenchError):
+    """Another run uses the device or the results file. The message says which run, since when and with which command."""
+
+    exit_status = ExitStatus.NOTHING
+
+
+class WorkerLost(KbenchError):
+    """The worker process died, hung or lost its device.
+
+    status   what a row that it was measuring becomes
+    index    the curve that it was measuring, None between steps
+    step     the step that the curve was in, None between steps
+    killed   the worker was ended from outside: by a person, or by a system short of memory
+    exited   the worker ended by itself, which any thread of any provider can do
+    loading  the plug-in that it was importing
+    """
+
+    exit_status = ExitStatus.NOTHING
+
+    def __init__(
+        self,
+        status: Status,
+        reason: str,
+        index: int | None = None,
+        step: str | None = None,
+        *,
+        killed: bool = False,
+        exited: bool = False,
+        loading: Loading | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.status, self.reason, self.index, self.step = status, reason, index, step
+        self.killed, self.exited, self.loading = killed, exited, loading
