@@ -1,7 +1,7 @@
 """Cross-entropy of integer labels: an operator with an integer input and one number per row as output.
 
-    kbench check examples/cross_entropy.yaml
-    kbench run examples/cross_entropy.yaml
+kbench check examples/cross_entropy.yaml
+kbench run examples/cross_entropy.yaml
 """
 
 import torch

@@ -1,7 +1,7 @@
 """RMS normalisation as an operator of your own: y = x / sqrt(mean(x^2) + eps) * weight.
 
-    kbench check examples/rmsnorm.yaml    checks every provider on random inputs and on edge inputs
-    kbench run examples/rmsnorm.yaml      checks and times them, writes results/rmsnorm.csv and a plot
+kbench check examples/rmsnorm.yaml    checks every provider on random inputs and on edge inputs
+kbench run examples/rmsnorm.yaml      checks and times them, writes results/rmsnorm.csv and a plot
 """
 
 import torch

@@ -16,8 +16,8 @@ import pytest
 from common import Kbench
 from fake_executor import FakeMachine
 
-from kbench.execute.plan import Task
 from kbench.errors import ResultsError
+from kbench.execute.plan import Task
 from kbench.execute.writer import Writer, probe
 from kbench.results.row import Case, Row
 
