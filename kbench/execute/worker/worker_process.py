@@ -74,6 +74,19 @@ BOOT = (
 COMMAND = [sys.executable, "-c", BOOT]
 
 
+def spawn(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start a worker process, with pipes to its three streams, in the working folder. Raises OSError."""
+    return subprocess.Popen(
+        [*COMMAND, *_own_folder()],
+        bufsize=0,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,  # Ctrl-C is for the parent, which then ends the whole group
+    )
+
+
 class Worker:
     """One worker process. `note` receives what it says on stderr about its own work (lines starting with `kbench: `);
     `variables` are added to its environment, before it imports torch; `without` are the plug-ins that it leaves out and
@@ -117,15 +130,7 @@ class Worker:
             raise WorkerLost(Status.CRASHED, f"the worker {NONSENSE}")
 
     def _start(self, environment: Mapping[str, str]) -> None:
-        self._process = subprocess.Popen(
-            [*COMMAND, *_own_folder()],
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-            start_new_session=True,  # Ctrl-C is for the parent, which then ends the whole group
-        )
+        self._process = spawn(environment)
         try:
             for read in (self._read_messages, self._read_stderr):
                 self._readers.append(_thread(read))
