@@ -6,14 +6,16 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
 import torch
 from common import ROOT, Kbench, run_kbench
 from fake_executor import FakeMachine
+from warm_workers import WarmProcess, WarmWorkers
 
+from kbench.execute.worker import worker_process
 from kbench.execute.writer import Writer
 from kbench.results.row import Row
 
@@ -39,8 +41,31 @@ def own_device_locks(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["TMPDIR"] = str(tmp_path_factory.getbasetemp())
 
 
+WARM, COLD = WarmWorkers(), worker_process.spawn
+
+
 @pytest.fixture
-def kbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kbench:
+def warm_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let kbench's workers start at once, where that is possible: see warm_workers.py."""
+    command = worker_process.COMMAND
+
+    def spawn(environment: Mapping[str, str]) -> WarmProcess | subprocess.Popen[bytes]:
+        if command != worker_process.COMMAND:  # a stand-in
+            return COLD(environment)
+        return WARM.spawn(environment, worker_process._own_folder())
+
+    if sys.platform == "linux" and not torch.accelerator.is_available():
+        monkeypatch.setattr(worker_process, "spawn", spawn)
+
+
+@pytest.fixture
+def cold_workers(warm_workers: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let kbench start its workers as it does for a user, where a test uses `kbench` as well."""
+    monkeypatch.setattr(worker_process, "spawn", COLD)
+
+
+@pytest.fixture
+def kbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm_workers: None) -> Kbench:
     """Run `kbench ARGUMENTS` in an empty folder, as a user would, without a terminal. Only its workers are processes."""
     monkeypatch.setattr(tempfile, "tempdir", os.environ["TMPDIR"])
 

@@ -119,7 +119,9 @@ HOSTILE = {
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the providers use Linux's /proc")
-def test_what_attacks_the_worker_costs_its_own_row_only(kbench: Kbench, write_config, tmp_path: Path) -> None:
+def test_what_attacks_the_worker_costs_its_own_row_only(
+    kbench: Kbench, cold_workers: None, write_config, tmp_path: Path
+) -> None:
     path = sweep(write_config, "hostile.py", list(HOSTILE))
     done = kbench("run", path, "--no-plot")
     assert done.returncode == 1, done.stderr
