@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from kbench.comparison import Comparison
-    from kbench.execute.existing_results import Continuing
-    from kbench.execute.run import Outcome
+    from kbench.config.load import Config
+    from kbench.execute.existing_results import ResumeMode
+    from kbench.execute.run import Outcome, RunOptions
     from kbench.notebook.frames import Source
     from kbench.notebook.functions import Functions
     from kbench.notebook.pictures import Pictures
@@ -33,7 +34,7 @@ def run(
     only: str | Sequence[str] = (),
     profile: str | None = None,
     plugins: str | Path | Sequence[str | Path] = (),
-    continuing: Continuing | None = None,
+    continuing: ResumeMode | None = None,
     devices: str | None = None,
     scheduler: str | None = None,
     spread: bool = False,
@@ -58,11 +59,11 @@ def run(
     is a row, not an exception.
     """
     from kbench.config import load as configs
-    from kbench.execute.run import Target
+    from kbench.execute.run import RunOptions
     from kbench.notebook import functions
 
     changes = [*_several(sets), *([] if sessions is None else [f"measure.sessions={sessions}"])]
-    target = Target(devices, scheduler, spread)
+    options = RunOptions(Path(out), devices, scheduler, spread, continuing)
     with tempfile.TemporaryDirectory(prefix="kbench-") as folder:
         files = _several(plugins)
         if providers:
@@ -77,17 +78,17 @@ def run(
             operator = configs.load(config, sets=changes, profile=profile).document.entries["operator"].plain
             files += map(str, functions.write(names, str(operator), Path(folder)))
         loaded = configs.load(config, sets=changes, only=_several(only), profile=profile, plugins=files)
-        outcome = _execute(loaded, Path(out), target, continuing)
+        outcome = _execute(loaded, options)
     if outcome.interrupted:
         raise KeyboardInterrupt(f"interrupted; what was measured is in {outcome.csv}")
     return load(outcome.csv)
 
 
-def _execute(loaded: Any, out: Path, target: Any, continuing: Continuing | None) -> Outcome:
+def _execute(loaded: Config, options: RunOptions) -> Outcome:
     from kbench.execute.run import execute, prepare
 
-    with prepare(loaded, lambda line: None, target) as prepared:
-        return execute(prepared, out, continuing=continuing)
+    with prepare(loaded, options, lambda line: None) as prepared:
+        return execute(prepared, options)
 
 
 def load(path: str | Path) -> pd.DataFrame:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
 from kbench import interrupts
 from kbench.config import builtin
-from kbench.errors import ExitStatus, KbenchError
+from kbench.errors import ExitStatus, KbenchError, UsageError
 from kbench.text import streams
 from kbench.version import __version__
-
-if TYPE_CHECKING:
-    from kbench.execute.existing_results import Continuing
 
 app = typer.Typer(
     name="kbench",
@@ -119,18 +116,15 @@ def run(
     """
     from kbench.commands import run as command
     from kbench.config import load as configs
-    from kbench.execute.run import Target
+    from kbench.execute.run import RunOptions
 
-    if devices is not None and scheduler is not None:
-        raise typer.BadParameter("cannot be combined with --scheduler", param_hint="--devices")
     if resume and append:
-        raise typer.BadParameter("cannot be combined with --append", param_hint="--resume")
+        raise UsageError("--resume and --append cannot be combined; choose one")
+    options = RunOptions(out, devices, scheduler, spread, "resume" if resume else "append" if append else None, wait)
     changes = [*(sets or ()), *([f"measure.sessions={sessions}"] if sessions is not None else [])]
     loaded = configs.load(config, sets=changes, only=only or (), profile=profile, plugins=plugin or ())
-    continuing: Continuing | None = "resume" if resume else "append" if append else None
     try:
-        target = Target(devices, scheduler, spread)
-        code = command.run(loaded, out, target=target, continuing=continuing, wait=wait, dry_run=dry_run, plots=plots)
+        code = command.run(loaded, options, dry_run=dry_run, plots=plots)
     except KeyboardInterrupt:  # while there is no run yet, or no more
         print("interrupted; what was measured before is kept", file=sys.stderr)
         code = ExitStatus.INTERRUPTED

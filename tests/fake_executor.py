@@ -14,7 +14,7 @@ from typing import Any
 from kbench.config.load import Config
 from kbench.execute.executors.interface import Device, Finished, Listener, lost_row
 from kbench.execute.plan import Task
-from kbench.execute.run import Target
+from kbench.execute.run import RunOptions
 from kbench.protocol import Begin, End, Tick
 from kbench.results.row import CONTROL, Row, Status, format_params, now
 
@@ -65,9 +65,9 @@ class FakeMachine:
     before: Callable[[Task], None] = lambda task: None
     finished: int = 0
 
-    def executor_for(self, config: Config, note: Callable[[str], None], target: Target) -> FakeExecutor:
+    def executor_for(self, config: Config, options: RunOptions, note: Callable[[str], None]) -> FakeExecutor:
         """Stands in for kbench.execute.run.executor_for."""
-        return FakeExecutor(self, self.cards if target.devices else 0)
+        return FakeExecutor(self, self.cards if options.devices else 0)
 
     def catalog(self) -> dict[str, Any]:
         device = HOST | {"name": self.name}

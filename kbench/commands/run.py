@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 
 from kbench import summary
 from kbench.analysis import analyse
 from kbench.config import builtin
 from kbench.config.load import Config
-from kbench.execute.existing_results import Continuing
 from kbench.execute.lock import command
 from kbench.execute.plan import Plan, tensor_bytes
-from kbench.execute.run import Outcome, Target, execute, prepare
+from kbench.execute.run import Outcome, RunOptions, execute, prepare
 from kbench.text import terminal
 
 CASES_LISTED = 1000
@@ -26,19 +24,10 @@ PLACES_NAMED = 16
 """More than so many devices are counted, not named, in a line."""
 
 
-def run(
-    config: Config,
-    out: Path,
-    *,
-    target: Target,
-    continuing: Continuing | None = None,
-    wait: bool = True,
-    dry_run: bool,
-    plots: bool,
-) -> int:
+def run(config: Config, options: RunOptions, *, dry_run: bool, plots: bool) -> int:
     """Measure and report. Returns the exit code."""
     note = terminal.note
-    with prepare(config, note, target) as prepared:
+    with prepare(config, options, note) as prepared:
         sweep, places = prepared.plan.sweep, prepared.executor.places
         if sweep.path.parent == builtin.folder():
             note(f"the built-in config {sweep.path.stem}: {sweep.path}")
@@ -46,12 +35,12 @@ def run(
         if sweep.profile_automatic:
             note(f"no accelerator here: profile {sweep.profile} of {sweep.path.name} applies")
         if dry_run:
-            _print_plan(prepared.plan, places, spread=target.spread)
+            _print_plan(prepared.plan, places, spread=options.spread)
             return 0
-        outcome = execute(prepared, out, continuing=continuing, wait=wait, note=note)
+        outcome = execute(prepared, options, note)
     _report(outcome)
     if outcome.interrupted:
-        again = command() if continuing == "append" and not outcome.begun else _resuming(command())
+        again = command() if options.continuing == "append" and not outcome.begun else _resuming(command())
         note(f"continue with: {shlex.join(again)}")
     elif plots:
         _draw(outcome)

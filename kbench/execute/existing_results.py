@@ -25,7 +25,8 @@ from kbench.results.csv_reader import MAX_BYTES
 from kbench.results.environment_file import environment_path
 from kbench.results.row import PROVIDER, Row, Status, columns, format_params
 
-Continuing = Literal["resume", "append"]
+ResumeMode = Literal["resume", "append"]
+"""How a run continues a results file: `resume` measures the missing cases, `append` adds sessions to a finished file."""
 
 MACHINE = {
     "device": ("device_type", "device", "device_id", "cuda", "hip", "nvcc", "triton_interpreter"),
@@ -62,7 +63,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Past:
+class ExistingResults:
     """What a file already has of a run.
 
     plan         the plan with all its sessions, those of the file included
@@ -100,7 +101,7 @@ class Past:
                 raise _refusal(self.path, [f"the definition of {row.case.operator} has changed"])
 
 
-def read(path: Path, plan: Plan, machine: Mapping[str, Any], how: Continuing, scope: str = "device") -> Past:
+def read(path: Path, plan: Plan, machine: Mapping[str, Any], how: ResumeMode, scope: str = "device") -> ExistingResults:
     """Find out how to continue a file with a plan on a machine, which is described as a worker's catalog does it, in a run
     of a scope (see Executor).
 
@@ -129,7 +130,7 @@ def read(path: Path, plan: Plan, machine: Mapping[str, Any], how: Continuing, sc
     others = [name for name in machine if name not in (*MACHINE[scope], "packages")] if scope == "device" else []
     if changed := [name for name in others if environment and environment.get(name) != machine[name]]:
         notes.append(f"{path}: not as it was when the file was begun: {', '.join(changed)}")
-    return Past(
+    return ExistingResults(
         path=path,
         plan=layout,
         rows=list(_rows(path, records[:whole], layout)),

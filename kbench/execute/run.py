@@ -11,11 +11,11 @@ from typing import Any
 
 from kbench import interrupts
 from kbench.config.load import Config, plugin_failures
-from kbench.errors import ConfigError, ConfigIssue, ExitStatus, ResultsError, SourceLocation
+from kbench.errors import ExitStatus, ResultsError, UsageError
 from kbench.execute import environment, existing_results, progress
 from kbench.execute.executors.interface import Executor, Finished
 from kbench.execute.executors.local import Local
-from kbench.execute.existing_results import Continuing, Past
+from kbench.execute.existing_results import ExistingResults, ResumeMode
 from kbench.execute.lock import device_key, file_key, hold, hold_results
 from kbench.execute.plan import Plan, plan, smallest
 from kbench.execute.writer import Writer, probe
@@ -49,13 +49,29 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Target:
-    """Where to measure: on the current device, on `devices` of this host (`all`, or numbers and UUIDs), or on what a dask
-    `scheduler` has. All sessions of a case are measured on one device unless `spread`."""
+class RunOptions:
+    """What the caller of a run chooses beside its config. The command line and the Python API both make one.
 
+    out         folder for the CSV and the environment file
+    devices     devices of this host to measure on: `all`, or numbers and UUIDs separated by commas
+    scheduler   address of a dask scheduler, to measure on its workers
+    spread      measure the sessions of a case on different devices; by default they share one
+    continuing  how to continue an existing results file; None starts a new file
+    wait        wait while another run uses a device; otherwise raise Busy
+
+    Without `devices` and `scheduler`, kbench measures on the current device. Raises UsageError when both are given.
+    """
+
+    out: Path = Path("results")
     devices: str | None = None
     scheduler: str | None = None
     spread: bool = False
+    continuing: ResumeMode | None = None
+    wait: bool = True
+
+    def __post_init__(self) -> None:
+        if self.devices is not None and self.scheduler is not None:
+            raise UsageError("--devices and --scheduler cannot be combined; choose one")
 
 
 @dataclass
@@ -72,10 +88,11 @@ class Prepared:
         self.executor.stop()
 
 
-def prepare(config: Config, note: Callable[[str], None], target: Target | None = None) -> Prepared:
-    """Start a worker and lay out the plan. Raises ConfigError, WorkerLost and ExecutionError; on return the caller owns
-    what was started."""
-    executor = executor_for(config, note, target or Target())
+def prepare(config: Config, options: RunOptions, note: Callable[[str], None]) -> Prepared:
+    """Start a worker and make the plan. The caller has to stop the executor that is returned: use `with`.
+
+    Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
+    executor = executor_for(config, options, note)
     try:
         layout = plan(config.resolve(executor.catalog), executor.catalog)
         for failure in plugin_failures(executor.catalog):  # of an installed package, and perhaps not missed
@@ -88,38 +105,30 @@ def prepare(config: Config, note: Callable[[str], None], target: Target | None =
         raise
 
 
-def executor_for(config: Config, note: Callable[[str], None], target: Target) -> Executor:
-    """The executor that measures on a target. It has started a worker. Tests put one without workers in its place."""
-    if target.scheduler is not None:
-        _check_address(target.scheduler)
+def executor_for(config: Config, options: RunOptions, note: Callable[[str], None]) -> Executor:
+    """Make the executor that the options ask for, and start its first worker. Tests replace this function."""
+    if options.scheduler is not None:
+        _check_address(options.scheduler)
         from kbench.execute.executors.cluster import Cluster
 
-        return Cluster(target.scheduler, config, note, spread=target.spread)
-    if target.devices is not None:
+        return Cluster(options.scheduler, config, note, spread=options.spread)
+    if options.devices is not None:
         from kbench.execute.executors.devices import Devices
 
-        return Devices(config.plugins, note, target.devices, spread=target.spread)
+        return Devices(config.plugins, note, options.devices, spread=options.spread)
     return Local(config.plugins, note)
 
 
 def _check_address(address: str) -> None:
-    """Whether dask can connect to an address at all: of others its client leaves tracebacks. Raises ConfigError."""
+    """Whether dask can connect to an address at all: of others its client leaves tracebacks. Raises UsageError."""
     match = _ADDRESS.fullmatch(address)
     if match is None or not 0 < int(match["port"]) < 65536:
-        where = SourceLocation(f"--scheduler {address}")
-        raise ConfigError(
-            [ConfigIssue(where, "expected tcp://HOST:PORT or tls://HOST:PORT, as in tcp://10.0.0.1:8786")]
+        raise UsageError(
+            f"--scheduler {address}: expected tcp://HOST:PORT or tls://HOST:PORT, for example tcp://10.0.0.1:8786"
         )
 
 
-def execute(
-    prepared: Prepared,
-    out: Path,
-    *,
-    continuing: Continuing | None = None,
-    wait: bool = True,
-    note: Callable[[str], None] = lambda line: None,
-) -> Outcome:
+def execute(prepared: Prepared, options: RunOptions, note: Callable[[str], None] = lambda line: None) -> Outcome:
     """Measure everything that is not there yet, flushing case by case.
 
     Ctrl-C ends the run and keeps what was measured: KeyboardInterrupt only where that is nothing. Raises ResultsError when
@@ -127,18 +136,20 @@ def execute(
     ExecutionError when there is nothing left to measure with.
     """
     layout, executor = prepared.plan, prepared.executor
-    path = out / f"{layout.sweep.path.stem}.csv"
+    path = options.out / f"{layout.sweep.path.stem}.csv"
     probe(path)
-    if continuing == "append" and not path.exists():
+    if options.continuing == "append" and not path.exists():
         raise ResultsError(f"{path}: no such file to add sessions to; leave out --append to make it")
     locks = {device_key(device): device["name"] for device in executor.devices} | {file_key(path): str(path)}
     with ExitStack() as held:
         for key in sorted(locks):  # in one order, so that two runs never wait for each other
-            held.enter_context(hold(key, locks[key], wait=wait, note=note))
-        held.enter_context(hold_results(path, wait=wait, note=note))
+            held.enter_context(hold(key, locks[key], wait=options.wait, note=note))
+        held.enter_context(hold_results(path, wait=options.wait, note=note))
         past = None
-        if continuing and path.exists():
-            past = existing_results.read(path, layout, executor.catalog["environment"], continuing, executor.scope)
+        if options.continuing and path.exists():
+            past = existing_results.read(
+                path, layout, executor.catalog["environment"], options.continuing, executor.scope
+            )
         for line in past.notes if past else ():
             note(line)
         if not past or past.left:
@@ -146,7 +157,7 @@ def execute(
         return _measure(prepared, path, past, note)
 
 
-def _measure(prepared: Prepared, path: Path, past: Past | None, note: Callable[[str], None]) -> Outcome:
+def _measure(prepared: Prepared, path: Path, past: ExistingResults | None, note: Callable[[str], None]) -> Outcome:
     """Measure what `past` leaves to do, all of the plan without it. The devices and the file are ours."""
     executor, layout = prepared.executor, past.plan if past else prepared.plan
     tasks = past.left if past else layout.tasks

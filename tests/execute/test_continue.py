@@ -99,7 +99,7 @@ def write(layout: Plan, folder: Path) -> tuple[Path, list[int]]:
 
 
 def refused(
-    path: Path, layout: Plan, machine: dict[str, Any] = MACHINE, how: existing_results.Continuing = "resume"
+    path: Path, layout: Plan, machine: dict[str, Any] = MACHINE, how: existing_results.ResumeMode = "resume"
 ) -> str:
     before = hashlib.sha256(path.read_bytes()).digest()
     with pytest.raises(ResultsError) as caught:
