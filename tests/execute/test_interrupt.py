@@ -10,16 +10,19 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import fake_program
 import pandas as pd
 import pytest
+from common import Kbench
+from fake_executor import FakeMachine
 
 from kbench.results import table
 
@@ -60,15 +63,21 @@ def hangs_once(x):
 IDENTITY = ["operator", "provider", "params", "M", "N", "dtype", "role", "session", "status"]
 
 
+PROGRAM = ("-m", "kbench")
+
+FAKE = (fake_program.__file__, "kbench")
+"""The same program on a machine that is made up. See fake_program.py."""
+
+
 class Run:
     """A `kbench run` in a folder of its own, with locks of its own so that tests do not wait for each other."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, program: tuple[str, ...] = PROGRAM, case_s: float = 0.1) -> None:
         self.lines: list[str] = []
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "kbench", "run", "sweep.yaml", "--no-plot", *options],
+            [sys.executable, *program, "run", "sweep.yaml", "--no-plot", *options],
             cwd=folder,
-            env=os.environ | {"TMPDIR": str(folder)},
+            env=os.environ | {"TMPDIR": str(folder), "FAKE_CASE_S": str(case_s)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -122,8 +131,8 @@ def command_line(pid: int) -> bytes:
 
 
 @contextmanager
-def run(folder: Path, *options: str) -> Iterator[Run]:
-    started = Run(folder, *options)
+def run(folder: Path, *options: str, program: tuple[str, ...] = PROGRAM, case_s: float = 0.1) -> Iterator[Run]:
+    started = Run(folder, *options, program=program, case_s=case_s)
     try:
         yield started
     finally:
@@ -158,7 +167,11 @@ def new_folder(parent: Path, name: str, text: str) -> Path:
 
 def hanging(started: Run, folder: Path, after: int | None = None) -> int:
     """Wait until the provider that hangs does so, in another process than `after`; the process id of the worker."""
-    marker = folder / "hanging"
+    return marked(started, folder / "hanging", after)
+
+
+def marked(started: Run, marker: Path, after: int | None = None) -> int:
+    """Wait until a process other than `after` has written its id into a file."""
     while started.process.poll() is None:
         if marker.exists() and (found := marker.read_text()) and int(found) != after:
             return int(found)
@@ -166,80 +179,66 @@ def hanging(started: Run, folder: Path, after: int | None = None) -> int:
     raise AssertionError(started.stderr)
 
 
-KINDS = [["INT"], ["TERM"], ["KILL"]] * 2 + [
-    ["worker", "INT"],
-    ["worker", "TERM"],
-    ["worker", "KILL"],
-    ["worker"],
-    ["worker"],
-]
-"""What hits each run, in this order: 14 moments in all."""
+KINDS = ["INT", "TERM", "KILL", "HUP"] * 3
 
 
 @pytest.mark.slow
 def test_interrupting_at_random_moments_changes_no_row(tmp_path: Path) -> None:
-    reference = new_folder(tmp_path, "reference", SWEEP)
-    with run(reference) as whole:
-        assert whole.says("softmax on ")
-        since = time.monotonic()
+    """Interrupt, resume, interrupt ... to the end. A run that ends before it is interrupted ends a chain, and the next
+    begins another."""
+    reference, folder = (new_folder(tmp_path, name, SWEEP) for name in ("reference", "chain"))
+    with run(reference, program=FAKE, case_s=0) as whole:
         assert whole.wait() == 0, whole.stderr
-    span_s = time.monotonic() - since
     wanted = identities(reference)
     assert len(wanted) == 2 * 3 * (3 + 3)
 
     seed = random.Random(20)
-    runs = seed.sample(KINDS, len(KINDS))
-    moments = [(seed.random() < 0.2, [(kind, seed.random() * span_s) for kind in kinds]) for kinds in runs]
-    folders = [new_folder(tmp_path, name, SWEEP) for name in ("one", "two")]
-    with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(chain, folders, (moments[::2], moments[1::2]), [wanted] * 2))
-    counts = found[0] + found[1]
+    counts = []
+    for kind in seed.sample(KINDS, len(KINDS)):
+        with run(folder, "--resume", program=FAKE) as started:
+            if seed.random() > 0.2:
+                started.says("softmax on ")
+            else:
+                started.listens()
+            with suppress(subprocess.TimeoutExpired):
+                started.process.wait(timeout=seed.random() * 6 * 0.1)
+            strike(started, kind)
+            code = started.wait()
+        counts.append(check_readable(folder, wanted))
+        if code == 0:
+            assert counts[-1] == len(wanted)
+            shutil.rmtree(folder / "results")
+        else:
+            assert code == (-signal.SIGKILL if kind == "KILL" else 130), started.stderr
+    with run(folder, "--resume", program=FAKE, case_s=0) as last:
+        assert last.wait() == 0, last.stderr
+    assert identities(folder) == wanted
     # most moments fall into a run, not before its first row or after its last
     assert sum(0 < count < len(wanted) for count in counts) >= 3, counts
 
 
-Moment = tuple[bool, list[tuple[str, float]]]
-"""Whether it may fall into the start of the run, and which signals come after how many seconds."""
-
-
-def chain(folder: Path, moments: list[Moment], wanted: list[list[Any]]) -> list[int]:
-    """Interrupt, resume, interrupt ... to the end. A run that ends before it is interrupted ends a chain, and the next begins
-    another. Returns the number of rows that each run has left."""
-    left = []
-    for early, strikes in moments:
-        with run(folder, "--resume") as started:
-            if not early:
-                started.says("softmax on ")
-            for kind, delay_s in strikes:
-                with suppress(subprocess.TimeoutExpired):
-                    started.process.wait(timeout=delay_s)
-                strike(started, kind)
-            code = started.wait()
-        kind = strikes[-1][0]
-        deadline = time.monotonic() + 10
-        while left_in(folder) and time.monotonic() < deadline:
-            assert kind == "KILL", f"{kind} has left {left_in(folder)}"
-            time.sleep(0.05)
-        assert left_in(folder) == []
-        left.append(check_readable(folder, wanted))
-        if code == 0:
-            assert left[-1] == len(wanted)
-            shutil.rmtree(folder / "results")
-        elif code == 3:  # its worker was killed before it could say what there is to measure
-            assert strikes[0][0] == "worker", started.stderr
-        else:
-            assert code == (-signal.SIGKILL if kind == "KILL" else 130), started.stderr
-    with run(folder, "--resume") as last:
-        assert last.wait() == 0, last.stderr
-    assert identities(folder) == wanted
-    return left
-
-
-def strike(target: Run, kind: str) -> None:
-    if kind != "worker":
-        target.process.send_signal(getattr(signal, f"SIG{kind}"))  # nothing happens when it has ended
-    elif pid := target.worker():
-        os.kill(pid, signal.SIGKILL)
+@pytest.mark.slow
+@pytest.mark.parametrize("kinds", [["worker"], ["worker", "INT"], ["KILL"]], ids=["worker", "worker and INT", "KILL"])
+def test_interrupting_a_run_and_its_worker_changes_no_row_and_leaves_no_process(
+    tmp_path: Path, kinds: list[str]
+) -> None:
+    folder = new_folder(tmp_path, "run", SWEEP)
+    with run(folder, "--only", "torch-native", "--sessions", "1") as started:
+        assert started.says("[1/3]"), started.stderr
+        for kind in kinds:
+            strike(started, kind)
+        code = started.wait()
+    deadline = time.monotonic() + 30
+    while left_in(folder) and time.monotonic() < deadline:
+        assert kinds == ["KILL"], f"{kinds} has left {left_in(folder)}"
+        time.sleep(0.05)
+    assert left_in(folder) == []
+    assert code == {"worker": 0, "INT": 130, "KILL": -signal.SIGKILL}[kinds[-1]], started.stderr
+    found = [(row[4], row[1], row[8]) for row in identities(folder)]
+    rows = ("torch-native", "copy", "empty", "repeat")
+    wanted = [(n, name, "ok") for n in (64, 100, 128) for name in rows]
+    assert found == wanted[: len(found)] and len(found) >= len(rows)
+    assert len(found) == len(wanted) or code != 0
 
 
 def check_readable(folder: Path, wanted: list[list[Any]]) -> int:
@@ -250,6 +249,13 @@ def check_readable(folder: Path, wanted: list[list[Any]]) -> int:
     rows = table.read(path)
     assert rows[IDENTITY].astype({"M": int, "N": int}).values.tolist() == wanted[: len(rows)]
     return len(rows)
+
+
+def strike(target: Run, kind: str) -> None:
+    if kind != "worker":
+        target.process.send_signal(getattr(signal, f"SIG{kind}"))  # nothing happens when it has ended
+    elif pid := target.worker():
+        os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("name", ["INT", "TERM"])
@@ -273,51 +279,81 @@ def test_ctrl_c_at_any_moment_is_exit_130(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "QUIT"])
-def test_a_signal_during_a_hang_ends_the_run_and_says_how_to_go_on(tmp_path: Path, name: str) -> None:
+def test_a_signal_during_a_hang_ends_the_run_its_worker_and_what_that_has_started(tmp_path: Path) -> None:
     folder = new_folder(tmp_path, "run", HANG)
     with run(folder, "--only", "torch-native,hangs") as started:
         hanging(started, folder)
-        assert ended(started, name, times=3) == 130, started.stderr
-    assert "continue with: kbench run sweep.yaml --no-plot --only torch-native,hangs --resume" in started.stderr
+        assert ended(started, "INT", times=3) == 130, started.stderr
     assert "Traceback" not in started.stderr
     assert left_in(folder) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "QUIT"])
+def test_a_signal_ends_the_run_and_it_says_how_to_go_on(tmp_path: Path, name: str) -> None:
+    folder = new_folder(tmp_path, "run", SWEEP)
+    with run(folder, "--only", "torch-native,cuda", program=FAKE, case_s=600) as started:
+        marked(started, folder / "measuring")
+        assert ended(started, name, times=3) == 130, started.stderr
+    assert "continue with: kbench run sweep.yaml --no-plot --only torch-native,cuda --resume" in started.stderr
+    assert "Traceback" not in started.stderr
     environment = json.loads((folder / "results" / "sweep.env.json").read_text())
     assert environment["interrupted"] is True and environment["finished_at"]
 
 
 def ended(target: Run, name: str, times: int = 1) -> int:
-    """Send the signal, insist that it ends the run within 2 s, and return the exit code."""
+    """Send the signal, and return the exit code of the run that it ends."""
     for _ in range(times):
         target.process.send_signal(getattr(signal, f"SIG{name}"))
         time.sleep(0.01)
-    code = target.process.wait(timeout=2)
-    target.reader.join()
-    return code
+    return target.wait()
+
+
+@pytest.fixture
+def hangs(kbench: Kbench, tmp_path: Path) -> Kbench:
+    """Run a sweep while another thread kills each worker that hangs, so many times. Returns what the program says."""
+
+    def run(provider: str, times: int) -> subprocess.CompletedProcess[str]:
+        (tmp_path / "sweep.yaml").write_text(HANG.replace("[torch-native, hangs]", f"[torch-native, {provider}]"))
+        (tmp_path / "hangs.py").write_text(HANGS)
+        marker, ended = tmp_path / "hanging", threading.Event()
+
+        def kill() -> None:
+            killed = ""
+            for _ in range(times):
+                while not marker.exists() or (found := marker.read_text()) in ("", killed):
+                    if ended.wait(0.01):
+                        return
+                os.kill(int(found), signal.SIGKILL)
+                killed = found
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        try:
+            return kbench("run", "sweep.yaml", "--no-plot")
+        finally:
+            ended.set()
+            killer.join()
+
+    return run
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_killed_from_outside_costs_nobody_a_row(tmp_path: Path) -> None:
-    folder = new_folder(tmp_path, "run", HANG.replace("[torch-native, hangs]", "[torch-native, hangs-once]"))
-    with run(folder) as started:
-        os.kill(hanging(started, folder), signal.SIGKILL)
-        assert started.wait() == 0, started.stderr
-    assert "the worker was killed by SIGKILL while building" in started.stderr and "once more" in started.stderr
-    rows = pd.read_csv(folder / "results" / "sweep.csv")
+def test_a_worker_that_is_killed_from_outside_costs_nobody_a_row(hangs: Kbench, tmp_path: Path) -> None:
+    done = hangs("hangs-once", 1)
+    assert done.returncode == 0, done.stderr
+    assert "the worker was killed by SIGKILL while building" in done.stderr and "once more" in done.stderr
+    rows = pd.read_csv(tmp_path / "results" / "sweep.csv")
     assert list(rows.provider) == ["torch-native", "hangs-once", "copy", "empty", "repeat"]
     assert (rows.status == "ok").all()
 
 
 @pytest.mark.slow
-def test_a_provider_that_gets_its_worker_killed_twice_is_blamed(tmp_path: Path) -> None:
-    folder = new_folder(tmp_path, "run", HANG)
-    with run(folder) as started:
-        first = hanging(started, folder)
-        os.kill(first, signal.SIGKILL)
-        os.kill(hanging(started, folder, after=first), signal.SIGKILL)
-        assert started.wait() == 1, started.stderr
-    assert "once more" in started.stderr
-    rows = pd.read_csv(folder / "results" / "sweep.csv").set_index("provider")
+def test_a_provider_that_gets_its_worker_killed_twice_is_blamed(hangs: Kbench, tmp_path: Path) -> None:
+    done = hangs("hangs", 2)
+    assert done.returncode == 1, done.stderr
+    assert "once more" in done.stderr
+    rows = pd.read_csv(tmp_path / "results" / "sweep.csv").set_index("provider")
     assert rows.loc["torch-native"].status == "ok"
     assert rows.loc["hangs"].status == "crashed" and "SIGKILL" in rows.loc["hangs"].reason
 
@@ -327,16 +363,17 @@ def test_a_provider_that_gets_its_worker_killed_twice_is_blamed(tmp_path: Path) 
 
 @pytest.mark.slow
 def test_the_second_run_on_a_device_waits_or_leaves(tmp_path: Path) -> None:
-    folder = new_folder(tmp_path, "run", HANG)
+    folder = new_folder(tmp_path, "run", SWEEP)
     other = folder / "other"
-    with run(folder) as first:
-        hanging(first, folder)
-        with run(folder, "--out", str(other), "--no-wait", "--only", "torch-native") as second:
+    one_case = ("--out", str(other), "--set", "N=64", "--sessions", "1")
+    with run(folder, program=FAKE, case_s=600) as first:
+        marked(first, folder / "measuring")
+        with run(folder, *one_case, "--no-wait", program=FAKE) as second:
             assert second.wait() == 3
         assert f"is in use by process {first.process.pid} since 20" in second.stderr
         assert "(kbench run sweep.yaml --no-plot)" in second.stderr
         assert not (other / "sweep.csv").exists()
-        with run(folder, "--out", str(other), "--only", "torch-native") as second:
+        with run(folder, *one_case, "--only", "torch-native", program=FAKE) as second:
             assert second.says(f"in use by process {first.process.pid}")
             assert not (other / "sweep.csv").exists()
             first.process.kill()  # a dead holder does not block
@@ -344,9 +381,14 @@ def test_the_second_run_on_a_device_waits_or_leaves(tmp_path: Path) -> None:
     assert list(pd.read_csv(other / "sweep.csv").provider) == ["torch-native", "copy", "empty", "repeat"]
 
 
-@pytest.mark.slow
-def test_what_measures_nothing_takes_no_lock(tmp_path: Path) -> None:
-    folder = new_folder(tmp_path, "run", SWEEP)
-    with run(folder, "--dry-run", "--no-wait") as dry:
-        assert dry.wait() == 0
-    assert not list(folder.glob("*.lock"))
+def test_what_measures_nothing_takes_no_lock(
+    kbench: Kbench, fake_machine: FakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locks = tmp_path / "locks"
+    locks.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(locks))
+    (tmp_path / "sweep.yaml").write_text(SWEEP)
+    assert kbench("run", "sweep.yaml", "--dry-run", "--no-wait").returncode == 0
+    assert not list(locks.iterdir())
+    assert kbench("run", "sweep.yaml", "--no-plot").returncode == 0
+    assert list(locks.glob("*.lock"))

@@ -1,0 +1,37 @@
+"""`kbench` as a program of its own on a made-up machine: `python tests/fake_program.py kbench run sweep.yaml`.
+
+The environment says what the machine is like: a case takes FAKE_CASE_S seconds, and says in the file `measuring` that it
+has begun. For tests of signals and of several runs at a time, which need processes but no worker.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from kbench import interrupts
+
+
+def measure_slowly(task: object) -> None:
+    Path("measuring").write_text(str(os.getpid()))
+    time.sleep(float(os.environ["FAKE_CASE_S"]))
+
+
+if __name__ == "__main__":
+    interrupts.install()
+    sys.argv.pop(
+        0
+    )  # "kbench" comes after it: other runs look for the word in the command line of the one that has a lock
+    try:
+        from fake_executor import FakeMachine
+
+        from kbench.__main__ import main
+        from kbench.execute import run
+
+        run.executor_for = FakeMachine(before=measure_slowly).executor_for
+    except KeyboardInterrupt:
+        interrupts.end()
+        raise SystemExit(130) from None
+    main()
