@@ -1,0 +1,167 @@
+"""Writes the tables of docs/reference/ from the declarations in the code.
+
+    python tools/make_reference.py            writes the pages
+    python tools/make_reference.py --check    exit code 1 when a page differs from the code
+
+The prose of a page is written by hand. A table stands between two marks, `<!-- generated: NAME -->` and
+`<!-- end -->`, and everything between them comes from the function of that name below.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+from pydantic.fields import FieldInfo
+
+from kbench import explain
+from kbench.cli import app
+from kbench.config import builtin, schema
+
+PAGES = Path(__file__).resolve().parents[1] / "docs" / "reference"
+MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def commands() -> str:
+    """Every command: usage, what it does, its arguments and options."""
+    group: Any = typer.main.get_command(app)
+    parts = [_table(("option of every command", ""), [_option(p) for p in group.params])]
+    for name, command in group.commands.items():
+        arguments = [p for p in command.params if p.param_type_name == "argument"]
+        options = [p for p in command.params if p.param_type_name == "option"]
+        usage = " ".join(["kbench", name, *(["[OPTIONS]"] if options else []), *map(_argument, arguments)])
+        parts.append(f"## kbench {name}\n\n```sh\n{usage}\n```\n\n{_text(command.help)}")
+        rows = [(f"`{_cell(p.metavar)}`", _text(p.help)) for p in arguments] + [_option(p) for p in options]
+        if rows:
+            parts.append(_table(("argument or option", ""), rows))
+    return "\n\n".join(parts)
+
+
+def _argument(parameter: Any) -> str:
+    name = str(parameter.metavar)
+    name += "..." if parameter.nargs == -1 and not name.endswith("...") else ""
+    return name if parameter.required or name.startswith("[") else f"[{name}]"
+
+
+def _option(parameter: Any) -> tuple[str, str]:
+    names = ", ".join([*parameter.opts, *parameter.secondary_opts])
+    given = f"{names} {parameter.metavar}" if parameter.metavar and not parameter.is_flag else names
+    text = _text(parameter.help)
+    if parameter.default not in (None, "", False, True) and not parameter.is_flag and "efault" not in text:
+        text += f" Default: `{parameter.default}`."
+    return f"`{_cell(given)}`", text + (" Can be given several times." if parameter.multiple else "")
+
+
+def config_keys() -> str:
+    """The keys at the top of a config file."""
+    return _table(("key", "", ""), [_key(name, field) for name, field in schema.File.model_fields.items()])
+
+
+def measure_keys() -> str:
+    """The keys under `measure:` with their defaults."""
+    rows = [
+        (f"`{name}`", "none" if field.default is None else f"`{_yaml(field.default)}`", _text(field.description))
+        for name, field in schema.Measure.model_fields.items()
+    ]
+    return _table(("key", "default", ""), rows)
+
+
+def _key(name: str, field: FieldInfo) -> tuple[str, str, str]:
+    text = field.description or next((_text(m.description) for m in field.metadata if hasattr(m, "description")), "")
+    if not text:
+        text = str(schema.schema()["properties"][name].get("description", ""))
+    return f"`{name}`", "required" if field.is_required() else "", _text(text)
+
+
+def _yaml(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def builtin_configs() -> str:
+    """The configs that `kbench run NAME` finds."""
+    return _table(("config", ""), [(f"`{config.name}`", _cell(config.about)) for config in builtin.described()])
+
+
+def columns() -> str:
+    """Every column of a results file but the axes."""
+    return _paragraphs(explain.COLUMNS)
+
+
+def statuses() -> str:
+    """How a row can end."""
+    return _paragraphs(explain.STATUSES)
+
+
+def flags() -> str:
+    """What a row's time may suffer from."""
+    return _paragraphs(explain.FLAGS)
+
+
+def controls() -> str:
+    """The rows that kbench adds to a case."""
+    return _paragraphs(explain.CONTROLS)
+
+
+def verdicts() -> str:
+    """What `kbench compare` says of a row."""
+    return _paragraphs(explain.VERDICTS)
+
+
+def words() -> str:
+    """The other words that kbench prints."""
+    return _paragraphs(explain.WORDS)
+
+
+def _paragraphs(texts: Mapping[str, str]) -> str:
+    """One entry a paragraph. Words with the same paragraph share an entry."""
+    names: dict[str, list[str]] = {}
+    for name, text in texts.items():
+        names.setdefault(_text(text), []).append(f"`{name}`")
+    return "\n".join(f"- {', '.join(each)}: {text}" for text, each in names.items())
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _text(text: str | None) -> str:
+    """On one line, as a cell of a table can hold it."""
+    return _cell(" ".join((text or "").split()))
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    table.__name__: table
+    for table in (
+        commands, config_keys, measure_keys, builtin_configs, columns, statuses, flags, controls, verdicts, words,
+    )
+}  # fmt: skip
+
+
+def pages() -> dict[Path, str]:
+    """Each page of docs/reference/ as it has to be."""
+    made = {}
+    for path in sorted(PAGES.glob("*.md")):
+        made[path] = MARKED.sub(lambda m: f"{m[1]}\n{TABLES[m[2]]()}\n\n{m[3]}", path.read_text(encoding="utf-8"))
+    return made
+
+
+def main() -> None:
+    differ = {path: text for path, text in pages().items() if path.read_text(encoding="utf-8") != text}
+    for path, text in differ.items():
+        if "--check" not in sys.argv:
+            path.write_text(text, encoding="utf-8")
+        print(path.relative_to(PAGES.parents[1]))
+    sys.exit(bool(differ) and "--check" in sys.argv)
+
+
+if __name__ == "__main__":
+    main()
