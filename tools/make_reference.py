@@ -9,6 +9,9 @@ The prose of a page is written by hand. A table stands between two marks, `<!-- 
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +21,7 @@ from typing import Any
 import typer
 from pydantic.fields import FieldInfo
 
-from kbench import explain
+from kbench import errors, explain
 from kbench.cli import app
 from kbench.config import builtin, schema
 
@@ -116,6 +119,17 @@ def words() -> str:
     return _paragraphs(explain.WORDS)
 
 
+def exit_codes() -> str:
+    """The exit codes with the text below each member of `ExitStatus`."""
+    [declared] = ast.parse(inspect.getsource(errors.ExitStatus)).body
+    assert isinstance(declared, ast.ClassDef)
+    texts: dict[str, str] = {}
+    for before, after in itertools.pairwise(declared.body):
+        if isinstance(before, ast.Assign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            texts[ast.unparse(before.targets[0])] = str(after.value.value)
+    return _table(("code", "meaning"), [(str(e.value), _text(texts.get(e.name, "Done."))) for e in errors.ExitStatus])
+
+
 def _paragraphs(texts: Mapping[str, str]) -> str:
     """One entry a paragraph. Words with the same paragraph share an entry."""
     names: dict[str, list[str]] = {}
@@ -142,6 +156,7 @@ TABLES: dict[str, Callable[[], str]] = {
     table.__name__: table
     for table in (
         commands, config_keys, measure_keys, builtin_configs, columns, statuses, flags, controls, verdicts, words,
+        exit_codes,
     )
 }  # fmt: skip
 

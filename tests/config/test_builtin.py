@@ -77,12 +77,6 @@ def test_the_help_names_the_built_in_configs(kbench: Kbench) -> None:
     assert "Start with: kbench run softmax" in kbench("--help").stdout
 
 
-def test_the_readme_lists_the_built_in_configs_as_kbench_does() -> None:
-    readme = (ROOT / "README.md").read_text()
-    for config in builtin.described():
-        assert f"| `{config.name}` | {config.about} |" in readme
-
-
 @pytest.mark.slow
 def test_the_wheel_carries_the_configs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("hatchling", reason="hatchling is not installed: pip install '.[test]'")
