@@ -309,9 +309,9 @@ def _import_shipped(name: str) -> None:
 
 
 def shipped() -> list[str]:
-    """Names of the operators that come with kbench: the packages under `kbench/operators/`."""
+    """Names of the operators that come with kbench: the packages and modules in `kbench/operators/`."""
     folder = Path(__file__).with_name("operators")
-    return sorted(module.name for module in pkgutil.iter_modules([str(folder)]) if module.ispkg)
+    return sorted(module.name for module in pkgutil.iter_modules([str(folder)]))
 
 
 def names() -> list[str]:

@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "measure/machine": "kernels text",
     "measure/timing": "measure/machine registry",
     "notebook": "errors results",
-    "operators": "",
+    "operators": "kernels registry results",
     "operators/gelu": "kernels registry results",
     "operators/softmax": "kernels registry results",
     "packages": "",

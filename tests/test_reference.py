@@ -1,11 +1,15 @@
-"""The tables of docs/reference/ are those that tools/make_reference.py makes."""
+"""What the documents say of the code is what the code says."""
 
 from __future__ import annotations
 
 import importlib.util
+import re
 from types import ModuleType
 
 from common import ROOT
+
+from kbench.comparison.formats import FORMATS
+from kbench.version import __version__
 
 
 def tool() -> ModuleType:
@@ -25,3 +29,13 @@ def test_the_reference_is_what_the_code_declares() -> None:
 def test_every_table_has_a_place_on_a_page() -> None:
     pages = "".join(path.read_text() for path in (ROOT / "docs" / "reference").glob("*.md"))
     assert {name for name in tool().TABLES if f"<!-- generated: {name} -->" not in pages} == set()
+
+
+def test_the_help_of_export_names_every_format() -> None:
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text()
+    [line] = [line for line in page.splitlines() if line.startswith("| `--export ")]
+    assert [name for name in FORMATS if not re.search(rf"\b{name}\b", line)] == []
+
+
+def test_the_citation_names_this_version() -> None:
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()

@@ -35,6 +35,9 @@ def init(operator: str, folder: Path) -> int:
         )
         raise ConfigError([ConfigIssue(SourceLocation("kbench init"), message)])
     shipped = operator in registry.shipped()
+    if shipped and not (TEMPLATES / f"{operator}.py").is_file():
+        message = f"kbench has an operator {operator}, but no template for it; take another name"
+        raise ConfigError([ConfigIssue(SourceLocation("kbench init"), message)])
     config, plugin, workflow = folder / f"{operator}.yaml", folder / f"my_{operator}.py", folder / WORKFLOW
     requirement = _requirement()
     texts = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -63,13 +62,6 @@ def test_thresholds_are_those_of_the_code(source: object, flag: str, figures: tu
 def _row_of_the_table(flag: str) -> str:
     page = (ROOT / "docs" / "measuring.md").read_text()
     return next(line for line in page.splitlines() if line.startswith(f"| `{flag}` |"))
-
-
-def test_the_readme_knows_the_same_statuses() -> None:
-    readme = (ROOT / "README.md").read_text()
-    table = readme.split("| status | meaning |")[1].split("\n\n")[0]
-    named = re.findall(r"`(\w+)`", "\n".join(line.split("|")[1] for line in table.splitlines() if line.count("|") > 2))
-    assert set(named) == set(STATUSES)
 
 
 def test_at_the_command_line(kbench: Kbench, tmp_path: Path) -> None:

@@ -78,9 +78,18 @@ def test_a_name_like_one_of_kbench_gets_a_hint(kbench: Kbench, tmp_path: Path) -
     assert 'warning: "sofmax" is a new operator; kbench has one called "softmax": kbench init softmax' in done.stderr
 
 
-def test_every_operator_of_kbench_has_a_template() -> None:
-    assert {path.stem for path in TEMPLATES.glob("*.py")} == {"operator", *registry.shipped()}
-    assert {path.stem for path in TEMPLATES.glob("*.yaml")} == {"operator", *registry.shipped()}
+def test_a_template_is_for_an_operator_of_kbench_or_for_a_new_one() -> None:
+    assert {path.stem for path in TEMPLATES.glob("*.py")} <= {"operator", *registry.shipped()}
+    assert {path.stem for path in TEMPLATES.glob("*.yaml")} == {path.stem for path in TEMPLATES.glob("*.py")}
+
+
+def test_an_operator_without_a_template_is_not_declared_a_second_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "shipped", lambda: ["rmsnorm"])
+    with pytest.raises(ConfigError, match="kbench has an operator rmsnorm, but no template for it"):
+        init("rmsnorm", tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
