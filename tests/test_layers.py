@@ -36,12 +36,10 @@ MAY_IMPORT = {
     "files": "",
     "interrupts": "",
     "kernels": "registry results",
-    "measure": (
-        "files kernels measure/correctness measure/machine measure/timing protocol registry results text version"
-    ),
-    "measure/correctness": "measure/machine registry results text",
+    "measure": "kernels measure/correctness measure/machine measure/timing protocol registry results text version",
+    "measure/correctness": "files measure/machine registry results text",
     "measure/machine": "kernels text",
-    "measure/timing": "measure/machine registry",
+    "measure/timing": "measure/machine registry results",
     "notebook": "errors results",
     "operators": "kernels registry results",
     "packages": "",

@@ -23,8 +23,9 @@ import torch
 
 import kbench
 from kbench.measure.machine.device import Device
+from kbench.measure.timing.do_bench import BenchTimer
 from kbench.measure.timing.graph import MIN_CALLS, GraphTimer
-from kbench.measure.timing.timer import BenchTimer, Timer, measure_launch_ms
+from kbench.measure.timing.timer import Timer, measure_launch_ms
 from kbench.results.row import Case
 
 PROVIDERS = ("torch-native", "triton-row", "torch-compile", "liger")

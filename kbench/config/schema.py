@@ -6,13 +6,19 @@ What the names in a file mean is not known here; `kbench/config/load.py` looks t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, model_validator
 from pydantic.json_schema import GenerateJsonSchema
 
 from kbench.config.yaml_source import Location
 from kbench.results.row import DTYPE_ALIASES, ITEMSIZE, Value
+from kbench.results.timers import DEFAULT_TIMER, SELECTABLE_TIMERS
+
+if TYPE_CHECKING:
+    TimerName = str
+else:
+    TimerName = Literal[SELECTABLE_TIMERS]
 
 POINTS = "an integer, a list of integers, {pow2: [a, b]} or {start, stop, step}"
 
@@ -24,8 +30,8 @@ class Strict(BaseModel):
 class Measure(Strict):
     """How each case is measured."""
 
-    timer: Literal["do_bench", "graph"] = Field(
-        default="do_bench",
+    timer: TimerName = Field(
+        default=DEFAULT_TIMER,
         description="What takes the time, for all providers: events, or CUDA graphs for short kernels.",
     )
     cache: Literal["cold", "warm"] = Field(default="cold", description="Whether a call finds its data in the cache.")

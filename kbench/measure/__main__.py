@@ -62,12 +62,13 @@ class Answers:
 def serve(requests: queue.Queue[Request], answers: Answers) -> None:
     """Answer requests until the parent goes away."""
     from kbench import registry
-    from kbench.measure.case import CaseRun, DeviceLost, Settings
+    from kbench.measure.case import CaseRun, MeasureSettings
     from kbench.measure.catalog import catalog
+    from kbench.measure.correctness.operator_trial import attempt
     from kbench.measure.edge_cases import check_edges
     from kbench.measure.machine.device import Device
     from kbench.measure.machine.telemetry import telemetry
-    from kbench.measure.operator_trial import attempt
+    from kbench.measure.steps import DeviceLost
     from kbench.measure.timing.ceiling import ceiling_gbps
     from kbench.results.row import Case
 
@@ -91,7 +92,7 @@ def serve(requests: queue.Queue[Request], answers: Answers) -> None:
             case = Case.from_json(request["case"])
             curves = [(curve["provider"], curve["params"]) for curve in request["curves"]]
             common: dict[str, Any] = {
-                "settings": Settings(**request["settings"]),
+                "settings": MeasureSettings(**request["settings"]),
                 "device": device,
                 "telemetry": reader,
                 "emit": answers,
@@ -103,7 +104,16 @@ def serve(requests: queue.Queue[Request], answers: Answers) -> None:
                     if fault := attempt(operator, case, device, request["settings"]["seed"]):
                         answers(Fault(fault.where, fault.what))
                 elif request["request"] == "check":
-                    check_edges(operator, case, curves, skip=request["skip"], **common)
+                    check_edges(
+                        operator,
+                        case,
+                        curves,
+                        skip=request["skip"],
+                        seed=request["settings"]["seed"],
+                        build_timeout_s=request["settings"]["build_timeout_s"],
+                        device=device,
+                        emit=answers,
+                    )
                 else:
                     ceiling = ceiling or [ceiling_gbps(device)]
                     run = CaseRun(
@@ -117,8 +127,8 @@ def serve(requests: queue.Queue[Request], answers: Answers) -> None:
                     )
                     answers(Rows(tuple(run.run())))
             except DeviceLost as lost:
-                assert lost.entry.status is not None
-                answers(Lost(lost.entry.status, lost.entry.reason))
+                assert lost.contender.status is not None
+                answers(Lost(lost.contender.status, lost.contender.reason))
                 return
             device.release()
         answers(Done())

@@ -1,4 +1,4 @@
-"""Edge inputs: what each provider does with the inputs a kernel author must know about."""
+"""Edge cases: what each provider does with the inputs that a kernel author must know about."""
 
 from __future__ import annotations
 
@@ -8,77 +8,72 @@ from functools import partial
 
 from torch import Tensor
 
-from kbench.measure.case import CaseRun, Emit, Settings
+from kbench.measure.contender import Contender
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.common_edges import Edge, common_edges, edge_names
-from kbench.measure.correctness.definition import OperatorFault
+from kbench.measure.correctness.definition import Definition, OperatorFault
 from kbench.measure.correctness.expected import Expected
-from kbench.measure.entry import Entry
+from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import Telemetry
+from kbench.measure.steps import Emit, Steps
 from kbench.protocol import Begin, Cell, End, Message
 from kbench.registry import Operator
 from kbench.results.row import Case, Status, Value
 
 RANDOM = "random"
 
+Draw = Callable[[], tuple[Tensor, ...]]
+
 
 def check_edges(
     operator: Operator,
     case: Case,
-    curves: Sequence[tuple[str, Mapping[str, Value]]],
+    configurations: Sequence[tuple[str, Mapping[str, Value]]],
     *,
     skip: Sequence[str] = (),
-    settings: Settings,
+    seed: int,
+    build_timeout_s: float,
     device: Device,
-    telemetry: Telemetry,
     emit: Emit,
 ) -> None:
-    """Run every provider on random inputs and on every edge input of the operator, or on the common ones where it has none.
-    One `cell` message each; `skip` names the edges that are done.
+    """Run every configuration on random inputs and on every edge case: the operator's own, or the common ones if it has none.
 
-    Raises DeviceLost like a measured case does.
+    Emits a Cell for each; `skip` names the edge cases that are done. Raises DeviceLost as measuring a case does.
     """
     common = common_edges(operator)
-    for index, curve in enumerate(curves):
-        for name in (RANDOM, *edge_names(operator)):
-            if name in skip:
+    for index, (name, params) in enumerate(configurations):
+        for edge_name in (RANDOM, *edge_names(operator)):
+            if edge_name in skip:
                 continue
-            edge = common.get(name, Edge())
-            run = CaseRun(
-                operator,
-                edge.case(case),
-                [curve],
-                baseline=None,
-                settings=settings,
-                session=0,
-                device=device,
-                telemetry=telemetry,
-                emit=partial(_mark, emit, index, name),
-            )
-            entry = run.entries[0]
-            draw = _applied(run, edge) if name in common else partial(_own, run, name)
+            edge = common.get(edge_name, Edge())
+            definition = Definition(operator, edge.case(case))
+            drawn = Inputs(definition, device, seed)
+            own = partial(_own, definition, drawn, edge_name)
+            draw = _changed(definition, drawn, edge) if edge_name in common else own
             if draw is None:
                 continue
-            _check(run, entry, draw)
-            emit(_cell(index, name, entry))
-            if entry.status in (Status.UNAVAILABLE, Status.UNSUPPORTED) and name == RANDOM:
+            steps = Steps(device, partial(_mark, emit, index, edge_name))
+            contender = Contender(0, name, params, provider=operator.providers.get(name))
+            with steps.step(contender, "build", build_timeout_s):
+                _check(contender, definition, draw, device)
+            emit(_cell(index, edge_name, contender))
+            if contender.status in (Status.UNAVAILABLE, Status.UNSUPPORTED) and edge_name == RANDOM:
                 break
 
 
-def _own(run: CaseRun, name: str) -> tuple[Tensor, ...]:
-    """The inputs of this name, random or the operator's own edge."""
-    inputs = run.drawn.draw(RANDOM)
-    return inputs if name == RANDOM else run.definition.edge(name, inputs)
+def _own(definition: Definition, drawn: Inputs, name: str) -> tuple[Tensor, ...]:
+    """The inputs of this name: random ones, or an edge case of the operator's own."""
+    inputs = drawn.draw(RANDOM)
+    return inputs if name == RANDOM else definition.edge(name, inputs)
 
 
-def _applied(run: CaseRun, edge: Edge) -> Callable[[], tuple[Tensor, ...]] | None:
-    """Draws the inputs of a common edge; None where the operator does not take it."""
+def _changed(definition: Definition, drawn: Inputs, edge: Edge) -> Draw | None:
+    """Returns the inputs of a common edge case; None if the operator does not accept them."""
     try:
-        inputs = edge.inputs(run.drawn.draw(RANDOM))
+        inputs = edge.inputs(drawn.draw(RANDOM))
         if inputs is None:
             return None
-        for _ in Expected(run.definition, inputs).parts():
+        for _ in Expected(definition, inputs).parts():
             pass
     except OperatorFault:
         return None
@@ -86,7 +81,7 @@ def _applied(run: CaseRun, edge: Edge) -> Callable[[], tuple[Tensor, ...]] | Non
 
 
 def _mark(emit: Emit, index: int, edge: str, event: Message) -> None:
-    """Say of every step which cell of the table it belongs to."""
+    """Add to a step which cell of the table it belongs to."""
     if isinstance(event, Begin):
         event = replace(event, index=index, edge=edge)
     elif isinstance(event, End):
@@ -94,20 +89,19 @@ def _mark(emit: Emit, index: int, edge: str, event: Message) -> None:
     emit(event)
 
 
-def _check(run: CaseRun, entry: Entry, draw: Callable[[], tuple[Tensor, ...]]) -> None:
-    with run.guard(entry, "build", run.settings.build_timeout_s):
-        provider = run.admit(entry)
-        if provider is None:
-            return
-        inputs = draw()
-        expected = Expected(run.definition, [x.clone() for x in inputs])
-        fn = provider.bind(run.case, entry.params)
-        entry.judged(run_checked(expected, fn, inputs, run.device), "")
-        if entry.running:
-            entry.end(Status.CHECKED)
+def _check(contender: Contender, definition: Definition, draw: Draw, device: Device) -> None:
+    provider = contender.admitted(definition.case, device.type)
+    if provider is None:
+        return
+    inputs = draw()
+    expected = Expected(definition, [x.clone() for x in inputs])
+    fn = provider.bind(definition.case, contender.params)
+    contender.judged(run_checked(expected, fn, inputs, device))
+    if contender.running:
+        contender.end(Status.CHECKED)
 
 
-def _cell(index: int, edge: str, entry: Entry) -> Cell:
-    assert entry.status is not None
-    found = entry.accuracy
-    return Cell(index, edge, entry.status, entry.reason, found.max_ulp, found.max_rel_err, found.deterministic)
+def _cell(index: int, edge: str, contender: Contender) -> Cell:
+    assert contender.status is not None
+    found = contender.accuracy
+    return Cell(index, edge, contender.status, contender.reason, found.max_ulp, found.max_rel_err, found.deterministic)

@@ -10,6 +10,7 @@ from typing import Any
 
 from kbench.analysis import Analysis, CaseKey, Outcome, Standing, Winner
 from kbench.results.row import PROVIDER, Case, Row
+from kbench.results.timers import DEFAULT_TIMER
 from kbench.summary.words import copy_share, ulps
 from kbench.text.terminal import GAP, microseconds
 
@@ -27,7 +28,7 @@ WON, TIED, UNCLEAR, UNMARKED = "*", "~", "?", " "
 
 MARKS = {WON: "fastest", TIED: "tied for it", UNCLEAR: "cannot tell"}
 
-USUAL = {"timer": "do_bench", "cache": "cold"}
+USUAL = {"timer": DEFAULT_TIMER, "cache": "cold"}
 """What need not be said of how a file was measured."""
 
 

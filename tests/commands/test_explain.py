@@ -11,7 +11,7 @@ from kbench.comparison.verdict import WORDS
 from kbench.explain import COLUMNS, CONTROLS, FLAGS, KINDS, STATUSES, VERDICTS, find, listing
 from kbench.explain.glossary import ALIASES, HEADS
 from kbench.measure import flags
-from kbench.measure.timing.timer import MAX_PREFILL_MS
+from kbench.measure.timing.do_bench import MAX_PREFILL_MS
 from kbench.results.row import Status, columns
 
 

@@ -8,11 +8,9 @@ import torch.nn.functional as F
 from common import Kbench
 from torch import Tensor
 
-from kbench.measure.case import Settings
 from kbench.measure.correctness.common_edges import edge_names
 from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import Nothing
 from kbench.protocol import Cell
 from kbench.registry import Operator, operator
 from kbench.results.row import Case
@@ -71,9 +69,9 @@ def outcomes(provider: str, of: Operator = rms, m: int = 8, n: int = 32, dtype: 
         of,
         Case(of.name, {"M": m, "N": n}, dtype),
         [(provider, {})],
-        settings=Settings("do_bench", "warm", False, 0, 1, 1, 0, timeout_s=60, build_timeout_s=60),
+        seed=0,
+        build_timeout_s=60,
         device=Device(),
-        telemetry=Nothing(),
         emit=note,
     )
     return found

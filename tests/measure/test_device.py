@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from kbench.measure.machine.device import VISIBLE, Device, devices
+from kbench.measure.timing.do_bench import BenchTimer
 from kbench.measure.timing.graph import GraphTimer
-from kbench.measure.timing.timer import BenchTimer
 
 
 @pytest.fixture
@@ -65,14 +65,14 @@ def test_a_mig_instance_has_its_own_uuid(cards: Any) -> None:
 @pytest.mark.parametrize("cache", ["cold", "warm"])
 def test_what_kernels_asked_the_cache_to_keep_is_let_go_before_every_cold_sample(timer: Any, cache: str) -> None:
     device, calls = Device(), 0
-    forget = device.forget
+    forget = device.drop_kept_lines
 
     def counted() -> None:
         nonlocal calls
         forget()
         calls += 1
 
-    device.__dict__["forget"] = counted
+    device.__dict__["drop_kept_lines"] = counted
     x = torch.zeros(1024, device=device.torch_device)
     samples = timer(device, cache, 1, 1).ready(lambda x: x + 1, [(x,)] * 2, 0.05)()
     assert calls >= len(samples) if cache == "cold" else calls == 0

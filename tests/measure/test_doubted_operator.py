@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from kbench.measure.case import CaseRun, Settings
+from kbench.measure.case import CaseRun, MeasureSettings
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
 from kbench.registry import Operator
@@ -35,7 +35,7 @@ def reasons(operator: Operator, baseline: int | None = 0) -> dict[str, str]:
         Case(operator.name, {"M": 8, "N": 256}, "float32"),
         [(name, {}) for name in operator.providers],
         baseline=baseline,
-        settings=Settings("do_bench", "warm", False, 0, 1, 1, 0, timeout_s=60, build_timeout_s=60),
+        settings=MeasureSettings("do_bench", "warm", False, 0, 1, 1, 0, timeout_s=60, build_timeout_s=60),
         session=0,
         device=Device(),
         telemetry=Nothing(),

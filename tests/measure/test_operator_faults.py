@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 from common import PLUGINS, Kbench
 
-from kbench.measure.case import CaseRun, Settings
+from kbench.measure.case import CaseRun, MeasureSettings
+from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
-from kbench.measure.operator_trial import attempt
 from kbench.registry import operator
 from kbench.results.row import Case, Row
 
@@ -47,7 +47,7 @@ def run(name: str, n: int, session: int = 0, **settings: Any) -> CaseRun:
         Case(name, {"M": 4, "N": n}, "float32"),
         [("right", {}), ("also-right", {})],
         baseline=0,
-        settings=Settings("do_bench", "warm", False, 0, 1, 1, 0, timeout_s=60, build_timeout_s=60, **settings),
+        settings=MeasureSettings("do_bench", "warm", False, 0, 1, 1, 0, timeout_s=60, build_timeout_s=60, **settings),
         session=session,
         device=Device(),
         telemetry=Nothing(),

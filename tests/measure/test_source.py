@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from common import ROOT
 
-from kbench.measure.operator_source import defining
+from kbench.measure.correctness.operator_source import defining
 
 FILE = '''
 """An operator and a kernel."""

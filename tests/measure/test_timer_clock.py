@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from kbench.measure.timing import timer
+from kbench.measure.timing import do_bench
 
 WORK_MS = 3.0
 
@@ -30,9 +30,9 @@ class Busy:
 
 
 def test_a_call_is_timed_to_the_end_of_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timer, "find_spec", lambda name: None)
+    monkeypatch.setattr(do_bench, "find_spec", lambda name: None)
     device: Any = Busy()
-    bench = timer.BenchTimer(device, "cold", warmup_ms=1, rep_ms=5)
+    bench = do_bench.BenchTimer(device, "cold", warmup_ms=1, rep_ms=5)
 
     def call() -> None:
         device.queued += 1
@@ -42,9 +42,9 @@ def test_a_call_is_timed_to_the_end_of_its_work(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_host_needs_no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timer, "find_spec", lambda name: None)
+    monkeypatch.setattr(do_bench, "find_spec", lambda name: None)
     host: Any = SimpleNamespace(
         accelerated=False, cache_bytes=1024, torch_device=torch.device("cpu"), synchronize=lambda: None
     )
-    samples = timer.BenchTimer(host, "warm", warmup_ms=1, rep_ms=2).ready(lambda: None, [()], None)()
+    samples = do_bench.BenchTimer(host, "warm", warmup_ms=1, rep_ms=2).ready(lambda: None, [()], None)()
     assert samples and all(sample > 0 for sample in samples)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kbench.measure.timing.timer import BenchTimer
+from kbench.measure.timing.do_bench import BenchTimer
 
 EVENTS_MS, KERNEL_MS, GAP_MS = 4e-3, 0.6e-3, 0.9e-3
 

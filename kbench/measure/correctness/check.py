@@ -73,7 +73,7 @@ class Accuracy:
         )
 
 
-HOLD_MS = 2.0
+QUEUE_MS = 2.0
 """How long the device is kept busy before a checked call: longer than the host needs to queue all of it."""
 
 
@@ -85,21 +85,21 @@ def run_checked(expected: Expected, fn: Callable[..., Any], inputs: Sequence[Ten
     works on another stream without waiting reads its input before it is written, or delivers after it is read. The second
     call finds NaN in the memory it is likely to get: a provider that skips the work has to bring the answer from somewhere.
     """
-    shape, dtype = expected.shape, like(inputs).dtype
+    shape, dtype = expected.shape, output_like(inputs).dtype
     device.poison(shape, dtype)
-    device.hold(HOLD_MS)
+    device.keep_busy(QUEUE_MS)
     for x, value in zip(inputs, expected.inputs, strict=True):
         x.copy_(value)
     output = fn(*inputs)
     delivered = output.clone() if isinstance(output, Tensor) else output
     device.synchronize()
-    found = judge(expected, inputs, output, delivered)
+    found = judge_call(expected, inputs, output, delivered)
     if found.wrong:
         return found
     device.poison(shape, dtype)
     again = fn(*inputs)
     device.synchronize()
-    if fault := _malformed(again, shape, like(inputs)):
+    if fault := _malformed(again, shape, output_like(inputs)):
         return replace(found, wrong=f"{fault} (when called again)")
     if _same_memory(output, again):
         return replace(
@@ -107,13 +107,13 @@ def run_checked(expected: Expected, fn: Callable[..., Any], inputs: Sequence[Ten
         )
     same = bool(((delivered == again) | (delivered.isnan() & again.isnan())).all())
     found = replace(found, deterministic=same)
-    return found if same else found.worst(judge(expected, inputs, again, again))
+    return found if same else found.worst(judge_call(expected, inputs, again, again))
 
 
-def judge(expected: Expected, inputs: Sequence[Tensor], output: Any, delivered: Any) -> Accuracy:
+def judge_call(expected: Expected, inputs: Sequence[Tensor], output: Any, delivered: Any) -> Accuracy:
     """Everything about the outcome of one call: kind, shape, dtype, device and values of the output, and that the inputs
     are still what they were. `delivered` holds the values of the output when the queue reached it."""
-    fault = _malformed(output, expected.shape, like(inputs)) or changed(inputs, expected.inputs)
+    fault = _malformed(output, expected.shape, output_like(inputs)) or changed_input(inputs, expected.inputs)
     if fault:
         return Accuracy(wrong=fault)
     if any(_same_memory(output, x) for x in inputs):
@@ -121,12 +121,12 @@ def judge(expected: Expected, inputs: Sequence[Tensor], output: Any, delivered: 
     return compared(expected, delivered)
 
 
-def like(inputs: Sequence[Tensor]) -> Tensor:
+def output_like(inputs: Sequence[Tensor]) -> Tensor:
     """The input whose dtype and device the output must have: the first one of floating-point values, else the first."""
     return next((x for x in inputs if x.is_floating_point()), inputs[0])
 
 
-def changed(inputs: Sequence[Tensor], before: Sequence[Tensor]) -> str | None:
+def changed_input(inputs: Sequence[Tensor], before: Sequence[Tensor]) -> str | None:
     """What to say when an input no longer equals its copy (NaN counts as equal to itself), else None."""
     for position, (x, old) in enumerate(zip(inputs, before, strict=True)):
         same = torch.equal(x, old) or bool(((x == old) | (x.isnan() & old.isnan())).all())

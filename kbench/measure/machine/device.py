@@ -137,12 +137,12 @@ class Device:
         cycles_per_ms = SPIN_CALIBRATION_CYCLES / start.elapsed_time(end)
         return lambda ms: torch.cuda._sleep(int(ms * cycles_per_ms))
 
-    def hold(self, ms: float) -> None:
+    def keep_busy(self, ms: float) -> None:
         """Keep the device busy for about so long, where it can be: what follows is queued behind it."""
         if self.spin:
             self.spin(ms)
 
-    def forget(self) -> None:
+    def drop_kept_lines(self) -> None:
         """Wait for the device, and let go of the lines of its last-level cache that kernels asked it to keep: they outlive
         a cache flush, for whoever runs next."""
         if self.type == "cuda":

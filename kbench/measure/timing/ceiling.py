@@ -7,9 +7,9 @@ from statistics import median
 import torch
 
 from kbench.measure.machine.device import Device
-from kbench.measure.timing.timer import BenchTimer
+from kbench.measure.timing.do_bench import BenchTimer
 
-CACHE_FILLS = 20
+COPY_CACHE_FILLS = 20
 """The copy is so many times the last-level cache: far beyond what it can serve."""
 
 LARGEST_BYTES = {"cpu": 2**28}
@@ -19,7 +19,7 @@ LARGEST_BYTES = {"cpu": 2**28}
 def ceiling_gbps(device: Device) -> float | None:
     """GB/s, reads and writes counted, of a large device copy. None where memory for it is short."""
     bound = LARGEST_BYTES.get(device.type, 2**32)
-    total = min(CACHE_FILLS * (device.cache_bytes or 2**26), bound, (device.free_bytes() or bound) // 4)
+    total = min(COPY_CACHE_FILLS * (device.cache_bytes or 2**26), bound, (device.free_bytes() or bound) // 4)
     try:
         source = torch.randn(total // 8, device=device.torch_device)
         target = torch.empty_like(source)

@@ -21,7 +21,7 @@ import torch
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.registry import Unsupported
 
-CACHE_FILLS = 3
+ROTATED_CACHE_FILLS = 3
 """How many times over the rotated buffers fill the last-level cache."""
 
 MIN_CALLS = 20
@@ -63,7 +63,7 @@ class GraphTimer:
 
     @property
     def _fill(self) -> int:
-        return CACHE_FILLS * (self.device.cache_bytes or ASSUMED_CACHE_BYTES)
+        return ROTATED_CACHE_FILLS * (self.device.cache_bytes or ASSUMED_CACHE_BYTES)
 
     def ready(
         self, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], launch_ms: float | None
@@ -93,7 +93,7 @@ class GraphTimer:
     def _replay_ms(self, graph: torch.cuda.CUDAGraph) -> float:
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         if self.cache == "cold":
-            self.device.forget()
+            self.device.drop_kept_lines()
         if self.device.spin:
             self.device.spin(SPIN_MS)
         start.record()

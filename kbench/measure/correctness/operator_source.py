@@ -7,7 +7,29 @@ change whenever somebody changes a kernel: rows of different definitions do not 
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Iterator
+from pathlib import Path
+
+from kbench.files import source_text
+from kbench.registry import Operator
+from kbench.results.row import Case, digest
+
+
+def case_hash(operator: Operator, case: Case, call_bytes: int, tolerance: float) -> str:
+    """Distinguishes two definitions of the same case: a hash of the operator's source, bytes and tolerance. Kernels in the
+    same file are not part of it."""
+    file = inspect.getsourcefile(operator.reference)
+    source = source_text(Path(file)) if file else None
+    return digest(
+        [
+            digest(source and defining(source, operator.name)),
+            case.to_json(),
+            call_bytes,
+            tolerance,
+            operator.output_ulps,
+        ]
+    )
 
 
 def defining(text: str, operator: str) -> str:

@@ -1,0 +1,81 @@
+"""A configuration, or a control, on its way through a case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbench.measure.correctness.check import Accuracy
+from kbench.measure.machine.telemetry import Reading
+from kbench.registry import Provider
+from kbench.results.row import CONTROL, PROVIDER, Case, Status, Value, curve_name, format_params
+
+
+@dataclass
+class Contender:
+    """What is known so far of one future row. A contender runs until it has a status.
+
+    fn           the function of the inputs
+    buffers      the argument tuples that the timer may rotate over; the first holds the case's inputs
+    sample       takes the samples of one round, in ms; set once the timer is ready for this contender
+    moved_bytes  bytes that one call moves, where the provider declares them
+    rounds       samples in ms, one list per round
+    readings     telemetry, taken before and after each round
+    """
+
+    index: int
+    name: str
+    params: Mapping[str, Value]
+    role: str = PROVIDER
+    provider: Provider | None = None
+    fn: Callable[..., Any] | None = None
+    buffers: Sequence[tuple[Any, ...]] = ()
+    sample: Callable[[], list[float]] | None = None
+    status: Status | None = None
+    reason: str = ""
+    accuracy: Accuracy = field(default_factory=Accuracy)
+    build_ms: float | None = None
+    launch_ms: float | None = None
+    moved_bytes: int | None = None
+    stages: Mapping[str, float] = field(default_factory=dict)
+    rounds: list[list[float]] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
+
+    @property
+    def running(self) -> bool:
+        return self.status is None
+
+    @property
+    def control(self) -> bool:
+        return self.role == CONTROL
+
+    @property
+    def configuration(self) -> str:
+        """The name of the configuration: `triton-row[num_warps=4]`."""
+        return curve_name(self.name, format_params(self.params))
+
+    def admitted(self, case: Case, device_type: str) -> Provider | None:
+        """The provider, if it exists, runs on this machine and supports the case; otherwise the contender ends.
+
+        Call it in a step: it runs the provider's own code.
+        """
+        provider = self.provider
+        if provider is None:
+            self.end(Status.ERROR, f"no provider {self.name!r}")
+        elif reason := provider.unavailable(device_type):
+            self.end(Status.UNAVAILABLE, reason)
+        elif reason := provider.declines(case):
+            self.end(Status.UNSUPPORTED, reason)
+        return provider if self.running else None
+
+    def judged(self, found: Accuracy, context: str = "") -> None:
+        """Record a check. A wrong output ends the contender; `context` precedes the reason."""
+        self.accuracy = self.accuracy.worst(found)
+        if found.wrong:
+            self.end(Status.WRONG, context + found.wrong)
+
+    def end(self, status: Status, reason: str = "") -> None:
+        """Stop here. The row states the reason and has no time."""
+        self.status, self.reason = status, reason
+        self.rounds, self.fn, self.sample, self.buffers, self.stages = [], None, None, (), {}

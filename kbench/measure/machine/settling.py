@@ -1,0 +1,39 @@
+"""Waiting until the clock of the device has settled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from kbench.measure.machine.telemetry import Telemetry
+
+WINDOW_S = 0.02
+"""Seconds of work between two readings of the clock."""
+
+READINGS = 3
+"""The clock has settled when this many readings in a row agree."""
+
+SETTLED = 0.01
+"""Readings agree when the largest is at most this share above the smallest."""
+
+LIMIT_S = 2.0
+"""Seconds after which measuring starts in any case."""
+
+
+def settle(telemetry: Telemetry, work: Callable[[float], None]) -> None:
+    """Keep the device at work until its clock has settled: an idle device takes a while to reach its speed, and the first
+    contender to be timed would pay for it.
+
+    `work(seconds)` runs the contenders for about this long. Without a clock to read, this returns at once: each round then
+    warms up by itself.
+    """
+    clocks: list[float] = []
+    end = time.monotonic() + LIMIT_S
+    while time.monotonic() < end:
+        clock = telemetry.read().sm_mhz
+        if clock is None:
+            return
+        clocks = [*clocks, clock][-READINGS:]
+        if len(clocks) == READINGS and max(clocks) <= (1 + SETTLED) * min(clocks):
+            return
+        work(WINDOW_S)

@@ -1,0 +1,79 @@
+"""Timing: rounds over the contenders of a case, in shuffled order."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from statistics import median
+
+from kbench.measure.contender import Contender
+from kbench.measure.correctness.inputs import SharedInputs
+from kbench.measure.machine.settling import settle
+from kbench.measure.machine.telemetry import Telemetry
+from kbench.measure.steps import Steps
+from kbench.protocol import Tick
+from kbench.results.row import Status
+
+
+class Rounds:
+    """Times contenders, whose buffers and samplers are ready. `order` shuffles each round."""
+
+    def __init__(
+        self,
+        contenders: Sequence[Contender],
+        *,
+        inputs: SharedInputs,
+        steps: Steps,
+        telemetry: Telemetry,
+        timeout_s: float,
+        order: random.Random,
+    ) -> None:
+        self.contenders, self.inputs, self.steps = contenders, inputs, steps
+        self.telemetry, self.timeout_s, self.order = telemetry, timeout_s, order
+
+    def run(self, count: int) -> None:
+        """Let the clock settle, then take `count` rounds."""
+        settle(self.telemetry, self._work)
+        for number in range(count):
+            order = self._running()
+            self.order.shuffle(order)
+            for contender in order:
+                with self.steps.step(contender, "time", self.timeout_s):
+                    self._take(contender, number)
+
+    def _running(self) -> list[Contender]:
+        return [contender for contender in self.contenders if contender.running]
+
+    def _work(self, seconds: float) -> None:
+        """Run all contenders for about this long in total."""
+        running = self._running()
+        for contender in running:
+            with self.steps.step(contender, "time", self.timeout_s):
+                self._occupy(contender, seconds / len(running))
+                blame_for_changes(contender, self.inputs)
+
+    def _occupy(self, contender: Contender, seconds: float) -> None:
+        """Call one contender over and over for this long."""
+        assert contender.fn is not None
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            contender.fn(*contender.buffers[0])
+            self.steps.device.synchronize()
+
+    def _take(self, contender: Contender, number: int) -> None:
+        """Take the samples of one round."""
+        assert contender.sample is not None
+        before = self.telemetry.read()
+        samples = contender.sample()
+        contender.readings += [before, self.telemetry.read()]
+        blame_for_changes(contender, self.inputs)
+        if contender.running:
+            contender.rounds.append(samples)
+            self.steps.emit(Tick(contender.index, contender.configuration, number, median(samples)))
+
+
+def blame_for_changes(contender: Contender, inputs: SharedInputs) -> None:
+    """End the contender, which ran last, if it has changed the shared inputs; write them back for the others."""
+    if fault := inputs.repaired():
+        contender.end(Status.WRONG, fault)

@@ -1,0 +1,58 @@
+"""The steps of a contender: the parent learns of each, and whatever a provider raises becomes the status of its row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from kbench.measure.contender import Contender
+from kbench.measure.correctness.definition import OperatorFault
+from kbench.measure.machine.device import Device, out_of_memory
+from kbench.protocol import Begin, End, Message
+from kbench.registry import Unsupported
+from kbench.results.row import STEPS, Status
+from kbench.text.exception_text import describe, written_at
+
+Emit = Callable[[Message], None]
+
+
+class DeviceLost(Exception):
+    """The device no longer answers, so this process cannot go on. Carries the contender that caused it."""
+
+    def __init__(self, contender: Contender) -> None:
+        super().__init__(contender.reason)
+        self.contender = contender
+
+
+class Steps:
+    """Runs steps on a device and announces them with `emit`."""
+
+    def __init__(self, device: Device, emit: Emit) -> None:
+        self.device, self.emit = device, emit
+
+    @contextmanager
+    def step(self, contender: Contender, name: str, limit_s: float) -> Iterator[None]:
+        """Announce the step to the parent, which enforces the limit, and end the contender with what its code raises.
+
+        Raises DeviceLost when the device no longer answers afterwards.
+        """
+        self.emit(Begin(contender.index, contender.configuration, name, limit_s))
+        try:
+            yield
+        except OperatorFault as fault:
+            contender.end(Status.ERROR, str(fault))
+        except Unsupported as refusal:
+            contender.end(Status.UNSUPPORTED, str(refusal) or "declined without a reason")
+        except BaseException as error:  # noqa: BLE001  whatever a provider raises belongs to its own row
+            status = Status.OOM if out_of_memory(error) else Status.ERROR
+            contender.end(status, f"{describe(error, _place(contender))} (while {STEPS[name]})")
+            del error
+            self.device.release()
+            if not self.device.healthy():
+                raise DeviceLost(contender) from None
+        self.emit(End(contender.index))
+
+
+def _place(contender: Contender) -> str:
+    """Where the provider's function is defined: the place to report if none of its lines ran, as for a wrong signature."""
+    return written_at(contender.provider.function) if contender.provider else ""

@@ -1,0 +1,120 @@
+"""The do_bench timer: `triton.testing.do_bench`, run with kbench's own driver around the active one.
+
+On its own, do_bench reports up to seven times the true time of a short kernel. When the host needs longer for a launch
+than the cache flush takes, the device waits between the two events, and do_bench times Python. So kbench queues a spin
+kernel after each flush: it keeps the device busy until the host is well ahead. On a machine without an accelerator, the
+same do_bench runs over a driver whose events read a monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from statistics import median
+from typing import Any
+
+from kbench.measure.machine.device import Device
+from kbench.measure.timing.host_clock import HostDriver, clock_samples
+
+PREFILL_MS = 0.1
+"""The device is kept busy at least this long before a timed launch: several times as long as an ordinary launch takes."""
+
+MAX_PREFILL_MS = 10.0
+
+
+@dataclass(frozen=True)
+class BenchTimer:
+    """Times single calls on one device with do_bench. `cache` is `cold` (flushed before every call) or `warm`."""
+
+    device: Device
+    cache: str
+    warmup_ms: float
+    rep_ms: float
+
+    @property
+    def name(self) -> str:
+        """`do_bench`, or `clock` where Triton is not installed and a plain loop of the same form times the host."""
+        return "do_bench" if find_spec("triton") else "clock"
+
+    @property
+    def prefill_ms(self) -> float:
+        return MAX_PREFILL_MS if self.device.spin else 0.0
+
+    def sets(self, call_bytes: int) -> int:
+        return 1  # the cache is flushed, so one set of buffers is enough
+
+    def cold(self, call_bytes: int) -> bool:
+        return self.cache == "cold"
+
+    def ready(
+        self, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], launch_ms: float | None
+    ) -> Callable[[], list[float]]:
+        """See Timer. The device is kept busy for longer than `launch_ms`."""
+        inputs = buffers[0]
+        return lambda: self._samples(lambda: fn(*inputs), launch_ms)
+
+    def empty(self) -> Callable[[], list[float]]:
+        """The overhead of the events. On a device: the time of one empty kernel, minus half of what a second one adds.
+
+        Events without a kernel between them would not show the overhead. The kernel itself takes more than nothing and
+        less than a second one adds, because that includes the gap between the two. Half of it is within half a
+        microsecond of the truth.
+        """
+        empty = self.device.empty_call
+
+        def two() -> None:
+            empty()
+            empty()
+
+        def samples() -> list[float]:
+            once = self._samples(empty, None)
+            second_ms = median(self._samples(two, None)) - median(once)
+            return [ms - second_ms / 2 for ms in once]
+
+        return samples if self.device.accelerated else lambda: self._samples(empty, None)
+
+    def _samples(self, call: Callable[[], Any], launch_ms: float | None) -> list[float]:
+        if self.name == "clock":
+            return clock_samples(call, HostDriver(self.device, self.cache), self.warmup_ms, self.rep_ms)
+        import triton.testing
+
+        with self._driver(launch_ms or 0.0):
+            times: list[float] = triton.testing.do_bench(
+                call, warmup=self.warmup_ms, rep=self.rep_ms, return_mode="all"
+            )
+        return times
+
+    @contextmanager
+    def _driver(self, launch_ms: float) -> Iterator[None]:
+        """Make kbench's driver the active one of Triton."""
+        from triton.runtime import driver
+
+        before = driver.active if self.device.accelerated else None  # a host has no driver of its own
+        if before is None:
+            driver.set_active(HostDriver(self.device, self.cache))
+        else:
+            driver.set_active(_PrefilledDriver(before, self, min(max(PREFILL_MS, 3 * launch_ms), MAX_PREFILL_MS)))
+        try:
+            yield
+        finally:
+            driver.set_active(before)
+
+
+class _PrefilledDriver:
+    """The active Triton driver. Its cache flush also puts the host ahead of the device."""
+
+    def __init__(self, inner: Any, timer: BenchTimer, prefill_ms: float) -> None:
+        self._inner, self._cold, self._prefill_ms = inner, timer.cache == "cold", prefill_ms
+        self._spin, self._drop_kept_lines = timer.device.spin, timer.device.drop_kept_lines
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def clear_cache(self, cache: Any) -> None:
+        if self._cold:
+            self._drop_kept_lines()  # a flush does not displace what kernels asked the cache to keep
+            self._inner.clear_cache(cache)
+        if self._spin:
+            self._spin(self._prefill_ms)

@@ -1,0 +1,77 @@
+"""do_bench on the clock of the host: a driver for it, and the same loop where Triton is not installed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from kbench.measure.machine.device import Device
+
+HOST_FLUSH_BYTES = 64 * 1024**2
+"""Bytes written between timed calls on a host that does not report the size of its last-level cache."""
+
+
+class ClockEvent:
+    """A device event for the host: remembers when it was recorded."""
+
+    def __init__(self, enable_timing: bool = True) -> None:
+        self._ns = 0
+
+    def record(self) -> None:
+        self._ns = time.perf_counter_ns()
+
+    def elapsed_time(self, end: ClockEvent) -> float:
+        return max(end._ns - self._ns, 1) * 1e-6
+
+
+class HostInterface:
+    """The part of torch's device interface that do_bench uses, for the host: a call returns when its work is done."""
+
+    Event = ClockEvent
+
+    @staticmethod
+    def synchronize() -> None:
+        return None
+
+
+class HostDriver:
+    """The part of a Triton driver that do_bench uses, for the host and for a device without Triton."""
+
+    def __init__(self, device: Device, cache: str) -> None:
+        self._cold, self._device = cache == "cold", device
+        self._bytes = 2 * (device.cache_bytes or HOST_FLUSH_BYTES // 2)
+        self.synchronize = device.synchronize
+
+    def get_device_interface(self) -> type[HostInterface]:
+        return HostInterface
+
+    def get_empty_cache_for_benchmark(self) -> torch.Tensor:
+        return torch.empty(self._bytes, dtype=torch.uint8, device=self._device.torch_device)
+
+    def clear_cache(self, cache: torch.Tensor) -> None:
+        if self._cold:
+            cache.zero_()
+
+
+def clock_samples(fn: Callable[[], Any], driver: HostDriver, warmup_ms: float, rep_ms: float) -> list[float]:
+    """do_bench's protocol without Triton, in ms per call: warm up, then flush the cache and time single calls. The device is
+    idle when the clock starts and when it stops."""
+    cache = driver.get_empty_cache_for_benchmark()
+
+    def calls(budget_ms: float) -> list[float]:
+        times: list[float] = []
+        end = time.perf_counter() + budget_ms * 1e-3
+        while not times or time.perf_counter() < end:
+            driver.clear_cache(cache)
+            driver.synchronize()
+            start = time.perf_counter_ns()
+            fn()
+            driver.synchronize()
+            times.append(max(time.perf_counter_ns() - start, 1) * 1e-6)
+        return times
+
+    calls(warmup_ms)
+    return calls(rep_ms)
