@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbench.kernels import cuda_extension
-from kbench.operators.gelu import gelu
+from kbench.operators.gelu.operator import gelu
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from kbench.kernels import torch_fused
-from kbench.operators.gelu import gelu
+from kbench.operators.gelu.operator import gelu
 
 if TYPE_CHECKING:
     from torch import Tensor

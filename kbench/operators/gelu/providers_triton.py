@@ -11,17 +11,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from kbench.kernels import triton_rows
-from kbench.operators.gelu import gelu
+from kbench.kernels import block_mailbox, triton_options, triton_rows
+from kbench.kernels.triton_options import launch_options, override
+from kbench.operators.gelu.operator import gelu
 from kbench.registry import Unsupported
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-SOURCES = (Path(__file__).with_name("triton_kernels.py"), Path(triton_rows.__file__))
+SOURCES = (
+    Path(__file__).with_name("triton_kernels.py"),
+    Path(triton_rows.__file__),
+    Path(triton_options.__file__),
+    Path(block_mailbox.__file__),
+)
 
 
-class Launch(NamedTuple):
+class ElementsLaunch(NamedTuple):
     """Elements of a program, the options Triton compiles it with, and how many of the elements it does at a time."""
 
     block: int
@@ -31,10 +37,6 @@ class Launch(NamedTuple):
     @property
     def constants(self) -> dict[str, int]:
         return {"BLOCK": self.block, "PART": self.part}
-
-    def override(self, **options: Any) -> Launch:
-        """The same launch with these options; None leaves an option as it is."""
-        return self._replace(options=self.options | {k: v for k, v in options.items() if v is not None})
 
 
 FEW_BYTES = {2: 2**20, 4: 2**19}
@@ -54,7 +56,7 @@ def elements_launch(
     multiprocessors: int,
     BLOCK: int | None = None,
     num_warps: int | None = None,
-) -> Launch:
+) -> ElementsLaunch:
     """The launch of `triton` for so many elements: 4 warps, and in BLOCK one 16-byte access for every thread of them.
 
     On an H200, 4096 x 12672 in bfloat16: 50.3 us; two accesses per thread take 50.9 us, four 52.1. With 2 warps it is
@@ -70,55 +72,43 @@ def elements_launch(
     resident = multiprocessors * THREADS // (warps * warp_size) * block  # elements
     if itemsize == 4 and resident < total <= 2 * resident:
         block *= 2
-    return Launch(BLOCK or block, {"num_warps": warps}, BLOCK or block)
+    return ElementsLaunch(BLOCK or block, {"num_warps": warps}, BLOCK or block)
 
 
 EXACT_PART = 16384
 """16 warps do a longer row of the exact form in parts of this size: with a polynomial to evaluate they would spill."""
 
 
-def row_launch(N: int, BLOCK: int | None = None, tanh: bool = True) -> Launch:
+def row_launch(N: int, BLOCK: int | None = None, tanh: bool = True) -> ElementsLaunch:
     """The launch of `triton-row` for rows of N elements. Raises Unsupported when BLOCK does not hold a row."""
     block = triton_rows.row_block(N, BLOCK)
-    return Launch(block, {"num_warps": triton_rows.row_warps(block)}, block if tanh else min(block, EXACT_PART))
+    return ElementsLaunch(block, {"num_warps": triton_rows.row_warps(block)}, block if tanh else min(block, EXACT_PART))
 
 
 @gelu.provider("triton-row", label="Triton (row)", requires="triton", sources=SOURCES, supports=triton_rows.long_rows)
+@launch_options
 def triton_row(
     x: Tensor,
     *,
+    options: dict[str, Any],
     approximate: str = "tanh",
     BLOCK: int | None = None,
-    num_warps: int | None = None,
-    num_stages: int | None = None,
-    num_ctas: int | None = None,
-    maxnreg: int | None = None,
-    enable_fp_fusion: bool | None = None,
 ) -> Tensor:
     """One program per row; BLOCK is the power of two that holds a row; 4 warps, 8 from BLOCK 2048, 16 from 4096."""
     if not x.numel():
         return torch.empty_like(x)
-    launch = row_launch(x.shape[1], BLOCK, approximate == "tanh").override(
-        num_warps=num_warps,
-        num_stages=num_stages,
-        num_ctas=num_ctas,
-        maxnreg=maxnreg,
-        enable_fp_fusion=enable_fp_fusion,
-    )
+    launch = override(row_launch(x.shape[1], BLOCK, approximate == "tanh"), options)
     return _run_rows(launch, x, approximate)
 
 
 @gelu.provider("triton", label="Triton", requires="triton", sources=SOURCES)
+@launch_options
 def triton(
     x: Tensor,
     *,
+    options: dict[str, Any],
     approximate: str = "tanh",
     BLOCK: int | None = None,
-    num_warps: int | None = None,
-    num_stages: int | None = None,
-    num_ctas: int | None = None,
-    maxnreg: int | None = None,
-    enable_fp_fusion: bool | None = None,
 ) -> Tensor:
     """BLOCK elements per program: 16 bytes for each thread of the 4 warps (`num_warps`), 8 where elements are few. Where x
     fills its memory, in either order, its rows do not matter to the launch."""
@@ -130,19 +120,15 @@ def triton(
         triton_rows.warp_size(x.device),
         triton_rows.multiprocessors(x.device),
         BLOCK,
-        num_warps,
-    ).override(
-        num_stages=num_stages,
-        num_ctas=num_ctas,
-        maxnreg=maxnreg,
-        enable_fp_fusion=enable_fp_fusion,
+        options.get("num_warps"),
     )
+    launch = override(launch, options)
     if x.is_contiguous() or x.t().is_contiguous():
         return _run_flat(launch, x, approximate)
     return _run_rows(launch, x, approximate)
 
 
-def _run_flat(launch: Launch, x: Tensor, approximate: str) -> Tensor:
+def _run_flat(launch: ElementsLaunch, x: Tensor, approximate: str) -> Tensor:
     """Launch on the elements of x as they lie in memory, without gaps. Raises Unsupported as `_programs` does."""
     from kbench.operators.gelu import triton_kernels
 
@@ -153,7 +139,7 @@ def _run_flat(launch: Launch, x: Tensor, approximate: str) -> Tensor:
     return out
 
 
-def _run_rows(launch: Launch, x: Tensor, approximate: str) -> Tensor:
+def _run_rows(launch: ElementsLaunch, x: Tensor, approximate: str) -> Tensor:
     """Launch on the rows of x, wherever they lie. Raises Unsupported when a row's elements are not neighbours."""
     rows, N = x.shape
     if x.stride(1) != 1 and N > 1:

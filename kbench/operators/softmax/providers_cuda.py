@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from kbench.kernels import block_mailbox, cuda_extension
-from kbench.operators.softmax import softmax
+from kbench.operators.softmax.operator import softmax
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from kbench.operators.softmax import softmax
+from kbench.operators.softmax.operator import softmax
 from kbench.registry import Unsupported
 
 if TYPE_CHECKING:

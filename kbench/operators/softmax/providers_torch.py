@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from kbench.kernels import torch_fused
-from kbench.operators.softmax import softmax
+from kbench.operators.softmax.operator import softmax
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from kbench.kernels import block_mailbox, triton_rows
-from kbench.operators.softmax import softmax
+from kbench.kernels import block_mailbox, triton_options, triton_rows
+from kbench.kernels.triton_options import launch_options, override
+from kbench.operators.softmax.operator import softmax
 from kbench.operators.softmax.triton_dispatch import Launch, dispatch, persistent_launch, row_launch
 from kbench.registry import Unsupported
 
@@ -24,6 +25,7 @@ SOURCES = (
     Path(__file__).with_name("triton_kernels.py"),
     Path(__file__).with_name("triton_dispatch.py"),
     Path(triton_rows.__file__),
+    Path(triton_options.__file__),
     Path(block_mailbox.__file__),
 )
 
@@ -31,67 +33,48 @@ SOURCES = (
 @softmax.provider(
     "triton-row", label="Triton (row)", requires="triton", sources=SOURCES, supports=triton_rows.long_rows
 )
+@launch_options
 def triton_row(
     x: Tensor,
     *,
+    options: dict[str, Any],
     BLOCK: int | None = None,
-    num_warps: int | None = None,
-    num_stages: int | None = None,
-    num_ctas: int | None = None,
-    maxnreg: int | None = None,
-    enable_fp_fusion: bool | None = None,
 ) -> Tensor:
     """One program per row; BLOCK is the power of two that holds a row; 4 warps, 8 from BLOCK 2048, 16 from 4096."""
     if not x.numel():
         return torch.empty_like(x)
-    launch = row_launch(x.shape[1], BLOCK).override(
-        num_warps=num_warps,
-        num_stages=num_stages,
-        num_ctas=num_ctas,
-        maxnreg=maxnreg,
-        enable_fp_fusion=enable_fp_fusion,
-    )
+    launch = override(row_launch(x.shape[1], BLOCK), options)
     return launch_rows(launch, x, _output(x))
 
 
 @softmax.provider(
     "triton-persistent", label="Triton (persistent)", requires="triton", sources=SOURCES, supports=triton_rows.long_rows
 )
+@launch_options
 def triton_persistent(
     x: Tensor,
     *,
+    options: dict[str, Any],
     BLOCK: int | None = None,
-    num_warps: int | None = None,
     num_stages: int | None = None,
-    num_ctas: int | None = None,
-    maxnreg: int | None = None,
-    enable_fp_fusion: bool | None = None,
 ) -> Tensor:
     """As many programs as the device holds at once, each striding over the rows and loading `num_stages` - 1 ahead."""
     if not x.numel():
         return torch.empty_like(x)
-    launch = persistent_launch(x.shape[1], x.element_size(), BLOCK, num_stages).override(
-        num_warps=num_warps,
-        num_ctas=num_ctas,
-        maxnreg=maxnreg,
-        enable_fp_fusion=enable_fp_fusion,
-    )
+    launch = override(persistent_launch(x.shape[1], x.element_size(), BLOCK, num_stages), options)
     return launch_rows(launch, x, _output(x), persistent=True)
 
 
 @softmax.provider("triton", label="Triton", requires="triton", sources=SOURCES)
+@launch_options
 def triton(
     x: Tensor,
     *,
+    options: dict[str, Any],
     BLOCK: int | None = None,
     ROWS: int | None = None,
     PIECES: int | None = None,
     parts: int | None = None,
-    num_warps: int | None = None,
-    num_stages: int | None = None,
-    num_ctas: int | None = None,
-    maxnreg: int | None = None,
-    enable_fp_fusion: bool | None = None,
 ) -> Tensor:
     """The kernel and the launch that `DISPATCH` names for N, unless parameters say otherwise.
 
@@ -108,20 +91,13 @@ def triton(
         _vector(x),
         triton_rows.warp_size(x.device),
         teams=x.device.type in ("cuda", "cpu"),
-        capped=triton_rows.caps_registers(x.device) and num_warps is None,
+        capped=triton_rows.caps_registers(x.device) and "num_warps" not in options,
         BLOCK=BLOCK,
         ROWS=ROWS,
         PIECES=PIECES,
         parts=parts,
     )
-    launch = launch.override(
-        num_warps=num_warps,
-        num_stages=num_stages,
-        num_ctas=num_ctas,
-        maxnreg=maxnreg,
-        enable_fp_fusion=enable_fp_fusion,
-    )
-    return launch_rows(launch, x, _output(x))
+    return launch_rows(override(launch, options), x, _output(x))
 
 
 def _vector(x: Tensor) -> int:

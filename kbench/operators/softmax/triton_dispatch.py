@@ -27,10 +27,6 @@ class Launch(NamedTuple):
         tile: int = self.constants.get("ROWS", 1)
         return math.ceil(rows / tile) * self.parts
 
-    def override(self, **options: Any) -> Launch:
-        """The same launch with these options; None leaves an option as it is."""
-        return self._replace(options=self.options | {k: v for k, v in options.items() if v is not None})
-
 
 class Line(NamedTuple):
     """A line of the dispatch: rows of at most `most` elements go to `kernel`, in blocks of at most `block` elements, each

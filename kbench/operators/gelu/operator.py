@@ -1,0 +1,70 @@
+"""Elementwise GELU of an (M, N) matrix: the tanh form by default, the exact (erf) form with `approximate: none`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from kbench.registry import Operator
+from kbench.results.row import Case
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+
+def _inputs(case: Case, randn: Callable[..., Tensor]) -> tuple[Tensor]:
+    return (randn(case.M, case.N),)
+
+
+def _reference(case: Case, x: Tensor) -> Tensor:
+    if case.approximate == "none":
+        return 0.5 * x * (x / -math.sqrt(2)).erfc()
+    u = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
+    # x * sigmoid(2u) is the same function without the cancellation of 1 + tanh(u) for negative x
+    return x * (2 * u).sigmoid()
+
+
+def _strided(case: Case, x: Tensor) -> tuple[Tensor]:
+    wide = x.new_zeros(x.shape[0], x.shape[1] + 3)
+    wide[:, : x.shape[1]] = x
+    return (wide[:, : x.shape[1]],)
+
+
+def _first_element(value: float) -> Callable[[Case, Tensor], tuple[Tensor]]:
+    def put(case: Case, x: Tensor) -> tuple[Tensor]:
+        y = x.clone()
+        y[:1, :1] = value  # no element where there is none
+        return (y,)
+
+    return put
+
+
+gelu = Operator(
+    "gelu",
+    axes=("M", "N"),
+    choices={"approximate": ("tanh", "none")},
+    inputs=_inputs,
+    reference=_reference,
+    bytes=lambda case: 2 * case.M * case.N * case.itemsize,
+    # 1 + tanh(u) is computed to about one float32 unit of 1, so the error of x/2 (1 + tanh u) is in units of x/2
+    tolerance=lambda case: 16,
+    scale=lambda case, reference, x: x.abs() / 2,
+    output_ulps=1,
+    rowwise=True,
+    edges={
+        "large positive": lambda case, x: (x.abs() * 1e3,),
+        "large negative": lambda case, x: (x.abs() * -1e3,),
+        "tiny": lambda case, x: (x * 1e-3,),
+        "one +inf": _first_element(float("inf")),
+        "one NaN": _first_element(float("nan")),
+        "strided rows": _strided,
+        "odd columns": lambda case, x: (x[:, : x.shape[1] - 1 + x.shape[1] % 2].contiguous(),),
+        "one row": lambda case, x: (x[:1],),
+        "one column": lambda case, x: (x[:, :1].contiguous(),),
+        "transposed": lambda case, x: (x.t().contiguous().t(),),
+        "no rows": lambda case, x: (x[:0],),
+        "no columns": lambda case, x: (x[:, :0],),
+    },
+)

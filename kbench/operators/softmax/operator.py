@@ -1,0 +1,94 @@
+"""Row-wise softmax of an (M, N) matrix: `exp(x - max) / sum(exp(x - max))` over the last dimension."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from kbench.registry import Operator
+from kbench.results.row import Case
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+
+def _inputs(case: Case, randn: Callable[..., Tensor]) -> tuple[Tensor]:
+    return (randn(case.M, case.N),)
+
+
+def _reference(case: Case, x: Tensor) -> Tensor:
+    if x.numel() == 0:
+        return x.clone()
+    e = (x - x.amax(-1, keepdim=True)).exp()
+    return e / e.sum(-1, keepdim=True)
+
+
+def _tolerance(case: Case) -> float:
+    """Units in the last place of float32. The argument of exp reaches 87 in magnitude before the result leaves float32's
+    normal range, and each rounding of it (subtracting the maximum, scaling by log2 e for exp2) costs up to one unit per
+    unit of it; a sequential sum of N positive terms drifts by about sqrt(N)."""
+    return 2 * 88 + 2 * math.sqrt(case.N)
+
+
+def _last_quarter_minus_inf(case: Case, x: Tensor) -> tuple[Tensor]:
+    y = x.clone()
+    y[:, x.shape[1] - x.shape[1] // 4 :] = float("-inf")
+    return (y,)
+
+
+def _one_row(value: float) -> Callable[[Case, Tensor], tuple[Tensor]]:
+    def fill(case: Case, x: Tensor) -> tuple[Tensor]:
+        y = x.clone()
+        middle = x.shape[0] // 2
+        y[middle : middle + 1] = value  # no row where there is none
+        return (y,)
+
+    return fill
+
+
+def _one_element(value: float) -> Callable[[Case, Tensor], tuple[Tensor]]:
+    def put(case: Case, x: Tensor) -> tuple[Tensor]:
+        y = x.clone()
+        middle = x.shape[0] // 2
+        y[middle : middle + 1, -1:] = value
+        return (y,)
+
+    return put
+
+
+def _strided(case: Case, x: Tensor) -> tuple[Tensor]:
+    """A view of a wider matrix: the row stride is not N, and no row after the first is 16-byte aligned."""
+    wide = x.new_zeros(x.shape[0], x.shape[1] + 3)
+    wide[:, : x.shape[1]] = x
+    return (wide[:, : x.shape[1]],)
+
+
+softmax = Operator(
+    "softmax",
+    axes=("M", "N"),
+    inputs=_inputs,
+    reference=_reference,
+    bytes=lambda case: 2 * case.M * case.N * case.itemsize,
+    tolerance=_tolerance,
+    scale=lambda case, reference, x: reference,  # all terms are positive: nothing cancels
+    output_ulps=1,
+    rowwise=True,
+    edges={
+        "large offset": lambda case, x: (x + 1e4,),
+        "ascending rows": lambda case, x: (x.sort(-1).values,),
+        "wide range": lambda case, x: (x * 30,),
+        "-inf tail": _last_quarter_minus_inf,
+        "row of -inf": _one_row(float("-inf")),
+        "one +inf": _one_element(float("inf")),
+        "one NaN": _one_element(float("nan")),
+        "strided rows": _strided,
+        "odd columns": lambda case, x: (x[:, : x.shape[1] - 1 + x.shape[1] % 2].contiguous(),),
+        "one row": lambda case, x: (x[:1],),
+        "one column": lambda case, x: (x[:, :1].contiguous(),),
+        "transposed": lambda case, x: (x.t().contiguous().t(),),
+        "no rows": lambda case, x: (x[:0],),
+        "no columns": lambda case, x: (x[:, :0],),
+    },
+)
