@@ -12,12 +12,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+from filelock import FileLock
+
 from kbench import interrupts
 
 ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = Path(__file__).parent / "plugins"
 
 Kbench = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[], str]) -> str:
+    """What `make` returns. Test processes that run side by side share a file: the first of them makes it."""
+    folder = factory.getbasetemp()
+    shared = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / name
+    with FileLock(f"{shared}.lock"):
+        if not shared.exists():
+            shared.write_text(make())
+    return shared.read_text()
 
 
 def run_kbench(arguments: Sequence[object], folder: Path) -> subprocess.CompletedProcess[str]:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from common import ROOT, Kbench, run_kbench
 from fake_executor import FakeMachine
-from warm_workers import WarmProcess, WarmWorkers
+from warm_processes import POSSIBLE, WarmProcess, WarmProcesses
 
 from kbench.execute.worker import worker_process
 from kbench.execute.writer import Writer
@@ -41,20 +41,26 @@ def own_device_locks(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["TMPDIR"] = str(tmp_path_factory.getbasetemp())
 
 
-WARM, COLD = WarmWorkers(), worker_process.spawn
+WARM, COLD = WarmProcesses(), worker_process.spawn
+
+
+@pytest.fixture(scope="session")
+def warm() -> WarmProcesses:
+    """Runs Python programs that find torch imported: `warm.run(source, *arguments)`."""
+    return WARM
 
 
 @pytest.fixture
 def warm_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let kbench's workers start at once, where that is possible: see warm_workers.py."""
+    """Let kbench's workers start at once, where that is possible: see warm_processes.py."""
     command = worker_process.COMMAND
 
     def spawn(environment: Mapping[str, str]) -> WarmProcess | subprocess.Popen[bytes]:
         if command != worker_process.COMMAND:  # a stand-in
             return COLD(environment)
-        return WARM.spawn(environment, worker_process._own_folder())
+        return WARM.worker(environment, worker_process._own_folder())
 
-    if sys.platform == "linux" and not torch.accelerator.is_available():
+    if POSSIBLE:
         monkeypatch.setattr(worker_process, "spawn", spawn)
 
 

@@ -21,7 +21,7 @@ from kbench.errors import ResultsError
 from kbench.results import table
 from kbench.results.row import CONTROL, Case, Row, Status, columns
 
-random_damage = settings(max_examples=500, derandomize=True, deadline=None, database=None)
+random_damage = settings(max_examples=200, derandomize=True, deadline=None, database=None)
 
 AXES = ("M", "N", "approximate")
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import torch
+from common import ROOT, made_once
 
+from kbench import registry
 from kbench.kernels import cuda_extension
-from kbench.operators.gelu import providers_cuda as gelu_cuda
-from kbench.operators.softmax import providers_cuda as softmax_cuda
 
-SOURCES = {"softmax": softmax_cuda.SOURCE, "gelu": gelu_cuda.SOURCE}
+OPERATORS = ROOT / "kbench" / "operators"
+
+SOURCES = {path.stem: path for name in registry.shipped() for path in (OPERATORS / name).rglob("*.cu")}
+"""Every CUDA source of every operator, by its name."""
+
 TYPES = {"f": 4, "6__half": 2, "13__nv_bfloat16": 2}
 """Mangled C++ types of the dtypes, and their bytes."""
 
@@ -54,15 +58,24 @@ class Kernel:
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str], list[Kernel]]]:
-    """The kernels of each source for each architecture, two compilers at a time."""
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], list[Kernel]]:
+    """The kernels of each source for each architecture."""
+    found = json.loads(
+        made_once(tmp_path_factory, "cuda-kernels.json", lambda: json.dumps(_compile_all(tmp_path_factory)))
+    )
+    return {(name, arch): [_kernel(*kernel) for kernel in kernels] for name, arch, kernels in found}
+
+
+def _compile_all(factory: pytest.TempPathFactory) -> list[tuple[str, str, list[list[str]]]]:
+    """Two compilers at a time."""
     jobs = [(name, arch) for arch in ("sm_80", "sm_90") for name in SOURCES]
     with ThreadPoolExecutor(2) as pool:
-        results = pool.map(lambda job: _compile(*job, tmp_path_factory.mktemp("-".join(job))), jobs)
-        yield dict(zip(jobs, results, strict=True))
+        results = pool.map(lambda job: _compile(*job, factory.mktemp("-".join(job))), jobs)
+        return [(*job, kernels) for job, kernels in zip(jobs, results, strict=True)]
 
 
-def _compile(name: str, arch: str, folder: Path) -> list[Kernel]:
+def _compile(name: str, arch: str, folder: Path) -> list[list[str]]:
+    """The symbol of each kernel, what the assembler says it uses, and its code."""
     command = [
         "nvcc",
         "-O3",
@@ -80,7 +93,7 @@ def _compile(name: str, arch: str, folder: Path) -> list[Kernel]:
     usage = dict(re.findall(r"Compiling entry function '(\w+)'.*?\n(.*?Used[^\n]*)", done.stderr, re.DOTALL))
     ptx = dict(re.findall(r"\.entry (\w+)\((.*?)(?=\.entry|\Z)", (folder / f"{name}.ptx").read_text(), re.DOTALL))
     assert usage.keys() == ptx.keys()
-    return [_kernel(symbol, usage[symbol], ptx[symbol]) for symbol in usage]
+    return [[symbol, usage[symbol], ptx[symbol]] for symbol in usage]
 
 
 def _kernel(symbol: str, usage: str, ptx: str) -> Kernel:

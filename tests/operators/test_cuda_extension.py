@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import Tensor
+from warm_processes import WarmProcesses
 
 from kbench.kernels import cuda_extension
 from kbench.measure.correctness.check import accuracy
@@ -21,6 +20,8 @@ from kbench.operators.gelu import providers_cuda as gelu_cuda
 from kbench.operators.softmax import providers_cuda as softmax_cuda
 from kbench.registry import Operator, Unsupported, operator
 from kbench.results.row import Case
+
+Build = Callable[..., subprocess.CompletedProcess[str]]
 
 SOFTMAX, GELU = operator("softmax"), operator("gelu")
 LADDER = ("cuda-naive", "cuda-online", "cuda-shared", "cuda-shuffle")
@@ -112,7 +113,8 @@ PyMODINIT_FUNC INIT(TORCH_EXTENSION_NAME)() {
 """
 
 BUILD = """
-import sys
+import os, sys
+os.environ["BUILDER"] = str(os.getpid())
 from pathlib import Path
 from kbench.kernels import cuda_extension as extension
 from kbench.text.exception_text import describe
@@ -133,44 +135,40 @@ def probe(tmp_path: Path) -> Path:
     return tmp_path / "probe.cpp"
 
 
-def _build(source: Path, **environment: str) -> subprocess.Popen[str]:
+@pytest.fixture
+def build(probe: Path, warm: WarmProcesses) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Build and import the probe in a process of its own, with its cache beside the source."""
-    root = Path(__file__).parents[2]
-    settings = {"PYTHONPATH": str(root), "TORCH_EXTENSIONS_DIR": str(source.with_name("cache")), **environment}
-    return subprocess.Popen(
-        [sys.executable, "-c", BUILD, str(source)],
-        env=os.environ | settings,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+
+    def build(**environment: str) -> subprocess.CompletedProcess[str]:
+        return warm.run(BUILD, probe, TORCH_EXTENSIONS_DIR=str(probe.with_name("cache")), **environment)
+
+    return build
 
 
 @pytest.mark.slow
-def test_a_build_is_announced_once_and_redone_for_another_source(probe: Path) -> None:
-    out, err = _build(probe).communicate(timeout=120)
-    assert out == "42\n", err
-    assert "building CUDA extension probe for sm_90 (under a minute, cached afterwards) ..." in err
+def test_a_build_is_announced_once_and_redone_for_another_source(probe: Path, build: Build) -> None:
+    done = build()
+    assert done.stdout == "42\n", done.stderr
+    assert "building CUDA extension probe for sm_90 (under a minute, cached afterwards) ..." in done.stderr
 
-    out, err = _build(probe, CXX="/bin/false").communicate(timeout=120)
-    assert out == "42\n" and "building" not in err, err  # from the cache: no compiler is called
+    done = build(CXX="/bin/false")
+    assert done.stdout == "42\n" and "building" not in done.stderr, done.stderr  # from the cache: no compiler is called
 
     probe.write_text(PROBE.replace("42", "43"))
-    out, err = _build(probe).communicate(timeout=120)
-    assert out == "43\n" and "building" in err, err
+    done = build()
+    assert done.stdout == "43\n" and "building" in done.stderr, done.stderr
 
 
 @pytest.mark.slow
-def test_a_build_is_redone_for_another_nvcc(probe: Path) -> None:
+def test_a_build_is_redone_for_another_nvcc(probe: Path, build: Build) -> None:
     """Even where PATH has none: it is the one in CUDA_HOME that builds, and that the environment file names."""
     nvcc = probe.parent / "bin" / "nvcc"
     nvcc.parent.mkdir()
     for release, building in (("12.8", True), ("12.8", False), ("13.0", True)):
         nvcc.write_text(f"#!/bin/sh\necho 'Cuda compilation tools, release {release}, V{release}.1'\n")
         nvcc.chmod(0o755)
-        out, err = _build(probe, CUDA_HOME=str(probe.parent)).communicate(timeout=120)
-        assert out == "42\n" and ("building" in err) == building, err
+        done = build(CUDA_HOME=str(probe.parent))
+        assert done.stdout == "42\n" and ("building" in done.stderr) == building, done.stderr
 
 
 def test_the_environment_names_the_nvcc_that_builds(
@@ -190,33 +188,24 @@ def test_the_environment_names_the_nvcc_that_builds(
 
 
 @pytest.mark.slow
-def test_a_killed_build_holds_up_nobody(probe: Path) -> None:
+def test_a_killed_build_holds_up_nobody(probe: Path, build: Build) -> None:
     """torch's lock of the killed build is left behind; the next build neither waits for it nor reuses half of a library."""
     slow = probe.with_name("slow-c++")
-    slow.write_text(
-        f'#!/bin/sh\ncase "$*" in *probe.cpp*) touch {probe.parent}/started; sleep 60;; esac\nexec c++ "$@"\n'
-    )
+    slow.write_text('#!/bin/sh\ncase "$*" in *probe.cpp*) kill -9 $BUILDER $PPID; exit 1;; esac\nexec c++ "$@"\n')
     slow.chmod(0o755)
-    build = _build(probe, CXX=str(slow))
-    deadline = time.monotonic() + 100
-    while not probe.with_name("started").exists() and build.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert build.poll() is None, build.communicate()
-    os.killpg(build.pid, signal.SIGKILL)
-    build.communicate()
+    assert build(CXX=str(slow)).returncode == -signal.SIGKILL
     assert list(probe.with_name("cache").rglob("lock")), "torch no longer leaves a lock: this test proves nothing"
 
-    out, err = _build(probe).communicate(timeout=100)
-    assert out == "42\n", err
+    done = build()
+    assert done.stdout == "42\n", done.stderr
 
 
 @pytest.mark.slow
-def test_a_compile_error_names_the_line(probe: Path) -> None:
+def test_a_compile_error_names_the_line(probe: Path, build: Build) -> None:
     probe.write_text("int broken = ;\n")
-    build = _build(probe)
-    out, err = build.communicate(timeout=120)
-    assert build.returncode == 1 and out == ""
-    reason = err.splitlines()[-1]
+    done = build()
+    assert done.returncode == 1 and done.stdout == ""
+    reason = done.stderr.splitlines()[-1]
     assert reason.startswith("RuntimeError: ") and "probe.cpp:1:14: error: expected" in reason
 
 

@@ -1,9 +1,9 @@
-"""Workers that start in milliseconds: forked from one process that has imported torch and triton, two seconds of work.
+"""Processes that start in milliseconds: forked from one that has imported torch and triton, which takes two seconds.
 
-They are processes of their own like those that kbench starts, in a session of their own, with the environment, the working
-folder and the module path that they were asked for; what a worker imports besides is imported in it. They are children of
-the test's process. Only their command line, and what /proc says of their environment, are those of the process that they
-were forked from.
+They are kbench's workers, or programs of tests. They have a session of their own and the environment, the working folder
+and the module path that they were asked for; what they import besides is imported in them. They are children of the test's
+process. Only their command line, and what /proc says of their environment, are those of the process that they were forked
+from.
 """
 
 from __future__ import annotations
@@ -16,29 +16,53 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import torch
+
 PR_SET_CHILD_SUBREAPER = 36
 
-SERVE = "import sys; from warm_workers import serve; serve(int(sys.argv[1]))"
+SERVE = "import sys; from warm_processes import serve; serve(int(sys.argv[1]))"
 
 
-class WarmWorkers:
-    """The process from which workers are forked. It starts with the first of them, and ends with this one."""
+POSSIBLE = sys.platform == "linux" and not torch.accelerator.is_available()
+"""A process that has used a driver cannot be forked."""
+
+
+class WarmProcesses:
+    """The process from which the others are forked. It starts with the first of them, and ends with this one."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
         self._lock = threading.Lock()
 
-    def spawn(self, environment: Mapping[str, str], path: list[str]) -> WarmProcess:
-        """Start a worker with this environment. `path` are more folders to import from."""
+    def worker(self, environment: Mapping[str, str], path: list[str]) -> WarmProcess:
+        """Start a worker of kbench with this environment. `path` are more folders to import from."""
+        return self._start({"source": None, "arguments": path, "path": path, "environment": dict(environment)})
+
+    def run(
+        self, source: str, *arguments: object, folder: Path | None = None, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        """`python -c SOURCE ARGUMENTS` with these environment variables besides one's own."""
+        words, environment = [*map(str, arguments)], os.environ | variables
+        if not POSSIBLE:
+            command = [sys.executable, "-c", source, *words]
+            return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
+        request = {"source": source, "arguments": words, "path": [str(folder or Path.cwd())]}
+        process = self._start(request | {"environment": environment}, folder)
+        process.stdin.close()
+        with ThreadPoolExecutor(2) as pool:
+            out, err = pool.map(lambda stream: stream.read().decode(), (process.stdout, process.stderr))
+        return subprocess.CompletedProcess(words, process.wait(timeout=60), out, err)
+
+    def _start(self, request: dict[str, Any], folder: Path | None = None) -> WarmProcess:
         pipes = [os.pipe() for _ in range(3)]
         (child_in, stdin), (stdout, child_out), (stderr, child_err) = pipes
-        request = {"cwd": str(Path.cwd()), "environment": dict(environment), "path": path, "parent": os.getpid()}
+        data = json.dumps(request | {"cwd": str(folder or Path.cwd()), "parent": os.getpid()}).encode()
         with self._lock:
             connection = self._connection()
-            data = json.dumps(request).encode()
             socket.send_fds(connection, [len(data).to_bytes(8, "big")], [child_in, child_out, child_err])
             connection.sendall(data)
             pid = int.from_bytes(_receive(connection, 8), "big")
@@ -89,10 +113,7 @@ class WarmProcess:
 
 
 def serve(descriptor: int) -> None:
-    """Fork a worker for each request that comes over a socket, until it is closed."""
-    import threading as threads
-
-    import torch
+    """Fork a process for each request that comes over a socket, until it is closed."""
     import triton.runtime.interpreter  # noqa: F401
     from torch import _dynamo  # noqa: F401
 
@@ -100,7 +121,7 @@ def serve(descriptor: int) -> None:
 
     base = _without_python_path(sys.path, os.environ)
     connection = socket.socket(fileno=descriptor)
-    assert threads.active_count() == 1 and not torch.accelerator.is_available()
+    assert threading.active_count() == 1
     while True:
         try:
             head, streams, _, _ = socket.recv_fds(connection, 8, 3)
@@ -126,7 +147,7 @@ def serve(descriptor: int) -> None:
 
 
 def _become(request: dict[str, Any], streams: list[int], base: list[str], main: Any) -> None:
-    """Be the worker that was asked for, to its end."""
+    """Be the process that was asked for, to its end."""
     import atexit
     import random
     import traceback
@@ -144,16 +165,22 @@ def _become(request: dict[str, Any], streams: list[int], base: list[str], main: 
         os.environ.update(request["environment"])
         named = request["environment"].get("PYTHONPATH", "").split(os.pathsep)
         sys.path[:] = [folder for folder in named if folder not in ("", ".")] + base + request["path"]
-        sys.argv[:] = ["-c", *request["path"]]
+        sys.argv[:] = ["-c", *request["arguments"]]
         random.seed()
-        main()
+        if request["source"] is None:
+            main()
+        else:
+            exec(compile(request["source"], "<string>", "exec"), vars(sys.modules["__main__"]))
         code = 0
     except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
+        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
     except BaseException:  # noqa: BLE001  as Python does at the end of a program
         traceback.print_exc()
     finally:
         atexit._run_exitfuncs()
+        sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
 
