@@ -67,15 +67,16 @@ def serve(requests: queue.Queue[Request], answers: Answers) -> None:
     from kbench.measure.correctness.operator_trial import attempt
     from kbench.measure.edge_cases import check_edges
     from kbench.measure.machine.device import Device
-    from kbench.measure.machine.telemetry import telemetry
+    from kbench.measure.machine.sources import find_telemetry
     from kbench.measure.steps import DeviceLost
     from kbench.measure.timing.ceiling import ceiling_gbps
     from kbench.results.row import Case
 
     device = Device()
+    device.set_up()
     if not device.accelerated:
         _limit_host_memory(device.free_bytes())
-    reader = telemetry(device)
+    reader = find_telemetry(device)
     ceiling: list[float | None] = []  # measured when a session's first case asks for it
 
     def announce(plugin: str, operator: str = "", provider: str = "") -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbench.measure.correctness.check import Accuracy
-from kbench.measure.machine.telemetry import Reading
+from kbench.measure.machine.telemetry import Quantities
 from kbench.registry import Provider
 from kbench.results.row import CONTROL, PROVIDER, Case, Status, Value, curve_name, format_params
 
@@ -40,7 +40,7 @@ class Contender:
     moved_bytes: int | None = None
     stages: Mapping[str, float] = field(default_factory=dict)
     rounds: list[list[float]] = field(default_factory=list)
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[Quantities] = field(default_factory=list)
 
     @property
     def running(self) -> bool:

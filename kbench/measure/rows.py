@@ -9,7 +9,7 @@ from typing import Any
 
 from kbench.measure.contender import Contender
 from kbench.measure.flags import Evidence, flags
-from kbench.measure.machine.telemetry import summary
+from kbench.measure.machine.telemetry import telemetry_columns
 from kbench.results.row import PROVIDER, Case, Row, Status, format_params
 
 
@@ -62,7 +62,7 @@ def _row(context: CaseContext, contender: Contender) -> Row:
         source_hash=contender.provider.source_hash if contender.provider else "",
         **context.common,
         **_numbers(context, contender),
-        **summary(contender.readings),
+        **telemetry_columns(contender.readings),
     )
     if not contender.control and row.status in (Status.OK, Status.CHECKED, Status.WRONG):
         row.max_ulp, row.max_rel_err = contender.accuracy.max_ulp, contender.accuracy.max_rel_err

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from kbench.measure.machine import telemetry
-from kbench.measure.machine.telemetry import Nothing, Reading, summary
+from kbench.measure.machine.sources import find_telemetry
+from kbench.measure.machine.telemetry import Nothing, telemetry_columns
 
 
 class AmdSmiException(Exception):
@@ -62,18 +62,18 @@ def device(kind: str, index: int = 0) -> SimpleNamespace:
 
 
 def test_a_host_has_no_telemetry_and_no_columns() -> None:
-    reader = telemetry.telemetry(device("cpu"))  # type: ignore[arg-type]
+    reader = find_telemetry(device("cpu"))  # type: ignore[arg-type]
     assert isinstance(reader, Nothing)
-    assert summary([reader.read()]) == {"sm_mhz": None, "power_w": None, "temp_c": None, "throttle": ""}
+    assert telemetry_columns([reader.read()]) == {}
     assert reader.peak_gbps() is None and reader.others() is None
 
 
 def test_amdsmi_answers_where_nvml_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     monkeypatch.setitem(sys.modules, "amdsmi", amdsmi(**ANSWERS))
-    reader = telemetry.telemetry(device("cuda"))  # type: ignore[arg-type]
+    reader = find_telemetry(device("cuda"))  # type: ignore[arg-type]
     assert reader.source == "amdsmi"
-    assert reader.read() == Reading(sm_mhz=2100, power_w=512, temp_c=61, throttle=("throttled",))
+    assert reader.read() == {"sm_mhz": 2100, "power_w": 512, "temp_c": 61, "throttle": ("throttled",)}
     assert reader.peak_gbps() == 5325
 
 
@@ -83,36 +83,49 @@ def test_amdsmi_is_asked_for_the_card_that_this_process_may_see(monkeypatch: pyt
     cards.amdsmi_get_temp_metric = lambda card, *_: {"first": 30, "second": 40, "third": 50}[card]
     monkeypatch.setitem(sys.modules, "pynvml", None)
     monkeypatch.setitem(sys.modules, "amdsmi", cards)
-    assert telemetry.telemetry(device("cuda", 2)).read().temp_c == 50  # type: ignore[arg-type]
+    assert find_telemetry(device("cuda", 2)).read()["temp_c"] == 50  # type: ignore[arg-type]
 
 
 def test_a_question_that_amdsmi_refuses_leaves_its_column_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     refuses = ANSWERS | {"amdsmi_get_temp_metric": AmdSmiException("not supported")}
     monkeypatch.setitem(sys.modules, "amdsmi", amdsmi(**refuses))
-    reading = telemetry.telemetry(device("cuda")).read()  # type: ignore[arg-type]
-    assert reading.temp_c is None and reading.sm_mhz == 2100
+    reading = find_telemetry(device("cuda")).read()  # type: ignore[arg-type]
+    assert reading["temp_c"] is None and reading["sm_mhz"] == 2100
 
 
 @pytest.mark.parametrize("handles", [[], AmdSmiException("no driver")])
 def test_nothing_answers(monkeypatch: pytest.MonkeyPatch, handles: object) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     monkeypatch.setitem(sys.modules, "amdsmi", amdsmi(**ANSWERS | {"amdsmi_get_processor_handles": handles}))
-    assert isinstance(telemetry.telemetry(device("cuda")), Nothing)  # type: ignore[arg-type]
+    assert isinstance(find_telemetry(device("cuda")), Nothing)  # type: ignore[arg-type]
 
 
 def test_a_rows_telemetry_is_the_median_and_every_reason_seen() -> None:
-    readings = [Reading(1980, 300, 50), Reading(1700, 690, 60, ("power-cap",)), Reading(1980, 310, 55, ("sw-thermal",))]
-    assert summary(readings) == {"sm_mhz": 1980, "power_w": 310, "temp_c": 55, "throttle": "power-cap;sw-thermal"}
+    readings = [
+        {"sm_mhz": 1980, "power_w": 300, "temp_c": 50, "throttle": ()},
+        {"sm_mhz": 1700, "power_w": 690, "temp_c": 60, "throttle": ("power-cap",)},
+        {"sm_mhz": 1980, "power_w": 310, "temp_c": 55, "throttle": ("sw-thermal",)},
+    ]
+    assert telemetry_columns(readings) == {
+        "sm_mhz": 1980,
+        "power_w": 310,
+        "temp_c": 55,
+        "throttle": "power-cap;sw-thermal",
+    }
+
+
+def test_a_quantity_that_no_device_reports_has_no_column_and_another_has() -> None:
+    assert telemetry_columns([{"temp_c": None, "energy_j": 3}, {"energy_j": 5}]) == {"energy_j": 4}
 
 
 @pytest.mark.gpu
 def test_nvml_knows_the_device() -> None:
     from kbench.measure.machine.device import Device
 
-    reader = telemetry.telemetry(Device())
+    reader = find_telemetry(Device())
     if not reader.source:
         pytest.skip("no telemetry library answers here")
     reading = reader.read()
-    assert reading.sm_mhz and reading.power_w and reading.temp_c
+    assert reading["sm_mhz"] and reading["power_w"] and reading["temp_c"]
     assert reader.peak_gbps() and reader.peak_gbps() > 100

@@ -1,4 +1,4 @@
-"""The device under test, and the few things measuring needs from it."""
+"""The device under test, and what measuring needs from it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from kbench.text.printable import label
 SPIN_CALIBRATION_CYCLES = 2_000_000
 
 HOST_THREADS = 1
-"""Threads of a provider where the host itself is measured. With more, a call lasts as long as its slowest thread, and that
-one waits for a core wherever anything else runs: beside two busy loops 116 of 135 rounds were disturbed with two threads, 6
+"""Threads of a provider when the host itself is measured. With more, a call takes as long as its slowest thread, which waits
+for a core whenever another program runs. Beside two busy loops, 116 of 135 rounds were disturbed with two threads, and 6
 with one (docs/measuring.md)."""
 
 THREADS_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -29,15 +29,11 @@ VISIBLE = {
     "npu": "ASCEND_RT_VISIBLE_DEVICES",
     "xpu": "ZE_AFFINITY_MASK",
 }
-"""The variable that says which devices a process sees, by device type."""
+"""The environment variable that sets which devices a process sees, by device type."""
 
 
 class Device:
-    """The current accelerator, or the host where there is none.
-
-    Where there is no accelerator, Triton's interpreter is switched on: it has to be before anything imports triton, so a
-    Device is made first of all.
-    """
+    """The current accelerator, or the host if there is none. Making one changes nothing; see `set_up`."""
 
     def __init__(self) -> None:
         found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
@@ -45,14 +41,22 @@ class Device:
         self.torch_device = (
             torch.device(self.type, torch.accelerator.current_device_index()) if found else torch.device("cpu")
         )
+
+    def set_up(self) -> None:
+        """Prepare this process for measuring the device: on a host, set the threads and switch Triton's interpreter on.
+
+        Call it before anything imports triton, which reads the variable only then.
+        """
         if not self.accelerated:
             self.use_threads(HOST_THREADS)
             if find_spec("triton"):
                 os.environ["TRITON_INTERPRET"] = "1"
 
     def use_threads(self, threads: int | None) -> None:
-        """Let torch, and libraries that are loaded from here on, work with so many threads on the host. None is the default:
-        one where the host is measured, whatever torch has where a device is."""
+        """Set the threads on the host, for torch and for libraries that are loaded later.
+
+        None is the default: one thread if the host is measured, torch's own number if a device is.
+        """
         if threads is None and not self.accelerated:
             threads = HOST_THREADS
         if threads is not None and threads != torch.get_num_threads():
@@ -72,17 +76,17 @@ class Device:
 
     @property
     def index(self) -> int | None:
-        """The number that selects this device on its host, None for the host itself. See `devices`."""
+        """The number that selects this device on its host; None for the host itself. See `devices`."""
         return devices(self.type)[self.torch_device.index or 0]["index"] if self.accelerated else None
 
     @property
     def uuid(self) -> str:
-        """What tells this device from all others; empty where it does not tell."""
+        """Identifies this device among all others; empty if the device does not report it."""
         return str(devices(self.type)[self.torch_device.index or 0]["uuid"]) if self.accelerated else ""
 
     @cached_property
     def cache_bytes(self) -> int | None:
-        """Size of the last-level cache, None where the machine does not tell."""
+        """Size of the last-level cache; None if the machine does not report it."""
         if self.accelerated:
             properties = torch.get_device_module(self.type).get_device_properties(self.torch_device)
             return getattr(properties, "L2_cache_size", None)
@@ -93,7 +97,7 @@ class Device:
             torch.accelerator.synchronize()
 
     def healthy(self) -> bool:
-        """False when the device answers every call with an earlier failure, as CUDA does after an illegal access."""
+        """False if every call reports an earlier failure, as CUDA does after an illegal access."""
         try:
             self.synchronize()
             torch.zeros(1, device=self.torch_device).add_(1).item()
@@ -102,12 +106,12 @@ class Device:
         return True
 
     def release(self) -> None:
-        """Give cached memory back, so that one provider's peak does not starve the next."""
+        """Return cached memory to the driver, so that one provider's peak does not starve the next."""
         if self.accelerated:
             torch.get_device_module(self.type).empty_cache()
 
     def free_bytes(self) -> int | None:
-        """Memory free for a case's tensors, None where the device does not tell."""
+        """Free memory for the tensors of a case; None if the device does not report it."""
         if self.type == "cuda":
             return int(torch.cuda.mem_get_info(self.torch_device)[0])
         if self.accelerated:
@@ -116,7 +120,7 @@ class Device:
 
     @cached_property
     def empty_call(self) -> Callable[[], None]:
-        """The least work that can be timed: an empty kernel on a device, nothing on the host or where Triton is missing."""
+        """The least work that can be timed: an empty kernel on a device, nothing on the host or without Triton."""
         if not self.accelerated or not find_spec("triton"):
             return lambda: None
         from kbench.measure.machine import noop
@@ -125,7 +129,7 @@ class Device:
 
     @cached_property
     def spin(self) -> Callable[[float], None] | None:
-        """Enqueues a kernel that keeps the device busy for about so many ms. None where there is no such kernel."""
+        """Enqueues a kernel that keeps the device busy for about the given ms. None if there is no such kernel."""
         if self.type != "cuda":
             return None
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -138,20 +142,20 @@ class Device:
         return lambda ms: torch.cuda._sleep(int(ms * cycles_per_ms))
 
     def keep_busy(self, ms: float) -> None:
-        """Keep the device busy for about so long, where it can be: what follows is queued behind it."""
+        """Keep the device busy for about this long, if it can be: later work is queued behind."""
         if self.spin:
             self.spin(ms)
 
     def drop_kept_lines(self) -> None:
-        """Wait for the device, and let go of the lines of its last-level cache that kernels asked it to keep: they outlive
-        a cache flush, for whoever runs next."""
+        """Wait for the device, and drop the cache lines that kernels asked it to keep: they survive a cache flush, and would
+        speed up the next provider."""
         if self.type == "cuda":
-            self.synchronize()  # lines of what is still to run would be kept
+            self.synchronize()  # kernels that still run would have lines kept
             cuda_driver.reset_persisting_cache()
 
     def poison(self, shape: Sequence[int], dtype: torch.dtype) -> None:
-        """Leave NaN in memory that an allocation of this size is likely to reuse, so that what a provider does not write
-        cannot look right by chance."""
+        """Leave NaN in memory that an allocation of this size is likely to reuse. Elements that a provider does not write
+        then cannot be right by chance."""
         blocks = [torch.full(shape, float("nan"), dtype=dtype, device=self.torch_device) for _ in range(2)]
         del blocks
 
@@ -159,8 +163,8 @@ class Device:
 def devices(kind: str) -> list[dict[str, Any]]:
     """The devices of a type that this process sees, in torch's order; none for the host.
 
-    `variables` is what makes another process see that one alone. `index` is the number in it: that of the host, where a
-    variable already restricts this process to some of them, and torch's where they were restricted by UUID.
+    `variables` are the environment variables with which another process sees this device alone. `index` is the number in
+    them. It counts all devices of the host, unless this process was restricted to some by UUID: then it is torch's.
     """
     if kind == "cpu":
         return []
@@ -182,7 +186,7 @@ def devices(kind: str) -> list[dict[str, Any]]:
 
 
 def _uuid(properties: Any, handle: str) -> str:
-    """The UUID as the vendor's tools write it. Of a MIG instance torch may know the card's; its handle is its own."""
+    """The UUID as the vendor's tools write it. For a MIG instance torch may report the card's, so the handle is used."""
     if handle.startswith("MIG-"):
         return handle
     uuid = str(getattr(properties, "uuid", ""))
@@ -190,16 +194,16 @@ def _uuid(properties: Any, handle: str) -> str:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that memory ran out, on the device or on the host."""
+    """Whether an exception reports that memory ran out, on the device or on the host."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
 def interpreter_probe() -> Callable[[], bool]:
-    """Returns a function that tells whether a Triton kernel has run in the interpreter since the probe was made.
+    """Returns a function that tells whether a Triton kernel has run in the interpreter since this call.
 
-    A launch leaves its grid in the interpreter's builder; no grid there means no launch.
+    A launch leaves its grid in the interpreter's builder. No grid there means no launch.
     """
     if os.environ.get("TRITON_INTERPRET") != "1" or not find_spec("triton"):
         return lambda: False

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""A kernel that does nothing, for every device that Triton compiles for. Import it only where Triton is installed."""
+"""A kernel that does nothing, for every device that Triton supports. Import it only if Triton is installed."""
 
 import triton
 
@@ -10,5 +10,5 @@ def noop():
 
 
 def launch() -> None:
-    """Launch one program of it on the current device and stream."""
+    """Launch one program of the kernel on the current device and stream."""
     noop[(1,)]()

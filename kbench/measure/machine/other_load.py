@@ -1,7 +1,8 @@
-"""Other work on the host: how many of its cores other processes kept busy meanwhile.
+"""Other load: how many cores of the host other processes kept busy during a case.
 
-Linux tells how long each core was busy (/proc/stat) and how much of that each process used (/proc/PID/stat). What is left
-when this worker, all that it has started and its parent are taken off was somebody else's. Elsewhere it is not known.
+Linux reports how long each core was busy (/proc/stat), and how much of that each process used (/proc/PID/stat). The
+difference between the two, without this worker, the processes it started, and its parent, is other load. Other systems
+do not report it.
 """
 
 from __future__ import annotations
@@ -13,33 +14,33 @@ from pathlib import Path
 PROC = Path("/proc")
 
 SHORTEST_S = 0.2
-"""Clocks of the kernel tick every 10 ms: over less than this the result would be their rounding."""
+"""The kernel counts in ticks of 10 ms: over less time than this, rounding would decide the result."""
 
 BUSY = (0, 1, 2, 5, 6, 7)
-"""Fields of a cpu line of /proc/stat that count as busy: user, nice, system, irq, softirq, steal. Not idle, not iowait, and
-not the guests, which are in user already."""
+"""Fields of a cpu line of /proc/stat that count as busy: user, nice, system, irq, softirq, steal. Not idle and iowait; not
+the guests, which `user` includes already."""
 
 
 class OtherLoad:
-    """Counts from when it is made."""
+    """Counts from its construction."""
 
     def __init__(self) -> None:
         self._start_s, self._busy, self._own = time.monotonic(), _busy(), _own()
 
     def cores(self) -> float | None:
-        """How many cores other processes kept busy since then, in the mean; None where that is not known."""
+        """How many cores other processes have kept busy since, on average; None if unknown."""
         elapsed_s = time.monotonic() - self._start_s
         busy, own = _busy(), _own()
         if elapsed_s < SHORTEST_S or busy is None or self._busy is None or own is None or self._own is None:
             return None
-        if busy <= self._busy:  # a sandbox that shows the file, but does not count
+        if busy <= self._busy:  # a sandbox that has the file, but does not count
             return None
         ticks = (busy - self._busy) - (own - self._own)
         return round(max(0.0, ticks / os.sysconf("SC_CLK_TCK") / elapsed_s), 2)
 
 
 def _busy() -> int | None:
-    """Ticks for which the cores that this process may use were busy."""
+    """Ticks during which the cores that this process may use were busy."""
     try:
         lines = (PROC / "stat").read_text().splitlines()
         mine = {f"cpu{core}" for core in os.sched_getaffinity(0)}
@@ -62,7 +63,7 @@ def _own() -> int | None:
 
 
 def _ticks(folder: Path, session: int, parent: int) -> int:
-    """What a process and its ended children have used, 0 for others' processes and one that has just ended."""
+    """Ticks of a process and its ended children; 0 for a process of others, and for one that has just ended."""
     try:
         fields = (folder / "stat").read_text().rpartition(")")[2].split()  # a name may hold blanks and brackets
         if int(fields[3]) == session or int(folder.name) == parent:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from kbench.measure.machine.telemetry import Telemetry
+from kbench.measure.machine.telemetry import CLOCK, Telemetry
 
 WINDOW_S = 0.02
 """Seconds of work between two readings of the clock."""
@@ -30,8 +30,8 @@ def settle(telemetry: Telemetry, work: Callable[[float], None]) -> None:
     clocks: list[float] = []
     end = time.monotonic() + LIMIT_S
     while time.monotonic() < end:
-        clock = telemetry.read().sm_mhz
-        if clock is None:
+        clock = telemetry.read().get(CLOCK)
+        if not isinstance(clock, (int, float)):
             return
         clocks = [*clocks, clock][-READINGS:]
         if len(clocks) == READINGS and max(clocks) <= (1 + SETTLED) * min(clocks):
