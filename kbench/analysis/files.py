@@ -1,14 +1,16 @@
-"""The files of a picture: their rows, what they are called, and the machine they were measured on."""
+"""The files of a picture or a report: their rows, labels, environment and analysis."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from kbench.analysis import Analysis, analyse, rows_of
 from kbench.errors import ResultsError, UsageError
 from kbench.results import environment_file, table
 from kbench.results.row import PROVIDER, curve_name
@@ -18,13 +20,18 @@ OWN = (
     "file", "curve", "kind", "value", "low", "high", "suspect", "hollow", "claimed", "bytes", "x", "y", "margin", "tied",
     "unclear", "winner", "word", "effect",
 )  # fmt: skip
-"""Columns that pictures and reports add to those of a results file."""
+"""Columns that pictures and reports add to those of a results file. An axis of such a name is called `axis_<name>`."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A results file under the name that the picture gives it: the rows to draw, the curves of all its rows, its
-    environment, which is empty where the sidecar is not there, and what rows were asked for."""
+    """A results file.
+
+    label        its name in the picture
+    frame        the rows that `where` chooses
+    curves       the curves of all rows, whatever `where` chooses
+    environment  the content of the environment file, empty where there is none
+    """
 
     label: str
     path: Path
@@ -33,32 +40,39 @@ class Source:
     environment: dict[str, Any]
     where: str = ""
 
+    @cached_property
+    def analysis(self) -> Analysis:
+        """The winners, the standings and the noise of the chosen rows."""
+        stated = self.environment.get("baseline")
+        return analyse(rows_of(self.frame), stated if isinstance(stated, str) else None)
+
     @property
     def peak_gbps(self) -> float | None:
-        """The theoretical bandwidth of the device's memory."""
+        """The theoretical bandwidth of the device's memory, in GB/s."""
         return self.environment.get("peak_gbps") or None
 
     @property
     def cache_bytes(self) -> float | None:
-        """The size of the device's last-level cache."""
+        """The size of the device's last-level cache, in bytes."""
         return self.environment.get("cache_bytes") or None
 
 
-def load(files: Sequence[Path | str], where: str = "") -> list[Source]:
-    """Read `path` or `LABEL=path` each; a label left out is the file's stem. `where` chooses rows.
+def load_sources(files: Sequence[Path | str], where: str = "") -> list[Source]:
+    """The files, each given as `path` or `LABEL=path`. The default label is the stem of the path. `where` chooses rows.
 
-    A file of which no provider is left is left out. Raises UsageError, also when that is every file, or there is none.
+    A file where `where` leaves no provider is left out. Raises UsageError where that is every file or two labels are equal,
+    ResultsError for a file that cannot be read.
     """
     if not files:
         raise ResultsError("no results to draw; name a CSV")
-    named = [table.named(file) for file in files]
+    named = [table.parse_source(file) for file in files]
     stems = [path.stem for _, path in named]
     chosen = RowFilter.parse(where)
     sources, left_out = [], []
     for label, path in named:
         stem = path.stem if stems.count(path.stem) == 1 else f"{path.parent.name}/{path.stem}"
         frame = table.read(path)
-        rows = _apart(frame if not chosen.terms else chosen.select(frame))
+        rows = _renamed(frame if not chosen.terms else chosen.select(frame))
         if chosen.terms and not (rows["role"] == PROVIDER).any():
             left_out.append(frame)
             continue
@@ -76,15 +90,15 @@ def load(files: Sequence[Path | str], where: str = "") -> list[Source]:
     return sources
 
 
-def _apart(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with another name for every axis that is called like one of the columns that pictures add: `axis_value`."""
+def _renamed(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with every axis renamed that has the name of a column that pictures add."""
     names = unclaimed(table.axes(frame))
     renamed: pd.DataFrame = frame.rename(columns=names)
     return renamed
 
 
 def unclaimed(axes: Sequence[str]) -> dict[str, str]:
-    """What axes are called beside the columns that pictures add."""
+    """The names of axes beside the columns that pictures add: `axis_value` for an axis called `value`."""
     names: dict[str, str] = {}
     for axis in axes:
         name = axis

@@ -53,8 +53,8 @@ _ALL = (
 METRICS = {metric.name: metric for metric in _ALL}
 
 
-def named(name: str) -> Metric:
-    """Raises UsageError for a metric that there is not."""
+def metric_by_name(name: str) -> Metric:
+    """The metric of this name. Raises UsageError for any other name."""
     if name not in METRICS:
         raise UsageError(f"--metric: {unknown('metric', name, list(METRICS))}")
     return METRICS[name]

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kbench import plotting
-from kbench.analysis.files import load
-from kbench.plotting.plan import Choices, plan
-from kbench.plotting.terminal.chart import charts
+from kbench.analysis.files import load_sources
+from kbench.plotting import Choices
 from kbench.results import table
 
 PLAIN_WIDTH = 80
@@ -30,8 +29,8 @@ def show(files: Sequence[str], where: str, choices: Choices) -> int:
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
     plain = not sys.stdout.isatty() or not unicode or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
     width = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns  # what COLUMNS says comes first
-    planned = plan(load(_or_newest(files), where), choices)
-    print("\n\n".join(charts(planned, width, plain=plain)))
+    charts = plotting.terminal_charts(load_sources(_or_newest(files), where), choices, width, plain=plain)
+    print("\n\n".join(charts))
     return 0
 
 

@@ -140,7 +140,7 @@ def compare(
     if margin is not None:
         rules = replace(rules, margin=margin, asked=True)
     gate = Gate.of(fail_on, strict)
-    labelled = [table.named(source) for source in sources]
+    labelled = [table.parse_source(source) for source in sources]
     frames = [table.read(path) for _, path in labelled]
     frames = _chosen(frames, RowFilter.parse(where))
     read = [environment_file.read(path) for _, path in labelled]

@@ -1,8 +1,8 @@
-"""Pictures of results: lines, bars, a map of winners, the changes of a comparison, and a chart for the terminal.
+"""Pictures of results: lines, bars, maps of winners, changes between files, and charts for a terminal.
 
-Data goes one way: `source` reads the files, `points` says what of their rows is drawn, `pages` what is a panel and what a
-picture of its own (`plan` ties these together); `lines`, `bars` and `heatmap` draw a panel, and `figure` puts panels,
-legend and caption together. `changes` draws a comparison, and `chart` draws in text. The same CSVs give the same bytes.
+Data flows one way. `picture_plan` decides: it takes points and pages from `selection` and gives them a look. `panels` draw
+one panel each, and `page` puts panels, legend and caption together. `changes` draws a comparison, and `terminal` draws in
+text. `style` holds colours and spelling for all of them. The same CSVs give the same bytes.
 """
 
 from __future__ import annotations
@@ -16,32 +16,35 @@ from typing import Any
 import matplotlib.style
 from matplotlib.figure import Figure
 
-from kbench.analysis.files import Source, load
+from kbench.analysis.files import Source, load_sources
 from kbench.comparison import Comparison, compare
 from kbench.errors import ResultsError, UsageError
 from kbench.files import replace
 from kbench.plotting import changes
 from kbench.plotting.page.figure import draw, draw_heatmap
-from kbench.plotting.plan import Choices, plan
-from kbench.plotting.style import theme as themes
-from kbench.plotting.style.words import plain, spell
+from kbench.plotting.picture_plan import Choices, plan_pictures
+from kbench.plotting.style.formatting import combination_of, file_name_part
+from kbench.plotting.style.theme import theme_by_name
 from kbench.text.suggest import unknown
 
-__all__ = ["FORMATS", "Choices", "Picture", "plot", "plot_changes", "rendered", "write"]
+__all__ = ["PICTURE_FORMATS", "Choices", "Picture", "plot", "plot_changes", "rendered", "terminal_charts", "write"]
 
-FORMATS: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-"""Picture formats, each with the metadata that would change from one moment or version to the next."""
-
+PICTURE_FORMATS: dict[str, dict[str, Any]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+}
+"""Picture formats, and for each the metadata to leave out because it changes with the date or the version."""
 
 LONGEST_STEM = 160
-"""Characters that a picture's name has of the files' names: file systems take 255 in all."""
+"""Most characters of a picture's name before the metric. File systems take 255 characters for a whole name."""
 
 DEFAULT = Choices()
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure and the combination it shows, as file names spell it: "" or `float16-M64`."""
+    """A figure, and the combination it shows as a part of a file name: "" or `float16-M64`."""
 
     combination: str
     figure: Figure
@@ -55,16 +58,16 @@ def write(
     *,
     where: str = "",
 ) -> list[Path]:
-    """Draw results into `<stem>_<metric>[_<combination>].<format>`, beside the (first) CSV or in `out_dir`.
+    """Draw results into `<stem>_<metric>[_<combination>].<format>` and return the paths.
 
-    `files` are paths or `LABEL=path`; several become one picture. `where` chooses rows, as
-    kbench/results/row_filter.py reads it.
-    Raises UsageError when there is nothing to draw or nowhere to write.
+    `files` are paths or `LABEL=path`. Several files become one picture. `out_dir` is by default the folder of the first
+    file. `where` chooses rows (see kbench/results/row_filter.py).
+    Raises UsageError for wrong choices, ResultsError where there is nothing to draw or a picture cannot be written.
     """
-    if strange := [name for name in formats if name not in FORMATS]:
-        raise UsageError(f"--format: {unknown('format', strange[0], list(FORMATS))}")
-    sources = load([files] if isinstance(files, (Path, str)) else files, where)
-    stem = "-vs-".join(source.path.stem if len(sources) == 1 else plain(source.label) for source in sources)
+    if strange := [name for name in formats if name not in PICTURE_FORMATS]:
+        raise UsageError(f"--format: {unknown('format', strange[0], list(PICTURE_FORMATS))}")
+    sources = load_sources([files] if isinstance(files, (Path, str)) else files, where)
+    stem = "-vs-".join(source.path.stem if len(sources) == 1 else file_name_part(source.label) for source in sources)
     metric = choices.metric_name
     changed = "change" if metric == "ms" else f"{metric}_change"
     what = {"bars": f"{metric}_bars", "heatmap": "winners", "change": changed}.get(choices.kind, metric)
@@ -87,19 +90,26 @@ def write(
 
 
 def plot(sources: Sequence[Source], choices: Choices) -> Iterator[Picture]:
-    """The pictures of files that `source.load` read, one after the other. Raises UsageError."""
+    """The pictures of files that `load_sources` read, one after the other. Raises UsageError and ResultsError."""
     if choices.kind == "change":
         yield from plot_changes(_compared(sources, choices), choices)
         return
-    planned = plan(sources, choices)
+    planned = plan_pictures(sources, choices)
     for page in planned.pages:
         with _styled(choices.theme):
             if planned.kind == "heatmap":
-                figure = draw_heatmap(page, planned.look, planned.titled, planned.caption, planned.y)
+                figure = draw_heatmap(page, planned.look, planned.caption)
             else:
-                bars_only = planned.kind == "bars"
-                figure = draw(page, planned.look, planned.titled, planned.caption, bars_only=bars_only)
-        yield Picture(spell(page.fixed), figure)
+                figure = draw(page, planned.look, planned.caption, bars_only=planned.kind == "bars")
+        yield Picture(combination_of(page.fixed), figure)
+
+
+def terminal_charts(sources: Sequence[Source], choices: Choices, width: int, *, plain: bool) -> Iterator[str]:
+    """Charts of characters in lines of `width`, one after the other, then the caption. `plain` ones are ASCII."""
+    from kbench.plotting.terminal.chart import charts
+
+    planned = plan_pictures(sources, choices)
+    yield from charts(planned.pages, planned.look, planned.caption, width, kind=planned.kind, plain=plain)
 
 
 def plot_changes(comparison: Comparison, choices: Choices) -> Iterator[Picture]:
@@ -107,20 +117,20 @@ def plot_changes(comparison: Comparison, choices: Choices) -> Iterator[Picture]:
     shared, pages = changes.pages(comparison, choices.x, choices.by)
     for page in pages:
         with _styled(choices.theme):
-            figure = changes.draw(shared, page, themes.named(choices.theme))
-        yield Picture(spell(page.fixed), figure)
+            figure = changes.draw(shared, page, theme_by_name(choices.theme))
+        yield Picture(combination_of(page.fixed), figure)
 
 
 def rendered(picture: Picture, form: str, theme: str) -> bytes:
-    """A picture as the bytes of a file in one of FORMATS."""
+    """A picture as the bytes of a file in one of PICTURE_FORMATS."""
     stream = io.BytesIO()
     with _styled(theme):
-        picture.figure.savefig(stream, format=form, metadata=FORMATS[form])
+        picture.figure.savefig(stream, format=form, metadata=PICTURE_FORMATS[form])
     return stream.getvalue()
 
 
 def _compared(sources: Sequence[Source], choices: Choices) -> Comparison:
-    """Several files against the first, or the providers of a single one. Raises UsageError."""
+    """The comparison of several files with the first, or of the providers of a single file. Raises UsageError."""
     named = [f"{source.label.replace('=', '-')}={source.path}" for source in sources]
     return compare(
         *named,
@@ -133,5 +143,5 @@ def _compared(sources: Sequence[Source], choices: Choices) -> Comparison:
 
 
 def _styled(theme: str) -> Any:
-    """Matplotlib with the settings of a theme, and nothing of the user's own."""
-    return matplotlib.style.context(["default", themes.named(theme).rc()])
+    """Matplotlib with the settings of a theme and none of the user's own."""
+    return matplotlib.style.context(["default", theme_by_name(theme).rc()])

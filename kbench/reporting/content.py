@@ -9,11 +9,11 @@ from typing import Any
 from kbench import comparison, explain
 from kbench.analysis import rows_of
 from kbench.analysis.cases import SUSPECT
-from kbench.analysis.files import Source, load
+from kbench.analysis.files import Source, load_sources
 from kbench.analysis.metrics import METRICS
 from kbench.comparison import Comparison
-from kbench.plotting.selection.pages import curve_along, parameters_of
-from kbench.plotting.selection.points import COPY, HOLLOW
+from kbench.plotting.selection.along import curve_along, parameters_of
+from kbench.plotting.selection.points import COPY_CURVE, HOLLOW
 from kbench.plotting.style.colours import slots
 from kbench.plotting.style.theme import THEMES
 from kbench.reporting import machine
@@ -32,7 +32,7 @@ def content(
     files: Sequence[Path | str], *, baseline: Path | str | None = None, where: str = "", title: str = ""
 ) -> Json:
     """The content of a page on results files. Raises UsageError."""
-    sources = load(files, where)
+    sources = load_sources(files, where)
     rows = {source.label: rows_of(source.frame) for source in sources}
     found = _compared(files, baseline, where)
     return {
@@ -80,7 +80,7 @@ def _look(sources: Sequence[Source]) -> Json:
         "symbols": SYMBOLS,
         "dashes": DASHES,
         "slots": _slots(sources),
-        "copy": COPY,
+        "copy": COPY_CURVE,
         "hollow": HOLLOW,
         "suspect": SUSPECT,
         "peaks": {source.label: source.peak_gbps for source in sources},

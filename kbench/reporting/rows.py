@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from kbench.analysis.files import Source
-from kbench.plotting.selection.points import axes, configuration
+from kbench.plotting.selection.points import axis_names, configuration
 from kbench.results.row import curve_name
 
 Json = dict[str, Any]
@@ -41,7 +41,7 @@ def columns(sources: Sequence[Source]) -> Json:
     joined = pd.concat([source.frame.assign(file=source.label) for source in sources], ignore_index=True)
     curves = map(curve_name, joined["provider"], joined["params"])
     joined = joined.assign(curve=pd.Series(list(curves), joined.index, dtype="object"))
-    names = axes(sources)
+    names = axis_names(sources)
     identity = {"file": "file", "operator": "operator", "curve": "provider", **{name: name for name in names}}
     identity |= {"dtype": "dtype", "session": "session", "role": "role", "status": "status", "flags": "flags"}
     return {

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from kbench.analysis import Analysis, Duel, Outcome, Standing, Winner
 from kbench.analysis.files import Source
 from kbench.analysis.standings import geomean
-from kbench.analysis.winner_table import analysis_of
 from kbench.reporting.rows import Json, finite, numbers, words
 from kbench.results.row import PROVIDER, Row
 from kbench.summary import caveats, copy_share, counts
@@ -21,7 +20,7 @@ from kbench.text import redact
 def standings(source: Source, rows: Sequence[Row]) -> Json:
     """The standing of a file's providers, the winner of each of its cases, and what to know about them. `rows` are all."""
     members = [row for row in rows if row.role == PROVIDER]
-    found = analysis_of(source)
+    found = source.analysis
     return {
         "file": source.label,
         "path": redact.text(str(source.path)),

@@ -78,7 +78,7 @@ def axes(frame: pd.DataFrame) -> list[str]:
     return axis_columns(list(frame.columns))
 
 
-def named(source: Path | str) -> tuple[str, Path]:
+def parse_source(source: Path | str) -> tuple[str, Path]:
     """`new=runs/b.csv` is runs/b.csv called "new", unless a file has that very name; without a label that is ""."""
     label, equals, path = str(source).partition("=")
     if equals and label and path and not Path(source).exists():

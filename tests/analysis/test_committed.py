@@ -9,10 +9,10 @@ import pytest
 
 from kbench import summary
 from kbench.analysis import Analysis, Outcome, Winner
-from kbench.analysis.files import load
-from kbench.analysis.winner_table import analysis_of, winners_of
+from kbench.analysis.files import load_sources
 from kbench.comparison import compare
-from kbench.plotting.plan import Choices, plan
+from kbench.plotting.picture_plan import Choices, plan_pictures
+from kbench.plotting.selection.winners import winners_of
 from kbench.reporting.standings import standings
 from kbench.results.row import curve_name
 
@@ -28,8 +28,8 @@ def test_there_are_files() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(RESULTS)))
 def test_run_compare_plot_and_report_agree(path: Path) -> None:
-    [source] = load([path])
-    found = analysis_of(source)
+    [source] = load_sources([path])
+    found = source.analysis
     said = [(won.curve, won.tied, won.unclear) for won in found.winners]
 
     table = summary.details(found)
@@ -48,7 +48,7 @@ def test_run_compare_plot_and_report_agree(path: Path) -> None:
     assert page["caveats"][0] == found.noise.sentence() and page["headline"] == found.headline()
 
     axes = list(found.winners[0].case.axes)
-    assert found.noise.sentence() in plan([source], Choices(kind="heatmap", x="N", by=["dtype"])).caption
+    assert found.noise.sentence() in plan_pictures([source], Choices(kind="heatmap", x="N", by=["dtype"])).caption
     drawn, _ = winners_of([source], axes, "N")
     assert list(drawn[["curve", "tied", "unclear"]].itertuples(index=False, name=None)) == said
 

@@ -10,7 +10,7 @@ import pytest
 from drawing import Draw, save
 from matplotlib.figure import Figure
 
-from kbench.analysis.files import load
+from kbench.analysis.files import load_sources
 from kbench.plotting import Choices, plot
 from kbench.results.row import Row
 
@@ -22,6 +22,6 @@ def draw(tmp_path: Path) -> Draw:
     def draw(*rows: Row, where: str = "", environment: dict[str, Any] | None = None, **choices: Any) -> list[Figure]:
         path = save(tmp_path / "softmax.csv", rows)
         path.with_suffix(".env.json").write_text(json.dumps(environment or {}))
-        return [picture.figure for picture in plot(load([path], where), Choices(**choices))]
+        return [picture.figure for picture in plot(load_sources([path], where), Choices(**choices))]
 
     return draw

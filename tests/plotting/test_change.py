@@ -11,12 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from kbench.analysis.files import load
+from kbench.analysis.files import load_sources
 from kbench.errors import ResultsError, UsageError
-from kbench.plotting import Choices, plot, write
-from kbench.plotting.plan import plan
+from kbench.plotting import Choices, plot, terminal_charts, write
 from kbench.plotting.style.theme import DARK
-from kbench.plotting.terminal.chart import charts
 from kbench.results.row import Case, Row
 
 Times = dict[str, float]
@@ -32,7 +30,7 @@ def timed(provider: str, n: int, ms: float, m: int = 4096, dtype: str = "float32
 
 def drawn(old: list[Row], new: list[Row], folder: Path, **choices: object) -> list[Figure]:
     files = [save(folder / "old.csv", old), save(folder / "new.csv", new)]
-    return [picture.figure for picture in plot(load(files), Choices(kind="change", **choices))]  # type: ignore[arg-type]
+    return [picture.figure for picture in plot(load_sources(files), Choices(kind="change", **choices))]  # type: ignore[arg-type]
 
 
 def changes(axes: Axes) -> dict[str, list[tuple[float, float]]]:
@@ -130,7 +128,7 @@ def test_hundreds_of_rows_without_a_sweep_are_one_picture(tmp_path: Path) -> Non
         for change in (0, 1)
     )
     files = [save(tmp_path / f"{name}.csv", rows, ()) for name, rows in (("old", old), ("new", new))]
-    [picture] = plot(load(files), Choices(kind="change"))
+    [picture] = plot(load_sources(files), Choices(kind="change"))
     assert sum(len(found) for found in changes(picture.figure.axes[0]).values()) == 400
     assert "first: p399 (+39.9 %), p398 (+39.8 %)" in caption(picture.figure)
 
@@ -151,18 +149,18 @@ def test_the_providers_of_one_file_are_against_its_baseline(tmp_path: Path) -> N
         tmp_path / "softmax.csv", [each for n in NS for name, ms in speed.items() for each in timed(name, n, ms)]
     )
     path.with_suffix(".env.json").write_text('{"baseline": "torch"}')
-    [picture] = plot(load([path]), Choices(kind="change"))
+    [picture] = plot(load_sources([path]), Choices(kind="change"))
     assert title(picture.figure) == "2 providers against torch · softmax · M=4096 · float32"
     assert panels(picture.figure) == ["cuda", "slow"]
     assert legend(picture.figure) == ["5 slower", "5 faster"]
-    [picture] = plot(load([path]), Choices(kind="change", baseline="slow"))
+    [picture] = plot(load_sources([path]), Choices(kind="change", baseline="slow"))
     assert panels(picture.figure) == ["cuda", "torch"]
 
 
 def test_names_of_files_and_colours_of_a_dark_picture(tmp_path: Path) -> None:
     files = [save(tmp_path / f"{n}.csv", [e for k in NS for e in timed("triton", k, 1.0)]) for n in ("old", "new")]
     assert [path.name for path in write(files, Choices(kind="change"), formats=["pdf"])] == ["old-vs-new_change.pdf"]
-    [picture] = plot(load(files), Choices(kind="change", theme="dark"))
+    [picture] = plot(load_sources(files), Choices(kind="change", theme="dark"))
     assert to_hex(picture.figure.axes[0].get_facecolor()) == DARK.background.lower()
 
 
@@ -178,7 +176,7 @@ def test_more_providers_than_there_is_room_for_panels_are_one_picture_in_order(t
 def test_an_axis_may_be_called_like_a_column_of_the_picture(tmp_path: Path, axis: str) -> None:
     rows = [Row(Case("op", {axis: n}, "float32"), "a", ms=1.0, device="x", timer="t", cache="cold") for n in NS]
     files = [save(tmp_path / f"{name}.csv", rows, (axis,)) for name in ("old", "new")]
-    [picture] = plot(load(files), Choices(kind="change"))
+    [picture] = plot(load_sources(files), Choices(kind="change"))
     assert picture.figure.axes[0].get_xlabel() == f"axis_{axis}"
 
 
@@ -200,6 +198,6 @@ def test_what_cannot_be_drawn_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"'K'.*--x.*M, N"):
         drawn(old, old, tmp_path, x="K")
     with pytest.raises(UsageError, match="kbench compare"):
-        list(charts(plan(load([tmp_path / "old.csv"]), Choices(kind="change")), 80, plain=True))
+        list(terminal_charts(load_sources([tmp_path / "old.csv"]), Choices(kind="change"), 80, plain=True))
     with pytest.raises(UsageError, match="no baseline"):
-        list(plot(load([tmp_path / "old.csv"]), Choices(kind="change")))
+        list(plot(load_sources([tmp_path / "old.csv"]), Choices(kind="change")))

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from drawing import NS, case, copies, row, save, sweep
 
-from kbench.analysis.files import load
-from kbench.plotting import Choices
-from kbench.plotting.plan import plan
-from kbench.plotting.terminal.chart import HEIGHT, NARROWEST, charts
+from kbench.analysis.files import load_sources
+from kbench.plotting import Choices, terminal_charts
+from kbench.plotting.terminal.chart import HEIGHT, LEAST_WIDTH
 from kbench.results.row import Row
 
 
@@ -20,7 +19,7 @@ from kbench.results.row import Row
 def chart(tmp_path: Path) -> Any:
     def chart(*rows: Row, width: int = 80, plain: bool = True, **choices: Any) -> str:
         path = save(tmp_path / "softmax.csv", rows)
-        return "\n\n".join(charts(plan(load([path]), Choices(**choices)), width, plain=plain))
+        return "\n\n".join(terminal_charts(load_sources([path]), Choices(**choices), width, plain=plain))
 
     return chart
 
@@ -46,7 +45,7 @@ def test_plain_text_is_ascii_and_fits(chart: Any) -> None:
         for choices in ({}, {"metric": "ms"}, {"kind": "bars"}, {"kind": "heatmap"}):
             text = chart(*sweep("triton", "cuda"), *copies(), width=width, **choices)
             assert text.isascii() and "\x1b" not in text
-            assert max(map(len, text.splitlines())) <= max(width, NARROWEST)
+            assert max(map(len, text.splitlines())) <= max(width, LEAST_WIDTH)
 
 
 def test_a_terminal_gets_colour_and_the_same_letters(chart: Any) -> None:

@@ -13,9 +13,9 @@ import matplotlib
 import pytest
 from drawing import NS, caption, case, copies, row, save, sweep
 
-from kbench.analysis.files import load
+from kbench.analysis.files import load_sources
 from kbench.errors import ResultsError, UsageError
-from kbench.plotting import FORMATS, Choices, plot, write
+from kbench.plotting import PICTURE_FORMATS, Choices, plot, write
 
 
 @pytest.mark.slow
@@ -40,11 +40,11 @@ def test_names_of_files(tmp_path: Path) -> None:
 )
 def test_bytes_depend_on_the_csv_alone(tmp_path: Path, choices: Choices) -> None:
     rows = [*sweep("triton", "cuda", "mine$", flags=("overhead-bound",)), *sweep("bad", status="wrong"), *copies()]
-    first = write(save(tmp_path / "softmax.csv", rows), choices, formats=list(FORMATS))
+    first = write(save(tmp_path / "softmax.csv", rows), choices, formats=list(PICTURE_FORMATS))
     random.Random(0).shuffle(rows)
     time.sleep(1.1)  # a moment in the metadata would show
     deep = tmp_path / "deep" / "er"
-    again = write(save(tmp_path / "again" / "softmax.csv", rows), choices, deep, formats=list(FORMATS))
+    again = write(save(tmp_path / "again" / "softmax.csv", rows), choices, deep, formats=list(PICTURE_FORMATS))
     assert {path.parent for path in again} == {deep}
     for one, other in zip(first, again, strict=True):
         assert one.read_bytes() == other.read_bytes(), one.suffix
@@ -53,7 +53,7 @@ def test_bytes_depend_on_the_csv_alone(tmp_path: Path, choices: Choices) -> None
 def test_panels_stand_where_no_process_puts_them_elsewhere(tmp_path: Path) -> None:
     """The last digits of matplotlib's layout depend on PYTHONHASHSEED, and names inside an SVG on those digits."""
     path = save(tmp_path / "softmax.csv", [row(case(n, m)) for n in NS[:3] for m in (1, 2)])
-    [picture] = plot(load([path]), Choices(kind="bars"))
+    [picture] = plot(load_sources([path]), Choices(kind="bars"))
     picture.figure.draw_without_rendering()
     places = [place for axes in picture.figure.axes for place in axes.get_position(original=True).bounds]
     assert len(places) == 24 and all(place == pytest.approx(round(place, 6), abs=1e-12) for place in places)
@@ -111,7 +111,7 @@ def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
 def test_an_incomplete_file_says_so_in_the_picture(tmp_path: Path) -> None:
     path = save(tmp_path / "a.csv", sweep("triton"))
     path.write_text(path.read_text()[:-80])
-    [picture] = plot(load([path]), Choices())
+    [picture] = plot(load_sources([path]), Choices())
     assert "incomplete" in caption(picture.figure)
 
 

@@ -9,8 +9,7 @@ import pytest
 from drawing import Draw, caption, case, labels, legend, panels, row, save, title
 from matplotlib.patches import Rectangle
 
-from kbench.analysis.files import load
-from kbench.analysis.winner_table import analysis_of
+from kbench.analysis.files import load_sources
 from kbench.errors import ResultsError
 from kbench.plotting.panels.heatmap import TIE_HATCH, shade
 from kbench.results.row import CONTROL, Row
@@ -50,8 +49,8 @@ def test_a_margin_that_the_rounds_disagree_about_cannot_be_told(draw: Draw) -> N
 
 
 def test_who_ties_is_known_by_name(tmp_path: Path) -> None:
-    [source] = load([save(tmp_path / "a.csv", race(256, a=1.0, b=1.0, c=2.0))])
-    [winner] = analysis_of(source).winners
+    [source] = load_sources([save(tmp_path / "a.csv", race(256, a=1.0, b=1.0, c=2.0))])
+    [winner] = source.analysis.winners
     assert (winner.curve, winner.tied, winner.margin) == ("a", ("b",), 1.0)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from drawing import H200, NS, Draw, case, copies, curves, labels, legend, marks, points, row, sweep, title
 
-from kbench.plotting.selection.points import COPY
+from kbench.plotting.selection.points import COPY_CURVE
 from kbench.plotting.style.colours import styles
 from kbench.plotting.style.theme import LIGHT
 from kbench.results.row import CONTROL
@@ -27,12 +27,12 @@ def test_the_copy_control_is_the_grey_ceiling_and_no_other_control_is_drawn(draw
     controls = [row(case(n), name, role=CONTROL, gbps=speed) for n in NS for name, speed in speeds.items()]
     [figure] = draw(*controls, *sweep("triton"))
     assert sorted({y for line in curves(figure.axes[0]) for _, y in line}) == [2000, 4000]
-    assert labels(figure.axes[0]) == ["triton", COPY]
+    assert labels(figure.axes[0]) == ["triton", COPY_CURVE]
 
 
 def test_a_provider_named_copy_is_not_mixed_with_the_control(draw: Draw) -> None:
     [figure] = draw(*sweep("copy", gbps=1.0), *copies())
-    assert sorted(labels(figure.axes[0])) == ["copy", COPY]
+    assert sorted(labels(figure.axes[0])) == ["copy", COPY_CURVE]
 
 
 def test_without_a_copy_control_the_sessions_large_copy_is_the_ceiling(draw: Draw) -> None:

@@ -6,8 +6,8 @@ import pytest
 from drawing import NS, Draw, caption, case, curves, labels, legend, marks, row, sweep
 from matplotlib.colors import to_hex
 
+from kbench.plotting.panels.marks import MARK_SHAPES, QUESTION_MARK
 from kbench.plotting.style.colours import styles
-from kbench.plotting.style.marks import MARKS, SUSPECT
 from kbench.plotting.style.theme import LIGHT
 
 
@@ -36,7 +36,7 @@ def test_a_row_without_a_time_is_a_mark_on_the_axis_in_its_colour(draw: Draw, st
     rows = [row(case(n), "cuda", status="ok" if n < 1000 else status) for n in NS]
     [figure] = draw(*rows, *sweep("triton"))
     axes = figure.axes[0]
-    [mark] = [line for line in axes.lines if line.get_marker() == MARKS[kind]]
+    [mark] = [line for line in axes.lines if line.get_marker() == MARK_SHAPES[kind]]
     assert list(mark.get_xdata()) == [1024, 2048, 4096]
     assert mark.get_color() == marks(axes, "o")[0].get_color()  # cuda's
     height = axes.transData.inverted().transform(mark.get_transform().transform((1024, mark.get_ydata()[0])))[1]  # type: ignore[index]
@@ -54,7 +54,7 @@ def test_one_that_never_worked_has_its_marks_and_its_name(draw: Draw) -> None:
 def test_curves_that_fail_together_have_a_row_of_marks_each(draw: Draw) -> None:
     names = [f"x{i}" for i in range(14)]
     [figure] = draw(*sweep(*names, status="oom"), *sweep("triton"))
-    heights = [line.get_ydata()[0] for line in figure.axes[0].lines if line.get_marker() == MARKS["failed"]]  # type: ignore[index]
+    heights = [line.get_ydata()[0] for line in figure.axes[0].lines if line.get_marker() == MARK_SHAPES["failed"]]  # type: ignore[index]
     assert len(set(heights)) == 14 and 0 < min(heights) < max(heights) < 0.31
 
 
@@ -62,7 +62,7 @@ def test_a_suspect_value_is_a_question_mark_and_no_part_of_the_line_or_the_scale
     cheat = [row(case(n), "cheat", gbps=1e6, flags=("suspect",)) for n in NS]
     [figure] = draw(*cheat, *sweep("triton"))
     axes = figure.axes[0]
-    [questions] = [line for line in axes.lines if line.get_marker() is SUSPECT]
+    [questions] = [line for line in axes.lines if line.get_marker() is QUESTION_MARK]
     assert list(questions.get_xdata()) == list(NS)
     assert max(questions.get_ydata()) < axes.get_ylim()[1] < 3000  # type: ignore[type-var]
     assert curves(axes) == [[(n, 2000.0) for n in NS]]

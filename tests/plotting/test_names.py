@@ -6,8 +6,8 @@ import pytest
 from drawing import NS, Draw, case, labels, legend, row, sweep
 from matplotlib.text import Text
 
-from kbench.plotting.panels.labels import LINE
-from kbench.plotting.style.words import LONGEST, figures, natural, shorten, spell
+from kbench.plotting.panels.labels import LABEL_HEIGHT
+from kbench.plotting.style.formatting import LONGEST_NAME, combination_of, four_digits, natural, shorten
 
 ODD = ["_mine", "a$^$b", "$x_1$", "naïve", "<script>", "x[y=1]", "{}%s", "--help"]
 
@@ -61,7 +61,7 @@ def test_a_very_long_name_loses_its_middle_and_two_that_would_read_alike_do_not(
     long = "very-" * 40
     [figure] = draw(*sweep(f"{long}a", "b"))
     [shown, _] = sorted(legend(figure), key=len, reverse=True)
-    assert len(shown) <= LONGEST and shown.startswith("very-") and shown.endswith("a")
+    assert len(shown) <= LONGEST_NAME and shown.startswith("very-") and shown.endswith("a")
     alike = [f"{long}{i}{long}" for i in (1, 2)]
     assert shorten(alike) == {name: name for name in alike}
 
@@ -71,9 +71,14 @@ def test_names_are_sorted_as_people_count() -> None:
 
 
 def test_numbers_are_written_without_exponents() -> None:
-    assert [figures(value) for value in (0.8997, 3933.4, 9999.9, 4194304.0)] == ["0.8997", "3933", "10000", "4194304"]
+    assert [four_digits(value) for value in (0.8997, 3933.4, 9999.9, 4194304.0)] == [
+        "0.8997",
+        "3933",
+        "10000",
+        "4194304",
+    ]
 
 
 def test_odd_words_make_plain_file_names() -> None:
-    assert spell({"mode": "../a b:c", "M": 4}) == "..-a-b-c-M4"
-    assert LINE > 12  # points: a label of that font size
+    assert combination_of({"mode": "../a b:c", "M": 4}) == "..-a-b-c-M4"
+    assert LABEL_HEIGHT > 12  # points: a label of that font size

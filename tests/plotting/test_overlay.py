@@ -9,13 +9,13 @@ import pytest
 from drawing import H200, NS, caption, case, curves, labels, legend, panels, row, save, sweep, title
 from matplotlib.figure import Figure
 
-from kbench.analysis.files import load
+from kbench.analysis.files import load_sources
 from kbench.errors import UsageError
 from kbench.plotting import Choices, plot, write
 
 
 def draw(*files: Path | str, where: str = "", **choices: object) -> list[Figure]:
-    return [picture.figure for picture in plot(load(files, where), Choices(**choices))]  # type: ignore[arg-type]
+    return [picture.figure for picture in plot(load_sources(files, where), Choices(**choices))]  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_labels_can_be_given(two: tuple[Path, Path]) -> None:
 
 def test_a_file_whose_name_has_an_equals_sign(tmp_path: Path) -> None:
     path = save(tmp_path / "a=b.csv", sweep("triton"))
-    [source] = load([str(path)])
+    [source] = load_sources([str(path)])
     assert source.label == "a=b"
 
 
@@ -62,7 +62,7 @@ def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> No
     [figure] = draw(*paths)
     assert legend(figure)[-2:] == ["one/softmax", "two/softmax"]
     with pytest.raises(UsageError, match=r"'one/softmax'.*old=a\.csv"):
-        load([paths[0], paths[0]])
+        load_sources([paths[0], paths[0]])
 
 
 def test_bars_of_files_stand_together(two: tuple[Path, Path]) -> None:

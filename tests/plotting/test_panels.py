@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from drawing import NS, Draw, caption, case, curves, legend, panels, row, save, sweep, title
 
-from kbench.analysis.files import load
+from kbench.analysis.files import load_sources
 from kbench.errors import UsageError
 from kbench.plotting import Choices, plot, write
 from kbench.results.row import Case, Row
@@ -120,10 +120,10 @@ def test_an_x_or_a_panel_that_there_is_not(draw: Draw) -> None:
 def test_an_operator_without_sizes_is_bars(tmp_path: Path) -> None:
     rows = [Row(Case("flip", {"mode": mode}, "float32"), "torch", ms=1.0, gbps=100.0) for mode in ("up", "down")]
     path = save(tmp_path / "a.csv", rows, ("mode",))
-    [picture] = plot(load([path]), Choices())
+    [picture] = plot(load_sources([path]), Choices())
     assert panels(picture.figure) == ["mode=down", "mode=up"]
     with pytest.raises(UsageError, match="--kind bars"):
-        list(plot(load([path]), Choices(kind="heatmap")))
+        list(plot(load_sources([path]), Choices(kind="heatmap")))
 
 
 def parameter_sweep(ns: Iterable[int]) -> list[Row]:

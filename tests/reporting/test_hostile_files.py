@@ -13,7 +13,7 @@ from reporting import ENVIRONMENT, rivals, row, save
 from kbench import plotting, reporting
 from kbench.commands import compare
 from kbench.errors import ResultsError, UsageError
-from kbench.plotting.style.words import natural
+from kbench.plotting.style.formatting import natural
 from kbench.reporting.content import content
 from kbench.text import redact
 

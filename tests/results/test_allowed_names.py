@@ -14,13 +14,12 @@ import pytest
 
 from kbench import comparison, registry, reporting, summary
 from kbench.analysis import analyse
-from kbench.analysis.files import OWN
-from kbench.analysis.files import load as sources
+from kbench.analysis.files import OWN, load_sources
 from kbench.comparison.formats import FORMATS
 from kbench.config.load import ConfigError, load
 from kbench.execute.writer import Writer
-from kbench.plotting.plan import KINDS, Choices, plan
-from kbench.plotting.terminal.chart import charts
+from kbench.plotting import terminal_charts
+from kbench.plotting.picture_plan import PICTURE_KINDS, Choices, plan_pictures
 from kbench.registry import Operator
 from kbench.results import table
 from kbench.results.row import Case, Row, columns
@@ -139,11 +138,11 @@ def test_what_a_run_accepts_its_readers_accept(axis: str, tmp_path: Path) -> Non
         assert text(found)
     cells = list(csv.DictReader(io.StringIO(FORMATS["csv"](found))))
     assert sorted({cell.get(f"axis_{axis}") or cell[axis] for cell in cells}, key=int) == ["64", "128", "256"]
-    for kind in (kind for kind in KINDS if kind != "change"):
-        planned = plan(sources([old]), Choices(kind=kind, x=axis))
+    for kind in (kind for kind in PICTURE_KINDS if kind != "change"):
+        planned = plan_pictures(load_sources([old]), Choices(kind=kind, x=axis))
         panels = [panel for page in planned.pages for panel in page.panels]
         assert len(panels) == (3 if kind == "bars" else 1), kind
-        assert "".join(charts(planned, 80, plain=True))
+        assert "".join(terminal_charts(load_sources([old]), Choices(kind=kind, x=axis), 80, plain=True))
     [times] = summary.times(analyse(rows(axis, 0.1), "torch-native"))
     assert len(times.rows) == 3
 
@@ -151,11 +150,11 @@ def test_what_a_run_accepts_its_readers_accept(axis: str, tmp_path: Path) -> Non
 def test_pictures_and_reports_add_no_columns_but_their_own(tmp_path: Path) -> None:
     """Else an axis of that name would be overwritten: see OWN."""
     from kbench.analysis import metrics
-    from kbench.plotting.selection.pages import along
-    from kbench.plotting.selection.points import axes, points
+    from kbench.plotting.selection.along import along
+    from kbench.plotting.selection.points import axis_names, points
 
-    loaded = sources([written(tmp_path / "a.csv", "N", 0.1)])
-    drawn, _ = along(points(loaded, metrics.named("ms")), axes(loaded), None)
+    loaded = load_sources([written(tmp_path / "a.csv", "N", 0.1)])
+    drawn, _ = along(points(loaded, metrics.metric_by_name("ms")), axis_names(loaded), None, 8)
     assert set(drawn.columns) - set(columns(["M", "N"])) <= set(OWN)
 
 
@@ -236,4 +235,4 @@ measure: {warmup_ms: 1, rep_ms: 1, rounds: 1}
     for text in FORMATS.values():
         assert text(comparison.compare(str(path), str(path)))
     assert "<script>alert(1)" not in Path(reporting.write([path], tmp_path / "r.html")).read_text(encoding="utf-8")
-    assert len(sources([path])[0].curves) == 10
+    assert len(load_sources([path])[0].curves) == 10

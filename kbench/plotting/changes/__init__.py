@@ -1,9 +1,10 @@
-"""Pictures of a comparison: the change of every row with its 95 % interval, beside the margin, and the verdict on it.
+"""Pictures of a comparison: the change of every row with its 95 % interval, the margin, and the verdict.
 
-`table` makes points of verdicts, `verdicts` says how each of them looks, `scale` what the axis of changes shows; `sweep`,
-`listing` and `ranking` draw a panel, and `picture` chooses between these and puts the page together.
+`rows` makes a table of the verdicts, `pages` chooses panels, `picture` puts a page together. `panels` draw the three forms
+of a panel, `axis` is the axis of changes, and `marks` says how each verdict looks.
 """
 
-from kbench.plotting.changes.picture import draw, pages
+from kbench.plotting.changes.pages import pages
+from kbench.plotting.changes.picture import draw
 
 __all__ = ["draw", "pages"]

@@ -1,1 +1,1 @@
-"""A page around its panels: layout, legend, caption."""
+"""Whole pictures: panels in a grid, with title, legend and caption around them."""

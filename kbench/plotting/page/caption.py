@@ -1,4 +1,4 @@
-"""The small print: what it was measured on and how, and what is not in the picture. No row goes missing without a word."""
+"""The caption: the machine, the method, and the rows that the picture does not show."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ import pandas as pd
 
 from kbench.analysis.files import Source
 from kbench.analysis.metrics import Metric
-from kbench.plotting.selection.points import VALUE
-from kbench.plotting.style.marks import MARKS
-from kbench.plotting.style.words import natural, shorten
+from kbench.plotting.selection.points import MARKED, VALUE
+from kbench.plotting.style.formatting import natural, shorten
 from kbench.results.row import PROVIDER, Status
 
 MOST_NAMES = 8
+"""Providers that a list in the caption names."""
 
 
 def caption(sources: Sequence[Source], drawn: pd.DataFrame, metric: Metric | None, meaning: str = "") -> str:
-    """The lines under a picture. `drawn` are the points of all files, as `points.points` makes them; `meaning` is a line of
-    the picture's own, which may show no metric."""
+    """The lines under a picture.
+
+    `drawn` are the points of all files, as `points` makes them. `metric` is None where the picture shows winners.
+    `meaning` is a line of the picture's own.
+    """
     lines = [_machine(source, several=len(sources) > 1) for source in sources]
     lines += [_method(sources, metric), meaning]
-    lost = drawn[(drawn["role"] == PROVIDER) & ~drawn["kind"].isin([VALUE, *MARKS])]
+    lost = drawn[(drawn["role"] == PROVIDER) & ~drawn["kind"].isin([VALUE, *MARKED])]
     outcomes = []
     for status, group in lost.groupby("status"):
         what = f"without {metric.name if metric else 'ms'}" if status == Status.OK.value else str(status)
@@ -34,7 +37,7 @@ def caption(sources: Sequence[Source], drawn: pd.DataFrame, metric: Metric | Non
 
 
 def _machine(source: Source, *, several: bool) -> str:
-    """`NVIDIA H200 · driver 580.159.04 · torch 2.11.0 · triton 3.6.0 · 2026-11-20`, as far as it is known."""
+    """`NVIDIA H200 · driver 580.159.04 · torch 2.11.0 · triton 3.6.0 · 2026-11-20`, without the parts that are not known."""
     timed = source.frame[source.frame["status"].isin([Status.OK.value, Status.CHECKED.value])]
     devices = natural(set(timed["device"]) - {""}) or [str(source.environment.get("device") or "")]
     driver = source.environment.get("driver")

@@ -1,115 +1,159 @@
-"""A page as a figure: its panels in a grid, and names for everything that was drawn."""
+"""A page as a figure: its panels in a grid, with a legend for all that they show."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from kbench.plotting.page.layout import POINTS, WIDTHS, Keys, Sheet, grid, subplots
-from kbench.plotting.page.legend import Key
+from kbench.plotting.page.layout import PAGE_WIDTHS, POINTS_PER_INCH, LegendBlock, LegendEntry, Sheet, grid, subplots
+from kbench.plotting.page.legend import LegendContents
 from kbench.plotting.panels import backdrop, bars, dots, heatmap, labels, lines
+from kbench.plotting.panels.look import Look
 from kbench.plotting.selection.pages import Page, Panel
-from kbench.plotting.style.look import Look
-from kbench.plotting.style.words import alone, describe, wrap
+from kbench.plotting.style.formatting import title_of, without_provider, wrap
 
 FLATTENED = 4
-"""Panels share a scale unless that would press one of them below a quarter of its height."""
+"""Panels share a scale where the highest top is at most this many times the lowest."""
 
-WIDE = 24
-"""Characters of a name from which on the legend stands below the panels, where it does not take their width."""
+LONGEST_BESIDE = 24
+"""A legend with a longer name stands below the panels, because beside them it would take their width."""
 
 MANY_SIZES = 16
-"""Columns of a heatmap from which on it is as wide as pictures become."""
+"""A heatmap with more columns has the largest page width."""
 
-TITLE_WIDTHS = {1: 60, 2: 32, 3: 26}
+TITLE_CHARACTERS = {1: 60, 2: 32, 3: 26}
 """Characters of a line of a panel's title, by columns of panels."""
 
+TICK_ROOM = {1: 12, 2: 7, 3: 5}
+"""Ticks that fit along x, by columns of panels."""
 
-def draw(page: Page, look: Look, titled: Sequence[str], caption: str, *, bars_only: bool = False) -> Figure:
-    """Lines, or bars where nothing runs along x. `titled` are the columns that a title names where a page has one value."""
+
+@dataclass(frozen=True)
+class Heights:
+    """Heights of panels in inches, each with its title and axis."""
+
+    lines: float = 4.1
+    lines_in_columns: float = 3.3
+    bar: float = 0.31
+    around_bars: float = 0.9
+    least_bars: float = 1.6
+    cell: float = 0.46
+    around_cells: float = 0.85
+    least_cells: float = 1.25
+    paired_axis: float = 0.2
+    legend_row: float = 0.235
+    around_legend: float = 0.4
+    around_lines: float = 0.75
+
+    def of(self, panel: pd.DataFrame, look: Look, columns: int, bar: float) -> float:
+        """The height of a panel. `bar` is the height of a bar, 0 for a panel of lines."""
+        if bar:
+            return max(self.least_bars, bar * len(bars.bars(panel, look)) + self.around_bars)
+        return self.lines if columns == 1 else self.lines_in_columns
+
+    def of_cells(self, cells: pd.DataFrame) -> float:
+        """The height of a heatmap."""
+        return max(self.least_cells, self.cell * cells["y"].nunique() + self.around_cells)
+
+
+HEIGHTS = Heights()
+
+PEAK_PAD = 17
+"""Distance in points between a panel and its title where the name of the theoretical bandwidth stands between them."""
+
+WIDTH_OF_LABELS = 0.9
+"""Of the labels beside a heatmap, in inches."""
+
+
+def draw(page: Page, look: Look, caption: str, *, bars_only: bool = False) -> Figure:
+    """A page of lines. A panel where nothing runs along x has bars, and all panels have them with `bars_only`."""
     as_bars = [bars_only or not lines.is_line(panel.points) for panel in page.panels]
     panels = list(zip(page.panels, as_bars, strict=True))
     of_lines = [panel.points for panel, bar in panels if not bar]
     of_bars = [panel.points for panel, bar in panels if bar]
     columns, rows = grid(len(panels))
-    many = max((len(bars.bars(points, look)) for points in of_bars), default=0) > dots.MANY
-    line = dots.LINE if many else 0.31
-    body = rows * max(_height(panel.points, look, columns, line if bar else 0) for panel, bar in panels)
+    many = max((len(bars.bars(points, look)) for points in of_bars), default=0) > dots.MOST_BARS
+    bar_height = dots.ROW_INCHES if many else HEIGHTS.bar
+    body = rows * max(HEIGHTS.of(panel.points, look, columns, bar_height if bar else 0) for panel, bar in panels)
     strip = max(map(lines.strip, of_lines), default=0.0)
-    log = any(lines.wants_log(points, look) for points in of_lines)  # one kind of axis on a page
+    log = any(lines.wants_log(points, look) for points in of_lines)  # the same for all panels of a page
     extents = _shared([lines.extent(points, look, log=log) for points in of_lines], look)
     tops = _shared([bars.extent(points, look) for points in of_bars], look)
     ends = None
     if of_lines and len(panels) == 1:
-        height = (body - 0.75) * (1 - strip) * POINTS
+        height = (body - HEIGHTS.around_lines) * (1 - strip) * POINTS_PER_INCH
         ends = labels.positions(of_lines[0], look, extents[0], height)
-    key = Key()
-    for points in of_lines:
-        key.note_lines(points)
-    for points in of_bars:
-        key.note_bars(points)
-    curves, marks = key.of_curves(look) if not ends else [], key.of_marks(look)
-    beside = bool(curves) and max(len(name) for name, _ in curves) <= WIDE
-    below = [Keys.across(WIDTHS[columns], entries) for entries in (curves if not beside else [], marks) if entries]
-    _, provider = alone(curve for points in of_bars for curve in points["curve"])
+    contents = LegendContents.of(of_lines, of_bars)
+    curves, marks = contents.of_curves(look) if not ends else [], contents.of_marks(look)
+    beside = bool(curves) and max(len(name) for name, _ in curves) <= LONGEST_BESIDE
+    below = [
+        LegendBlock.across(PAGE_WIDTHS[columns], entries)
+        for entries in (curves if not beside else [], marks)
+        if entries
+    ]
+    _, provider = without_provider(curve for points in of_bars for curve in points["curve"])
     caption += f"\nparameters without a name are those of {provider}" if provider else ""
     if beside:
-        body = max(body, 0.235 * len(curves) + 0.4)
-    figure = Sheet(columns, body, describe(page.whole(titled)), caption, below, look.theme).figure()
+        body = max(body, HEIGHTS.legend_row * len(curves) + HEIGHTS.around_legend)
+    figure = Sheet(columns, body, title_of(page.whole(look.titled)), caption, below, look.theme).figure()
     for axes, (panel, bar) in zip(subplots(figure, rows, columns, len(panels)), panels, strict=True):
+        pad = None
         if bar:
-            draw_bars, top = (dots.draw if many else bars.draw), tops.pop(0)[1]
-            draw_bars(axes, panel.points, look, top)
-            peak = backdrop.peak(panel.points, look)
-            pad = 17 if peak and peak <= top else None  # the peak's name stands between panel and title
+            pad = _draw_bars(axes, panel.points, look, tops.pop(0)[1], many=many)
         else:
-            lines.draw(axes, panel.points, look, extents.pop(0), strip, room=(12, 7, 5)[columns - 1])
-            pad = None
-        axes.set_title(wrap(describe(_where(panel, page, look, bar)), TITLE_WIDTHS[columns]), loc="left", pad=pad)
+            lines.draw(axes, panel.points, look, extents.pop(0), strip, TICK_ROOM[columns])
+        axes.set_title(wrap(title_of(_where(panel, page, look, bar)), TITLE_CHARACTERS[columns]), loc="left", pad=pad)
         if ends:
             labels.draw(axes, ends, look)
     if beside:
-        names, handles = [name for name, _ in curves], [handle for _, handle in curves]
-        figure.legend(handles, names, loc="outside right center", fontsize=11, labelspacing=0.45, handlelength=2.4)
+        _legend_beside(figure, curves)
     return figure
 
 
-def draw_heatmap(page: Page, look: Look, titled: Sequence[str], caption: str, y_name: str) -> Figure:
-    """The map of winners of a page, and its legend. Panels stand below each other where names would not fit otherwise."""
+def draw_heatmap(page: Page, look: Look, caption: str) -> Figure:
+    """A page of maps of winners. The panels stand below each other where names would not fit into the cells otherwise."""
     points = [panel.points for panel in page.panels]
     columns, rows = grid(len(points))
-    if not all(heatmap.has_room(cells, look, _inner(columns, columns)) for cells in points):
+    if not all(heatmap.has_room(cells, look, _inner_width(columns, columns)) for cells in points):
         columns, rows = 1, len(points)
-    wide = columns  # as wide as so many columns of panels
+    wide = columns  # the page is as wide as one with this many columns
     if columns == 1 and max(cells["x"].nunique() for cells in points) > MANY_SIZES:
-        wide = max(WIDTHS)
-    body = sum(max(1.25, 0.46 * cells["y"].nunique() + 0.85) for cells in points) * rows / len(points)
-    body += 0.2 * len(look.paired) * rows
-    entries = heatmap.legend(points, look)
-    keys, text = [Keys.across(WIDTHS[wide], entries)], f"{caption} · {heatmap.SHADES}"
-    figure = Sheet(wide, body, f"fastest: {describe(page.whole(titled))}", text, keys, look.theme).figure()
+        wide = max(PAGE_WIDTHS)
+    body = sum(map(HEIGHTS.of_cells, points)) * rows / len(points)
+    body += HEIGHTS.paired_axis * len(look.paired) * rows
+    entries: list[LegendEntry] = [*heatmap.legend(points, look)]
+    blocks, text = [LegendBlock.across(PAGE_WIDTHS[wide], entries)], f"{caption} · {heatmap.SHADES}"
+    title = f"fastest: {title_of(page.whole(look.titled))}"
+    figure = Sheet(wide, body, title, text, blocks, look.theme).figure()
     for axes, panel in zip(subplots(figure, rows, columns, len(points)), page.panels, strict=True):
-        heatmap.draw(axes, panel.points, look, y_name, _inner(wide, columns))
-        axes.set_title(describe(panel.where), loc="left")
+        heatmap.draw(axes, panel.points, look, _inner_width(wide, columns))
+        axes.set_title(title_of(panel.where), loc="left")
     return figure
 
 
-def _inner(wide: int, columns: int) -> float:
+def _draw_bars(axes: Axes, points: pd.DataFrame, look: Look, top: float, *, many: bool) -> float | None:
+    """Draw a panel of bars, or of dots where there are many. Returns the distance of its title in points, None: the usual."""
+    (dots.draw if many else bars.draw)(axes, points, look, top)
+    peak = backdrop.peak(points, look)
+    return PEAK_PAD if peak and peak <= top else None
+
+
+def _legend_beside(figure: Figure, curves: Sequence[LegendEntry]) -> None:
+    names, handles = [name for name, _ in curves], [handle for _, handle in curves]
+    figure.legend(handles, names, loc="outside right center", fontsize=11, labelspacing=0.45, handlelength=2.4)
+
+
+def _inner_width(wide: int, columns: int) -> float:
     """The width of a heatmap without its labels, in points."""
-    return (WIDTHS[wide] / columns - 0.9) * POINTS
-
-
-def _height(points: pd.DataFrame, look: Look, columns: int, line: float) -> float:
-    """Inches for a panel with its title and axis. Bars take so much each; lines are as high as their width is good for."""
-    if line:
-        return max(1.6, line * len(bars.bars(points, look)) + 0.9)
-    return 4.1 if columns == 1 else 3.3
+    return (PAGE_WIDTHS[wide] / columns - WIDTH_OF_LABELS) * POINTS_PER_INCH
 
 
 def _where(panel: Panel, page: Page, look: Look, bar: bool) -> dict[str, object]:
-    """What a panel shows: bars beside lines stand at one x, which their axis does not name."""
+    """What the title of a panel says. Bars on a page with lines are at one x, which their axis does not show."""
     sizes = panel.points["x"].dropna().unique()
     if bar and look.x not in panel.where and len(sizes) == 1 < page.points["x"].nunique():
         return {**panel.where, look.x: f"{sizes[0]:g}"}
@@ -117,7 +161,7 @@ def _where(panel: Panel, page: Page, look: Look, bar: bool) -> dict[str, object]
 
 
 def _shared(extents: list[tuple[float, float]], look: Look) -> list[tuple[float, float]]:
-    """The limits of panels of one kind: the same for all, unless that would flatten one."""
+    """The limits of panels of one kind: the same for all, unless that would press one of them flat."""
     tops = [top for _, top in extents]
     if any(bottom > 0 for bottom, _ in extents):  # logarithmic
         return extents

@@ -1,6 +1,6 @@
-"""The paper that panels are drawn on: title above, keys and small print below, with the room they need.
+"""The sheet that panels are drawn on: the title above, legends and the caption below, and the room that these need.
 
-Sizes are in inches and follow from what is written. Only the panels and the legend beside them are left to matplotlib.
+Sizes are in inches and follow from the text. Matplotlib lays out only the panels and a legend beside them.
 """
 
 from __future__ import annotations
@@ -16,24 +16,44 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-from kbench.plotting.style.theme import Theme
-from kbench.plotting.style.words import wrap
+from kbench.plotting.style.formatting import wrap
+from kbench.plotting.style.theme import SMALL_PRINT, Theme
 
-WIDTHS = {1: 8.0, 2: 10.5, 3: 13.0}
-"""By columns of panels."""
+PAGE_WIDTHS = {1: 8.0, 2: 10.5, 3: 13.0}
+"""In inches, by columns of panels."""
 
-TITLE_LINE, CAPTION_LINE, KEY_ROW, EDGE = 0.27, 0.165, 0.22, 0.1
-SMALL = 9.0
-"""Font size of the caption."""
-
-POINTS = 72
-"""Per inch."""
-
-Entry = tuple[str, Artist]
+POINTS_PER_INCH = 72
 
 
-class Settled(ConstrainedLayoutEngine):
-    """Matplotlib's layout with rounded places: its solver's last digits differ from one process to the next."""
+@dataclass(frozen=True)
+class Inches:
+    """Distances on a sheet."""
+
+    title_line: float = 0.27
+    caption_line: float = 0.165
+    legend_row: float = 0.22
+    below_legend: float = 0.08
+    above_legends: float = 0.03
+    edge: float = 0.1
+    above_title: float = 0.12
+    around_title: float = 0.14
+    below_caption: float = 0.07
+    around_panels: float = 0.06
+    legend_letter: float = 0.088
+    legend_handle: float = 0.55
+
+
+INCHES = Inches()
+
+TITLE_LETTERS, CAPTION_LETTERS = 8.2, 14.5
+"""Characters in an inch of the title and of the caption."""
+
+LegendEntry = tuple[str, Artist]
+"""A name and what stands before it."""
+
+
+class SettledLayout(ConstrainedLayoutEngine):
+    """Matplotlib's layout with rounded positions: the last digits of its solver differ from one process to the next."""
 
     def execute(self, fig: Figure) -> Any:
         grids = super().execute(fig)
@@ -45,68 +65,74 @@ class Settled(ConstrainedLayoutEngine):
 
 
 @dataclass(frozen=True)
-class Keys:
-    """Legend entries in so many columns."""
+class LegendBlock:
+    """Legend entries in columns."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[LegendEntry]
     columns: int
 
     @classmethod
-    def across(cls, width: float, entries: Sequence[Entry]) -> Keys:
-        """In as many columns as fit into so many inches."""
+    def across(cls, width: float, entries: Sequence[LegendEntry]) -> LegendBlock:
+        """The entries in as many columns as fit into a width in inches."""
         longest = max(len(name) for name, _ in entries)
-        return cls(entries, max(1, min(len(entries), int(width / (0.088 * longest + 0.55)))))
+        column = INCHES.legend_letter * longest + INCHES.legend_handle
+        return cls(entries, max(1, min(len(entries), int(width / column))))
 
     @property
     def height(self) -> float:
-        return KEY_ROW * -(-len(self.entries) // self.columns) + 0.08
+        """In inches."""
+        return INCHES.legend_row * -(-len(self.entries) // self.columns) + INCHES.below_legend
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """`body` is the height of the panels. `below` are keys under them, the first on top."""
+    """`body` is the height of all panels together, in inches. `below` are the legends below them, the first on top."""
 
     columns: int
     body: float
     title: str
     caption: str
-    below: Sequence[Keys]
+    below: Sequence[LegendBlock]
     theme: Theme
 
     @property
     def width(self) -> float:
-        return WIDTHS[self.columns]
+        """In inches."""
+        return PAGE_WIDTHS[self.columns]
 
     def figure(self) -> Figure:
-        """An empty figure, but for the text around its panels."""
-        title, caption = wrap(self.title, round(8.2 * self.width)), wrap(self.caption, round(14.5 * self.width))
-        header = 0.14 + TITLE_LINE * (title.count("\n") + 1)
-        print_height = EDGE + CAPTION_LINE * (caption.count("\n") + 1)
-        footer = print_height + sum(keys.height for keys in self.below)
+        """A figure without panels, with the text around them."""
+        title = wrap(self.title, round(TITLE_LETTERS * self.width))
+        caption = wrap(self.caption, round(CAPTION_LETTERS * self.width))
+        header = INCHES.around_title + INCHES.title_line * (title.count("\n") + 1)
+        print_height = INCHES.edge + INCHES.caption_line * (caption.count("\n") + 1)
+        footer = print_height + sum(block.height for block in self.below)
         height = header + self.body + footer
-        figure = Figure(figsize=(self.width, height), layout=Settled())
+        figure = Figure(figsize=(self.width, height), layout=SettledLayout())
         FigureCanvasAgg(figure)
         engine: Any = figure.get_layout_engine()
-        engine.set(rect=(0, footer / height, 1, self.body / height), w_pad=0.06, h_pad=0.06)
-        left = EDGE / self.width
-        above = figure.suptitle(title, x=left, y=1 - 0.12 / height, ha="left", va="top")
+        around = INCHES.around_panels
+        engine.set(rect=(0, footer / height, 1, self.body / height), w_pad=around, h_pad=around)
+        left = INCHES.edge / self.width
+        above = figure.suptitle(title, x=left, y=1 - INCHES.above_title / height, ha="left", va="top")
         under = figure.supxlabel(
-            caption, x=left, y=0.07 / height, ha="left", va="bottom", fontsize=SMALL, linespacing=1.25
-        )
+            caption, x=left, y=INCHES.below_caption / height, ha="left", va="bottom", fontsize=SMALL_PRINT,
+            linespacing=1.25,
+        )  # fmt: skip
         under.set_color(self.theme.muted)
         for text in (above, under):
             text.set_in_layout(False)
-        top = footer - 0.03
-        for keys in self.below:
-            _add(figure, keys, top / height)
-            top -= keys.height
+        top = footer - INCHES.above_legends
+        for block in self.below:
+            _add_legend(figure, block, top / height)
+            top -= block.height
         return figure
 
 
-def _add(figure: Figure, keys: Keys, top: float) -> None:
-    names, handles = [name for name, _ in keys.entries], [handle for _, handle in keys.entries]
+def _add_legend(figure: Figure, block: LegendBlock, top: float) -> None:
+    names, handles = [name for name, _ in block.entries], [handle for _, handle in block.entries]
     legend = figure.legend(
-        handles, names, loc="upper left", bbox_to_anchor=(0, top), ncols=keys.columns, fontsize=10.5, borderaxespad=0.1,
+        handles, names, loc="upper left", bbox_to_anchor=(0, top), ncols=block.columns, fontsize=10.5, borderaxespad=0.1,
         handlelength=1.6, handletextpad=0.5, columnspacing=1.6,
     )  # fmt: skip
     legend.set_in_layout(False)
@@ -120,13 +146,13 @@ def middle_of(figure: Figure) -> float:
 
 
 def grid(panels: int) -> tuple[int, int]:
-    """Columns and rows for so many panels."""
+    """The columns and rows for a number of panels."""
     columns = 1 if panels == 1 else 2 if panels <= 4 else 3
     return columns, math.ceil(panels / columns)
 
 
 def subplots(figure: Figure, rows: int, columns: int, wanted: int) -> list[Axes]:
-    """The first so many panels of a grid."""
+    """The first `wanted` panels of a grid."""
     everywhere = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes in everywhere[wanted:]:
         axes.remove()

@@ -1,1 +1,1 @@
-"""What can be drawn in a panel: lines, bars, dots, a heat map."""
+"""What a panel can show: lines, bars, dots or a map of winners."""

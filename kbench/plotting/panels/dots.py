@@ -1,4 +1,4 @@
-"""A panel of one case with many curves: a line for each, a dot at its value, and the number behind."""
+"""A panel of one case with many curves: a row per curve, with its name, a dot at its value, and the number."""
 
 from __future__ import annotations
 
@@ -6,34 +6,37 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from kbench.plotting.panels import bars
-from kbench.plotting.style.look import Look
+from kbench.plotting.panels.look import Look
+from kbench.plotting.style.formatting import four_digits
 from kbench.plotting.style.theme import MARKERS
-from kbench.plotting.style.words import figures
 
-MANY = 12
-"""Curves of a case up to which they are bars."""
+MOST_BARS = 12
+"""Up to this many curves a case is drawn as bars."""
 
-LINE = 0.2
-"""Height of a line, in inches."""
+ROW_INCHES = 0.2
+"""Height of a row."""
 
-SMALL = 9.5
-"""Font size of names and numbers."""
+TEXT_SIZE = 9.5
+"""Font size of names and numbers, in points."""
+
+CLOSE = 0.5
+"""Values are close together if the least is more than this share of the largest. The axis then does not begin at zero."""
 
 
 def draw(axes: Axes, panel: pd.DataFrame, look: Look, top: float) -> None:
-    """The best on top. The axis begins at zero where the values are not close together."""
+    """Draw the curves of a panel, the best on top."""
     theme, drawn = look.theme, bars.bars(panel, look)
     values = [bar.value for bar in drawn if bar.value is not None]
     least = min(values, default=0.0)
-    start = least - 0.1 * (top - least) if least > 0.5 * top else 0.0
+    start = least - 0.1 * (top - least) if least > CLOSE * top else 0.0
     axes.set_xlim(start, 1.03 * top)
-    bars.frame(axes, drawn, panel, look, top, SMALL)
+    bars.draw_frame(axes, drawn, panel, look, top, TEXT_SIZE)
     axes.grid(visible=True, axis="y")
     for place, bar in enumerate(drawn):
         colour = look.colour(bar.curve)
-        text = bar.note if bar.value is None else figures(bar.value)
+        text = bar.note if bar.value is None else four_digits(bar.value)
         axes.annotate(
-            text, (1, place), (5, 0), ("axes fraction", "data"), "offset points", va="center", fontsize=SMALL,
+            text, (1, place), (5, 0), ("axes fraction", "data"), "offset points", va="center", fontsize=TEXT_SIZE,
             color=theme.ink if bar.value is not None else theme.readable(colour), annotation_clip=False,
         )  # fmt: skip
         if bar.value is None:

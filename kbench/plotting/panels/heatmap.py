@@ -1,4 +1,4 @@
-"""A map of winners: who is fastest where, by how much, and where that is a tie."""
+"""A map of winners: for each case the fastest curve, its margin, and whether it is a tie."""
 
 from __future__ import annotations
 
@@ -11,30 +11,39 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch, Rectangle
 
 from kbench.analysis.standings import places
+from kbench.plotting.panels.look import Look
 from kbench.plotting.panels.scale import logarithmic, short
-from kbench.plotting.style.look import Look
+from kbench.plotting.style.formatting import BARE_COLUMNS, natural
 from kbench.plotting.style.theme import contrast, mix
-from kbench.plotting.style.words import PLAIN, natural
 
-CLEAR = 0.5
-"""The margin from which a winner has its full colour: a runner-up that takes half as long again."""
+FULL_COLOUR = 0.5
+"""A winner has its full colour where the runner-up takes at least this much longer: 0.5 is 50 %."""
 
 PALEST = 0.55
-"""The share of its colour that a winner by nothing keeps."""
+"""The share of its colour that a winner with no margin keeps."""
 
 SHADES = "fainter: a closer runner-up"
-"""For the caption."""
+"""A line of the caption."""
 
 TIE_HATCH = "////"
-TICK = 10.5
-"""Font size of the sizes along x."""
+TICK_SIZE = 10.5
+"""Font size of the sizes along x, in points."""
 
-LETTER = 7.0
-"""Width of a letter in a cell, in points."""
+LETTER_WIDTH = 7.0
+"""Of a letter in a cell, in points."""
+
+TICK_WIDTH = 42
+"""Room for a size along x, in points."""
+
+TEXT_WIDTH, WIDE_TEXT_WIDTH, GAP_WIDTH = 30, 44, 8
+"""The least width of a cell, in points: for text in it, for larger text, and for a gap beside it."""
+
+TEXT_SIZE, WIDE_TEXT_SIZE = 9, 11
+"""Font sizes of text in cells, in points."""
 
 
-def draw(axes: Axes, panel: pd.DataFrame, look: Look, y_name: str, width: float) -> None:
-    """One cell per case, larger y above; `width` of the panel is in points and decides whether cells have text."""
+def draw(axes: Axes, panel: pd.DataFrame, look: Look, width: float) -> None:
+    """Draw a cell per case, with larger y above. `width` of the panel, in points, decides whether cells have text."""
     theme = look.theme
     xs, ys = sorted(panel["x"].unique()), heights(panel)
     axes.set_xlim(-0.5, len(xs) - 0.5)
@@ -42,10 +51,10 @@ def draw(axes: Axes, panel: pd.DataFrame, look: Look, y_name: str, width: float)
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
-    ticks = _ticks(xs, max(2, int(width // 42)))
+    ticks = _ticks(xs, max(2, int(width // TICK_WIDTH)))
     _label_x(axes, panel, look, xs, ticks)
-    axes.set_yticks(range(len(ys)), [height(y) for y in ys] if y_name else [""])
-    axes.set_ylabel("" if y_name in PLAIN else y_name)
+    axes.set_yticks(range(len(ys)), [height(y) for y in ys] if look.y else [""])
+    axes.set_ylabel("" if look.y in BARE_COLUMNS else look.y)
     room = width / len(xs)
     named = has_room(panel, look, width)
     for _, cell in panel.sort_values(["x", "y"]).iterrows():
@@ -56,33 +65,34 @@ def draw(axes: Axes, panel: pd.DataFrame, look: Look, y_name: str, width: float)
         hatch = {"hatch": TIE_HATCH, "edgecolor": theme.background} if open_ else {}
         square = Rectangle((at[0] - 0.5, at[1] - 0.5), 1, 1, facecolor=face, linewidth=0, **hatch)  # type: ignore[arg-type]
         axes.add_patch(square)
-        if room >= 30:
+        if room >= TEXT_WIDTH:
             ink = max((theme.ink, theme.background), key=lambda shade: contrast(shade, face))
-            plate = {"facecolor": face, "linewidth": 0, "pad": 1.5} if open_ else None  # no hatch behind text
+            plate = {"facecolor": face, "linewidth": 0, "pad": 1.5} if open_ else None  # keeps the hatch away from text
             text = f"{look.names[cell['curve']]}\n" * named + margin(cell["margin"], cell["tied"], cell["unclear"])
-            axes.text(*at, text, ha="center", va="center", fontsize=11 if room >= 44 else 9, color=ink, bbox=plate)
-    if room >= 8:  # thin gaps between cells
+            size = WIDE_TEXT_SIZE if room >= WIDE_TEXT_WIDTH else TEXT_SIZE
+            axes.text(*at, text, ha="center", va="center", fontsize=size, color=ink, bbox=plate)
+    if room >= GAP_WIDTH:
         axes.vlines([i - 0.5 for i in range(1, len(xs))], -0.5, len(ys) - 0.5, color=theme.background, linewidth=2)
     axes.hlines([i - 0.5 for i in range(1, len(ys))], -0.5, len(xs) - 0.5, color=theme.background, linewidth=2)
 
 
 def _label_x(axes: Axes, panel: pd.DataFrame, look: Look, xs: list[float], ticks: list[float]) -> None:
-    """A line of sizes, and one for each axis that goes with them, with its name before it."""
+    """Label x with a line of sizes, and below it a line for each axis that goes with x, with its name before it."""
     names = [look.x, *look.paired]
     sizes: Any = panel.drop_duplicates("x").set_index("x")
     texts = ["\n".join([short(x), *(short(float(sizes.loc[x, name])) for name in look.paired)]) for x in ticks]
-    axes.set_xticks([xs.index(x) for x in ticks], texts, fontsize=TICK)
+    axes.set_xticks([xs.index(x) for x in ticks], texts, fontsize=TICK_SIZE)
     if not look.paired:
         axes.set_xlabel(look.x)
         return
     axes.annotate(
-        "\n".join(names), (0, 0), (-8, -3.5), "axes fraction", "offset points", ha="right", va="top", fontsize=TICK,
+        "\n".join(names), (0, 0), (-8, -3.5), "axes fraction", "offset points", ha="right", va="top", fontsize=TICK_SIZE,
         annotation_clip=False,
     )  # fmt: skip
 
 
 def heights(panel: pd.DataFrame) -> list[Any]:
-    """The values of y from bottom to top: sizes grow, and words are read from top to bottom."""
+    """The values of y from bottom to top: sizes in growing order, words in falling order."""
     found = panel["y"].unique()
     return natural(found)[::-1] if isinstance(found[0], str) else sorted(found)
 
@@ -93,11 +103,11 @@ def height(y: Any) -> str:
 
 def has_room(panel: pd.DataFrame, look: Look, width: float) -> bool:
     """Whether every cell is wide enough for every winner's name."""
-    return width / panel["x"].nunique() >= LETTER * max(len(look.names[curve]) for curve in panel["curve"])
+    return width / panel["x"].nunique() >= LETTER_WIDTH * max(len(look.names[curve]) for curve in panel["curve"])
 
 
 def _ticks(xs: list[float], most: int) -> list[float]:
-    """All values; or those at multiples of the smallest power of two that leaves few enough; or every so manieth."""
+    """All values. Where they are too many: multiples of a power of two, or else every n-th value."""
     for step in () if logarithmic(xs) else (2**k for k in range(40)):
         chosen = [x for x in xs if x % step == 0] if len(xs) > most else xs
         if 2 <= len(chosen) <= most:
@@ -106,8 +116,10 @@ def _ticks(xs: list[float], most: int) -> list[float]:
 
 
 def legend(panels: Sequence[pd.DataFrame], look: Look) -> list[tuple[str, Patch]]:
-    """A colour per curve that leads a case, those that win most cases first, with the cases that it wins and those in which
-    it ties; and the hatch of cases that nobody wins, with how many of them there are."""
+    """Legend entries: the curves that lead a case, those with most wins first, each with its wins and ties.
+
+    The last entry explains the hatch and counts the ties and the cases that are too noisy to tell.
+    """
     everything = pd.concat(list(panels))
     sole, shared, _ = places(list(everything["winner"]))
     order = sorted(everything["curve"].unique(), key=lambda curve: (-sole[curve], -shared[curve], curve))
@@ -131,8 +143,8 @@ def _counted(won: int, tied: int) -> str:
 
 
 def shade(colour: str, margin: float, background: str) -> str:
-    """A winner's colour: the paler, the smaller its margin."""
-    full = min(1.0, (margin - 1) / CLEAR)
+    """The colour of a winner, paler for a smaller margin."""
+    full = min(1.0, (margin - 1) / FULL_COLOUR)
     return mix(background, colour, PALEST + (1 - PALEST) * full)
 
 

@@ -1,29 +1,32 @@
-"""A panel of lines: a value against a size, with its band, and marks for what has no value."""
+"""A panel of lines: values against sizes, with their bands, and marks for rows without a value."""
 
 from __future__ import annotations
 
 import pandas as pd
 from matplotlib.axes import Axes
 
-from kbench.plotting.panels import backdrop
+from kbench.plotting.panels import backdrop, marks
+from kbench.plotting.panels.look import Look
 from kbench.plotting.panels.scale import limits, scale_x, scale_y
-from kbench.plotting.selection.points import ABSENT, COPY, VALUE, pool
-from kbench.plotting.style import marks
-from kbench.plotting.style.look import Look
-from kbench.plotting.style.words import natural
+from kbench.plotting.selection.points import ABSENT, COPY_CURVE, MARKED, VALUE, pool
+from kbench.plotting.style.formatting import natural
 
 MARKERS_PER_LINE = 10
-STRIP_ROW, STRIP = 0.05, 0.3
-"""Height of a row of marks below the values and, at most, of all of them, as shares of the panel."""
+
+STRIP_ROW, HIGHEST_STRIP = 0.05, 0.3
+"""Height of a row of marks below the values, and the most of all rows together, as shares of the panel."""
 
 MARKS_PER_ROW = 40
 
 SPAN_OF_TIMES, SPAN_OF_SPEEDS = 10, 20
-"""The largest over the smallest value from which on an axis is logarithmic."""
+"""An axis is logarithmic where the largest value is more than this many times the smallest."""
+
+NEAR_LEVEL = 2
+"""An axis reaches up to a limit of the memory that is below this many times its top."""
 
 
 def draw(axes: Axes, panel: pd.DataFrame, look: Look, extent: tuple[float, float], strip: float, room: int) -> None:
-    """Draw a panel between the limits `extent`, above a strip for marks, with room for so many ticks along x."""
+    """Draw a panel between the limits `extent`, above a strip for marks. There is room for `room` ticks along x."""
     values = panel[panel["kind"] == VALUE]
     xs = sorted(panel.loc[panel["kind"] != ABSENT, "x"].dropna().unique())
     scale_x(axes, xs, room)
@@ -41,8 +44,11 @@ def draw(axes: Axes, panel: pd.DataFrame, look: Look, extent: tuple[float, float
 
 
 def wants_log(panel: pd.DataFrame, look: Look) -> bool:
-    """Whether a linear axis would press most of a panel flat: times that span more than SPAN_OF_TIMES, or speeds of which
-    the best at each x span more than SPAN_OF_SPEEDS. Slow curves beside fast ones are no reason: they are slow."""
+    """Whether a linear axis would press most of a panel flat.
+
+    Times do so if they span more than SPAN_OF_TIMES, speeds if the best at each x span more than SPAN_OF_SPEEDS. A slow
+    curve beside fast ones is no reason: the picture should show that it is slow.
+    """
     values = panel[(panel["kind"] == VALUE) & panel["value"].notna()]
     if look.metric.ratio or values.empty:
         return False
@@ -53,26 +59,26 @@ def wants_log(panel: pd.DataFrame, look: Look) -> bool:
 
 
 def extent(panel: pd.DataFrame, look: Look, *, log: bool) -> tuple[float, float]:
-    """The limits that the values of a panel want; the lower one is 0 unless the axis is logarithmic."""
+    """The limits of y that suit the values of a panel. The lower one is 0 unless the axis is logarithmic."""
     shown = panel[panel["kind"] == VALUE]
     values, highs = shown["value"].dropna().tolist(), shown["high"].dropna().tolist()
     bottom, top = limits(values, highs, log=log)
-    near = [1.04 * level for level in backdrop.levels(panel, look).values() if level < 2 * top]
+    near = [1.04 * level for level in backdrop.levels(panel, look).values() if level < NEAR_LEVEL * top]
     return bottom, max([top, *near, 1.04 if look.metric.ratio else 0.0])
 
 
 def strip(panel: pd.DataFrame) -> float:
-    """The share of a panel's height that its marks want: a row for each curve that has any."""
-    return min(STRIP, STRIP_ROW * int(_marked_rows(panel)["curve"].nunique()))
+    """The share of a panel's height that its marks need: a row for each curve that has any."""
+    return min(HIGHEST_STRIP, STRIP_ROW * int(_marked_rows(panel)["curve"].nunique()))
 
 
 def is_line(panel: pd.DataFrame) -> bool:
-    """Whether there is something to draw a line along."""
+    """Whether values stand at more than one x."""
     return bool(panel.loc[panel["kind"] == VALUE, "x"].nunique() > 1)
 
 
 def _draw_level(axes: Axes, group: pd.DataFrame, curve: str, look: Look) -> None:
-    """A curve without the parameter that runs along x: a dashed line across."""
+    """Draw a curve without the parameter that runs along x, as a dashed line across the panel."""
     colour = look.styles[curve].colour
     pooled = pool(group, "curve").iloc[0]
     axes.axhline(pooled["value"], color=colour, linestyle="--", linewidth=1.6)
@@ -82,12 +88,12 @@ def _draw_level(axes: Axes, group: pd.DataFrame, curve: str, look: Look) -> None
 def _draw_curve(
     axes: Axes, group: pd.DataFrame, curve: str, look: Look, file: str, xs: list[float], place: int
 ) -> None:
-    """A line that breaks where the curve has no value at an x that others have."""
+    """Draw a line with its band. It breaks where the curve has no value at an x of another curve."""
     style, back = look.styles[curve], look.theme.background
     line = pool(group, "x").reindex(xs)
     if line["value"].isna().all():  # suspect values only
         return
-    order = 2 if curve == COPY else 3
+    order = 2 if curve == COPY_CURVE else 3
     axes.fill_between(line.index, line["low"], line["high"], color=style.colour, alpha=0.15, linewidth=0, zorder=order)
     axes.plot(line.index, line["value"], color=style.colour, linestyle=look.line(curve, file), zorder=order)
     present, hollow = line["value"].notna(), line["hollow"].eq(True)
@@ -98,32 +104,36 @@ def _draw_curve(
             points = line.iloc[at]
             axes.plot(
                 points.index, points["value"], color=style.colour, linestyle="", markerfacecolor=face,
-                markeredgecolor=edge, markeredgewidth=width, zorder=order + 0.5, **marks.of_curve(style),
+                markeredgecolor=edge, markeredgewidth=width, zorder=order + 0.5, **marks.curve_marker(style),
             )  # fmt: skip
 
 
 def _thinned(present: pd.Series[bool], chosen: pd.Series[bool], most: int, place: int) -> list[int]:
-    """Which of the chosen points of a line get a marker: so many on a whole line, on other curves at other points, and
-    every one that no line reaches."""
+    """The places of the chosen points that get a marker: about `most` on a whole line, and every point that no line reaches.
+
+    `place` is the place of the curve: neighbouring curves have their markers at different points.
+    """
     here = present.tolist()
     every = max(1, sum(here) // most)
-    offset = round(0.382 * place * every) % every  # the golden section spreads any number of curves
+    offset = round(0.382 * place * every) % every  # the golden section spreads the markers of any number of curves
     alone = {i for i in range(len(here)) if not any(here[max(0, i - 1) : i]) and not any(here[i + 1 : i + 2])}
     return [i for i, wanted in enumerate(chosen) if wanted and (i % every == offset or i in alone)]
 
 
 def _draw_suspects(axes: Axes, values: pd.DataFrame, look: Look, extent: tuple[float, float]) -> None:
-    """A question mark at the claimed value, or at the edge where that is far beyond what can be."""
+    """Draw a question mark at each claimed value. Values beyond the axis have it at the edge."""
     bottom, top = extent
     edges = (1.1 * bottom, top / 1.1) if bottom > 0 else (0.03 * top, 0.97 * top)
     for curve, group in values[values["suspect"] & values["x"].notna()].groupby("curve"):
         claimed = group.groupby("x")["claimed"].median().clip(*edges)
         colour = look.theme.readable(look.styles[str(curve)].colour)
-        axes.plot(claimed.index, claimed, color=colour, marker=marks.SUSPECT, linestyle="", markersize=11, zorder=5)
+        axes.plot(
+            claimed.index, claimed, color=colour, marker=marks.QUESTION_MARK, linestyle="", markersize=11, zorder=5
+        )
 
 
 def _draw_marks(axes: Axes, panel: pd.DataFrame, look: Look, xs: list[float], strip: float) -> None:
-    """A row of marks per curve, in its colour, in a strip between the values and the axis."""
+    """Draw a row of marks per curve, in its colour, in the strip between the values and the axis."""
     if not strip:
         return
     axes.plot([0, 1], [strip, strip], color=look.theme.quiet, linewidth=0.8, zorder=1, transform=axes.transAxes)
@@ -136,10 +146,10 @@ def _draw_marks(axes: Axes, panel: pd.DataFrame, look: Look, xs: list[float], st
             at = [xs[i] for i in _thinned(here, here, MARKS_PER_ROW, 0)]
             axes.plot(
                 at, [strip - (place + 0.5) * height] * len(at), color=look.styles[curve].colour, zorder=4,
-                transform=axes.get_xaxis_transform(), **marks.of_kind(str(kind), height / STRIP_ROW),
+                transform=axes.get_xaxis_transform(), **marks.row_mark(str(kind), height / STRIP_ROW),
             )  # fmt: skip
 
 
 def _marked_rows(panel: pd.DataFrame) -> pd.DataFrame:
-    found: pd.DataFrame = panel[panel["kind"].isin(list(marks.MARKS)) & panel["x"].notna()]
+    found: pd.DataFrame = panel[panel["kind"].isin(MARKED) & panel["x"].notna()]
     return found

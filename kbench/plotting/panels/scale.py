@@ -1,4 +1,4 @@
-"""Axes that fit the values: logarithmic where sizes grow by factors, from zero where heights are compared."""
+"""The scales of x and y: logarithmic where sizes grow by factors, from zero where heights are compared."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 
 
 def scale_x(axes: Axes, values: list[float], room: int) -> None:
-    """log2 where the sizes grow by factors, linear where they grow by steps; a tick per value where there is room for
-    `room` of them. The limits leave a little space on both sides."""
+    """Make x log2 where the sizes grow by factors, linear where they grow by steps.
+
+    Each size has a tick where there is room, which is for `room` ticks. The limits leave a little space on both sides.
+    """
     if logarithmic(values):
         axes.set_xscale("log", base=2)
         margin = (values[-1] / values[0]) ** 0.03
@@ -28,14 +30,14 @@ def scale_x(axes: Axes, values: list[float], room: int) -> None:
 
 
 def _stepped(values: list[float], most: int) -> MultipleLocator | MaxNLocator:
-    """Ticks at 2048, 4096 ... where the sizes are multiples of 64 themselves, else where people expect them."""
+    """Ticks at 2048, 4096 ... where all sizes are multiples of 64, else at round decimal numbers."""
     if all(value % 64 == 0 for value in values):
         return MultipleLocator(2 ** math.ceil(math.log2((values[-1] - values[0]) / most)))
     return MaxNLocator(most)
 
 
 def _apart(values: list[float], room: int) -> list[float]:
-    """The values without those whose labels would touch the one before on a linear axis; the last one stays."""
+    """The values whose labels do not touch each other on a linear axis, always with the last value."""
     if logarithmic(values) or len(values) < 3:
         return values
     least = (values[-1] - values[0]) / room
@@ -62,7 +64,7 @@ def _powers(values: list[float]) -> bool:
 
 
 def short(size: float) -> str:
-    """4096 as `4K`, 1048576 as `1M`; what is not a whole multiple stays a number."""
+    """4096 as `4K`, 1048576 as `1M`. A size that is no whole multiple stays as it is."""
     for unit, suffix in ((2**30, "G"), (2**20, "M"), (2**10, "K")):
         if size >= unit and size % unit == 0:
             return f"{size / unit:.0f}{suffix}"
@@ -70,9 +72,9 @@ def short(size: float) -> str:
 
 
 def scale_y(axes: Axes, bottom: float, top: float, strip: float) -> None:
-    """From `bottom` to `top`, logarithmic unless the bottom is 0, above a strip that takes this share of the height.
+    """Make y run from `bottom` to `top`, above a strip that takes the share `strip` of the height.
 
-    No tick stands in the strip: what is in it has no value.
+    It is logarithmic unless the bottom is 0. The strip has no ticks, because its marks have no values.
     """
     if bottom > 0:
         axes.set_yscale("log")
@@ -90,14 +92,14 @@ def scale_y(axes: Axes, bottom: float, top: float, strip: float) -> None:
     axes.yaxis.set_minor_locator(NullLocator())
 
 
-def share(value: float, extent: tuple[float, float]) -> float:
-    """How far up between two limits a value stands, on the scale that `scale_y` makes of them: 0 to 1."""
+def height_share(value: float, extent: tuple[float, float]) -> float:
+    """The height of a value between two limits on the scale of `scale_y`: 0 at the bottom, 1 at the top."""
     bottom, top = extent
     return math.log(value / bottom) / math.log(top / bottom) if bottom > 0 else value / top
 
 
 def limits(values: list[float], highs: list[float], *, log: bool) -> tuple[float, float]:
-    """The range for `scale_y`. Bands may reach beyond the values, but a wild one does not press the lines flat."""
+    """The range for `scale_y`. It leaves room for bands above the values, at most a quarter: longer bands are cut."""
     if not values:
         return 0.0, 1.0
     least, most = min(values), max(values)

@@ -1,7 +1,6 @@
-"""From rows to points: what of a results file is drawn, and as what.
+"""From rows to points: which rows of results files are drawn, and as what.
 
-A provider with its parameters is a curve. Its rows become values, or marks: a row without a time is not a gap that the
-reader has to notice.
+A provider with its parameters is a curve. Each of its rows becomes a value or a mark: readers see where a time is missing.
 """
 
 from __future__ import annotations
@@ -18,32 +17,37 @@ from kbench.errors import ResultsError
 from kbench.results import table
 from kbench.results.row import CONTROL, PROVIDER, Status, curve_name
 
-COPY = "copy (control)"
+COPY_CURVE = "copy (control)"
+"""The curve of the copy control."""
 
 VALUE, WRONG, FAILED, DECLINED, ABSENT = "value", "wrong", "failed", "declined", ""
-"""What a row is in the picture: a value, one of three marks, or nothing at all (the caption counts those)."""
+"""The kind of a row in a picture. ABSENT rows are not drawn; the caption counts them."""
 
-_KINDS = {Status.WRONG.value: WRONG, Status.UNSUPPORTED.value: DECLINED} | {
+MARKED = (WRONG, FAILED, DECLINED)
+"""Kinds of rows that have no value and are drawn as a mark."""
+
+KIND_OF_STATUS = {Status.WRONG.value: WRONG, Status.UNSUPPORTED.value: DECLINED} | {
     status.value: FAILED for status in (Status.ERROR, Status.OOM, Status.TIMEOUT, Status.CRASHED)
 }
+"""The mark of a row without a value, by its status. Other statuses are ABSENT."""
 
 HOLLOW = ("host-bound", "overhead-bound")
-"""Flags of times that say more about the host or the timer than about the kernel."""
+"""Flags of times that depend more on the host or the timer than on the kernel. Their points are drawn hollow."""
 
 
 def points(sources: Sequence[Source], metric: Metric) -> pd.DataFrame:
     """The rows of all providers and of the copy control, with these columns added:
 
-    file, curve       whose line it belongs to
+    file, curve       the line that the row belongs to
     kind              VALUE, WRONG, FAILED, DECLINED or ABSENT
-    value, low, high  the metric and its 20th and 80th percentile, where it has them; a suspect row's are NaN
-    suspect, hollow   what its flags say of the value
+    value, low, high  the metric and its 20th and 80th percentile, where the file has them; NaN in suspect rows
+    suspect, hollow   whether the row has the flag `suspect`, or one of HOLLOW
     claimed           the value of a suspect row, NaN for all others
     bytes             what a call has to move (gbps x ms)
 
-    Raises UsageError when no provider has a value.
+    Raises ResultsError when no provider has a value.
     """
-    drawn = pd.concat([_of(source, metric) for source in sources], ignore_index=True)
+    drawn = pd.concat([_points_of(source, metric) for source in sources], ignore_index=True)
     words = drawn.select_dtypes(exclude=["number", "bool"]).columns
     drawn[words] = drawn[words].fillna("")
     if not ((drawn["role"] == PROVIDER) & (drawn["kind"] == VALUE)).any():
@@ -54,24 +58,40 @@ def points(sources: Sequence[Source], metric: Metric) -> pd.DataFrame:
     return drawn
 
 
-def axes(sources: Sequence[Source]) -> list[str]:
+def curves_of(rows: pd.DataFrame) -> pd.Series[str]:
+    """The curve of each row, COPY_CURVE for the copy control, "" for the other controls."""
+    copy = (rows["role"] == CONTROL) & (rows["provider"] == "copy")
+    names = [curve_name(*pair) for pair in zip(rows["provider"], rows["params"], strict=True)]
+    curves = pd.Series(names, rows.index, dtype="str")
+    return curves.mask(rows["role"] != PROVIDER, "").mask(copy, COPY_CURVE)
+
+
+def kinds_of(rows: pd.DataFrame, metric: Metric) -> pd.Series[str]:
+    """The kind of each row: VALUE where it has the metric, else the mark of its status, else ABSENT."""
+    values = rows[metric.column]
+    enough = values >= 0 if metric.may_be_zero else values > 0
+    known = enough & (values < math.inf) & rows["status"].isin([status.value for status in metric.statuses])
+    return rows["status"].map(KIND_OF_STATUS).fillna(ABSENT).mask(known, VALUE)
+
+
+def axis_names(sources: Sequence[Source]) -> list[str]:
     """The axes and choices of all files."""
     return list(dict.fromkeys(axis for source in sources for axis in table.axes(source.frame)))
 
 
 def configuration(drawn: pd.DataFrame, sources: Sequence[Source]) -> list[str]:
-    """The columns that no line may join: what was measured, and how.
+    """The columns whose values must be equal along a line: what was measured, and how.
 
-    Files may differ in how: each has its own lines. Within a file it splits the picture. Failed rows are not asked: one
-    whose worker was lost says only what was planned, in older files nothing.
+    Device, timer and cache are among them where they vary within a file. Files may differ in them, because each file has
+    lines of its own. Failed rows do not count: after the loss of a worker a row has only planned values, or none.
     """
-    by_file = drawn[drawn["status"].map(_KINDS) != FAILED].groupby("file")
+    by_file = drawn[drawn["status"].map(KIND_OF_STATUS) != FAILED].groupby("file")
     how = [name for name in ("device", "timer", "cache") if (by_file[name].nunique() > 1).any()]
-    return ["operator", *how, "dtype", *axes(sources)]
+    return ["operator", *how, "dtype", *axis_names(sources)]
 
 
-def raised(panel: pd.DataFrame) -> set[str]:
-    """Which of the HOLLOW flags the values of a panel have."""
+def hollow_flags(panel: pd.DataFrame) -> set[str]:
+    """The flags of HOLLOW that values of a panel have."""
     flags = panel.loc[panel["hollow"] & panel["value"].notna(), "flags"]
     return {flag for text in flags for flag in text.split(";")} & set(HOLLOW)
 
@@ -87,35 +107,27 @@ def pool(drawn: pd.DataFrame, by: str | list[str]) -> pd.DataFrame:
     )
 
 
-def _of(source: Source, metric: Metric) -> pd.DataFrame:
-    frame = source.frame
-    copies = (frame["role"] == CONTROL) & (frame["provider"] == "copy") & metric.has_copy
-    rows = frame[(frame["role"] == PROVIDER) | copies]
+def _points_of(source: Source, metric: Metric) -> pd.DataFrame:
+    curves = curves_of(source.frame)
+    shown = (curves != "") & ((curves != COPY_CURVE) | metric.has_copy | (source.frame["role"] == PROVIDER))
+    rows = source.frame[shown]
+    kind = kinds_of(rows, metric)
+    known = kind == VALUE
     ends = (metric.column, f"{metric.column}_p20", f"{metric.column}_p80")
     spread = metric.scale * rows[[name for name in ends if name in rows]]
-    value = metric.scale * rows[metric.column].where(_known(rows, metric))
+    value = metric.scale * rows[metric.column].where(known)
     flags = rows["flags"].map(lambda flags: set(flags.split(";")) if metric.timed else set())
-    suspect = flags.map(lambda raised: SUSPECT in raised).astype(bool) & value.notna()
-    curves = [
-        COPY if role == CONTROL else curve_name(provider, params)
-        for role, provider, params in zip(rows["role"], rows["provider"], rows["params"], strict=True)
-    ]
+    suspect = flags.map(lambda raised: SUSPECT in raised).astype(bool) & known
     drawn: pd.DataFrame = rows.assign(
         file=source.label,
-        curve=pd.Series(curves, rows.index, dtype="str"),
-        kind=rows["status"].map(_KINDS).fillna(ABSENT).mask(value.notna(), VALUE),
+        curve=curves[shown],
+        kind=kind,
         value=value.mask(suspect),
-        low=spread.min(axis=1).where(value.notna() & ~suspect),
-        high=spread.max(axis=1).where(value.notna() & ~suspect),
+        low=spread.min(axis=1).where(known & ~suspect),
+        high=spread.max(axis=1).where(known & ~suspect),
         claimed=value.where(suspect),
         suspect=suspect,
         hollow=flags.map(lambda raised: not raised.isdisjoint(HOLLOW)).astype(bool),
         bytes=(rows["gbps"] * rows["ms"] * 1e6).round(),  # whole, without float noise
     )
     return drawn
-
-
-def _known(rows: pd.DataFrame, metric: Metric) -> pd.Series[bool]:
-    values = rows[metric.column]
-    enough = values >= 0 if metric.may_be_zero else values > 0
-    return enough & (values < math.inf) & rows["status"].isin([status.value for status in metric.statuses])

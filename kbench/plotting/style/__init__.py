@@ -1,1 +1,1 @@
-"""How pictures look: themes, colours, markers, names."""
+"""How pictures look, whatever they show: themes, colours and the spelling of names. Nothing here imports matplotlib."""

@@ -1,4 +1,4 @@
-"""Which colour a provider has: the same in every picture and in the report, and its own among those beside it."""
+"""The colour of each provider: the same one in every picture and in the report, and different from those beside it."""
 
 from __future__ import annotations
 
@@ -7,29 +7,31 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from kbench.plotting.style.formatting import natural
 from kbench.plotting.style.theme import LIGHT, LINES, MARKERS, Theme
-from kbench.plotting.style.words import natural
 
 KNOWN = {
     "cuda": 0, "triton": 1, "torch-compile": 2, "quack": 3, "triton-row": 4, "torch-jit": 5, "torch-native": 6, "liger": 7,
     "cuda-naive": 7, "cuda-online": 1, "cuda-shared": 2, "cuda-shuffle": 3, "triton-persistent": 5, "torch-eager": 4,
 }  # fmt: skip
-"""Colours of the providers that kbench comes with, as places in `Theme.colours`: the first eight have one each."""
+"""Places in `Theme.colours` of the providers that come with kbench. The first eight have a colour each."""
 
 
 @dataclass(frozen=True)
 class Style:
+    """How the line of one curve looks. `marker` and `line` are matplotlib's names; the colour is #RRGGBB."""
+
     colour: str
     marker: str
     line: Any
 
 
 def slots(curves: Collection[str]) -> dict[str, tuple[int, int]]:
-    """For each curve the place of its colour in `Theme.colours`, and in which round of all colours it is.
+    """For each curve the place of its colour in `Theme.colours`, and its turn: 0 for the first eight curves, then 1, ...
 
-    A provider has the same colour in every picture: KNOWN says which, and for others their name does. In one picture all
-    colours differ as long as there are enough of them: the providers of KNOWN choose first, in its order, then the
-    others by name, and who finds a colour taken gets the next one that is free.
+    A provider wants the same colour in every picture: KNOWN says which one, for other providers a hash of the name
+    does. Within a turn all colours differ. The providers of KNOWN choose first, in its order, the others follow by
+    name. A curve whose colour is taken gets the next free one.
     """
     count = len(LIGHT.colours)
     order = {provider: place for place, provider in enumerate(KNOWN)}
@@ -43,7 +45,7 @@ def slots(curves: Collection[str]) -> dict[str, tuple[int, int]]:
 
 
 def place_of(provider: str) -> int:
-    """The place of a provider's colour in `Theme.colours`."""
+    """The place of the colour that a provider wants in `Theme.colours`."""
     return KNOWN.get(provider, zlib.crc32(provider.encode("utf-8", "replace")) % len(LIGHT.colours))
 
 
@@ -53,8 +55,11 @@ def provider_of(curve: str) -> str:
 
 
 def style(slot: tuple[int, int], theme: Theme) -> Style:
-    """Eight curves have a colour and marker of their own; each further eight the next line style, with the markers
-    shifted so that the same colour never meets the same marker soon."""
+    """The style for a slot.
+
+    Each turn has the next line style. It also shifts the markers, so that the same colour does not soon meet the same
+    marker again.
+    """
     place, turn = slot
     return Style(theme.colours[place], MARKERS[(place + 3 * turn) % len(MARKERS)], LINES[turn % len(LINES)])
 

@@ -1,4 +1,4 @@
-"""How a picture looks: light or dark, with curves told apart by people with any colour vision and in grey print."""
+"""The light and the dark theme. Readers with any colour vision can tell the curves apart, also in grey print."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from kbench.text.suggest import unknown
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (1, 3)))
-"""Line styles: of files, where there are several, and of every further eight curves of one file."""
+"""Line styles. With several files each file has one; with one file each turn of eight curves has one."""
+
+SMALL_PRINT = 9.0
+"""Font size of captions and of small print in panels, in points."""
 
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours as #RRGGBB. `quiet` is for what stands behind the data, `muted` for small print, `shade` for areas."""
+    """Colours as #RRGGBB. `quiet` is for lines behind the data, `muted` for small print, `shade` for areas."""
 
     name: str
     background: str
@@ -27,7 +30,7 @@ class Theme:
     colours: tuple[str, ...]
 
     def rc(self) -> dict[str, Any]:
-        """Matplotlib's settings. Sizes are for a picture 8 inches wide that is still read at half that."""
+        """Matplotlib's settings. The sizes suit a picture 8 inches wide that can still be read at half that width."""
         return {
             "axes.axisbelow": True,
             "axes.edgecolor": self.ink,
@@ -58,7 +61,7 @@ class Theme:
         }
 
     def readable(self, colour: str) -> str:
-        """The colour moved towards the ink until text in it can be read on the background (a contrast of 4.5)."""
+        """The colour, moved towards the ink until its contrast to the background is 4.5, enough for text."""
         for tenths in range(11):
             mixed = mix(colour, self.ink, tenths / 10)
             if contrast(mixed, self.background) >= 4.5:
@@ -66,7 +69,7 @@ class Theme:
         return mixed
 
 
-# Okabe and Ito (2008), "Color Universal Design", without its yellow, which is lost on white, and with a dark wine red.
+# Okabe and Ito (2008), "Color Universal Design". Its yellow, which is hard to see on white, is replaced by a dark wine red.
 LIGHT = Theme(
     name="light",
     background="#FFFFFF",
@@ -93,8 +96,8 @@ DARK = Theme(
 THEMES = {theme.name: theme for theme in (LIGHT, DARK)}
 
 
-def named(name: str) -> Theme:
-    """Raises UsageError for a theme that there is not."""
+def theme_by_name(name: str) -> Theme:
+    """The theme of this name. Raises UsageError for any other name."""
     if name not in THEMES:
         raise UsageError(f"--theme: {unknown('theme', name, list(THEMES))}")
     return THEMES[name]

@@ -1,1 +1,1 @@
-"""Pictures of characters, for a terminal."""
+"""Charts of characters, for a terminal."""

@@ -1,6 +1,6 @@
-"""A drawing area of characters: what `chart` needs of plotext, with axes for sizes.
+"""A drawing area of characters, made with plotext.
 
-plotext knows no logarithmic axis to the base of two and puts ticks where it likes: this hands it coordinates and ticks.
+plotext has no logarithmic axis to base 2 and chooses ticks by itself. The canvas computes coordinates and ticks for it.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from kbench.plotting.panels.scale import short
 
 
 class Canvas:
-    """One chart, so wide and high in characters. A new one begins with an empty area: plotext has only one."""
+    """One chart. Width and height are in characters. plotext has a single drawing area, which each new canvas clears."""
 
     def __init__(self, width: int, height: int, *, x_log: bool, y_log: bool) -> None:
-        import plotext  # type: ignore[import-untyped]  # takes a while, and most pictures are files
+        import plotext  # type: ignore[import-untyped]  # slow to import, and most pictures are files
 
         self.plotext = plotext
         self.figure = plotext.figure
@@ -28,15 +28,17 @@ class Canvas:
         self.width, self.x_log, self.y_log = width, x_log, y_log
 
     def line(self, xs: Sequence[float], ys: Sequence[float], marker: str, colour: str) -> None:
+        """Draw a line through points. `marker` is a character or the name of one of plotext's markers."""
         if xs:
             self.figure.draw(self._signal(xs, ys, marker, colour).lines())
 
     def points(self, xs: Sequence[float], ys: Sequence[float], marker: str, colour: str) -> None:
+        """Draw a character at each point."""
         if xs:
             self.figure.draw(self._signal(xs, ys, marker, colour))
 
     def text(self, xs: Sequence[float], bottom: float, top: float, *, plain: bool) -> str:
-        """The chart over these sizes and between these values, without colours if `plain`."""
+        """The chart over the sizes `xs`, between the values `bottom` and `top`, without colours if `plain`."""
         ticks, heights = self._x_ticks(xs), self._y_ticks(bottom, top)
         names = [short(x) if self.x_log else f"{x:g}" for x in ticks]
         first, last = self._x(xs[0]), self._x(xs[-1])
@@ -49,8 +51,8 @@ class Canvas:
         return str(self.plotext.uncolorize(drawn)) if plain else drawn
 
     def _signal(self, xs: Sequence[float], ys: Sequence[float], marker: str, colour: str) -> Any:
-        look = self.plotext.marker(marker, colour)
-        return self.figure.signal([self._x(x) for x in xs], [self._y(y) for y in ys], marker=look)
+        style = self.plotext.marker(marker, colour)
+        return self.figure.signal([self._x(x) for x in xs], [self._y(y) for y in ys], marker=style)
 
     def _x(self, value: float) -> float:
         return math.log2(value) if self.x_log else float(value)

@@ -1,4 +1,4 @@
-"""How a verdict looks: a mark of its own, so that the picture reads in grey too, and a colour."""
+"""How each verdict looks: a colour, and a mark of its own, so that grey prints can be read too."""
 
 from __future__ import annotations
 
@@ -9,30 +9,33 @@ from typing import Any
 from matplotlib.lines import Line2D
 
 from kbench.comparison.verdict import WORDS
-from kbench.plotting.page.layout import Entry
-from kbench.plotting.style.marks import SUSPECT
+from kbench.plotting.page.layout import LegendEntry
+from kbench.plotting.panels.marks import QUESTION_MARK
 from kbench.plotting.style.theme import Theme
 
 ALARM, GOOD = 1, 2
-"""Places in a theme's colours: of what wants attention, and of what is welcome. The report's page has the same two."""
+"""Places in `Theme.colours`: for verdicts that need attention, and for welcome ones. The report uses the same two."""
 
 _MARKS: dict[str, Any] = {
-    "same": "o", "unclear": "o", "failed": (6, 2, 0), "missing": "x", "suspect": SUSPECT,
+    "same": "o", "unclear": "o", "failed": (6, 2, 0), "missing": "x", "suspect": QUESTION_MARK,
     "fixed": "*", "new": "P", "incomparable": "|", "untimed": "_",
 }  # fmt: skip
 _ALARMING = ("slower", "failed", "missing", "suspect")
 _WELCOME = ("faster", "fixed", "new")
 _STROKES = ("failed", "missing", "incomparable", "untimed")
-"""Verdicts whose mark is made of strokes, and has no face to fill."""
+"""Verdicts with a mark made of strokes, which has no face to fill."""
 
 _SIZES = {"same": 5.0, "unclear": 6.0, "fixed": 9.5, "suspect": 9.0}
-SIZE = 7.0
+_SIZE = 7.0
 
 
 @dataclass(frozen=True)
-class Looks:
-    """Of all verdicts of a panel. The triangles of `slower` and `faster` point to where the change is drawn: up or down,
-    or along x if `sideways`. `more_is_better` says whether up is faster."""
+class VerdictMarks:
+    """The marks of all verdicts of a panel.
+
+    The triangles of `slower` and `faster` point in the direction of the change: up or down, or along x if `sideways`.
+    `more_is_better` says whether up is faster. `scale` is the size of the marks over their usual size.
+    """
 
     theme: Theme
     more_is_better: bool
@@ -40,12 +43,13 @@ class Looks:
     scale: float = 1.0
 
     def colour(self, word: str) -> str:
+        """The colour of a verdict."""
         if word in _ALARMING:
             return self.theme.colours[ALARM]
         return self.theme.colours[GOOD] if word in _WELCOME else self.theme.quiet
 
     def mark(self, word: str) -> dict[str, Any]:
-        """The mark of a verdict as matplotlib takes it."""
+        """The mark of a verdict, as matplotlib takes it."""
         ink = self.colour(word)
         if word in ("slower", "faster"):
             more = (word == "faster") == self.more_is_better
@@ -54,7 +58,7 @@ class Looks:
             shape = _MARKS[word]
         return {
             "marker": shape,
-            "markersize": _SIZES.get(word, SIZE) * self.scale,
+            "markersize": _SIZES.get(word, _SIZE) * self.scale,
             "color": ink,
             "markerfacecolor": self.theme.background if word == "unclear" else ink,
             "markeredgecolor": ink,
@@ -62,6 +66,6 @@ class Looks:
             "linestyle": "",
         }
 
-    def legend(self, counts: Mapping[str, int]) -> list[Entry]:
-        """`12 slower`, `30 same`: what there is, those that want attention first."""
+    def legend(self, counts: Mapping[str, int]) -> list[LegendEntry]:
+        """Legend entries such as `12 slower`: the verdicts that occur, those that need attention first."""
         return [(f"{counts[word]} {word}", Line2D([], [], **self.mark(word))) for word in WORDS if counts.get(word)]

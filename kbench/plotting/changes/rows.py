@@ -1,4 +1,4 @@
-"""The rows of a comparison as points."""
+"""The rows of a comparison as a table."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import pandas as pd
 
 from kbench.analysis.files import unclaimed
 from kbench.comparison import Comparison
-from kbench.plotting.style.words import shorten
+from kbench.plotting.style.formatting import shorten
 
-PROVIDER, FILE = "provider", "file"
+PROVIDER_COLUMN, FILE_COLUMN = "provider", "file"
 
 
-def table(comparison: Comparison) -> tuple[pd.DataFrame, list[str], list[str]]:
-    """A row per verdict, the names of its axes, and the columns that say what it is of, the outermost first.
+def change_rows(comparison: Comparison) -> tuple[pd.DataFrame, list[str], list[str]]:
+    """A row per verdict, the names of the axes, and the columns that identify a row, the outermost first.
 
-    word      the verdict
-    effect    the logarithm of the ratio of new to old; NaN where there is none
-    low, high the ends of its 95 % interval
+    word       the verdict
+    effect     the logarithm of the ratio of new to old, NaN where there is none
+    low, high  the ends of its 95 % interval
     """
     rows: list[dict[str, Any]] = []
     axes = unclaimed(list(dict.fromkeys(name for verdict in comparison.rows for name, _ in verdict.key.axes)))
@@ -29,9 +29,9 @@ def table(comparison: Comparison) -> tuple[pd.DataFrame, list[str], list[str]]:
         key = verdict.key
         rows.append(
             {
-                FILE: verdict.contender if by_file else "",
+                FILE_COLUMN: verdict.contender if by_file else "",
                 "operator": key.operator,
-                PROVIDER: names[key.curve if by_file else verdict.contender],
+                PROVIDER_COLUMN: names[key.curve if by_file else verdict.contender],
                 "dtype": key.dtype,
                 **{axes[name]: value for name, value in key.axes},
                 "word": verdict.word,
@@ -41,7 +41,7 @@ def table(comparison: Comparison) -> tuple[pd.DataFrame, list[str], list[str]]:
                 "kind": "value",
             }
         )
-    return pd.DataFrame(rows), list(axes.values()), [FILE, "operator", *axes.values(), PROVIDER, "dtype"]
+    return pd.DataFrame(rows), list(axes.values()), [FILE_COLUMN, "operator", *axes.values(), PROVIDER_COLUMN, "dtype"]
 
 
 def _log(ratio: float | None) -> float:

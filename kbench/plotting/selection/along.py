@@ -1,0 +1,125 @@
+"""What runs along x: the integer axis with the most values, or a swept parameter where there are many curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from kbench.errors import UsageError
+from kbench.plotting.selection.points import ABSENT, MARKED, VALUE
+from kbench.results.row import PROVIDER, curve_name, format_params
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """What can run along x.
+
+    axes        integer axes, and how many sizes of each have a value
+    parameters  parameters that are numbers, and how many numbers each was set to
+    usual       the one to draw against unless the user names another; "" where there is none
+    """
+
+    axes: dict[str, int]
+    parameters: dict[str, int]
+    usual: str
+
+
+def candidates(
+    drawn: pd.DataFrame, axes: Sequence[str], numbers: dict[str, pd.Series[float]], colours: int
+) -> Candidates:
+    """What can run along x for these points. `numbers` are the values of parameters, as `parameter_numbers` returns them.
+
+    The usual one is the axis with the most values, of equals the last. A parameter takes its place where there are more
+    curves than `colours` and the parameter has at least as many values as the axis.
+    """
+    values = drawn[drawn["kind"] == VALUE]
+    sizes = {axis: int(values[axis].nunique()) for axis in axes if pd.api.types.is_integer_dtype(drawn[axis])}
+    swept = {name: count for name, column in numbers.items() if (count := int(column.loc[drawn.index].nunique()))}
+    usual = max(sizes, key=lambda name: (sizes[name], list(sizes).index(name)), default="")
+    if swept and values.loc[values["role"] == PROVIDER, "curve"].nunique() > colours:
+        parameter = max(swept, key=lambda name: swept[name])
+        usual = parameter if swept[parameter] >= max(2, sizes.get(usual, 0)) else usual
+    return Candidates(sizes, swept, usual)
+
+
+def along(
+    drawn: pd.DataFrame, axes: Sequence[str], wanted: str | None, colours: int, *, parameters: bool = True
+) -> tuple[pd.DataFrame, str]:
+    """`drawn` with a column `x`, and the name of the axis or, with `parameters`, the parameter that x is.
+
+    `wanted` is the user's choice; `candidates` chooses otherwise. A curve that does not have the parameter has NaN for x
+    and is drawn as a level. Its rows without a value become ABSENT: there is no place for their marks. The name is ""
+    where there is no number to draw against. Raises UsageError where `wanted` cannot run along x.
+    """
+    numbers = parameter_numbers(drawn) if parameters else {}
+    found = candidates(drawn, axes, numbers, colours)
+    if wanted is not None and wanted not in (*found.axes, *found.parameters):
+        known = ", ".join([*found.axes, *found.parameters]) or "none that is a number"
+        raise UsageError(f"nothing called {wanted!r} to draw against (--x); there are {known}")
+    name = wanted or found.usual
+    if name not in numbers:
+        x = drawn[name].astype("float64") if name else math.nan
+        by_axis: pd.DataFrame = drawn.assign(x=x)
+        return by_axis, name
+    curves = [
+        curve if math.isnan(number) else curve_along(provider, text, name)
+        for curve, provider, text, number in zip(
+            drawn["curve"], drawn["provider"], drawn["params"], numbers[name], strict=True
+        )
+    ]
+    placeless = numbers[name].isna() & drawn["kind"].isin(MARKED)
+    by_parameter: pd.DataFrame = drawn.assign(
+        x=numbers[name],
+        curve=pd.Series(curves, drawn.index, dtype="str"),
+        kind=drawn["kind"].mask(placeless, ABSENT),
+    )
+    return by_parameter, name
+
+
+def parameter_numbers(rows: pd.DataFrame) -> dict[str, pd.Series[float]]:
+    """The values of every parameter by name, NaN in rows that do not set it to a number."""
+    parsed = [parameters_of(text) for text in rows["params"]]
+    return {
+        name: pd.Series([number_of(row.get(name, "")) for row in parsed], rows.index, "float64")
+        for name in sorted({name for row in parsed for name in row})
+    }
+
+
+def curve_along(provider: str, params: str, name: str) -> str:
+    """The name of a curve whose parameter `name` runs along x: `triton-row[num_warps=*]`."""
+    known = parameters_of(params)
+    if math.isnan(number_of(known.get(name, ""))):
+        return curve_name(provider, params)
+    return curve_name(provider, format_params({**known, name: "*"}))
+
+
+def companions(drawn: pd.DataFrame, axes: Sequence[str], x: str) -> dict[str, str]:
+    """Axes that vary one to one with x, and a sentence about each.
+
+    They appear where a sweep lists pairs, for instance of sizes whose product is constant. They make no panels.
+    """
+    found = {}
+    for axis in axes if x in axes else ():
+        if axis == x:
+            continue
+        pairs = drawn[[x, axis]].drop_duplicates()
+        if len(pairs) > 2 and pairs[x].is_unique and pairs[axis].is_unique:
+            first, last = (pairs.sort_values(x).iloc[end] for end in (0, -1))
+            found[axis] = f"{axis} goes with {x}: {first[axis]} at {first[x]}, {last[axis]} at {last[x]}"
+    return found
+
+
+def parameters_of(text: str) -> dict[str, str]:
+    """The parameters in a `params` cell of a results file, such as `num_warps=4,num_stages=1`."""
+    return {name: value for name, _, value in (item.partition("=") for item in text.split(",")) if name}
+
+
+def number_of(text: str) -> float:
+    """The number that a text says, NaN where it says none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan

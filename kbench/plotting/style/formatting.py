@@ -1,0 +1,75 @@
+"""How pictures write names and values: sorted, shortened, as titles and as parts of file names."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+LONGEST_NAME = 40
+"""Pictures shorten the names of providers to this many characters."""
+
+BARE_COLUMNS = ("operator", "provider", "dtype", "device", "timer", "cache", "file")
+"""Titles show the values of these columns without the column's name."""
+
+
+def natural(names: Iterable[Any]) -> list[str]:
+    """Sorted with numbers by size: num_warps=4 before num_warps=16."""
+    return sorted(map(str, names), key=natural_key)
+
+
+def natural_key(name: Any) -> list[tuple[bool, int, str]]:
+    """The sort key of `natural`. It compares numbers by their digits, because int() refuses thousands of digits."""
+    parts = re.split(r"([0-9]+)", str(name))
+    digits = [part.lstrip("0") if part.isdecimal() and part.isascii() else None for part in parts]
+    return [(d is None, len(d or ""), part if d is None else d) for part, d in zip(parts, digits, strict=True)]
+
+
+def without_provider(curves: Iterable[str]) -> tuple[dict[str, str], str]:
+    """Short names and the provider that they leave out.
+
+    Where at least three curves have parameters and all of those belong to one provider, they are called by their
+    parameters. The names of other curves are not in the dictionary. Otherwise it is empty and the provider is "".
+    """
+    swept = [curve for curve in curves if curve.endswith("]") and "[" in curve]
+    providers = {curve.partition("[")[0] for curve in swept}
+    if len(set(swept)) < 3 or len(providers) > 1:
+        return {}, ""
+    return {curve: curve.partition("[")[2][:-1].replace(",", ", ") for curve in swept}, providers.pop()
+
+
+def shorten(names: Iterable[str]) -> dict[str, str]:
+    """What to print for each name. A long name loses its middle, unless two names would then read alike."""
+    whole = list(names)
+    half = (LONGEST_NAME - 1) // 2
+    cut = {name: name if len(name) <= LONGEST_NAME else f"{name[:half]}…{name[-half:]}" for name in whole}
+    taken = list(cut.values())
+    return {name: short if taken.count(short) == 1 else name for name, short in cut.items()}
+
+
+def four_digits(value: float) -> str:
+    """Four significant digits. Numbers above 9999 have all their whole digits and no exponent."""
+    return f"{value:.4g}" if value < 9999.5 else f"{value:.0f}"
+
+
+def title_of(values: Mapping[str, Any]) -> str:
+    """`softmax · float32 · M=4096`: values of BARE_COLUMNS without the column's name, empty values left out."""
+    known = {name: value for name, value in values.items() if str(value) not in ("", "<NA>")}
+    return " · ".join(str(value) if name in BARE_COLUMNS else f"{name}={value}" for name, value in known.items())
+
+
+def combination_of(fixed: Mapping[str, Any]) -> str:
+    """`{"dtype": "float16", "M": 64}` as a part of a file name: `float16-M64`."""
+    return file_name_part("-".join(str(v) if isinstance(v, str) else f"{name}{v}" for name, v in fixed.items()))
+
+
+def file_name_part(text: str) -> str:
+    """The text with a dash for every run of characters that do not belong in a file name."""
+    return re.sub(r"[^\w.+-]+", "-", text)
+
+
+def wrap(text: str, width: int) -> str:
+    """Each line of the text broken after at most `width` characters. Continued lines are indented."""
+    wrapper = textwrap.TextWrapper(width, subsequent_indent="    ", break_on_hyphens=False)
+    return "\n".join(wrapper.fill(line) for line in text.split("\n"))
