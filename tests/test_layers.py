@@ -21,8 +21,8 @@ MAY_IMPORT = {
     "cli": "commands config errors execute interrupts plotting text version",
     "commands": (
         "analysis comparison comparison/formats comparison/presentation config errors execute "
-        "execute/executors execute/worker explain files packages plotting plotting/terminal registry "
-        "reporting results summary text"
+        "execute/executors execute/worker explain files packages plotting registry reporting results summary "
+        "text"
     ),
     "comparison": "analysis comparison/formats errors results text",
     "comparison/formats": "comparison comparison/presentation results text",
@@ -44,7 +44,8 @@ MAY_IMPORT = {
     "operators": "kernels registry results",
     "packages": "",
     "plotting": (
-        "analysis comparison errors files plotting/changes plotting/page plotting/selection plotting/style text"
+        "analysis comparison errors files plotting/changes plotting/page plotting/panels plotting/selection "
+        "plotting/style plotting/terminal text"
     ),
     "plotting/changes": (
         "analysis comparison comparison/presentation errors plotting/page plotting/panels plotting/selection "
@@ -52,9 +53,9 @@ MAY_IMPORT = {
     ),
     "plotting/page": "analysis plotting/panels plotting/selection plotting/style results",
     "plotting/panels": "analysis plotting/selection plotting/style",
-    "plotting/selection": "analysis errors plotting/style results text",
-    "plotting/style": "analysis errors plotting/selection text",
-    "plotting/terminal": "plotting plotting/panels plotting/selection plotting/style",
+    "plotting/selection": "analysis errors results text",
+    "plotting/style": "errors text",
+    "plotting/terminal": "plotting/panels plotting/selection plotting/style",
     "protocol": "results",
     "registry": "files packages results text",
     "reporting": (
