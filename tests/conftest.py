@@ -6,14 +6,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from common import ROOT, Kbench, run_kbench
 from fake_executor import FakeMachine
-from warm_processes import POSSIBLE, WarmProcess, WarmProcesses
+from warm_processes import COLD, WarmProcesses
 
 from kbench.execute.worker import worker_process
 from kbench.execute.writer import Writer
@@ -41,7 +41,7 @@ def own_device_locks(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["TMPDIR"] = str(tmp_path_factory.getbasetemp())
 
 
-WARM, COLD = WarmProcesses(), worker_process.spawn
+WARM = WarmProcesses()
 
 
 @pytest.fixture(scope="session")
@@ -51,17 +51,10 @@ def warm() -> WarmProcesses:
 
 
 @pytest.fixture
-def warm_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+def warm_workers(warm: WarmProcesses) -> Iterator[None]:
     """Let kbench's workers start at once, where that is possible: see warm_processes.py."""
-    command = worker_process.COMMAND
-
-    def spawn(environment: Mapping[str, str]) -> WarmProcess | subprocess.Popen[bytes]:
-        if command != worker_process.COMMAND:  # a stand-in
-            return COLD(environment)
-        return WARM.worker(environment, worker_process._own_folder())
-
-    if POSSIBLE:
-        monkeypatch.setattr(worker_process, "spawn", spawn)
+    with warm.workers():
+        yield
 
 
 @pytest.fixture

@@ -15,20 +15,31 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
+
+from kbench.execute.worker import worker_process
 
 PR_SET_CHILD_SUBREAPER = 36
 
 SERVE = "import sys; from warm_processes import serve; serve(int(sys.argv[1]))"
 
 
+CACHE_BYTES = 1 << 20
+"""What the last-level cache counts as. It is flushed before each timed call, and what the memory delivers is measured with
+twenty times as much: with a server's real cache both take most of the time of a short run."""
+
 POSSIBLE = sys.platform == "linux" and not torch.accelerator.is_available()
 """A process that has used a driver cannot be forked."""
+
+
+COLD = worker_process.spawn
 
 
 class WarmProcesses:
@@ -38,7 +49,22 @@ class WarmProcesses:
         self._socket: socket.socket | None = None
         self._lock = threading.Lock()
 
-    def worker(self, environment: Mapping[str, str], path: list[str]) -> WarmProcess:
+    @contextmanager
+    def workers(self) -> Iterator[None]:
+        """Have kbench start its workers like this, where that is possible. Stand-ins for them start as ever."""
+        command = worker_process.COMMAND
+
+        def spawn(environment: Mapping[str, str]) -> WarmProcess | subprocess.Popen[bytes]:
+            if command != worker_process.COMMAND:
+                return COLD(environment)
+            return self._worker(environment, worker_process._own_folder())
+
+        with pytest.MonkeyPatch.context() as patch:
+            if POSSIBLE:
+                patch.setattr(worker_process, "spawn", spawn)
+            yield
+
+    def _worker(self, environment: Mapping[str, str], path: list[str]) -> WarmProcess:
         """Start a worker of kbench with this environment. `path` are more folders to import from."""
         return self._start({"source": None, "arguments": path, "path": path, "environment": dict(environment)})
 
@@ -118,7 +144,9 @@ def serve(descriptor: int) -> None:
     from torch import _dynamo  # noqa: F401
 
     import kbench.measure.__main__ as worker
+    from kbench.measure.machine import device
 
+    device._host_cache_bytes = lambda: CACHE_BYTES
     base = _without_python_path(sys.path, os.environ)
     connection = socket.socket(fileno=descriptor)
     assert threading.active_count() == 1
