@@ -1,1 +1,1 @@
-"""What the kernels of several operators share: CUDA headers, the extension builder, Triton row machinery."""
+"""Code that operators share: CUDA headers, the extension builder, helpers for Triton kernels."""

@@ -1,5 +1,5 @@
-// Python module of one CUDA source: a function per entry of `kbench::kernels`. Pointers and the stream arrive as
-// integers, which keeps torch's C++ headers, and the time they take to compile, out of it.
+// The Python module of one CUDA source, with a function per entry of `kbench::kernels`. Pointers and the stream arrive as
+// integers, so torch's C++ headers, which take long to compile, are not needed.
 #include <pybind11/pybind11.h>
 
 #include <stdexcept>

@@ -1,4 +1,4 @@
-"""Words in device memory through which the blocks of a launch tell each other what they found."""
+"""Mailboxes: 64-bit words in device memory through which the blocks of one launch exchange partial results."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import torch
 from kbench.kernels import cuda_driver
 
 STORE_WORDS = 2**22
-"""Zeros laid in for the launches of graphs, since a graph would have to write its own at every replay: about 2 us."""
+"""Words zeroed in advance for launches in graphs. A graph that zeroed its own would do so at every replay, in about 2 us."""
 
 _kept: dict[tuple[torch.device, int, Hashable, bool], tuple[int | None, torch.Tensor]] = {}
 _store: dict[torch.device, torch.Tensor] = {}
 
 
-def words(device: torch.device, count: int, layout: Hashable) -> torch.Tensor:
-    """At least `count` words of 64 bits for a launch on the current stream of `device`.
+def mailbox(device: torch.device, count: int, layout: Hashable) -> torch.Tensor:
+    """A mailbox of at least `count` words for a launch on the current stream of `device`.
 
-    They are zero before the first launch with this `layout`, and every launch has to leave them as the next one with the
-    same layout needs them. Launches of one stream follow each other and share theirs. So do those that are captured from
-    one stream into one graph; but graphs may be replayed side by side, and each has its own.
+    Its words are zero before the first launch with this `layout`. Every launch must leave them as the next launch with the
+    same layout needs them. The launches of one stream run one after another, so they share a mailbox. Launches that are
+    captured from one stream into one graph share one too. Two graphs may be replayed at the same time, so each has its own.
     """
     count = 16 * math.ceil(count / 16)  # slices of the store begin at cache lines
     stream, captured, capture = 0, False, None
@@ -36,12 +36,13 @@ def words(device: torch.device, count: int, layout: Hashable) -> torch.Tensor:
     before, mine = _kept.get((device, stream, layout, captured), (None, None))
     another = captured and (capture is None or capture != before)
     if mine is None or mine.numel() < count or another:
-        mine = _of_store(device, count) if captured else torch.zeros(2 * count, dtype=torch.int64, device=device)
+        mine = _from_store(device, count) if captured else torch.zeros(2 * count, dtype=torch.int64, device=device)
         _kept[device, stream, layout, captured] = capture, mine
     return mine
 
 
-def _of_store(device: torch.device, count: int) -> torch.Tensor:
+def _from_store(device: torch.device, count: int) -> torch.Tensor:
+    """`count` zeros that no launch has used."""
     store = _store.get(device)
     if store is None or store.numel() < count:
         return torch.zeros(count, dtype=torch.int64, device=device)

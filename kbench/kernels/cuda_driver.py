@@ -1,4 +1,4 @@
-"""The calls of NVIDIA's driver that torch does not offer."""
+"""Calls of NVIDIA's driver that torch does not offer."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ import sys
 import torch
 
 NOT_SUPPORTED = 801
-"""The driver's error for what a device does not have."""
+"""The driver's error for a feature that the device does not have."""
 
 
 def reset_persisting_cache() -> None:
-    """Let the lines go that kernels asked the L2 cache of the current device to keep; nothing on AMD. Raises RuntimeError."""
+    """Drop the lines that kernels asked the L2 cache of the current device to keep. No effect on AMD. Raises RuntimeError."""
     if library := _library():
         _check("cuCtxResetPersistingL2Cache", library.cuCtxResetPersistingL2Cache(), NOT_SUPPORTED)
 
 
 def capture_id(stream: int) -> int | None:
-    """The number of the capture into a CUDA graph that a stream takes part in: none has it before or after. None where
-    that is not known, as on AMD. Raises RuntimeError."""
+    """The number of the capture into a CUDA graph in which a stream takes part; no other capture has the same number.
+
+    None where the driver does not report it, as on AMD. Raises RuntimeError.
+    """
     library = _library()
     if library is None:
         return None

@@ -1,9 +1,9 @@
-"""CUDA C++ providers: whether they can be built here, building them, calling them.
+"""CUDA C++ providers: whether this machine can build them, how they are built, and how they are called.
 
-An operator's `.cu` file and the shared `binding.cpp` become one Python extension module, compiled by torch for the
-present device only. The finished library is kept in torch's own cache (`TORCH_EXTENSIONS_DIR`, by default
-`~/.cache/torch_extensions`) under a name that carries what it depends on: versions, device and a hash of the sources.
-On ROCm torch translates the sources to HIP first.
+torch compiles an operator's `.cu` file and the shared `binding.cpp` into one Python extension module, for the present
+device only. The library is kept in torch's own cache (`TORCH_EXTENSIONS_DIR`, by default `~/.cache/torch_extensions`). Its
+name contains everything that it depends on: versions, device, and a hash of the sources. On ROCm, torch first translates
+the sources to HIP.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ HERE = Path(__file__).parent
 BINDING = HERE / "binding.cpp"
 HEADERS = (HERE / "kernel.h", HERE / "device.cuh")
 SHARED = (Path(__file__), BINDING, *HEADERS)
-"""What every CUDA provider's code consists of beside its own files."""
+"""Code of every CUDA provider beside its own files."""
 
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
-"""Numbers of the dtypes in kernel.h."""
+"""The number of each dtype in kernel.h."""
 
 LARGEST_GRID = 2**31 - 1
-"""Blocks that a launch can count."""
+"""Blocks that a launch can have."""
 
 Kernel = Callable[[int, int, int, int, int, int, int, int, int, int, int], None]
-"""`(x, y, rows, columns, stride, dtype, threads, packs, blocks, words, stream)`: pointers and stream as integers; see `Call`
-in kernel.h."""
+"""`(x, y, rows, columns, stride, dtype, threads, accesses_per_thread, blocks_per_row, mailbox, stream)`. Pointers and the
+stream are integers; see `Call` in kernel.h."""
 
 
 def missing() -> str | None:
-    """Why the CUDA providers cannot run on this machine and what to install, or None when they can."""
+    """Why CUDA providers cannot run on this machine, with what to install; None if they can."""
     if not torch.cuda.is_available():
         return "torch finds no CUDA or ROCm device"
     if torch.version.hip:
@@ -66,15 +66,15 @@ def missing() -> str | None:
 
 
 def headers(source: Path) -> list[Path]:
-    """What a CUDA source may include: the shared headers, and those beside it."""
+    """The headers that a CUDA source may include: the shared ones, and those in its own folder."""
     return [*HEADERS, *sorted(source.parent.glob("*.cuh"))]
 
 
 @functools.cache
 def build(name: str, source: Path) -> ModuleType:
-    """The extension module made of `source`, with one `Kernel` per entry of its `kernels`; built when not yet cached.
+    """The extension module of `source`, with one `Kernel` per entry of its `kernels`; built unless the cache has it.
 
-    Raises RuntimeError with the compiler's output when it does not compile.
+    Raises RuntimeError, with the compiler's output, if it does not compile.
     """
     target = _target()
     key = _key(name, source, target)
@@ -92,21 +92,21 @@ def build(name: str, source: Path) -> ModuleType:
 def rowwise(
     kernel: Kernel,
     threads: int | None = None,
-    packs: int | None = None,
-    blocks: int | None = None,
-    words: Callable[[Tensor], int] = lambda x: 0,
+    accesses_per_thread: int | None = None,
+    blocks_per_row: int | None = None,
+    mailbox: Callable[[Tensor], int] = lambda x: 0,
 ) -> Callable[[Tensor], Tensor]:
-    """The function from an (M, N) tensor on the current device to a new one of its shape that `kernel` computes.
+    """A function that applies `kernel` to an (M, N) tensor on the current device and returns a new tensor of its shape.
 
-    `threads` per block is a multiple of 64 up to 1024, `packs` the accesses of 16 bytes that a thread makes, `blocks` how
-    many share a row; None leaves it to the kernel. `words` finds the address of what blocks exchange, 0 for none.
+    `threads` per block is a multiple of 64 up to 1024. `accesses_per_thread` counts accesses of 16 bytes. `blocks_per_row`
+    blocks share a row. None leaves a number to the kernel. `mailbox` returns the address of the input's mailbox, or 0.
 
-    Raises ValueError for `threads` that no block has. The function raises Unsupported for an input whose rows are not runs
-    of neighbouring elements of a known dtype, and where `packs` and `blocks` do not hold a row.
+    Raises ValueError for any other number of threads. The function raises Unsupported for an unknown dtype, for rows whose
+    elements are not neighbours in memory, and for numbers that do not hold a row.
     """
     if threads is not None and threads not in range(64, 1025, 64):
         raise ValueError(f"threads must be a multiple of 64 from 64 to 1024, not {threads}")
-    asked = (threads or 0, packs or 0, blocks or 0)
+    asked = (threads or 0, accesses_per_thread or 0, blocks_per_row or 0)
 
     def call(x: Tensor) -> Tensor:
         rows, columns = x.shape
@@ -116,36 +116,35 @@ def rowwise(
         if columns > 1 and x.stride(1) != 1:
             raise Unsupported("the elements of a row are not next to each other in memory (stride(-1) is not 1)")
         if rows > LARGEST_GRID:
-            raise Unsupported(f"M > {LARGEST_GRID}: one launch does not count more rows")
+            raise Unsupported(f"M > {LARGEST_GRID}: one launch has no more rows")
         y = x.new_empty(rows, columns)
         if rows and columns:
             stream = torch.cuda.current_stream().cuda_stream
             try:
-                kernel(x.data_ptr(), y.data_ptr(), rows, columns, x.stride(0), dtype, *asked, words(x), stream)
+                kernel(x.data_ptr(), y.data_ptr(), rows, columns, x.stride(0), dtype, *asked, mailbox(x), stream)
             except RuntimeError as error:
-                if not (packs or blocks) or "invalid configuration" not in str(error):
+                if not (accesses_per_thread or blocks_per_row) or "invalid configuration" not in str(error):
                     raise
-                raise Unsupported(f"packs={packs}, blocks={blocks}: do not hold a row of N={columns} here") from None
+                asked_for = f"packs={accesses_per_thread}, blocks={blocks_per_row}"
+                raise Unsupported(f"{asked_for}: do not hold a row of N={columns} here") from None
         return y
 
     return call
 
 
 def _compile(key: str, source: Path, library: Path) -> ModuleType:
-    """Build in a folder of this process's own and move the finished library into place.
+    """Build in a folder of this process's own, then move the finished library into place.
 
-    torch guards a build folder with a lock file. It stays behind when the process is killed, and then everybody waits
-    for it forever. Nobody else looks into this folder, so a killed build leaves rubbish but holds up no one. Two
-    processes that build at the same time do the work twice; the library that either moves into place is whole.
+    torch guards a build folder with a lock file. If the process is killed, the file stays, and every later build waits for
+    it forever. No other process uses this folder, so a killed build leaves rubbish but blocks nobody. Two processes that
+    build at the same time do the work twice, and either library is whole when it is moved into place.
     """
     from torch.utils import cpp_extension
 
-    if not torch.version.hip and (toolkit := cuda_toolkit()):
-        cpp_extension.CUDA_HOME = str(toolkit)
     library.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder, _environment(**_settings()):
+    with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder, _toolchain():
         sources, include = [source, BINDING], HERE
-        if torch.version.hip:  # torch writes its translations beside the files they are made from
+        if torch.version.hip:  # torch writes each translation beside its source
             sources, include = _copy(sources, headers(source), folder), Path(folder)
         module: ModuleType = cpp_extension.load(
             key,
@@ -160,12 +159,12 @@ def _compile(key: str, source: Path, library: Path) -> ModuleType:
 
 
 def _copy(sources: list[Path], headers: list[Path], folder: str) -> list[Path]:
-    """The sources in another folder, with the headers beside them."""
+    """Copies of the sources in another folder, with the headers beside them."""
     return [Path(shutil.copy(file, folder)) for file in (*sources, *headers)][: len(sources)]
 
 
 def _key(name: str, source: Path, target: str) -> str:
-    """Name of the extension module, a Python identifier: it changes with everything the library depends on."""
+    """Name of the extension module, a Python identifier. It changes with everything that the library depends on."""
     python = f"py{sys.version_info.major}{sys.version_info.minor}"
     toolkit = f"rocm{torch.version.hip}" if torch.version.hip else f"cuda{torch.version.cuda}_nvcc{nvcc_release()}"
     texts = [file.read_text(encoding="utf-8") for file in (source, BINDING, *headers(source))]
@@ -182,14 +181,14 @@ def _load(key: str, library: Path) -> ModuleType:
 
 
 def _cache() -> Path:
-    """Where torch keeps extensions."""
+    """The folder in which torch keeps extensions."""
     from torch.utils import cpp_extension
 
     return Path(os.environ.get("TORCH_EXTENSIONS_DIR") or cpp_extension.get_default_build_root())
 
 
 def _target() -> str:
-    """The present device as its compiler names it: `sm_90`, `gfx942`."""
+    """The compiler's name of the present device: `sm_90`, `gfx942`."""
     if torch.version.hip:
         return str(torch.cuda.get_device_properties().gcnArchName).split(":")[0]
     major, minor = torch.cuda.get_device_capability()
@@ -197,7 +196,7 @@ def _target() -> str:
 
 
 def _settings() -> dict[str, str]:
-    """Environment of a build: the present device alone; ninja from this Python's `bin` even where PATH lacks that."""
+    """Environment of a build: for the present device only, and with this Python's `bin` on PATH, where ninja may be."""
     target = _target()
     if target.startswith("gfx"):
         return {"PYTORCH_ROCM_ARCH": target, "PATH": _path()}
@@ -210,14 +209,20 @@ def _path() -> str:
 
 
 @contextlib.contextmanager
-def _environment(**settings: str) -> Iterator[None]:
-    before = dict(os.environ)
-    os.environ.update(settings)
+def _toolchain() -> Iterator[None]:
+    """Set the environment and the CUDA toolkit for a build by torch, and set both back afterwards."""
+    from torch.utils import cpp_extension
+
+    environment, home = dict(os.environ), cpp_extension.CUDA_HOME
+    os.environ.update(_settings())
+    if not torch.version.hip and (toolkit := cuda_toolkit()):
+        cpp_extension.CUDA_HOME = str(toolkit)
     try:
         yield
     finally:
+        cpp_extension.CUDA_HOME = home
         os.environ.clear()
-        os.environ.update(before)
+        os.environ.update(environment)
 
 
 def _nvcc() -> str | None:
@@ -225,7 +230,7 @@ def _nvcc() -> str | None:
 
 
 def _which(program: str, *variables: str, default: str) -> str | None:
-    """The program in the toolkit that a variable names, on PATH, or in the toolkit's usual place."""
+    """The path of a program: in the toolkit that a variable names, on PATH, or in the toolkit's usual place."""
     homes = [os.environ[variable] for variable in variables if os.environ.get(variable)]
     for path in (*(f"{home}/bin" for home in homes), None, f"{default}/bin"):
         if found := shutil.which(program, path=path):
@@ -234,7 +239,7 @@ def _which(program: str, *variables: str, default: str) -> str | None:
 
 
 def nvcc_release() -> str | None:
-    """The release that the nvcc which builds here reports, None where there is none."""
+    """The release that nvcc reports; None without nvcc. It is the nvcc that builds extensions."""
     nvcc = _nvcc()
     if nvcc is None:
         return None
@@ -249,7 +254,7 @@ def nvcc_release() -> str | None:
 def cuda_toolkit() -> Path | None:
     """Root of the CUDA toolkit, with its headers and libraries; None without nvcc.
 
-    nvcc itself is asked: where it stands on PATH as a link or a wrapper script, the folder above is not the toolkit.
+    nvcc reports it: if the nvcc on PATH is a link or a wrapper script, the folder above it is not the toolkit.
     """
     nvcc = _nvcc()
     if nvcc is None:

@@ -1,5 +1,5 @@
-// What the CUDA kernels share: dtypes, 16-byte accesses, warp shuffles, launching. Compiles for sm_80 and newer and,
-// through torch's hipify, for AMD GPUs with 64 threads in a wavefront (CDNA).
+// Shared by the CUDA kernels: dtypes, 16-byte accesses, warp shuffles, launches. Compiles for sm_80 and newer, and, through
+// torch's hipify, for AMD GPUs with wavefronts of 64 threads (CDNA).
 #pragma once
 
 #include <climits>
@@ -28,12 +28,12 @@ namespace kbench {
 #define KBENCH_WARP_SIZE 32
 #define KBENCH_SHUFFLE_XOR(value, mask) __shfl_xor_sync(0xffffffffu, value, mask)
 #define KBENCH_SHUFFLE_DOWN(value, delta) __shfl_down_sync(0xffffffffu, value, delta)
-#define KBENCH_STORE(address, value) __stwb(address, value)  // as usual, but never taken apart by the compiler
+#define KBENCH_STORE(address, value) __stwb(address, value)  // an ordinary store that the compiler never splits
 #define KBENCH_STORE_STREAMING(address, value) __stcs(address, value)
 #define KBENCH_OPAQUE(word) asm volatile("" : "+r"(word))
 #endif
 
-// 2^x; results below fp32's normal range become 0, which saves their special treatment.
+// 2^x. Results below fp32's normal range become 0, which saves instructions for them.
 __device__ __forceinline__ float exp2_flush(float x) {
 #ifdef __HIP_PLATFORM_AMD__
   return exp2f(x);
@@ -44,7 +44,7 @@ __device__ __forceinline__ float exp2_flush(float x) {
 #endif
 }
 
-// 1 / x within one unit in the last place, in one instruction; subnormals, given or found, become 0.
+// 1 / x within one unit in the last place, in one instruction. Subnormal inputs and results become 0.
 __device__ __forceinline__ float reciprocal(float x) {
 #ifdef __HIP_PLATFORM_AMD__
   return __builtin_amdgcn_rcpf(x);
@@ -55,7 +55,7 @@ __device__ __forceinline__ float reciprocal(float x) {
 #endif
 }
 
-// log2(x), likewise; subnormals are taken for 0.
+// log2(x), in the same way. Subnormal inputs count as 0.
 __device__ __forceinline__ float log2_flush(float x) {
 #ifdef __HIP_PLATFORM_AMD__
   return __log2f(x);
@@ -88,7 +88,7 @@ __device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float value) 
   return __float2bfloat16(value);
 }
 
-// Elements that one thread loads or stores at once: 16 bytes where the row allows it, else a single element.
+// The elements that a thread loads or stores at once: 16 bytes if the row allows it, otherwise one element.
 template <typename T>
 constexpr int kVector = 16 / sizeof(T);
 
@@ -111,7 +111,7 @@ struct WordOf<16> {
   using type = uint4;
 };
 
-// From here on the compiler does not know how the words came about.
+// From here on, the compiler does not know how the words were computed.
 __device__ __forceinline__ void hide(uint4& words) {
   KBENCH_OPAQUE(words.x);
   KBENCH_OPAQUE(words.y);
@@ -130,9 +130,9 @@ struct Pack {
     memcpy(values, &word, sizeof word);
   }
 
-  // What stands at the address, where no kernel writes, if that is `inside`, else `otherwise` in every element. The choice
-  // is hidden from the compiler, which would make it element by element, each then in a register of its own, and which
-  // would not look for the address before it knows that something is there.
+  // The elements at the address, which no kernel writes, if `inside`; otherwise `otherwise` in every element. The choice is
+  // hidden from the compiler. It would choose element by element, with a register for each, and it would not compute the
+  // address before it knows `inside`.
   __device__ __forceinline__ void load_if(bool inside, const T* address, float otherwise) {
     static_assert(SIZE == 1 || sizeof(Word) == 16, "a single element or 16 bytes");
     fill(otherwise);
@@ -153,7 +153,7 @@ struct Pack {
     }
   }
 
-  // `streaming`: the first to leave the L2 cache.
+  // `streaming`: these lines leave the L2 cache first.
   __device__ __forceinline__ void store(T* address, bool streaming) const {
     Word word;
     memcpy(&word, values, sizeof word);
@@ -164,7 +164,7 @@ struct Pack {
     }
   }
 
-  // The elements with some bits of each word flipped; single elements as they are.
+  // The elements with some bits of each word flipped; a single element is unchanged.
   __device__ __forceinline__ Pack flipped(unsigned bits) const {
     Pack result = *this;
     if constexpr (SIZE > 1) {
@@ -185,8 +185,9 @@ struct Pack {
 
 __host__ __device__ constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Whether input and output leave most of the L2 cache of a large device free. Only then the output makes room for the input,
-// by streaming stores: from 10 to 16 MiB they cost half a microsecond (do_bench, H200), beyond about half a per cent.
+// Whether input and output leave most of the L2 cache of a large device free. Only then streaming stores are used, so that
+// the output leaves room for the input. From 10 to 16 MiB they cost half a microsecond (do_bench, H200), and beyond that
+// about half a per cent.
 constexpr std::int64_t kStreamedBytes = 8 * 1024 * 1024;
 template <typename T>
 bool streams(const Call& call) {
@@ -226,8 +227,8 @@ cudaError_t launch_with(cudaLaunchAttribute attribute, void (*kernel)(Parameters
 }
 #endif
 
-// Launches `blocks` blocks, a cluster, for each of `rows`. More than 8 are more than every device with clusters has: for
-// them a kernel needs a permission.
+// Launches a cluster of `blocks` blocks for each of `rows`. Not every device with clusters has more than 8 blocks in one, so
+// a kernel needs an attribute for more.
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch_clusters(void (*kernel)(Parameters...), std::int64_t rows, int blocks, int threads,
                             cudaStream_t stream, Arguments... arguments) {
@@ -251,8 +252,8 @@ inline int multiprocessors() {
   return cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess ? count : 0;
 }
 
-// Launches blocks that wait for each other: none starts before there is room for all. cudaErrorInvalidConfiguration where
-// there never is; told beforehand, since a launch that fails spoils the capture of a graph.
+// Launches blocks that wait for each other: none starts before there is room for all. Returns cudaErrorInvalidConfiguration
+// if there can be no room. It checks this before the launch, because a failed launch breaks the capture of a graph.
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch_together(void (*kernel)(Parameters...), int blocks, int threads, cudaStream_t stream,
                             Arguments... arguments) {
@@ -270,7 +271,7 @@ cudaError_t launch_together(void (*kernel)(Parameters...), int blocks, int threa
 #endif
 }
 
-// The most blocks that a cluster may have on the current device; 1 where there are no clusters.
+// The most blocks of a cluster on the current device; 1 if it has no clusters.
 inline int largest_cluster() {
 #ifdef __HIP_PLATFORM_AMD__
   return 1;
@@ -278,7 +279,7 @@ inline int largest_cluster() {
   int device = 0, major = 0;
   if (cudaGetDevice(&device) != cudaSuccess) return 1;
   if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess) return 1;
-  return major < 9 ? 1 : major < 11 ? 16 : 8;  // GeForce and RTX cards with clusters stop at 8
+  return major < 9 ? 1 : major < 11 ? 16 : 8;  // GeForce and RTX cards have at most 8
 #endif
 }
 

@@ -1,4 +1,4 @@
-// What a CUDA source of kbench offers to Python: named kernels over the rows of a matrix. `binding.cpp` exposes them.
+// The interface of a CUDA source of kbench to Python: named kernels over the rows of a matrix. `binding.cpp` exposes them.
 #pragma once
 
 #include <cstdint>
@@ -7,22 +7,22 @@
 
 namespace kbench {
 
-// Blocks at most of a launch whose blocks tell each other something through global memory, and the words it needs for that.
+// The most blocks of a launch whose blocks exchange results through global memory, and the words of its mailbox.
 constexpr int kTeamBlocks = 512, kTeamWords = 2 * kTeamBlocks;
 
 enum class Dtype : int { float32, float16, bfloat16 };
 
-// y = f(x) for a (rows, columns) matrix, neither of them 0. Row r of x begins at element r * stride; y is contiguous.
+// y = f(x) for a (rows, columns) matrix; neither is 0. Row r of x begins at element r * stride; y is contiguous.
 struct Call {
   const void* x;
   void* y;
   std::int64_t rows, columns, stride;
   Dtype dtype;
-  // What a caller may ask for; 0 leaves it to the kernel.
+  // Requests of the caller; 0 leaves the number to the kernel.
   int threads;  // per block, a multiple of 64 up to 1024
-  int packs;    // accesses of 16 bytes a thread
-  int blocks;   // that share a row
-  // kTeamWords of exchange.py's words for this layout, or null: then no blocks wait for others through global memory.
+  int packs;    // 16-byte accesses per thread
+  int blocks;   // blocks that share a row
+  // A mailbox of kTeamWords words (block_mailbox.py), or null: then no block waits for others through global memory.
   std::uint64_t* words;
   cudaStream_t stream;
 };
@@ -32,7 +32,7 @@ struct Kernel {
   cudaError_t (*launch)(const Call&);
 };
 
-// The kernels of the one .cu file that an extension is built from; the last entry has no name.
+// The kernels of the one .cu file of an extension. The last entry has no name.
 extern const Kernel kernels[];
 
 }  // namespace kbench

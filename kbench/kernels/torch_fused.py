@@ -1,4 +1,4 @@
-"""Plain torch functions as torch's own compilers fuse them, afresh for every case."""
+"""Plain torch functions, fused by torch's own compilers, anew for every case."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 def scripted(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A script of its own for every caller: the profiling executor specialises one for the first shapes it meets, and
-    runs later shapes unfused."""
+    """A new script for every caller: the profiling executor specialises a script for the first shapes, and runs later
+    shapes without fusion."""
     script: Callable[..., Tensor] = torch.jit.script(_copy(function))
     return script
 
 
 def compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """A code object of its own for every caller: Dynamo counts recompilations by code object, and falls back to eager
-    after eight. One compile thread, so that Inductor starts no pool of processes that could outlive this one."""
+    """A new code object for every caller: Dynamo counts recompilations per code object, and falls back to eager mode after
+    eight. Inductor gets one compile thread, so that it starts no pool of processes that could outlive this one."""
     from torch._inductor import config  # slow to import, and it imports Triton
 
     config.compile_threads = 1

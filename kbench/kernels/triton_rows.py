@@ -1,4 +1,4 @@
-"""What every Triton kernel that gives a row to a program has in common, whatever it computes."""
+"""Helpers for Triton kernels in which a program computes a row, whatever the operator."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ LARGEST_BLOCK = 2**20
 """Elements that Triton allows in one tensor."""
 
 LARGEST_GRID = 2**31 - 1
-"""Programs that the first dimension of a launch can count."""
+"""Programs that a launch can have in its first dimension."""
 
 
 def power_of_two(n: int) -> int:
-    """The smallest power of two that is not below n."""
+    """The smallest power of two that is at least n."""
     return 1 << (n - 1).bit_length()
 
 
 def row_block(N: int, BLOCK: int | None) -> int:
-    """The block that holds a row of N: BLOCK, or the smallest. Raises Unsupported when BLOCK does not hold one."""
+    """The block that holds a row of N elements: BLOCK, or the smallest possible. Raises Unsupported if BLOCK is too small."""
     smallest = power_of_two(N)
     block = BLOCK or smallest
     if block < smallest or block != power_of_two(block):
@@ -35,41 +35,41 @@ def row_block(N: int, BLOCK: int | None) -> int:
 
 
 def row_warps(block: int) -> int:
-    """Warps for a row: 4, 8 from a block of 2048, 16 from 4096."""
+    """Warps for a row: 4, or 8 from a block of 2048 on, or 16 from 4096 on."""
     return 16 if block >= 4096 else 8 if block >= 2048 else 4
 
 
 def long_rows(case: Case) -> str | None:
-    """Why a case's rows are too long for one block, None where they are not."""
+    """Why the rows of a case are too long for one block; None if they are not."""
     if case.N > LARGEST_BLOCK:
         return f"N > {LARGEST_BLOCK}: a row is one block, and a Triton block holds no more elements"
     return None
 
 
 def warp_size(device: torch.device) -> int:
-    """Threads of a warp: 64 on AMD's data-center devices, else 32."""
+    """Threads of a warp: 64 on AMD's data-center devices, 32 on others."""
     return int(torch.cuda.get_device_properties(device).warp_size) if device.type == "cuda" else 32
 
 
 def caps_registers(device: torch.device) -> bool:
-    """Whether to set `maxnreg`, an option of Triton for NVIDIA alone: on sm_90, whose compiler keeps to our limits
-    without spilling. The interpreter takes it as well."""
+    """Whether to set `maxnreg`, which Triton has for NVIDIA only: on sm_90, where the compiler meets kbench's limits without
+    spilling. The interpreter accepts it too."""
     if device.type == "cuda" and torch.version.hip is None:
         return bool(torch.cuda.get_device_capability(device)[0] == 9)
     return device.type == "cpu"
 
 
 def multiprocessors(device: torch.device) -> int:
-    """Multiprocessors of the device: each holds at least one program. 4 under the interpreter."""
+    """Multiprocessors of the device; each holds at least one program. 4 under the interpreter."""
     return int(torch.cuda.get_device_properties(device).multi_processor_count) if device.type == "cuda" else 4
 
 
 def occupancy(properties: Any, num_warps: int, registers: int, shared_bytes: int) -> int:
     """Programs that one multiprocessor holds at once, at least 1.
 
-    `properties` are torch's device properties; a program has `num_warps` warps, each thread `registers` registers, and
-    `shared_bytes` of shared memory. From the CUDA C++ Programming Guide, technical specifications per compute
-    capability: registers are given out 256 to a warp, and each block takes 1 KiB of shared memory for the system.
+    `properties` are torch's device properties. A program has `num_warps` warps and `shared_bytes` of shared memory, and a
+    thread has `registers` registers. From the CUDA C++ Programming Guide, technical specifications per compute
+    capability: a warp gets registers in units of 256, and the system takes 1 KiB of shared memory per block.
     """
     threads = num_warps * properties.warp_size
     resident: int = min(
@@ -85,7 +85,9 @@ TICKET_WORDS = 16
 """Words before those of the first row: the ticket counter, padded to a cache line."""
 
 
-def exchange_words(device: torch.device, rows: int, parts: int) -> torch.Tensor:
-    """The words through which the `parts` programs of each of `rows` rows exchange what they found. Every launch leaves
-    them as the next one with the same `parts` needs them: `split` in softmax/triton_kernels.py says how."""
-    return block_mailbox.words(device, TICKET_WORDS + rows * parts, ("triton", parts))
+def row_mailbox(device: torch.device, rows: int, parts: int) -> torch.Tensor:
+    """The mailbox of a launch in which `parts` programs share each of `rows` rows.
+
+    Every launch must leave it as the next one with the same `parts` needs it; `split` in softmax/triton_kernels.py shows how.
+    """
+    return block_mailbox.mailbox(device, TICKET_WORDS + rows * parts, ("triton", parts))

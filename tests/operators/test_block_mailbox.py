@@ -51,16 +51,16 @@ def test_graphs_that_are_replayed_side_by_side(bind, m, n):
 
 def test_launches_of_a_graph_share_words_and_graphs_do_not():
     """Else those that are laid in for graphs would soon be used up, and every launch would have to write its zeros."""
-    eager = block_mailbox.words(DEVICE, 128, "test").data_ptr()
+    eager = block_mailbox.mailbox(DEVICE, 128, "test").data_ptr()
     found = []
     for _ in range(3):
         with torch.cuda.graph(torch.cuda.CUDAGraph()):
             torch.zeros(1, device=DEVICE)
-            found.append({block_mailbox.words(DEVICE, 128, "test").data_ptr() for _ in range(5)})
+            found.append({block_mailbox.mailbox(DEVICE, 128, "test").data_ptr() for _ in range(5)})
     assert all(len(addresses) == 1 for addresses in found)
     assert len({eager}.union(*found)) == 4
-    assert block_mailbox.words(DEVICE, 128, "test").data_ptr() == eager
-    assert block_mailbox.words(DEVICE, 128, "another").data_ptr() != eager
+    assert block_mailbox.mailbox(DEVICE, 128, "test").data_ptr() == eager
+    assert block_mailbox.mailbox(DEVICE, 128, "another").data_ptr() != eager
 
 
 def test_many_times_in_many_shapes(bind):

@@ -222,9 +222,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
 
 def test_a_view_is_passed_with_its_stride_and_not_copied(calls: list[tuple[int, ...]]) -> None:
     x = torch.zeros(4, 10, dtype=torch.bfloat16)[:, 1:6]
-    y = cuda_extension.rowwise(lambda *arguments: calls.append(arguments), 128, packs=4, blocks=3, words=lambda x: 96)(
-        x
-    )
+    y = cuda_extension.rowwise(
+        lambda *arguments: calls.append(arguments), 128, accesses_per_thread=4, blocks_per_row=3, mailbox=lambda x: 96
+    )(x)
     assert y.shape == (4, 5) and y.dtype == torch.bfloat16 and y.is_contiguous()
     assert calls == [(x.data_ptr(), y.data_ptr(), 4, 5, 10, 2, 128, 4, 3, 96, 7)]
 
@@ -268,7 +268,7 @@ def test_what_does_not_hold_a_row_is_declined(calls: list[tuple[int, ...]]) -> N
         raise RuntimeError("invalid configuration argument")
 
     with pytest.raises(Unsupported, match="packs=2, blocks=None: do not hold a row of N=9 here"):
-        cuda_extension.rowwise(refuse, packs=2)(torch.zeros(1, 9))
+        cuda_extension.rowwise(refuse, accesses_per_thread=2)(torch.zeros(1, 9))
     with pytest.raises(RuntimeError, match="invalid configuration"):
         cuda_extension.rowwise(refuse)(torch.zeros(1, 9))
 

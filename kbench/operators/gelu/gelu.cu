@@ -1,12 +1,12 @@
-// Elementwise GELU, in the tanh form and in the exact form. Computed in fp32.
+// Elementwise GELU, in the tanh form and in the exact form, computed in fp32.
 //
-// Both forms are x Phi(x), and Phi is written as 1 / (1 + 2^-t(x)): one exponential, one reciprocal, no branch, and no
-// cancellation where Phi nears 0. Where 2^-t overflows, the reciprocal is 0. x = -inf gives NaN, as in torch.
+// Both forms are x Phi(x), with Phi = 1 / (1 + 2^-t(x)): one exponential, one reciprocal, no branch, and no cancellation for
+// Phi near 0. If 2^-t overflows, the reciprocal is 0. x = -inf gives NaN, as in torch.
 #include "device.cuh"
 
 namespace kbench {
 
-// Phi = (1 + tanh u) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3): then t = 2 log2(e) u.
+// Phi = (1 + tanh u) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3), so t = 2 log2(e) u.
 template <typename T>
 struct Tanh {
   static __device__ __forceinline__ float minus_t(float x) {
@@ -16,10 +16,10 @@ struct Tanh {
   }
 };
 
-// Phi is the normal distribution function, and t = log2(Phi(x) / Phi(-x)), an odd function, is x times a polynomial in
-// x^2. Its coefficients minimise the largest error of Phi for |x| < 6 (linear programming over 2500 values of x against
-// fp64), which is 3e-8; with the roundings the output is within 1.7e-7 x. The last coefficient of t is positive, so that
-// beyond 6 t only grows.
+// Phi is the normal distribution function. t = log2(Phi(x) / Phi(-x)) is an odd function: x times a polynomial in x^2. Its
+// coefficients minimise the largest error of Phi for |x| < 6, which is 3e-8 (linear programming over 2500 values of x,
+// against fp64). With rounding, the output is within 1.7e-7 x. The last coefficient of t is positive, so t keeps growing
+// beyond 6.
 template <typename T>
 struct Erf {
   static __device__ __forceinline__ float minus_t(float x) {
@@ -35,9 +35,9 @@ struct Erf {
   }
 };
 
-// bfloat16 keeps 8 bits, and half of the polynomial is enough: fitted for the least error relative to Phi(-|x|), Phi and
-// 1 - Phi are both within 2^-10 of their values, a quarter of a unit in the last place of the output, and 5e-8. It takes
-// about 2 % off the time, long or short (H200, 4096 x 12672: 51.0 us, with the whole polynomial 52.2).
+// bfloat16 keeps 8 bits, so half of the polynomial is enough. It is fitted for the smallest error relative to Phi(-|x|): Phi
+// and 1 - Phi are both within a relative 2^-10 (a quarter of a unit in the last place of the output) plus 5e-8. It saves
+// about 2 % of the time for short and long inputs (H200, 4096 x 12672: 51.0 us; 52.2 us with the whole polynomial).
 template <>
 struct Erf<__nv_bfloat16> {
   static __device__ __forceinline__ float minus_t(float x) {
@@ -61,18 +61,18 @@ __device__ __forceinline__ void apply(Pack<T, VECTOR>& pack) {
   for (int v = 0; v < VECTOR; ++v) pack.values[v] = from_float<T>(gelu_of<Form>(to_float(pack.values[v])));
 }
 
-// A thread makes one 16-byte access, in blocks of 128. On an H200, averaged over matrices of 0.5 to 256 MiB, two
-// accesses take 3 to 4 % longer, four 7 to 9 %, blocks of 256 threads up to 1 %, of 1024 7 %, and resident blocks that
-// loop 5 to 10 %.
+// A thread makes one 16-byte access, in blocks of 128 threads. On an H200, averaged over matrices of 0.5 to 256 MiB, these
+// take longer: two accesses 3 to 4 %, four accesses 7 to 9 %, blocks of 256 threads up to 1 %, blocks of 1024 threads 7 %,
+// and resident blocks that loop 5 to 10 %.
 constexpr int kThreads = 128;
 
-// Matrices of up to so many bytes leave threads of the device idle. Half an access for each, in blocks of 256, is done 1 to
-// 3 % sooner.
+// Matrices of up to this many bytes leave threads of the device idle. Half an access per thread, in blocks of 256, takes 1
+// to 3 % less time.
 constexpr std::int64_t kFewBytes = 512 * 1024;
 constexpr int kFewThreads = 256;
 
-// x and y are dense and begin at a multiple of 16 bytes: `total` elements in memory order, whatever the rows are. What is
-// left over at the end goes element by element, to threads after those that have an access.
+// x and y are dense and begin at a multiple of 16 bytes: `total` elements in memory order, independent of rows. The elements
+// after the last whole access go to further threads, one each.
 template <typename T, int VECTOR, typename Form>
 __global__ void __launch_bounds__(kMaxThreads)
     gelu_dense(const T* __restrict__ x, T* __restrict__ y, std::uint64_t total, bool streaming) {
@@ -96,9 +96,9 @@ cudaError_t launch_dense(const Call& call, int threads) {
                 static_cast<const T*>(call.x), static_cast<T*>(call.y), std::uint64_t(total), streams<T>(call));
 }
 
-// Everything else: rows with gaps between them, or an x that begins anywhere. y is dense, and a thread makes 16 bytes of
-// it from the elements of x wherever they lie, rows that end in between included. VECTOR elements are loaded at a time:
-// those of 16 bytes where every row of x allows it, else one.
+// All other inputs: rows with gaps between them, or an x that begins anywhere. y is dense. A thread computes 16 bytes of y
+// from the elements of x, across the ends of rows if necessary. It loads VECTOR elements at a time: 16 bytes if every row of
+// x allows it, otherwise one element.
 template <typename T, int VECTOR, typename Form>
 __global__ void __launch_bounds__(kMaxThreads)
     gelu_rows(const T* __restrict__ x, T* __restrict__ y, std::int64_t rows, std::int64_t columns,
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(kMaxThreads)
 
 template <template <typename> typename Form>
 cudaError_t gelu(const Call& call) {
-  if (!aligned16(call.y)) return cudaErrorMisalignedAddress;  // newly allocated memory never is
+  if (!aligned16(call.y)) return cudaErrorMisalignedAddress;  // cannot happen for newly allocated memory
   return with_type(call.dtype, [&](auto zero) {
     using T = decltype(zero);
     const T* x = static_cast<const T*>(call.x);

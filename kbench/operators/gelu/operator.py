@@ -22,7 +22,7 @@ def _reference(case: Case, x: Tensor) -> Tensor:
     if case.approximate == "none":
         return 0.5 * x * (x / -math.sqrt(2)).erfc()
     u = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
-    # x * sigmoid(2u) is the same function without the cancellation of 1 + tanh(u) for negative x
+    # x * sigmoid(2u) is the same function, without the cancellation in 1 + tanh(u) for negative x
     return x * (2 * u).sigmoid()
 
 
@@ -35,7 +35,7 @@ def _strided(case: Case, x: Tensor) -> tuple[Tensor]:
 def _first_element(value: float) -> Callable[[Case, Tensor], tuple[Tensor]]:
     def put(case: Case, x: Tensor) -> tuple[Tensor]:
         y = x.clone()
-        y[:1, :1] = value  # no element where there is none
+        y[:1, :1] = value  # no element if the matrix is empty
         return (y,)
 
     return put
@@ -48,7 +48,7 @@ gelu = Operator(
     inputs=_inputs,
     reference=_reference,
     bytes=lambda case: 2 * case.M * case.N * case.itemsize,
-    # 1 + tanh(u) is computed to about one float32 unit of 1, so the error of x/2 (1 + tanh u) is in units of x/2
+    # 1 + tanh(u) is accurate to about one float32 unit at 1, so the error of x/2 (1 + tanh u) counts in units at x/2
     tolerance=lambda case: 16,
     scale=lambda case, reference, x: x.abs() / 2,
     output_ulps=1,

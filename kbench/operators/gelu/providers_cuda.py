@@ -1,4 +1,4 @@
-"""GELU in CUDA C++. The kernel stands in `gelu.cu`."""
+"""GELU in CUDA C++. The kernel is in `gelu.cu`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SOURCES = (SOURCE, *cuda_extension.SHARED)
 
 @gelu.provider("cuda", label="CUDA", devices=("cuda",), available=cuda_extension.missing, factory=True, sources=SOURCES)
 def cuda(case: Case, *, approximate: str = "tanh", threads: int | None = None) -> Callable[[Tensor], Tensor]:
-    """One 16-byte access per thread, in blocks of `threads` (128), over a dense matrix as one run of elements; half of one,
-    in blocks of 256, where those are few. Rows with gaps, or an input that does not begin at a multiple of 16 bytes, are
-    gathered for the same 16-byte stores."""
+    """A dense matrix is one run of elements: each thread makes one 16-byte access, in blocks of `threads` (128). In a small
+    matrix a thread makes half an access, in blocks of 256. For rows with gaps, and for an input that does not begin at a
+    multiple of 16 bytes, a thread gathers the elements of its 16-byte store."""
     module = cuda_extension.build("gelu", SOURCE)
     return cuda_extension.rowwise(module.none if approximate == "none" else module.tanh, threads)

@@ -1,4 +1,4 @@
-"""GELU in torch: as one call, scripted and compiled."""
+"""GELU in torch: as one call, scripted, and compiled."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def torch_native(x: Tensor, *, approximate: str = "tanh") -> Tensor:
 
 
 def naive_tanh(x: torch.Tensor) -> torch.Tensor:
-    """What torch.jit.script and torch.compile are given to fuse. In float32 throughout, so that a 16-bit result is
-    rounded once, at the end."""
+    """The function that torch.jit.script and torch.compile fuse. It computes in float32, so a 16-bit result is rounded once,
+    at the end."""
     v = x.float()
-    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)  # sqrt(2 / pi); TorchScript sees no globals
+    u = 0.7978845608028654 * (v + 0.044715 * v * v * v)  # sqrt(2 / pi); TorchScript has no globals
     return (0.5 * v * (1 + torch.tanh(u))).to(x.dtype)
 
 

@@ -1,6 +1,6 @@
-"""GELU in Triton: a program per row, and a program per block of elements whatever the rows are.
+"""GELU in Triton: a program per row, and a program per block of elements, independent of rows.
 
-The kernel stands in `triton_kernels.py`; this file decides how it is launched. It imports without Triton.
+The kernels are in `triton_kernels.py`; this file decides how to launch them. Importing it does not need Triton.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SOURCES = (
 
 
 class ElementsLaunch(NamedTuple):
-    """Elements of a program, the options Triton compiles it with, and how many of the elements it does at a time."""
+    """Elements of a program, Triton's options, and how many elements the program computes at a time."""
 
     block: int
     options: dict[str, Any]
@@ -40,10 +40,12 @@ class ElementsLaunch(NamedTuple):
 
 
 FEW_BYTES = {2: 2**20, 4: 2**19}
-"""Matrices of no more, by the bytes of an element, leave threads of the device idle, and half an access each is sooner done."""
+"""Matrices of at most this many bytes, by the bytes of an element, leave threads of the device idle. Half an access per
+thread then takes less time."""
 
 FEWEST_ELEMENTS = 4096
-"""So many are a few programs at most, each done the sooner the less it has: blocks of 256 (or 128, if none is half full)."""
+"""Up to this many elements are few programs, and each is faster the fewer elements it has. Blocks are then 256, or 128 if a
+block of 256 would be half full."""
 
 THREADS = 2048
 """Threads that a multiprocessor holds at once."""
@@ -57,13 +59,14 @@ def elements_launch(
     BLOCK: int | None = None,
     num_warps: int | None = None,
 ) -> ElementsLaunch:
-    """The launch of `triton` for so many elements: 4 warps, and in BLOCK one 16-byte access for every thread of them.
+    """The launch of `triton` for `total` elements: 4 warps, and one 16-byte access per thread.
 
-    On an H200, 4096 x 12672 in bfloat16: 50.3 us; two accesses per thread take 50.9 us, four 52.1. With 2 warps it is
-    63.1 us: 100 000 programs, which the device does not start faster. Of few elements a thread has 8 bytes, in 8 warps
-    where they are of 16 bits: 131072 in bfloat16 in 1.99 us, otherwise 2.05. In float32 a thread makes two accesses
-    where the programs are then on the device all at once, and would not be with one: 64 x 32000 in 5.76 us, otherwise
-    5.99.
+    On an H200, 4096 x 12672 in bfloat16 takes 50.3 us; two accesses per thread take 50.9 us, four 52.1 us. With 2 warps it
+    takes 63.1 us: the device cannot start the 100,000 programs faster.
+
+    If there are few elements, a thread has 8 bytes, in 8 warps for 16-bit types: 131072 elements in bfloat16 take 1.99 us
+    instead of 2.05 us. In float32 a thread makes two accesses if all programs are then on the device at once, and would not
+    be with one access: 64 x 32000 takes 5.76 us instead of 5.99 us.
     """
     few = total * itemsize <= FEW_BYTES[itemsize]
     fewest = total <= FEWEST_ELEMENTS
@@ -76,11 +79,12 @@ def elements_launch(
 
 
 EXACT_PART = 16384
-"""16 warps do a longer row of the exact form in parts of this size: with a polynomial to evaluate they would spill."""
+"""16 warps compute a longer row of the exact form in parts of this size. Whole, they would spill registers, because the form
+evaluates a polynomial."""
 
 
 def row_launch(N: int, BLOCK: int | None = None, tanh: bool = True) -> ElementsLaunch:
-    """The launch of `triton-row` for rows of N elements. Raises Unsupported when BLOCK does not hold a row."""
+    """The launch of `triton-row` for rows of N elements. Raises Unsupported if BLOCK does not hold a row."""
     block = triton_rows.row_block(N, BLOCK)
     return ElementsLaunch(block, {"num_warps": triton_rows.row_warps(block)}, block if tanh else min(block, EXACT_PART))
 
@@ -94,7 +98,7 @@ def triton_row(
     approximate: str = "tanh",
     BLOCK: int | None = None,
 ) -> Tensor:
-    """One program per row; BLOCK is the power of two that holds a row; 4 warps, 8 from BLOCK 2048, 16 from 4096."""
+    """One program per row. BLOCK is the power of two that holds a row. 4 warps, or 8 from BLOCK 2048 on, or 16 from 4096 on."""
     if not x.numel():
         return torch.empty_like(x)
     launch = override(row_launch(x.shape[1], BLOCK, approximate == "tanh"), options)
@@ -110,8 +114,8 @@ def triton(
     approximate: str = "tanh",
     BLOCK: int | None = None,
 ) -> Tensor:
-    """BLOCK elements per program: 16 bytes for each thread of the 4 warps (`num_warps`), 8 where elements are few. Where x
-    fills its memory, in either order, its rows do not matter to the launch."""
+    """BLOCK elements per program: 16 bytes per thread of the 4 warps (`num_warps`), or 8 if there are few elements. If x has
+    no gaps in memory, in either order, its rows do not matter to the launch."""
     if not x.numel():
         return torch.empty_like(x)
     launch = elements_launch(
@@ -129,10 +133,10 @@ def triton(
 
 
 def _run_flat(launch: ElementsLaunch, x: Tensor, approximate: str) -> Tensor:
-    """Launch on the elements of x as they lie in memory, without gaps. Raises Unsupported as `_programs` does."""
+    """Launch on the elements of x in memory order; x has no gaps. Raises Unsupported as `_programs` does."""
     from kbench.operators.gelu import triton_kernels
 
-    out = torch.empty_like(x)  # in the order of x
+    out = torch.empty_like(x)  # same memory order as x
     grid = _programs(math.ceil(x.numel() / launch.block))
     constants = {"TANH": approximate == "tanh", "BLOCK": launch.block, "EVEN": x.numel() % launch.block == 0}
     triton_kernels.gelu[grid](out, x, x.numel(), **constants, **launch.options)
@@ -140,7 +144,7 @@ def _run_flat(launch: ElementsLaunch, x: Tensor, approximate: str) -> Tensor:
 
 
 def _run_rows(launch: ElementsLaunch, x: Tensor, approximate: str) -> Tensor:
-    """Launch on the rows of x, wherever they lie. Raises Unsupported when a row's elements are not neighbours."""
+    """Launch on the rows of x, with any row stride. Raises Unsupported if the elements of a row are not neighbours."""
     rows, N = x.shape
     if x.stride(1) != 1 and N > 1:
         raise Unsupported("the elements of a row are not next to each other in memory (stride(-1) is not 1)")
@@ -155,7 +159,7 @@ def _run_rows(launch: ElementsLaunch, x: Tensor, approximate: str) -> Tensor:
 
 
 def _programs(count: int) -> tuple[int]:
-    """The grid of so many programs. Raises Unsupported when they are more than a launch can count."""
+    """The grid of this many programs. Raises Unsupported if a launch cannot have as many."""
     if count > triton_rows.LARGEST_GRID:
-        raise Unsupported(f"needs {count} programs; one launch counts to {triton_rows.LARGEST_GRID}")
+        raise Unsupported(f"needs {count} programs; one launch has at most {triton_rows.LARGEST_GRID}")
     return (count,)

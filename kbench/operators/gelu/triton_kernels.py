@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """The Triton kernels of GELU, in both forms, computed in float32.
 
-Written with what Triton's interpreter has too, so that it can be checked without a GPU: no libdevice and no inline
+They use only what Triton's interpreter supports, so that they can be checked without a GPU: no libdevice and no inline
 assembly.
 """
 
@@ -11,11 +11,11 @@ import triton.language as tl
 
 @triton.jit
 def _gelu(x, TANH: tl.constexpr):
-    """x Phi(x), with Phi = 1 / (1 + 2^-t): no cancellation where Phi nears 0, and right where the power overflows.
+    """x Phi(x), with Phi = 1 / (1 + 2^-t): no cancellation for Phi near 0, and correct if the power overflows.
 
     For the tanh form, t = 2 log2(e) sqrt(2/pi) (x + 0.044715 x^3). For the exact form, t = log2(Phi(x) / Phi(-x)) is x
-    times a polynomial in x^2 whose coefficients minimise the largest error of Phi (linear programming over 2500 values
-    of |x| < 6 against fp64), which is 3e-8. The last coefficient is positive, so that t only grows beyond 6.
+    times a polynomial in x^2. Its coefficients minimise the largest error of Phi, which is 3e-8 (linear programming over
+    2500 values of |x| < 6, against fp64). The last coefficient is positive, so t keeps growing beyond 6.
     """
     s = x * x
     if TANH:
@@ -27,7 +27,7 @@ def _gelu(x, TANH: tl.constexpr):
         p = p * s - 9.382911958e-5
         p = p * s + 1.048348993e-1
         p = p * s + 2.302209377
-    # the square of a reciprocal square root: one instruction, where a division is four
+    # the square of a reciprocal square root: one instruction instead of the four of a division
     r = tl.math.rsqrt(1 + tl.exp2(-x * p))
     return x * (r * r)
 
@@ -40,7 +40,7 @@ def _whole(out, x, cols, TANH: tl.constexpr):
 
 @triton.jit
 def _part(out, x, first, N, TANH: tl.constexpr, PART: tl.constexpr):
-    """PART elements from `first` on. A whole part has no mask: that keeps its accesses 16 bytes wide where N is odd."""
+    """PART elements from `first` on. A whole part has no mask, which keeps its accesses 16 bytes wide even if N is odd."""
     cols = first + tl.arange(0, PART)
     if first + PART <= N:
         _whole(out, x, cols, TANH)
@@ -51,9 +51,9 @@ def _part(out, x, first, N, TANH: tl.constexpr, PART: tl.constexpr):
 
 @triton.jit
 def gelu(out, x, N, TANH: tl.constexpr, BLOCK: tl.constexpr, EVEN: tl.constexpr):
-    """N elements in memory order, BLOCK of them in each program. Grid: ceil(N / BLOCK). Offsets are 64-bit.
+    """N elements in memory order, BLOCK per program. Grid: ceil(N / BLOCK). Offsets are 64-bit.
 
-    EVEN: BLOCK divides N. To know that beforehand saves 15 ns of 1.06 us where elements are few.
+    EVEN: BLOCK divides N. As a constant this saves 15 ns of 1.06 us for few elements.
     """
     first = tl.program_id(0).to(tl.int64) * BLOCK
     if EVEN:
@@ -64,10 +64,10 @@ def gelu(out, x, N, TANH: tl.constexpr, BLOCK: tl.constexpr, EVEN: tl.constexpr)
 
 @triton.jit
 def gelu_rows(out, x, row_stride, N, blocks, TANH: tl.constexpr, BLOCK: tl.constexpr, PART: tl.constexpr):
-    """Each program does BLOCK elements of a row, PART at a time, and `blocks` programs do the row. Grid: rows * blocks.
+    """Each program computes BLOCK elements of a row, PART at a time; `blocks` programs share the row. Grid: rows * blocks.
 
-    `x` has rows of N neighbouring elements, `row_stride` elements apart; `out` has the same rows without gaps. Offsets
-    are 64-bit: an element's may pass 2^31 where a program's number does not.
+    `x` has rows of N neighbouring elements, `row_stride` elements apart; `out` has the same rows without gaps. Offsets are
+    64-bit, because the offset of an element can pass 2^31.
     """
     pid = tl.program_id(0)
     row = (pid // blocks).to(tl.int64)

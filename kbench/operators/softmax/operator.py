@@ -26,9 +26,12 @@ def _reference(case: Case, x: Tensor) -> Tensor:
 
 
 def _tolerance(case: Case) -> float:
-    """Units in the last place of float32. The argument of exp reaches 87 in magnitude before the result leaves float32's
-    normal range, and each rounding of it (subtracting the maximum, scaling by log2 e for exp2) costs up to one unit per
-    unit of it; a sequential sum of N positive terms drifts by about sqrt(N)."""
+    """Units in the last place of float32.
+
+    The argument of exp reaches 87 in magnitude before the result leaves float32's normal range. It is rounded twice: by the
+    subtraction of the maximum, and by the multiplication with log2 e for exp2. Each rounding costs the result up to one unit
+    per unit of the argument. A sequential sum of N positive terms drifts by about sqrt(N).
+    """
     return 2 * 88 + 2 * math.sqrt(case.N)
 
 
@@ -42,7 +45,7 @@ def _one_row(value: float) -> Callable[[Case, Tensor], tuple[Tensor]]:
     def fill(case: Case, x: Tensor) -> tuple[Tensor]:
         y = x.clone()
         middle = x.shape[0] // 2
-        y[middle : middle + 1] = value  # no row where there is none
+        y[middle : middle + 1] = value  # no row if the matrix is empty
         return (y,)
 
     return fill
@@ -59,7 +62,7 @@ def _one_element(value: float) -> Callable[[Case, Tensor], tuple[Tensor]]:
 
 
 def _strided(case: Case, x: Tensor) -> tuple[Tensor]:
-    """A view of a wider matrix: the row stride is not N, and no row after the first is 16-byte aligned."""
+    """A view of a wider matrix: the row stride is not N, and rows after the first are not aligned to 16 bytes."""
     wide = x.new_zeros(x.shape[0], x.shape[1] + 3)
     wide[:, : x.shape[1]] = x
     return (wide[:, : x.shape[1]],)

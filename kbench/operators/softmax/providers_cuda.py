@@ -1,6 +1,6 @@
 """Softmax in CUDA C++: a ladder of four steps, from a thread per row to warp shuffles, and the best kernel for each N.
 
-The kernels stand in `softmax.cu`.
+The kernels are in `cuda/softmax.cu`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).with_name("cuda") / "softmax.cu"
 PACKS = (1, 2, 4, 6, 8, 12, 20)
-"""Accesses of 16 bytes that a thread of a block can make: those that softmax.cu has kernels for."""
+"""Numbers of 16-byte accesses per thread for which softmax.cu has kernels of a block per row."""
 
 LARGEST_CLUSTER = 16
-"""Blocks that can share a row, on devices that have clusters of blocks."""
+"""The most blocks that can share a row, on devices with clusters of blocks."""
 
 TEAM_WORDS, TEAM_ROWS, TEAM_COLUMNS = 1024, 32, 2**14
-"""kTeamWords of kernel.h. Matrices of so few rows, of so many columns or more, may need them: softmax.cu decides."""
+"""`kTeamWords` of kernel.h. Matrices with at most this many rows, and at least this many columns, may need a mailbox of this
+size; softmax.cu decides."""
 
 SOURCES = (
     SOURCE,
@@ -45,19 +46,19 @@ cuda_provider = partial(
 
 
 def _passes(count: int) -> Callable[[Case], int]:
-    """Bytes moved by a kernel that reads or writes each row `count` times in all."""
+    """Bytes moved by a kernel that reads and writes each row `count` times in total."""
     return lambda case: count * case.M * case.N * case.itemsize
 
 
 @cuda_provider("cuda-naive", label="CUDA 1: naive", moved_bytes=_passes(4))
 def cuda_naive(case: Case) -> Callable[[Tensor], Tensor]:
-    """A thread per row, three passes: maximum, norm, output."""
+    """A thread per row, three passes: maximum, sum, output."""
     return cuda_extension.rowwise(cuda_extension.build("softmax", SOURCE).naive)
 
 
 @cuda_provider("cuda-online", label="CUDA 2: online", moved_bytes=_passes(3))
 def cuda_online(case: Case) -> Callable[[Tensor], Tensor]:
-    """A thread per row, two passes: the norm is corrected whenever the running maximum grows."""
+    """A thread per row, two passes: the sum is corrected whenever the running maximum grows."""
     return cuda_extension.rowwise(cuda_extension.build("softmax", SOURCE).online)
 
 
@@ -69,30 +70,32 @@ def cuda_shared(case: Case) -> Callable[[Tensor], Tensor]:
 
 @cuda_provider("cuda-shuffle", label="CUDA 4: warp shuffles", moved_bytes=_passes(3))
 def cuda_shuffle(case: Case) -> Callable[[Tensor], Tensor]:
-    """As `cuda-shared`, reduced by warp shuffles with one value per warp in shared memory."""
+    """As `cuda-shared`, but reduced by warp shuffles, with one value per warp in shared memory."""
     return cuda_extension.rowwise(cuda_extension.build("softmax", SOURCE).shuffle)
 
 
 @cuda_provider("cuda", label="CUDA")
 def cuda(case: Case, *, packs: int | None = None, blocks: int | None = None) -> Callable[[Tensor], Tensor]:
-    """Rows in the registers of a part of a warp, a block, a cluster of blocks, or, where few are very long, blocks anywhere on
-    the device; rows that those do not hold are read twice.
+    """The best kernel for the shape.
 
-    `packs` asks for a block per row whose threads make so many accesses of 16 bytes each, `blocks` for so many blocks,
-    whatever the shape; the other is then 8 or 1. Raises ValueError for numbers that no kernel has.
+    It keeps a row in the registers of a part of a warp, of a block, or of a cluster of blocks. Blocks anywhere on the device
+    share a row if the rows are few and very long. Rows that fit into none of these are read twice.
+
+    `packs` requests a block per row, with this many 16-byte accesses per thread. `blocks` requests this many blocks per row.
+    If only one is given, the other is 8 or 1. Raises ValueError for numbers that no kernel has.
     """
     if packs is not None and packs not in PACKS:
         raise ValueError(f"packs must be one of {', '.join(map(str, PACKS))}, not {packs}")
     if blocks is not None and blocks not in range(1, LARGEST_CLUSTER + 1):
         raise ValueError(f"blocks must be from 1 to {LARGEST_CLUSTER}, not {blocks}")
     return cuda_extension.rowwise(
-        cuda_extension.build("softmax", SOURCE).best, packs=packs, blocks=blocks, words=_words
+        cuda_extension.build("softmax", SOURCE).best, accesses_per_thread=packs, blocks_per_row=blocks, mailbox=_mailbox
     )
 
 
-def _words(x: Tensor) -> int:
-    """The address of the words through which blocks of x share rows; 0 where none will."""
+def _mailbox(x: Tensor) -> int:
+    """The address of the mailbox through which blocks share rows of x; 0 if none do."""
     rows, columns = x.shape
     if rows > TEAM_ROWS or columns < TEAM_COLUMNS or torch.version.hip:
         return 0
-    return block_mailbox.words(x.device, TEAM_WORDS, "softmax.cu").data_ptr()
+    return block_mailbox.mailbox(x.device, TEAM_WORDS, "softmax.cu").data_ptr()

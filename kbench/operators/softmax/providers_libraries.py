@@ -1,4 +1,4 @@
-"""Softmax of the libraries that people would install instead. Each is available when its package is."""
+"""Softmax of other libraries. Each provider is available if its package is installed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _liger_declines(case: Case) -> str | None:
 
 @softmax.provider("liger", label="Liger", requires="liger_kernel", supports=_liger_declines)
 def liger(x: Tensor) -> Tensor:
-    """Liger-Kernel's Triton softmax. It copies an input that is not contiguous."""
+    """Liger-Kernel's Triton softmax. Copies an input that is not contiguous."""
     from liger_kernel.ops.softmax import LigerSoftmaxFunction
 
     if not x.numel():
@@ -37,7 +37,7 @@ def _quack_declines(case: Case) -> str | None:
 
 @softmax.provider("quack", label="QuACK", requires="quack", devices=("cuda",), supports=_quack_declines)
 def quack(x: Tensor) -> Tensor:
-    """QuACK's CuTe-DSL softmax, forward only. It compiles for each (dtype, N) on first use."""
+    """QuACK's CuTe-DSL softmax, forward only. Compiles on the first use of each (dtype, N)."""
     from quack.softmax import softmax_fwd
 
     if not x.numel():

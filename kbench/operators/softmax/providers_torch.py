@@ -1,4 +1,4 @@
-"""Softmax in torch: call by call, as one call, scripted and compiled."""
+"""Softmax in torch: step by step, as one call, scripted, and compiled."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def _float32_only(case: Case) -> str | None:
 
 
 def _five_passes(case: Case) -> int:
-    """max reads MN and writes M; subtract MN + M, MN; exp MN, MN; sum MN, M; divide MN + M, MN."""
+    """Elements read and written: max MN, M; subtract MN + M, MN; exp MN, MN; sum MN, M; divide MN + M, MN."""
     elements = case.M * case.N
     return int((5 * elements + 2 * case.M) + (3 * elements + 2 * case.M)) * case.itemsize
 
 
 @softmax.provider("torch-eager", label="torch (eager, naive)", supports=_float32_only, moved_bytes=_five_passes)
 def torch_eager(x: Tensor) -> Tensor:
-    """Five calls, each a pass over memory: what fusing saves."""
+    """Five calls, each a pass over memory. Shows what fusion saves."""
     if x.numel() == 0:
         return torch.empty_like(x)
     row_max = x.amax(-1, keepdim=True)
@@ -49,8 +49,8 @@ def torch_native(x: Tensor) -> Tensor:
 
 
 def naive(x: torch.Tensor) -> torch.Tensor:
-    """What torch.jit.script and torch.compile are given to fuse. In float32 throughout, so that a 16-bit result is
-    rounded once, at the end."""
+    """The function that torch.jit.script and torch.compile fuse. It computes in float32, so a 16-bit result is rounded once,
+    at the end."""
     if x.numel() == 0:
         return torch.empty_like(x)
     v = x.float()

@@ -1,7 +1,7 @@
 """Softmax in Triton: the textbook kernel, its persistent form, and the best kernel for each row length.
 
-The kernels stand in `triton_kernels.py`, `triton_dispatch.py` chooses among them, and this file launches them. It imports
-without Triton.
+The kernels are in `triton_kernels.py`, `triton_dispatch.py` chooses among them, and this file launches them. Importing it
+does not need Triton.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def triton_row(
     options: dict[str, Any],
     BLOCK: int | None = None,
 ) -> Tensor:
-    """One program per row; BLOCK is the power of two that holds a row; 4 warps, 8 from BLOCK 2048, 16 from 4096."""
+    """One program per row. BLOCK is the power of two that holds a row. 4 warps, or 8 from BLOCK 2048 on, or 16 from 4096 on."""
     if not x.numel():
         return torch.empty_like(x)
     launch = override(row_launch(x.shape[1], BLOCK), options)
@@ -58,7 +58,7 @@ def triton_persistent(
     BLOCK: int | None = None,
     num_stages: int | None = None,
 ) -> Tensor:
-    """As many programs as the device holds at once, each striding over the rows and loading `num_stages` - 1 ahead."""
+    """As many programs as the device holds at once. Each strides over the rows and loads `num_stages` - 1 rows ahead."""
     if not x.numel():
         return torch.empty_like(x)
     launch = override(persistent_launch(x.shape[1], x.element_size(), BLOCK, num_stages), options)
@@ -76,10 +76,10 @@ def triton(
     PIECES: int | None = None,
     parts: int | None = None,
 ) -> Tensor:
-    """The kernel and the launch that `DISPATCH` names for N, unless parameters say otherwise.
+    """The kernel and the launch of `DISPATCH` for N, unless parameters change them.
 
-    BLOCK: elements of a row that a program holds; where a row has more, it is split. ROWS: rows per program. PIECES: blocks
-    of a row in one program. parts: slices of a row.
+    BLOCK: elements of a row that a program holds; a longer row is split. ROWS: rows per program. PIECES: blocks of a row in
+    one program. parts: slices of a row.
     """
     if not x.numel():
         return torch.empty_like(x)
@@ -101,24 +101,26 @@ def triton(
 
 
 def _vector(x: Tensor) -> int:
-    """How many elements of a row can be moved at a time: 16 bytes of them, or fewer where a row of x and its row of the
-    output, which is dense, do not lie alike to such a vector."""
+    """Elements that one access moves: 16 bytes, or fewer if a row of x and its row of the dense output differ in their
+    distance from a multiple of 16 bytes."""
     M, N = x.shape
     row_stride = x.stride(0) if M > 1 else N
     return math.gcd(16 // x.element_size(), x.data_ptr() // x.element_size(), row_stride - N)
 
 
 def _output(x: Tensor) -> Tensor:
-    """A dense output for x. Raises Unsupported when the elements of a row are not neighbours in memory."""
+    """A dense output for x. Raises Unsupported if the elements of a row are not neighbours in memory."""
     if x.stride(1) != 1 and x.shape[1] > 1:
         raise Unsupported("the elements of a row are not next to each other in memory (stride(-1) is not 1)")
     return torch.empty(x.shape, dtype=x.dtype, device=x.device)
 
 
 def launch_rows(launch: Launch, x: Tensor, out: Tensor, persistent: bool = False) -> Tensor:
-    """Launch a kernel on the rows of x, into `out`, with as many programs as the device holds where it is persistent,
-    else with one for every row, slice or tile. Returns `out`. Raises Unsupported when the programs are more than a
-    launch can count."""
+    """Launch a kernel on the rows of x, into `out`, and return `out`.
+
+    A persistent kernel gets as many programs as the device holds, any other one for every row, slice or tile. Raises
+    Unsupported if a launch cannot have as many programs.
+    """
     from kbench.operators.softmax import triton_kernels
 
     kernel = getattr(triton_kernels, launch.kernel)
@@ -128,12 +130,12 @@ def launch_rows(launch: Launch, x: Tensor, out: Tensor, persistent: bool = False
         programs = min(programs, _resident_programs(kernel, launch, arguments, x.device))
     if launch.kernel == "split":
         parts, multiprocessors = launch.parts, triton_rows.multiprocessors(x.device)
-        words = triton_rows.exchange_words(x.device, x.shape[0], parts)
+        words = triton_rows.row_mailbox(x.device, x.shape[0], parts)
         arguments += (words, parts, launch.span, parts > 1 and programs > multiprocessors)
     if programs > triton_rows.LARGEST_GRID:
-        raise Unsupported(f"needs {programs} programs; one launch counts to {triton_rows.LARGEST_GRID}")
+        raise Unsupported(f"needs {programs} programs; one launch has at most {triton_rows.LARGEST_GRID}")
     if launch.parts > 1 and x.device.type == "cpu":
-        # the interpreter runs one program after another: all publish before any waits
+        # the interpreter runs one program after another, so all must publish before any waits
         kernel[(programs,)](*arguments, PHASE=1, **launch.constants, **launch.options)
         kernel[(programs,)](*arguments, PHASE=2, **launch.constants, **launch.options)
     else:
@@ -142,19 +144,19 @@ def launch_rows(launch: Launch, x: Tensor, out: Tensor, persistent: bool = False
 
 
 FIXED_PROGRAMS = {"npu": 32, "xpu": 32, "cpu": 4}
-"""Programs of the persistent kernel where there is no occupancy to ask for. `cpu` is Triton's interpreter."""
+"""Programs of the persistent kernel on devices that do not report an occupancy. `cpu` is Triton's interpreter."""
 
 
 def _resident_programs(kernel: Any, launch: Launch, arguments: tuple[Any, ...], device: torch.device) -> int:
     """How many programs of this launch the device holds at once.
 
-    What one needs is asked of the kernel that Triton will launch. Triton finds that by every property it compiles for
-    (dtype, alignment, divisibility, options), so it is asked each time rather than remembered by fewer of them.
+    That depends on the registers and the shared memory of the compiled kernel. Triton chooses the kernel by all properties
+    that it specialises for (dtype, alignment, divisibility, options), so this asks Triton at every launch.
     """
     if device.type in FIXED_PROGRAMS:
         return FIXED_PROGRAMS[device.type]
     compiled = kernel.warmup(*arguments, **launch.constants, **launch.options, grid=(1,))
-    compiled._init_handles()  # loads the binary; the register count is known only then
+    compiled._init_handles()  # loads the binary, which sets the register count
     properties: Any = torch.cuda.get_device_properties(device)
     resident = triton_rows.occupancy(properties, launch.options["num_warps"], compiled.n_regs, compiled.metadata.shared)
     programs: int = resident * properties.multi_processor_count

@@ -1,6 +1,6 @@
-"""Which Triton kernel computes a softmax, in which blocks and how many threads, by the shape and the type of the matrix.
+"""The dispatch of `triton`: the kernel, its blocks and its threads, by the shape and the dtype of the matrix.
 
-The kernels stand in `triton_kernels.py`. This file knows numbers alone: it imports without Triton and without a device.
+The kernels are in `triton_kernels.py`. This file only computes numbers: it needs neither Triton nor a device.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from kbench.registry import Unsupported
 
 
 class Launch(NamedTuple):
-    """A kernel of `triton_kernels`, its compile-time constants and the options Triton compiles it with; for `split` also
-    how many slices a row has, and the elements of a slice."""
+    """A kernel of `triton_kernels`, its compile-time constants, and Triton's options.
+
+    For `split`, `parts` is the number of slices of a row, and `span` the elements of a slice.
+    """
 
     kernel: str
     constants: dict[str, Any]
@@ -23,14 +25,14 @@ class Launch(NamedTuple):
     span: int = 0
 
     def programs(self, rows: int) -> int:
-        """The grid that gives every row, or every slice of a row, to one program."""
+        """The programs that `rows` rows need: one per tile of rows, or per slice of a row."""
         tile: int = self.constants.get("ROWS", 1)
         return math.ceil(rows / tile) * self.parts
 
 
 class Line(NamedTuple):
-    """A line of the dispatch: rows of at most `most` elements go to `kernel`, in blocks of at most `block` elements, each
-    in threads that have `each` of them. With `aligned`, if they fill whole vectors."""
+    """A line of the dispatch: `kernel` computes rows of at most `most` elements, in blocks of at most `block` elements, with
+    `each` elements per thread. An `aligned` line is for rows that consist of whole vectors."""
 
     most: float
     kernel: str
@@ -39,9 +41,9 @@ class Line(NamedTuple):
     aligned: bool = False
 
 
-# How `triton` computes a row of so many bytes an element: the first line that holds it. The rows that a multiprocessor
-# has in registers are what it has in flight, elements take a float32 register each whatever they are in memory, and
-# blocks are powers of two. So in 16 bits rows of more than 8192 elements are several blocks, of which none is idle.
+# The lines by the bytes of an element. The first line that holds a row applies. The rows in registers are all that a
+# multiprocessor has in flight. An element takes a float32 register, whatever its dtype in memory. Blocks are powers of two.
+# So a 16-bit row of more than 8192 elements is split into several blocks, all of them nearly full.
 DISPATCH: dict[int, tuple[Line, ...]] = {
     2: (
         Line(2048, "tile", 2048, 16),
@@ -60,56 +62,58 @@ DISPATCH: dict[int, tuple[Line, ...]] = {
 }
 
 TILE_BYTES = 2048
-"""Of shorter rows a program has several, so many bytes in all."""
+"""Shorter rows are batched until a program has this many bytes."""
 
 PAIR_BYTES = 2048
-"""Rows of a block of so many bytes come in pairs in float32, with twice the elements a thread."""
+"""In float32, two rows share a program if the block of a row has this many bytes; each thread then has twice the elements."""
 
 FULL_BYTES = (8192, 16384)
-"""Rows of so many bytes have no idle lane, and are faster with twice the threads; their neighbours, slower."""
+"""Rows of exactly these sizes leave no lane idle, and are faster with twice the threads. Rows of other sizes are slower."""
 
 LONG_ROW = 8192
-"""Rows of more elements leave most of the device idle where they are few and each is one program: they are split more
-finely, without tickets as long as all slices are on the device at once."""
+"""A few rows of more elements than this would leave most of the device idle with one program each. They are split into more
+slices. Tickets are not needed if all slices are on the device at once."""
 
 FEW_ROWS = 64
-"""So many rows are less than a program for every other multiprocessor. What counts is how soon a row is done, not how
-many are in flight: rows get a program each, of one warp up to 512 elements, 4 up to 4096, and 8."""
+"""Up to this many rows occupy at most every second multiprocessor. Then the latency of a row counts, not the number of rows
+in flight. A row gets a program of its own: of 1 warp up to 512 elements, of 4 warps up to 4096, and of 8 warps beyond."""
 
 STREAMED_BYTES = 2**23
-"""The stores of a matrix of no more are streaming: input and output leave most of an L2 cache free, and the output makes
-room. From 10 to 16 MiB streaming stores cost 0.7 us (do_bench, H200)."""
+"""A matrix of at most this many bytes is written with streaming stores, so that the output leaves room for the input in the
+L2 cache. From 10 to 16 MiB, streaming stores cost 0.7 us (do_bench, H200)."""
 
 EIGHTHS_BYTES = 2**22
-"""Matrices of no more have time for instructions: their rows are held in eighths (see `in_eighths`) only where that makes
-them several times fewer, in 16-bit rows of up to 256 lanes."""
+"""Instructions do not limit a matrix of at most this many bytes. Its rows are held in eighths (see `in_eighths`) only in
+16 bits and up to 256 lanes, where that saves most of the instructions."""
 
 EIGHTHS_LANES = 16384
-"""Rows of more lanes are not held in eighths."""
+"""Rows with more lanes are not held in eighths."""
 
 FEW_ELEMENTS = 2**23
-"""A matrix of no more is not worth slices of 8192 elements: too few programs have one."""
+"""A matrix of at most this many elements is not split into slices of 8192: there would be too few programs."""
 
 REGISTERS = {(64, False): 80, (96, True): 128, (112, False): 128}
-"""Registers a thread at most on sm_90, by its elements and whether rows start anywhere: left alone ptxas takes more than
-it needs, and a multiprocessor holds a program less."""
+"""Limit of registers per thread on sm_90, by the elements per thread and whether rows start anywhere. Without a limit ptxas
+takes more than it needs, and a multiprocessor holds one program less."""
 
 LARGEST_TEAM, LARGEST_SLICE = 128, 16384
-"""Slices of a row at most: all have to be on the device at once, so there must not be more than multiprocessors.
-Elements of a slice at most: more are more than registers hold."""
+"""The most slices of a row: all must be on the device at once, so there are at most as many as multiprocessors. The most
+elements of a slice: registers hold no more."""
 
 SHORTEST_WINDOW = 64
-"""Shorter rows that fill no whole number of vectors are moved by fewer elements at a time: they would be all edges."""
+"""A shorter row that does not consist of whole vectors is moved in smaller vectors; otherwise it would be all edges."""
 
 ONLINE = Launch("online", {"BLOCK": 4096, "STAGES": 3}, {})
-"""For rows that this does not hold, and for devices where programs cannot wait for each other."""
+"""For rows that no slices hold, and for devices on which programs cannot wait for each other."""
 
 
 def few_rows(M: int, N: int, line: Line) -> Line:
-    """The line for rows that are too few to fill the device; where these are not, `line`."""
+    """The line for rows that are too few to fill the device; `line` itself if there are enough."""
     if N <= LONG_ROW:
         return line
-    smallest = min(max(2048, triton_rows.power_of_two(math.ceil(N / 32))), 4096)  # more slices meet less quickly
+    smallest = min(
+        max(2048, triton_rows.power_of_two(math.ceil(N / 32))), 4096
+    )  # more slices take longer to exchange results
     for elements in (smallest, 4096, 8192):
         if M * math.ceil(N / elements) <= LARGEST_TEAM:
             return Line(math.inf, "split", elements, min(32, elements // 128))
@@ -117,8 +121,11 @@ def few_rows(M: int, N: int, line: Line) -> Line:
 
 
 def fullest(itemsize: int, lanes: int, window: bool) -> float:
-    """The share of a power of two that a row may fill to be held in eighths of it. 16 bits have less time for idle lanes,
-    least where edges are folded in few or in very many; but rows that fill three quarters exactly are faster whole."""
+    """The largest share of a power of two that a row may fill to be held in eighths of it.
+
+    Idle lanes cost more time in 16 bits, and most for short and for very long rows with edges. A row that fills exactly three
+    quarters is faster whole.
+    """
     if itemsize == 4:
         return 5 / 8
     if lanes <= 512:
@@ -127,17 +134,17 @@ def fullest(itemsize: int, lanes: int, window: bool) -> float:
 
 
 def in_eighths(M: int, N: int, itemsize: int, vector: int, warp_size: int) -> tuple[dict[str, int], int, int] | None:
-    """The blocks of a tile whose rows are held in five, six or seven eighths of a power of two rather than in all of it,
-    its lanes, and how many of those a thread has; None for rows that fill enough of theirs.
+    """A tile whose rows are held in five, six or seven eighths of a power of two: its constants, its lanes, and its lanes per
+    thread. None for rows that fill enough of the power of two.
 
-    Idle lanes take as many instructions as others. A thread has 16 bytes of every eighth, or 32 where a row is long
-    enough, and a program a warp or more.
+    Idle lanes take as many instructions as others. A thread has 16 bytes of every eighth, or 32 if the row is long enough. A
+    program has at least one warp.
     """
     window = N % vector != 0
     width = N + (vector - 1 if window else 0)
     lanes = triton_rows.power_of_two(width)
     small = M * N * itemsize <= EIGHTHS_BYTES and not (itemsize == 2 and lanes <= 256)
-    each = 16 // itemsize * (2 if lanes > 4096 else 1)  # of an eighth
+    each = 16 // itemsize * (2 if lanes > 4096 else 1)  # lanes of an eighth per thread
     eighth = lanes // 8
     if width > fullest(itemsize, lanes, window) * lanes or small or lanes > EIGHTHS_LANES or eighth < 16 // itemsize:
         return None
@@ -161,10 +168,11 @@ def dispatch(
 ) -> Launch:
     """The launch of `triton` for M rows of N elements of `itemsize` bytes.
 
-    `vector` is how many elements are moved at a time, 16 bytes by default, see `_vector`. Warps of 64, as on AMD's
-    data-center GPUs, take half as many. `teams` is whether programs can wait for each other, `capped` whether to
-    tell the compiler how many registers to use. The rest are the parameters of `triton`. Raises Unsupported when
-    BLOCK does not hold a slice, or PIECES of it a row, or a row has too many.
+    `vector` is how many elements one access moves, 16 bytes by default (see `_vector`). With warps of 64 threads, as on
+    AMD's data-center GPUs, a program has half as many warps. `teams` is whether programs can wait for each other. `capped` is
+    whether to limit the registers. The rest are the parameters of `triton`.
+
+    Raises Unsupported if BLOCK does not hold a slice, if PIECES blocks do not hold a row, or if a row has too many slices.
     """
     vector = vector or 16 // itemsize
     vector = vector if N >= SHORTEST_WINDOW else math.gcd(vector, N)
@@ -172,9 +180,9 @@ def dispatch(
     if M > FEW_ROWS and not (BLOCK or ROWS or PIECES or parts):
         eighths = in_eighths(M, N, itemsize, vector, warp_size)
     if N % vector and N * itemsize <= 4096 and itemsize == 4 and not eighths:
-        vector = 1  # a warp's single elements fill a cache line as well, and leave no edges
+        vector = 1  # the single elements of a warp fill a cache line too, and leave no edges
     window = N % vector != 0
-    width = N + (vector - 1 if window else 0)  # lanes from the first vector of a row to its last
+    width = N + (vector - 1 if window else 0)  # lanes from the first vector of a row to the last
     lines = [line for line in DISPATCH[itemsize] if not (window and line.aligned)]
     line = next(line for line in lines if line.most >= width)
     line = few_rows(M, N, line) if teams else line
@@ -198,9 +206,9 @@ def dispatch(
         few = M <= FEW_ROWS and block <= LONG_ROW and pieces == 1
         pair = not (few or ROWS) and itemsize == 4 and vector > 1 and block * itemsize == PAIR_BYTES
         rows = ROWS or (1 if few else 2 if pair else max(1, TILE_BYTES // (block * itemsize)))
-        each = line.each * pieces * (2 if pair else 1)  # of a thread
+        each = line.each * pieces * (2 if pair else 1)  # elements per thread
         if window and pieces == 1:
-            each *= 2  # every warp has the edges to fold
+            each *= 2  # every warp computes the edges too
         elif width == block and width * itemsize in FULL_BYTES:
             each //= 2
         if few:
@@ -232,6 +240,6 @@ def row_launch(N: int, BLOCK: int | None = None) -> Launch:
 def persistent_launch(N: int, itemsize: int, BLOCK: int | None = None, num_stages: int | None = None) -> Launch:
     """The launch of `triton-persistent` for rows of N elements of `itemsize` bytes."""
     block = triton_rows.row_block(N, BLOCK)
-    # the row that is loaded ahead waits in shared memory, of which 64 KiB is what every target has
+    # the row that is loaded ahead waits in shared memory; every target has 64 KiB of it
     stages = num_stages or (2 if block * itemsize <= 64 * 1024 else 1)
     return Launch("persistent", {"BLOCK": block, "STAGES": stages}, {"num_warps": triton_rows.row_warps(block)})

@@ -1,12 +1,12 @@
 # mypy: ignore-errors
-"""Triton kernels of the row softmax. Which one runs where is decided in `triton_dispatch.py`.
+"""Triton kernels of the row softmax. `triton_dispatch.py` chooses among them.
 
-All take the same arguments, so that one launch serves them all: `out` (M, N) contiguous, `x` (M, N) with rows
-`row_stride` elements apart and neighbouring columns, M, N, then their compile-time constants. All compute in float32,
-and row offsets in 64 bits: row * row_stride passes 2^31 long before memory ends.
+All take the same arguments, so that one function launches them all: `out`, a contiguous (M, N) matrix; `x`, an (M, N)
+matrix whose rows are `row_stride` elements apart and whose columns are neighbours; M and N; then the compile-time
+constants. All compute in float32. Row offsets have 64 bits, because row * row_stride passes 2^31 long before memory ends.
 
-None tests for special values. `tl.max` skips NaN, but a NaN less anything is NaN and so is the sum; a row that is -inf
-throughout gives -inf - -inf = NaN, and so does +inf - +inf: the same rows are NaN as in torch.
+No kernel tests for special values. `tl.max` skips NaN, but NaN minus anything is NaN, and so is the sum. A row of -inf
+gives -inf - -inf = NaN, and so does +inf - +inf. So the same rows are NaN as in torch.
 """
 
 import triton
@@ -21,22 +21,22 @@ ARGUMENTS = ["row_stride", "M", "N"]
 
 @triton.jit
 def _exp(v):
-    """exp of a float32, with results below its normal range flushed to zero: `tl.exp` keeps them, at three instructions
-    an element more. The interpreter knows no libdevice."""
+    """exp of a float32; results below the normal range become zero. `tl.exp` keeps them, for three more instructions per
+    element. The interpreter has no libdevice."""
     v *= 1.4426950408889634
     return tl.exp2(v) if INTERPRETED else libdevice.exp2(v)
 
 
 @triton.jit
 def _softmax(v, axis: tl.constexpr):
-    """Softmax of a block in registers, along `axis`. Columns past the row's end hold -inf and become zeros."""
+    """Softmax of a block in registers, along `axis`. Columns past the end of the row hold -inf and become zero."""
     e = tl.exp(v - tl.max(v, axis, keep_dims=True))
     return e / tl.sum(e, axis, keep_dims=True)
 
 
 @triton.jit(do_not_specialize=["M"])
 def row(out, x, row_stride, M, N, BLOCK: tl.constexpr):
-    """One program per row, the row in registers. Grid: M."""
+    """One program per row; the row stays in registers. Grid: M."""
     pid = tl.program_id(0).to(tl.int64)
     cols = tl.arange(0, BLOCK)
     v = tl.load(x + pid * row_stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
@@ -45,8 +45,8 @@ def row(out, x, row_stride, M, N, BLOCK: tl.constexpr):
 
 @triton.jit
 def _edges(start, N, VEC: tl.constexpr):
-    """Columns of a row, whose first element lies `start` elements into memory, that are in no whole vector: at most
-    VEC - 1 on either side. Returns columns and which of them count."""
+    """The columns of a row outside whole vectors: at most VEC - 1 at either end. The first element of the row is `start`
+    elements into memory. Returns the columns and a mask of those that exist."""
     before = (-start & (VEC - 1)).to(tl.int32)
     after = (N - before) // VEC * VEC + before
     lanes = tl.arange(0, 2 * VEC)
@@ -56,10 +56,10 @@ def _edges(start, N, VEC: tl.constexpr):
 
 @triton.jit
 def _lanes(piece, inside, head, N, BLOCK: tl.constexpr, VEC: tl.constexpr, WINDOW: tl.constexpr):
-    """Lanes of a piece of a row, counted from the row's first vector, and which of them are in vectors of this row alone.
-    `inside` says which rows there are."""
+    """The lanes of a piece of a row, counted from the row's first vector, and a mask of those in vectors that hold elements
+    of this row only. `inside` is a mask of the rows that exist."""
     lanes = piece * BLOCK + tl.arange(0, BLOCK)[None, :]
-    vectors = lanes // VEC * VEC  # of a lane's vector the first: masks made of it never part a vector
+    vectors = lanes // VEC * VEC  # the first lane of each vector: masks made of it never divide a vector
     mask = inside & (vectors >= head) & (vectors <= N + head - VEC) if WINDOW else inside & (vectors < N)
     return lanes, mask
 
@@ -81,14 +81,14 @@ def tile(
     """ROWS rows per program, each in PIECES blocks of BLOCK lanes, moved in vectors of VEC elements. Grid: M / ROWS,
     rounded up.
 
-    With WINDOW rows may start and end anywhere. The lanes then begin at the vector that holds the row's first element,
-    `head` lanes before it, and hold the vectors that are the row's alone; its edges are moved element by element.
-    STREAM: see `STREAMED_BYTES` in triton_dispatch.
+    With WINDOW, rows may start and end anywhere. The lanes then begin at the vector that holds the row's first element,
+    `head` lanes before that element. They hold the vectors that belong to this row only; the edges are moved element by
+    element. STREAM: see `STREAMED_BYTES` in triton_dispatch.
     """
     rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     start = rows * row_stride
     to = rows * N
-    # from the first vector of every row: where each row starts with one, that is less to compute
+    # of the first vector of every row; simpler to compute if every row starts with a vector
     if WINDOW:
         source, target = x + start // VEC * VEC, out + to // VEC * VEC
     else:
@@ -103,7 +103,7 @@ def tile(
     for p in tl.static_range(PIECES):
         lanes, mask = _lanes(p, rows < M, head, N, BLOCK, VEC, WINDOW)
         v = tl.load(source + lanes, mask=mask, other=-float("inf")).to(tl.float32)
-        blocks = blocks + (v,)  # noqa: RUF005 Triton knows no other way to append
+        blocks = blocks + (v,)  # noqa: RUF005 Triton has no other way to append
     lane_max = blocks[0]
     for p in tl.static_range(1, PIECES):
         lane_max = tl.maximum(lane_max, blocks[p])
@@ -130,8 +130,8 @@ def tile(
 
 @triton.jit
 def _publish(word, row_max, row_sum, flip):
-    """Write a maximum, the mark of this launch and a sum into one 64-bit word, which is seen whole or not at all. A sum of
-    exponentials has no use for its sign: there stands the mark."""
+    """Write a maximum, the mark of this launch, and a sum into one 64-bit word, in one store: others see all of it or nothing.
+    The mark takes the place of the sum's sign, because a sum of exponentials is never negative."""
     pair = (row_max.to(tl.int32, bitcast=True).to(tl.int64) << 32) | (flip.to(tl.int64) << 31)
     pair |= (row_sum.to(tl.int32, bitcast=True) & 0x7FFFFFFF).to(tl.int64)
     tl.atomic_xchg(word, pair, sem="relaxed")
@@ -139,7 +139,7 @@ def _publish(word, row_max, row_sum, flip):
 
 @triton.jit
 def _gather(words, parts, flip, WIDTH: tl.constexpr):
-    """Wait until all words of a team bear this launch's mark, and fold them: the row's maximum and sum."""
+    """Wait until all words of a team have this launch's mark, and combine them into the maximum and the sum of the row."""
     members = tl.arange(0, WIDTH)
     pairs = tl.load(words + members, mask=members < parts, volatile=True)
     while tl.max(((members < parts) & (((pairs >> 31) & 1) != flip)).to(tl.int32), 0) > 0:
@@ -169,19 +169,19 @@ def split(
     STREAM: tl.constexpr,
     PHASE: tl.constexpr = 0,
 ):
-    """A row is read once by a team of `parts` programs, each with a slice of `span` elements in registers; what they need
-    of each other, a maximum and a sum, goes through `words`. Grid: `parts` programs for every row.
+    """A team of `parts` programs reads a row once. Each program keeps a slice of `span` elements in registers. The programs
+    exchange a maximum and a sum through `words`. Grid: `parts` programs per row.
 
-    `words` holds a ticket counter, 15 words of padding, then `parts` words per row. Every launch inverts the mark of
-    every word of its rows; a word is of this launch when its mark is not what the program found in its own word before.
-    So nothing has to be cleared, neither between launches nor between replays of a graph.
+    `words` holds a ticket counter, 15 words of padding, then `parts` words per row. Every launch inverts the mark of every
+    word of its rows. Before it writes, a program reads the mark of its own word. A word belongs to this launch if its mark
+    differs from that. So nothing must be cleared, neither between launches nor between replays of a graph.
 
-    A program that waits keeps its multiprocessor, so those it waits for must be running or still to come. With TICKETS
-    teams are formed in the order in which programs start, whatever their number: all members of a team but the last are
-    then on the device when one waits, as long as it holds `parts` programs. Without, it must hold the whole grid.
+    A program that waits keeps its multiprocessor. So the programs it waits for must be running, or must still find a place.
+    With TICKETS, teams form in the order in which programs start, however many there are. The members of a team are then
+    running, or next to start, if the device holds `parts` programs. Without TICKETS the device must hold the whole grid.
 
-    PHASE 1 publishes and ends, PHASE 2 goes on from there: for the interpreter, which runs programs one by one. WINDOW
-    is as in `tile`; the first slice takes both edges.
+    PHASE is for the interpreter, which runs programs one by one: PHASE 1 publishes and ends, PHASE 2 continues from there.
+    WINDOW is as in `tile`; the first slice takes both edges.
     """
     pid = tl.program_id(0)
     if TICKETS:
@@ -205,14 +205,14 @@ def split(
     v = tl.load(x + start // VEC * VEC + first + lanes, mask=mask, other=-float("inf")).to(tl.float32)
     if WIDTH > 1:
         words += 16
-        low = (words + pid).to(tl.pointer_type(tl.int32), bitcast=True)  # half a word: a register less is held
+        low = (words + pid).to(tl.pointer_type(tl.int32), bitcast=True)  # half a word takes one register less
         flip = (tl.load(low, volatile=True) >> 31) & 1
         if PHASE != 2:
             flip = 1 - flip
     slice_max = tl.max(v, 0)
     if WINDOW:
         slice_max = tl.maximum(slice_max, tl.max(edge, 0))
-    # a slice of -inf in a finite row must count nothing, not turn NaN
+    # a slice of -inf in a finite row must add nothing to the sum, not NaN
     shift = tl.where(slice_max == -float("inf"), 0.0, slice_max) if WIDTH > 1 else slice_max
     e = _exp(v - shift)
     slice_sum = tl.sum(e, 0)
@@ -234,20 +234,20 @@ def split(
 
 @triton.jit(do_not_specialize=["M"])
 def persistent(out, x, row_stride, M, N, BLOCK: tl.constexpr, STAGES: tl.constexpr):
-    """Each program strides over the rows; with STAGES > 1 the next rows are loaded while one is computed. Grid: any."""
+    """Each program strides over the rows. With STAGES > 1 it loads the next rows while it computes one. Grid: any."""
     cols = tl.arange(0, BLOCK)
     for i in tl.range(tl.program_id(0).to(tl.int64), M, tl.num_programs(0), num_stages=STAGES):
-        r = tl.cast(i, tl.int64)  # it is already, except in the interpreter
+        r = tl.cast(i, tl.int64)  # already 64-bit, except in the interpreter
         v = tl.load(x + r * row_stride + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
         tl.store(out + r * N + cols, _softmax(v, 0), mask=cols < N)
 
 
 @triton.jit(do_not_specialize=["M"])
 def online(out, x, row_stride, M, N, BLOCK: tl.constexpr, STAGES: tl.constexpr):
-    """One program per row, reading the row twice in pieces of BLOCK: for rows that registers cannot hold. Grid: M.
+    """One program per row. It reads the row twice, in pieces of BLOCK: for rows that registers cannot hold. Grid: M.
 
-    Every lane keeps the maximum and the sum of its own columns (Milakov and Gimelshein, "Online normalizer calculation
-    for softmax", 2018), so that the loop has no reduction across threads; the lanes are combined once, after it.
+    Every lane keeps the maximum and the sum of its own columns (Milakov and Gimelshein, "Online normalizer calculation for
+    softmax", 2018). So the loop has no reduction across threads; the lanes are combined once, after it.
     """
     pid = tl.program_id(0).to(tl.int64)
     x += pid * row_stride
@@ -260,7 +260,7 @@ def online(out, x, row_stride, M, N, BLOCK: tl.constexpr, STAGES: tl.constexpr):
         cols = start + lanes
         v = tl.load(x + cols, mask=cols < N, other=-float("inf")).to(tl.float32)
         new_max = tl.maximum(lane_max, v)
-        # a lane that has seen only -inf must keep a sum of zero, not turn NaN and take its row with it
+        # a lane that has seen only -inf must keep a sum of zero; NaN would make the whole row NaN
         shift = tl.where(new_max == -float("inf"), 0.0, new_max)
         lane_sum = lane_sum * _exp(lane_max - shift) + _exp(v - shift)
         lane_max = new_max

@@ -1,11 +1,11 @@
-// Blocks that share a row: their numbers, and how they tell each other something.
+// Blocks that share a row: their numbers, and how they exchange values.
 #pragma once
 
 #include "device.cuh"
 
 namespace kbench {
 
-// The blocks of a cluster reach each other's shared memory: sm_90 and newer.
+// The blocks of a cluster can access each other's shared memory: sm_90 and newer.
 #if !defined(__HIP_PLATFORM_AMD__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define KBENCH_CLUSTERS 1
 #else
@@ -14,7 +14,7 @@ namespace kbench {
 
 constexpr int kMaxCluster = 16;
 
-// The number of this block's row, and of the block among those of its row.
+// The number of this block's row, and the number of the block within that row.
 template <bool CLUSTER>
 __device__ __forceinline__ std::int64_t block_row() {
 #if KBENCH_CLUSTERS
@@ -31,9 +31,9 @@ __device__ __forceinline__ int block_rank() {
   return 0;
 }
 
-// How the blocks of a cluster tell each other something once: every block writes into the shared memory of all, and
-// counts at a barrier of its own the bytes that arrive. A barrier of the whole cluster would have every thread execute a
-// fence for the whole device first, and cost about a microsecond.
+// One exchange of values between the blocks of a cluster: every block writes into the shared memory of all blocks, and
+// counts the bytes that arrive at its own barrier. With a barrier of the whole cluster, every thread would first execute a
+// fence for the whole device, which costs about a microsecond.
 struct ClusterExchange {
 #if KBENCH_CLUSTERS
   static __device__ __forceinline__ unsigned address(const void* shared) {
@@ -47,8 +47,8 @@ struct ClusterExchange {
     return result;
   }
 
-  // Others may write only when this block has started and its barrier is there. Announced as early, and awaited as late
-  // as possible, that is hidden behind the loads.
+  // Other blocks may write only after this block has started and its barrier exists. The block announces that as early as
+  // possible and waits for the others as late as possible, so the loads hide the wait.
   static __device__ __forceinline__ void announce(std::uint64_t* barrier) {
     if (threadIdx.x == 0) {
       asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address(barrier)) : "memory");

@@ -1,12 +1,12 @@
-// The ladder: four steps from a thread per row to warp shuffles, each kept as simple as the step is. All accumulate in
-// fp32 and follow torch on special values: a row of -inf, and a row with a NaN or a +inf, becomes NaN.
+// The ladder: four steps from a thread per row to warp shuffles, each as simple as possible. All kernels accumulate in fp32
+// and treat special values as torch does: a row of -inf becomes NaN, and so does a row with a NaN or a +inf.
 #pragma once
 
 #include "rows.cuh"
 
 namespace kbench {
 
-// Maximum and sum of exp(x - maximum) of the elements seen so far: the online normaliser of Milakov and Gimelshein,
+// The maximum and the sum of exp(x - maximum) of the elements so far: the online normaliser of Milakov and Gimelshein,
 // "Online normalizer calculation for softmax", 2018.
 struct Online {
   float max = -INFINITY;
@@ -47,7 +47,7 @@ __global__ void softmax_online(const T* x, T* y, std::int64_t rows, std::int64_t
   for (std::int64_t i = 0; i < columns; ++i) y[i] = from_float<T>(expf(to_float(x[i]) - seen.max) / seen.sum);
 }
 
-// Step 3: a block per row, neighbouring threads on neighbouring elements, reductions as trees in shared memory.
+// Step 3: a block per row, neighbouring threads read neighbouring elements, tree reductions in shared memory.
 template <typename T>
 __global__ void softmax_shared(const T* x, T* y, std::int64_t columns, std::int64_t stride) {
   __shared__ float tree[kMaxThreads];
@@ -82,15 +82,15 @@ __device__ float warp_max_down(float value) {
   for (int delta = KBENCH_WARP_SIZE / 2; delta > 0; delta /= 2) {
     value = fmaxf(value, KBENCH_SHUFFLE_DOWN(value, delta));
   }
-  return value;  // valid in the warp's first thread
+  return value;  // valid in the first thread of the warp
 }
 
 __device__ float warp_sum_down(float value) {
   for (int delta = KBENCH_WARP_SIZE / 2; delta > 0; delta /= 2) value += KBENCH_SHUFFLE_DOWN(value, delta);
-  return value;  // valid in the warp's first thread
+  return value;  // valid in the first thread of the warp
 }
 
-// Step 4: as step 3, with reductions by warp shuffles and one value per warp in shared memory.
+// Step 4: as step 3, but reductions by warp shuffles, with one value per warp in shared memory.
 template <typename T>
 __global__ void softmax_shuffle(const T* x, T* y, std::int64_t columns, std::int64_t stride) {
   __shared__ float partial[kMaxWarps];
@@ -128,7 +128,7 @@ __global__ void softmax_shuffle(const T* x, T* y, std::int64_t columns, std::int
   for (std::int64_t i = thread; i < columns; i += blockDim.x) y[i] = from_float<T>(expf(to_float(x[i]) - max) / sum);
 }
 
-// 256 threads, not 1024: with a thread per row, 1024 rows would all land on one multiprocessor.
+// 256 threads, not 1024: with a thread per row, a block of 1024 would put 1024 rows on one multiprocessor.
 constexpr int kThreadPerRowBlock = 256;
 
 cudaError_t naive(const Call& call) {

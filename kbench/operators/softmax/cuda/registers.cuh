@@ -1,18 +1,18 @@
-// Rows that are read once and stay in registers: of a part of a warp, of a block, or of several blocks.
+// Rows that are read once and stay in the registers of a part of a warp, of a block, or of several blocks.
 #pragma once
 
 #include "team.cuh"
 
 namespace kbench {
 
-// GROUP: the threads of a warp that share a row, or one of these.
+// GROUP: the number of threads of a warp that share a row, or one of these values.
 constexpr int kBlockRow = 1024;
 constexpr int kClusterRow = 2048;
 constexpr int kTeamRow = 4096;
 
-// Threads of a block at most, and how many such blocks a multiprocessor holds at least, which bounds the registers of a
-// thread: 32 for 2 accesses, 40 for 4, 64 for 6 and 8 and with KEEP. More rows in flight are worth more than more of a row per
-// thread. Fewer and larger slices win only where a cluster could not hold the row otherwise.
+// The most threads of a block, and the fewest such blocks that a multiprocessor must hold. Both limit the registers of a
+// thread: 32 for 2 accesses, 40 for 4, 64 for 6, for 8, and with KEEP. More rows in flight are better than more elements per
+// thread. Fewer, larger slices are better only if a cluster could not hold the row otherwise.
 template <typename T, int PACKS, int GROUP, bool KEEP>
 struct Bounds {
   static constexpr bool group = GROUP < kBlockRow;
@@ -35,12 +35,12 @@ struct Bounds {
                                               : (KBENCH_CLUSTERS ? 2 : 1);
 };
 
-// A thread holds PACKS accesses of VECTOR elements. A row is its group's, its block's, or, in slices of `slice`
-// accesses, its cluster's or its team's. EDGES: rows need not begin and end at multiples of 16 bytes.
+// A thread holds PACKS accesses of VECTOR elements. A row belongs to a group, to a block, or, in slices of `slice` accesses,
+// to a cluster or a team. EDGES: rows need not begin and end at multiples of 16 bytes.
 //
-// fp32 exponentials take the place of the elements. Of 16-bit rows the elements are kept, in half the registers, and every
-// exponential is computed twice, save with KEEP (of 6 accesses, those of 4 are what 64 registers hold) and where a thread has
-// few.
+// fp32 exponentials replace the elements. 16-bit rows keep the elements, in half the registers, and compute every
+// exponential twice. They keep the exponentials with KEEP, and if a thread has few elements. With KEEP and 6 accesses, 64
+// registers hold the exponentials of 4.
 template <typename T, int VECTOR, int PACKS, int GROUP, bool EDGES, bool KEEP>
 __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP, KEEP>::threads, Bounds<T, PACKS, GROUP, KEEP>::blocks)
     softmax_registers(const T* __restrict__ x, T* __restrict__ y, std::int64_t rows, int columns, std::int64_t stride,
@@ -50,15 +50,15 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP, KEEP>::threads, Bounds
   constexpr bool cluster = GROUP == kClusterRow;
   constexpr bool team = GROUP == kTeamRow;
   constexpr bool keep = KEEP || sizeof(T) == 4 || VECTOR == 1 || PACKS == 1 || (group && PACKS <= 2);
-  constexpr int kept = !keep ? 0 : sizeof(T) == 2 && PACKS == 6 ? 4 : PACKS;  // the accesses whose exponentials are
-  __shared__ std::uint64_t barrier;  // of a cluster's block
+  constexpr int kept = !keep ? 0 : sizeof(T) == 2 && PACKS == 6 ? 4 : PACKS;  // the accesses whose exponentials are kept
+  __shared__ std::uint64_t barrier;  // of the block, for its cluster
 #if KBENCH_CLUSTERS
   if constexpr (cluster) ClusterExchange::announce(&barrier);
 #else
   if constexpr (cluster) return;  // the host does not launch it here
 #endif
 #ifdef __HIP_PLATFORM_AMD__
-  if constexpr (team) return;  // nor that
+  if constexpr (team) return;  // nor this
 #endif
   const std::int64_t row = group  ? std::int64_t(blockIdx.x) * (max_threads / GROUP) + threadIdx.x / GROUP
                            : team ? blockIdx.x / together.blocks
@@ -66,18 +66,18 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP, KEEP>::threads, Bounds
   const int rank = team ? blockIdx.x % together.blocks : block_rank<cluster>();
   x += row * stride;
   y += row * columns;
-  // Threads beyond the last row take part in the shuffles, with no elements.
+  // Threads beyond the last row have no elements, but take part in the shuffles.
   const Layout<T, VECTOR, EDGES> layout(x, !group || row < rows ? columns : 0);
   const int end = cluster || team ? min((rank + 1) * slice, layout.packs) : layout.packs;
-  constexpr int edges = !EDGES ? 0 : group && GROUP < 2 * (VECTOR - 1) ? 2 : 1;  // of a thread
-  int edge[edges + 1];  // one more, since no array is empty
+  constexpr int edges = !EDGES ? 0 : group && GROUP < 2 * (VECTOR - 1) ? 2 : 1;  // per thread
+  int edge[edges + 1];  // one more, because an array cannot be empty
 #pragma unroll
   for (int e = 0; e < edges; ++e) {
     edge[e] = layout.edge(group ? threadIdx.x % GROUP + e * GROUP : rank * blockDim.x + threadIdx.x);
   }
 
-  // `width` threads have neighbouring accesses, and the next ones of each are `width` further. A warp of a block has a
-  // stretch of its own: that makes a thread's accesses one address and constant offsets.
+  // `width` threads have neighbouring accesses, and the next access of each is `width` further. Each warp of a block has a
+  // contiguous part, so the accesses of a thread are one address with constant offsets.
   constexpr int width = group ? GROUP : KBENCH_WARP_SIZE;
   int first = threadIdx.x % width;
   if (!group) first += rank * slice + threadIdx.x / width * (width * PACKS);
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP, KEEP>::threads, Bounds
   for (int e = 0; e < edges; ++e) max = fmaxf(max, edge_values[e]);
   max = shuffle_max<width>(max);
 
-  // A group has the whole row: where it saw nothing but -inf, NaN is what is wanted.
+  // A group holds the whole row: if all of it is -inf, the result must be NaN.
   const float less = group ? max : shift(max);
   float exponentials[kept ? kept : 1][VECTOR];
   float sum = 0.0f;
@@ -146,16 +146,16 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP, KEEP>::threads, Bounds
   }
   const float scale = reciprocal(total.sum);
   const float kept_scale = group ? scale : exponential<T>(max - shift(total.max)) * scale;
-  const float shrink = -log2_flush(total.sum);  // the same scale, as an exponent: an operation less an element
+  const float shrink = -log2_flush(total.sum);  // the same scale as an exponent: one operation less per element
   const auto again = [&](float element) {
     return from_float<T>(kept == PACKS ? exponential<T>(element - total.max) * scale
                                        : exp2_flush(fmaf(element - total.max, kLog2E, shrink)));
   };
 
-  // A zero of which the compiler does not know it (with a NaN for a sum, nothing else matters). Otherwise it would see that
-  // the elements are converted to fp32 for a second time, and hold what it got at first, in twice the registers.
+  // A zero that the compiler does not know to be one (if the sum is NaN, its value does not matter). Otherwise the compiler
+  // would see that elements are converted to fp32 a second time, and keep the first results, in twice the registers.
   const unsigned zero = total.sum != total.sum;
-  KBENCH_OPAQUE(first);  // else what the loads computed from it would stay in registers, for the stores
+  KBENCH_OPAQUE(first);  // otherwise the addresses of the loads would stay in registers for the stores
   T* out = y + layout.head + std::int64_t(first) * VECTOR;
 #pragma unroll
   for (int p = 0; p < PACKS; ++p) {
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP, KEEP>::threads, Bounds
   }
 }
 
-// A row for GROUP threads of a warp.
+// Launches with GROUP threads of a warp per row.
 template <typename T, int VECTOR, int PACKS, int GROUP, bool EDGES>
 cudaError_t launch_groups(const Call& call) {
   constexpr int threads = Bounds<T, PACKS, GROUP, false>::threads;
@@ -186,11 +186,11 @@ cudaError_t launch_groups(const Call& call) {
                 call.stride, 0, streams<T>(call), Team{});
 }
 
-// A row for `blocks` blocks, each as large as its slice needs. cudaErrorInvalidConfiguration if they do not hold it.
+// Launches with `blocks` blocks per row, as large as their slices need. cudaErrorInvalidConfiguration if a row does not fit.
 template <typename T, int VECTOR, int PACKS, bool EDGES, bool KEEP>
 cudaError_t launch_blocks(const Call& call, int blocks) {
   const std::int64_t packs = ceil_div(call.columns, VECTOR);
-  const std::int64_t slice = blocks == 1 ? packs : ceil_div(packs, 8 * blocks) * 8;  // begins at 128 bytes
+  const std::int64_t slice = blocks == 1 ? packs : ceil_div(packs, 8 * blocks) * 8;  // in steps of 128 bytes
   const std::int64_t threads = KBENCH_WARP_SIZE * ceil_div(slice, KBENCH_WARP_SIZE * PACKS);
   if (threads > Bounds<T, PACKS, kBlockRow, KEEP>::threads || blocks > largest_cluster()) {
     return cudaErrorInvalidConfiguration;
@@ -206,10 +206,10 @@ cudaError_t launch_blocks(const Call& call, int blocks) {
                          Team{});
 }
 
-// A row for `blocks` blocks, wherever they are. cudaErrorInvalidConfiguration where these do not hold it.
+// Launches with a team of `blocks` blocks per row. cudaErrorInvalidConfiguration if a row does not fit.
 template <typename T, int VECTOR, int PACKS, bool EDGES>
 cudaError_t launch_team(const Call& call, int blocks) {
-  const std::int64_t slice = ceil_div(ceil_div(call.columns, VECTOR), 8 * blocks) * 8;  // begins at 128 bytes
+  const std::int64_t slice = ceil_div(ceil_div(call.columns, VECTOR), 8 * blocks) * 8;  // in steps of 128 bytes
   const std::int64_t threads = KBENCH_WARP_SIZE * ceil_div(slice, KBENCH_WARP_SIZE * PACKS);
   const std::int64_t all = call.rows * blocks;
   if (threads > Bounds<T, PACKS, kTeamRow, true>::threads || all > kTeamBlocks) return cudaErrorInvalidConfiguration;

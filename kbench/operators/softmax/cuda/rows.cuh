@@ -1,5 +1,5 @@
-// What the tuned softmax kernels share: the maximum and the sum of a part of a row, and how the parts that threads,
-// warps and the blocks of a cluster hold become those of the row.
+// Shared by the tuned softmax kernels: the maximum and the sum of a part of a row, and how the parts of threads, of warps,
+// and of the blocks of a cluster are combined for the whole row.
 #pragma once
 
 #include "cluster.cuh"
@@ -8,12 +8,12 @@ namespace kbench {
 
 constexpr float kLog2E = 1.442695041f;
 
-// What is subtracted from x before exp. A maximum of -inf (nothing seen but -inf) would make exp(-inf - -inf) = NaN out
-// of terms that later, finite elements turn into zeros.
+// The value to subtract from x before exp. With a maximum of -inf, exp(-inf - -inf) would be NaN, although the term must
+// become zero if a finite element follows.
 __device__ __forceinline__ float shift(float max) { return max == -INFINITY ? 0.0f : max; }
 
-// exp2 of the rounded x * log2(e) has an error of up to |x| units in the last place of fp32: lost in 16 bits, too much
-// in fp32.
+// exp2 of the rounded x * log2(e) has an error of up to |x| units in the last place of fp32. That is lost in the rounding
+// to 16 bits, but too much in fp32.
 template <typename T>
 __device__ __forceinline__ float exponential(float x) {
   if constexpr (sizeof(T) == 4) {
@@ -23,8 +23,8 @@ __device__ __forceinline__ float exponential(float x) {
   }
 }
 
-// Maximum and sum of exp(x - maximum) over some elements. fmaxf ignores NaN, which is enough: x - maximum is NaN again,
-// and with it the sum and the whole row.
+// The maximum, and the sum of exp(x - maximum), over some elements. fmaxf ignores NaN, which is correct here: x - maximum
+// is NaN again, and so are the sum and the whole row.
 struct Total {
   float max = -INFINITY;
   float sum = 0.0f;
@@ -38,16 +38,16 @@ struct Total {
 };
 
 #ifndef __HIP_PLATFORM_AMD__
-// Over a warp, by the one instruction there is, which knows integers: as such, floats have the same order once the bits
-// of negative ones below the sign are inverted.
+// The maximum over a warp, by the single instruction for it, which takes integers. Read as integers, floats keep their
+// order if the bits below the sign of negative ones are inverted.
 __device__ __forceinline__ float warp_max(float value) {
   const auto ordered = [](int bits) { return bits ^ (bits >> 31 & 0x7fffffff); };
   return __int_as_float(ordered(__reduce_max_sync(0xffffffffu, ordered(__float_as_int(value)))));
 }
 
-// Likewise the sum of numbers from 0 to LARGEST, in steps of 2^-31 of the largest there can be; NaN if one is NaN. A thread's
-// exponentials of up to 161 elements, of which the warp's largest is 1, lose less than 4e-5 of their sum: a tenth of what
-// fp16 rounds away.
+// The same for the sum of numbers from 0 to LARGEST, in steps of 2^-31 of the largest possible sum; NaN if one is NaN. A
+// thread has the exponentials of up to 161 elements, and the largest of the warp is 1. They lose less than 4e-5 of their
+// sum, which is a tenth of the rounding error of fp16.
 template <int LARGEST>
 __device__ __forceinline__ float warp_sum(float value) {
   constexpr float scale = float(0x80000000u / (KBENCH_WARP_SIZE * LARGEST));
@@ -56,7 +56,7 @@ __device__ __forceinline__ float warp_sum(float value) {
 }
 #endif
 
-// Over the WIDTH neighbouring threads of a warp, to all of them.
+// Combines the values of WIDTH neighbouring threads of a warp, and returns the result to all of them.
 template <int WIDTH>
 __device__ __forceinline__ float shuffle_max(float value) {
 #ifndef __HIP_PLATFORM_AMD__
@@ -85,7 +85,7 @@ __device__ __forceinline__ void to_floats(const Pack<T, VECTOR>& pack, float (&f
   for (int v = 0; v < VECTOR; ++v) floats[v] = to_float(pack.values[v]);
 }
 
-// A bfloat16 is the upper half of a float: of a word that holds two, one is a shift away and the other a mask.
+// A bfloat16 is the upper half of a float. A word holds two: a shift gives one, a mask the other.
 __device__ __forceinline__ void to_floats(const Pack<__nv_bfloat16, 8>& pack, float (&floats)[8]) {
   unsigned words[4];
   memcpy(words, pack.values, sizeof words);
@@ -136,8 +136,8 @@ template <>
 struct PackMax<__nv_bfloat16, 8> : PairMax<__nv_bfloat16, __nv_bfloat162, 8> {};
 #endif
 
-// Where a row's 16-byte accesses are: `head` elements before the first multiple of 16 bytes, `packs` accesses, and the
-// rest. The elements outside the accesses are fewer than two accesses hold: thread i of the row takes the i-th of them.
+// The 16-byte accesses of a row: `head` elements before the first multiple of 16 bytes, then `packs` accesses, then the
+// rest. The elements outside the accesses are fewer than two accesses hold; thread i of the row takes the i-th of them.
 template <typename T, int VECTOR, bool EDGES>
 struct Layout {
   int head = 0;
@@ -152,17 +152,17 @@ struct Layout {
     packs = (columns - head) / VECTOR;
   }
 
-  // The i-th element outside the accesses, or one beyond the row.
+  // The index of the i-th element outside the accesses; beyond the row if there are fewer.
   __device__ __forceinline__ int edge(int i) const { return i < head ? i : packs * VECTOR + i; }
 };
 
-// From the totals of warps to that of the row, to all threads, with one barrier. `totals` has room for the warps of the
-// block, or of the whole cluster: there every warp sends its total to every block, and nobody waits for more than what
-// it is sent, so that a block may end while others still work.
+// Combines the totals of warps into that of the row, for all threads, with one barrier. `totals` has room for the warps of
+// the block, or of the whole cluster. In a cluster every warp sends its total to every block, and a block waits only for
+// the totals that it receives. So a block may end while others still work.
 template <typename T, bool CLUSTER, int MAX_THREADS>
 __device__ __forceinline__ Total exchange(Total warp_total, float2* totals, std::uint64_t* barrier = nullptr) {
   constexpr int max_warps = MAX_THREADS / KBENCH_WARP_SIZE;
-  // Threads that share the totals among them: a power of two.
+  // Threads among which the totals are divided: a power of two.
   constexpr int width = CLUSTER || max_warps > 16 ? 32 : max_warps > 8 ? 16 : 8;
   const int lane = threadIdx.x % KBENCH_WARP_SIZE;
   const int warp = threadIdx.x / KBENCH_WARP_SIZE;
@@ -190,7 +190,7 @@ __device__ __forceinline__ Total exchange(Total warp_total, float2* totals, std:
   } else {
     if (lane % width < count) row = {totals[lane % width].x, totals[lane % width].y};
   }
-  const float max = shuffle_max<KBENCH_WARP_SIZE>(row.max);  // more than `width`, but one instruction
+  const float max = shuffle_max<KBENCH_WARP_SIZE>(row.max);  // over more threads than `width`, but in one instruction
   return {max, shuffle_sum<width>(row.sum * exponential<T>(row.max - shift(max)))};
 }
 

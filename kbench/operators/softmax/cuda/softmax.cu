@@ -1,6 +1,7 @@
-// Row-wise softmax: a ladder of four steps (ladder.cuh), and `best`, which picks a kernel for each shape.
+// Row-wise softmax: a ladder of four steps (ladder.cuh), and `best`, which chooses a kernel for each shape.
 //
-// All accumulate in fp32 and follow torch on special values: a row of -inf, and a row with a NaN or a +inf, becomes NaN.
+// All kernels accumulate in fp32 and treat special values as torch does: a row of -inf becomes NaN, and so does a row with
+// a NaN or a +inf.
 #include "ladder.cuh"
 #include "registers.cuh"
 #include "streamed.cuh"
@@ -9,20 +10,20 @@
 
 namespace kbench {
 
-// Short rows, by their length in bytes: so many threads of a warp share one, with so many accesses of 16 bytes each. No
-// barrier, and several rows in flight per warp. Instructions bound the shortest: lanes without elements take as many as
-// those that have some, so there is a line for every few lengths.
+// Short rows, by their length in bytes: the threads of a warp that share a row, and the 16-byte accesses of each. There is
+// no barrier, and a warp has several rows in flight. Instructions limit the shortest rows. Lanes without elements take as
+// many instructions as others, so there is a line for every few lengths.
 struct ShortRow {
   int bytes, group, packs;
 };
 constexpr ShortRow kShort[] = {{128, 8, 1},   {256, 16, 1},  {384, 8, 3},   {512, 32, 1},  {768, 16, 3},
                                {1024, 32, 2}, {1536, 32, 3}, {2048, 32, 4}, {3072, 32, 6}};
 
-// So few rows do not fill the device, and what counts is how soon one is done: a warp or more has it to itself.
+// Up to this many rows do not fill the device, and the latency of a row counts: each has a warp or more to itself.
 constexpr int kFewRows = 2048;
 
-// Longer rows: so many accesses a thread, in `blocks` blocks of as many threads as the row needs. `keep`: 16-bit rows keep
-// their exponentials, in twice the registers, rather than compute each twice.
+// Longer rows: 16-byte accesses per thread, in `blocks` blocks of as many threads as the row needs. `keep`: 16-bit rows keep
+// their exponentials, in twice the registers, instead of computing each twice.
 struct Blocks {
   int packs, blocks;
   bool keep = false;
@@ -36,18 +37,19 @@ constexpr std::int64_t blocks_of(std::int64_t bytes, std::int64_t slice) {
   return blocks;
 }
 
-// So many clusters of 16 blocks are on an H200 at once with a multiprocessor for each block. When there is one more, blocks
-// share theirs.
+// The clusters of 16 blocks that an H200 holds at once with a multiprocessor for each block. With one cluster more, blocks
+// share multiprocessors.
 constexpr int kClusters = 7;
 
-// 16-bit rows that clusters of 16 blocks hold best with 6 accesses a thread, when there is not a place for every block.
+// Bytes of 16-bit rows for which clusters of 16 blocks are fastest with 6 accesses per thread, if blocks share
+// multiprocessors.
 constexpr std::int64_t kSixFrom = 160 * kKiB, kSixTo = 16 * 24 * kKiB;
 
-// All rows together do not fill the device: the more threads and blocks fetch a row, the sooner it is there. A cluster of 16
-// blocks finds its place later than one of 8. That is worth it where the rows have the device to themselves, and where slices
-// are long otherwise, save for one row more than have their places at once. Exponentials are kept: registers are free, and
-// nothing hides how long it takes to compute them again. Where they are not, since clusters of 16 bits share their places
-// with others, a thread has 6 accesses and keeps most.
+// All rows together do not fill the device. The more threads and blocks fetch a row, the sooner it arrives. A cluster of 16
+// blocks starts later than one of 8. It pays if every block has a multiprocessor to itself, and if slices would otherwise be
+// long, except for one row more than fit at once. Exponentials are kept: registers are free, and nothing would hide the time
+// to compute them again. Registers are not free if clusters of 16-bit rows share multiprocessors; a thread then has 6
+// accesses and keeps most exponentials.
 inline Blocks share_few(std::int64_t bytes, std::int64_t rows, int itemsize) {
   if (bytes <= 8 * kKiB && rows * bytes <= 4 * kMiB) return {1, 1};  // the device has a thread for every access
   if (bytes <= 16 * kKiB) return {2, 1, true};
@@ -63,14 +65,14 @@ inline Blocks share_few(std::int64_t bytes, std::int64_t rows, int itemsize) {
   return bytes <= kSixTo ? Blocks{6, 16, true} : Blocks{8, 16};
 }
 
-// Little but these blocks fits on a multiprocessor: of 20 accesses a thread two, in steps of 10 KiB; of 8, one or two.
+// A multiprocessor holds few blocks of this size: two with 20 accesses per thread, in steps of 10 KiB; one or two with 8.
 inline Blocks share_longest(std::int64_t bytes) { return {bytes <= 768 * kKiB ? 20 : 8, 16}; }
 
-// The device is full: what counts is the bytes in flight on a multiprocessor, and how seldom its blocks wait for others.
-// Rows that begin where cache lines do take slices of 16 KiB, and long ones of 16 bits 16 of them, whatever their size, with
-// 12 accesses a thread, save for slices that 8 fill exactly.
-// Otherwise every warp has parts of lines at its ends, and few long stretches are better than many short ones: 32 KiB, or
-// 48 of 16 bits, which need registers for both forms of an element.
+// The device is full. What counts are the bytes in flight on a multiprocessor, and that its blocks seldom wait for others.
+// Rows that begin with a cache line get slices of 16 KiB. Long 16-bit rows get 16 slices of any size, with 12 accesses per
+// thread, or 8 if those fill the slice exactly.
+// Other rows leave every warp with partial cache lines at its ends, so few long slices are better than many short ones: 32
+// KiB, or 48 KiB in 16 bits, which need registers for both forms of an element.
 inline Blocks share_many(std::int64_t bytes, int itemsize) {
   const bool lines = bytes % 128 == 0;
   if (bytes <= 6 * kKiB || (!lines && bytes <= 16 * kKiB)) return {2, 1};
@@ -87,26 +89,26 @@ inline Blocks share_many(std::int64_t bytes, int itemsize) {
   return share_longest(bytes);
 }
 
-// The blocks of a row longer than kShort's.
+// The blocks of a row that is longer than those of kShort.
 inline Blocks share(std::int64_t bytes, std::int64_t rows, int itemsize) {
   const bool six = itemsize == 2 && bytes > kSixFrom && bytes <= kSixTo;
   const bool few = rows * bytes <= (six ? 12 : 8) * kMiB;
   const Blocks wanted = few ? share_few(bytes, rows, itemsize) : share_many(bytes, itemsize);
   const int largest = largest_cluster();
-  if (wanted.blocks > 1 && wanted.blocks > largest) return {8, largest};  // of up to 1024 threads
-  // The multiprocessors that form clusters come in groups of 16 or 18: where a cluster of 11 fits once, one of 16 does as
-  // well.
+  if (wanted.blocks > 1 && wanted.blocks > largest) return {8, largest};  // blocks of up to 1024 threads
+  // The multiprocessors that can form a cluster come in groups of 16 or 18. A group that holds one cluster of 11 blocks
+  // also holds one of 16.
   return wanted.blocks > 10 ? Blocks{wanted.packs, largest, wanted.keep} : wanted;
 }
 
-// The blocks of a row whose blocks are anywhere on the device: a team. They tell each other what they found through global
-// memory, which takes 0.5 us longer than a cluster does, so rows have to be long. 0 where clusters are ahead.
+// The blocks of a row that is shared by a team: blocks anywhere on the device. They exchange results through global memory,
+// which takes 0.5 us longer than in a cluster, so it pays for long rows only. 0 if clusters are faster.
 //
-// Up to 4 rows would leave most of the device idle in clusters: they have a block for every 16 KiB, which waits for few. More
-// rows have two blocks on every multiprocessor, or one while they have few elements: where clusters of 16 leave a fifth of
-// their places empty, or have long slices.
-constexpr std::int64_t kTeamElements = 16 * 1024;   // of a block, where two share a multiprocessor
-constexpr std::int64_t kAloneElements = 1'250'000;  // of a matrix whose blocks do not
+// Up to 4 rows in clusters would leave most of the device idle. As teams they have a block per 16 KiB, which waits for few
+// others. More rows become teams if clusters of 16 would leave a fifth of the multiprocessors empty, or have long slices.
+// They have two blocks per multiprocessor, or one if there are few elements.
+constexpr std::int64_t kTeamElements = 16 * 1024;   // of a block, if two share a multiprocessor
+constexpr std::int64_t kAloneElements = 1'250'000;  // of a matrix whose blocks do not share
 
 inline int team_blocks(std::int64_t bytes, std::int64_t rows, int itemsize) {
   const bool clusters = largest_cluster() > 1;
@@ -120,7 +122,7 @@ inline int team_blocks(std::int64_t bytes, std::int64_t rows, int itemsize) {
   const bool fits = rows <= kClusters || 5 * rows > 4 * kClusters * ceil_div(rows, kClusters);
   if (clusters && fits && bytes <= (rows <= kClusters ? 768 : 512) * kKiB) return 0;
   const int blocks = int(places / rows);
-  return blocks % 32 == 1 ? blocks - 1 : blocks;  // else a lane of the warp that waits has a second word to read
+  return blocks % 32 == 1 ? blocks - 1 : blocks;  // otherwise one lane of the waiting warp has a second word to read
 }
 
 template <typename T, bool EDGES>
@@ -145,7 +147,7 @@ cudaError_t launch_short(const Call& call, int group, int packs) {
 template <typename T, bool EDGES>
 cudaError_t launch_long(const Call& call, Blocks blocks) {
   constexpr int V = kVector<T>;
-  constexpr bool K = sizeof(T) == 2;  // fp32 exponentials take the place of the elements as it is
+  constexpr bool K = sizeof(T) == 2;  // fp32 exponentials replace the elements anyway
   switch (blocks.packs) {
     case 1:
       return launch_blocks<T, V, 1, EDGES, false>(call, blocks.blocks);
@@ -168,7 +170,7 @@ cudaError_t launch_long(const Call& call, Blocks blocks) {
   }
 }
 
-// 16 elements a thread, or 32 where the blocks do not hold the row otherwise.
+// 16 elements per thread, or 32 if the blocks do not hold the row otherwise.
 template <typename T, bool EDGES>
 cudaError_t launch_teams(const Call& call, int blocks) {
   constexpr int V = kVector<T>;
@@ -176,7 +178,7 @@ cudaError_t launch_teams(const Call& call, int blocks) {
   return error == cudaErrorInvalidConfiguration ? launch_team<T, V, 32 / V, EDGES>(call, blocks) : error;
 }
 
-// Rows that no cluster holds: as many at a time as the device does. cudaErrorInvalidConfiguration where that is none.
+// Rows that no cluster holds: as many at a time as the device holds. cudaErrorInvalidConfiguration if it holds none.
 template <typename T, bool EDGES>
 cudaError_t launch_team_after_team(const Call& call) {
   const std::int64_t places = 2 * multiprocessors();
@@ -202,7 +204,7 @@ cudaError_t dispatch(const Call& call) {
     if (error != cudaErrorInvalidConfiguration) return error;
   }
   if (!call.packs && !call.blocks) {
-    // A block is ahead of a warp sooner in few rows; and unless edges are left to it.
+    // A block per row overtakes a warp per row at shorter rows if the rows are few, and later if it has edges to compute.
     const bool few = call.rows <= kFewRows;
     const std::int64_t longest = few && sizeof(T) == 2 ? 1024 : few || !EDGES ? 1536 : 3072;
     for (const ShortRow& line : kShort) {
@@ -214,21 +216,21 @@ cudaError_t dispatch(const Call& call) {
   if (call.packs || call.blocks) blocks = {call.packs ? call.packs : 8, call.blocks ? call.blocks : 1, blocks.keep};
   cudaError_t error = launch_long<T, EDGES>(call, blocks);
   if (error != cudaErrorInvalidConfiguration || call.packs || call.blocks) return error;
-  // More than the registers of a block, or of a cluster, hold.
+  // The row does not fit into the registers of a block or of a cluster.
   error = launch_team_after_team<T, EDGES>(call);
   if (error != cudaErrorInvalidConfiguration) return error;
   return EDGES ? launch_streamed<T, 1, 8>(call) : launch_streamed<T, kVector<T>, 4>(call);
 }
 
-// The same for rows whose distance from a multiple of 16 bytes is not the same in x and y: an element per access.
+// The same for rows whose distance from a multiple of 16 bytes differs between x and y: one element per access.
 template <typename T>
 cudaError_t dispatch_scalar(const Call& call) {
   if (call.columns <= 32 * 4) return launch_groups<T, 1, 4, 32, false>(call);
   const cudaError_t error = launch_blocks<T, 1, 16, false, false>(call, 1);
-  return error == cudaErrorInvalidConfiguration ? launch_streamed<T, 1, 8>(call) : error;  // more than a block holds
+  return error == cudaErrorInvalidConfiguration ? launch_streamed<T, 1, 8>(call) : error;  // the row does not fit into a block
 }
 
-// Rows of the same distance from a multiple of 16 bytes in x and y: 16-byte accesses between single elements at the ends.
+// Rows with the same distance from a multiple of 16 bytes in x and y: 16-byte accesses, and single elements at both ends.
 template <typename T>
 bool same_alignment(const Call& call) {
   const auto beyond = [](const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16; };

@@ -1,13 +1,13 @@
-// Rows that nothing on the chip holds: read twice.
+// Rows that do not fit on the chip: they are read twice.
 #pragma once
 
 #include "rows.cuh"
 
 namespace kbench {
 
-// A row that registers do not hold is read twice by its block: once for maximum and sum, kept online with a correction
-// per PACKS accesses, not per element, and once to write. The second pass runs backwards, so that what the first read
-// last is still in the L2 cache.
+// A block reads its row twice: once for the maximum and the sum, and once to write the output. The first pass corrects the
+// sum once per PACKS accesses, not per element. The second pass runs backwards, because the elements that the first pass
+// read last are still in the L2 cache.
 template <typename T, int VECTOR, int PACKS>
 __global__ void __launch_bounds__(kMaxThreads)
     softmax_streamed(const T* __restrict__ x, T* __restrict__ y, std::int64_t columns, std::int64_t stride) {

@@ -1,18 +1,18 @@
-// Rows so few that even clusters leave most of the device idle: each is shared by blocks anywhere on the device, which tell
-// each other what they found through words in global memory.
+// For so few rows that even clusters would leave most of the device idle: a team of blocks anywhere on the device shares a
+// row. The blocks exchange their results through words in global memory.
 #pragma once
 
 #include "rows.cuh"
 
 namespace kbench {
 
-// `blocks` blocks with consecutive numbers share a row. Every block has one of `words`, and so many of them are left over.
+// `blocks` blocks with consecutive numbers share a row. Every block has one of `words`; the other words are spare.
 struct Team {
   std::uint64_t* words = nullptr;
   int blocks = 1, left = 0;
 
-  // Launches of about as many blocks have the same words: those from the power of two on that is not less than `all`. So
-  // there are fewer left over than blocks.
+  // Launches with about as many blocks use the same words: those from the smallest power of two that is at least `all`. So
+  // there are fewer spare words than blocks.
   static Team of(std::uint64_t* words, int all, int blocks) {
     int count = 1;
     while (count < all) count *= 2;
@@ -21,10 +21,11 @@ struct Team {
 };
 
 #ifndef __HIP_PLATFORM_AMD__
-// A word holds a maximum, a mark and a sum, which are seen together or not at all. A sum of exponentials has no use for its
-// sign: there stands the mark. A launch inverts the mark of all its words, also of those left over. So they are equal before
-// and after it, whatever its shape, and a word is of this launch when its mark is not what a block found at first in its own.
-// Nothing has to be cleared, neither between launches nor between replays of a graph.
+// A word holds a maximum, a mark and a sum, written in one store: others see all of them or none. The mark takes the place
+// of the sum's sign, because a sum of exponentials is never negative. A launch inverts the marks of all its words, the spare
+// ones included. So all marks are equal before and after a launch of any shape. Before it writes, a block reads the mark of
+// its own word; a word belongs to this launch if its mark differs from that. Nothing must be cleared, neither between
+// launches nor between replays of a graph.
 struct TeamWord {
   std::uint64_t bits;
 
@@ -46,8 +47,8 @@ struct TeamWord {
   }
 };
 
-// From the totals of warps to that of the row, to all threads. `before`, in shared memory and written by thread 0, is the mark
-// of the block's own word before this launch.
+// Combines the totals of warps into that of the row, for all threads. `before` is the mark of the block's own word before
+// this launch; thread 0 has written it to shared memory.
 template <typename T, int MAX_THREADS>
 __device__ __forceinline__ Total exchange_team(Total warp_total, float2* totals, Team team, const unsigned& before) {
   __shared__ float2 row_total;
@@ -59,7 +60,7 @@ __device__ __forceinline__ Total exchange_team(Total warp_total, float2* totals,
       if (blockIdx.x < team.left) TeamWord::of({}, mark ^ 1).store(team.words + gridDim.x + blockIdx.x);
     }
     const std::uint64_t* words = team.words + blockIdx.x / team.blocks * team.blocks;
-    constexpr int each = 4;  // at a time: more registers than that would be spilled
+    constexpr int each = 4;  // words at a time; with more, registers would be spilled
     Total row;
 #pragma unroll 1
     for (int first = threadIdx.x; first - int(threadIdx.x) < team.blocks; first += each * KBENCH_WARP_SIZE) {
