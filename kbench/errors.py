@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from kbench.text.printable import REASON_LIMIT, printable
 
 if TYPE_CHECKING:
-    from kbench.protocol import Loading
+    from kbench.protocol import PluginCall
     from kbench.results.row import Status
 
 MOST_ISSUES = 50
@@ -112,11 +112,11 @@ class WorkerLost(KbenchError):
     """The worker process died, hung or lost its device.
 
     status   what a row that it was measuring becomes
-    index    the curve that it was measuring, None between steps
-    step     the step that the curve was in, None between steps
+    index    index of the configuration that it was measuring; None between steps
+    step     the step that the configuration was in; None between steps
     killed   the worker was ended from outside: by a person, or by a system short of memory
     exited   the worker ended by itself, which any thread of any provider can do
-    loading  the plug-in that it was importing
+    call     the call of a plug-in that was running
     """
 
     exit_status = ExitStatus.NOTHING
@@ -130,8 +130,8 @@ class WorkerLost(KbenchError):
         *,
         killed: bool = False,
         exited: bool = False,
-        loading: Loading | None = None,
+        call: PluginCall | None = None,
     ) -> None:
         super().__init__(reason)
         self.status, self.reason, self.index, self.step = status, reason, index, step
-        self.killed, self.exited, self.loading = killed, exited, loading
+        self.killed, self.exited, self.call = killed, exited, call

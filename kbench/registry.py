@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kbench import packages
 from kbench.files import source_text
+from kbench.protocol import Exclusion, PluginError
 from kbench.results.names import fault, taken, value_fault
 from kbench.results.row import ITEMSIZE, Case, Value, digest
 from kbench.text.exception_text import describe, location
@@ -319,21 +320,12 @@ def names() -> list[str]:
     return sorted({*shipped(), *_operators})
 
 
-@dataclass(frozen=True)
-class PluginError:
-    """A plug-in that could not be imported, with the place in its own code."""
-
-    plugin: str
-    where: str
-    message: str
-
-
 Announce = Callable[..., None]
 """Is told `(plugin, operator="", provider="")` before something of a plug-in runs, and an empty plug-in afterwards."""
 
 
 def load_plugins(
-    paths: Sequence[str], without: Sequence[Mapping[str, str]] = (), announce: Announce = lambda *names: None
+    paths: Sequence[str], without: Sequence[Exclusion] = (), announce: Announce = lambda *names: None
 ) -> list[PluginError]:
     """Import the plug-in files named by the user and those of installed packages. Failures are returned, not raised: what
     one costs is for the reader of the catalog to decide.
@@ -346,7 +338,7 @@ def load_plugins(
     loads: list[tuple[str, Callable[[], Any]]] = [(path, partial(_import_file, Path(path))) for path in paths]
     for entry in importlib.metadata.entry_points(group="kbench.plugins"):
         loads.append((f"{entry.name} ({entry.value})", entry.load))
-    left_out = {one["plugin"]: one["reason"] for one in without if not one["provider"]}
+    left_out = {one.plugin: one.reason for one in without if not one.provider}
     failures = []
     for plugin, load in loads:
         if plugin in left_out:
@@ -357,11 +349,11 @@ def load_plugins(
             failures.append(failure)
     announce("")
     for one in without:
-        mine = _operators.get(one["operator"])
-        if mine and (provider := mine.providers.get(one["provider"])):
-            mine.providers[provider.name] = replace(provider, requires=(), available=partial(str, one["reason"]))
-            if one["plugin"] not in paths:
-                failures.append(PluginError(one["plugin"], f"provider {provider.name}", one["reason"]))
+        mine = _operators.get(one.operator)
+        if mine and (provider := mine.providers.get(one.provider)):
+            mine.providers[provider.name] = replace(provider, requires=(), available=partial(str, one.reason))
+            if one.plugin not in paths:
+                failures.append(PluginError(one.plugin, f"provider {provider.name}", one.reason))
     return failures
 
 

@@ -15,7 +15,7 @@ from common import ROOT, Kbench, run_kbench
 from fake_executor import FakeMachine
 from warm_processes import COLD, WarmProcesses
 
-from kbench.execute.worker import worker_process
+from kbench.execute.worker import launch
 from kbench.execute.writer import Writer
 from kbench.results.row import Row
 
@@ -60,7 +60,7 @@ def warm_workers(warm: WarmProcesses) -> Iterator[None]:
 @pytest.fixture
 def cold_workers(warm_workers: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let kbench start its workers as it does for a user, where a test uses `kbench` as well."""
-    monkeypatch.setattr(worker_process, "spawn", COLD)
+    monkeypatch.setattr(launch, "spawn", COLD)
 
 
 @pytest.fixture

@@ -8,19 +8,36 @@ that start one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from kbench.config.load import Config
-from kbench.execute.executors.interface import Device, Finished, Listener, lost_row
+from kbench.execute.executors.interface import Finished, Listener, make_failed_row
 from kbench.execute.plan import Task
 from kbench.execute.run import RunOptions
-from kbench.protocol import Begin, End, Tick
+from kbench.protocol import (
+    Catalog,
+    DeviceInfo,
+    MachineInfo,
+    OperatorInfo,
+    ProviderInfo,
+    RoundTimed,
+    StepBegun,
+    StepEnded,
+)
 from kbench.results.row import CONTROL, Row, Status, format_params, now
 
 UNAVAILABLE = "needs a device of type cuda; this machine has cpu"
 
-HOST = {"type": "cpu", "name": "made-up host", "index": None, "uuid": "", "variables": {}}
+HOST = DeviceInfo("cpu", "made-up host")
+
+
+def machine_info(name: str = "made-up host", **known: Any) -> MachineInfo:
+    """A machine about which little is known, and `known`."""
+    unknown = dict.fromkeys(field.name for field in fields(MachineInfo))
+    found: dict[str, Any] = {"device_type": "cpu", "limits": {}, "packages": {}, "variables": {}}
+    found |= {"triton_interpreter": True, "python": "3.11", "platform": "Linux", "cpu_count": 2, "threads": 1}
+    return MachineInfo(**(unknown | found | {"device": name} | known))
 
 
 @dataclass
@@ -69,62 +86,49 @@ class FakeMachine:
         """Stands in for kbench.execute.run.executor_for."""
         return FakeExecutor(self, self.cards if options.devices else 0)
 
-    def catalog(self) -> dict[str, Any]:
-        device = HOST | {"name": self.name}
-        return {
-            "device": device,
-            "devices": [],
-            "operators": {"softmax": self._operator()},
-            "plugin_errors": [],
-            "environment": {
-                "device": self.name, "device_type": "cpu", "cache_bytes": None, "driver": None, "telemetry": None,
-                "limits": {}, "peak_gbps": None, "other_processes": None, "cuda": None, "hip": None, "nvcc": None,
-                "triton_interpreter": True, "python": "3.11", "platform": "Linux", "cpu_count": 2, "threads": 1,
-                "packages": dict(self.packages), "variables": {},
-            },
-        }  # fmt: skip
+    def catalog(self) -> Catalog:
+        device = replace(HOST, name=self.name)
+        machine = machine_info(self.name, packages=dict(self.packages))
+        return Catalog(device, (), {"softmax": self._operator()}, (), machine)
 
-    def _operator(self) -> dict[str, Any]:
+    def _operator(self) -> OperatorInfo:
         described = {
-            name: {
-                "label": "",
-                "parameters": dict(provider.parameters),
-                "unavailable": provider.reason if provider.status is Status.UNAVAILABLE else None,
-                "plugin": None,
-                "source_hash": provider.source_hash,
-                "place": None,
-                "interpreted": provider.status is Status.CHECKED,
-            }
+            name: ProviderInfo(
+                parameters=dict(provider.parameters),
+                unavailable=provider.reason if provider.status is Status.UNAVAILABLE else None,
+                source_hash=provider.source_hash,
+                interpreted=provider.status is Status.CHECKED,
+            )
             for name, provider in self.providers.items()
         }
-        return {"axes": ["M", "N"], "choices": {}, "dtypes": ["float32"], "edges": [], "providers": described}
+        return OperatorInfo(axes=("M", "N"), choices={}, dtypes=("float32",), providers=described)
 
     def rows(self, task: Task) -> list[Row]:
         """What a worker would have answered. A case with a runnable provider has controls."""
         self.before(task)
-        rows = [self._row(task, number) for number in range(len(task.curves))]
+        rows = [self._row(task, number) for number in range(len(task.configurations))]
         if any(row.ms is not None for row in rows):
             rows += [self._timed(task, name, 0.5, role=CONTROL) for name in ("copy", "empty", "repeat")]
         self.finished += 1
         return rows
 
     def _row(self, task: Task, number: int) -> Row:
-        curve = task.curves[number]
-        if curve.error:
-            return lost_row(task, curve, Status.ERROR, curve.error)
-        provider = self.providers[curve.provider]
+        one = task.configurations[number]
+        if one.error:
+            return make_failed_row(task, one, Status.ERROR, one.error)
+        provider = self.providers[one.provider]
         if provider.status is Status.OK:
-            row = self._timed(task, curve.provider, 1.0 + number)
+            row = self._timed(task, one.provider, 1.0 + number)
         else:
-            row = lost_row(task, curve, provider.status, provider.reason)
-        return replace(row, params=format_params(curve.params), source_hash=provider.source_hash, case_hash="softmax")
+            row = make_failed_row(task, one, provider.status, provider.reason)
+        return replace(row, params=format_params(one.params), source_hash=provider.source_hash, case_hash="softmax")
 
     def _timed(self, task: Task, name: str, ms: float, **fields: Any) -> Row:
-        times = {"ms": ms, "ms_p20": ms, "ms_p80": ms, "ms_min": ms, "round_ms": (ms,) * task.settings["rounds"]}
+        times = {"ms": ms, "ms_p20": ms, "ms_p80": ms, "ms_min": ms, "round_ms": (ms,) * task.settings.rounds}
         moved = 2 * 4 * task.case.M * task.case.N
         return Row(
-            task.case, name, session=task.session, samples=3, gbps=moved / ms * 1e-6, timer=task.settings["timer"],
-            cache=task.settings["cache"], started_at=now(), **times, **fields,
+            task.case, name, session=task.session, samples=3, gbps=moved / ms * 1e-6, timer=task.settings.timer,
+            cache=task.settings.cache, started_at=now(), **times, **fields,
         )  # fmt: skip
 
 
@@ -133,14 +137,14 @@ class FakeExecutor:
 
     def __init__(self, machine: FakeMachine, cards: int) -> None:
         self._machine = machine
-        self.catalog: Mapping[str, Any] = machine.catalog()
+        self.catalog = machine.catalog()
         self.scope = "host" if cards else "device"
-        self.devices: Sequence[Device] = [
-            HOST | {"name": "made-up card", "index": number, "uuid": f"GPU-{number}"} for number in range(cards)
-        ] or [self.catalog["device"]]
+        self.devices: Sequence[DeviceInfo] = [
+            replace(HOST, name="made-up card", index=number, uuid=f"GPU-{number}") for number in range(cards)
+        ] or [self.catalog.device]
         self.places: Sequence[str] = [f"device {number}" for number in range(cards)] or ("",)
 
-    def attempt(self, task: Task) -> None:
+    def try_operator(self, task: Task) -> None:
         """Nothing can be wrong with a function that is never called."""
 
     def start(self) -> None:
@@ -149,17 +153,17 @@ class FakeExecutor:
     def run(self, tasks: Sequence[Task], homes: Mapping[Any, str], listener: Listener) -> Iterator[Finished]:
         taken = dict(homes)
         for number, task in enumerate(tasks):
-            uuids = [device["uuid"] for device in self.devices]
+            uuids = [device.uuid for device in self.devices]
             home = taken.setdefault(task.case.key, uuids[number % len(uuids)])
             at = uuids.index(home) if home in uuids else 0
             place = self.places[at]
             listener.begin(task, place)
-            for index, curve in enumerate(task.curves):
-                listener.event(Begin(index, curve.name, "time", 1.0), place)
-                listener.event(Tick(index, curve.name, 0, 1.0), place)
-                listener.event(End(index), place)
+            for index, one in enumerate(task.configurations):
+                listener.event(StepBegun(index, one.name, "time", 1.0), place)
+                listener.event(RoundTimed(index, one.name, 0, 1.0), place)
+                listener.event(StepEnded(index), place)
             rows = self._machine.rows(task)
-            yield Finished(task, rows, self.devices[at], self.catalog["environment"], place)
+            yield Finished(task, rows, self.devices[at], self.catalog.machine, place)
 
     def stop(self) -> None:
         """There is nothing to stop."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from common import ROOT, Kbench
 
-from kbench.execute.worker.worker_process import BOOT, _environment, _own_folder
+from kbench.execute.worker.launch import BOOT, module_folders, worker_environment
 
 TRAPS = ("queue", "torch", "triton", "signal", "platform", "numbers", "statistics", "numpy", "ctypes", "json")
 
@@ -34,7 +34,11 @@ def test_the_worker_starts_without_the_working_folder(
     start = BOOT.partition("from kbench")[0] + f"import kbench.protocol, importlib.util, {names}; "
     start += "print(importlib.util.find_spec('mine') is not None)"
     done = subprocess.run(
-        [sys.executable, "-c", start, *_own_folder()], env=_environment(), capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", start, *module_folders()],
+        env=worker_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     assert not list(tmp_path.glob("imported-*"))
@@ -66,4 +70,4 @@ def test_a_run_imports_nothing_from_the_working_folder(kbench: Kbench, tmp_path:
 
 
 def test_the_worker_finds_kbench_uninstalled() -> None:
-    assert str(ROOT) in _environment()["PYTHONPATH"].split(os.pathsep)
+    assert str(ROOT) in worker_environment()["PYTHONPATH"].split(os.pathsep)

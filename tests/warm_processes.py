@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 import torch
 
-from kbench.execute.worker import worker_process
+from kbench.execute.worker import launch
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -39,7 +39,7 @@ POSSIBLE = sys.platform == "linux" and not torch.accelerator.is_available()
 """A process that has used a driver cannot be forked."""
 
 
-COLD = worker_process.spawn
+COLD = launch.spawn
 
 
 class WarmProcesses:
@@ -52,16 +52,16 @@ class WarmProcesses:
     @contextmanager
     def workers(self) -> Iterator[None]:
         """Have kbench start its workers like this, where that is possible. Stand-ins for them start as ever."""
-        command = worker_process.COMMAND
+        command = launch.COMMAND
 
         def spawn(environment: Mapping[str, str]) -> WarmProcess | subprocess.Popen[bytes]:
-            if command != worker_process.COMMAND:
+            if command != launch.COMMAND:
                 return COLD(environment)
-            return self._worker(environment, worker_process._own_folder())
+            return self._worker(environment, launch.module_folders())
 
         with pytest.MonkeyPatch.context() as patch:
             if POSSIBLE:
-                patch.setattr(worker_process, "spawn", spawn)
+                patch.setattr(launch, "spawn", spawn)
             yield
 
     def _worker(self, environment: Mapping[str, str], path: list[str]) -> WarmProcess:

@@ -1,17 +1,19 @@
-"""`kbench check`: provider x input, right or wrong."""
+"""`kbench check`: runs every provider on every edge input, and prints which results are right."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from kbench import summary
-from kbench.config.load import Config, Sweep, plugin_failures
+from kbench.config.load import Config, plugin_failures
+from kbench.config.resolve import Sweep
 from kbench.execute import progress
-from kbench.execute.executors.supervisor import Bench
+from kbench.execute.executors.supervisor import RANDOM, WorkerSupervisor
 from kbench.execute.plan import plan as make_plan
 from kbench.execute.plan import smallest, tensor_bytes
 from kbench.execute.worker.starting import Plugins
+from kbench.protocol import EdgeResult
 from kbench.results.row import Case, Status
 from kbench.text import terminal
 from kbench.text.printable import reason
@@ -19,56 +21,68 @@ from kbench.text.printable import reason
 VARIES = "*"
 """Marks a right output that differs in some bits between two calls."""
 
-Cells = dict[tuple[str, str], list[dict[str, Any]]]
+
+@dataclass(frozen=True)
+class Checked:
+    """The result of a configuration on one edge input of one case. `reason` is one printable line."""
+
+    configuration: str
+    case: str
+    result: EdgeResult
+    reason: str
+
+
+Table = dict[tuple[str, str], list[Checked]]
+"""By edge input and configuration."""
 
 
 def check(config: Config, *, every_case: bool) -> int:
     """Run every provider on the operator's edge inputs and print one table per dtype. Returns the exit code."""
-    with Bench(Plugins(config.plugins), note=terminal.note) as bench:
-        catalog = bench.start()
+    with WorkerSupervisor(Plugins(config.plugins), note=terminal.note) as supervisor:
+        catalog = supervisor.start()
         plan = make_plan(config.resolve(catalog), catalog)
         for failure in plugin_failures(catalog):
             terminal.warn(failure)
         cases = plan.sweep.cases if every_case else extremes(plan.sweep)
         tasks = [task for task in plan.tasks if task.session == 0 and task.case in cases]
-        edges = ["random", *catalog["operators"][plan.sweep.operator]["edges"]]
+        edges = [RANDOM, *catalog.operators[plan.sweep.operator].edges]
         if tasks and plan.runnable:
-            bench.attempt(smallest(tasks))
-        found: dict[str, Cells] = {}
+            supervisor.try_operator(smallest(tasks))
+        tables: dict[str, Table] = {}
         with progress.listener(tasks) as display:
             for task in tasks:
                 display.begin(task)
-                cells = found.setdefault(task.case.dtype, {})
-                for cell in bench.check(task, display):
-                    told = {"case": task.case.label, "reason": reason(cell["reason"])}
-                    cells.setdefault((cell["edge"], cell["curve"]), []).append(cell | told)
+                table = tables.setdefault(task.case.dtype, {})
+                for configuration, result in supervisor.check(task, display):
+                    checked = Checked(configuration.name, task.case.label, result, reason(result.reason))
+                    table.setdefault((result.edge, configuration.name), []).append(checked)
                 display.advance(task)
-    for dtype, cells in found.items():
-        _print(plan.sweep, dtype, cells, edges, plan.unavailable)
-    bad = [c for cells in found.values() for group in cells.values() for c in group if Status(c["status"]).failed]
+    for dtype, table in tables.items():
+        _print(plan.sweep, dtype, table, edges, plan.unavailable)
+    bad = [one for table in tables.values() for cell in table.values() for one in cell if one.result.status.failed]
     for line in _explain(bad):
         print(line)
-    for curve, why in plan.unavailable.items():
-        print(f"{curve}: unavailable: {why}")
+    for name, why in plan.unavailable.items():
+        print(f"{name}: unavailable: {why}")
     return 1 if bad else 0
 
 
-def _explain(bad: Sequence[dict[str, Any]]) -> list[str]:
-    """One line per provider and reason, with the inputs and the number of cases it holds for."""
-    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    for cell in bad:
-        groups.setdefault((cell["curve"], cell["status"], cell["reason"]), []).append(cell)
+def _explain(bad: Sequence[Checked]) -> list[str]:
+    """One line per configuration, status and reason, with the inputs and the cases that have it."""
+    groups: dict[tuple[str, str, str], list[Checked]] = {}
+    for one in bad:
+        groups.setdefault((one.configuration, one.result.status.value, one.reason), []).append(one)
     lines = []
-    for (curve, status, why), cells in groups.items():
-        edges = list(dict.fromkeys(cell["edge"] for cell in cells))
-        cases = list(dict.fromkeys(cell["case"] for cell in cells))
+    for (name, status, why), group in groups.items():
+        edges = list(dict.fromkeys(one.result.edge for one in group))
+        cases = list(dict.fromkeys(one.case for one in group))
         where = cases[0] if len(cases) == 1 else f"{len(cases)} cases"
-        lines.append(f"{curve}: {status} on {', '.join(edges)} ({where}): {why}")
+        lines.append(f"{name}: {status} on {', '.join(edges)} ({where}): {why}")
     return lines
 
 
 def extremes(sweep: Sweep) -> list[Case]:
-    """The smallest and the largest case of every dtype: where kernels change their minds."""
+    """The smallest and the largest case of every dtype. Kernels often choose their algorithm by size."""
     chosen: list[Case] = []
     for dtype in dict.fromkeys(case.dtype for case in sweep.cases):
         cases = sorted((case for case in sweep.cases if case.dtype == dtype), key=tensor_bytes)
@@ -76,24 +90,25 @@ def extremes(sweep: Sweep) -> list[Case]:
     return chosen
 
 
-def _print(sweep: Sweep, dtype: str, cells: Cells, edges: Sequence[str], unavailable: Container[str]) -> None:
-    curves = [curve.name for curve in sweep.curves if curve.name not in unavailable]
-    rows = [[edge, *(_word(cells.get((edge, curve), [])) for curve in curves)] for edge in edges]
+def _print(sweep: Sweep, dtype: str, table: Table, edges: Sequence[str], unavailable: Container[str]) -> None:
+    names = [one.name for one in sweep.configurations if one.name not in unavailable]
+    rows = [[edge, *(_word(table.get((edge, name), [])) for name in names)] for edge in edges]
     print()
     print(f"{sweep.operator} {dtype}; each cell: ok and the largest error in ulp, or what went wrong")
-    terminal.print_table(("input", *curves), rows)
+    terminal.print_table(("input", *names), rows)
     if any(cell.endswith(VARIES) for row in rows for cell in row):
         print(f"{VARIES} two calls on the same input are not bit-identical")
     print()
 
 
-def _word(cells: Sequence[dict[str, Any]]) -> str:
-    """The worst of a provider's outcomes on one input, over the cases checked."""
-    if not cells:
+def _word(cell: Sequence[Checked]) -> str:
+    """The worst outcome of a configuration on one input, over the checked cases."""
+    if not cell:
         return "-"
     order = list(Status)
-    worst = max(cells, key=lambda cell: (Status(cell["status"]).failed, order.index(Status(cell["status"]))))
-    if worst["status"] == Status.CHECKED.value:
-        varies = any(cell.get("deterministic") is False for cell in cells)
-        return f"ok {summary.ulps(max(cell['max_ulp'] or 0.0 for cell in cells))}" + f" {VARIES}" * varies
-    return "declined" if worst["status"] == Status.UNSUPPORTED.value else str(worst["status"])
+    results = [one.result for one in cell]
+    worst = max(results, key=lambda result: (result.status.failed, order.index(result.status)))
+    if worst.status is Status.CHECKED:
+        varies = any(result.deterministic is False for result in results)
+        return f"ok {summary.ulps(max(result.max_ulp or 0.0 for result in results))}" + f" {VARIES}" * varies
+    return "declined" if worst.status is Status.UNSUPPORTED else worst.status.value

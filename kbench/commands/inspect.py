@@ -1,15 +1,15 @@
-"""`kbench list` and `kbench doctor`: what there is on this machine."""
+"""`kbench list` and `kbench doctor`: what exists on this machine, and what is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from kbench.config import builtin
 from kbench.config.yaml_source import unknown
-from kbench.errors import ConfigError, ConfigIssue, SourceLocation
+from kbench.errors import UsageError
 from kbench.execute.worker.starting import Plugins, start
+from kbench.protocol import Catalog, ProviderInfo
 from kbench.results.row import Value, format_params
 from kbench.text import terminal
 
@@ -17,16 +17,16 @@ from kbench.text import terminal
 def list_providers(operator: str | None, plugins: Sequence[str]) -> int:
     """Print every provider with its parameters and whether it can run here, and the built-in configs."""
     catalog = _catalog(plugins)
-    operators: Mapping[str, Any] = catalog["operators"]
+    operators = catalog.operators
     if operator is not None and operator not in operators:
-        raise ConfigError([ConfigIssue(SourceLocation("kbench list"), unknown("operator", operator, list(operators)))])
+        raise UsageError(f"kbench list: {unknown('operator', operator, list(operators))}")
     rows = [
-        [name, provider, _can_run(found), _params(found["parameters"])]
+        [name, provider, _can_run(found), _params(found.parameters)]
         for name, described in operators.items()
-        for provider, found in described["providers"].items()
+        for provider, found in described.providers.items()
         if operator in (None, name)
     ]
-    print(f"{catalog['device']['name']} ({catalog['device']['type']})")
+    print(f"{catalog.device.name} ({catalog.device.type})")
     terminal.print_table(("operator", "provider", "can run", "parameters"), rows)
     configs = [[config.name, config.about] for config in builtin.described() if operator in (None, config.operator)]
     if configs:
@@ -36,34 +36,34 @@ def list_providers(operator: str | None, plugins: Sequence[str]) -> int:
 
 
 def doctor() -> int:
-    """Print what was found, then what each missing thing would enable."""
+    """Print what this machine has, then what is missing and what it would enable."""
     catalog = _catalog(())
-    found: Mapping[str, Any] = catalog["environment"]
-    rows = [["device", f"{found['device']} ({found['device_type']})"], ["driver", found["driver"] or "none found"]]
-    rows.append(["telemetry", found["telemetry"] or "none"])
-    if found["limits"]:
-        rows.append(["limits", ", ".join(f"{k} {v:g}" for k, v in found["limits"].items() if v is not None)])
-    if found["peak_gbps"]:
-        rows.append(["memory in theory", f"{found['peak_gbps']:.0f} GB/s"])
-    if found["other_processes"]:
-        rows.append(["busy", f"{found['other_processes']} other processes compute on this device"])
-    if found["cache_bytes"]:
-        rows.append(["last-level cache", f"{found['cache_bytes'] / 2**20:.0f} MiB"])
+    machine = catalog.machine
+    rows = [["device", f"{machine.device} ({machine.device_type})"], ["driver", machine.driver or "none found"]]
+    rows.append(["telemetry", machine.telemetry or "none"])
+    if machine.limits:
+        rows.append(["limits", ", ".join(f"{k} {v:g}" for k, v in machine.limits.items() if v is not None)])
+    if machine.peak_gbps:
+        rows.append(["memory in theory", f"{machine.peak_gbps:.0f} GB/s"])
+    if machine.other_processes:
+        rows.append(["busy", f"{machine.other_processes} other processes compute on this device"])
+    if machine.cache_bytes:
+        rows.append(["last-level cache", f"{machine.cache_bytes / 2**20:.0f} MiB"])
     rows += [
-        ["CUDA of torch", found["cuda"] or found["hip"] or "none: a CPU build"],
-        ["nvcc", found["nvcc"] or "not on PATH"],
-        ["Triton interpreter", "on: kernels are checked, not timed" if found["triton_interpreter"] else "off"],
-        ["Python", f"{found['python']} on {found['platform']}"],
-        *([name, version] for name, version in found["packages"].items()),
+        ["CUDA of torch", machine.cuda or machine.hip or "none: a CPU build"],
+        ["nvcc", machine.nvcc or "not on PATH"],
+        ["Triton interpreter", "on: kernels are checked, not timed" if machine.triton_interpreter else "off"],
+        ["Python", f"{machine.python} on {machine.platform}"],
+        *([name, version] for name, version in machine.packages.items()),
     ]
     terminal.print_table(("found", ""), rows)
     print()
     missing: dict[str, list[str]] = {}
-    for name, described in catalog["operators"].items():
-        for provider, entry in described["providers"].items():
-            if entry["unavailable"]:
-                missing.setdefault(entry["unavailable"], []).append(f"{name}/{provider}")
-    if not found["telemetry"] and found["device_type"] == "cuda":
+    for name, described in catalog.operators.items():
+        for provider, info in described.providers.items():
+            if info.unavailable:
+                missing.setdefault(info.unavailable, []).append(f"{name}/{provider}")
+    if not machine.telemetry and machine.device_type == "cuda":
         missing["no answer from NVML (nvidia-ml-py) or amdsmi"] = ["clock, power and throttle readings"]
     print("missing, and what it would enable:" if missing else "nothing is missing")
     for reason, enables in missing.items():
@@ -71,22 +71,23 @@ def doctor() -> int:
     return _report_plugins(catalog)
 
 
-def _catalog(plugins: Sequence[str]) -> dict[str, Any]:
+def _catalog(plugins: Sequence[str]) -> Catalog:
     with start(Plugins([str(Path(p).resolve()) for p in plugins]), terminal.note) as worker:
-        return dict(worker.catalog)
+        return worker.catalog
 
 
-def _can_run(provider: Mapping[str, Any]) -> str:
-    if provider["unavailable"]:
-        return f"no: {provider['unavailable']}"
-    return "checked only: Triton interpreter" if provider["interpreted"] else "yes"
+def _can_run(provider: ProviderInfo) -> str:
+    if provider.unavailable:
+        return f"no: {provider.unavailable}"
+    return "checked only: Triton interpreter" if provider.interpreted else "yes"
 
 
 def _params(parameters: Mapping[str, Value]) -> str:
     return format_params({k: "auto" if v is None else v for k, v in parameters.items()}).replace(",", " ")
 
 
-def _report_plugins(catalog: Mapping[str, Any]) -> int:
-    for failure in catalog["plugin_errors"]:
-        terminal.error(f"{failure['where']}: {failure['message']} (plug-in {failure['plugin']})")
-    return 1 if catalog["plugin_errors"] else 0
+def _report_plugins(catalog: Catalog) -> int:
+    """Print the plug-ins that failed. Returns the exit code."""
+    for failure in catalog.plugin_errors:
+        terminal.error(f"{failure.where}: {failure.message} (plug-in {failure.plugin})")
+    return 1 if catalog.plugin_errors else 0

@@ -75,10 +75,10 @@ def _print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     if (more := len(sweep.cases) - CASES_LISTED) > 0:
         print(f"... and {more:,} more cases")
     print()
-    for curve in sweep.curves:
-        reason = curve.error or plan.unavailable.get(curve.name)
-        mark = " (baseline)" if curve.name == sweep.baseline else ""
-        print(f"{curve.name}{mark}: {'cannot run: ' + reason if reason else 'will run'}")
+    for one in sweep.configurations:
+        reason = one.error or plan.unavailable.get(one.name)
+        mark = " (baseline)" if one.name == sweep.baseline else ""
+        print(f"{one.name}{mark}: {'cannot run: ' + reason if reason else 'will run'}")
     measure = sweep.measure
     expected = terminal.duration(plan.estimate_s(len(places), spread=spread))
     counts = (

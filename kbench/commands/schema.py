@@ -11,9 +11,9 @@ from kbench.text.suggest import unknown
 def schema(what: str) -> int:
     """Print the JSON Schema of config files or of comparisons. Raises ResultsError for anything else."""
     if what == "config":
-        from kbench.config import load
+        from kbench.config import schema as config_schema
 
-        found = load.schema()
+        found = config_schema.schema()
     elif what == "compare":
         from kbench.comparison.formats import json_report
 

@@ -1,9 +1,8 @@
-"""A YAML sweep, read in two steps.
+"""Reads a config in two steps.
 
-`load` reads the file and checks its structure, which needs nothing but the file. `Config.resolve` gives its names a
-meaning: it takes the catalog that a worker reports (operators, providers and their parameters, plug-ins included), lays
-the profile and the command line over the file, and writes everything out as cases and curves. Either step reports all
-the errors it finds, each with its place. Nothing is evaluated as code.
+`load` reads the file and checks its structure. `Config.resolve` applies the profile and the command line to it, looks up
+its names in the catalog that a worker reports, and writes it out as cases and configurations. Each step reports all the
+errors that it finds, with their locations. Nothing is evaluated as code.
 """
 
 from __future__ import annotations
@@ -16,17 +15,16 @@ from typing import Any
 import yaml
 
 from kbench.config import builtin, yaml_source
-from kbench.config.resolve import Curve, Names, Sweep
-from kbench.config.schema import File, Measure, Overlay, keys, schema
+from kbench.config.resolve import ConfigResolver, Sweep
+from kbench.config.schema import File, Measure, Overlay, keys
 from kbench.config.yaml_source import Node, check, code, parse, read, unknown
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
-
-__all__ = ["Config", "ConfigError", "Curve", "Measure", "Sweep", "load", "schema"]
+from kbench.protocol import Catalog
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One `--set key=value`, as an overlay that holds nothing else."""
+    """One `--set key=value`. A bare key belongs to `measure` if it is one of its keys, otherwise to `sweep`."""
 
     section: str
     name: str
@@ -34,12 +32,12 @@ class Setting:
 
     @classmethod
     def read(cls, argument: str) -> Setting:
-        """Raises ConfigError. A bare key belongs to `measure` if it is one of its keys, else to `sweep`."""
+        """Parse the option's argument. Raises ConfigError."""
         where = SourceLocation(f"--set {argument}")
         key, _, text = (part.strip() for part in argument.partition("="))
         if not key or not text:
             raise ConfigError([ConfigIssue(where, "expected key=value, for example N=1024,4096 or rounds=3")])
-        if key == "baseline":  # not YAML: a curve's name has brackets and commas of its own
+        if key == "baseline":  # not YAML: the name may contain brackets and commas
             return cls("", key, Node(text, where, where))
         values = parse(f"[{text}\n]", "", where)
         section, _, name = key.rpartition(".")
@@ -56,36 +54,40 @@ class Setting:
 
 @dataclass(frozen=True)
 class Config:
-    """A config file whose structure is right. `places` says of each plug-in, which a worker imports before it reports its
-    catalog, where it is named; `brought` are those of the command line, whose providers are measured without being listed."""
+    """A config file whose structure is right.
+
+    places       where each plug-in file is named: in the config or on the command line
+    cli_plugins  plug-in files of the command line; their providers are measured even if the config does not list them
+    only         arguments of `--only`
+    """
 
     path: Path
     text: str
     document: Node
     places: Mapping[str, SourceLocation]
-    brought: tuple[str, ...]
+    cli_plugins: tuple[str, ...]
     profile: str | None
     settings: tuple[Setting, ...]
     only: tuple[str, ...]
 
     @property
     def plugins(self) -> tuple[str, ...]:
+        """Absolute paths of the plug-in files."""
         return tuple(self.places)
 
-    def resolve(self, catalog: Mapping[str, Any]) -> Sweep:
+    def resolve(self, catalog: Catalog) -> Sweep:
         """Look up every name and write out every range. Raises ConfigError with everything that is wrong.
 
-        A plug-in that the user names has to import: without it, or with half of it, something else would be measured than
-        was asked for. A provider that nobody knows is an error too, unless the plug-in of an installed package failed and
-        may have held it: then its curve carries that error, and the other curves are measured.
+        A plug-in that the user names has to import. An unknown provider is an error, unless a plug-in of an installed
+        package failed and may have contained it: then its configuration carries that error, and kbench measures the others.
         """
-        failed = [(self._place(e["plugin"]), e) for e in catalog["plugin_errors"]]
-        if named := [(place, e) for place, e in failed if place]:
+        failed = [(self._place(error.plugin), error) for error in catalog.plugin_errors]
+        if named := [(place, error) for place, error in failed if place]:
             raise ConfigError(
-                [ConfigIssue(place, f"the plug-in failed: {e['where']}: {e['message']}") for place, e in named]
+                [ConfigIssue(place, f"the plug-in failed: {error.where}: {error.message}") for place, error in named]
             )
         profiles = self.document.section("profiles")
-        automatic = self.profile is None and catalog["device"]["type"] == "cpu" and "cpu" in profiles
+        automatic = self.profile is None and catalog.device.type == "cpu" and "cpu" in profiles
         profile = "cpu" if automatic else self.profile if self.profile in profiles else None
         document = self.document
         for overlay in [*([profiles[profile]] if profile else []), *(setting.overlay for setting in self.settings)]:
@@ -93,24 +95,25 @@ class Config:
 
         failures = plugin_failures(catalog)
         operator = document.entries["operator"]
-        if operator.value not in catalog["operators"]:
-            message = "; ".join([unknown("operator", operator.value, list(catalog["operators"])), *failures])
+        if operator.value not in catalog.operators:
+            message = "; ".join([unknown("operator", operator.value, list(catalog.operators)), *failures])
             raise ConfigError([ConfigIssue(operator.where, message)])
-        names = Names(str(operator.value), catalog["operators"][operator.value], "; ".join(failures))
-        cases = names.cases(document.entries["sweep"])
-        curves = names.curves(document.entries["providers"])
-        baseline = names.baseline(document.entries.get("baseline"), curves)
-        kept = names.only(self.only, names.brought(self.brought, curves))
-        if names.problems:
-            raise ConfigError(names.problems)
+        name = str(operator.value)
+        resolver = ConfigResolver(name, catalog.operators[name], "; ".join(failures))
+        cases = resolver.resolve_cases(document.entries["sweep"])
+        listed = resolver.resolve_configurations(document.entries["providers"])
+        baseline = resolver.resolve_baseline(document.entries.get("baseline"), listed)
+        kept = resolver.select(self.only, resolver.plugin_configurations(self.cli_plugins, listed))
+        if resolver.issues:
+            raise ConfigError(resolver.issues)
         return Sweep(
             path=self.path,
             text=self.text,
-            operator=names.operator,
-            axes=names.columns,
+            operator=name,
+            axes=resolver.columns,
             cases=cases,
-            curves=kept,
-            baseline=baseline if any(curve.name == baseline for curve in kept) else None,
+            configurations=kept,
+            baseline=baseline if any(one.name == baseline for one in kept) else None,
             measure=Measure.model_validate({key: node.plain for key, node in document.section("measure").items()}),
             plugins=self.plugins,
             profile=profile,
@@ -118,15 +121,15 @@ class Config:
         )
 
     def _place(self, plugin: str) -> SourceLocation | None:
-        """Where a plug-in is named, None for that of an installed package. A worker on another host may have the file in
+        """Where a plug-in is named; None for a plug-in of an installed package. A worker on another host may have the file in
         another folder."""
         alike = [place for file, place in self.places.items() if Path(file).name == Path(plugin).name]
         return self.places.get(plugin) or (alike[0] if alike else None)
 
 
-def plugin_failures(catalog: Mapping[str, Any]) -> list[str]:
-    """A sentence for each plug-in that a worker could not import."""
-    return [f"plug-in {e['plugin']} failed: {e['where']}: {e['message']}" for e in catalog["plugin_errors"]]
+def plugin_failures(catalog: Catalog) -> list[str]:
+    """A sentence for each plug-in that failed."""
+    return [f"plug-in {error.plugin} failed: {error.where}: {error.message}" for error in catalog.plugin_errors]
 
 
 def load(
@@ -137,17 +140,17 @@ def load(
     profile: str | None = None,
     plugins: Sequence[str] = (),
 ) -> Config:
-    """Read a config file, or a built-in config by its name, and check its structure and that of its profiles. A mapping is
-    what such a file holds: its results are called as its operator, and its plug-ins lie in the working directory.
+    """Read a config file, or a built-in config by its name, and check its structure and that of its profiles.
 
-    Raises ConfigError.
+    A mapping has the content of such a file. Its results are named after its operator, and its plug-ins are relative to
+    the working directory. Raises ConfigError.
 
-    sets      `key=value` with the value in YAML: an axis, a choice, `dtype`, `baseline` or a key of `measure`; also
-              `sweep.key` and `measure.key`. They win over the profile, which wins over the file.
-    only      providers or curves to keep; a string may name several, separated by commas
-    profile   name of a profile, or "none" for no profile at all; by default `cpu` where there is no accelerator
-    plugins   Python files to import in addition to those of the file, relative to the working directory; their
-              providers of the config's operator are measured too
+    sets      `key=value` with the value in YAML. The key is an axis, a choice, `dtype`, `baseline` or a key of `measure`;
+              also `sweep.key` and `measure.key`. Settings override the profile, and the profile overrides the file.
+    only      providers or configurations to keep; a string may name several, separated by commas
+    profile   name of a profile, or "none" for no profile; by default `cpu` where there is no accelerator
+    plugins   Python files to import in addition to those of the file, relative to the working directory; kbench also
+              measures their providers of the config's operator
     """
     if isinstance(source, Mapping):
         document = yaml_source.of(source, "config")
@@ -158,7 +161,7 @@ def load(
         text = read(path)
         document = parse(text, str(path))
     if sign := next((sign for sign in path.name if not sign.isprintable()), None):
-        what = f"its name holds a character that cannot be printed, {code(sign)}, and results are called after it; rename it"
+        what = f"its name contains a character that cannot be printed, {code(sign)}, and results are named after it; rename it"
         raise ConfigError([ConfigIssue(SourceLocation(str(path)), what)])
     problems = check(File, document, keys)
     settings = []
@@ -171,7 +174,7 @@ def load(
         problems += check(Overlay, setting.overlay, lambda location: keys(("profiles", "", *location)))
     profiles = document.section("profiles")
     if "none" in profiles:
-        problems.append(ConfigIssue(profiles["none"].key, 'the name "none" is taken: --profile none means no profile'))
+        problems.append(ConfigIssue(profiles["none"].key, "rename it: --profile none means no profile"))
     if profile not in (None, "none", *profiles):
         problems.append(
             ConfigIssue(SourceLocation(f"--profile {profile}"), unknown("profile", profile, [*profiles, "none"]))
@@ -185,20 +188,20 @@ def load(
     places: dict[str, SourceLocation] = {}
     for where, file in files:
         places.setdefault(str(file.resolve()), where)
-    brought = tuple(str(Path(plugin).resolve()) for plugin in plugins)
-    return Config(path, text, document, places, brought, profile, tuple(settings), tuple(only))
+    cli_plugins = tuple(str(Path(plugin).resolve()) for plugin in plugins)
+    return Config(path, text, document, places, cli_plugins, profile, tuple(settings), tuple(only))
 
 
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # a name that is longer than any file's
+    except OSError:  # the name is too long for a file
         return False
 
 
 def _merge(base: Node, over: Node, depth: int) -> Node:
-    """`over` laid over `base`: mappings merge `depth` levels down and replace each other below that. A list in the base
-    stands for each of its elements."""
+    """`base` with the entries of `over`. Mappings merge `depth` levels down; below that they replace each other. When the
+    base is a list, `over` applies to each of its elements."""
     if not depth or not isinstance(over.value, dict):
         return over
     if isinstance(base.value, list):

@@ -1,15 +1,11 @@
-"""What a config means: the cases and curves that its names and ranges stand for.
-
-Names are looked up in one operator's entry of the catalog that a worker reports:
-`{"axes": [name], "choices": {name: [word]}, "dtypes": [name], "providers": {name: {"parameters": {name: default}}}}`.
-"""
+"""Resolves a config: looks its names up in a worker's catalog, and writes its ranges out as cases and configurations."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,41 +13,29 @@ from typing import Any
 from kbench.config.schema import POINTS, Measure
 from kbench.config.yaml_source import Node, candidates, expected, listing, nearest, unknown
 from kbench.errors import ConfigIssue, SourceLocation
+from kbench.protocol import Configuration, OperatorInfo
 from kbench.results.names import value_fault
-from kbench.results.row import DTYPE_ALIASES, Case, Value, curve_name, format_params
+from kbench.results.row import DTYPE_ALIASES, Case
 
 MAX_CASES = 1_000_000
-MAX_CURVES = 1_000
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A provider with its parameters fixed: one line of a plot. `error` says why it could not be looked up."""
-
-    provider: str
-    params: Mapping[str, Value]
-    error: str | None = None
-
-    @property
-    def name(self) -> str:
-        return curve_name(self.provider, format_params(self.params))
+MAX_CONFIGURATIONS = 1_000
 
 
 @dataclass(frozen=True)
 class Sweep:
     """A config with every name looked up and every range written out.
 
-    path       the config file, as it was named
-    text       its source
-    operator   name of the operator
-    axes       names of the axis columns: the operator's axes, then its choices
-    cases      in the order of the file, each once
-    curves     in the order of the file
-    baseline   name of the curve that speedup is relative to; None where `--only` leaves it out
-    measure    how to measure
-    plugins    absolute paths of plug-in files
-    profile    name of the profile in effect
-    profile_automatic   whether it is in effect only because there is no accelerator
+    path               the config file, as the user named it
+    text               its source
+    operator           name of the operator
+    axes               names of the axis columns: the operator's axes, then its choices
+    cases              in the order of the file, each once
+    configurations     in the order of the file
+    baseline           name of the configuration that speedup is relative to; None when `--only` leaves it out
+    measure            how to measure
+    plugins            absolute paths of plug-in files
+    profile            name of the profile in effect
+    profile_automatic  whether the profile applies only because there is no accelerator
     """
 
     path: Path
@@ -59,7 +43,7 @@ class Sweep:
     operator: str
     axes: tuple[str, ...]
     cases: tuple[Case, ...]
-    curves: tuple[Curve, ...]
+    configurations: tuple[Configuration, ...]
     baseline: str | None
     measure: Measure
     plugins: tuple[str, ...]
@@ -67,29 +51,31 @@ class Sweep:
     profile_automatic: bool
 
 
-class Names:
-    """The names of one operator, and in `problems` what a config says that they do not."""
+class ConfigResolver:
+    """Resolves the parts of a config against one operator, and collects in `issues` what is wrong with them.
 
-    def __init__(self, operator: str, entry: Mapping[str, Any], failures: str) -> None:
-        """`failures` are the installed plug-ins that could not be imported: a provider that nobody knows may be in them."""
-        self.operator = operator
-        self.axes = list(entry["axes"])
-        self.words: dict[str, list[str]] = {"dtype": list(entry["dtypes"])} | dict(entry["choices"])
-        self.columns = (*self.axes, *entry["choices"])
-        self.providers: Mapping[str, Any] = entry["providers"]
+    `failures` describes the installed plug-ins that could not be imported: an unknown provider may belong to one.
+    """
+
+    def __init__(self, name: str, operator: OperatorInfo, failures: str) -> None:
+        self.operator = name
+        self.axes = operator.axes
+        self.words = {"dtype": operator.dtypes, **operator.choices}
+        self.columns = (*operator.axes, *operator.choices)
+        self.providers = operator.providers
         self.failures = failures
-        self.problems: list[ConfigIssue] = []
+        self.issues: list[ConfigIssue] = []
 
-    def complain(self, where: SourceLocation, message: str) -> None:
-        self.problems.append(ConfigIssue(where, message))
+    def report(self, where: SourceLocation, message: str) -> None:
+        self.issues.append(ConfigIssue(where, message))
 
-    def cases(self, sweep: Node) -> tuple[Case, ...]:
-        """The cases of every cross product, each once, the last axis varying fastest."""
-        products = [self._product(node) for node in sweep.elements]
+    def resolve_cases(self, sweep: Node) -> tuple[Case, ...]:
+        """The cases of all cross products, each once. The last axis varies fastest."""
+        products = [self._resolve_product(node) for node in sweep.elements]
         count = sum(math.prod(map(len, product.values())) for product in products)
         if count > MAX_CASES:
-            self.complain(sweep.where, f"sweep: {count:,} cases; the limit is {MAX_CASES:,}")
-        if self.problems:
+            self.report(sweep.where, f"sweep: {count:,} cases; the limit is {MAX_CASES:,}")
+        if self.issues:
             return ()
         cases: dict[Any, Case] = {}
         for product in products:
@@ -99,26 +85,27 @@ class Names:
                 cases.setdefault(case.key, case)
         return tuple(cases.values())
 
-    def _product(self, node: Node) -> dict[str, Sequence[Any]]:
-        """The values of dtype, every choice and every axis. Dtype and choices default to the first the operator has."""
+    def _resolve_product(self, node: Node) -> dict[str, Sequence[Any]]:
+        """The values of dtype, every choice and every axis. Dtype and choices default to the operator's first."""
         known, present = [*self.axes, *self.words], node.entries
         missing = [name for name in self.axes if name not in present]
         for name, values in present.items():
             if name not in known:
-                others = [] if values.key.line else [*Measure.model_fields, "baseline"]  # as a bare key of --set can be
+                # a bare key of --set may also be one of these
+                others = [] if values.key.line else [*Measure.model_fields, "baseline"]
                 options = candidates(name, [*known, *others], present)
                 an_axis = not others or nearest(name, options) in known
-                self.complain(values.key, unknown("axis" if an_axis else "key", name, options))
+                self.report(values.key, unknown("axis" if an_axis else "key", name, options))
                 missing = [axis for axis in missing if axis != nearest(name, options)]
         if missing:
-            self.complain(node.where, f"sweep: no values for {' and '.join(missing)}")
+            self.report(node.where, f"sweep: no values for {' and '.join(missing)}")
         product: dict[str, Sequence[Any]] = {}
         for name, words in self.words.items():
-            product[name] = self._chosen(name, present[name]) if name in present else words[:1]
-        return product | {name: self._sizes(name, present[name]) for name in self.axes if name in present}
+            product[name] = self._resolve_words(name, present[name]) if name in present else words[:1]
+        return product | {name: self._resolve_sizes(name, present[name]) for name in self.axes if name in present}
 
-    def _chosen(self, name: str, node: Node) -> list[str]:
-        """Words of a choice, or dtypes by their full names."""
+    def _resolve_words(self, name: str, node: Node) -> list[str]:
+        """The words of a choice, or the full names of dtypes."""
         known = {word: word for word in self.words[name]}
         if name == "dtype":
             known |= {alias: dtype for alias, dtype in DTYPE_ALIASES.items() if dtype in known}
@@ -127,10 +114,10 @@ class Names:
             if isinstance(element.value, str) and element.value in known:
                 chosen.append(known[element.value])
             else:
-                self.complain(element.where, unknown(name, element.plain, list(known)))
+                self.report(element.where, unknown(name, element.plain, list(known)))
         return chosen
 
-    def _sizes(self, name: str, node: Node) -> Sequence[int]:
+    def _resolve_sizes(self, name: str, node: Node) -> Sequence[int]:
         match node.plain:
             case {"pow2": [first, last]}:
                 return [2**exponent for exponent in range(first, last + 1)]
@@ -141,92 +128,96 @@ class Names:
             if isinstance(element.value, int):
                 sizes.append(element.value)
             else:
-                self.complain(element.where, expected(name, POINTS, element.plain))
+                self.report(element.where, expected(name, POINTS, element.plain))
         return sizes
 
-    def curves(self, providers: Node) -> tuple[Curve, ...]:
-        """One curve per provider, or per combination of its parameters' values, the last one varying fastest.
+    def resolve_configurations(self, providers: Node) -> tuple[Configuration, ...]:
+        """One configuration per provider, or per combination of its parameters' values. The last parameter varies fastest.
 
-        None at all where one is wrong: a baseline that is not among the others would be a second complaint about it.
+        Returns none when one of them is wrong, so that no issue about a missing baseline follows from it.
         """
-        curves: dict[str, Curve] = {}
-        before = len(self.problems)
+        found: dict[str, Configuration] = {}
+        before = len(self.issues)
         for element in providers.elements:
             [(name, entry)] = element.entries.items() or [(str(element.value), element)]
-            for curve in self._curves(name, entry):
-                if curve.name in curves:
-                    self.complain(entry.key, f'duplicate curve "{curve.name}"')
-                curves[curve.name] = curve
-        return tuple(curves.values()) if len(self.problems) == before else ()
+            for configuration in self._resolve_provider(name, entry):
+                if configuration.name in found:
+                    self.report(entry.key, f'duplicate configuration "{configuration.name}"')
+                found[configuration.name] = configuration
+        return tuple(found.values()) if len(self.issues) == before else ()
 
-    def _curves(self, name: str, entry: Node) -> list[Curve]:
+    def _resolve_provider(self, name: str, entry: Node) -> list[Configuration]:
         error = None
         params = entry.entries
         if name in self.providers:
-            known = list(self.providers[name]["parameters"])
+            known = list(self.providers[name].parameters)
             for param, node in params.items():
                 if param not in known:
-                    self.complain(node.key, unknown(f"{name} parameter", param, known))
-            # in the provider's own order, so that a curve has one name in every config
+                    self.report(node.key, unknown(f"{name} parameter", param, known))
+            # in the provider's own order, so that a configuration has the same name in every config
             params = {param: params[param] for param in known if param in params}
         elif self.failures:
             error = self.failures
         else:
-            self.complain(entry.key, unknown("provider", name, list(self.providers)))
+            self.report(entry.key, unknown("provider", name, list(self.providers)))
             return []
         for param, node in params.items():
             for element in node.elements:
                 if isinstance(element.value, str) and (why := value_fault(element.value)):
-                    self.complain(element.where, f"{name} parameter {param}: {why}")
+                    self.report(element.where, f"{name} parameter {param}: {why}")
         values = [[element.plain for element in node.elements] for node in params.values()]
         count = math.prod(map(len, values))
-        if count > MAX_CURVES:
-            self.complain(entry.key, f"{name}: {count:,} curves; the limit is {MAX_CURVES:,}")
+        if count > MAX_CONFIGURATIONS:
+            self.report(entry.key, f"{name}: {count:,} configurations; the limit is {MAX_CONFIGURATIONS:,}")
             return []
-        return [Curve(name, dict(zip(params, point, strict=True)), error) for point in itertools.product(*values)]
+        return [
+            Configuration(name, dict(zip(params, point, strict=True)), error) for point in itertools.product(*values)
+        ]
 
-    def baseline(self, node: Node | None, curves: Sequence[Curve]) -> str | None:
-        """The name of the baseline's curve: the first one unless the config names another."""
+    def resolve_baseline(self, node: Node | None, configurations: Sequence[Configuration]) -> str | None:
+        """The name of the baseline. Without a node it is the first configuration."""
         if node is None:
-            return curves[0].name if curves else None
-        named = [curve.name for curve in curves if node.value in (curve.name, curve.provider)]
+            return configurations[0].name if configurations else None
+        named = [one.name for one in configurations if node.value in (one.name, one.provider)]
         if node.value in named or len(named) == 1:
             return str(node.value) if node.value in named else named[0]
         if named:
-            self.complain(node.where, f'baseline "{node.value}" has {len(named)} curves; name one: {listing(named)}')
-        elif curves:
-            self.complain(node.where, unknown("baseline", node.value, _called(curves)))
+            count = f"{len(named)} configurations"
+            self.report(node.where, f'baseline "{node.value}" has {count}; name one: {listing(named)}')
+        elif configurations:
+            self.report(node.where, unknown("baseline", node.value, _names(configurations)))
         return None
 
-    def brought(self, plugins: Sequence[str], curves: Sequence[Curve]) -> tuple[Curve, ...]:
-        """The curves, and the providers of these plug-ins that are not among them."""
-        listed = {curve.provider for curve in curves}
-        new = [name for name, entry in self.providers.items() if entry.get("plugin") in plugins and name not in listed]
-        return (*curves, *(Curve(name, {}) for name in new))
+    def plugin_configurations(
+        self, plugins: Sequence[str], configurations: Sequence[Configuration]
+    ) -> tuple[Configuration, ...]:
+        """The configurations, then the providers of these plug-ins that are not among them."""
+        listed = {one.provider for one in configurations}
+        new = [name for name, info in self.providers.items() if info.plugin in plugins and name not in listed]
+        return (*configurations, *(Configuration(name, {}) for name in new))
 
-    def only(self, options: Sequence[str], curves: Sequence[Curve]) -> tuple[Curve, ...]:
-        """The curves that `--only` keeps: all of them without one. It may name providers that the file does not."""
-        kept: dict[str, Curve] = {}
+    def select(self, options: Sequence[str], configurations: Sequence[Configuration]) -> tuple[Configuration, ...]:
+        """The configurations that `--only` keeps: all of them without options. `--only` may also name a provider that the
+        config does not list."""
+        kept: dict[str, Configuration] = {}
         for option in options:
-            words = re.split(r",(?![^\[]*\])", option)  # not at commas inside a curve's brackets
+            where = SourceLocation(f"--only {option}")
+            words = re.split(r",(?![^\[]*\])", option)  # not at commas between brackets
             wanted = [word.strip() for word in words if word.strip()]
             if not wanted:
-                self.complain(
-                    SourceLocation(f"--only {option}"), "expected providers or curves, for example triton,cuda"
-                )
+                self.report(where, "expected providers or configurations, for example triton,cuda")
             for name in wanted:
-                named = [curve for curve in curves if name in (curve.name, curve.provider)]
+                named = [one for one in configurations if name in (one.name, one.provider)]
                 if not named and name in self.providers:
-                    named = [Curve(name, {})]
-                elif not named and curves:
-                    known = list(dict.fromkeys([*_called(curves), *self.providers]))
-                    message = "; ".join(filter(None, [unknown("provider", name, known), self.failures]))
-                    self.complain(SourceLocation(f"--only {option}"), message)
-                kept.update((curve.name, curve) for curve in named)
-        listed = [curve for curve in curves if not options or curve.name in kept]
-        return (*listed, *(curve for curve in kept.values() if curve not in listed))
+                    named = [Configuration(name, {})]
+                elif not named and configurations:
+                    known = list(dict.fromkeys([*_names(configurations), *self.providers]))
+                    self.report(where, "; ".join(filter(None, [unknown("provider", name, known), self.failures])))
+                kept.update((one.name, one) for one in named)
+        listed = [one for one in configurations if not options or one.name in kept]
+        return (*listed, *(one for one in kept.values() if one not in listed))
 
 
-def _called(curves: Sequence[Curve]) -> list[str]:
-    """Everything that curves can be called: their providers, then their names."""
-    return list(dict.fromkeys([curve.provider for curve in curves] + [curve.name for curve in curves]))
+def _names(configurations: Sequence[Configuration]) -> list[str]:
+    """All words that name a configuration: the providers, then the full names."""
+    return list(dict.fromkeys([one.provider for one in configurations] + [one.name for one in configurations]))

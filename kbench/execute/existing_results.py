@@ -1,4 +1,4 @@
-"""Continuing a results file: which cases it holds, what is left to measure, and whether its rows go with new ones.
+"""Continues a results file: which cases it has, what is left to measure, and whether new rows may be added.
 
 A file can be continued when all it holds are cases of the plan, each whole and its rows in the plan's order. The cases
 themselves may stand in any order, as they were finished. Only the last one in the file may be cut short, by a run that was
@@ -225,7 +225,7 @@ def _finished(path: Path, records: Sequence[Record], plan: Plan) -> tuple[set[tu
         if task is None:
             raise ResultsError(f"{path}:{group[0].line}: is not of a case of the plan; {_SAME}")
         names = [(r.cells["provider"], r.cells["params"]) for r in group if r.cells["role"] == PROVIDER]
-        wanted = [(curve.provider, format_params(curve.params)) for curve in task.curves]
+        wanted = [(one.provider, format_params(one.params)) for one in task.configurations]
         for record, found, expected in zip(group, names, wanted, strict=False):
             if found != expected:
                 raise ResultsError(f"{path}:{record.line}: {found[0]} where the plan has {expected[0]}; {_SAME}")
@@ -251,7 +251,7 @@ def _has_controls(group: Sequence[Record], task: Task) -> bool:
     """Whether the controls are there that a case with these outcomes has. They come last, so a cut takes them first."""
     timed = {(r.cells["provider"], r.cells["params"]) for r in group if r.cells["status"] == Status.OK.value}
     present = {r.cells["provider"] for r in group if r.cells["role"] != PROVIDER}
-    base = next((curve for curve in task.curves if curve.name == task.baseline), None)
+    base = next((one for one in task.configurations if one.name == task.baseline), None)
     needed = {"copy", "empty"} if timed else set()
     if base and (base.provider, format_params(base.params)) in timed:
         needed.add("repeat")

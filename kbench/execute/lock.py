@@ -13,13 +13,13 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from kbench import files
 from kbench.errors import Busy
+from kbench.protocol import DeviceInfo
 from kbench.results.row import digest, now
 from kbench.text import redact
 from kbench.text.printable import NAME_LIMIT, printable
@@ -28,9 +28,9 @@ HOLDER_BYTES = 4096
 """More than a lock file of kbench ever holds."""
 
 
-def device_key(device: Mapping[str, Any]) -> str:
-    """The name of a device as a worker's catalog describes it: one card, or the host where there is none."""
-    return f"{device['type']}-{digest(device['uuid'])}" if device["uuid"] else str(device["type"])
+def device_key(device: DeviceInfo) -> str:
+    """The name of a device's lock file. All devices of a type share one when they have no UUID."""
+    return f"{device.type}-{digest(device.uuid)}" if device.uuid else device.type
 
 
 def file_key(path: Path) -> str:
@@ -39,7 +39,7 @@ def file_key(path: Path) -> str:
 
 
 @contextmanager
-def hold(key: str, what: str, *, wait: bool, note: Callable[[str], None]) -> Iterator[None]:
+def acquire_lock(key: str, what: str, *, wait: bool, note: Callable[[str], None]) -> Iterator[None]:
     """Be the only run with `key` for the length of the body. `what` is its name in messages.
 
     While another run holds it, wait after a note; without `wait`, raise Busy.
@@ -64,8 +64,8 @@ def hold(key: str, what: str, *, wait: bool, note: Callable[[str], None]) -> Ite
 
 
 @contextmanager
-def hold_results(path: Path, *, wait: bool, note: Callable[[str], None]) -> Iterator[None]:
-    """Be the only run that continues or replaces the results file at `path`, where there is one. See `hold`."""
+def acquire_results_lock(path: Path, *, wait: bool, note: Callable[[str], None]) -> Iterator[None]:
+    """Be the only run that continues or replaces the results file at `path`, where there is one. See `acquire_lock`."""
     file = None
     try:
         while sys.platform != "win32":

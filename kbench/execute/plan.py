@@ -1,59 +1,62 @@
-"""The plan: which cases will be measured with which providers, what they need, and how long it will take."""
+"""The plan of a run: its tasks, what they require of a worker, and how long they will take."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import ceil, prod
-from typing import Any
 
-from kbench.config.load import Curve, Sweep
+from kbench.config.resolve import Sweep
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
+from kbench.protocol import Catalog, CheckRequest, Configuration, MeasureRequest, MeasureSettings, TrialRequest
 from kbench.results.row import Case
 
 CONTROLS = 3
-"""Rows kbench adds to every case that is timed: copy, empty, repeat."""
+"""Control rows of a timed case: copy, empty, repeat."""
 
 MAX_TASKS = 1_000_000
-"""Cases times sessions of a run. So many take weeks."""
+"""Highest number of cases times sessions. A run of this size takes weeks."""
 
 OVERHEAD = 1.1
-"""Wall time of a round over `warmup_ms + rep_ms`: estimating, reading the clocks. Measured over the softmax sweep."""
+"""Wall time of a round divided by `warmup_ms + rep_ms`. The rest is estimating and reading clocks. Measured on the softmax
+sweep."""
 
 CHECK_S = 0.1
-"""Building and checking one provider on one case, when nothing has to be compiled."""
+"""Seconds to build and check one provider on one case, without compilation."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One case with all its curves, to be measured together in one session.
+    """One case with all its configurations, to be measured together in one session.
 
-    `needs` is what the worker that measures it must have in common with the one the plan was made from: see `traits`.
+    `needs` is what the worker that measures it must have in common with the worker whose catalog made the plan: see
+    `traits`.
     """
 
     case: Case
-    curves: tuple[Curve, ...]
+    configurations: tuple[Configuration, ...]
     baseline: str | None
-    settings: Mapping[str, Any]
+    settings: MeasureSettings
     session: int
     needs: Mapping[str, str] = field(default_factory=dict)
 
-    def request(self, kind: str, curves: Sequence[Curve]) -> dict[str, Any]:
-        """The message that asks a worker for (a part of) this task."""
-        names = [curve.name for curve in curves]
-        return {
-            "request": kind,
-            "case": self.case.to_json(),
-            "curves": [{"provider": c.provider, "params": dict(c.params)} for c in curves],
-            "baseline": names.index(self.baseline) if self.baseline in names else None,
-            "settings": dict(self.settings),
-            "session": self.session,
-        }
+    def trial_request(self) -> TrialRequest:
+        return TrialRequest(self.case, self.settings)
+
+    def measure_request(self, configurations: Sequence[Configuration]) -> MeasureRequest:
+        """The request to measure some of this task's configurations."""
+        names = [one.name for one in configurations]
+        baseline = names.index(self.baseline) if self.baseline in names else None
+        return MeasureRequest(self.case, tuple(configurations), baseline, self.settings, self.session)
+
+    def check_request(self, configuration: Configuration, skip: Sequence[str]) -> CheckRequest:
+        """The request to check a configuration on all edge inputs but those in `skip`."""
+        return CheckRequest(self.case, (configuration,), self.settings, tuple(skip))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will do. `unavailable` maps curve names to the reason they cannot run on this machine."""
+    """What a run will do. `unavailable` maps names of configurations to the reasons why they cannot run on this machine."""
 
     sweep: Sweep
     tasks: tuple[Task, ...]
@@ -62,76 +65,63 @@ class Plan:
     device_type: str
 
     @property
-    def runnable(self) -> tuple[Curve, ...]:
-        return tuple(c for c in self.sweep.curves if c.name not in self.unavailable and not c.error)
+    def runnable(self) -> tuple[Configuration, ...]:
+        return tuple(one for one in self.sweep.configurations if one.name not in self.unavailable and not one.error)
 
     @property
     def task_s(self) -> float:
-        """Expected seconds of measuring one task, compilation not included. Timers run for a time, not for a number of
-        calls, so that all tasks take about the same."""
+        """Expected seconds to measure one task, without compilation. Timers run for a fixed time, so all tasks take about
+        the same."""
         measure = self.sweep.measure
         timed = len(self.runnable) + CONTROLS if self.runnable else 0
         rounds_s = timed * measure.rounds * (measure.warmup_ms + measure.rep_ms) * 1e-3 * OVERHEAD
         return rounds_s + CHECK_S * len(self.runnable)
 
     def estimate_s(self, devices: int = 1, *, spread: bool = False) -> float:
-        """Expected seconds of measuring on so many devices, each case with all its sessions on one of them unless `spread`."""
+        """Expected seconds to measure all tasks on this number of devices. All sessions of a case share a device unless
+        `spread`."""
         sessions = self.sweep.measure.sessions
         in_turn = ceil(len(self.tasks) / devices) if spread else ceil(len(self.sweep.cases) / devices) * sessions
         return in_turn * self.task_s
 
 
-def plan(sweep: Sweep, catalog: Mapping[str, Any]) -> Plan:
-    """Lay a sweep out as tasks, sessions outermost: a session is the unit of replication, so it spans the whole sweep."""
+def plan(sweep: Sweep, catalog: Catalog) -> Plan:
+    """Write a sweep out as tasks. The outermost order is by session: a session is the unit of replication and spans the whole
+    sweep. Raises ConfigError."""
     measure = sweep.measure
     if len(sweep.cases) * measure.sessions > MAX_TASKS:
         what = f"{len(sweep.cases):,} cases in {measure.sessions:,} sessions; the limit is {MAX_TASKS:,} together"
         raise ConfigError([ConfigIssue(SourceLocation(str(sweep.path)), what)])
-    settings = {
-        name: getattr(measure, name)
-        for name in (
-            "timer",
-            "cache",
-            "stages",
-            "warmup_ms",
-            "rep_ms",
-            "rounds",
-            "seed",
-            "timeout_s",
-            "build_timeout_s",
-            "threads",
-        )
-    }
-    providers = catalog["operators"][sweep.operator]["providers"]
-    reasons = {c.name: providers[c.provider]["unavailable"] for c in sweep.curves if not c.error}
-    needs = traits(catalog, sweep.operator, {c.provider for c in sweep.curves if not c.error})
+    settings = MeasureSettings(**{field.name: getattr(measure, field.name) for field in fields(MeasureSettings)})
+    providers = catalog.providers(sweep.operator)
+    known = [one for one in sweep.configurations if not one.error]
+    reasons = {one.name: providers[one.provider].unavailable for one in known}
+    needs = traits(catalog, sweep.operator, {one.provider for one in known})
     return Plan(
         sweep=sweep,
         tasks=tuple(
-            Task(case, sweep.curves, sweep.baseline, settings, session, needs)
+            Task(case, sweep.configurations, sweep.baseline, settings, session, needs)
             for session in range(measure.sessions)
             for case in sweep.cases
         ),
         unavailable={name: reason for name, reason in reasons.items() if reason},
-        device=catalog["device"]["name"],
-        device_type=catalog["device"]["type"],
+        device=catalog.device.name,
+        device_type=catalog.device.type,
     )
 
 
-def traits(catalog: Mapping[str, Any], operator: str, providers: Collection[str]) -> dict[str, str]:
-    """What must not differ between the workers of one run: the kind of device and the providers' code."""
-    known = catalog["operators"].get(operator, {"providers": {}})["providers"]
-    code = {
-        f"the code of {name}": str(known[name].get("source_hash", "")) for name in sorted(providers) if name in known
-    }
-    return {"the type of device": str(catalog["device"]["type"])} | code
+def traits(catalog: Catalog, operator: str, providers: Collection[str]) -> dict[str, str]:
+    """What must be the same in all workers of a run: the type of the device, and the code of the providers."""
+    known = catalog.providers(operator)
+    code = {f"the code of {name}": known[name].source_hash for name in sorted(providers) if name in known}
+    return {"the type of device": catalog.device.type} | code
 
 
 def smallest(tasks: Sequence[Task]) -> Task:
-    """The first of the tasks with the smallest case, on which an operator is tried."""
+    """The first task with the smallest case. The operator is tried on it."""
     return min(tasks, key=lambda task: tensor_bytes(task.case))
 
 
 def tensor_bytes(case: Case) -> int:
-    """Size of one tensor that spans all the case's axes: a bound that --dry-run multiplies up for inputs and outputs."""
+    """Bytes of a tensor that spans all axes of the case. `--dry-run` estimates memory from it."""
     return prod(v for v in case.axes.values() if isinstance(v, int)) * case.itemsize

@@ -10,7 +10,7 @@ from types import TracebackType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from kbench.execute.plan import Task
-from kbench.protocol import Begin, Message, Tick
+from kbench.protocol import Message, RoundTimed, StepBegun
 from kbench.results.row import PROVIDER, STEPS, Row
 from kbench.summary.words import copy_share
 from kbench.text.printable import NAME_LIMIT, printable
@@ -103,12 +103,12 @@ class Live(Plain):
         self.progress.update(self.lines[place], description=description, now="")
 
     def event(self, event: Message, place: str = "") -> None:
-        if isinstance(event, Begin):
+        if isinstance(event, StepBegun):
             estimate = self.last[place].get(event.index, "")
             self.progress.update(
                 self.lines[place], now=f"{STEPS[event.step]} {printable(event.name, NAME_LIMIT)}{estimate}"
             )
-        elif isinstance(event, Tick):
+        elif isinstance(event, RoundTimed):
             self.last[place][event.index] = f" ({microseconds(event.ms)} us)"
 
     def advance(self, task: Task, text: str = "checked", place: str = "") -> None:

@@ -1,25 +1,26 @@
-"""A whole run: config in, plan, measured cases, CSV and environment file out."""
+"""A whole run: makes the plan from a config, measures its cases, and writes the CSV and the environment file."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kbench import interrupts
 from kbench.config.load import Config, plugin_failures
 from kbench.errors import ExitStatus, ResultsError, UsageError
-from kbench.execute import environment, existing_results, progress
+from kbench.execute import existing_results, progress
+from kbench.execute.environment_record import EnvironmentRecord, continue_run, describe_run
 from kbench.execute.executors.interface import Executor, Finished
 from kbench.execute.executors.local import Local
 from kbench.execute.existing_results import ExistingResults, ResumeMode
-from kbench.execute.lock import device_key, file_key, hold, hold_results
+from kbench.execute.lock import acquire_lock, acquire_results_lock, device_key, file_key
 from kbench.execute.plan import Plan, plan, smallest
 from kbench.execute.writer import Writer, probe
-from kbench.results.row import Row, Status, now
+from kbench.results.row import Row, Status
 from kbench.text import redact
 
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
@@ -27,8 +28,12 @@ _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._-]+)
 
 @dataclass
 class Outcome:
-    """What a run left behind. `begun` tells whether the sidecar knows of it: a file that is continued keeps its own until
-    there is a row to add."""
+    """The result of a run.
+
+    moved        earlier results files, under their new names
+    interrupted  by Ctrl-C or a signal
+    begun        whether the environment file mentions this run; that of a continued file does once a row is added
+    """
 
     plan: Plan
     csv: Path
@@ -39,7 +44,7 @@ class Outcome:
 
     @property
     def exit_status(self) -> ExitStatus:
-        """See "Exit codes" in the README."""
+        """The exit status of `kbench run`."""
         if self.interrupted:
             return ExitStatus.INTERRUPTED
         if any(row.status.failed for row in self.rows):
@@ -76,7 +81,7 @@ class RunOptions:
 
 @dataclass
 class Prepared:
-    """A config that has met what it will be measured on: names are checked, the plan is made."""
+    """A plan, and the executor that will measure it. Use it with `with`: it stops the executor."""
 
     executor: Executor
     plan: Plan
@@ -95,10 +100,10 @@ def prepare(config: Config, options: RunOptions, note: Callable[[str], None]) ->
     executor = executor_for(config, options, note)
     try:
         layout = plan(config.resolve(executor.catalog), executor.catalog)
-        for failure in plugin_failures(executor.catalog):  # of an installed package, and perhaps not missed
+        for failure in plugin_failures(executor.catalog):  # of installed packages: the run may not need them
             note(f"warning: {failure}")
         if layout.tasks and layout.runnable:
-            executor.attempt(smallest(layout.tasks))
+            executor.try_operator(smallest(layout.tasks))
         return Prepared(executor, layout)
     except BaseException:
         executor.stop()
@@ -120,7 +125,7 @@ def executor_for(config: Config, options: RunOptions, note: Callable[[str], None
 
 
 def _check_address(address: str) -> None:
-    """Whether dask can connect to an address at all: of others its client leaves tracebacks. Raises UsageError."""
+    """Check that dask can use the address. With others its client prints tracebacks. Raises UsageError."""
     match = _ADDRESS.fullmatch(address)
     if match is None or not 0 < int(match["port"]) < 65536:
         raise UsageError(
@@ -129,64 +134,57 @@ def _check_address(address: str) -> None:
 
 
 def execute(prepared: Prepared, options: RunOptions, note: Callable[[str], None] = lambda line: None) -> Outcome:
-    """Measure everything that is not there yet, flushing case by case.
+    """Measure all cases that the results file does not have yet, and write each to the file when it ends.
 
-    Ctrl-C ends the run and keeps what was measured: KeyboardInterrupt only where that is nothing. Raises ResultsError when
-    results cannot be written or continued, Busy when another run has a device and there is no waiting for it, and
-    ExecutionError when there is nothing left to measure with.
+    Ctrl-C ends the run and keeps the finished cases. Raises KeyboardInterrupt before the first case begins, ResultsError
+    when results cannot be written or continued, Busy when another run uses a device and `options.wait` is off, and
+    ExecutionError when no device is left to measure on.
     """
     layout, executor = prepared.plan, prepared.executor
     path = options.out / f"{layout.sweep.path.stem}.csv"
     probe(path)
     if options.continuing == "append" and not path.exists():
         raise ResultsError(f"{path}: no such file to add sessions to; leave out --append to make it")
-    locks = {device_key(device): device["name"] for device in executor.devices} | {file_key(path): str(path)}
+    locks = {device_key(device): device.name for device in executor.devices} | {file_key(path): str(path)}
     with ExitStack() as held:
-        for key in sorted(locks):  # in one order, so that two runs never wait for each other
-            held.enter_context(hold(key, locks[key], wait=options.wait, note=note))
-        held.enter_context(hold_results(path, wait=options.wait, note=note))
-        past = None
+        for key in sorted(locks):  # always in this order, so that two runs never wait for each other
+            held.enter_context(acquire_lock(key, locks[key], wait=options.wait, note=note))
+        held.enter_context(acquire_results_lock(path, wait=options.wait, note=note))
+        existing = None
         if options.continuing and path.exists():
-            past = existing_results.read(
-                path, layout, executor.catalog["environment"], options.continuing, executor.scope
-            )
-        for line in past.notes if past else ():
+            machine = executor.catalog.machine.to_record()
+            existing = existing_results.read(path, layout, machine, options.continuing, executor.scope)
+        for line in existing.notes if existing else ():
             note(line)
-        if not past or past.left:
+        if not existing or existing.left:
             executor.start()
-        return _measure(prepared, path, past, note)
+        return _measure(prepared, path, existing, note)
 
 
-def _measure(prepared: Prepared, path: Path, past: ExistingResults | None, note: Callable[[str], None]) -> Outcome:
-    """Measure what `past` leaves to do, all of the plan without it. The devices and the file are ours."""
-    executor, layout = prepared.executor, past.plan if past else prepared.plan
-    tasks = past.left if past else layout.tasks
-    homes = {row.case.key: row.device_uuid for row in past.rows if row.device_uuid} if past else {}
-    sidecar = environment.fresh(layout, executor.catalog, executor.scope)
-    if past and past.environment:
-        sidecar = environment.continued(past.environment, sidecar, layout.sweep.measure.sessions)
-    outcome = Outcome(layout, path, rows=list(past.rows) if past else [])
+def _measure(prepared: Prepared, path: Path, existing: ExistingResults | None, note: Callable[[str], None]) -> Outcome:
+    """Measure the tasks that `existing` leaves, or the whole plan. The caller holds the locks."""
+    executor, layout = prepared.executor, existing.plan if existing else prepared.plan
+    tasks = existing.left if existing else layout.tasks
+    homes = {row.case.key: row.device_uuid for row in existing.rows if row.device_uuid} if existing else {}
+    entries = describe_run(layout, executor.catalog, executor.scope)
+    if existing and existing.environment:
+        entries = continue_run(existing.environment, entries, layout.sweep.measure.sessions)
+    outcome = Outcome(layout, path, rows=list(existing.rows) if existing else [])
     if not tasks:
         note(f"{path}: nothing left to measure")
         return outcome
-    with interrupts.once(), closing(Writer(path, layout.sweep.axes, past.keep if past else None)) as writer:
+    with interrupts.once(), closing(Writer(path, layout.sweep.axes, existing.keep if existing else None)) as writer:
         outcome.moved += writer.moved
-        outcome.begun = not past
-        if outcome.begun:
-            writer.write_environment(sidecar)
+        record = EnvironmentRecord(entries, writer.write_environment)
+        if not existing:
+            record.save()
         with progress.listener(tasks) as display:
             writer.note = display.note
             try:
                 for finished in executor.run(tasks, homes, display):
-                    rows = _stamped(finished)
-                    if past:
-                        past.agree(rows)
-                    known = environment.knows(sidecar, environment.env_id(finished.machine))
-                    if not known:
-                        sidecar = environment.extended(sidecar, finished.machine)
-                    if not (known and outcome.begun):
-                        writer.write_environment(sidecar)
-                        outcome.begun = True
+                    if existing:
+                        existing.agree(finished.rows)
+                    rows = _add_origin(finished, record.add_machine(finished.machine))
                     writer.write(rows)
                     outcome.rows += rows
                     display.end(finished.task, rows, finished.place)
@@ -194,19 +192,25 @@ def _measure(prepared: Prepared, path: Path, past: ExistingResults | None, note:
                 outcome.interrupted = True
             finally:
                 executor.stop()
+                outcome.begun = record.written
             writer.check()
-        if outcome.begun:
-            writer.write_environment(sidecar | {"finished_at": now(), "interrupted": outcome.interrupted})
+        record.finish(interrupted=outcome.interrupted)
     order: dict[Any, int] = {(task.case.key, task.session): n for n, task in enumerate(layout.tasks)}
     outcome.rows.sort(key=lambda row: order[row.case.key, row.session])
     return outcome
 
 
-def _stamped(finished: Finished) -> list[Row]:
-    """The rows with where they come from, those of a lost worker included."""
-    machine = environment.env_id(finished.machine)
-    for row in finished.rows:
-        row.reason = redact.text(row.reason)
-        row.env_id, row.device = machine, row.device or finished.device["name"]
-        row.device_index, row.device_uuid = finished.device["index"], finished.device["uuid"]
-    return finished.rows
+def _add_origin(finished: Finished, env_id: str) -> list[Row]:
+    """Copies of the rows that name their machine and device. Rows of a lost worker do not know theirs."""
+    device = finished.device
+    return [
+        replace(
+            row,
+            reason=redact.text(row.reason),
+            env_id=env_id,
+            device=row.device or device.name,
+            device_index=device.index,
+            device_uuid=device.uuid,
+        )
+        for row in finished.rows
+    ]

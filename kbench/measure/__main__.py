@@ -1,32 +1,41 @@
-"""The worker, started by the parent, which it obeys over stdin and stdout. See protocol.py and execute/worker/.
+"""The worker process. The parent starts it and sends requests to its stdin; answers go to its stdout.
 
-Requests are JSON objects, one a line: `catalog` (first), `try`, `measure` and `check`. Every request is answered by any number
-of messages and then `Done`. Whatever a provider prints goes to stderr. The process ends when its stdin does, so that a
-killed parent leaves no worker behind.
+Messages and their order are those of `kbench.protocol`. Output that a provider prints goes to stderr. The process ends
+when its stdin closes, so that a killed parent leaves no worker behind.
 """
 
 from __future__ import annotations
 
 import ctypes
 import faulthandler
-import json
 import os
 import queue
 import signal
 import sys
 import threading
 from contextlib import suppress
-from typing import Any
 
-from kbench.protocol import Catalog, Done, Fault, Loading, Lost, Message, Rows, encode
-
-Request = dict[str, Any]
+from kbench.protocol import (
+    CatalogRequest,
+    CheckRequest,
+    DeviceFailed,
+    MeasureRequest,
+    Message,
+    PluginCall,
+    Request,
+    RequestDone,
+    Rows,
+    TrialFailed,
+    TrialRequest,
+    decode_request,
+    encode,
+)
 
 PR_SET_PDEATHSIG = 1
 
 HOST_MEMORY_SHARE = 0.8
-"""How much of the memory that is free at the start a host-only worker may take: a provider that allocates without end
-shall fail, not the machine."""
+"""Share of the free memory that a worker without an accelerator may take. A provider that allocates without end then
+fails before the machine runs out of memory."""
 
 
 def main() -> None:
@@ -37,8 +46,8 @@ def main() -> None:
 
 
 class Answers:
-    """The pipe to the parent, which is this process's alone: a child that a provider has forked, and that comes back to
-    kbench's code instead of ending, is ended here."""
+    """The pipe to the parent. Only this process writes to it: a child that a provider forks, and that returns to kbench's
+    code, ends at its first message."""
 
     def __init__(self, file: int) -> None:
         self._file, self._process = file, os.getpid()
@@ -54,15 +63,15 @@ class Answers:
             left = left[os.write(self._file, left) :]
 
     def _leave(self) -> None:
-        """A child keeps no end of the pipe, or the parent would not see that the worker has ended."""
-        with suppress(OSError):  # a provider has closed it
+        """Close the pipe in a forked child. Otherwise the parent would not see the end of the worker."""
+        with suppress(OSError):  # a provider may have closed it
             os.close(self._file)
 
 
-def serve(requests: queue.Queue[Request], answers: Answers) -> None:
+def serve(requests: queue.Queue[bytes], answers: Answers) -> None:
     """Answer requests until the parent goes away."""
     from kbench import registry
-    from kbench.measure.case import CaseRun, MeasureSettings
+    from kbench.measure.case import CaseRun
     from kbench.measure.catalog import catalog
     from kbench.measure.correctness.operator_trial import attempt
     from kbench.measure.edge_cases import check_edges
@@ -70,69 +79,68 @@ def serve(requests: queue.Queue[Request], answers: Answers) -> None:
     from kbench.measure.machine.sources import find_telemetry
     from kbench.measure.steps import DeviceLost
     from kbench.measure.timing.ceiling import ceiling_gbps
-    from kbench.results.row import Case
 
     device = Device()
     device.set_up()
     if not device.accelerated:
         _limit_host_memory(device.free_bytes())
     reader = find_telemetry(device)
-    ceiling: list[float | None] = []  # measured when a session's first case asks for it
+    ceiling: list[float | None] = []  # measured once, for a session's first case
 
     def announce(plugin: str, operator: str = "", provider: str = "") -> None:
-        """Tell the parent which plug-in, or which provider of it, runs now: it may hang or end the process."""
-        answers(Loading(plugin, operator, provider))
+        """Tell the parent which plug-in, or which of its providers, runs now: it may hang or end the process."""
+        answers(PluginCall(plugin, operator, provider))
+
+    def answer(request: Request) -> None:
+        if isinstance(request, CatalogRequest):
+            failures = registry.load_plugins(request.plugins, request.without, announce)
+            answers(catalog(device, reader, failures, announce))
+            return
+        operator, settings = registry.operator(request.case.operator), request.settings
+        device.use_threads(settings.threads)
+        if isinstance(request, TrialRequest):
+            if fault := attempt(operator, request.case, device, settings.seed):
+                answers(TrialFailed(fault.where, fault.what))
+            return
+        configurations = [(one.provider, one.params) for one in request.configurations]
+        if isinstance(request, CheckRequest):
+            check_edges(
+                operator,
+                request.case,
+                configurations,
+                skip=request.skip,
+                seed=settings.seed,
+                build_timeout_s=settings.build_timeout_s,
+                device=device,
+                emit=answers,
+            )
+        elif isinstance(request, MeasureRequest):
+            ceiling[:] = ceiling or [ceiling_gbps(device)]
+            run = CaseRun(
+                operator,
+                request.case,
+                configurations,
+                baseline=request.baseline,
+                session=request.session,
+                ceiling_gbps=ceiling[0],
+                settings=settings,
+                device=device,
+                telemetry=reader,
+                emit=answers,
+            )
+            answers(Rows(tuple(run.run())))
 
     while True:
-        request = requests.get()
-        answers.secret = request["secret"]
-        if request["request"] == "catalog":
-            failures = registry.load_plugins(request["plugins"], request["without"], announce)
-            answers(Catalog(catalog(device, reader, failures, announce)))
-        else:
-            case = Case.from_json(request["case"])
-            curves = [(curve["provider"], curve["params"]) for curve in request["curves"]]
-            common: dict[str, Any] = {
-                "settings": MeasureSettings(**request["settings"]),
-                "device": device,
-                "telemetry": reader,
-                "emit": answers,
-            }
-            operator = registry.operator(case.operator)
-            device.use_threads(request["settings"]["threads"])
-            try:
-                if request["request"] == "try":
-                    if fault := attempt(operator, case, device, request["settings"]["seed"]):
-                        answers(Fault(fault.where, fault.what))
-                elif request["request"] == "check":
-                    check_edges(
-                        operator,
-                        case,
-                        curves,
-                        skip=request["skip"],
-                        seed=request["settings"]["seed"],
-                        build_timeout_s=request["settings"]["build_timeout_s"],
-                        device=device,
-                        emit=answers,
-                    )
-                else:
-                    ceiling = ceiling or [ceiling_gbps(device)]
-                    run = CaseRun(
-                        operator,
-                        case,
-                        curves,
-                        baseline=request["baseline"],
-                        session=request["session"],
-                        ceiling_gbps=ceiling[0],
-                        **common,
-                    )
-                    answers(Rows(tuple(run.run())))
-            except DeviceLost as lost:
-                assert lost.contender.status is not None
-                answers(Lost(lost.contender.status, lost.contender.reason))
-                return
+        answers.secret, request = decode_request(requests.get())
+        try:
+            answer(request)
+        except DeviceLost as lost:
+            assert lost.contender.status is not None
+            answers(DeviceFailed(lost.contender.status, lost.contender.reason))
+            return
+        if not isinstance(request, CatalogRequest):
             device.release()
-        answers(Done())
+        answers(RequestDone())
 
 
 def _claim_stdout() -> Answers:
@@ -143,18 +151,18 @@ def _claim_stdout() -> Answers:
     return answers
 
 
-def _obey_parent() -> queue.Queue[Request]:
-    """Read requests in a thread that ends the process, and all it started, when the parent is gone."""
+def _obey_parent() -> queue.Queue[bytes]:
+    """Read requests in a thread. It ends the process, and all that it has started, when the parent is gone."""
     if sys.platform == "linux":
-        # The thread below needs the interpreter; the kernel's own signal also reaches a worker stuck in C code.
+        # The thread below needs the interpreter. The kernel's signal also reaches a worker that is stuck in C code.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    requests: queue.Queue[Request] = queue.Queue()
-    source = os.fdopen(os.dup(0), encoding="utf-8")
+    requests: queue.Queue[bytes] = queue.Queue()
+    source = os.fdopen(os.dup(0), "rb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 
     def read() -> None:
         for line in source:
-            requests.put(json.loads(line))
+            requests.put(line)
         if hasattr(os, "killpg") and os.getpgid(0) == os.getpid():
             os.killpg(0, signal.SIGKILL)
         os._exit(1)
@@ -169,7 +177,7 @@ def _limit_host_memory(free_bytes: int | None) -> None:
     import resource
 
     limit = int(free_bytes * HOST_MEMORY_SHARE)
-    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]  # of a queueing system, say: it cannot be raised
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]  # a queueing system may have set it; it cannot be raised
     if hard != resource.RLIM_INFINITY:
         limit = min(limit, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))

@@ -23,26 +23,10 @@ from kbench.measure.rows import CaseContext, make_rows
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.timing.stages import measure_stages
 from kbench.measure.timing.timer import make_timer, measure_launch_ms
-from kbench.protocol import INTEGER_LIMIT
+from kbench.protocol import INTEGER_LIMIT, MeasureSettings
 from kbench.registry import Operator
 from kbench.results.row import Case, Row, Status, Value, now
 from kbench.text.exception_text import message
-
-
-@dataclass(frozen=True)
-class MeasureSettings:
-    """The part of a config's `measure` that the worker needs. Units as in the names."""
-
-    timer: str
-    cache: str
-    stages: bool
-    warmup_ms: float
-    rep_ms: float
-    rounds: int
-    seed: int
-    timeout_s: float
-    build_timeout_s: float
-    threads: int | None = None
 
 
 @dataclass(frozen=True)

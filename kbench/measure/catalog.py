@@ -1,15 +1,15 @@
-"""What exists on this machine: operators, providers, parameters, availability with reasons, and the environment."""
+"""Makes the catalog: what exists on this machine, and whether it can run."""
 
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import platform
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -18,8 +18,19 @@ from kbench.kernels.cuda_extension import nvcc_release
 from kbench.measure.correctness.common_edges import edge_names
 from kbench.measure.machine.device import Device, devices
 from kbench.measure.machine.telemetry import Telemetry
-from kbench.registry import Announce, Operator, PluginError, Provider
-from kbench.results.row import digest
+from kbench.protocol import (
+    INTEGER_LIMIT,
+    AcceleratorInfo,
+    Catalog,
+    DeviceInfo,
+    MachineInfo,
+    OperatorInfo,
+    PluginError,
+    ProviderInfo,
+    check,
+)
+from kbench.registry import Announce, Operator, Provider
+from kbench.results.row import Value, digest
 from kbench.text import redact
 from kbench.text.exception_text import describe as describe_error
 from kbench.text.printable import REASON_LIMIT, printable
@@ -43,37 +54,41 @@ VARIABLES = (
 
 def catalog(
     device: Device, telemetry: Telemetry, failures: list[PluginError], announce: Announce = lambda *names: None
-) -> dict[str, Any]:
-    """Everything the parent, which imports neither torch nor triton, has to know."""
+) -> Catalog:
+    """The catalog of this machine. Appends to `failures` what cannot be described.
+
+    `announce` is called before a provider of a plug-in is asked whether it is available.
+    """
     operators = {}
     for name in registry.names():
         operator = registry.operator(name)
         found = _guarded(_plugin(operator), f"operator {name}", failures, partial(describe, operator))
         if found is not None:
-            operators[name] = found | {"providers": _providers(operator, device, failures, announce)}
+            operators[name] = replace(found, providers=_providers(operator, device, failures, announce))
     announce("")
-    return {
-        "device": {"type": device.type, "name": device.name, "index": device.index, "uuid": device.uuid},
-        "devices": devices(device.type),
-        "operators": operators,
-        "plugin_errors": [{"plugin": f.plugin, "where": f.where, "message": f.message} for f in failures],
-        "environment": environment(device, telemetry),
-    }
+    return Catalog(
+        device=DeviceInfo(device.type, device.name, device.index, device.uuid),
+        devices=tuple(devices(device.type)),
+        operators=operators,
+        plugin_errors=tuple(failures),
+        machine=describe_machine(device, telemetry),
+    )
 
 
-def describe(operator: Operator) -> dict[str, Any]:
-    return {
-        "axes": list(operator.axes),
-        "choices": {name: list(values) for name, values in operator.choices.items()},
-        "dtypes": list(operator.dtypes),
-        "edges": edge_names(operator),
-    }
+def describe(operator: Operator) -> OperatorInfo:
+    """The operator without its providers."""
+    return OperatorInfo(
+        axes=tuple(operator.axes),
+        choices={name: tuple(words) for name, words in operator.choices.items()},
+        dtypes=tuple(operator.dtypes),
+        edges=tuple(edge_names(operator)),
+    )
 
 
 def _providers(
     operator: Operator, device: Device, failures: list[PluginError], announce: Announce
-) -> dict[str, dict[str, Any]]:
-    """By their names. One that cannot be described is left out, and a failure of its plug-in."""
+) -> dict[str, ProviderInfo]:
+    """The operator's providers by name. A provider that cannot be described is left out and appended to `failures`."""
     described = {}
     for provider in operator.providers.values():
         if provider.plugin and provider.available:
@@ -85,66 +100,80 @@ def _providers(
     return described
 
 
-def _provider(provider: Provider, device: Device) -> dict[str, Any]:
-    return {
-        "label": provider.label,
-        "parameters": dict(provider.parameters),
-        "unavailable": provider.unavailable(device.type),
-        "plugin": provider.plugin,
-        "source_hash": provider.source_hash,
-        "place": provider.place,
-        "interpreted": "triton" in provider.requires and os.environ.get("TRITON_INTERPRET") == "1",
-    }
+def _provider(provider: Provider, device: Device) -> ProviderInfo:
+    return ProviderInfo(
+        label=provider.label,
+        parameters={name: _default(value) for name, value in provider.parameters.items()},
+        unavailable=provider.unavailable(device.type),
+        plugin=provider.plugin,
+        source_hash=provider.source_hash,
+        place=provider.place,
+        interpreted="triton" in provider.requires and os.environ.get("TRITON_INTERPRET") == "1",
+    )
 
 
-def _guarded(
-    plugin: str | None, where: str, failures: list[PluginError], make: Callable[[], dict[str, Any]]
-) -> dict[str, Any] | None:
-    """What is made, as JSON can hold it. What a plug-in has registered may be anything: then it is a failure, and None."""
+def _default(value: Any) -> Value:
+    """A parameter's default as a config could write it. A plug-in's default may be any object: then its text."""
+    if value is None or isinstance(value, (bool, float, str)):
+        return value
+    return int(value) if isinstance(value, int) and abs(value) < INTEGER_LIMIT else str(value)
+
+
+Info = TypeVar("Info", OperatorInfo, ProviderInfo)
+
+
+def _guarded(plugin: str | None, where: str, failures: list[PluginError], make: Callable[[], Info]) -> Info | None:
+    """What `make` returns, if the parent will accept it. Otherwise appends the reason to `failures` and returns None: a
+    plug-in may register anything."""
     try:
-        found: dict[str, Any] = json.loads(json.dumps(make(), default=str))
-        return found
-    except Exception as error:  # noqa: BLE001  whatever a plug-in has registered is its own failure
+        return check(make())
+    except Exception as error:  # noqa: BLE001  the plug-in's own failure, whatever it is
         failures.append(PluginError(plugin or "kbench", where, printable(describe_error(error), REASON_LIMIT)))
         return None
 
 
 def _plugin(operator: Operator) -> str | None:
-    """The plug-in that an operator comes from, as its providers say."""
+    """The plug-in that registered the operator's first provider."""
     return next((provider.plugin for provider in operator.providers.values()), None)
 
 
-def environment(device: Device, telemetry: Telemetry) -> dict[str, Any]:
-    """What a reader needs to believe, repeat or distrust a row. Sizes in bytes, clocks in MHz, power in watts."""
-    found: dict[str, Any] = {
-        "device": device.name,
-        "device_type": device.type,
-        "cache_bytes": device.cache_bytes,
-        "driver": telemetry.driver,
-        "telemetry": telemetry.source,
-        "limits": telemetry.limits(),
-        "peak_gbps": telemetry.peak_gbps(),
-        "other_processes": None if (others := telemetry.others()) is None else len(others),
-        "cuda": torch.version.cuda,
-        "hip": torch.version.hip,
-        "nvcc": nvcc_release(),
-        "triton_interpreter": os.environ.get("TRITON_INTERPRET") == "1",
-        "python": platform.python_version(),
-        "platform": f"{platform.system()} {platform.machine()}",
-        "cpu_count": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "packages": {name: version for name in PACKAGES if (version := _version(name))},
-        "variables": redact.variables({k: v for k, v in sorted(os.environ.items()) if k.startswith(VARIABLES)}),
-    }
-    if device.accelerated:
-        properties = torch.get_device_module(device.type).get_device_properties(device.torch_device)
-        for name in ("total_memory", "multi_processor_count", "major", "minor"):
-            found[name] = getattr(properties, name, None)
-        if torch.version.hip:
-            found["gcnArchName"] = properties.gcnArchName
-        found["device_id"] = digest(str(getattr(properties, "uuid", "")))  # tells two devices apart, names neither
-        found["device_count"] = torch.accelerator.device_count()
-    return found
+def describe_machine(device: Device, telemetry: Telemetry) -> MachineInfo:
+    """The machine as this process sees it. Environment variables are redacted."""
+    others = telemetry.others()
+    return MachineInfo(
+        device=device.name,
+        device_type=device.type,
+        cache_bytes=device.cache_bytes,
+        driver=telemetry.driver,
+        telemetry=telemetry.source,
+        limits=telemetry.limits(),
+        peak_gbps=telemetry.peak_gbps(),
+        other_processes=None if others is None else len(others),
+        cuda=torch.version.cuda,
+        hip=torch.version.hip,
+        nvcc=nvcc_release(),
+        triton_interpreter=os.environ.get("TRITON_INTERPRET") == "1",
+        python=platform.python_version(),
+        platform=f"{platform.system()} {platform.machine()}",
+        cpu_count=os.cpu_count(),
+        threads=torch.get_num_threads(),
+        packages={name: version for name in PACKAGES if (version := _version(name))},
+        variables=redact.variables({k: v for k, v in sorted(os.environ.items()) if k.startswith(VARIABLES)}),
+        accelerator=_describe_accelerator(device) if device.accelerated else None,
+    )
+
+
+def _describe_accelerator(device: Device) -> AcceleratorInfo:
+    properties = torch.get_device_module(device.type).get_device_properties(device.torch_device)
+    return AcceleratorInfo(
+        total_memory=getattr(properties, "total_memory", None),
+        multi_processor_count=getattr(properties, "multi_processor_count", None),
+        major=getattr(properties, "major", None),
+        minor=getattr(properties, "minor", None),
+        gcn_arch_name=properties.gcnArchName if torch.version.hip else None,
+        device_id=digest(str(getattr(properties, "uuid", ""))),
+        device_count=torch.accelerator.device_count(),
+    )
 
 
 def _version(package: str) -> str | None:

@@ -16,7 +16,7 @@ from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import Device
 from kbench.measure.steps import Emit, Steps
-from kbench.protocol import Begin, Cell, End, Message
+from kbench.protocol import StepBegun, EdgeResult, StepEnded, Message
 from kbench.registry import Operator
 from kbench.results.row import Case, Status, Value
 
@@ -38,7 +38,7 @@ def check_edges(
 ) -> None:
     """Run every configuration on random inputs and on every edge case: the operator's own, or the common ones if it has none.
 
-    Emits a Cell for each; `skip` names the edge cases that are done. Raises DeviceLost as measuring a case does.
+    Emits an EdgeResult for each; `skip` names the edge cases that are done. Raises DeviceLost as measuring a case does.
     """
     common = common_edges(operator)
     for index, (name, params) in enumerate(configurations):
@@ -82,9 +82,9 @@ def _changed(definition: Definition, drawn: Inputs, edge: Edge) -> Draw | None:
 
 def _mark(emit: Emit, index: int, edge: str, event: Message) -> None:
     """Add to a step which cell of the table it belongs to."""
-    if isinstance(event, Begin):
+    if isinstance(event, StepBegun):
         event = replace(event, index=index, edge=edge)
-    elif isinstance(event, End):
+    elif isinstance(event, StepEnded):
         event = replace(event, index=index)
     emit(event)
 
@@ -101,7 +101,7 @@ def _check(contender: Contender, definition: Definition, draw: Draw, device: Dev
         contender.end(Status.CHECKED)
 
 
-def _cell(index: int, edge: str, contender: Contender) -> Cell:
+def _cell(index: int, edge: str, contender: Contender) -> EdgeResult:
     assert contender.status is not None
     found = contender.accuracy
-    return Cell(index, edge, contender.status, contender.reason, found.max_ulp, found.max_rel_err, found.deterministic)
+    return EdgeResult(index, edge, contender.status, contender.reason, found.max_ulp, found.max_rel_err, found.deterministic)

@@ -12,7 +12,7 @@ from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.machine.settling import settle
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.steps import Steps
-from kbench.protocol import Tick
+from kbench.protocol import RoundTimed
 from kbench.results.row import Status
 
 
@@ -70,7 +70,7 @@ class Rounds:
         blame_for_changes(contender, self.inputs)
         if contender.running:
             contender.rounds.append(samples)
-            self.steps.emit(Tick(contender.index, contender.configuration, number, median(samples)))
+            self.steps.emit(RoundTimed(contender.index, contender.configuration, number, median(samples)))
 
 
 def blame_for_changes(contender: Contender, inputs: SharedInputs) -> None:

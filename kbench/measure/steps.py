@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.definition import OperatorFault
 from kbench.measure.machine.device import Device, out_of_memory
-from kbench.protocol import Begin, End, Message
+from kbench.protocol import StepBegun, StepEnded, Message
 from kbench.registry import Unsupported
 from kbench.results.row import STEPS, Status
 from kbench.text.exception_text import describe, written_at
@@ -36,7 +36,7 @@ class Steps:
 
         Raises DeviceLost when the device no longer answers afterwards.
         """
-        self.emit(Begin(contender.index, contender.configuration, name, limit_s))
+        self.emit(StepBegun(contender.index, contender.configuration, name, limit_s))
         try:
             yield
         except OperatorFault as fault:
@@ -50,7 +50,7 @@ class Steps:
             self.device.release()
             if not self.device.healthy():
                 raise DeviceLost(contender) from None
-        self.emit(End(contender.index))
+        self.emit(StepEnded(contender.index))
 
 
 def _place(contender: Contender) -> str:

@@ -5,46 +5,41 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_executor import machine_info
 
 from kbench.config import load as configs
-from kbench.config.load import Config, ConfigError, Curve, Measure, Sweep
-from kbench.config.schema import File, keys
+from kbench.config.load import Config
+from kbench.config.resolve import Sweep
+from kbench.config.schema import File, Measure, keys
+from kbench.config.schema import schema as config_schema
 from kbench.config.yaml_source import MAX_BYTES, check, parse
+from kbench.errors import ConfigError
+from kbench.protocol import Catalog, Configuration, DeviceInfo, OperatorInfo, PluginError, ProviderInfo
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
 
 
-def entry(axes: list[str], choices: dict[str, list[str]], providers: dict[str, list[str]]) -> dict[str, Any]:
-    return {
-        "axes": axes,
-        "choices": choices,
-        "dtypes": ["float32", "float16", "bfloat16"],
-        "edges": [],
-        "providers": {
-            name: {"label": name, "parameters": dict.fromkeys(parameters), "unavailable": None}
-            for name, parameters in providers.items()
-        },
-    }
+def entry(axes: list[str], choices: dict[str, tuple[str, ...]], providers: dict[str, list[str]]) -> OperatorInfo:
+    described = {name: ProviderInfo(name, dict.fromkeys(parameters)) for name, parameters in providers.items()}
+    return OperatorInfo(tuple(axes), choices, ("float32", "float16", "bfloat16"), (), described)
 
 
-def catalog(device: str = "cuda", failures: tuple[dict[str, str], ...] = ()) -> dict[str, Any]:
+def catalog(device: str = "cuda", failures: tuple[PluginError, ...] = ()) -> Catalog:
     softmax = {"triton": [], "torch-native": [], "cuda": ["threads"], "triton-row": ["num_warps", "num_stages"]}
-    return {
-        "device": {"type": device, "name": "a device"},
-        "operators": {
-            "softmax": entry(["M", "N"], {}, softmax),
-            "gelu": entry(["M", "N"], {"approximate": ["tanh", "none"]}, {"triton": [], "torch-native": []}),
-        },
-        "plugin_errors": list(failures),
+    operators = {
+        "softmax": entry(["M", "N"], {}, softmax),
+        "gelu": entry(["M", "N"], {"approximate": ("tanh", "none")}, {"triton": [], "torch-native": []}),
     }
+    return Catalog(DeviceInfo(device, "a device"), (), operators, failures, machine_info())
 
 
-BROKEN = {"plugin": "mine (my.kernels)", "where": "my.py:3", "message": "NameError: name 'x' is not defined"}
+BROKEN = PluginError("mine (my.kernels)", "my.py:3", "NameError: name 'x' is not defined")
 """The plug-in of an installed package."""
 
 SOFTMAX = """\
@@ -76,9 +71,7 @@ def load(text: str | bytes, **options: Any) -> Config:
     return configs.load(path, **options)
 
 
-def resolve(
-    text: str | bytes, device: str = "cuda", failures: tuple[dict[str, str], ...] = (), **options: Any
-) -> Sweep:
+def resolve(text: str | bytes, device: str = "cuda", failures: tuple[PluginError, ...] = (), **options: Any) -> Sweep:
     return load(text, **options).resolve(catalog(device, failures))
 
 
@@ -93,7 +86,7 @@ def sizes(sweep: Sweep, axis: str = "N") -> list[Any]:
 
 
 def names(sweep: Sweep) -> list[str]:
-    return [curve.name for curve in sweep.curves]
+    return [curve.name for curve in sweep.configurations]
 
 
 def minimal(sweep: str = "{M: 1, N: 2}", providers: str = "[triton]", rest: str = "", operator: str = "softmax") -> str:
@@ -109,7 +102,7 @@ def test_the_example_of_the_design() -> None:
     assert sizes(sweep) == [128 * i for i in range(2, 100)]  # stop is included
     assert {(case.M, case.dtype) for case in sweep.cases} == {(4096, "float32")}
     assert names(sweep) == ["triton", "torch-native", *(f"triton-row[num_warps={n}]" for n in (4, 8, 16))]
-    assert sweep.curves[2] == Curve("triton-row", {"num_warps": 4})
+    assert sweep.configurations[2] == Configuration("triton-row", {"num_warps": 4})
     assert sweep.baseline == "torch-native"
     assert sweep.measure == Measure(warmup_ms=10, rep_ms=20)
     assert (sweep.profile, sweep.profile_automatic) == (None, False)
@@ -160,7 +153,7 @@ def test_every_combination_of_parameters_is_a_curve_named_in_the_providers_own_o
 
 def test_parameters_may_be_numbers_words_booleans_and_null() -> None:
     sweep = resolve(minimal(providers="[triton-row: {num_warps: [4, 0.5, true, word, null]}]"))
-    assert [curve.params["num_warps"] for curve in sweep.curves] == [4, 0.5, True, "word", None]
+    assert [curve.params["num_warps"] for curve in sweep.configurations] == [4, 0.5, True, "word", None]
 
 
 @pytest.mark.parametrize(
@@ -304,8 +297,10 @@ def test_a_broken_installed_plugin_costs_its_own_curves_only() -> None:
     text = minimal(providers="[triton, mine: {block: [1, 2]}]")
     sweep = resolve(text, failures=(BROKEN,))
     assert names(sweep) == ["triton", "mine[block=1]", "mine[block=2]"]
-    assert sweep.curves[0].error is None
-    assert sweep.curves[1].error == "plug-in mine (my.kernels) failed: my.py:3: NameError: name 'x' is not defined"
+    assert sweep.configurations[0].error is None
+    assert (
+        sweep.configurations[1].error == "plug-in mine (my.kernels) failed: my.py:3: NameError: name 'x' is not defined"
+    )
     assert names(resolve(minimal(), failures=(BROKEN,))) == ["triton"]
     assert errors(text) == ['x.yaml:3:21: unknown provider "mine"; there are triton, torch-native, cuda, triton-row']
     [line] = errors(minimal(), failures=(BROKEN,), only=["mine"])
@@ -317,7 +312,7 @@ def test_a_plugin_that_was_asked_for_has_to_import(only: list[str]) -> None:
     """Whether or not a provider of it is missed: one that fails half way has registered the others."""
     for name in ("a.py", "b.py"):
         Path(name).touch()
-    failures = tuple(BROKEN | {"plugin": str(Path(name).resolve())} for name in ("a.py", "b.py"))
+    failures = tuple(replace(BROKEN, plugin=str(Path(name).resolve())) for name in ("a.py", "b.py"))
     assert errors(minimal(rest="plugins: [a.py]"), failures=failures, plugins=["b.py"], only=only) == [
         "--plugin b.py: the plug-in failed: my.py:3: NameError: name 'x' is not defined",
         "x.yaml:4:11: the plug-in failed: my.py:3: NameError: name 'x' is not defined",
@@ -369,17 +364,17 @@ POINTS = "expected an integer, a list of integers, {pow2: [a, b]} or {start, sto
         ("- triton\n", "- TRITON\n", '7:5: unknown provider "TRITON"; did you mean "triton"?'),
         ("- triton\n", "- triton: {x: 1}\n", '7:14: unknown triton parameter "x"; there are none'),
         ("- triton\n", "- triton:\n", "7:12: triton: expected a mapping; got nothing"),
-        ("- triton\n", "- torch-native\n", '8:5: duplicate curve "torch-native"'),
+        ("- triton\n", "- torch-native\n", '8:5: duplicate configuration "torch-native"'),
         ("- triton\n", "- 3\n", f"7:5: {PROVIDER}; got 3"),
         ("- triton\n", "- cuda:\n    threads: 4\n", f'7:5: {PROVIDER}; got {{"cuda": null, "threads": 4}}'),
         ("num_warps", "num_warp", '9:18: unknown triton-row parameter "num_warp"; did you mean "num_warps"?'),
         ("[4, 8, 16]", "[]", "9:29: num_warps: expected a value or a list of values; got []"),
         ("[4, 8, 16]", "[4, [8]]", "9:29: num_warps: expected a value or a list of values; got [4, [8]]"),
-        ("[4, 8, 16]", "[4, 4]", '9:5: duplicate curve "triton-row[num_warps=4]"'),
+        ("[4, 8, 16]", "[4, 4]", '9:5: duplicate configuration "triton-row[num_warps=4]"'),
         ("baseline: torch-native", "baseline: cuda",
          f'10:11: unknown baseline "cuda"; there are triton, torch-native, triton-row, {ROWS}'),
         ("baseline: torch-native", "baseline: triton-row",
-         f'10:11: baseline "triton-row" has 3 curves; name one: {ROWS}'),
+         f'10:11: baseline "triton-row" has 3 configurations; name one: {ROWS}'),
         ("do_bench", "do_bnch", '11:18: unknown timer "do_bnch"; did you mean "do_bench"?'),
         ("cache: cold", "cache: hot", '11:35: unknown cache "hot"; there are cold, warm'),
         ("cache: cold", "cach: cold", '11:28: unknown key "cach"; did you mean "cache"?'),
@@ -390,7 +385,7 @@ POINTS = "expected an integer, a list of integers, {pow2: [a, b]} or {start, sto
         ("rounds: 2", "rounds: 0", "14:29: rounds: expected at least 1; got 0"),
         ("quick: {measure", "quick: {mesure", '14:11: unknown key "mesure"; did you mean "measure"?'),
         ("M: 256", "M: {pow2: 8}", "13:27: pow2: expected a list; got 8"),
-        ("  quick:", "  none:", '14:3: the name "none" is taken: --profile none means no profile'),
+        ("  quick:", "  none:", '14:3: rename it: --profile none means no profile'),
         ("  M: 4096", "  M: 4096\n  M: 4096", '4:3: duplicate key "M"'),
         ("M: 4096", "M: off", '3:6: "off" is ambiguous in YAML; write true or false, or quote it'),
         ("  M: 4096", "\tM: 4096", "3:1: found a tab; YAML is indented with spaces"),
@@ -487,7 +482,7 @@ def test_a_baseline_that_the_profile_removed_is_an_error() -> None:
 
 def test_too_many_curves() -> None:
     values = list(range(40))
-    line = "x.yaml:3:13: triton-row: 1,600 curves; the limit is 1,000"
+    line = "x.yaml:3:13: triton-row: 1,600 configurations; the limit is 1,000"
     assert errors(minimal(providers=f"[triton-row: {{num_warps: {values}, num_stages: {values}}}]")) == [line]
 
 
@@ -526,7 +521,7 @@ def test_mistakes_in_the_other_options() -> None:
     assert errors(SOFTMAX, only=["tritn,triton"]) == [
         '--only tritn,triton: unknown provider "tritn"; did you mean "triton"?'
     ]
-    assert errors(SOFTMAX, only=[","]) == ["--only ,: expected providers or curves, for example triton,cuda"]
+    assert errors(SOFTMAX, only=[","]) == ["--only ,: expected providers or configurations, for example triton,cuda"]
     assert errors(SOFTMAX, plugins=["no.py"]) == ["--plugin no.py: no such file: no.py"]
 
 
@@ -577,15 +572,15 @@ def documents() -> list[tuple[str, bool]]:
 def test_the_schema_judges_structure_as_kbench_does(text: str, right: bool) -> None:
     jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
     document = parse(text, "x.yaml")
-    validator = jsonschema.Draft202012Validator(configs.schema())
-    validator.check_schema(configs.schema())
+    validator = jsonschema.Draft202012Validator(config_schema())
+    validator.check_schema(config_schema())
     assert validator.is_valid(document.plain) == right
     if "int3" not in text:  # kbench asks the catalog which dtypes there are
         assert (check(File, document, keys) == []) == right
 
 
 def test_the_schema_documents_every_key_of_measure_and_refuses_unknown_ones() -> None:
-    schema = configs.schema()
+    schema = config_schema()
     measure = schema["$defs"]["Measure"]
     assert all("description" in field for field in measure["properties"].values())
     assert not schema["additionalProperties"] and not measure["additionalProperties"]
@@ -593,25 +588,21 @@ def test_the_schema_documents_every_key_of_measure_and_refuses_unknown_ones() ->
 
 
 @pytest.fixture(scope="module")
-def shipped() -> Callable[[str], dict[str, Any]]:
+def shipped() -> Callable[[str], Catalog]:
     """The catalog of what comes with kbench, as seen from a machine with some device."""
     from kbench import registry
 
-    operators = {
-        name: {
-            "axes": list(registry.operator(name).axes),
-            "choices": dict(registry.operator(name).choices),
-            "dtypes": list(registry.operator(name).dtypes),
-            "providers": {p.name: {"parameters": p.parameters} for p in registry.operator(name).providers.values()},
-        }
-        for name in registry.shipped()
-    }
-    return lambda device: {"device": {"type": device, "name": ""}, "operators": operators, "plugin_errors": []}
+    operators = {}
+    for name in registry.shipped():
+        one = registry.operator(name)
+        providers = {p.name: ProviderInfo(p.label, p.parameters) for p in one.providers.values()}
+        operators[name] = OperatorInfo(tuple(one.axes), one.choices, one.dtypes, (), providers)
+    return lambda device: Catalog(DeviceInfo(device, ""), (), operators, (), machine_info())
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_every_committed_config_resolves(path: Path, device: str, shipped: Callable[[str], dict[str, Any]]) -> None:
+def test_every_committed_config_resolves(path: Path, device: str, shipped: Callable[[str], Catalog]) -> None:
     profiles = configs.load(path).document.section("profiles")
     for profile in (None, "none", *profiles):
         sweep = configs.load(path, profile=profile).resolve(shipped(device))
@@ -627,7 +618,7 @@ def test_the_committed_configs_are_those_of_the_readme() -> None:
     }  # fmt: skip
 
 
-def test_softmax_yaml_is_the_published_sweep(shipped: Callable[[str], dict[str, Any]]) -> None:
+def test_softmax_yaml_is_the_published_sweep(shipped: Callable[[str], Catalog]) -> None:
     sweep = configs.load(ROOT / "configs" / "softmax.yaml").resolve(shipped("cuda"))
     assert [(case.M, case.N) for case in sweep.cases] == [(4096, 128 * i) for i in range(2, 100)]
     assert names(sweep) == ["triton", "torch-native", "torch-jit", "cuda"]

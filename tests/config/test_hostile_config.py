@@ -76,7 +76,7 @@ def test_a_name_that_cannot_be_printed(tmp_path: Path) -> None:
     path = tmp_path / "esc\x1b]0;owned\x07.yaml"
     path.write_text(HEAD)
     [line] = problems(path)
-    assert "esc\\x1b]0;owned\\x07.yaml: its name holds a character that cannot be printed, U+001B" in line
+    assert "esc\\x1b]0;owned\\x07.yaml: its name contains a character that cannot be printed, U+001B" in line
 
 
 @pytest.mark.parametrize("option", ["\x1b[2J=1", "N=\x1b[2J", "baseline=\x1b[2J", "\n=\n", "\u2028"])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
-from kbench.config.load import Curve
+from fake_executor import machine_info
+
 from kbench.execute.plan import Task
+from kbench.protocol import Configuration, MeasureSettings
 from kbench.results.row import Case
 
 ROWS = """
@@ -16,7 +18,7 @@ def row(name, **fields):
     return {"case": request["case"], "session": request["session"], "provider": name} | measured | fields
 
 def rows(*extra):
-    return [row(curve["provider"]) for curve in request["curves"]] + list(extra)
+    return [row(one["provider"]) for one in request["configurations"]] + list(extra)
 """
 
 SOURCE = """
@@ -25,7 +27,7 @@ import ctypes, json, os, signal, sys, time
 out, source = sys.stdout.fileno(), sys.stdin
 
 def say(kind, **fields):
-    raw(request["secret"] + " " + json.dumps({"type": kind} | fields) + "\\n")
+    raw(secret + " " + json.dumps({"type": kind} | fields) + "\\n")
 
 def raw(text):
     left = text if isinstance(text, bytes) else text.encode()
@@ -33,21 +35,21 @@ def raw(text):
         left = left[os.write(out, left):]
 
 def begin(index=0, step="build", limit_s=20):
-    say("begin", index=index, name=request["curves"][index]["provider"], step=step, limit_s=limit_s)
+    say("StepBegun", index=index, name=request["configurations"][index]["provider"], step=step, limit_s=limit_s)
 
 def loading(plugin, provider=""):
     if not any(one["plugin"] == plugin and one["provider"] == provider for one in request["without"]):
-        say("loading", plugin=plugin, operator="softmax" if provider else "", provider=provider)
+        say("PluginCall", plugin=plugin, operator="softmax" if provider else "", provider=provider)
         return True
 
 def names():
-    return [curve["provider"] for curve in request["curves"]]
+    return [one["provider"] for one in request["configurations"]]
 
 ROWS
 
 CATALOG = {
     "device": {"type": "cpu", "name": "stand-in", "index": None, "uuid": ""},
-    "devices": [], "operators": {}, "plugin_errors": [], "environment": {},
+    "devices": [], "operators": {}, "plugin_errors": [], "machine": MACHINE,
 }
 
 def answer():
@@ -57,39 +59,43 @@ def start():
 START
 
 for line in source:
-    request = json.loads(line)
-    if request["request"] == "catalog":
+    secret, _, data = line.partition(" ")
+    request = json.loads(data)
+    if request["type"] == "CatalogRequest":
         start()
-        say("catalog", catalog=CATALOG | {"plugin_errors": request["without"]})
+        failures = [{"plugin": one["plugin"], "where": one["provider"], "message": one["reason"]} for one in request["without"]]
+        say("Catalog", **(CATALOG | {"plugin_errors": failures}))
     else:
         answer()
-    say("done")
+    say("RequestDone")
 """
 
 
 def command(measure: str = "pass", start: str = "pass") -> list[str]:
     """The command line of a stand-in: what it does when it is asked to measure, and before it gives its catalog."""
-    source = SOURCE.replace("ROWS", ROWS)
+    source = SOURCE.replace("ROWS", ROWS).replace("MACHINE", repr(asdict(machine_info("stand-in"))))
     for name, body in (("MEASURE", measure), ("START", start)):
         source = source.replace(name, "\n".join(f"    {line}" for line in body.splitlines()))
     return [sys.executable, "-S", "-c", source]
 
 
 HONEST = """
-for number in range(len(request["curves"])):
+for number in range(len(request["configurations"])):
     begin(number)
-    say("end", index=number)
-say("rows", rows=rows())
+    say("StepEnded", index=number)
+say("Rows", rows=rows())
 """
-"""A worker that measures every curve."""
+"""A worker that measures every configuration."""
 
 
-SETTINGS: Mapping[str, Any] = {"timer": "do_bench", "cache": "warm"}
+SETTINGS = MeasureSettings("do_bench", "warm", False, 1, 1, 1, 0, timeout_s=60, build_timeout_s=60)
 
 
 def task(*providers: str) -> Task:
-    curves = tuple(Curve(provider, {}) for provider in providers)
-    return Task(Case("softmax", {"M": 8, "N": 64}, "float32"), curves, None, SETTINGS, 0, {"the type of device": "cpu"})
+    configurations = tuple(Configuration(provider, {}) for provider in providers)
+    return Task(
+        Case("softmax", {"M": 8, "N": 64}, "float32"), configurations, None, SETTINGS, 0, {"the type of device": "cpu"}
+    )
 
 
 class Silent:

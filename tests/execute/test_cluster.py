@@ -18,12 +18,15 @@ from typing import Any
 import pandas as pd
 import pytest
 from common import ROOT, Kbench
+from fake_executor import machine_info
+from stand_in import SETTINGS
 
 from kbench.config import load
 from kbench.errors import DeviceGone
 from kbench.execute.executors.code_identity import Files, differences, identity
 from kbench.execute.executors.interface import Finished
 from kbench.execute.plan import Task
+from kbench.protocol import DeviceInfo
 from kbench.results.row import Case
 
 IDENTITY = ["operator", "provider", "params", "M", "N", "dtype", "role", "session", "status"]
@@ -208,7 +211,7 @@ def test_what_tells_two_checkouts_apart(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def task(n: int, session: int = 0) -> Task:
-    return Task(Case("softmax", {"N": n}, "float32"), (), None, {}, session)
+    return Task(Case("softmax", {"N": n}, "float32"), (), None, SETTINGS, session)
 
 
 def test_jobs_are_cases_with_their_sessions_unless_spread() -> None:
@@ -220,7 +223,7 @@ def test_jobs_are_cases_with_their_sessions_unless_spread() -> None:
 
 
 class Stub:
-    """In the place of a Bench. The process of session 1 cannot be started."""
+    """In the place of a WorkerSupervisor. The process of session 1 cannot be started."""
 
     stopped = 0
 
@@ -230,26 +233,26 @@ class Stub:
     def ready(self, task: Task) -> Any:
         if task.session == 1:
             raise DeviceGone("it fell off the bus")
-        return SimpleNamespace(catalog={"device": {"type": "cpu", "uuid": "", "name": "host"}})
+        return SimpleNamespace(catalog=SimpleNamespace(device=DeviceInfo("cpu", "host")))
 
     def measure(self, task: Task, listener: Any) -> Finished:
         self.note(f"building for {task.case.N}")
-        return Finished(task, [], {}, {})
+        return Finished(task, [], DeviceInfo("cpu", "host"), machine_info())
 
     def stop(self) -> None:
         Stub.stopped += 1
 
 
-def test_a_post_delivers_a_job_whole_or_says_why_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_result_of_a_job_has_all_tasks_or_says_why_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from kbench.execute.executors import cluster_worker
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(cluster_worker, "Bench", Stub)
+    monkeypatch.setattr(cluster_worker, "WorkerSupervisor", Stub)
     monkeypatch.setattr(cluster_worker, "IDLE_LIMIT_S", 0.05)
-    post = cluster_worker.Post("tcp://there", [])
-    first, second = (post.measure([task(n)]) for n in (1, 2))
+    session = cluster_worker.WorkerSession("tcp://there", [])
+    first, second = (session.measure([task(n)]) for n in (1, 2))
     assert (len(first.finished), first.notes, first.gone) == (1, ["building for 1"], "")
     assert second.notes == ["building for 2"]
-    lost = post.measure([task(3), task(3, session=1)])
+    lost = session.measure([task(3), task(3, session=1)])
     assert (lost.finished, lost.gone) == ([], "it fell off the bus"), "sessions stay on one device, or move together"
     wait_for(lambda: Stub.stopped == 2)  # nothing to do: both processes are ended

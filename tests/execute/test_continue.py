@@ -11,13 +11,14 @@ from typing import Any
 import pandas as pd
 import pytest
 from common import Kbench
-from fake_executor import FakeMachine, Provider
+from fake_executor import FakeMachine, Provider, machine_info
 
 from kbench.config import load
 from kbench.errors import ResultsError
 from kbench.execute import existing_results
 from kbench.execute.plan import Plan, plan
 from kbench.execute.writer import Writer
+from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
 from kbench.results import table
 from kbench.results.row import CONTROL, Row, Status
 
@@ -37,22 +38,19 @@ MACHINE = {
 }  # fmt: skip
 
 
-def provider(unavailable: str | None = None) -> dict[str, Any]:
-    return {"label": "", "parameters": {}, "unavailable": unavailable, "plugin": None}
-
-
-CATALOG = {
-    "device": {"type": "cpu", "name": "A host"},
-    "plugin_errors": [],
-    "operators": {
-        "softmax": {
-            "axes": ["M", "N"],
-            "choices": {},
-            "dtypes": ["float32"],
-            "providers": {"torch-native": provider(), "torch-eager": provider(), "cuda": provider("no nvcc")},
-        }
-    },
+PROVIDERS = {
+    "torch-native": ProviderInfo(),
+    "torch-eager": ProviderInfo(),
+    "cuda": ProviderInfo(unavailable="no nvcc"),
 }
+
+CATALOG = Catalog(
+    DeviceInfo("cpu", "A host"),
+    (),
+    {"softmax": OperatorInfo(("M", "N"), {}, ("float32",), providers=PROVIDERS)},
+    (),
+    machine_info("A host"),
+)
 
 
 def make_plan(folder: Path, text: str = SWEEP, **sets: object) -> Plan:
@@ -67,7 +65,7 @@ def rows_of(layout: Plan) -> list[list[Row]]:
     for task in layout.tasks:
         common: dict[str, Any] = {"case": task.case, "session": task.session, "case_hash": "c", "env_id": "e"}
         ok = common | {"ms": 0.1 + task.session / 3, "round_ms": (0.1, 0.2), "deterministic": True, "samples": 3}
-        rows = [Row(provider=c.provider, source_hash=c.provider, **ok) for c in task.curves[:2]]
+        rows = [Row(provider=c.provider, source_hash=c.provider, **ok) for c in task.configurations[:2]]
         reason = 'no "nvcc", µ\nsecond line\u2028third'
         rows.append(Row(provider="cuda", status=Status.UNAVAILABLE, reason=reason, **common))
         rows += [

@@ -12,13 +12,15 @@ from typing import Any, ClassVar
 import pandas as pd
 import pytest
 from common import PLUGINS, Kbench
+from fake_executor import machine_info
 
-from kbench.errors import Busy, ConfigError, DeviceGone, ExecutionError
+from kbench.errors import Busy, DeviceGone, ExecutionError, UsageError
 from kbench.execute import progress
-from kbench.execute.executors.devices import Devices, Queue, choose
+from kbench.execute.executors.devices import Devices, TaskQueue, choose
 from kbench.execute.executors.interface import Finished
-from kbench.execute.lock import device_key, hold
+from kbench.execute.lock import acquire_lock, device_key
 from kbench.execute.plan import Task
+from kbench.protocol import Catalog, DeviceInfo
 from kbench.results.row import Case
 
 SWEEP = f"""
@@ -30,9 +32,8 @@ measure: {{warmup_ms: 1, rep_ms: 2, rounds: 1, sessions: 2}}
 """
 
 
-def card(index: int, uuid: str) -> dict[str, Any]:
-    variables = {"CUDA_VISIBLE_DEVICES": str(index)}
-    return {"type": "cuda", "name": "A card", "index": index, "uuid": uuid, "variables": variables}
+def card(index: int, uuid: str) -> DeviceInfo:
+    return DeviceInfo("cuda", "A card", index, uuid, {"CUDA_VISIBLE_DEVICES": str(index)})
 
 
 CARDS = [card(0, "GPU-a0"), card(2, "GPU-a2"), card(3, "GPU-b3")]
@@ -43,12 +44,12 @@ CARDS = [card(0, "GPU-a0"), card(2, "GPU-a2"), card(3, "GPU-b3")]
     [("all", [0, 2, 3]), ("2", [2]), ("3, 0", [3, 0]), ("GPU-a2,3", [2, 3]), ("gpu-b", [3]), ("0,0,GPU-a0", [0])],
 )
 def test_devices_are_named_by_number_or_uuid(wanted: str, indices: list[int]) -> None:
-    assert [device["index"] for device in choose(wanted, CARDS)] == indices
+    assert [device.index for device in choose(wanted, CARDS)] == indices
 
 
 @pytest.mark.parametrize("wanted", ["1", "GPU-c", "", "0,,2", "GPU-a", "every", "-1"])
 def test_refuses_a_device_that_is_not_there(wanted: str) -> None:
-    with pytest.raises(ConfigError, match=r"there are 0 \(GPU-a0\), 2 \(GPU-a2\), 3 \(GPU-b3\)"):
+    with pytest.raises(UsageError, match=r"there are 0 \(GPU-a0\), 2 \(GPU-a2\), 3 \(GPU-b3\)"):
         choose(wanted, CARDS)
 
 
@@ -65,10 +66,10 @@ def test_runs_on_different_devices_do_not_wait_for_each_other(tmp_path: Path, mo
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     first, second = (device_key(device) for device in CARDS[:2])
     with (
-        hold(first, "0", wait=False, note=print),
-        hold(second, "2", wait=False, note=print),
+        acquire_lock(first, "0", wait=False, note=print),
+        acquire_lock(second, "2", wait=False, note=print),
         pytest.raises(Busy),
-        hold(first, "0", wait=False, note=print),
+        acquire_lock(first, "0", wait=False, note=print),
     ):
         pass
 
@@ -79,7 +80,7 @@ def tasks(*cases: tuple[int, int]) -> list[Task]:
 
 def test_the_sessions_of_a_case_wait_for_their_device() -> None:
     first, second, again, more = tasks((1, 0), (2, 0), (1, 1), (2, 1))
-    queue = Queue()
+    queue = TaskQueue()
     queue.fill([first, second, again, more], {})
     assert (queue.take("a"), queue.take("b")) == (first, second)
     queue.done()
@@ -101,7 +102,7 @@ def test_the_sessions_of_a_case_wait_for_their_device() -> None:
 
 def test_a_case_that_every_device_is_lost_under_is_given_up() -> None:
     (task,) = tasks((1, 0))
-    queue = Queue()
+    queue = TaskQueue()
     queue.fill([task], {})
     assert [queue.take("a"), queue.give_back(task, "a")] == [task, 1]
     assert [queue.take("b"), queue.give_back(task, "b")] == [task, 2]
@@ -111,7 +112,7 @@ def test_a_case_that_every_device_is_lost_under_is_given_up() -> None:
 def test_a_closed_queue_has_nothing_for_anybody() -> None:
     """A device may finish or lose its task after the others were told to stop."""
     first, second = tasks((1, 0), (2, 0))
-    queue = Queue()
+    queue = TaskQueue()
     queue.fill([first, second], {})
     assert (queue.take("a"), queue.take("b")) == (first, second)
     queue.close()
@@ -121,7 +122,7 @@ def test_a_closed_queue_has_nothing_for_anybody() -> None:
 
 
 class Stub:
-    """In the place of a Bench: `broken` are the devices that are lost at once."""
+    """In the place of a WorkerSupervisor: `broken` are the devices that are lost at once."""
 
     broken: ClassVar[set[int]] = set()
 
@@ -134,20 +135,20 @@ class Stub:
     def __exit__(self, *exception: object) -> None:
         self.stop()
 
-    def start(self) -> dict[str, Any]:
-        return {"devices": CARDS, "environment": {}}
+    def start(self) -> Catalog:
+        return Catalog(CARDS[0], tuple(CARDS), {}, (), machine_info())
 
     def stop(self) -> None:
         pass
 
     def measure(self, task: Task, listener: Any) -> Finished:
-        if self.device["index"] in self.broken:
+        if self.device.index in self.broken:
             raise DeviceGone("it fell off the bus")
-        return Finished(task, [], self.device, {})
+        return Finished(task, [], self.device, machine_info())
 
 
 def measured(monkeypatch: pytest.MonkeyPatch, broken: set[int], todo: list[Task]) -> list[Finished]:
-    monkeypatch.setattr("kbench.execute.executors.devices.Bench", Stub)
+    monkeypatch.setattr("kbench.execute.executors.devices.WorkerSupervisor", Stub)
     monkeypatch.setattr(Stub, "broken", broken)
     executor = Devices((), print, "all", spread=False)
     executor.start()
@@ -163,7 +164,7 @@ def test_every_task_comes_back_once_whatever_is_lost(monkeypatch: pytest.MonkeyP
     todo = tasks(*((n, session) for session in range(2) for n in range(20)))
     found = measured(monkeypatch, {2, 3}, todo)
     assert sorted(map(id, (finished.task for finished in found))) == sorted(map(id, todo))
-    assert len([finished for finished in found if finished.device["index"] == 0]) >= 39
+    assert len([finished for finished in found if finished.device.index == 0]) >= 39
 
 
 def test_a_run_ends_with_its_last_device(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 from common import NO_FILES, make_no_file
+from fake_executor import machine_info
 from test_continue import CATALOG, MACHINE, make_plan, write
 
 from kbench.errors import ResultsError
-from kbench.execute import environment, existing_results
+from kbench.execute import existing_results
+from kbench.execute.environment_record import EnvironmentRecord, continue_run, describe_run
 from kbench.execute.plan import Plan
 
 UGLY = "\x1b]0;owned\x07\x1b[2J\ud800\r\n"
 
-MACHINE_NOW: dict[str, Any] = {**MACHINE, "variables": {}}
+MACHINE_NOW = machine_info("Another host")
 
 
 def outcome(path: Path, layout: Plan) -> str:
@@ -28,11 +30,11 @@ def outcome(path: Path, layout: Plan) -> str:
         assert line.isprintable() and len(line) < 2100 and line.startswith(str(path.parent))
         return line
     assert past.environment is not None and all(note.isprintable() for note in past.notes)
-    present = environment.fresh(layout, CATALOG | {"environment": MACHINE_NOW}, "device")
-    going_on = environment.continued(past.environment, present, 2)
-    going_on = environment.extended(going_on, MACHINE_NOW)
-    assert environment.knows(going_on, environment.env_id(MACHINE_NOW))
-    json.dumps(going_on, allow_nan=False).encode()
+    written: list[Any] = []
+    entries = continue_run(past.environment, describe_run(layout, CATALOG, "device"), 2)
+    name = EnvironmentRecord(entries, written.append).add_machine(MACHINE_NOW)
+    assert written[0]["environments"][name]["device"] == "Another host"
+    json.dumps(written, allow_nan=False).encode()
     return ""
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from kbench.errors import Busy
 from kbench.execute import lock
-from kbench.execute.lock import hold, hold_results, lock_results
+from kbench.execute.lock import acquire_lock, acquire_results_lock, lock_results
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no locks on Windows")
 
@@ -63,7 +63,7 @@ def test_whatever_the_holder_wrote_is_one_printable_line(folder: Path, name: str
     with (
         somebody_holds(path, CONTENTS[name]),
         pytest.raises(Busy) as caught,
-        hold("cpu", "a \x1b[2Jhost", wait=False, note=unused),
+        acquire_lock("cpu", "a \x1b[2Jhost", wait=False, note=unused),
     ):
         pass
     line = str(caught.value)
@@ -73,12 +73,12 @@ def test_whatever_the_holder_wrote_is_one_printable_line(folder: Path, name: str
 
 def test_the_holder_is_named_and_its_command_is_not_in_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["kbench", "run", "s.yaml", "--scheduler", "tls://me:s3cret@host"])
-    with hold("cpu", "the host", wait=False, note=unused):
+    with acquire_lock("cpu", "the host", wait=False, note=unused):
         written = json.loads((folder / "kbench-cpu.lock").read_text())
         assert set(written) == {"pid", "since"} and written["pid"] == os.getpid()
         with (
             pytest.raises(Busy, match=rf"process {os.getpid()} since {written['since'][:10]}"),
-            hold("cpu", "the host", wait=False, note=unused),
+            acquire_lock("cpu", "the host", wait=False, note=unused),
         ):
             pass
 
@@ -90,7 +90,7 @@ def test_the_command_is_read_where_the_system_tells_it(folder: Path, monkeypatch
     with (
         somebody_holds(path, b'{"pid": 1, "since": "x"}'),
         pytest.raises(Busy) as caught,
-        hold("cpu", "it", wait=False, note=unused),
+        acquire_lock("cpu", "it", wait=False, note=unused),
     ):
         pass
     assert "(kbench run s.yaml --scheduler tls://(hidden)@host)" in str(caught.value)
@@ -108,7 +108,7 @@ def test_what_is_no_lock_file_is_left_alone(folder: Path, kind: str) -> None:
     else:
         os.link(somebodys, path) if kind == "hard link" else path.symlink_to(somebodys)
     notes: list[str] = []
-    with hold("cpu", "the host", wait=False, note=notes.append):
+    with acquire_lock("cpu", "the host", wait=False, note=notes.append):
         assert somebodys.read_text() == "theirs"
     [note] = notes
     assert "cannot tell whether another run uses the host" in note and somebodys.read_text() == "theirs"
@@ -117,16 +117,19 @@ def test_what_is_no_lock_file_is_left_alone(folder: Path, kind: str) -> None:
 def test_a_results_file_is_locked_whatever_the_temporary_folders_are(folder: Path) -> None:
     path = folder / "s.csv"
     path.write_text("rows")
-    with hold_results(path, wait=False, note=unused):
+    with acquire_results_lock(path, wait=False, note=unused):
         with (
             pytest.raises(Busy, match=r"s\.csv is in use by another kbench run"),
-            hold_results(path, wait=False, note=unused),
+            acquire_results_lock(path, wait=False, note=unused),
         ):
             pass
         assert path.read_text() == "rows"
     with path.open("ab") as mine:
         lock_results(mine.fileno())
-        with pytest.raises(Busy), hold_results(path, wait=False, note=unused):
+        with pytest.raises(Busy), acquire_results_lock(path, wait=False, note=unused):
             pass
-    with hold_results(path, wait=False, note=unused), hold_results(folder / "new.csv", wait=False, note=unused):
+    with (
+        acquire_results_lock(path, wait=False, note=unused),
+        acquire_results_lock(folder / "new.csv", wait=False, note=unused),
+    ):
         pass

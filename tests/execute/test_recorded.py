@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_continue import CATALOG, MACHINE, make_plan
+from test_continue import CATALOG, make_plan
 
-from kbench.execute import environment
+from kbench.execute.environment_record import describe_run
 from kbench.measure import catalog
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
+from kbench.protocol import PluginError
 from kbench.text import redact
 
 
@@ -37,11 +39,11 @@ def test_secrets_and_names_do_not_reach_the_environment_file(home: Path, monkeyp
     monkeypatch.setattr(
         "sys.argv", ["kbench", "run", str(home / "s.yaml"), "--scheduler", "tls://mallory:s3cret@host:8786"]
     )
-    machine = catalog.environment(Device(), Nothing())
-    assert machine["variables"]["TRITON_PTXAS_PATH"] == "~/ptxas"
-    failure = {"plugin": f"{home}/p.py", "where": f"{home}/p.py:3", "message": f"no {home}/x"}
-    seen = CATALOG | {"environment": MACHINE | machine, "plugin_errors": []}
-    sidecar = environment.fresh(make_plan(home), seen | {"plugin_errors": [failure]}, "device")
+    machine = catalog.describe_machine(Device(), Nothing())
+    assert machine.variables["TRITON_PTXAS_PATH"] == "~/ptxas"
+    failure = PluginError(f"{home}/p.py", f"{home}/p.py:3", f"no {home}/x")
+    seen = replace(CATALOG, machine=machine, plugin_errors=(failure,))
+    sidecar = describe_run(make_plan(home), seen, "device")
     written = json.dumps(sidecar)
     assert "s3cret" not in written and "mallory" not in written
     assert sidecar["config"]["path"] == "~/sweep.yaml" and sidecar["plugin_errors"][0]["where"] == "~/p.py:3"

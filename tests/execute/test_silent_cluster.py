@@ -11,14 +11,23 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fake_executor import machine_info
 from stand_in import Silent, task
 
 from kbench.errors import ExecutionError
 from kbench.execute.executors.interface import Finished
+from kbench.execute.plan import Task
+from kbench.protocol import Catalog, DeviceInfo
 
 pytest.importorskip("distributed")
 
 from kbench.execute.executors import cluster, cluster_worker
+
+CATALOG = Catalog(DeviceInfo("cpu", "host"), (), {}, (), machine_info())
+
+def finished(task: Task, worker: str) -> Finished:
+    return Finished(task, [], CATALOG.device, CATALOG.machine, worker)
+
 
 TASKS = [task(f"provider-{number}") for number in range(6)]
 
@@ -59,9 +68,9 @@ class Client:
     def run(self, function: Any, *arguments: Any, workers: list[str], **options: Any) -> Any:
         if self.stopped & set(workers):
             time.sleep(60)
-        if function is cluster_worker.admit:
+        if function is cluster_worker.register:
             self.admitted.update(workers)  # they have the resource that tasks ask for
-        return {worker: {"differences": [], "resources": []} for worker in workers}
+        return {worker: cluster_worker.Registration([], []) for worker in workers}
 
     def map(self, function: Any, tickets: Any, *arguments: Any, key: list[str], workers: Any, **options: Any) -> Any:
         return [self.submitted(function, k, job, workers) for k, job in zip(key, *(arguments or [key]), strict=True)]
@@ -72,9 +81,11 @@ class Client:
             self.held[worker][key] = future = Future(key, None)
             return future
         if function is cluster_worker.catalog:
-            return Future(key, lambda: (worker, {"environment": {}}, ""))
-        delivery = cluster_worker.Delivery(worker, [Finished(one, [], {}, {}, worker) for one in pickle.loads(job)])
-        return Future(key, lambda: delivery)
+            return Future(key, lambda: (worker, CATALOG, ""))
+        result = cluster_worker.JobResult(
+            worker, [finished(one, worker) for one in pickle.loads(job)]
+        )
+        return Future(key, lambda: result)
 
     def processing(self, workers: list[str]) -> dict[str, list[str]]:
         return {worker: list(self.held[worker]) for worker in workers}
@@ -113,10 +124,10 @@ notes = Silent()
 
 
 def measured(executor: cluster.Cluster) -> list[str]:
-    return sorted(finished.task.curves[0].provider for finished in executor.run(TASKS, {}, notes))
+    return sorted(finished.task.configurations[0].provider for finished in executor.run(TASKS, {}, notes))
 
 
-WANTED = sorted(one.curves[0].provider for one in TASKS)
+WANTED = sorted(one.configurations[0].provider for one in TASKS)
 
 
 def test_a_scheduler_to_which_no_worker_comes_is_not_waited_for_without_end(connected: Any) -> None:

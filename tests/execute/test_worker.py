@@ -16,10 +16,11 @@ from stand_in import HONEST, Silent, command, task
 
 from kbench.errors import DeviceGone, ExecutionError, WorkerLost
 from kbench.execute.executors.devices import Devices
-from kbench.execute.executors.supervisor import Bench
-from kbench.execute.worker import worker_process
+from kbench.execute.executors.supervisor import WorkerSupervisor
+from kbench.execute.worker import launch, worker_process
 from kbench.execute.worker.starting import Plugins, start
 from kbench.execute.worker.worker_process import NONSENSE, Worker
+from kbench.protocol import CatalogRequest
 from kbench.results.row import Row, Status
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the stand-ins use POSIX")
@@ -34,15 +35,15 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
         monkeypatch.setattr(worker_process, name, seconds)
 
     def use(measure: str = "pass", start: str = "pass") -> None:
-        monkeypatch.setattr(worker_process, "COMMAND", command(measure, start))
+        monkeypatch.setattr(launch, "COMMAND", command(measure, start))
 
     return use
 
 
 def measured(*providers: str, listener: Silent | None = None) -> dict[str, Row]:
     listener = listener or Silent()
-    with Bench(Plugins(()), listener.note) as bench:
-        return {row.provider: row for row in bench.measure(task(*providers), listener).rows}
+    with WorkerSupervisor(Plugins(()), listener.note) as supervisor:
+        return {row.provider: row for row in supervisor.measure(task(*providers), listener).rows}
 
 
 CULPRIT = """
@@ -50,8 +51,8 @@ for number, name in enumerate(names()):
     begin(number, limit_s=LIMIT)
     if name == "culprit":
         DEED
-    say("end", index=number)
-say("rows", rows=rows())
+    say("StepEnded", index=number)
+say("Rows", rows=rows())
 """
 
 DEEDS = {
@@ -87,21 +88,21 @@ NONSENSES = {
     "a list": "raw('[]\\n')",
     "a number": "raw('7\\n')",
     "an object": "raw('{}\\n')",
-    "a message without the secret": 'raw(\'{"type": "done"}\\n\')',
+    "a message without the secret": 'raw(\'{"type": "RequestDone"}\\n\')',
     "bytes": "raw(bytes(range(128, 256)) * 99 + b'\\n')",
     "a line without an end": "raw(b'0' * (1 << 26))",
-    "deep nesting": "raw(request['secret'] + ' ' + '[' * 100000 + '\\n')",
-    "a number of 400 digits": "say('end', index=10**400)",
-    "a number of 100000 digits": "raw(request['secret'] + ' {\"type\": \"end\", \"index\": ' + '1' * 100000 + '}\\n')",
+    "deep nesting": "raw(secret + ' ' + '[' * 100000 + '\\n')",
+    "a number of 400 digits": "say('StepEnded', index=10**400)",
+    "a number of 100000 digits": "raw(secret + ' {\"type\": \"StepEnded\", \"index\": ' + '1' * 100000 + '}\\n')",
     "no kind": "say('nonsense')",
     "a kind that is no text": "say([])",
-    "missing fields": "say('begin', index=1)",
-    "words for numbers": "say('begin', index='one', name='culprit', step='build', limit_s=20)",
-    "a step that is none": "say('begin', index=1, name='culprit', step='nonsense', limit_s=20)",
-    "a limit without end": "say('begin', index=1, name='culprit', step='build', limit_s=1e300)",
-    "a limit that is no number": "say('begin', index=1, name='culprit', step='build', limit_s=float('nan'))",
-    "a loss that is none": "say('lost', status='nonsense', reason='')",
-    "rows that are none": "say('rows', rows=[1, 2, 3])",
+    "missing fields": "say('StepBegun', index=1)",
+    "words for numbers": "say('StepBegun', index='one', name='culprit', step='build', limit_s=20)",
+    "a step that is none": "say('StepBegun', index=1, name='culprit', step='nonsense', limit_s=20)",
+    "a limit without end": "say('StepBegun', index=1, name='culprit', step='build', limit_s=1e300)",
+    "a limit that is no number": "say('StepBegun', index=1, name='culprit', step='build', limit_s=float('nan'))",
+    "a loss that is none": "say('DeviceFailed', status='nonsense', reason='')",
+    "rows that are none": "say('Rows', rows=[1, 2, 3])",
 }
 
 
@@ -114,21 +115,21 @@ def test_nonsense_in_the_pipe_costs_its_own_row(nonsense: str, stand_in: StandIn
 
 
 FORGED = {
-    "none": "say('rows', rows=[])",
-    "of another provider": "say('rows', rows=[row('other')])",
-    "twice": "say('rows', rows=rows() + rows())",
-    "in two messages": "say('rows', rows=rows()); say('rows', rows=rows())",
-    "of another case": "say('rows', rows=[row(name, case=request['case'] | {'axes': {'M': 1, 'N': 1}}) for name in names()])",
-    "of another session": "say('rows', rows=[row(name, session=7) for name in names()])",
-    "a control of another name": "say('rows', rows=rows(row('fast', role='control')))",
-    "a control twice": "say('rows', rows=rows(row('copy', role='control'), row('copy', role='control')))",
+    "none": "say('Rows', rows=[])",
+    "of another provider": "say('Rows', rows=[row('other')])",
+    "twice": "say('Rows', rows=rows() + rows())",
+    "in two messages": "say('Rows', rows=rows()); say('Rows', rows=rows())",
+    "of another case": "say('Rows', rows=[row(name, case=request['case'] | {'axes': {'M': 1, 'N': 1}}) for name in names()])",
+    "of another session": "say('Rows', rows=[row(name, session=7) for name in names()])",
+    "a control of another name": "say('Rows', rows=rows(row('fast', role='control')))",
+    "a control twice": "say('Rows', rows=rows(row('copy', role='control'), row('copy', role='control')))",
     "without a message": "pass",
 }
 
 
 @pytest.mark.parametrize("forged", FORGED)
 def test_rows_that_were_not_asked_for_are_refused(forged: str, stand_in: StandIn) -> None:
-    stand_in(f"begin(); say('end', index=0)\n{FORGED[forged]}")
+    stand_in(f"begin(); say('StepEnded', index=0)\n{FORGED[forged]}")
     rows = measured("mine")
     assert list(rows) == ["mine"]
     assert rows["mine"].status is Status.CRASHED and NONSENSE in rows["mine"].reason
@@ -140,13 +141,13 @@ BAD_ROWS += ["reason=7", "samples=10**30", "gbps=10**400", "status='fast'", "cas
 
 @pytest.mark.parametrize("field", BAD_ROWS)
 def test_rows_of_other_types_are_refused(field: str, stand_in: StandIn) -> None:
-    stand_in(f"begin(); say('end', index=0)\nsay('rows', rows=[row('mine', **dict({field}))])")
+    stand_in(f"begin(); say('StepEnded', index=0)\nsay('Rows', rows=[row('mine', **dict({field}))])")
     row = measured("mine")["mine"]
     assert row.status is Status.CRASHED and NONSENSE in row.reason
 
 
 def test_a_reason_is_one_line_of_bounded_length(stand_in: StandIn) -> None:
-    stand_in("say('rows', rows=[row('mine', status='error', ms=None, round_ms=[], reason='\\x1b[2J\\n' * 100000)])")
+    stand_in("say('Rows', rows=[row('mine', status='error', ms=None, round_ms=[], reason='\\x1b[2J\\n' * 100000)])")
     reason = measured("mine")["mine"].reason
     assert len(reason) < 3000 and reason.isprintable()
 
@@ -156,22 +157,22 @@ def test_a_reason_is_one_line_of_bounded_length(stand_in: StandIn) -> None:
 AT_THE_NEIGHBOURS_TURN = """
 for number, name in enumerate(names()):
     begin(number)
-    say("end", index=number)
+    say("StepEnded", index=number)
 for number, name in enumerate(names()):
     begin(number, "time")
     if "culprit" in names() and (name != "culprit" or len(names()) == 1):
         os._exit(5)
-    say("end", index=number)
-say("rows", rows=rows())
+    say("StepEnded", index=number)
+say("Rows", rows=rows())
 """
 
 BETWEEN_STEPS = """
 for number, name in enumerate(names()):
     begin(number)
-    say("end", index=number)
+    say("StepEnded", index=number)
 if "culprit" in names():
     os._exit(5)
-say("rows", rows=rows())
+say("Rows", rows=rows())
 """
 
 
@@ -199,11 +200,11 @@ def test_a_worker_that_ends_once_between_steps_costs_nobody_a_row(ends: str, sta
     stand_in(f"""
 for number, name in enumerate(names()):
     begin(number)
-    say("end", index=number)
+    say("StepEnded", index=number)
 if len(names()) == 2 and not os.path.exists({str(struck)!r}):
     open({str(struck)!r}, "w").close()
     {ends}
-say("rows", rows=rows())
+say("Rows", rows=rows())
 """)
     assert {row.status for row in measured("one", "two").values()} == {Status.OK}
     assert struck.exists()
@@ -256,18 +257,21 @@ def test_nothing_that_a_provider_starts_is_left(leaves: str, ends: str, stand_in
 
 
 def test_a_worker_that_does_not_read_is_not_waited_for(stand_in: StandIn) -> None:
-    stand_in(start="say('catalog', catalog=CATALOG); say('done'); os.kill(os.getpid(), signal.SIGSTOP)")
-    with Worker(()) as stopped, pytest.raises(WorkerLost, match="was stopped, as SIGSTOP does, between steps"):
-        list(stopped.ask({"request": "measure", "more than a pipe holds": "x" * (1 << 21)}))
+    stand_in(start="say('Catalog', **CATALOG); say('RequestDone'); os.kill(os.getpid(), signal.SIGSTOP)")
+    with (
+        Worker(CatalogRequest(())) as stopped,
+        pytest.raises(WorkerLost, match="was stopped, as SIGSTOP does, between steps"),
+    ):
+        list(stopped.ask(CatalogRequest(("more than a pipe holds" * 100_000,))))
 
 
 def test_a_worker_that_is_stopped_for_a_moment_goes_on(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_process, "STOPPED_LIMIT_S", 20.0)
     stand_in(HONEST)
-    with Worker(()) as asked:
+    with Worker(CatalogRequest(())) as asked:
         os.kill(asked._process.pid, signal.SIGSTOP)
         threading.Timer(0.3, os.kill, (asked._process.pid, signal.SIGCONT)).start()
-        assert list(asked.ask(task("mine").request("measure", task("mine").curves)))
+        assert list(asked.ask(task("mine").measure_request(task("mine").configurations)))
 
 
 def test_a_flood_on_stderr_is_counted(stand_in: StandIn) -> None:
@@ -317,22 +321,22 @@ def test_a_plugin_that_takes_the_worker_down_is_left_out(
     stand_in(start=f"if loading('theirs (theirs)', {provider!r}): {does}")
     plugins = Plugins(())
     with start(plugins) as started:
-        (failure,) = started.catalog["plugin_errors"]
-        assert (failure["plugin"], failure["provider"]) == ("theirs (theirs)", provider)
-        assert reason in failure["reason"]
-        assert ("asked whether it is available" if provider else "while it was imported") in failure["reason"]
+        (failure,) = started.catalog.plugin_errors
+        assert (failure.plugin, failure.where) == ("theirs (theirs)", provider)
+        assert reason in failure.message
+        assert ("asked whether it is available" if provider else "while it was imported") in failure.message
     with start(plugins) as again:  # the next worker does not try it again
-        assert len(again.catalog["plugin_errors"]) == 1
+        assert len(again.catalog.plugin_errors) == 1
 
 
 def test_plugins_that_take_down_every_worker_end_it(stand_in: StandIn) -> None:
-    stand_in(start="say('loading', plugin='theirs', operator='', provider=''); os._exit(1)")
+    stand_in(start="say('PluginCall', plugin='theirs', operator='', provider=''); os._exit(1)")
     with pytest.raises(WorkerLost, match="exited with code 1 while it was imported"):
         start(Plugins(()))
 
 
 def test_a_plugin_that_the_user_names_ends_it(stand_in: StandIn) -> None:
-    stand_in(start="say('loading', plugin='mine.py', operator='', provider=''); os._exit(1)")
+    stand_in(start="say('PluginCall', plugin='mine.py', operator='', provider=''); os._exit(1)")
     with pytest.raises(WorkerLost, match=r"plug-in mine\.py: the process exited with code 1 while it was imported"):
         start(Plugins(("mine.py",)))
 

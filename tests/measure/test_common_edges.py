@@ -11,7 +11,7 @@ from torch import Tensor
 from kbench.measure.correctness.common_edges import edge_names
 from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
-from kbench.protocol import Cell
+from kbench.protocol import EdgeResult
 from kbench.registry import Operator, operator
 from kbench.results.row import Case
 
@@ -62,7 +62,7 @@ def outcomes(provider: str, of: Operator = rms, m: int = 8, n: int = 32, dtype: 
     found: dict[str, str] = {}
 
     def note(event: object) -> None:
-        if isinstance(event, Cell):
+        if isinstance(event, EdgeResult):
             found[event.edge] = f"{event.status.value} {event.reason}".strip()
 
     check_edges(

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from kbench.measure.case import CaseRun, MeasureSettings
+from kbench.measure.case import CaseRun
+from kbench.protocol import MeasureSettings
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
 from kbench.registry import Operator

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from common import PLUGINS, Kbench
 
-from kbench.measure.case import CaseRun, MeasureSettings
+from kbench.measure.case import CaseRun
+from kbench.protocol import MeasureSettings
 from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing

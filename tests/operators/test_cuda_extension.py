@@ -174,7 +174,7 @@ def test_a_build_is_redone_for_another_nvcc(probe: Path, build: Build) -> None:
 def test_the_environment_names_the_nvcc_that_builds(
     tools: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kbench.measure.catalog import environment
+    from kbench.measure.catalog import describe_machine
     from kbench.measure.machine.device import Device
     from kbench.measure.machine.telemetry import Nothing
 
@@ -184,7 +184,7 @@ def test_the_environment_names_the_nvcc_that_builds(
     monkeypatch.setenv("CUDA_HOME", str(folder.parent))
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert environment(Device(), Nothing())["nvcc"] == "12.8"
+    assert describe_machine(Device(), Nothing()).nvcc == "12.8"
 
 
 @pytest.mark.slow

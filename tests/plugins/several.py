@@ -10,27 +10,19 @@ import torch
 import kbench
 from kbench.measure import catalog
 from kbench.measure.machine import device
+from kbench.protocol import DeviceInfo
 
 SEEN = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1,2").split(",")
 DEAD = Path("device-1-is-dead")
 
 
 def devices(kind):
-    return [
-        {
-            "type": "cpu",
-            "name": "stand-in",
-            "index": int(n),
-            "uuid": f"GPU-{n}{n}{n}{n}",
-            "variables": {"CUDA_VISIBLE_DEVICES": n},
-        }
-        for n in SEEN
-    ]
+    return [DeviceInfo("cpu", "stand-in", int(n), f"GPU-{n}{n}{n}{n}", {"CUDA_VISIBLE_DEVICES": n}) for n in SEEN]
 
 
 catalog.devices = devices
-device.Device.index = property(lambda self: devices("")[0]["index"])
-device.Device.uuid = property(lambda self: devices("")[0]["uuid"])
+device.Device.index = property(lambda self: devices("")[0].index)
+device.Device.uuid = property(lambda self: devices("")[0].uuid)
 
 if SEEN == ["1"] and DEAD.exists():
     os._exit(9)

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_executor import machine_info
 
 from kbench import comparison, registry, reporting, summary
 from kbench.analysis import analyse
 from kbench.analysis.files import OWN, load_sources
 from kbench.comparison.formats import FORMATS
-from kbench.config.load import ConfigError, load
+from kbench.config.load import load
+from kbench.errors import ConfigError
+from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
 from kbench.execute.writer import Writer
 from kbench.plotting import terminal_charts
 from kbench.plotting.picture_plan import PICTURE_KINDS, Choices, plan_pictures
@@ -88,9 +91,8 @@ def test_a_parameter_of_200_000_letters_is_not_registered() -> None:
 def test_a_parameter_is_set_to_words_in_one_line(value: str, tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(f"operator: scale\nsweep: {{M: 8}}\nproviders:\n  - mine:\n      mode: {value}\n")
-    provider = {"parameters": {"mode": None}, "unavailable": None, "plugin": None}
-    described = {"axes": ["M"], "choices": {}, "dtypes": ["float32"], "providers": {"mine": provider}}
-    catalog = {"operators": {"scale": described}, "plugin_errors": [], "device": {"type": "cpu"}}
+    described = OperatorInfo(("M",), {}, ("float32",), providers={"mine": ProviderInfo(parameters={"mode": None})})
+    catalog = Catalog(DeviceInfo("cpu", ""), (), {"scale": described}, (), machine_info())
     with pytest.raises(ConfigError) as refused:
         load(path).resolve(catalog)
     [line] = str(refused.value).splitlines()

@@ -43,7 +43,7 @@ def test_of_list_doctor_check_and_the_plan(monkeypatch: pytest.MonkeyPatch) -> N
     run._print_plan(plan(sweep, catalog), ("cuda:0", "cuda:1"), spread=False)
     check._print(sweep, "float32", {}, ["random"], [])
     assert {"can run", "found", "MB per tensor", "expected on", "input"} <= set(heads)
-    assert not unexplained(heads, [*sweep.axes, *(curve.name for curve in sweep.curves)])
+    assert not unexplained(heads, [*sweep.axes, *(one.name for one in sweep.configurations)])
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
-"""Measures a plan on the workers of a dask cluster. dask finds free workers, notices lost ones and runs their cases again;
-kbench decides who may take part, and keeps no more than a few cases per worker in dask's hands.
+"""Measures a plan on the workers of a dask cluster. dask finds free workers, notices lost ones and runs their jobs again.
+kbench decides which workers take part, and gives dask only a few jobs per worker at a time.
 
-A job is a case with all its sessions, so that they share a device, or one session of it where they are to be spread. Its rows
-come back as one result: those of a worker that dies meanwhile never arrive, and nothing is there twice.
+A job is a case with all its sessions, so that they share a device; with `--spread` it is one session of a case. The rows of
+a job come back as one result. When a worker dies, none of its rows arrive, so no row is there twice.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from kbench import packages
 from kbench.config.load import Config
 from kbench.errors import ExecutionError
 from kbench.execute.executors.code_identity import Files, identity
-from kbench.execute.executors.interface import LOSS_LIMIT, Device, Finished, Listener, given_up
+from kbench.execute.executors.interface import LOSS_LIMIT, Finished, Listener, give_up
 from kbench.execute.executors.time_limits import Pulse, together, within
 from kbench.execute.plan import Task
 from kbench.execute.worker.worker_process import START_LIMIT_S
+from kbench.protocol import Catalog, DeviceInfo
 
 try:
     import distributed
@@ -35,48 +36,49 @@ try:
 except ImportError:
     raise ExecutionError(f"--scheduler: {packages.missing('distributed')}") from None
 
-IN_HAND = 2
-"""Jobs per worker that dask has at a time: one that runs, and one that need not be waited for. More would make a lost worker
-cost more cases a second try, and dask gives a case up after some."""
+JOBS_PER_WORKER = 2
+"""Jobs per worker that dask has at a time: one running, one prefetched. With more jobs a lost worker would cost more cases
+another try, and dask gives a job up after a few tries."""
 
 GLANCE_S = 0.02
-"""How often to look whether an answer has come that nobody is told of."""
+"""How often to poll for an answer of dask that comes without a callback."""
 
 LOOK_S = 1.0
 """How often to look for new workers."""
 
 PULSE_S = 5.0
-"""How often to look whether workers are still there. Each tells the scheduler every few seconds."""
+"""How often to check that workers are alive. Each reports to the scheduler every few seconds."""
 
 SILENT_LIMIT_S = 30.0
-"""How long a worker may say nothing to its scheduler. dask itself waits for minutes."""
+"""How long a worker may not report to its scheduler before kbench counts it as lost. dask waits for minutes."""
 
 ANSWER_LIMIT_S = 12.0
 """How long a scheduler or a worker may take to answer a short question."""
 
 CATALOG_LIMIT_S = 2 * START_LIMIT_S
-"""How long a worker may take to tell what there is."""
+"""How long a worker may take to report its catalog."""
 
 CLOSE_LIMIT_S = 3.0
-"""How long to take leave of a scheduler."""
+"""How long to wait for each step of disconnecting from a scheduler."""
 
 ALONE_LIMIT_S = 300.0
-"""How long a run that has lost its last worker waits for another: a queueing system may bring one."""
+"""How long a run that has lost its last worker waits for another: a queueing system may start one."""
 
 FIRST_LIMIT_S = 3600.0
 """How long a run waits for the first worker of a cluster: a queueing system may take that long to start one."""
 
 GPU = "GPU"
-"""The resource that workers with a GPU declare by custom (`--resources GPU=1`). Where one of a cluster does, cases go to those
-alone and take it, so that nobody else's tasks share the device; a cluster of hosts without GPUs declares nothing."""
+"""The resource that dask workers with a GPU usually declare (`--resources GPU=1`). When any worker of a cluster declares it,
+jobs go to such workers only and take the resource, so that no other task uses the device at the same time."""
 
-UNKNOWN: Device = {"name": "", "index": None, "uuid": ""}
+UNKNOWN = DeviceInfo("", "")
+"""The device of a task that was lost with its worker."""
 
 Job = tuple[Task, ...]
 
 
 class Running(NamedTuple):
-    """A job in dask's hands, and the workers that may do it: none are named where all may."""
+    """A job that dask has, and the workers that may do it; empty means all of them."""
 
     future: Any
     job: Job
@@ -84,20 +86,20 @@ class Running(NamedTuple):
 
 
 class Cluster:
-    """Connects, and waits for a first worker. Raises ExecutionError for a scheduler that does not answer, or whose every
-    worker is refused."""
+    """Connects to a scheduler and waits for a first worker. Raises ExecutionError when the scheduler does not answer, or when
+    every worker is refused."""
 
     scope = "cluster"
-    devices: Sequence[Device] = ()  # locked where they are: see remote.py
+    devices: Sequence[DeviceInfo] = ()  # cluster_worker.py locks them on their hosts
 
     def __init__(self, address: str, config: Config, note: Callable[[str], None], *, spread: bool) -> None:
         self._address, self._note, self._spread = address, note, spread
         self._ticket = f"kbench-{uuid.uuid4().hex[:12]}"
         self._files = Files.of(config.path, config.plugins)
         self._wanted = identity(self._files)
-        self._admitted: dict[str, bool] = {}  # and whether they declare a GPU
+        self._registered: dict[str, bool] = {}  # whether each declares a GPU
         self._refused: set[str] = set()
-        self._silent: set[str] = set()  # refused, but the scheduler still gives them tasks
+        self._silent: set[str] = set()  # refused, but the scheduler still gives them jobs
         self._pulse = Pulse(SILENT_LIMIT_S)
         self._next_look = self._next_pulse = self._alone_since = 0.0
         self._client = connect(address)
@@ -111,17 +113,17 @@ class Cluster:
     def places(self) -> list[str]:
         return sorted(map(_place, self._takers))
 
-    def attempt(self, task: Task) -> None:
-        """Every case finds out for itself, where it is measured."""
+    def try_operator(self, task: Task) -> None:
+        """Nothing to do: each case reports a fault of the operator where it is measured."""
 
     def start(self) -> None:
-        """The workers start their measuring processes with their first case."""
+        """Nothing to do: a worker starts its measuring process with its first case."""
 
     @property
     def _takers(self) -> list[str]:
-        """Workers that get cases."""
-        some = any(self._admitted.values())
-        return [worker for worker, gpu in self._admitted.items() if gpu or not some]
+        """The workers that get jobs."""
+        some = any(self._registered.values())
+        return [worker for worker, gpu in self._registered.items() if gpu or not some]
 
     def run(self, tasks: Sequence[Task], homes: Mapping[Any, str], listener: Listener) -> Iterator[Finished]:
         waiting = deque(_jobs(tasks, self._spread))
@@ -130,135 +132,137 @@ class Cluster:
         losses: Counter[tuple[Any, int]] = Counter()
         while waiting or running:
             self._look_around(listener.note)
-            waiting.extendleft(self._taken_back(running))
-            free = max(0, IN_HAND * len(self._takers) - len(running))
+            waiting.extendleft(self._take_back(running))
+            free = max(0, JOBS_PER_WORKER * len(self._takers) - len(running))
             batch = [waiting.popleft() for _ in range(min(free, len(waiting)))]
             takers = frozenset(self._takers)
             jobs = [pickle.dumps(job) for job in batch]
             for future, job in zip(self._submit(cluster_worker.measure, jobs), batch, strict=True):
                 running[future.key] = Running(future, job, takers if self._silent else frozenset())
                 future.add_done_callback(ready.put)
-            for key, delivery in self._collect(ready, running):
+            for key, result in self._collect(ready, running):
                 job = running.pop(key).job
-                for line in delivery.notes:
-                    listener.note(f"{_place(delivery.worker)}: {line}")
-                if not delivery.gone:
-                    yield from delivery.finished
+                for line in result.notes:
+                    listener.note(f"{_place(result.worker)}: {line}")
+                if not result.gone:
+                    yield from result.finished
                     continue
                 name = (job[0].case.key, job[0].session)
-                if delivery.worker in self._admitted:
-                    self._dismiss(delivery.worker, delivery.gone, listener.note)
+                if result.worker in self._registered:
+                    self._release(result.worker, result.gone, listener.note)
                     losses[name] += 1
-                elif not delivery.worker:
+                elif not result.worker:
                     losses[name] += 1
                 if losses[name] < LOSS_LIMIT:
                     waiting.appendleft(job)
                 else:
-                    reason = f"{LOSS_LIMIT} devices were lost while it was measured, the last one: {delivery.gone}"
-                    yield from (given_up(task, reason, UNKNOWN, self.catalog["environment"]) for task in job)
+                    reason = f"{LOSS_LIMIT} devices were lost while it was measured, the last one: {result.gone}"
+                    yield from (give_up(task, reason, UNKNOWN, self.catalog.machine) for task in job)
 
     def stop(self) -> None:
-        admitted, self._admitted = list(self._admitted), {}
+        registered, self._registered = list(self._registered), {}
 
         def leave() -> None:
-            if self._client.status == "running" and admitted:
-                self._client.run(cluster_worker.dismiss, self._ticket, workers=admitted, wait=False, on_error="ignore")
+            if self._client.status == "running" and registered:
+                self._client.run(
+                    cluster_worker.release, self._ticket, workers=registered, wait=False, on_error="ignore"
+                )
 
         for call in (leave, partial(self._client.close, timeout=1)):
-            # whoever is gone needs no dismissal: measuring processes without work end by themselves, see remote.py
+            # measuring processes without work end by themselves, see cluster_worker.IDLE_LIMIT_S
             with suppress(OSError, TimeoutError, CancelledError, RuntimeError):
                 within(CLOSE_LIMIT_S, call)
 
     # -- workers
 
-    def _first_catalog(self) -> Mapping[str, Any]:
-        """What the plan is made from: the catalog of the first worker that can give one."""
+    def _first_catalog(self) -> Catalog:
+        """The catalog of the first worker that has one. The plan is made from it."""
         self._look_around(self._note)
-        if not self._admitted and not self._refused:
+        if not self._registered and not self._refused:
             minutes = f"{FIRST_LIMIT_S / 60:g} min"
             self._note(f"{self._address} has no worker yet; waiting up to {minutes} for one (Ctrl-C gives up)")
         given_up_at = time.monotonic() + FIRST_LIMIT_S
         while True:
-            while not self._admitted:
+            while not self._registered:
                 if self._refused:
-                    raise ExecutionError(f"{self._address}: every worker is turned away, see above")
+                    raise ExecutionError(f"{self._address}: every worker is refused, see above")
                 if time.monotonic() > given_up_at:
                     raise ExecutionError(f"{self._address}: no worker within {FIRST_LIMIT_S / 60:g} min; start one")
                 self._look_around(self._note)
             asked = self._takers[0]
             (future,) = self._submit(cluster_worker.catalog, only=[asked])
             deadline = time.monotonic() + CATALOG_LIMIT_S
-            while not future.done() and asked in self._admitted and time.monotonic() < deadline:
+            while not future.done() and asked in self._registered and time.monotonic() < deadline:
                 self._look_around(self._note)
                 time.sleep(GLANCE_S)
             if not future.done():
-                if asked in self._admitted:
-                    self._dismiss(asked, f"it tells nothing within {CATALOG_LIMIT_S:g} s", self._note)
+                if asked in self._registered:
+                    self._release(asked, f"it reports no catalog within {CATALOG_LIMIT_S:g} s", self._note)
                 continue
-            with self._noticing():
+            with self._scheduler_errors():
                 worker, catalog, reason = within(ANSWER_LIMIT_S, future.result)
             if catalog:
-                return dict(catalog)
-            self._dismiss(worker, reason, self._note)
+                found: Catalog = catalog
+                return found
+            self._release(worker, reason, self._note)
 
     def _look_around(self, note: Callable[[str], None]) -> None:
-        """Admit or refuse new workers, forget lost ones. Raises ExecutionError where none is left for long."""
+        """Register or refuse new workers, and drop lost ones. Raises ExecutionError when there was none for ALONE_LIMIT_S."""
         now = time.monotonic()
         if now < self._next_look:
-            if not self._admitted:
+            if not self._registered:
                 time.sleep(self._next_look - now)
             return
         self._next_look = now + LOOK_S
-        with self._noticing():
+        with self._scheduler_errors():
             present = set(within(ANSWER_LIMIT_S, self._client.nthreads))
-        for worker in self._admitted.keys() - present:
+        for worker in self._registered.keys() - present:
             note(f"{_place(worker)} is lost; its case is measured again elsewhere")
-            del self._admitted[worker]
+            del self._registered[worker]
         self._silent &= present
-        for worker, answer in self._admissions(sorted(present - self._admitted.keys() - self._refused)).items():
+        for worker, answer in self._register(sorted(present - self._registered.keys() - self._refused)).items():
             self._judge(worker, answer, note)
         if now >= self._next_pulse:
             self._next_pulse = now + PULSE_S
-            self._feel_pulse(now, note)
-        if self._admitted:
+            self._drop_silent(now, note)
+        if self._registered:
             self._alone_since = now
         elif self._alone_since and now - self._alone_since > ALONE_LIMIT_S:
             raise ExecutionError(f"{self._address}: no worker for {ALONE_LIMIT_S:g} s; --resume goes on")
 
-    def _admissions(self, workers: Sequence[str]) -> dict[str, Any]:
-        """What each of these says to its admission, or the exception that it costs."""
-        arguments = (cluster_worker.admit, self._ticket, self._files, self._wanted)
+    def _register(self, workers: Sequence[str]) -> dict[str, Any]:
+        """Ask workers to take part. Returns each one's `Registration`, or the exception that it raised."""
+        arguments = (cluster_worker.register, self._ticket, self._files, self._wanted)
         if self._client.status != "running":
             return {}
 
-        def admit(worker: str) -> Any:
+        def register(worker: str) -> Any:
             return self._client.run(*arguments, workers=[worker], on_error="return").get(worker, OSError("it has gone"))
 
-        return together(ANSWER_LIMIT_S, {worker: partial(admit, worker) for worker in workers})
+        return together(ANSWER_LIMIT_S, {worker: partial(register, worker) for worker in workers})
 
-    def _feel_pulse(self, now: float, note: Callable[[str], None]) -> None:
-        """Give up workers that no longer say that they are there: stopped ones, and those behind a network that is gone."""
-        with self._noticing():
+    def _drop_silent(self, now: float, note: Callable[[str], None]) -> None:
+        """Drop workers that no longer report to the scheduler: stopped ones, and those whose network has failed."""
+        with self._scheduler_errors():
             known = within(ANSWER_LIMIT_S, partial(self._client.scheduler_info, n_workers=-1))["workers"]
-        signs = {worker: known[worker]["last_seen"] for worker in self._admitted if worker in known}
+        signs = {worker: known[worker]["last_seen"] for worker in self._registered if worker in known}
         for worker in self._pulse.silent(signs, now):
             note(f"{_place(worker)} has said nothing for {SILENT_LIMIT_S:g} s; its case is measured again elsewhere")
-            del self._admitted[worker]
+            del self._registered[worker]
             self._refused.add(worker)
             self._silent.add(worker)
 
-    def _taken_back(self, running: dict[str, Running]) -> list[Job]:
-        """Jobs that only silent or lost workers could do. They are nobody's from here on: what comes of them late is not
-        looked at."""
+    def _take_back(self, running: dict[str, Running]) -> list[Job]:
+        """Cancel the jobs that only silent or lost workers could do, and return them. Late results of theirs are ignored."""
         if not self._silent:
             return []
-        with self._noticing():
+        with self._scheduler_errors():
             held = within(ANSWER_LIMIT_S, partial(self._client.processing, workers=sorted(self._silent)))
             keys = {key for kept in held.values() for key in kept}
             found = {
                 key: one
                 for key, one in running.items()
-                if key in keys or (one.takers and not one.takers & self._admitted.keys())
+                if key in keys or (one.takers and not one.takers & self._registered.keys())
             }
             if found:
                 within(ANSWER_LIMIT_S, partial(self._client.cancel, [one.future for one in found.values()]))
@@ -267,27 +271,27 @@ class Cluster:
         return [one.job for one in found.values()]
 
     def _judge(self, worker: str, answer: Any, note: Callable[[str], None]) -> None:
-        """Take note of what a worker says to its admission."""
+        """Accept or refuse a worker, by its answer."""
         if isinstance(answer, TimeoutError):
             reasons = [str(answer)]
         elif isinstance(answer, BaseException):
             reasons = [f"kbench does not run there ({type(answer).__name__}: {answer})"]
         else:
-            reasons = answer["differences"]
+            reasons = answer.differences
         if reasons:
             self._refused.add(worker)
             note(f"{_place(worker)} is refused: {'; '.join(reasons)}")
             return
-        self._admitted[worker] = GPU in answer["resources"]
+        self._registered[worker] = GPU in answer.resources
 
-    def _dismiss(self, worker: str, reason: str, note: Callable[[str], None]) -> None:
+    def _release(self, worker: str, reason: str, note: Callable[[str], None]) -> None:
         note(f"{_place(worker)} gets no more cases: {reason}")
-        self._admitted.pop(worker, None)
+        self._registered.pop(worker, None)
         self._refused.add(worker)
         leave = partial(
-            self._client.run, cluster_worker.dismiss, self._ticket, workers=[worker], wait=False, on_error="ignore"
+            self._client.run, cluster_worker.release, self._ticket, workers=[worker], wait=False, on_error="ignore"
         )
-        with suppress(TimeoutError):  # it gives back at once what it still gets, or is silent
+        with suppress(TimeoutError):  # the worker may be silent; otherwise it gives back its jobs at once
             within(ANSWER_LIMIT_S, leave)
 
     # -- dask
@@ -295,57 +299,57 @@ class Cluster:
     def _submit(
         self, function: Callable[..., Any], *arguments: Sequence[Any], only: Sequence[str] | None = None
     ) -> list[Any]:
-        """Futures of a call per element of the arguments, or of one call without; at `only` these workers."""
+        """Futures of one call per element of the arguments, or of one call without. `only` names the allowed workers."""
         count = len(arguments[0]) if arguments else 1
         if not count:
             return []
         keys = [f"{self._ticket}-{uuid.uuid4().hex}" for _ in range(count)]
         tickets = [self._ticket] * count
-        resources = {self._ticket: 1} | ({GPU: 1} if any(self._admitted.values()) else {})
+        resources = {self._ticket: 1} | ({GPU: 1} if any(self._registered.values()) else {})
         if self._silent and only is None:
-            only = self._takers  # the scheduler takes the silent for free
+            only = self._takers  # the scheduler believes that silent workers are free
         submit = partial(self._client.map, pure=False, key=keys, resources=resources, workers=only)
-        with self._noticing():
+        with self._scheduler_errors():
             futures: list[Any] = within(ANSWER_LIMIT_S, partial(submit, function, tickets, *arguments))
         return futures
 
     def _collect(
         self, ready: queue.SimpleQueue[Any], running: Mapping[str, Running]
-    ) -> list[tuple[str, cluster_worker.Delivery]]:
-        """The keys and results of futures that are ready, after a moment if none is. Many are fetched at once."""
+    ) -> list[tuple[str, cluster_worker.JobResult]]:
+        """The keys and results of futures that are ready; waits up to LOOK_S for the first."""
         with suppress(queue.Empty):
             futures = [ready.get(timeout=LOOK_S)]
             with suppress(queue.Empty):
                 while True:
                     futures.append(ready.get_nowait())
             futures = [future for future in futures if future.key in running]
-            with self._noticing():
+            with self._scheduler_errors():
                 found = self._fetched([future for future in futures if future.status == "finished"])
                 for future in futures:
                     if future.status == "error":
-                        found[future.key] = _post_mortem(within(ANSWER_LIMIT_S, future.exception))
+                        found[future.key] = _explain_loss(within(ANSWER_LIMIT_S, future.exception))
                     elif future.status != "finished":
                         raise CancelledError
                 return list(found.items())
         return []
 
-    def _fetched(self, done: Sequence[Any]) -> dict[str, cluster_worker.Delivery]:
+    def _fetched(self, done: Sequence[Any]) -> dict[str, cluster_worker.JobResult]:
         """The results of finished futures. Where somebody who holds one does not answer, each is asked for by itself."""
         try:
             results = within(ANSWER_LIMIT_S, partial(self._client.gather, list(done)))
             return dict(zip((future.key for future in done), results, strict=True))
         except TimeoutError:
             each = together(ANSWER_LIMIT_S, {future.key: future.result for future in done})
-        late = cluster_worker.Delivery("", gone="the dask worker that has measured it does not answer")
+        late = cluster_worker.JobResult("", gone="the dask worker that has measured it does not answer")
         for result in each.values():
             if isinstance(result, BaseException) and not isinstance(result, TimeoutError):
                 raise result
         return {key: late if isinstance(result, BaseException) else result for key, result in each.items()}
 
     @contextmanager
-    def _noticing(self) -> Iterator[None]:
-        """What dask says in many ways when its scheduler has gone. It would try to find it again: a new scheduler at the same
-        address knows nothing of this run."""
+    def _scheduler_errors(self) -> Iterator[None]:
+        """Raise ExecutionError for the many exceptions that dask raises when its scheduler is gone. kbench does not let dask
+        reconnect: a new scheduler at the same address knows nothing of this run."""
         try:
             if self._client.status != "running":
                 raise CancelledError
@@ -362,7 +366,7 @@ class Cluster:
 
 
 def _jobs(tasks: Sequence[Task], spread: bool) -> Iterator[Job]:
-    """Tasks that go to a worker together."""
+    """Groups of tasks that go to one worker together."""
     if spread:
         yield from ((task,) for task in tasks)
         return
@@ -377,8 +381,8 @@ def _place(worker: str) -> str:
     return worker.partition("://")[2] or worker
 
 
-def _post_mortem(error: BaseException) -> cluster_worker.Delivery:
-    """What is left of a job under which dask has lost as many workers as it puts up with. Raises any other error."""
+def _explain_loss(error: BaseException) -> cluster_worker.JobResult:
+    """The result of a job that dask gave up because too many workers were lost under it. Raises any other error."""
     if not isinstance(error, distributed.scheduler.KilledWorker):
         raise error
-    return cluster_worker.Delivery("", gone=f"the dask worker {_place(error.last_worker.address)} died")
+    return cluster_worker.JobResult("", gone=f"the dask worker {_place(error.last_worker.address)} died")

@@ -1,7 +1,7 @@
-"""What runs inside a dask worker: it keeps measuring processes, as a run on its own host would, and lends them out.
+"""Runs inside a dask worker, and measures there for runs on other hosts. cluster.py calls its functions through dask.
 
-Everything here is called by cluster.py, through dask. A `Post` is what a worker holds for one run. Its measuring
-processes outlive their cases, one for each session: starting one takes longer than a short case does.
+A dask worker keeps a `WorkerSession` for each run. That keeps one measuring process per session of the run: to start a
+process takes longer than to measure a short case.
 """
 
 from __future__ import annotations
@@ -18,23 +18,40 @@ import distributed
 from kbench.errors import DeviceGone, WorkerLost
 from kbench.execute.executors.code_identity import Files, differences, identity
 from kbench.execute.executors.interface import Finished
-from kbench.execute.executors.supervisor import Bench
-from kbench.execute.lock import device_key, hold
+from kbench.execute.executors.supervisor import WorkerSupervisor
+from kbench.execute.lock import acquire_lock, device_key
 from kbench.execute.plan import Task
 from kbench.execute.worker.starting import Plugins
-from kbench.protocol import Message
+from kbench.protocol import Catalog, Message
 
 IDLE_LIMIT_S = 60.0
-"""How long measuring processes are kept with nothing to do: the run may have died without saying so."""
+"""How long idle measuring processes are kept. The run may have died without a message."""
 
-_posts: dict[str, Post] = {}
+_sessions: dict[str, WorkerSession] = {}
 """By the ticket of their run."""
 
 
+@dataclass(frozen=True)
+class Registration:
+    """A worker's answer to a run that asks it to take part.
+
+    differences  how its code differs from that of the run; the run refuses the worker when there are any
+    resources    names of the resources that the worker declares to dask
+    """
+
+    differences: list[str]
+    resources: list[str]
+
+
 @dataclass
-class Delivery:
-    """What comes back of a job: its finished tasks, or in `gone` why its worker is of no further use. `worker` is empty where
-    the worker died and nobody is to be dismissed."""
+class JobResult:
+    """The result of a job.
+
+    worker    address of the dask worker; empty when it died
+    finished  the tasks of the job
+    notes     lines for the user
+    gone      why the worker can measure nothing more; then `finished` is empty
+    """
 
     worker: str
     finished: list[Finished] = field(default_factory=list)
@@ -42,84 +59,88 @@ class Delivery:
     gone: str = ""
 
 
-async def admit(ticket: str, files: Files, wanted: Mapping[str, str], *, dask_worker: Any) -> dict[str, Any]:
-    """Let a worker take part if its code is that of the run. The ticket is a resource of dask's: tasks ask for it, so that
-    they reach no other worker, and each has it once, so that it measures one case at a time."""
+async def register(ticket: str, files: Files, wanted: Mapping[str, str], *, dask_worker: Any) -> Registration:
+    """Let a worker take part in a run if it has the same code.
+
+    The ticket becomes a resource of the worker in dask. Jobs require it, so they reach registered workers only. A worker
+    has it once, so it measures one case at a time.
+    """
     found = differences(wanted, identity(files))
     if not found:
-        _posts[ticket] = Post(dask_worker.address, [str(files.find(name)) for name in files.plugins])
+        _sessions[ticket] = WorkerSession(dask_worker.address, [str(files.find(name)) for name in files.plugins])
         await dask_worker.set_resources(**{ticket: 1})
-    return {"differences": found, "resources": list(dask_worker.state.total_resources)}
+    return Registration(found, list(dask_worker.state.total_resources))
 
 
-async def dismiss(ticket: str, *, dask_worker: Any) -> None:
-    """End what a worker does for a run. Only the scheduler is told that the ticket is spent: what it has sent here already
-    still runs, and is given back at once."""
-    if post := _posts.pop(ticket, None):
+async def release(ticket: str, *, dask_worker: Any) -> None:
+    """End a worker's part in a run. Only the scheduler learns that the ticket is used up: jobs that it has sent already
+    still arrive, and are given back at once."""
+    if session := _sessions.pop(ticket, None):
         spent = {**dask_worker.state.total_resources, ticket: 0}
         await dask_worker.scheduler.set_resources(resources=spent, worker=dask_worker.contact_address)
-        threading.Thread(
-            target=post.stop
-        ).start()  # the killed may take a while, and the event loop has others to serve
+        threading.Thread(target=session.stop).start()  # may take seconds, during which the event loop must go on
 
 
-def catalog(ticket: str) -> tuple[str, Mapping[str, Any], str]:
-    """The worker, what a measuring process there reports, and why there is none: one of the two is empty."""
-    post = _posts[ticket]
+def catalog(ticket: str) -> tuple[str, Catalog | None, str]:
+    """The worker's address with its catalog, or with the reason why it has none."""
+    session = _sessions[ticket]
     try:
-        return post.worker, post.catalog(), ""
+        return session.worker, session.catalog(), ""
     except (WorkerLost, DeviceGone) as lost:
-        return post.worker, {}, str(lost)
+        return session.worker, None, str(lost)
 
 
-def measure(ticket: str, job: bytes) -> Delivery:
-    """Measure the tasks of a pickled job, one after the other. (dask looks into lists, and leaves bytes alone.)"""
-    post = _posts.get(ticket)
+def measure(ticket: str, job: bytes) -> JobResult:
+    """Measure the tasks of a job, one after another. The job is pickled, because dask would search a list for futures."""
+    session = _sessions.get(ticket)
     tasks: list[Task] = pickle.loads(job)
-    return post.measure(tasks) if post else Delivery(distributed.get_worker().address, gone="dismissed")
+    return session.measure(tasks) if session else JobResult(distributed.get_worker().address, gone="released")
 
 
-class Post:
+class WorkerSession:
+    """What a dask worker keeps for one run: a supervisor per session of the run."""
+
     def __init__(self, worker: str, plugins: list[str]) -> None:
         self.worker, self._plugins = worker, Plugins(plugins)
-        self._benches: dict[int, Bench] = {}
+        self._supervisors: dict[int, WorkerSupervisor] = {}
         self._notes: list[str] = []
         self._stopped = self._waited = False
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
 
-    def catalog(self) -> Mapping[str, Any]:
+    def catalog(self) -> Catalog:
         with self._busy():
-            return self._bench(0).start()
+            return self._supervisor(0).start()
 
-    def measure(self, tasks: list[Task]) -> Delivery:
+    def measure(self, tasks: list[Task]) -> JobResult:
         with self._busy():
             self._notes = []
-            delivery, listener = Delivery(self.worker, notes=self._notes), _Notes(self._note)
+            result, listener = JobResult(self.worker, notes=self._notes), _Notes(self._note)
             try:
                 for task in tasks:
-                    bench = self._bench(task.session)
-                    device = bench.ready(task).catalog["device"]
-                    with hold(device_key(device), device["name"], wait=True, note=self._say_that_it_waits):
-                        delivery.finished.append(bench.measure(task, listener))
+                    supervisor = self._supervisor(task.session)
+                    device = supervisor.ready(task).catalog.device
+                    with acquire_lock(device_key(device), device.name, wait=True, note=self._note_wait):
+                        result.finished.append(supervisor.measure(task, listener))
             except DeviceGone as gone:
-                delivery.finished, delivery.gone = [], str(gone)
-        return delivery
+                result.finished, result.gone = [], str(gone)
+        return result
 
     def stop(self) -> None:
         self._stopped = True
-        for bench in list(self._benches.values()):
-            bench.stop()
+        for supervisor in list(self._supervisors.values()):
+            supervisor.stop()
 
-    def _bench(self, session: int) -> Bench:
-        if session not in self._benches:
-            self._benches[session] = Bench(self._plugins, self._note, place=self.worker.partition("://")[2])
+    def _supervisor(self, session: int) -> WorkerSupervisor:
+        if session not in self._supervisors:
+            place = self.worker.partition("://")[2]
+            self._supervisors[session] = WorkerSupervisor(self._plugins, self._note, place=place)
         if self._stopped:
             self.stop()
-        return self._benches[session]
+        return self._supervisors[session]
 
-    def _say_that_it_waits(self, line: str) -> None:
-        """Once: where several workers share a device, or a host that has none, it is so at every case."""
+    def _note_wait(self, line: str) -> None:
+        """Tell the user once that workers wait for each other. Workers that share a device do so at every case."""
         if not self._waited:
             self._notes.append(f"takes turns: {line.partition('; ')[0]}")
         self._waited = True
@@ -129,26 +150,26 @@ class Post:
 
     @contextmanager
     def _busy(self) -> Iterator[None]:
-        """One at a time, and a clock that runs when there is nobody."""
+        """One caller at a time. Starts the idle timer at the end."""
         with self._lock:
             if self._timer:
                 self._timer.cancel()
             try:
                 yield
             finally:
-                self._timer = threading.Timer(IDLE_LIMIT_S, self._rest)
+                self._timer = threading.Timer(IDLE_LIMIT_S, self._end_idle)
                 self._timer.daemon = True
                 self._timer.start()
 
-    def _rest(self) -> None:
+    def _end_idle(self) -> None:
         with self._lock:
-            for bench in self._benches.values():
-                bench.stop()
-            self._benches = {}
+            for supervisor in self._supervisors.values():
+                supervisor.stop()
+            self._supervisors = {}
 
 
 class _Notes:
-    """Hears what measuring reports. Only notes are worth a way over the network."""
+    """A listener that keeps notes only. Nothing else is sent over the network."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self.note = note

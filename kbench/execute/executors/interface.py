@@ -1,7 +1,7 @@
-"""The shape of everything that executes a plan: it takes tasks and yields finished cases, in whatever order they finish.
+"""The interface of executors. An executor takes the tasks of a plan and yields finished ones, in any order.
 
-`Local` has one device, `Devices` those of this host, `Cluster` those of other hosts. None of them knows another; run.py
-chooses one and writes down what it yields.
+`Local` measures on one device, `Devices` on several devices of this host, `Cluster` on those of other hosts.
+`kbench.execute.run` chooses one and writes down what it yields.
 """
 
 from __future__ import annotations
@@ -10,38 +10,33 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kbench.config.load import Curve
 from kbench.execute.plan import Task
-from kbench.protocol import Message
+from kbench.protocol import Catalog, Configuration, DeviceInfo, MachineInfo, Message
 from kbench.results.row import Row, Status, format_params, now
 
-Device = Mapping[str, Any]
-"""As a catalog lists it: type, name, index, uuid, and the variables that select it."""
-
-
 LOSS_LIMIT = 2
-"""A task is given up when so many devices were lost under it: it may be what they do not survive."""
+"""How many devices may be lost while they measure a task. Then the task is given up: it may be the cause."""
 
 
 @dataclass(frozen=True)
 class Finished:
     """A task that was measured.
 
-    rows     one per curve in the order of the task, then the controls
-    device   what they were measured on: type, name, index, uuid
-    machine  its environment, as the worker's catalog describes it
-    place    its name among the executor's places; empty where there is only one
+    rows     one per configuration in the order of the task, then the controls
+    device   the device that they were measured on
+    machine  the machine of that device
+    place    name of the device among the executor's places; empty for an executor with only one
     """
 
     task: Task
     rows: list[Row]
-    device: Device
-    machine: Mapping[str, Any]
+    device: DeviceInfo
+    machine: MachineInfo
     place: str = ""
 
 
 class Listener(Protocol):
-    """What is reported while measuring goes on, from several threads where there are several places: see progress.py."""
+    """Receives reports while tasks are measured. An executor with several places calls it from several threads."""
 
     def begin(self, task: Task, place: str) -> None: ...
 
@@ -53,52 +48,52 @@ class Listener(Protocol):
 class Executor(Protocol):
     """Measures tasks.
 
-    scope    how far the rows of a file may come from each other: one `device`, one `host`, a `cluster`
-    catalog  what the plan is made from, as a worker reports it
-    devices  the devices that are locked against other runs of this host
-    places   names of what measures side by side, for people
+    scope    where the rows of one file may come from: one `device`, one `host`, or a `cluster`
+    catalog  the catalog that the plan is made from
+    devices  devices to lock against other runs on this host
+    places   names of the places that measure at the same time, for progress and messages
     """
 
     scope: str
-    catalog: Mapping[str, Any]
+    catalog: Catalog
 
     @property
-    def devices(self) -> Sequence[Device]: ...
+    def devices(self) -> Sequence[DeviceInfo]: ...
 
     @property
     def places(self) -> Sequence[str]: ...
 
-    def attempt(self, task: Task) -> None:
-        """Have the operator's own functions tried on the case of a task, before anything is measured. Raises ConfigError
-        with what is wrong with them. Where the measuring is done elsewhere, every case finds out for itself."""
+    def try_operator(self, task: Task) -> None:
+        """Call the operator's own functions on the case of a task, before anything is measured. Raises ConfigError when one
+        fails. An executor that measures on other hosts may skip this: its tasks then report the fault."""
 
     def start(self) -> None:
-        """Get ready to measure. The devices are locked by now."""
+        """Prepare to measure. The caller has locked the devices."""
 
     def run(self, tasks: Sequence[Task], homes: Mapping[Any, str], listener: Listener) -> Iterator[Finished]:
-        """Yield every task once, as it is finished. `homes` maps cases to the UUID of the device that has measured other
-        sessions of them. Raises ExecutionError when nothing is left to measure with."""
+        """Yield every task once, when it is finished. `homes` maps cases to the UUID of the device that has measured earlier
+        sessions of them. Raises ExecutionError when no device is left to measure on."""
 
     def stop(self) -> None:
-        """End all that runs. May be called at any time, and more than once."""
+        """End all workers. May be called at any time, and more than once."""
 
 
-def given_up(task: Task, reason: str, device: Device, machine: Mapping[str, Any], place: str = "") -> Finished:
-    """A task whose every provider is `crashed`."""
-    rows = [lost_row(task, curve, Status.CRASHED, reason) for curve in task.curves]
+def give_up(task: Task, reason: str, device: DeviceInfo, machine: MachineInfo, place: str = "") -> Finished:
+    """A finished task in which every configuration is `crashed`."""
+    rows = [make_failed_row(task, one, Status.CRASHED, reason) for one in task.configurations]
     return Finished(task, rows, device, machine, place)
 
 
-def lost_row(task: Task, curve: Curve, status: Status, reason: str | None) -> Row:
-    """The row of a provider that could not make its own."""
+def make_failed_row(task: Task, configuration: Configuration, status: Status, reason: str | None) -> Row:
+    """The row of a configuration for which no worker made one."""
     return Row(
         case=task.case,
-        provider=curve.provider,
-        params=format_params(curve.params),
+        provider=configuration.provider,
+        params=format_params(configuration.params),
         session=task.session,
         status=status,
         reason=reason or "no reason was given",
-        timer=task.settings["timer"],
-        cache=task.settings["cache"],
+        timer=task.settings.timer,
+        cache=task.settings.cache,
         started_at=now(),
     )

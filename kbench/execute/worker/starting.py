@@ -1,8 +1,8 @@
-"""Starts a worker, whatever the plug-ins do that it imports.
+"""Starts a worker, whatever its plug-ins do.
 
-A plug-in of an installed package may hang or end the worker, and so may one of its providers when it is asked whether it
-is available. Nobody need have asked for either. The worker says what it is at; what takes it down is left out of the
-next one.
+A plug-in of an installed package may hang or end the worker while it is imported, and so may one of its providers when
+it is asked whether it is available. The user may not even know of the plug-in. The worker announces each such call, so
+that the next worker can leave out what took this one down.
 """
 
 from __future__ import annotations
@@ -12,39 +12,40 @@ from dataclasses import dataclass, field
 
 from kbench.errors import WorkerLost
 from kbench.execute.worker.worker_process import Worker
+from kbench.protocol import CatalogRequest, Exclusion
 
 LOSS_LIMIT = 10
-"""So many workers may be lost to plug-ins before the last one's loss is the answer."""
+"""How many workers may be lost to plug-ins before `start` gives up."""
 
 
 @dataclass
 class Plugins:
-    """The plug-in files that the user names, and what all workers of a run leave out: `plugin`, `operator` and `provider`
-    (both empty for a whole plug-in) and the `reason`, see registry.load_plugins."""
+    """The plug-in files that the user names, and what the workers of a run leave out."""
 
     files: Sequence[str]
-    without: list[Mapping[str, str]] = field(default_factory=list)
+    without: list[Exclusion] = field(default_factory=list)
 
     def copy(self) -> Plugins:
-        """For a worker on another device, which goes its own way from here."""
+        """For a worker on another device, which may leave out other plug-ins from here on."""
         return Plugins(self.files, list(self.without))
 
 
 def start(
     plugins: Plugins, note: Callable[[str], None] = lambda line: None, variables: Mapping[str, str] | None = None
 ) -> Worker:
-    """Raises WorkerLost, also for a file that the user names: nothing is to be measured without it."""
+    """Start a worker. Leaves out plug-ins that take it down, and adds them to `plugins.without`.
+
+    Raises WorkerLost, also when a file that the user names takes the worker down: kbench measures nothing without it.
+    """
     for _ in range(LOSS_LIMIT):
         try:
-            return Worker(plugins.files, note, variables, plugins.without)
+            return Worker(CatalogRequest(tuple(plugins.files), tuple(plugins.without)), note, variables)
         except WorkerLost as lost:
-            if lost.loading is None:
+            if lost.call is None:
                 raise
-            at = lost.loading
-            if at.plugin in plugins.files and not at.provider:
-                raise WorkerLost(lost.status, f"plug-in {at.plugin}: {lost.reason}") from None
-            plugins.without.append(
-                {"plugin": at.plugin, "operator": at.operator, "provider": at.provider, "reason": lost.reason}
-            )
+            call = lost.call
+            if call.plugin in plugins.files and not call.provider:
+                raise WorkerLost(lost.status, f"plug-in {call.plugin}: {lost.reason}") from None
+            plugins.without.append(Exclusion(call.plugin, call.operator, call.provider, lost.reason))
             last = lost
     raise last

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from kbench.kernels import cuda_driver
+from kbench.protocol import DeviceInfo
 from kbench.text.printable import label
 
 SPIN_CALIBRATION_CYCLES = 2_000_000
@@ -77,12 +78,12 @@ class Device:
     @property
     def index(self) -> int | None:
         """The number that selects this device on its host; None for the host itself. See `devices`."""
-        return devices(self.type)[self.torch_device.index or 0]["index"] if self.accelerated else None
+        return devices(self.type)[self.torch_device.index or 0].index if self.accelerated else None
 
     @property
     def uuid(self) -> str:
         """Identifies this device among all others; empty if the device does not report it."""
-        return str(devices(self.type)[self.torch_device.index or 0]["uuid"]) if self.accelerated else ""
+        return devices(self.type)[self.torch_device.index or 0].uuid if self.accelerated else ""
 
     @cached_property
     def cache_bytes(self) -> int | None:
@@ -160,7 +161,7 @@ class Device:
         del blocks
 
 
-def devices(kind: str) -> list[dict[str, Any]]:
+def devices(kind: str) -> list[DeviceInfo]:
     """The devices of a type that this process sees, in torch's order; none for the host.
 
     `variables` are the environment variables with which another process sees this device alone. `index` is the number in
@@ -174,13 +175,13 @@ def devices(kind: str) -> list[dict[str, Any]]:
     for number in range(module.device_count()):
         handle = allowed[number] if number < len(allowed) else str(number)
         found.append(
-            {
-                "type": kind,
-                "name": label(str(module.get_device_name(number))),
-                "index": int(handle) if handle.isdecimal() else number,
-                "uuid": _uuid(module.get_device_properties(number), handle),
-                "variables": {variable: handle},
-            }
+            DeviceInfo(
+                type=kind,
+                name=label(str(module.get_device_name(number))),
+                index=int(handle) if handle.isdecimal() else number,
+                uuid=_uuid(module.get_device_properties(number), handle),
+                variables={variable: handle},
+            )
         )
     return found
 

@@ -1,0 +1,81 @@
+"""Every message between kbench and its worker process: a frozen dataclass each, and their encoding as lines of JSON.
+
+The parent sends requests (`requests.py`). The worker answers each with any number of events (`events.py`) or with a
+catalog (`catalog.py`), and then with `RequestDone`.
+"""
+
+from kbench.protocol.catalog import (
+    AcceleratorInfo,
+    Catalog,
+    DeviceInfo,
+    MachineInfo,
+    OperatorInfo,
+    PluginError,
+    ProviderInfo,
+)
+from kbench.protocol.encoding import (
+    INTEGER_LIMIT,
+    LINE_LIMIT,
+    Message,
+    ProtocolError,
+    Request,
+    check,
+    decode,
+    decode_request,
+    encode,
+)
+from kbench.protocol.events import (
+    DeviceFailed,
+    EdgeResult,
+    PluginCall,
+    RequestDone,
+    RoundTimed,
+    Rows,
+    StepBegun,
+    StepEnded,
+    TrialFailed,
+)
+from kbench.protocol.requests import (
+    CatalogRequest,
+    CheckRequest,
+    Configuration,
+    Exclusion,
+    MeasureRequest,
+    MeasureSettings,
+    TrialRequest,
+)
+
+__all__ = [
+    "INTEGER_LIMIT",
+    "LINE_LIMIT",
+    "AcceleratorInfo",
+    "Catalog",
+    "CatalogRequest",
+    "CheckRequest",
+    "Configuration",
+    "DeviceFailed",
+    "DeviceInfo",
+    "EdgeResult",
+    "Exclusion",
+    "MachineInfo",
+    "MeasureRequest",
+    "MeasureSettings",
+    "Message",
+    "OperatorInfo",
+    "PluginCall",
+    "PluginError",
+    "ProtocolError",
+    "ProviderInfo",
+    "Request",
+    "RequestDone",
+    "RoundTimed",
+    "Rows",
+    "StepBegun",
+    "StepEnded",
+    "TrialFailed",
+    "TrialRequest",
+    "check",
+    "decode",
+    "decode_request",
+    "encode",
+]

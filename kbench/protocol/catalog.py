@@ -1,0 +1,152 @@
+"""The catalog: what exists on a machine. The parent imports neither torch nor triton, so it asks a worker."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbench.results.row import Value
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """One device, or the host where there is none.
+
+    type       as torch calls it: `cuda`, `cpu`, ...
+    index      its number on the host; None for the host itself
+    uuid       identifies the device; empty where the device does not tell
+    variables  environment variables with which a process sees this device alone
+    """
+
+    type: str
+    name: str
+    index: int | None = None
+    uuid: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProviderInfo:
+    """One implementation of an operator.
+
+    label        name in plots
+    parameters   names and defaults of the parameters that a config can sweep
+    unavailable  why it cannot run on this machine; None where it can
+    plugin       the plug-in that registers it; None for a provider of kbench
+    source_hash  hash of its source code
+    place        `kernels/mine.py:12`, relative to the working directory; empty for a file elsewhere
+    interpreted  whether Triton's interpreter runs it, so that it can be checked but not timed
+    """
+
+    label: str = ""
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+    unavailable: str | None = None
+    plugin: str | None = None
+    source_hash: str = ""
+    place: str = ""
+    interpreted: bool = False
+
+
+@dataclass(frozen=True)
+class OperatorInfo:
+    """One operator.
+
+    axes       names of its integer axes, in the order of the CSV's columns
+    choices    allowed words of each choice; the first is the default
+    dtypes     dtypes that it is defined for; the first is the default
+    edges      names of its edge inputs
+    providers  its implementations by name
+    """
+
+    axes: tuple[str, ...]
+    choices: Mapping[str, tuple[str, ...]]
+    dtypes: tuple[str, ...]
+    edges: tuple[str, ...] = ()
+    providers: Mapping[str, ProviderInfo] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PluginError:
+    """A plug-in that failed, with the place in its own code."""
+
+    plugin: str
+    where: str
+    message: str
+
+
+@dataclass(frozen=True)
+class AcceleratorInfo:
+    """What only a machine with an accelerator reports. Sizes in bytes; None where the device does not tell.
+
+    device_id     hash that identifies the device without naming it
+    device_count  devices of this type that the process sees
+    """
+
+    total_memory: int | None
+    multi_processor_count: int | None
+    major: int | None
+    minor: int | None
+    gcn_arch_name: str | None
+    device_id: str
+    device_count: int
+
+
+@dataclass(frozen=True)
+class MachineInfo:
+    """What a reader needs to believe, repeat or distrust a row. Sizes in bytes, clocks in MHz, power in watts.
+
+    None and "" mean that the machine does not tell. `limits` are clock and power limits, `packages` versions,
+    `variables` environment variables that affect the measurement.
+    """
+
+    device: str
+    device_type: str
+    cache_bytes: int | None
+    driver: str | None
+    telemetry: str | None
+    limits: Mapping[str, int | float | None]
+    peak_gbps: int | float | None
+    other_processes: int | None
+    cuda: str | None
+    hip: str | None
+    nvcc: str | None
+    triton_interpreter: bool
+    python: str
+    platform: str
+    cpu_count: int | None
+    threads: int
+    packages: Mapping[str, str]
+    variables: Mapping[str, str]
+    accelerator: AcceleratorInfo | None = None
+
+    def to_record(self) -> dict[str, Any]:
+        """The entries of the environment file that describe the machine."""
+        record = dataclasses.asdict(self)
+        accelerator = record.pop("accelerator") or {}
+        architecture = accelerator.pop("gcn_arch_name", None)
+        return record | accelerator | ({"gcnArchName": architecture} if architecture else {})
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """What exists on a machine.
+
+    device         the current device
+    devices        all devices that the worker sees; none for the host
+    operators      operators by name
+    plugin_errors  plug-ins that failed
+    machine        description of the machine, for the environment file
+    """
+
+    device: DeviceInfo
+    devices: tuple[DeviceInfo, ...]
+    operators: Mapping[str, OperatorInfo]
+    plugin_errors: tuple[PluginError, ...]
+    machine: MachineInfo
+
+    def providers(self, operator: str) -> Mapping[str, ProviderInfo]:
+        """The providers of an operator by name; none for an unknown operator."""
+        found = self.operators.get(operator)
+        return found.providers if found else {}

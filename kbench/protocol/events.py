@@ -1,0 +1,98 @@
+"""What a worker reports while it answers a request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kbench.results.row import STEPS, Row, Status
+
+LONGEST_STEP_S = 1e9
+"""The highest time limit of a step, in seconds."""
+
+
+@dataclass(frozen=True)
+class PluginCall:
+    """The worker imports a plug-in or, with `operator` and `provider`, asks one of its providers whether it is available.
+    An empty `plugin` says that the call has returned."""
+
+    plugin: str
+    operator: str = ""
+    provider: str = ""
+
+
+@dataclass(frozen=True)
+class StepBegun:
+    """A configuration enters a step, which may take `limit_s` seconds. Raises ValueError for an unknown step.
+
+    index  of the configuration in the request
+    name   of the configuration
+    edge   the edge input that is being checked
+    """
+
+    index: int
+    name: str
+    step: str
+    limit_s: float
+    edge: str = ""
+
+    def __post_init__(self) -> None:
+        if self.step not in STEPS or not 0 < self.limit_s <= LONGEST_STEP_S:
+            raise ValueError("unknown step, or a time limit out of range")
+
+
+@dataclass(frozen=True)
+class StepEnded:
+    """The configuration with this index has left its step."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class RoundTimed:
+    """A round of a configuration took `ms` milliseconds (median)."""
+
+    index: int
+    name: str
+    round: int
+    ms: float
+
+
+@dataclass(frozen=True)
+class EdgeResult:
+    """What `kbench check` found for a configuration on one edge input."""
+
+    index: int
+    edge: str
+    status: Status
+    reason: str
+    max_ulp: float | None = None
+    max_rel_err: float | None = None
+    deterministic: bool | None = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a measured case: one for each configuration of the request, then the controls."""
+
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class DeviceFailed:
+    """The device no longer answers, and the worker ends. `status` is that of the configuration that was running."""
+
+    status: Status
+    reason: str
+
+
+@dataclass(frozen=True)
+class TrialFailed:
+    """A function of the operator fails: `what` is wrong with it, at `where` in its file."""
+
+    where: str
+    what: str
+
+
+@dataclass(frozen=True)
+class RequestDone:
+    """The request is answered."""

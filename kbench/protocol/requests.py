@@ -1,0 +1,93 @@
+"""What the parent asks of a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kbench.results.row import Case, Value, curve_name, format_params
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A provider with values for its parameters.
+
+    `error` says why the provider could not be looked up. A worker gets no such configuration.
+    """
+
+    provider: str
+    params: Mapping[str, Value]
+    error: str | None = None
+
+    @property
+    def name(self) -> str:
+        """`triton-row[num_warps=4]`"""
+        return curve_name(self.provider, format_params(self.params))
+
+
+@dataclass(frozen=True)
+class MeasureSettings:
+    """The part of a config's `measure` that a worker needs. Times in ms and s, as named."""
+
+    timer: str
+    cache: str
+    stages: bool
+    warmup_ms: float
+    rep_ms: float
+    rounds: int
+    seed: int
+    timeout_s: float
+    build_timeout_s: float
+    threads: int | None = None
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """A plug-in that a worker must not import or, with `operator` and `provider`, a provider that it must not ask whether
+    it is available. `reason` says how it took an earlier worker down."""
+
+    plugin: str
+    operator: str
+    provider: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class CatalogRequest:
+    """Import plug-ins and answer with a `Catalog`. Every worker gets this request first.
+
+    plugins  files that the user names
+    without  what to leave out
+    """
+
+    plugins: tuple[str, ...]
+    without: tuple[Exclusion, ...] = ()
+
+
+@dataclass(frozen=True)
+class TrialRequest:
+    """Call the operator's own functions on a case, and answer with `TrialFailed` when one fails."""
+
+    case: Case
+    settings: MeasureSettings
+
+
+@dataclass(frozen=True)
+class MeasureRequest:
+    """Check and time configurations on a case, and answer with `Rows`. `baseline` is an index into `configurations`."""
+
+    case: Case
+    configurations: tuple[Configuration, ...]
+    baseline: int | None
+    settings: MeasureSettings
+    session: int
+
+
+@dataclass(frozen=True)
+class CheckRequest:
+    """Check configurations on every edge input except those in `skip`, and answer with an `EdgeResult` for each."""
+
+    case: Case
+    configurations: tuple[Configuration, ...]
+    settings: MeasureSettings
+    skip: tuple[str, ...] = ()
