@@ -21,13 +21,13 @@ MAY_IMPORT = {
     "cli": "commands config errors execute interrupts plotting text version",
     "commands": (
         "analysis comparison comparison/formats comparison/presentation config errors execute "
-        "execute/executors execute/worker explain files packages plotting registry reporting results summary "
-        "text"
+        "execute/executors execute/worker explain files packages plotting protocol registry reporting results "
+        "summary text"
     ),
     "comparison": "analysis comparison/formats errors results text",
     "comparison/formats": "comparison comparison/presentation results text",
     "comparison/presentation": "analysis comparison errors results text",
-    "config": "errors files results text",
+    "config": "errors files protocol results text",
     "errors": "text",
     "execute": "config errors execute/executors files interrupts protocol results summary text version",
     "execute/executors": "config errors execute execute/worker files packages protocol results text version",
@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "kernels": "registry results",
     "measure": "kernels measure/correctness measure/machine measure/timing protocol registry results text version",
     "measure/correctness": "files measure/machine registry results text",
-    "measure/machine": "kernels text",
+    "measure/machine": "kernels protocol text",
     "measure/timing": "measure/machine registry results",
     "notebook": "errors results",
     "operators": "kernels registry results",
@@ -57,7 +57,7 @@ MAY_IMPORT = {
     "plotting/style": "errors text",
     "plotting/terminal": "plotting/panels plotting/selection plotting/style",
     "protocol": "results",
-    "registry": "files packages results text",
+    "registry": "files packages protocol results text",
     "reporting": (
         "analysis comparison comparison/presentation errors explain files plotting plotting/selection "
         "plotting/style results summary text version"

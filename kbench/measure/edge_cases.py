@@ -16,7 +16,7 @@ from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import Device
 from kbench.measure.steps import Emit, Steps
-from kbench.protocol import StepBegun, EdgeResult, StepEnded, Message
+from kbench.protocol import EdgeResult, Message, StepBegun, StepEnded
 from kbench.registry import Operator
 from kbench.results.row import Case, Status, Value
 
@@ -104,4 +104,6 @@ def _check(contender: Contender, definition: Definition, draw: Draw, device: Dev
 def _cell(index: int, edge: str, contender: Contender) -> EdgeResult:
     assert contender.status is not None
     found = contender.accuracy
-    return EdgeResult(index, edge, contender.status, contender.reason, found.max_ulp, found.max_rel_err, found.deterministic)
+    return EdgeResult(
+        index, edge, contender.status, contender.reason, found.max_ulp, found.max_rel_err, found.deterministic
+    )

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.definition import OperatorFault
 from kbench.measure.machine.device import Device, out_of_memory
-from kbench.protocol import StepBegun, StepEnded, Message
+from kbench.protocol import Message, StepBegun, StepEnded
 from kbench.registry import Unsupported
 from kbench.results.row import STEPS, Status
 from kbench.text.exception_text import describe, written_at

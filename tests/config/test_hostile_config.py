@@ -8,25 +8,18 @@ from pathlib import Path
 
 import pytest
 from common import NO_FILES, make_no_file
+from fake_executor import machine_info
 
 from kbench.config import load, yaml_source
 from kbench.errors import MOST_ISSUES, ConfigError
 from kbench.execute.plan import plan
+from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
 
 HEAD = "operator: softmax\nsweep: {M: 8, N: [64, 128], dtype: float32}\nproviders: [torch-native]\n"
 
-CATALOG = {
-    "device": {"type": "cpu", "name": "A host"},
-    "plugin_errors": [],
-    "operators": {
-        "softmax": {
-            "axes": ["M", "N"],
-            "choices": {},
-            "dtypes": ["float32"],
-            "providers": {"torch-native": {"parameters": {}, "unavailable": None}},
-        }
-    },
-}
+SOFTMAX = OperatorInfo(("M", "N"), {}, ("float32",), providers={"torch-native": ProviderInfo()})
+
+CATALOG = Catalog(DeviceInfo("cpu", "A host"), (), {"softmax": SOFTMAX}, (), machine_info())
 
 
 def problems(path: Path, **options: list[str]) -> list[str]:

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from common import PLUGINS, Kbench
 from fake_executor import machine_info
+from stand_in import SETTINGS
 
 from kbench.errors import Busy, DeviceGone, ExecutionError, UsageError
 from kbench.execute import progress
@@ -55,7 +56,7 @@ def test_refuses_a_device_that_is_not_there(wanted: str) -> None:
 
 def test_a_mig_instance_is_passed_through(monkeypatch: pytest.MonkeyPatch) -> None:
     (device,) = choose("MIG-5f", CARDS)
-    assert (device["index"], device["uuid"], device["variables"]) == (
+    assert (device.index, device.uuid, device.variables) == (
         None,
         "MIG-5f",
         {"CUDA_VISIBLE_DEVICES": "MIG-5f"},
@@ -75,7 +76,7 @@ def test_runs_on_different_devices_do_not_wait_for_each_other(tmp_path: Path, mo
 
 
 def tasks(*cases: tuple[int, int]) -> list[Task]:
-    return [Task(Case("softmax", {"N": n}, "float32"), (), None, {}, session) for n, session in cases]
+    return [Task(Case("softmax", {"N": n}, "float32"), (), None, SETTINGS, session) for n, session in cases]
 
 
 def test_the_sessions_of_a_case_wait_for_their_device() -> None:

@@ -25,6 +25,7 @@ from kbench.execute.executors import cluster, cluster_worker
 
 CATALOG = Catalog(DeviceInfo("cpu", "host"), (), {}, (), machine_info())
 
+
 def finished(task: Task, worker: str) -> Finished:
     return Finished(task, [], CATALOG.device, CATALOG.machine, worker)
 
@@ -82,9 +83,7 @@ class Client:
             return future
         if function is cluster_worker.catalog:
             return Future(key, lambda: (worker, CATALOG, ""))
-        result = cluster_worker.JobResult(
-            worker, [finished(one, worker) for one in pickle.loads(job)]
-        )
+        result = cluster_worker.JobResult(worker, [finished(one, worker) for one in pickle.loads(job)])
         return Future(key, lambda: result)
 
     def processing(self, workers: list[str]) -> dict[str, list[str]]:

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from kbench.measure.case import CaseRun
-from kbench.protocol import MeasureSettings
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
+from kbench.protocol import MeasureSettings
 from kbench.registry import Operator
 from kbench.results.row import Case
 

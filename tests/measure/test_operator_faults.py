@@ -11,10 +11,10 @@ import pytest
 from common import PLUGINS, Kbench
 
 from kbench.measure.case import CaseRun
-from kbench.protocol import MeasureSettings
 from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
+from kbench.protocol import MeasureSettings
 from kbench.registry import operator
 from kbench.results.row import Case, Row
 
