@@ -1,6 +1,6 @@
-"""Flags: what a reader should distrust about a row that is otherwise ok. `kbench explain FLAG` says what to do about each.
+"""Flags: reasons to distrust a row that is otherwise ok. `kbench explain FLAG` says what to do about each.
 
-Pure arithmetic on a row's numbers. Every threshold stands here with its reason; docs/measuring.md lists them for readers.
+Pure arithmetic on the numbers of a row. Every threshold has its reason beside it; docs/measuring.md lists them for readers.
 """
 
 from __future__ import annotations
@@ -21,46 +21,48 @@ FLAGS = (SUSPECT, HOST_BOUND, OVERHEAD_BOUND, L2_RESIDENT, THROTTLED, NOISY)
 """All flags, in the order in which a row lists them: the gravest first."""
 
 OVERHEAD_SHARE = 0.20
-"""The `empty` control's share of a time above which the time says more about the timer than about the kernel: two kernels
-of which one is twice as fast then look at most 1.7 times apart."""
+"""If the `empty` control takes more than this share of a time, the time depends too much on the timer: a kernel that is twice
+as fast as another then looks at most 1.7 times as fast."""
 
 ROUND_SPREAD = 0.03
-"""(max - min) / median of the round medians. On an H200 95 % of the rows of 40 us and more stay within 1 %; beyond 3 %
-something else took part, and `kbench compare` believes no smaller change between single sessions."""
+"""(max - min) / median of the round medians. On an H200, 95 % of the rows of 40 us and more stay within 1 %. Beyond 3 % there
+was some disturbance, and `kbench compare` accepts no smaller change between single sessions."""
 
 ROUND_TICKS = 4
-"""Spreads of so few ticks are rounding, whatever share of a very short time they are: two ticks for either end."""
+"""A spread of this many ticks is rounding, however large its share of a very short time is: two ticks at each end."""
 
 SAMPLE_SPREAD = 0.10
-"""(p80 - p20) / median of the samples: above it the median hides that the kernel has no one speed."""
+"""(p80 - p20) / median of the samples. Above this, the kernel does not have a single speed, which the median would hide."""
 
 SAMPLE_JITTER_MS = 2e-3
-"""Samples may differ by this much at any length: on an H200 p80 - p20 is about 1 us from 4 us to 100 us kernels, and comes
-from the events. So SAMPLE_SPREAD decides from 20 us on."""
+"""Samples of any length may differ by this much. On an H200, p80 - p20 is about 1 us for kernels from 4 us to 100 us, and is
+due to the events. So SAMPLE_SPREAD decides from 20 us on."""
 
 MARGIN = 1.02
-"""A time may beat the physical limit by so much before it is `suspect`: room for rounding and for memory clocks."""
+"""A time may beat the physical limit by this factor before it is `suspect`: room for rounding and for memory clocks."""
 
 COPY_SHARE = 0.8
-"""Where the theoretical bandwidth is not known it is taken as the measured copy bandwidth over this: an H200's
-copy reaches 0.86 of theory, and code that mostly reads comes nearer to it than a copy does."""
+"""An unknown theoretical bandwidth is taken as the measured copy bandwidth divided by this. The copy of an H200 reaches 0.86
+of the theoretical bandwidth, and a kernel that mostly reads comes closer to it than a copy."""
 
 HOST_COPY_SHARE = 0.5
-"""The same on the host, where a copy may move three bytes for two that count, and other programs share the memory."""
+"""The same on the host, where a copy may move three bytes per two that count, and other programs use the memory too."""
 
 SLACK_MS = 1e-3
-"""How far `ms` less `empty` may fall short of the time that the kernel itself took. Both are of events, which tick every
-32 ns and cost one kernel some tenths of a us more than another."""
+"""How far `ms` minus `empty` may fall short of the kernel's own time. Both come from events, which tick every 32 ns, and
+which cost one kernel some tenths of a us more than another."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What flags are decided from: one row, and what is known of its case, device and session.
+    """The numbers from which flags follow: of one row, and of its case, device and session. None means unknown.
 
-    `bytes` are the algorithmic bytes of a call. `cache` is `cold` only where calls really found it so. `empty_ms` is the
-    time of the case's `empty` control; that control itself gets no flags. `prefill_ms` is the longest that the device can be
-    kept busy before a timed launch, 0 where it cannot. `ceiling_gbps` is the session's copy bandwidth, `peak_gbps` the
-    theoretical one. None is "not known".
+    bytes         algorithmic bytes of a call
+    cache         `cold` only if calls really found a cold cache
+    empty_ms      time of the case's `empty` control; for that control itself None
+    prefill_ms    the longest that the timer can keep the device busy before a timed launch; 0 if it cannot
+    ceiling_gbps  the session's copy bandwidth
+    peak_gbps     the theoretical bandwidth
     """
 
     ms: float
@@ -95,7 +97,7 @@ def flags(row: Evidence) -> tuple[str, ...]:
 
 
 def suspect(row: Evidence) -> bool:
-    """Above what the memory can deliver, and by more than the cache can explain."""
+    """Faster than the memory allows, by more than the cache can explain."""
     if row.peak_gbps:
         limit_gbps = MARGIN * row.peak_gbps
     elif row.ceiling_gbps:
@@ -107,10 +109,10 @@ def suspect(row: Evidence) -> bool:
 
 
 def uncached_bytes(row: Evidence) -> float:
-    """The least that must cross the memory bus within the timed call.
+    """The bytes that must cross the memory bus within the timed call.
 
-    A cold cache has nothing to read, but what the call writes (taken as half of its bytes) may still be in the cache,
-    dirty, when the call ends. In a warm cache, and on a host, whose caches no flush is sure to empty, anything may be.
+    With a cold cache all reads must, but the writes (taken as half of the bytes) may still be in the cache when the call
+    ends. With a warm cache all bytes may be in it. The same holds on a host, because no flush is sure to empty its caches.
     """
     cold = row.cache == "cold" and row.accelerated
     held = row.bytes / 2 if cold else row.bytes
@@ -120,9 +122,9 @@ def uncached_bytes(row: Evidence) -> float:
 
 
 def host_bound(row: Evidence) -> bool:
-    """The host needs longer to launch a call than the device can be kept busy: it may have waited between the events.
+    """The host needs longer for a launch than the device can be kept busy, so the device may have waited between the events.
 
-    A replayed graph needs no launches, and on the host launching is the work.
+    A replayed graph needs no launches. On the host, a launch is the work itself.
     """
     return (
         row.accelerated
@@ -137,12 +139,12 @@ def overhead_bound(row: Evidence) -> bool:
 
 
 def l2_resident(row: Evidence) -> bool:
-    """All that a call touches fits into the last-level cache, and nothing displaced it before the call."""
+    """All bytes of a call fit into the last-level cache, and nothing displaced them before the call."""
     return row.cache == "warm" and row.cache_bytes is not None and row.bytes <= row.cache_bytes
 
 
 def throttled(row: Evidence) -> bool:
-    """The device held its clocks down for a reason other than having nothing to do."""
+    """The device lowered its clocks for a reason other than being idle."""
     return any(reason not in ("", "idle") for reason in row.throttle.split(";"))
 
 

@@ -1,4 +1,4 @@
-"""From entries to rows: medians, GB/s, shares of the ceiling, flags."""
+"""Makes rows of contenders: medians, GB/s, shares of the copy control, flags."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ from kbench.results.row import PROVIDER, Case, Row, Status, format_params
 
 @dataclass(frozen=True)
 class CaseContext:
-    """What all rows of a case have in common. `common` are columns as they stand; bandwidths in GB/s; `prefill_ms` is the
-    longest that the timer can keep the device busy before a launch; `cold` says whether calls really found the cache cold."""
+    """What all rows of a case share.
+
+    prefill_ms  the longest that the timer can keep the device busy before a launch
+    cold        whether calls really found a cold cache
+    common      columns with the same value in every row
+    """
 
     case: Case
     call_bytes: int
@@ -31,7 +35,7 @@ class CaseContext:
 
 
 def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row]:
-    """One row per entry, in their order."""
+    """One row per contender, in the same order."""
     rows = [_row(context, contender) for contender in contenders]
     times = {row.provider: row for row in rows if row.role != PROVIDER and row.ms is not None}
     copy, empty = times.get("copy"), times.get("empty")
@@ -70,7 +74,7 @@ def _row(context: CaseContext, contender: Contender) -> Row:
 
 
 def _numbers(context: CaseContext, contender: Contender) -> dict[str, Any]:
-    """Times and speeds. The median is that of the rounds' medians; p20, p80 and min are over all samples."""
+    """Times and speeds. `ms` is the median of the rounds' medians; p20, p80 and min are over all samples."""
     if not contender.rounds:
         return {}
     samples = sorted(sample for samples in contender.rounds for sample in samples)
@@ -115,7 +119,7 @@ def _evidence(context: CaseContext, row: Row, empty_ms: float | None) -> Evidenc
 
 
 def gbps(count: int, ms: float) -> float:
-    """Bytes and ms as GB/s (1e9 bytes per second)."""
+    """GB/s (1e9 bytes per second) from bytes and ms."""
     return count / ms * 1e-6
 
 

@@ -1,1 +1,1 @@
-"""Whether an output is right: inputs, the fp64 reference, and errors in units in the last place."""
+"""Checks of an output: inputs, the fp64 reference, and errors in units in the last place."""

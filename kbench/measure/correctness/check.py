@@ -1,24 +1,23 @@
-"""Whether an output is right: every element, against the operator's fp64 reference, in units in the last place.
+"""Checks every element of an output against the operator's fp64 reference, in units in the last place.
 
-The tolerance. An honest implementation computes in float32 and rounds to the output dtype, so the error of an element may
-be
+A correct implementation computes in float32 and rounds to the output dtype. So the error of an element may be the sum of
 
-    `output_ulps` units in the last place of the output dtype   (the final rounding costs half a unit, one that fell the
-                                                                 other way because of the float32 error up to one, and an
-                                                                 earlier rounding to the same dtype up to one more)
-  + `tolerance` units in the last place of float32              (the arithmetic: the operator says how many and argues it;
-                                                                 four times as many at a scale that kbench has estimated)
-  + the smallest normal float32                                 (devices flush below it)
+    `output_ulps` units in the last place of the output dtype   (the final rounding costs half a unit, or up to one if the
+                                                                 float32 error makes it go the other way; an earlier
+                                                                 rounding to the same dtype costs up to one more)
+    `tolerance` units in the last place of float32              (the arithmetic; the operator states and justifies it. At
+                                                                 a scale that kbench has estimated, four times as many)
+    the smallest normal float32                                 (devices flush smaller values to zero)
 
-both at the scale of the element. Where the operator gives no `scale`, it is the magnitude of the terms that the element is
-made of (see measure/correctness/error_scale.py): that of the element itself, unless terms cancel. An operator that gives a
-`scale` has the float32 units taken there, and those of the output dtype at |reference|.
+Units are taken at the scale of the element. If the operator gives no `scale`, that is the magnitude of the terms that the
+element is computed from (see error_scale.py): its own magnitude, unless terms cancel. If the operator gives a `scale`, the
+float32 units are taken there, and those of the output dtype at |reference|.
 
-The bound is relative to each element. That is the point: the absolute tolerances in common use (1e-2 for bfloat16, 1e-4
-for float32) pass an output of all zeros once N is large enough, because softmax's values shrink as 1/N. Here zeros,
-constants, an unwritten tail or a stale output are millions of units away at every N.
+The bound is relative to each element. Common absolute tolerances (1e-2 for bfloat16, 1e-4 for float32) accept an output of
+zeros if N is large enough, because the values of softmax shrink as 1/N. With a relative bound, zeros, constants, an
+unwritten tail and a stale output are millions of units off at every N.
 
-NaN and infinities have to be where the reference has them. A value that is too large for the output dtype may be infinite.
+NaN and infinities must be where the reference has them. A value that is too large for the output dtype may be infinite.
 """
 
 from __future__ import annotations
@@ -32,25 +31,27 @@ import torch
 from torch import Tensor
 
 from kbench.measure.correctness.definition import Definition
-from kbench.measure.correctness.error_scale import MARGIN
+from kbench.measure.correctness.error_scale import ESTIMATE_MARGIN
 from kbench.measure.correctness.expected import Expected, Part
 from kbench.measure.machine.device import Device
 from kbench.registry import Operator
 from kbench.results.row import Case
 
 NEAR = 10
-"""An output whose every error is below so many times what is allowed looks like a tolerance that is too narrow. Broken
-kernels are mostly thousands of times off."""
+"""If every error is below this many times the allowed error, the tolerance looks too narrow. Most broken kernels are off by
+thousands of times."""
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How far an output is from the reference. `wrong` says how it fails, None when it is right.
+    """How far an output is from the reference.
 
-    `max_ulp` is in units in the last place of the output dtype at the operator's scale, `max_rel_err` is relative to the
-    same scale; elements that are not finite count in `wrong` alone. `deterministic` tells whether two calls on the same input
-    gave the same bits, None where that was not tried. `off` says that what is wrong are values, `near` that none is by much:
-    the tolerance may be what is wrong.
+    max_ulp        the largest error in units in the last place of the output dtype, at the scale; finite elements only
+    max_rel_err    the largest error relative to the same scale; finite elements only
+    wrong          how the output fails, in words; None if it is right
+    deterministic  whether two calls on the same input gave the same bits; None if not tried
+    off            the output fails by its values, not by its form
+    near           no value is off by much, so the tolerance may be too narrow
     """
 
     max_ulp: float = 0.0
@@ -61,7 +62,7 @@ class Accuracy:
     near: bool = False
 
     def worst(self, other: Accuracy) -> Accuracy:
-        """Both checks in one: the larger errors, the first failure."""
+        """Both checks combined: the larger errors and the first failure."""
         known = [each.deterministic for each in (self, other) if each.deterministic is not None]
         return Accuracy(
             max(self.max_ulp, other.max_ulp),
@@ -74,16 +75,16 @@ class Accuracy:
 
 
 QUEUE_MS = 2.0
-"""How long the device is kept busy before a checked call: longer than the host needs to queue all of it."""
+"""How long the device is kept busy before a checked call: longer than the host needs to queue the call and the copies."""
 
 
 def run_checked(expected: Expected, fn: Callable[..., Any], inputs: Sequence[Tensor], device: Device) -> Accuracy:
-    """Fill `inputs` with those of `expected`, call `fn` on them twice and judge the outcome. Exceptions of `fn` pass
-    through, and OperatorFault.
+    """Fill `inputs` with the values of `expected`, call `fn` on them twice, and judge the outputs.
 
-    On a device the first call is queued behind a spin kernel, and its output is copied in the same queue: a provider that
-    works on another stream without waiting reads its input before it is written, or delivers after it is read. The second
-    call finds NaN in the memory it is likely to get: a provider that skips the work has to bring the answer from somewhere.
+    On a device, the first call is queued behind a spin kernel, and its output is copied in the same queue. This finds a
+    provider that works on another stream without waiting: it reads its input before it is written, or writes its output
+    after it is read. Before the second call, the memory that its output is likely to get is filled with NaN. This finds a
+    provider that skips the work. Raises OperatorFault, and whatever `fn` raises.
     """
     shape, dtype = expected.shape, output_like(inputs).dtype
     device.poison(shape, dtype)
@@ -111,8 +112,10 @@ def run_checked(expected: Expected, fn: Callable[..., Any], inputs: Sequence[Ten
 
 
 def judge_call(expected: Expected, inputs: Sequence[Tensor], output: Any, delivered: Any) -> Accuracy:
-    """Everything about the outcome of one call: kind, shape, dtype, device and values of the output, and that the inputs
-    are still what they were. `delivered` holds the values of the output when the queue reached it."""
+    """Judge one call: kind, shape, dtype, device and values of the output, and whether the inputs are unchanged.
+
+    `delivered` holds the values that the output had when the queue reached it.
+    """
     fault = _malformed(output, expected.shape, output_like(inputs)) or changed_input(inputs, expected.inputs)
     if fault:
         return Accuracy(wrong=fault)
@@ -122,12 +125,12 @@ def judge_call(expected: Expected, inputs: Sequence[Tensor], output: Any, delive
 
 
 def output_like(inputs: Sequence[Tensor]) -> Tensor:
-    """The input whose dtype and device the output must have: the first one of floating-point values, else the first."""
+    """The input with the dtype and the device that the output must have: the first floating-point input, or else the first."""
     return next((x for x in inputs if x.is_floating_point()), inputs[0])
 
 
 def changed_input(inputs: Sequence[Tensor], before: Sequence[Tensor]) -> str | None:
-    """What to say when an input no longer equals its copy (NaN counts as equal to itself), else None."""
+    """What to report if an input differs from its copy (NaN equals NaN); None if none does."""
     for position, (x, old) in enumerate(zip(inputs, before, strict=True)):
         same = torch.equal(x, old) or bool(((x == old) | (x.isnan() & old.isnan())).all())
         if not same:
@@ -152,12 +155,12 @@ def _same_memory(a: Tensor, b: Tensor) -> bool:
 
 
 def accuracy(operator: Operator, case: Case, inputs: Sequence[Tensor], output: Tensor) -> Accuracy:
-    """Compare an output, which must have the right shape, with what the operator says of the inputs. Raises OperatorFault."""
+    """Compare an output of the right shape with the operator's reference on these inputs. Raises OperatorFault."""
     return compared(Expected(Definition(operator, case), inputs), output)
 
 
 def compared(expected: Expected, output: Tensor) -> Accuracy:
-    """Compare an output, which must have the right shape, with what is expected. Raises OperatorFault."""
+    """Compare an output of the right shape with the expected one. Raises OperatorFault."""
     result = Accuracy()
     if output.numel() == 0:
         return result
@@ -176,11 +179,11 @@ def _compare(part: Part, output: Tensor, operator: Operator, tolerance: float, w
     error = (got - reference).abs()
     unit = ulp(reference, output.dtype)
     rounding = operator.output_ulps * (ulp(scale, output.dtype) if operator.scale is None else unit)
-    arithmetic = tolerance * (MARGIN if operator.scale is None else 1) * ulp(scale, torch.float32)
+    arithmetic = tolerance * (ESTIMATE_MARGIN if operator.scale is None else 1) * ulp(scale, torch.float32)
     allowed = rounding + arithmetic + torch.finfo(torch.float32).tiny
     too_large = reference.abs() + allowed > torch.finfo(output.dtype).max
     overflown = got.isinf() & too_large & (got.sign() == reference.sign())
-    # A comparison with NaN is False, so an output of NaN is not within any bound.
+    # A comparison with NaN is False, so NaN is not within any bound.
     within = (error <= allowed) | overflown
     right = torch.where(finite, within, (got == reference) | (got.isnan() & reference.isnan()))
     wrong.add(right, part.start, got, reference, error, unit, allowed, rounding > arithmetic)
@@ -204,7 +207,7 @@ def ulp(value: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class _Wrong:
-    """Collects where an output is wrong, to say it in one sentence."""
+    """Collects the wrong elements of an output, and describes them in one sentence."""
 
     def __init__(self, output: Tensor, operator: Operator) -> None:
         self.shape, self.total, self.count = tuple(output.shape), output.numel(), 0
@@ -225,8 +228,11 @@ class _Wrong:
         allowed: Tensor,
         rounded: Tensor,
     ) -> None:
-        """`error` and `allowed` are absolute, `unit` is the last place of the output at the reference, and `rounded` tells
-        where the output's rounding is most of what is allowed."""
+        """Add a part of the output that begins at row `start`.
+
+        `error` and `allowed` are absolute. `unit` is the last place of the output at the reference. `rounded` is a mask of
+        the elements whose allowed error is mostly the rounding of the output.
+        """
         bad = ~right
         count = int(bad.sum())
         if not count:
@@ -265,7 +271,7 @@ class _Wrong:
 
 
 def _apart(a: float, b: float, least: int = 3) -> tuple[str, str]:
-    """Two numbers to `least` digits, or to as many as tell them apart."""
+    """Two numbers with `least` digits, or with as many as it takes for them to differ."""
     digits = next((digits for digits in range(least, 17) if f"{a:.{digits}g}" != f"{b:.{digits}g}"), least)
     return f"{a:.{digits}g}", f"{b:.{digits}g}"
 

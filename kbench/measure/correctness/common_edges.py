@@ -1,7 +1,7 @@
-"""Edge inputs that make sense for every operator, for `kbench check` of one that brings none of its own.
+"""Common edge cases, for `kbench check` of an operator that declares none.
 
-What a kernel's author most often forgets: rows that do not follow each other in memory, a large offset, NaN, axes of size
-one, and nothing at all. An edge that an operator's own functions do not take (an axis that must be even) is left out.
+They are the inputs that authors of kernels most often forget: rows with gaps in memory, a large offset, NaN, axes of size
+one, and empty inputs. An edge case that the operator's own functions do not accept (an axis that must be even) is skipped.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from torch import Tensor
 from kbench.registry import Operator
 from kbench.results.row import Case
 
-Change = Callable[[Tensor], Tensor]
+TensorChange = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Edge:
-    """A case and inputs made from a usual one. `inputs` returns None where no input can be changed so."""
+    """An edge case: how it changes a case, and its inputs. `inputs` returns None if no input can be changed in this way."""
 
     case: Callable[[Case], Case] = lambda case: case
     inputs: Callable[[Sequence[Tensor]], tuple[Tensor, ...] | None] = tuple
 
 
 def common_edges(operator: Operator) -> dict[str, Edge]:
-    """The edges by name: none for an operator with edges of its own."""
+    """The common edge cases by name; none for an operator that declares its own."""
     if operator.edges:
         return {}
     first = list(operator.axes)[:1]
@@ -44,7 +44,7 @@ def common_edges(operator: Operator) -> dict[str, Edge]:
 
 
 def edge_names(operator: Operator) -> list[str]:
-    """Names of the edge inputs that `kbench check` tries beside random ones."""
+    """Names of the edge cases that `kbench check` tries beside random inputs."""
     return [*operator.edges, *common_edges(operator)]
 
 
@@ -52,21 +52,21 @@ def _resized(axis: str, size: int, case: Case) -> Case:
     return replace(case, axes={**case.axes, axis: size})
 
 
-def _matrices(change: Change, inputs: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
-    """Every input of two dimensions and more, changed."""
+def _matrices(change: TensorChange, inputs: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
+    """The inputs; those with two or more dimensions are changed."""
     if all(x.dim() < 2 for x in inputs):
         return None
     return tuple(change(x) if x.dim() > 1 else x for x in inputs)
 
 
-def _first(change: Change, inputs: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
-    """The first input of floating-point values, changed."""
+def _first(change: TensorChange, inputs: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
+    """The inputs; the first floating-point input is changed."""
     at = next((i for i, x in enumerate(inputs) if x.is_floating_point() and x.numel()), None)
     return None if at is None else (*inputs[:at], change(inputs[at]), *inputs[at + 1 :])
 
 
 def _strided(x: Tensor) -> Tensor:
-    """A view of a wider tensor: no row after the first is aligned, or follows the one before."""
+    """A view of a wider tensor: rows have gaps between them, and rows after the first are not aligned."""
     wide = x.new_zeros(*x.shape[:-1], x.shape[-1] + 3)
     wide[..., : x.shape[-1]] = x
     return wide[..., : x.shape[-1]]
@@ -77,7 +77,7 @@ def _transposed(x: Tensor) -> Tensor:
 
 
 def _offset(x: Tensor) -> Tensor:
-    """So large that squares of it leave no digit for the values, and small enough that the values keep half of theirs."""
+    """Adds an offset whose square leaves no digits for the values, while the sum keeps half the digits of the values."""
     return x + 3 / math.sqrt(torch.finfo(x.dtype).eps)
 
 

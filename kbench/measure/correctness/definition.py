@@ -1,7 +1,7 @@
 """An operator's own functions, called for one case.
 
-A provider is checked against what the operator says. When one of the operator's functions fails, or returns what it must
-not return, that is the operator's fault and no provider's: it is an OperatorFault, with the place in the operator's code.
+Providers are checked against these functions. If one of them fails, or returns a value that it must not return, that is the
+fault of the operator and not of a provider: an OperatorFault, with the place in the operator's code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kbench.text.exception_text import location, message, written_at
 
 
 class OperatorFault(Exception):
-    """A function of an operator fails on a case. `where` is file:line in the operator's code; `what` says what is wrong."""
+    """A function of an operator fails on a case. `where` is file:line in its code; `what` describes the fault."""
 
     def __init__(self, operator: Operator, where: str, what: str) -> None:
         super().__init__(f"operator {operator.name}: {what} (at {where})")
@@ -29,7 +29,7 @@ class OperatorFault(Exception):
 
 
 class Definition:
-    """One case of an operator. Every method raises OperatorFault. Memory that runs out is no fault: the error passes."""
+    """One case of an operator. Every method raises OperatorFault. Out of memory is not a fault: it is raised as is."""
 
     def __init__(self, operator: Operator, case: Case) -> None:
         self.operator, self.case = operator, case
@@ -41,14 +41,14 @@ class Definition:
         return self._tensors("inputs", self.operator.inputs, drawn)
 
     def edge(self, name: str, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """The inputs as the edge input of this name has them."""
+        """The inputs, changed to the edge case of this name."""
         function = self.operator.edges[name]
         with self._blamed(f"edges[{name!r}]", function):
             changed = function(self.case, *inputs)
         return self._tensors(f"edges[{name!r}]", function, changed)
 
     def reference(self, exact: Sequence[Tensor], where: str = "") -> Tensor:
-        """The reference in float64 at `exact` inputs (see `exactly`). `where` adds to what is said when it fails."""
+        """The reference in float64 at `exact` inputs (see `exactly`). `where` is added to the message if it fails."""
         with self._blamed(f"reference{where}", self.operator.reference):
             found = self.operator.reference(self.case, *exact)
         if not isinstance(found, Tensor):
@@ -58,7 +58,7 @@ class Definition:
         return found.double()
 
     def scale(self, reference: Tensor, exact: Sequence[Tensor]) -> Tensor:
-        """The operator's own scale, which must be given."""
+        """The operator's own scale. The operator must have one."""
         assert self.operator.scale is not None
         with self._blamed("scale", self.operator.scale):
             found = self.operator.scale(self.case, reference, *exact)
@@ -71,7 +71,7 @@ class Definition:
         return int(self._number("bytes", self.operator.bytes, count))
 
     def tolerance(self) -> float:
-        """Allowed error in units in the last place of float32."""
+        """The allowed error, in units in the last place of float32."""
         with self._blamed("tolerance", self.operator.tolerance):
             units = self.operator.tolerance(self.case)
         return self._number("tolerance", self.operator.tolerance, units)
@@ -84,7 +84,7 @@ class Definition:
     def _blamed(self, name: str, function: Any) -> Iterator[None]:
         try:
             yield
-        except (Exception, SystemExit) as error:  # whatever an operator raises is its own fault
+        except (Exception, SystemExit) as error:  # whatever the function raises is the fault of the operator
             if out_of_memory(error):
                 raise
             said = f"{name} fails on {self._sizes}: {type(error).__name__}: {message(error)}"
@@ -106,5 +106,5 @@ class Definition:
 
 
 def exactly(inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Inputs as the reference takes them: floating-point tensors as float64, all others (labels, masks) as they are."""
+    """The inputs for the reference: floating-point tensors as float64, others (labels, masks) unchanged."""
     return [x.double() if x.is_floating_point() else x for x in inputs]

@@ -1,20 +1,20 @@
-"""The scale at which an element's error is judged, where the operator does not give one.
+"""The scale at which the error of an element is judged, if the operator gives none.
 
-An honest float32 kernel errs by some units in the last place of the largest terms that an element is made of. Where terms
-cancel, the element is much smaller than they are, and the same error is many units in the last place of the element: a
-layer normalisation whose result happens to be 0.004 is made of terms near 1. So the magnitude of the element is the wrong
+A correct float32 kernel is off by some units in the last place of the largest terms that an element is computed from. If
+terms cancel, the element is much smaller than its terms, and the same error is many units in the last place of the element.
+For example, a layer normalisation computes a result of 0.004 from terms near 1. So the magnitude of the element is the wrong
 scale.
 
-kbench finds the scale by experiment. It computes the reference a few times over, and moves every input, and every
-intermediate result that float32 cannot hold, by a random relative amount of about 2^-16. The root mean square of what
-this does to an element, over 2^-16, is the magnitude of the terms that it is made of, in the way in which the reference
-makes it. The scale is that, and |reference| where that is more.
+kbench finds the scale by experiment. It computes the reference several times. Each time it moves every input, and every
+intermediate result that float32 cannot hold, by a random relative amount of about 2^-16. It divides the root mean square of
+the changes of an element by 2^-16: this is the magnitude of the terms from which the reference computes the element. The
+scale is the larger of this and |reference|.
 
-What follows from it for who writes a reference:
+For the author of a reference this means:
 
-- Write the steps out (`logsumexp(x) - x[label]` rather than one fused call): a fused call shows its result only.
-- Near a jump (argmax, rounding, a comparison) the scale is large, since kernels may honestly fall on either side.
-- Inputs that hold whole numbers only (labels, masks) are not moved, whatever their dtype.
+- Write the steps out (`logsumexp(x) - x[label]`, not one fused call): kbench sees only the result of a fused call.
+- Near a jump (argmax, rounding, a comparison) the scale is large, because a correct kernel may fall on either side.
+- Inputs that hold only whole numbers (labels, masks) are not moved, whatever their dtype.
 """
 
 from __future__ import annotations
@@ -29,40 +29,42 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from kbench.measure.correctness.definition import Definition
 
 TRIALS = 8
-"""How often the reference is computed. The estimate of an element is below a fifth of the truth about once in 40,000
-times, and it decides only where the element itself is that small too."""
+"""How often the reference is computed. The estimate for an element is below a fifth of the truth about once in 40,000 cases.
+It then matters only if the element itself is as small."""
 
 STEP = 2.0**-16
-"""Relative size of the moves: far above what float64 rounds, and small enough that operators are straight lines over it."""
+"""Relative size of the moves: far above the rounding of float64, and small enough that operators are linear over it."""
 
-MARGIN = 4
-"""The tolerance counts so many times at an estimated scale, which is a root mean square: the worst of many elements is some
-times further off, and so is a kernel that adds its terms one after the other. On an H200 torch's float32 product of two
-4096 x 4096 matrices is 149 units off in the worst of 16 million elements."""
+ESTIMATE_MARGIN = 4
+"""The tolerance is multiplied by this at an estimated scale. The estimate is a root mean square, and the worst of many
+elements is several times further off. So is a kernel that adds its terms one after another. On an H200, torch's float32
+product of two 4096 x 4096 matrices is 149 units off in the worst of 16 million elements."""
 
-SEED = 20_240_229
+MOVES_SEED = 20_240_229
 """The moves are the same in every process, so that the same inputs always have the same scale."""
 
 
 def estimated(definition: Definition, reference: Tensor, exact: Sequence[Tensor]) -> Tensor:
-    """The scale of every element of `reference`, the operator's at `exact` inputs; float64, of its shape.
+    """The scale of every element of `reference`, the operator's result at `exact` inputs. float64, of the same shape.
 
-    Raises OperatorFault when the reference fails on inputs that are moved a little.
+    Raises OperatorFault if the reference fails on inputs that have been moved.
     """
-    generator = torch.Generator(reference.device).manual_seed(SEED)
+    generator = torch.Generator(reference.device).manual_seed(MOVES_SEED)
     whole = [not x.is_floating_point() or bool((x == x.round()).all()) for x in exact]
     squares = torch.zeros_like(reference)
     for _ in range(TRIALS):
         moved = [x if same else _moved(x, generator) for x, same in zip(exact, whole, strict=True)]
         with _Moving(generator):
-            found = definition.reference(moved, " (with inputs moved by 2^-16, to find its scale; say scale= instead)")
-        change = ((found - reference) / STEP).nan_to_num(0.0, 0.0, 0.0)  # what is not finite tells nothing
+            found = definition.reference(
+                moved, " (with inputs moved by 2^-16, to find its scale; give scale= to avoid this)"
+            )
+        change = ((found - reference) / STEP).nan_to_num(0.0, 0.0, 0.0)  # values that are not finite give no estimate
         squares += change * change
     return torch.maximum((squares / TRIALS).sqrt(), reference.abs())
 
 
 class _Moving(TorchDispatchMode):
-    """Moves the float64 results of every torch call made under it."""
+    """A context in which the float64 results of every torch call are moved."""
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -84,14 +86,14 @@ class _Moving(TorchDispatchMode):
             return self._inexact(found)
         if said.alias_info.is_write:  # changed in place
             found.copy_(self._inexact(found))
-        return found  # a view has nothing new in it
+        return found  # a view holds no new values
 
     def _inexact(self, found: Tensor) -> Tensor:
-        """Moved where float32 cannot hold the value: what it can hold costs a kernel no rounding."""
+        """Move the values that float32 cannot hold; others cost a kernel no rounding."""
         return torch.where(found.float() == found, found, _moved(found, self._generator))
 
 
 def _moved(x: Tensor, generator: torch.Generator) -> Tensor:
-    """Every element off by a relative amount of root mean square STEP, as a number that float32 can hold."""
+    """Every element moved by a relative amount with root mean square STEP, to a number that float32 can hold."""
     amount = torch.rand(x.shape, generator=generator, device=x.device).sub_(0.5).mul_(12**0.5 * STEP)
     return (x * (1 + amount.double())).float().double()

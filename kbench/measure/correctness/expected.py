@@ -1,4 +1,4 @@
-"""What an operator says of one set of inputs: the shape of the output, its exact values and the scale of their errors."""
+"""The output that an operator expects for one set of inputs: its shape, its exact values, and the scale of their errors."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from kbench.measure.correctness.definition import Definition, exactly
 from kbench.measure.correctness.error_scale import estimated
 
 CHUNK_ELEMENTS = 2**25
-"""A rowwise operator's output is compared in slices of so many elements: bounds the float64 temporaries at a few GB."""
+"""The output of a rowwise operator is compared in slices of this many elements. This limits float64 temporaries to a few GB."""
 
 KEPT_ELEMENTS = 2**22
-"""What is expected of an output of up to so many elements is computed once and kept for all providers of a case."""
+"""The expected values of an output of up to this many elements are computed once and kept for all providers of a case."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Rows `start` to `stop` of an output, or all of it. `reference` and `scale` are float64 and of one shape; errors are
-    judged at `scale`, which is never below |reference|."""
+    """Rows `start` to `stop` of an output, or all of it. `reference` and `scale` are float64 and have the same shape. Errors
+    are judged at `scale`, which is never below |reference|."""
 
     start: int
     stop: int
@@ -34,9 +34,9 @@ class Part:
 
 
 class Expected:
-    """What the output must be for `inputs`, which must not change meanwhile. Everything raises OperatorFault.
+    """The expected output for `inputs`, which must not change. Every method raises OperatorFault.
 
-    Slices are taken of large outputs alone, and only where the operator says `rowwise`.
+    Only large outputs are sliced, and only if the operator is `rowwise`.
     """
 
     def __init__(self, definition: Definition, inputs: Sequence[Tensor]) -> None:
@@ -52,7 +52,7 @@ class Expected:
         return (self.inputs[0].shape[0], *row.shape[1:])
 
     def parts(self) -> Iterator[Part]:
-        """All of the output, in one part or in slices along its first dimension."""
+        """The whole output, in one part or in slices along its first dimension."""
         if not self._sliced:
             yield self._whole
             return
@@ -88,7 +88,7 @@ class Expected:
         return Part(start, stop, reference, scale)
 
     def _rows(self, start: int, stop: int) -> list[Tensor]:
-        """Some rows of the inputs that have such rows as the first, and the others whole."""
+        """Rows of the inputs that have as many dimensions and rows as the first one; the other inputs whole."""
         first = self.inputs[0]
         return [x[start:stop] if x.dim() == first.dim() and x.shape[0] == first.shape[0] else x for x in self.inputs]
 

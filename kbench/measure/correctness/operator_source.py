@@ -1,7 +1,7 @@
-"""The part of a Python file that defines an operator, without the kernels that stand beside it.
+"""The part of a Python file that defines an operator, without the kernels in the same file.
 
-People keep an operator and its providers in one file. What was measured is defined by the first, and must not seem to
-change whenever somebody changes a kernel: rows of different definitions do not compare.
+People keep an operator and its providers in one file. Rows of different definitions cannot be compared, so a change to a
+kernel must not look like a change to the operator.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def case_hash(operator: Operator, case: Case, call_bytes: int, tolerance: float)
 
 
 def defining(text: str, operator: str) -> str:
-    """The top-level statements that construct the operator of that name, and all that they use, in the order of the file.
+    """The top-level statements that construct the operator of this name, and those that they use, in the order of the file.
 
-    The whole text where the construction is not found: in a function, in a loop, or with a name that is computed.
+    The whole text if no such statement is found: the operator is made in a function or a loop, or its name is computed.
     """
     try:
         body = ast.parse(text).body
@@ -56,7 +56,7 @@ def defining(text: str, operator: str) -> str:
 
 
 def _constructs(statement: ast.stmt, operator: str) -> bool:
-    """Whether it is `... = Operator("name", ...)`, of which the name may also be a keyword argument."""
+    """Whether the statement is `... = Operator("name", ...)`, with the name as the first or as a keyword argument."""
     if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr)) or not isinstance(statement.value, ast.Call):
         return False
     call = statement.value
@@ -66,7 +66,7 @@ def _constructs(statement: ast.stmt, operator: str) -> bool:
 
 
 def _binds(statement: ast.stmt) -> Iterator[str]:
-    """The names that a statement gives a value at the top level, those inside its `if` and `try` too."""
+    """The names that a statement binds at the top level, including those inside `if` and `try`."""
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield statement.name
         return
@@ -83,6 +83,6 @@ def _binds(statement: ast.stmt) -> Iterator[str]:
 
 
 def _first_line(statement: ast.stmt) -> int:
-    """That of its decorators, if it has any."""
+    """The first line of a statement, or of its decorators if it has any."""
     decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     return min([statement.lineno, *(decorator.lineno for decorator in decorators)])

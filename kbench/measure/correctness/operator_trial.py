@@ -1,4 +1,4 @@
-"""An operator is tried once before anything is timed: what is wrong with it is said once, and of nobody else."""
+"""A trial of an operator before anything is timed, so that its faults are reported once, and not as faults of providers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from kbench.results.row import Case
 
 
 def attempt(operator: Operator, case: Case, device: Device, seed: int) -> OperatorFault | None:
-    """Call all that the operator says of a case: bytes, tolerance, inputs, reference and scale. None where all is well, or
-    where memory runs out, which every case finds out for itself."""
+    """Call the functions of an operator for a case: bytes, tolerance, inputs, reference and scale. Returns the fault.
+
+    None if there is no fault, and if memory runs out: each case reports that itself.
+    """
     definition = Definition(operator, case)
     try:
         definition.bytes()

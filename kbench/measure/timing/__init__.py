@@ -1,1 +1,1 @@
-"""Timers, and the bandwidth that they are held against."""
+"""Timers, the stages around a call, and the bandwidth of a large copy."""

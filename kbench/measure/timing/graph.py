@@ -1,10 +1,10 @@
-"""The graph timer: many calls captured in a CUDA graph, over rotated buffers, replayed as one launch.
+"""The graph timer: many calls, captured in a CUDA graph over rotated buffers, are replayed as one launch.
 
-For kernels too short for events. A replay has no launch of its own between the calls, so the time of a call is the time
-of a replay over the number of calls; what remains between two kernels of a graph is about a microsecond.
+It is for kernels that are too short for events. There is no launch between the calls of a replay, so the time of a call is
+the time of the replay divided by the number of calls. The gap between two kernels of a graph is about a microsecond.
 
-Cold means that a call finds none of its data in the last-level cache. The calls rotate over as many sets of buffers as
-fill the cache three times, inputs and outputs, so that by the time a buffer comes round again it has been displaced.
+Cold means that a call finds none of its data in the last-level cache. The calls rotate over sets of buffers whose inputs and
+outputs fill the cache three times. So a buffer has been displaced from the cache when its turn comes again.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from kbench.measure.machine.device import Device, out_of_memory
 from kbench.registry import Unsupported
 
 ROTATED_CACHE_FILLS = 3
-"""How many times over the rotated buffers fill the last-level cache."""
+"""How many times the rotated buffers fill the last-level cache."""
 
 MIN_CALLS = 20
-"""Calls in a graph at least: the cost of launching the graph is shared by them."""
+"""The fewest calls in a graph. They share the cost of launching it."""
 
 MAX_CALLS = 2048
-"""Calls in a graph at most. Tiny cases would need more to fill the cache: their rows are flagged l2-resident."""
+"""The most calls in a graph. Tiny cases would need more to fill the cache; their rows are flagged l2-resident."""
 
 ASSUMED_CACHE_BYTES = 256 * 1024**2
-"""Where the device does not tell the size of its cache."""
+"""The size of the cache, if the device does not report it."""
 
 MIN_REPLAYS = 5
 
 SPIN_MS = 0.2
-"""The device is kept busy this long before a timed replay, so that the replay is queued when its turn comes."""
+"""The device is kept busy this long before a timed replay, so that the replay is queued in time."""
 
 
 @dataclass(frozen=True)
 class GraphTimer:
-    """Times entries by replaying graphs. `cache` is `cold` (rotated buffers) or `warm` (always the same)."""
+    """Times contenders by replaying graphs. `cache` is `cold` (rotated buffers) or `warm` (always the same buffers)."""
 
     device: Device
     cache: str
@@ -49,16 +49,16 @@ class GraphTimer:
     rep_ms: float
 
     name = "graph"
-    prefill_ms = 0.0  # a replay is one launch, which is no part of a call
+    prefill_ms = 0.0  # a replay is one launch, which is not part of a call
 
     def sets(self, call_bytes: int) -> int:
-        """How many sets of buffers a case needs whose call touches so many bytes."""
+        """See Timer."""
         if self.cache == "warm":
             return 1
         return min(max(2, ceil(self._fill / max(call_bytes, 1)) + 1), MAX_CALLS)
 
     def cold(self, call_bytes: int) -> bool:
-        """Whether a call finds nothing of its data in the cache: false where MAX_CALLS do not fill it."""
+        """See Timer. False if MAX_CALLS calls do not fill the cache."""
         return self.cache == "cold" and self.sets(call_bytes) * call_bytes >= self._fill
 
     @property
@@ -68,10 +68,7 @@ class GraphTimer:
     def ready(
         self, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], launch_ms: float | None
     ) -> Callable[[], list[float]]:
-        """Capture `fn` over the buffers and return what takes a round's samples, in ms per call.
-
-        Raises Unsupported, with the reason, for a function that cannot be captured.
-        """
+        """See Timer. Captures `fn` over the buffers; raises Unsupported for a function that cannot be captured."""
         if self.device.type != "cuda":
             raise Unsupported(f"timer graph needs a CUDA or ROCm device; this machine has {self.device.type}")
         calls = max(len(buffers), MIN_CALLS)
@@ -79,8 +76,7 @@ class GraphTimer:
         return lambda: self._samples(graph, calls)
 
     def empty(self) -> Callable[[], list[float]]:
-        """Empty kernels follow each other as others do: the gap between two is in every reading of this timer, and more
-        is not added."""
+        """Empty kernels, one after another. The gap between two kernels is all that this timer adds to a call."""
         return self.ready(self.device.empty_call, [()], None)
 
     def _samples(self, graph: torch.cuda.CUDAGraph, calls: int) -> list[float]:
@@ -105,8 +101,8 @@ class GraphTimer:
 
 
 def _capture(fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], calls: int) -> torch.cuda.CUDAGraph:
-    """A graph of so many calls that go round the buffers. An output lives until its buffers come round again, so that
-    outputs rotate as the inputs do."""
+    """A graph of `calls` calls that rotate over the buffers. An output lives until the turn of its buffers comes again, so
+    outputs rotate as inputs do."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -122,7 +118,7 @@ def _capture(fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], calls: 
                 outputs.append(fn(*arguments))
     except Unsupported:
         raise
-    except Exception as error:  # whatever a provider does that a capture forbids
+    except Exception as error:  # whatever the provider does that a capture forbids
         if out_of_memory(error):
             raise
         lines = str(error).strip().splitlines() or [type(error).__name__]

@@ -1,4 +1,4 @@
-"""The stages around a kernel that a worklog prints: allocate, host to device, (kernel,) device to host."""
+"""The stages around a kernel: allocation, copy to the device, copy to the host."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ REPEATS = 5
 
 
 def measure_stages(device: Device, inputs: Sequence[Tensor]) -> dict[str, float]:
-    """Milliseconds, medians of five: `alloc_ms` for the inputs and an output of the first one's size, from the driver and
-    not from torch's cache; `h2d_ms` and `d2h_ms` for the same tensors over ordinary (pageable) host memory.
+    """The stages in ms, medians of five.
 
-    Wall time on the host between two synchronisations, as a program without streams would see it. Empty without an
-    accelerator: there is nothing to copy to.
+    alloc_ms        allocates the inputs and an output of the first one's size, from the driver and not from torch's cache
+    h2d_ms, d2h_ms  copies the inputs to the device, and one of them back, with ordinary (pageable) host memory
+
+    The times are wall times of the host between two synchronisations, as a program without streams would see them. Empty
+    without an accelerator.
     """
     if not device.accelerated:
         return {}
