@@ -23,22 +23,22 @@ if sys.argv[:1] == ["-m"] and not getattr(sys.flags, "safe_path", False):
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from kbench.errors import (
-    Busy,
-    ConfigError,
-    ExecutionError,
-    ExitStatus,
-    KbenchError,
-    ResultsError,
-    UsageError,
-    WorkerLost,
-)
-from kbench.registry import ACCELERATORS, Operator, Provider, Unsupported, operator
-from kbench.results.row import Case, Status
 from kbench.version import __version__
 
 if TYPE_CHECKING:
     from kbench.api import compare, load, plot, report, run
+    from kbench.errors import (
+        Busy,
+        ConfigError,
+        ExecutionError,
+        ExitStatus,
+        KbenchError,
+        ResultsError,
+        UsageError,
+        WorkerLost,
+    )
+    from kbench.registry import ACCELERATORS, Operator, Provider, Unsupported, operator
+    from kbench.results.row import Case, Status
 
 __all__ = [
     "ACCELERATORS",
@@ -64,11 +64,30 @@ __all__ = [
     "run",
 ]
 
+_MODULES = {
+    "kbench.api": ("compare", "load", "plot", "report", "run"),
+    "kbench.errors": (
+        "Busy",
+        "ConfigError",
+        "ExecutionError",
+        "ExitStatus",
+        "KbenchError",
+        "ResultsError",
+        "UsageError",
+        "WorkerLost",
+    ),
+    "kbench.registry": ("ACCELERATORS", "Operator", "Provider", "Unsupported", "operator"),
+    "kbench.results.row": ("Case", "Status"),
+}
+"""The module that defines each public name."""
+
 
 def __getattr__(name: str) -> Any:
-    """Import the API on first use, so that a plug-in's `import kbench` stays cheap."""
-    if name in ("compare", "load", "plot", "report", "run"):
-        return getattr(importlib.import_module("kbench.api"), name)
+    """Import the module of a public name when the name is first used. `import kbench` and `kbench --help` stay cheap."""
+    for module, names in _MODULES.items():
+        if name in names:
+            found = globals()[name] = getattr(importlib.import_module(module), name)
+            return found
     raise AttributeError(f"module 'kbench' has no attribute {name!r}")
 
 

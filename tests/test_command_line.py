@@ -22,11 +22,10 @@ def refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     (tmp_path / "s.yaml").write_text(SWEEP)
 
     def refuse(*arguments: str) -> str:
-        monkeypatch.setattr("sys.argv", ["kbench", *arguments])
         with monkeypatch.context() as patched:
             patched.setattr("sys.stdout", Stream(cli.sys.stdout))
             patched.setattr("sys.stderr", Stream(cli.sys.stderr))
-            assert cli._run_command() == 2
+            assert cli._run_command(arguments) == 2
         told = capsys.readouterr()
         assert told.out == ""
         return told.err

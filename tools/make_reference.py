@@ -45,9 +45,8 @@ def commands() -> str:
 
 
 def _argument(parameter: Any) -> str:
-    name = str(parameter.metavar)
-    name += "..." if parameter.nargs == -1 and not name.endswith("...") else ""
-    return name if parameter.required or name.startswith("[") else f"[{name}]"
+    name = parameter.metavar if parameter.required else f"[{parameter.metavar}]"
+    return name + ("..." if parameter.nargs == -1 else "")
 
 
 def _option(parameter: Any) -> tuple[str, str]:

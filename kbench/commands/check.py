@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from kbench import summary
-from kbench.config.load import Config, plugin_failures
-from kbench.config.resolve import Sweep
-from kbench.execute import progress
-from kbench.execute.executors.supervisor import RANDOM, WorkerSupervisor
-from kbench.execute.plan import plan as make_plan
-from kbench.execute.plan import smallest, tensor_bytes
-from kbench.execute.worker.starting import Plugins
-from kbench.protocol import EdgeResult
-from kbench.results.row import Case, Status
+import typer
+
+from kbench.commands.options import ConfigFile, OnlyProviders, Plugins, Profile, Sets
+from kbench.errors import ExitStatus
 from kbench.text import terminal
-from kbench.text.printable import reason
+
+if TYPE_CHECKING:
+    from kbench.config.load import Config
+    from kbench.config.resolve import Sweep
+    from kbench.protocol import EdgeResult
+    from kbench.results.row import Case
 
 VARIES = "*"
 """Marks a right output that differs in some bits between two calls."""
+
+
+Table = dict[tuple[str, str], list["Checked"]]
+"""By edge input and configuration."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +36,39 @@ class Checked:
     reason: str
 
 
-Table = dict[tuple[str, str], list[Checked]]
-"""By edge input and configuration."""
+def check(
+    config: ConfigFile,
+    sets: Sets = None,
+    only: OnlyProviders = None,
+    profile: Profile = None,
+    plugin: Plugins = None,
+    every_case: Annotated[
+        bool, typer.Option("--all", help="Check all cases, not only the smallest and the largest.")
+    ] = False,
+) -> ExitStatus:
+    """Check every provider on edge inputs, without timing.
+
+    Edge inputs are -inf, NaN, large offsets, strided rows and others that the operator names.
+
+    Exit code: 0 all right or declined, 1 something wrong or failed, 2 bad input.
+    """
+    from kbench.config.load import load
+
+    loaded = load(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
+    return _check(loaded, every_case=every_case)
 
 
-def check(config: Config, *, every_case: bool) -> int:
-    """Run every provider on the operator's edge inputs and print one table per dtype. Returns the exit code."""
-    with WorkerSupervisor(Plugins(config.plugins), note=terminal.note) as supervisor:
+def _check(config: Config, *, every_case: bool) -> ExitStatus:
+    """Run every provider on the operator's edge inputs and print one table per dtype."""
+    from kbench.config.load import plugin_failures
+    from kbench.execute import progress
+    from kbench.execute.executors.supervisor import RANDOM, WorkerSupervisor
+    from kbench.execute.plan import plan as make_plan
+    from kbench.execute.plan import smallest
+    from kbench.execute.worker.starting import Plugins as PluginFiles
+    from kbench.text.printable import reason
+
+    with WorkerSupervisor(PluginFiles(config.plugins), note=terminal.note) as supervisor:
         catalog = supervisor.start()
         plan = make_plan(config.resolve(catalog), catalog)
         for failure in plugin_failures(catalog):
@@ -64,7 +94,7 @@ def check(config: Config, *, every_case: bool) -> int:
         print(line)
     for name, why in plan.unavailable.items():
         print(f"{name}: unavailable: {why}")
-    return 1 if bad else 0
+    return ExitStatus.FAILED if bad else ExitStatus.OK
 
 
 def _explain(bad: Sequence[Checked]) -> list[str]:
@@ -83,6 +113,8 @@ def _explain(bad: Sequence[Checked]) -> list[str]:
 
 def extremes(sweep: Sweep) -> list[Case]:
     """The smallest and the largest case of every dtype. Kernels often choose their algorithm by size."""
+    from kbench.execute.plan import tensor_bytes
+
     chosen: list[Case] = []
     for dtype in dict.fromkeys(case.dtype for case in sweep.cases):
         cases = sorted((case for case in sweep.cases if case.dtype == dtype), key=tensor_bytes)
@@ -103,6 +135,9 @@ def _print(sweep: Sweep, dtype: str, table: Table, edges: Sequence[str], unavail
 
 def _word(cell: Sequence[Checked]) -> str:
     """The worst outcome of a configuration on one input, over the checked cases."""
+    from kbench import summary
+    from kbench.results.row import Status
+
     if not cell:
         return "-"
     order = list(Status)

@@ -1,4 +1,4 @@
-"""`kbench compare`."""
+"""`kbench compare`: compares results files, or the providers of one file, row by row."""
 
 from __future__ import annotations
 
@@ -6,54 +6,101 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from kbench import comparison
-from kbench.comparison import Comparison
-from kbench.comparison.formats import FORMATS
-from kbench.comparison.formats import github as actions
-from kbench.comparison.formats import terminal as tables
-from kbench.comparison.presentation.rows import QUIET
-from kbench.comparison.verdict import WORDS
-from kbench.errors import ResultsError, UsageError
+import typer
+
+from kbench.commands.options import RowTerms, parse_share, split_words
+from kbench.errors import ExitStatus, ResultsError, UsageError
 from kbench.files import replace
 from kbench.text import terminal
 from kbench.text.suggest import unknown
 
-EXIT_CODES = {"passed": 0, "failed": 1, "undecided": 3}
+if TYPE_CHECKING:
+    from kbench.comparison import Comparison
 
-CHANGED = frozenset(WORDS) - QUIET
+EXIT_CODES = {"passed": ExitStatus.OK, "failed": ExitStatus.FAILED, "undecided": ExitStatus.NOTHING}
 
 
-def read(
-    files: Sequence[str],
-    *,
-    by: str,
-    baseline: str | None,
-    where: str,
-    metric: str,
-    margin: str | None,
-    vary: str | None,
-    fail_on: str | None,
-    strict: bool,
-) -> Comparison:
-    """The comparison that the options ask for, with its gate."""
-    return comparison.compare(
+def compare(
+    files: Annotated[list[str], typer.Argument(metavar="[LABEL=]FILE.csv", help="Results files, the baseline first.")],
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", metavar="LABEL", help="Compare with this file or provider.")
+    ] = None,
+    by: Annotated[
+        str, typer.Option("--by", metavar="file|provider", help="Compare files, or the providers of one file.")
+    ] = "file",
+    where: RowTerms = "",
+    metric: Annotated[
+        str, typer.Option("--metric", metavar="NAME", help="What to compare: ms, gbps, launch_ms ...")
+    ] = "ms",
+    margin: Annotated[
+        str | None,
+        typer.Option("--margin", metavar="SHARE", help="The smallest change of interest. Default: 2% between files."),
+    ] = None,
+    vary: Annotated[
+        str | None,
+        typer.Option("--vary", metavar="NAMES", help="What differs between the files on purpose: torch,driver,device."),
+    ] = None,
+    sort: Annotated[
+        str, typer.Option("--sort", metavar="ORDER", help="The table's order: verdict, key, change or time.")
+    ] = "verdict",
+    only: Annotated[
+        str | None,
+        typer.Option("--only", metavar="VERDICTS", help="Show only these rows: changed, or slower,missing."),
+    ] = None,
+    fail_on: Annotated[
+        str | None,
+        typer.Option("--fail-on", metavar="VERDICTS", help="Exit with 1 on these verdicts: slower,missing,failed."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 3 when a row was measured in different ways in the files.")
+    ] = False,
+    export: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--export",
+            metavar="FORMAT=FILE",
+            help="Also write the comparison to a file; - is stdout. Formats: markdown, json, csv, junit, github, "
+            "github-action-benchmark, bencher, benchfmt.",
+        ),
+    ] = None,
+    github: Annotated[
+        bool, typer.Option("--github", help="In a GitHub job: write annotations, the step summary and outputs.")
+    ] = False,
+) -> ExitStatus:
+    """Compare results files row by row.
+
+    Each row gets a verdict: slower, faster, same, or unclear with the reason.
+
+    Exit code: 0 comparison written, 1 the gate failed (only with --fail-on), 2 bad input, 3 nothing comparable.
+    """
+    from kbench import comparison
+
+    found = comparison.compare(
         *files,
         by=by,
         baseline=baseline,
         where=where,
         metric=metric,
-        margin=None if margin is None else share(margin),
-        vary=_words(vary),
+        margin=None if margin is None else parse_share("--margin", margin),
+        vary=split_words(vary),
         fail_on=_verdicts("--fail-on", fail_on, {}),
         strict=strict,
     )
+    show(found, sort=sort, only=only, exports=export or (), github=github)
+    return judge(found, github=github)
 
 
 def show(found: Comparison, *, sort: str, only: str | None, exports: Sequence[str], github: bool) -> None:
-    """Write the exports, and print the table; an export that goes to stdout takes the table's place. Of files that have
-    nothing in common there is no table: `judge` says so."""
-    shown = _verdicts("--only", only, {"changed": CHANGED})
+    """Write the exports and print the table. An export to stdout takes the table's place. Files that have nothing in common
+    give no table: `judge` prints an error about them."""
+    from kbench.comparison.formats import FORMATS
+    from kbench.comparison.formats import terminal as tables
+    from kbench.comparison.presentation.rows import QUIET
+    from kbench.comparison.verdict import WORDS
+
+    shown = _verdicts("--only", only, {"changed": frozenset(WORDS) - QUIET})
     targets = _targets(exports, github)
     printed = tables.text(found, terminal.width(), sort, shown, colour=terminal.colours())
     if found.nothing_common:
@@ -67,8 +114,8 @@ def show(found: Comparison, *, sort: str, only: str | None, exports: Sequence[st
     terminal.write(printed, commands=targets.get(None) == "github")
 
 
-def judge(found: Comparison, *, github: bool) -> int:
-    """The exit code; says on stderr why it is not 0."""
+def judge(found: Comparison, *, github: bool) -> ExitStatus:
+    """Returns the exit code. When it is not 0, prints the reason to stderr."""
     result = found.gate.judge(found)
     if not result.passed:
         terminal.error(result.text)
@@ -79,23 +126,12 @@ def judge(found: Comparison, *, github: bool) -> int:
     return EXIT_CODES[result.outcome]
 
 
-def share(text: str) -> float:
-    """`5%` or `0.05`. Raises UsageError."""
-    try:
-        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        raise UsageError(f"--margin {text!r} is not a share; write 2% or 0.02") from None
-
-
-def _words(text: str | None) -> list[str]:
-    return [word.strip() for word in (text or "").split(",") if word.strip()]
-
-
 def _verdicts(option: str, text: str | None, groups: dict[str, Collection[str]]) -> list[str]:
-    """Verdict words and groups of them, separated by commas, as an option names them. Raises UsageError for a word that is
-    none."""
+    """The verdicts that an option names, with groups of verdicts written out. Raises UsageError for an unknown word."""
+    from kbench.comparison.verdict import WORDS
+
     found: list[str] = []
-    for word in _words(text):
+    for word in split_words(text):
         if word not in groups and word not in WORDS:
             raise UsageError(f"{option}: {unknown('verdict', word, (*groups, *WORDS))}")
         found += groups.get(word, [word])
@@ -103,7 +139,10 @@ def _verdicts(option: str, text: str | None, groups: dict[str, Collection[str]])
 
 
 def _targets(exports: Sequence[str], github: bool) -> dict[Path | None, str]:
-    """Formats by where they go, from `json=c.json`, or `json=-` for stdout. Raises UsageError, also for two at one place."""
+    """The export formats by their files, from `json=c.json`. `json=-` is stdout, which is None here. Raises UsageError, also
+    for two exports to one file."""
+    from kbench.comparison.formats import FORMATS
+
     found: dict[Path | None, str] = {}
     for text in exports:
         name, sign, path = text.partition("=")
@@ -111,9 +150,11 @@ def _targets(exports: Sequence[str], github: bool) -> dict[Path | None, str]:
             raise UsageError(f"--export {text!r}: write FORMAT=FILE; formats are {', '.join(FORMATS)}")
         target = None if path == "-" else Path(path)
         if target in found:
-            raise UsageError(f"--export {text!r}: {found[target]} goes there too; give each a place of its own")
+            raise UsageError(
+                f"--export {text!r}: another export writes to the same place ({found[target]}); give each its own file"
+            )
         if target is None and github:
-            raise UsageError(f"--export {text!r}: --github writes to stdout as well; give the export a file")
+            raise UsageError(f"--export {text!r}: --github writes to stdout too; give the export a file")
         found[target] = name
     return found
 
@@ -140,7 +181,9 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def _tell_github(found: Comparison) -> None:
-    """Annotations to stdout, where the runner reads them, and the files that it names in the environment."""
+    """Write annotations to stdout, and the files that the environment of a GitHub job names."""
+    from kbench.comparison.formats import github as actions
+
     terminal.write(actions.text(found), commands=True)
     for variable, text in (
         ("GITHUB_STEP_SUMMARY", actions.step_summary(found)),

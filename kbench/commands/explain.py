@@ -1,39 +1,48 @@
-"""`kbench explain`."""
+"""`kbench explain`: prints what a word means."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Annotated
 
-from kbench import explain as texts
-from kbench.config.yaml_source import unknown
-from kbench.errors import ConfigError, ConfigIssue, SourceLocation
-from kbench.explain.glossary import ALIASES
+import typer
+
+from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
+from kbench.text.suggest import nearest, show
 
 
-def explain(words: Sequence[str]) -> int:
-    """Print a paragraph on each word; without one, the words that have a paragraph.
+def explain(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="WORD", help="Default: list the words that can be explained.")
+    ] = None,
+) -> ExitStatus:
+    """Explain a word that kbench prints.
 
-    `of copy` and `noise floor` are one word of two parts, however they are typed. Raises ConfigError for any other word.
+    The word may be a status, a flag, a verdict, a control or a column. The text also says what to do about it.
     """
+    from kbench import explain as texts
+
     if not words:
         for kind, names in texts.listing().items():
             terminal.console().print(f"{kind}: {', '.join(names)}", markup=False)
-        return 0
-    together = " ".join(words)
-    asked = [together] if texts.find(together) else list(words)
+        return ExitStatus.OK
+    together = " ".join(words)  # `of copy` and `noise floor` are one name of two words, typed with or without quotes
+    asked = [together] if texts.find(together) else words
     found = [(word, texts.find(word)) for word in asked]
-    known = [name for names in texts.listing().values() for name in names] + list(ALIASES)
-    problems = [
-        ConfigIssue(SourceLocation("kbench explain"), unknown("word", word, known))
-        for word, text in found
-        if text is None
-    ]
-    if problems:
-        raise ConfigError(problems)
+    if missing := [word for word, text in found if text is None]:
+        raise UsageError("\n".join(map(_unknown, missing)))
     for word, text in found:
         if text is not None:
             same = word.casefold() == text.name.casefold()
-            label = f"{text.name} ({text.kind})" if same else f"{word}, that is {text.name} ({text.kind})"
+            label = f"{text.name} ({text.kind})" if same else f"{word} = {text.name} ({text.kind})"
             terminal.console().print(f"{label}: {text.text}", markup=False)
-    return 0
+    return ExitStatus.OK
+
+
+def _unknown(word: str) -> str:
+    from kbench import explain as texts
+    from kbench.explain.glossary import ALIASES
+
+    near = nearest(word, [*(name for names in texts.listing().values() for name in names), *ALIASES])
+    hint = f'did you mean "{near}"?' if near else "kbench explain without a word lists all words"
+    return f"kbench explain: unknown word {show(word)}; {hint}"

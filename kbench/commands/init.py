@@ -1,43 +1,50 @@
-"""`kbench init`: a config, a plug-in and a workflow to begin with."""
+"""`kbench init`: writes a config, a plug-in and a workflow to start from."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import re
 import shlex
 from pathlib import Path
+from typing import Annotated
 
-from kbench import registry
-from kbench.config.yaml_source import nearest
-from kbench.errors import ConfigError, ConfigIssue, SourceLocation
+import typer
+
+from kbench.errors import ExitStatus, UsageError
 from kbench.packages import DISTRIBUTION
 from kbench.text import terminal
+from kbench.text.suggest import nearest
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 EXAMPLE = "my_operator"
-"""What templates/operator.* call the operator."""
+"""The operator's name in templates/operator.*"""
 
 WORKFLOW = "kbench-workflow.yml"
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 
 
-def init(operator: str, folder: Path) -> int:
-    """Write the files into a folder and say what they are and what to type next. Returns the exit code.
+def init(
+    operator: Annotated[
+        str, typer.Argument(metavar="OPERATOR", help="One of kbench's operators, or a new name for your own.")
+    ] = "softmax",
+    folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder to write into.")] = Path(),
+) -> ExitStatus:
+    """Write a config, a plug-in and a GitHub workflow to start from.
 
-    For an operator of kbench, the plug-in has providers of it; for any other name, it is an operator of one's own. Raises
-    ConfigError when one of the files exists: nothing is overwritten, and then nothing is written at all.
+    For an operator of kbench, the plug-in adds two providers. For a new name, it declares the operator as well. The command
+    overwrites nothing: if one of the files exists, it writes none.
     """
+    from kbench import registry
+
     if not NAME.fullmatch(operator):
-        message = (
-            f"{operator!r} is no name for an operator: letters, digits and underscores, a letter first, 40 at most"
+        raise UsageError(
+            f"kbench init: {operator!r} cannot be an operator's name; use at most 40 letters, digits and underscores, and "
+            "begin with a letter"
         )
-        raise ConfigError([ConfigIssue(SourceLocation("kbench init"), message)])
     shipped = operator in registry.shipped()
     if shipped and not (TEMPLATES / f"{operator}.py").is_file():
-        message = f"kbench has an operator {operator}, but no template for it; take another name"
-        raise ConfigError([ConfigIssue(SourceLocation("kbench init"), message)])
+        raise UsageError(f"kbench init: kbench has an operator {operator}, but no template for it; choose another name")
     config, plugin, workflow = folder / f"{operator}.yaml", folder / f"my_{operator}.py", folder / WORKFLOW
     requirement = _requirement()
     texts = {
@@ -47,14 +54,14 @@ def init(operator: str, folder: Path) -> int:
     }
     if existing := [path for path in texts if os.path.lexists(path)]:
         message = "exists already, and kbench init overwrites nothing; choose another folder with --dir"
-        raise ConfigError([ConfigIssue(SourceLocation(str(path)), message) for path in existing])
+        raise UsageError("\n".join(f"{path}: {message}" for path in existing))
     folder.mkdir(parents=True, exist_ok=True)
     for path, text in texts.items():
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
-    mine = f"two versions of {operator}" if shipped else f"the operator {operator} and two versions of it"
-    print(f"wrote {config}: the sweep: sizes, dtypes and what is measured")
-    print(f"wrote {plugin}: {mine}, for you to change")
+    contents = f"two providers of {operator}" if shipped else f"the operator {operator} and two providers"
+    print(f"wrote {config}: the sweep: sizes, dtypes and providers")
+    print(f"wrote {plugin}: {contents}, for you to change")
     todo = "" if requirement else " and set KBENCH there"
     print(f"wrote {workflow}: for pull requests; copy it to .github/workflows/{todo}")
     near = None if shipped else nearest(operator, registry.shipped())
@@ -62,9 +69,9 @@ def init(operator: str, folder: Path) -> int:
         terminal.warn(f'"{operator}" is a new operator; kbench has one called "{near}": kbench init {near}')
     print()
     print("next:")
-    for verb, what in (("check", "are they right?"), ("run", "how fast are they?")):
-        print(f"  kbench {verb} {shlex.quote(str(config))}".ljust(40) + f"  # {what}")
-    return 0
+    for verb, question in (("check", "are they right?"), ("run", "how fast are they?")):
+        print(f"  kbench {verb} {shlex.quote(str(config))}".ljust(40) + f"  # {question}")
+    return ExitStatus.OK
 
 
 def _template(operator: str, suffix: str) -> str:
@@ -75,7 +82,7 @@ def _template(operator: str, suffix: str) -> str:
 
 
 def _workflow(config: Path, requirement: str) -> str:
-    """The workflow for a config, whose path it names from the root of the repository that it is in."""
+    """The workflow for a config. It names the config's path below the root of the git repository."""
     whole = config.resolve()
     root = next((folder for folder in whole.parents if (folder / ".git").exists()), whole.parent)
     text = (TEMPLATES / "workflow.yml").read_text(encoding="utf-8")
@@ -86,7 +93,9 @@ def _workflow(config: Path, requirement: str) -> str:
 
 
 def _requirement() -> str:
-    """What pip needs to install this kbench elsewhere; empty where it was not installed from a repository."""
+    """What pip needs to install this kbench elsewhere. Empty when kbench was not installed from a repository."""
+    import importlib.metadata
+
     try:
         origin = json.loads(importlib.metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
         version = origin["vcs_info"]

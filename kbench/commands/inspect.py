@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from kbench.commands.options import Plugins
 from kbench.config import builtin
-from kbench.config.yaml_source import unknown
-from kbench.errors import UsageError
-from kbench.execute.worker.starting import Plugins, start
-from kbench.protocol import Catalog, ProviderInfo
-from kbench.results.row import Value, format_params
+from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
+from kbench.text.suggest import unknown
+
+if TYPE_CHECKING:
+    from kbench.protocol import Catalog, ProviderInfo
+    from kbench.results.row import Value
 
 
-def list_providers(operator: str | None, plugins: Sequence[str]) -> int:
-    """Print every provider with its parameters and whether it can run here, and the built-in configs."""
-    catalog = _catalog(plugins)
+def list_providers(
+    operator: Annotated[str | None, typer.Argument(metavar="OPERATOR", help="Only this operator.")] = None,
+    plugin: Plugins = None,
+) -> ExitStatus:
+    """List operators, providers and built-in configs.
+
+    The list shows the parameters of each provider, and whether it can run on this machine.
+    """
+    catalog = _catalog(plugin or ())
     operators = catalog.operators
     if operator is not None and operator not in operators:
         raise UsageError(f"kbench list: {unknown('operator', operator, list(operators))}")
@@ -35,8 +46,11 @@ def list_providers(operator: str | None, plugins: Sequence[str]) -> int:
     return _report_plugins(catalog)
 
 
-def doctor() -> int:
-    """Print what this machine has, then what is missing and what it would enable."""
+def doctor() -> ExitStatus:
+    """Show what this machine has, and what is missing.
+
+    For each missing thing, the command shows what it would enable.
+    """
     catalog = _catalog(())
     machine = catalog.machine
     rows = [["device", f"{machine.device} ({machine.device_type})"], ["driver", machine.driver or "none found"]]
@@ -72,7 +86,10 @@ def doctor() -> int:
 
 
 def _catalog(plugins: Sequence[str]) -> Catalog:
-    with start(Plugins([str(Path(p).resolve()) for p in plugins]), terminal.note) as worker:
+    from kbench.execute.worker.starting import Plugins as PluginFiles
+    from kbench.execute.worker.starting import start
+
+    with start(PluginFiles([str(Path(p).resolve()) for p in plugins]), terminal.note) as worker:
         return worker.catalog
 
 
@@ -83,11 +100,13 @@ def _can_run(provider: ProviderInfo) -> str:
 
 
 def _params(parameters: Mapping[str, Value]) -> str:
+    from kbench.results.row import format_params
+
     return format_params({k: "auto" if v is None else v for k, v in parameters.items()}).replace(",", " ")
 
 
-def _report_plugins(catalog: Catalog) -> int:
+def _report_plugins(catalog: Catalog) -> ExitStatus:
     """Print the plug-ins that failed. Returns the exit code."""
     for failure in catalog.plugin_errors:
         terminal.error(f"{failure.where}: {failure.message} (plug-in {failure.plugin})")
-    return 1 if catalog.plugin_errors else 0
+    return ExitStatus.FAILED if catalog.plugin_errors else ExitStatus.OK

@@ -1,43 +1,85 @@
-"""`kbench plot`."""
+"""`kbench plot`: draws results into pictures, or as text in the terminal."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from kbench import plotting
-from kbench.analysis.files import load_sources
-from kbench.plotting import Choices
-from kbench.results import table
+import typer
 
-PLAIN_WIDTH = 80
-"""Where there is no terminal to measure, and COLUMNS does not say."""
+from kbench.commands.options import ResultsFiles, RowTerms, newest_results, parse_share, split_words
+from kbench.errors import ExitStatus, UsageError
+
+if TYPE_CHECKING:
+    from kbench.plotting import Choices
+
+DEFAULT_COLUMNS = 80
+"""Width of a text picture where neither COLUMNS nor a terminal gives one."""
 
 
-def write(files: Sequence[str], out: Path | None, formats: str, where: str, choices: Choices) -> int:
-    """Draw the files into one picture, the newest results when none is named, and print each path. Returns the exit code."""
-    for path in plotting.write(_or_newest(files), choices, out, words(formats), where=where):
+def plot(
+    files: ResultsFiles = None,
+    metric: Annotated[
+        str, typer.Option("--metric", metavar="NAME", help="gbps (default), ms, speedup, copy_fraction or ulp.")
+    ] = "",
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--kind",
+            metavar="KIND",
+            help="lines; bars: a panel for each case; heatmap: the fastest provider of each case; change: each file "
+            "against the first, or the providers of one file against the baseline.",
+        ),
+    ] = "lines",
+    x: Annotated[
+        str | None,
+        typer.Option("--x", metavar="AXIS", help="The horizontal axis. Default: the axis with the most values."),
+    ] = None,
+    by: Annotated[
+        str, typer.Option("--by", metavar="COLUMNS", help="Draw a panel for each value of these: dtype, or dtype,M.")
+    ] = "",
+    baseline: Annotated[
+        str | None,
+        typer.Option("--baseline", metavar="LABEL", help="With --kind change: compare with this file or provider."),
+    ] = None,
+    margin: Annotated[
+        str, typer.Option("--margin", metavar="SHARE", help="With --kind change: the smallest change of interest.")
+    ] = "2%",
+    where: RowTerms = "",
+    term: Annotated[bool, typer.Option("--term", help="Draw as text in the terminal. Write no files.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="The pictures' folder. Default: the CSV's folder.")
+    ] = None,
+    formats: Annotated[str, typer.Option("--format", metavar="FORMATS", help="png, svg, pdf or several.")] = "png,svg",
+    theme: Annotated[str, typer.Option("--theme", metavar="NAME", help="light or dark.")] = "light",
+) -> ExitStatus:
+    """Draw results: one line for each provider.
+
+    Several files share one picture. Axes that vary get a panel for each value. A hollow point is mostly launch overhead.
+    Providers that were wrong, failed or declined the case are marked. The command prints the paths of the pictures.
+    """
+    from kbench import plotting
+
+    if term and out:
+        raise UsageError("--term and --out cannot be combined: --term writes no files")
+    choices = plotting.Choices(metric, kind, x, split_words(by), theme, baseline, parse_share("--margin", margin))
+    if term:
+        _print_charts(newest_results(files), where, choices)
+        return ExitStatus.OK
+    for path in plotting.write(newest_results(files), choices, out, split_words(formats), where=where):
         print(path)
-    return 0
+    return ExitStatus.OK
 
 
-def show(files: Sequence[str], where: str, choices: Choices) -> int:
-    """Draw in the terminal; in ASCII where there is none, or one that wants no colour or no Unicode. Returns the exit code."""
+def _print_charts(files: list[str], where: str, choices: Choices) -> None:
+    """Draw in the terminal. A pipe, and a terminal without colours or Unicode, gets ASCII."""
+    from kbench import plotting
+    from kbench.analysis.files import load_sources
+
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
     plain = not sys.stdout.isatty() or not unicode or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    width = shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns  # what COLUMNS says comes first
-    charts = plotting.terminal_charts(load_sources(_or_newest(files), where), choices, width, plain=plain)
-    print("\n\n".join(charts))
-    return 0
-
-
-def words(text: str) -> list[str]:
-    """`png,svg` taken apart."""
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _or_newest(files: Sequence[str]) -> list[str]:
-    return list(files) or [str(table.newest(Path("results")))]
+    width = shutil.get_terminal_size((DEFAULT_COLUMNS, 24)).columns  # COLUMNS, where it is set, comes first
+    print("\n\n".join(plotting.terminal_charts(load_sources(files, where), choices, width, plain=plain)))

@@ -1,16 +1,31 @@
-"""`kbench report`."""
+"""`kbench report`: writes an HTML page about results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from kbench.reporting import write as write_page
-from kbench.results import table
+import typer
+
+from kbench.commands.options import ResultsFiles, RowTerms, newest_results
+from kbench.errors import ExitStatus
 
 
-def write(files: Sequence[str], out: Path, baseline: str | None, where: str, title: str) -> int:
-    """Write the page on the files, the newest results when none is named, and print its path. Returns the exit code."""
-    chosen = list(files) or [str(table.newest(Path("results")))]
-    print(write_page(chosen, out, baseline=baseline, where=where, title=title))
-    return 0
+def report(
+    files: ResultsFiles = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The page's file.")] = Path("report.html"),
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", metavar="OLD.csv", help="Compare with these results, row by row.")
+    ] = None,
+    where: RowTerms = "",
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="The page's heading.")] = "",
+) -> ExitStatus:
+    """Write an HTML page about results.
+
+    The page has the fastest providers, an interactive plot, all rows, failures, the machine and the method. It is one file
+    and needs no network.
+    """
+    from kbench import reporting
+
+    print(reporting.write(newest_results(files), out, baseline=baseline, where=where, title=title))
+    return ExitStatus.OK

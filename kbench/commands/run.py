@@ -1,31 +1,91 @@
-"""`kbench run`."""
+"""`kbench run`: measures a config and prints the summary."""
 
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from kbench import summary
-from kbench.analysis import analyse
+import typer
+
+from kbench.commands.options import ConfigFile, OnlyProviders, Plugins, Profile, Sets
 from kbench.config import builtin
-from kbench.config.load import Config
-from kbench.execute.lock import command
-from kbench.execute.plan import Plan, tensor_bytes
-from kbench.execute.run import Outcome, RunOptions, execute, prepare
+from kbench.errors import ExitStatus, ResultsError, UsageError
 from kbench.text import terminal
 
+if TYPE_CHECKING:
+    from kbench.config.load import Config
+    from kbench.execute.plan import Plan
+    from kbench.execute.run import Outcome, RunOptions
+
 CASES_LISTED = 1000
-"""`--dry-run` counts the cases that follow."""
+"""`--dry-run` lists this many cases and counts the rest."""
 
 CASES_SHOWN = 30
-"""On a terminal the end of a run has no more cases than that: the answer stands above them."""
+"""On a terminal, the summary of a run shows this many cases. `kbench show` prints all of them."""
 
 PLACES_NAMED = 16
-"""More than so many devices are counted, not named, in a line."""
+"""Up to this many devices are named in a line. More are counted."""
 
 
-def run(config: Config, options: RunOptions, *, dry_run: bool, plots: bool) -> int:
-    """Measure and report. Returns the exit code."""
+def run(
+    config: ConfigFile,
+    sets: Sets = None,
+    only: OnlyProviders = None,
+    profile: Profile = None,
+    plugin: Plugins = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The results' folder.")] = Path("results"),
+    sessions: Annotated[
+        int | None,
+        typer.Option("--sessions", metavar="N", min=1, help="Repeat the whole sweep in N fresh processes."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an interrupted run: measure the cases that are missing.")
+    ] = False,
+    append: Annotated[bool, typer.Option("--append", help="Add sessions to the results of a finished run.")] = False,
+    devices: Annotated[
+        str | None,
+        typer.Option(
+            "--devices", metavar="DEVICES", help="Measure on several devices of this host at once: all, 0,2 or UUIDs."
+        ),
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option("--scheduler", metavar="ADDRESS", help="Measure on a dask cluster: tcp://host:8786."),
+    ] = None,
+    spread: Annotated[
+        bool, typer.Option("--spread", help="Measure the sessions of a case on different devices.")
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait while another run uses the device.")] = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
+    plots: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw GB/s at the end.")] = True,
+) -> ExitStatus:
+    """Check and time every provider; write a CSV and a plot.
+
+    Exit code: 0 all well, 1 a row was wrong or failed, 2 bad input, 3 nothing could be measured, 130 interrupted.
+    """
+    from kbench.config.load import load
+    from kbench.execute.run import RunOptions
+
+    if resume and append:
+        raise UsageError("--resume and --append cannot be combined; choose one")
+    continuing = "resume" if resume else "append" if append else None
+    options = RunOptions(out, devices, scheduler, spread, continuing, wait)
+    changes = [*(sets or ()), *([f"measure.sessions={sessions}"] if sessions is not None else [])]
+    loaded = load(config, sets=changes, only=only or (), profile=profile, plugins=plugin or ())
+    try:
+        return _measure(loaded, options, dry_run=dry_run, plots=plots)
+    except KeyboardInterrupt:  # before the run began, or after it ended
+        print("interrupted; earlier measurements are kept", file=sys.stderr)
+        return ExitStatus.INTERRUPTED
+
+
+def _measure(config: Config, options: RunOptions, *, dry_run: bool, plots: bool) -> ExitStatus:
+    from kbench.execute.lock import command
+    from kbench.execute.run import execute, prepare
+
     note = terminal.note
     with prepare(config, options, note) as prepared:
         sweep, places = prepared.plan.sweep, prepared.executor.places
@@ -36,7 +96,7 @@ def run(config: Config, options: RunOptions, *, dry_run: bool, plots: bool) -> i
             note(f"no accelerator here: profile {sweep.profile} of {sweep.path.name} applies")
         if dry_run:
             _print_plan(prepared.plan, places, spread=options.spread)
-            return 0
+            return ExitStatus.OK
         outcome = execute(prepared, options, note)
     _report(outcome)
     if outcome.interrupted:
@@ -58,7 +118,9 @@ def _side_by_side(places: Sequence[str]) -> str:
 
 
 def _print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
-    """Cases, with where each is expected to go: all take about the same time, so they go round."""
+    """Print the cases, each with its expected device: devices take turns, as cases take about the same time."""
+    from kbench.execute.plan import tensor_bytes
+
     sweep, several = plan.sweep, places != ("",)
     rows = [
         [
@@ -96,6 +158,9 @@ def _mb(count: int) -> str:
 
 
 def _report(outcome: Outcome) -> None:
+    from kbench import summary
+    from kbench.analysis import analyse
+
     found = analyse(outcome.rows, outcome.plan.sweep.baseline)
     summary.print_summary(found, most_cases=CASES_SHOWN, more=f"kbench show {shlex.quote(str(outcome.csv))}")
     if outcome.interrupted:
@@ -108,7 +173,6 @@ def _report(outcome: Outcome) -> None:
 
 def _draw(outcome: Outcome) -> None:
     from kbench import plotting
-    from kbench.errors import ResultsError, UsageError
 
     if not any(row.ms is not None for row in outcome.rows):
         return

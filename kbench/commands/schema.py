@@ -1,24 +1,35 @@
-"""`kbench schema`."""
+"""`kbench schema`: prints a JSON Schema."""
 
 from __future__ import annotations
 
 import json
+from typing import Annotated
 
-from kbench.errors import ResultsError
+import typer
+
+from kbench.errors import ExitStatus, UsageError
 from kbench.text.suggest import unknown
 
+CONFIG, COMPARE = "config", "compare"
 
-def schema(what: str) -> int:
-    """Print the JSON Schema of config files or of comparisons. Raises ResultsError for anything else."""
-    if what == "config":
+
+def schema(
+    what: Annotated[str, typer.Argument(metavar="config|compare", help="The kind of file.")] = CONFIG,
+) -> ExitStatus:
+    """Print a JSON Schema of kbench's files.
+
+    `config` is for config files, so that an editor can check them. `compare` is for what `kbench compare --export json`
+    writes.
+    """
+    if what == CONFIG:
         from kbench.config import schema as config_schema
 
         found = config_schema.schema()
-    elif what == "compare":
+    elif what == COMPARE:
         from kbench.comparison.formats import json_report
 
         found = json_report.schema()
     else:
-        raise ResultsError(f"kbench schema: {unknown('schema', what, ('config', 'compare'))}")
+        raise UsageError(f"kbench schema: {unknown('schema', what, (CONFIG, COMPARE))}")
     print(json.dumps(found, indent=2))
-    return 0
+    return ExitStatus.OK

@@ -1,29 +1,47 @@
-"""`kbench show`."""
+"""`kbench show`: prints the summary of a results file."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-from kbench import summary
-from kbench.analysis import analyse, rows_of
-from kbench.errors import UsageError
-from kbench.results import environment_file, table
-from kbench.results.row import PROVIDER
-from kbench.results.row_filter import RowFilter
+import typer
+
+from kbench.commands.options import RowTerms, newest_results
+from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
 
 
-def show(file: str | None, where: str, *, detailed: bool) -> int:
-    """Print the summary of a results file, the newest when none is named. Returns the exit code."""
-    path = Path(file) if file else table.newest(Path("results"))
+def show(
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="FILE.csv", help="A results file. Default: the newest file in results/."),
+    ] = None,
+    where: RowTerms = "",
+    details: Annotated[
+        bool,
+        typer.Option("--details", help="Also print GB/s, share of the copy, error and flags of each case's fastest."),
+    ] = False,
+) -> ExitStatus:
+    """Print the fastest provider of each case, and all times.
+
+    `kbench run` prints the same summary when it ends.
+    """
+    from kbench import summary
+    from kbench.analysis import analyse, rows_of
+    from kbench.results import environment_file, table
+    from kbench.results.row import PROVIDER
+    from kbench.results.row_filter import RowFilter
+
+    path = Path(newest_results([file] if file else None)[0])
     frame, chosen = table.read(path), RowFilter.parse(where)
     rows = chosen.select(frame) if chosen.terms else frame
     if chosen.terms and not (rows["role"] == PROVIDER).any():
         raise UsageError(chosen.nothing(frame))
     beside = environment_file.read(path)
     found = analyse(rows_of(rows), beside.environment.get("baseline"))
-    summary.print_summary(found, detailed=detailed)
+    summary.print_summary(found, detailed=details)
     print(f"{summary.counts(found.rows) or 'no rows'}: {path}")
     for warning in [*frame.attrs["warnings"], *([beside.note] if beside.there and beside.note else [])]:
         terminal.warn(str(warning))
-    return 0
+    return ExitStatus.OK

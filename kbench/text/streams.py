@@ -21,9 +21,6 @@ from kbench.text.printable import harmless_line
 LINE_LIMIT = 20_000
 """Characters of a printed line that are kept. kbench's own lines are far shorter; a provider's may be of any length."""
 
-UNREAD, UNWRITABLE = 141, 2
-"""Exit codes of a command whose stdout nobody reads, as shells have it, and of one whose stdout cannot be written."""
-
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 _COLOUR_VARIABLES = ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS")
 """Variables with which typer and rich write colours to what is no terminal."""
@@ -192,22 +189,14 @@ def install() -> None:
         sys.stderr = Stream(sys.stderr)
 
 
-def finish(code: int) -> tuple[int, str]:
-    """Flush both streams. Returns the exit code of a command that would have ended with `code`, and what to say of it.
+def finish() -> OSError | None:
+    """Flush both streams. Returns why stdout could not be written, or None.
 
-    What stderr could not take is no failure: results are in files and on stdout.
+    A failure of stderr does not count: results are in files and on stdout.
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    failure = getattr(sys.stdout, "failure", None)
-    if failure is None:
-        return code, ""
-    if isinstance(failure, BrokenPipeError):
-        return (UNREAD if code in (0, 1, 3) else code), ""
-    return (
-        code or UNWRITABLE,
-        f"stdout cannot be written ({failure.strerror}); what was to be printed is lost, files are not",
-    )
+    return getattr(sys.stdout, "failure", None)
 
 
 def _coloured(line: str, begins: bool, limit: int | None) -> str:

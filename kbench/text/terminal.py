@@ -11,14 +11,13 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import Any
-
-from rich.cells import cell_len
-from rich.console import Console
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from kbench.text.printable import REASON_LIMIT, harmless_line, printable
 from kbench.text.streams import Stream
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PLAIN_WIDTH = 2000
 """Width given to rich where there is no terminal: it would otherwise assume 80 columns and crop."""
@@ -42,6 +41,8 @@ LOG_WIDTH = 120
 
 def console(*, stderr: bool = False) -> Console:
     """A console that writes what it is given. Text from elsewhere goes through `one_line` first."""
+    from rich.console import Console  # here and below: importing rich takes longer than `kbench --help`
+
     stream = (sys.stderr if stderr else sys.stdout) or Stream(None)
     file: Any = stream.as_it_is if isinstance(stream, Stream) else stream
     if stream.isatty():
@@ -119,7 +120,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numeric
     """A table on stdout. Columns named in `numeric` are right-aligned. Where it is wider than the reader's window, its widest
     columns of text are broken between words; nothing is cropped."""
     header, lines, right = list(map(_cell, header)), [list(map(_cell, row)) for row in rows], set(map(_cell, numeric))
-    widths = [max(map(cell_len, column)) for column in zip(header, *lines, strict=True)]
+    widths = [max(map(_columns, column)) for column in zip(header, *lines, strict=True)]
     room = _window()
     if room is not None:
         widths = _fitting(widths, [name not in right for name in header], room)
@@ -133,6 +134,8 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numeric
             ]
             text = (" " * GAP).join(padded).rstrip()
             if out.is_terminal and not number:
+                from rich.text import Text
+
                 out.print(Text(text, style="bold"), soft_wrap=True)
             else:
                 print(text)
@@ -161,13 +164,20 @@ def _fitting(widths: list[int], text: list[bool], room: int) -> list[int]:
 
 def _wrapped(text: str, size: int) -> list[str]:
     """Lines of at most `size` characters, broken between words; a longer word stays whole."""
-    if cell_len(text) <= size:
+    if _columns(text) <= size:
         return [text]
     return textwrap.wrap(text, max(size, 1), break_long_words=False, break_on_hyphens=False) or [""]
 
 
+def _columns(text: str) -> int:
+    """How many columns of a terminal a text takes: two for a wide character."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
 def _padded(text: str, size: int, *, right: bool) -> str:
-    space = " " * (size - cell_len(text))
+    space = " " * (size - _columns(text))
     return space + text if right else text + space
 
 

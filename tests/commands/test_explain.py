@@ -122,9 +122,9 @@ def test_suspect_is_listed_with_the_verdicts_and_the_flags() -> None:
 @pytest.mark.slow
 def test_words_of_two_parts_and_several_words(kbench: Kbench) -> None:
     assert kbench("explain", "noise", "floor").stdout.startswith("noise floor (word): ")
-    assert kbench("explain", "of copy").stdout.startswith("of copy, that is copy_fraction (column): ")
+    assert kbench("explain", "of copy").stdout.startswith("of copy = copy_fraction (column): ")
     two = kbench("explain", "noisy", "ulp").stdout.splitlines()
-    assert [line.partition(":")[0] for line in two] == ["noisy (flag)", "ulp, that is max_ulp (column)"]
+    assert [line.partition(":")[0] for line in two] == ["noisy (flag)", "ulp = max_ulp (column)"]
     one_wrong = kbench("explain", "noisy", "ulps")
     assert one_wrong.returncode == 2 and not one_wrong.stdout
     assert one_wrong.stderr == 'error: kbench explain: unknown word "ulps"; did you mean "ulp"?\n'

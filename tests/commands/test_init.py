@@ -16,7 +16,7 @@ from common import Kbench
 
 from kbench import registry
 from kbench.commands.init import TEMPLATES, WORKFLOW, init
-from kbench.errors import ConfigError
+from kbench.errors import UsageError
 
 
 def printed_commands(text: str) -> list[list[str]]:
@@ -53,7 +53,7 @@ def test_names_that_python_has_a_meaning_for_still_give_a_plug_in(tmp_path: Path
 
 @pytest.mark.parametrize("operator", ["../up", "a b", "1st", "", "a" * 41, "a\nb", "softmax.yaml", "\u202ex"])
 def test_a_name_that_is_none_writes_nothing(tmp_path: Path, operator: str) -> None:
-    with pytest.raises(ConfigError, match="is no name for an operator"):
+    with pytest.raises(UsageError, match="cannot be an operator's name"):
         init(operator, tmp_path / "here")
     assert not list(tmp_path.iterdir())
 
@@ -61,7 +61,7 @@ def test_a_name_that_is_none_writes_nothing(tmp_path: Path, operator: str) -> No
 @pytest.mark.parametrize("existing", ["softmax.yaml", "my_softmax.py", WORKFLOW])
 def test_nothing_is_overwritten(tmp_path: Path, existing: str) -> None:
     (tmp_path / existing).symlink_to("nowhere")  # not even a link that leads nowhere
-    with pytest.raises(ConfigError, match=f"{existing}: exists already"):
+    with pytest.raises(UsageError, match=f"{existing}: exists already"):
         init("softmax", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [existing]
 
@@ -87,7 +87,7 @@ def test_an_operator_without_a_template_is_not_declared_a_second_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "shipped", lambda: ["rmsnorm"])
-    with pytest.raises(ConfigError, match="kbench has an operator rmsnorm, but no template for it"):
+    with pytest.raises(UsageError, match="kbench has an operator rmsnorm, but no template for it"):
         init("rmsnorm", tmp_path)
     assert not list(tmp_path.iterdir())
 

@@ -89,7 +89,7 @@ def test_tables_fit_the_width_that_is_asked_for(
 ) -> None:
     """With COLUMNS in a pipe. In less than 80 columns nothing is cropped either."""
     monkeypatch.setenv("COLUMNS", str(width))
-    assert show(str(RESULTS / f"{name}.csv"), "", detailed=False) == 0
+    assert show(str(RESULTS / f"{name}.csv"), "", details=False) == 0
     text = capsys.readouterr().out
     if width >= 80:
         assert max(map(len, text.splitlines()[:-1])) <= width  # the last line has the path
@@ -155,11 +155,11 @@ def test_details_have_speed_error_and_flags(capsys: Out) -> None:
 
 def test_rows_are_chosen_and_none_is_an_error(capsys: Out) -> None:
     path = str(RESULTS / "softmax.csv")
-    assert show(path, "N<=512", detailed=False) == 0
+    assert show(path, "N<=512", details=False) == 0
     out = capsys.readouterr().out
     assert "in 1 of 3 cases" in out and "12672" not in out
     with pytest.raises(UsageError):
-        show(path, "N=7", detailed=False)
+        show(path, "N=7", details=False)
 
 
 def test_progress_names_the_session_and_bounds_the_share(capsys: Out) -> None:

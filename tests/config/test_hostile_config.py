@@ -112,4 +112,7 @@ def test_more_tasks_than_anybody_can_measure(tmp_path: Path) -> None:
 def test_a_working_folder_that_is_gone(tmp_path: Path) -> None:
     script = f"mkdir gone && cd gone && rmdir ../gone && exec {sys.executable} -m kbench list"
     done = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr) == (2, "error: the working folder is gone; change to one that exists\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: the working folder was deleted; change to a folder that exists\n",
+    )
