@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +21,7 @@ from kbench.errors import ExitStatus, KbenchError
 from kbench.text import streams
 from kbench.version import __version__
 
-COMMANDS = {
+COMMANDS: Mapping[str, Callable[..., ExitStatus]] = {
     "run": run.run,
     "check": check.check,
     "compare": compare.compare,

@@ -14,15 +14,15 @@ import kbench
 PACKAGE = Path(kbench.__file__).parent
 
 MAY_IMPORT = {
-    "__init__": "errors registry results version",
+    "__init__": "version",
     "__main__": "cli errors interrupts",
     "analysis": "errors results text",
     "api": "comparison config errors execute notebook plotting reporting results",
-    "cli": "commands config errors execute interrupts plotting text version",
+    "cli": "commands errors interrupts text version",
     "commands": (
         "analysis comparison comparison/formats comparison/presentation config errors execute "
-        "execute/executors execute/worker explain files packages plotting protocol registry reporting results "
-        "summary text"
+        "execute/executors execute/worker explain files packages plotting registry reporting results summary "
+        "text"
     ),
     "comparison": "analysis comparison/formats errors results text",
     "comparison/formats": "comparison comparison/presentation results text",

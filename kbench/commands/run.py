@@ -17,6 +17,7 @@ from kbench.text import terminal
 
 if TYPE_CHECKING:
     from kbench.config.load import Config
+    from kbench.execute.existing_results import ResumeMode
     from kbench.execute.plan import Plan
     from kbench.execute.run import Outcome, RunOptions
 
@@ -71,7 +72,7 @@ def run(
 
     if resume and append:
         raise UsageError("--resume and --append cannot be combined; choose one")
-    continuing = "resume" if resume else "append" if append else None
+    continuing: ResumeMode | None = "resume" if resume else "append" if append else None
     options = RunOptions(out, devices, scheduler, spread, continuing, wait)
     changes = [*(sets or ()), *([f"measure.sessions={sessions}"] if sessions is not None else [])]
     loaded = load(config, sets=changes, only=only or (), profile=profile, plugins=plugin or ())
