@@ -1,8 +1,8 @@
 """Results as one HTML page that opens anywhere: summary, interactive plot, tables, failures, machine and method.
 
-Data goes one way: `content` reads files and makes of them what JSON can hold (`standings`, `rows`, `machine` and `verdicts`
-are its parts), and `page` puts that into the template, with styles, scripts and the chart library beside it. The page needs
-no network, and what comes from a file is data in it, never markup.
+Data flows one way. `content` reads the files and makes JSON of them; its parts are `file_summary`, `row_table`, `plot_data`,
+`machine` and `comparison_part`. `page` puts the JSON into the template, with styles, scripts and the chart library. The page
+needs no network. Text from files is never markup in it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from kbench.errors import ResultsError
 from kbench.files import replace
 from kbench.reporting.content import content
-from kbench.reporting.page import page
+from kbench.reporting.page import html_page
 
 
 def write(
@@ -25,13 +25,13 @@ def write(
     title: str = "",
     readable: Callable[[str], str] = str,
 ) -> Path:
-    """Write a page on results files, `path` or `LABEL=path` each, and return its path.
+    """Write a page on results files and return its path.
 
-    `baseline` is a results file that the others are compared with, `where` chooses rows (see kbench/results/row_filter.py),
-    `readable` puts other names in the place of those of temporary files. Raises UsageError for files that cannot be read
-    or compared, ResultsError where the page cannot be written.
+    `files` are paths or `LABEL=path`. `baseline` is a results file to compare the others with. `where` chooses rows (see
+    kbench/results/row_filter.py). `readable` replaces the names of temporary files in the page. Raises UsageError for
+    wrong choices, ResultsError for files that cannot be read or compared and where the page cannot be written.
     """
-    text = readable(page(content(files, baseline=baseline, where=where, title=title)))
+    text = readable(html_page(content(files, baseline=baseline, where=where, title=title)))
     path = Path(out)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

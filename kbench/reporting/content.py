@@ -1,110 +1,60 @@
-"""Everything that the page says, as what JSON can hold."""
+"""The whole content of a page, as JSON can hold it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from kbench import comparison, explain
-from kbench.analysis import rows_of
-from kbench.analysis.cases import SUSPECT
-from kbench.analysis.files import Source, load_sources
-from kbench.analysis.metrics import METRICS
+from kbench.analysis.files import load_sources
 from kbench.comparison import Comparison
-from kbench.plotting.selection.along import curve_along, parameters_of
-from kbench.plotting.selection.points import COPY_CURVE, HOLLOW
-from kbench.plotting.style.colours import slots
-from kbench.plotting.style.theme import THEMES
 from kbench.reporting import machine
-from kbench.reporting.rows import Json, columns
-from kbench.reporting.standings import standings
-from kbench.reporting.verdicts import verdicts
-from kbench.results.row import PROVIDER, Row, Status, curve_name
+from kbench.reporting.comparison_part import comparison_part
+from kbench.reporting.file_summary import file_summary
+from kbench.reporting.json_columns import Json
+from kbench.reporting.plot_data import plot_data
+from kbench.reporting.row_table import joined_rows, row_table
+from kbench.results.row import PROVIDER, Row, Status
 from kbench.version import __version__
 
-SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
-DASHES = ("solid", "dash", "dot", "dashdot", "8px,2px,2px,2px,2px,2px", "2px,6px")
-"""What plotly calls the markers and lines of kbench/plotting/style/theme.py, in their order."""
+ALWAYS_EXPLAINED = ("tie", "copy", "repeat", "copy_fraction", "max_ulp")
+"""Words that every page explains."""
 
 
 def content(
     files: Sequence[Path | str], *, baseline: Path | str | None = None, where: str = "", title: str = ""
 ) -> Json:
-    """The content of a page on results files. Raises UsageError."""
+    """The content of a page on results files. Raises UsageError and ResultsError."""
     sources = load_sources(files, where)
-    rows = {source.label: rows_of(source.frame) for source in sources}
-    found = _compared(files, baseline, where)
+    rows = {source.label: source.analysis.rows for source in sources}
+    compared = _compared(files, baseline, where)
+    joined = joined_rows(sources)
     return {
         "title": title or f"kbench: {', '.join(source.label for source in sources)}",
         "version": __version__,
-        "standings": [standings(source, rows[source.label]) for source in sources],
-        "rows": columns(sources),
-        "look": _look(sources),
+        "files": [file_summary(source) for source in sources],
+        "rows": row_table(joined, sources),
+        "plot": plot_data(joined, sources),
         "lost": _lost(rows),
+        "failures": [status.value for status in Status if status.failed],
         "machine": machine.machine(sources),
         "method": machine.method(sources),
         "configs": machine.configs(sources),
-        "comparison": verdicts(found) if found else None,
+        "comparison": comparison_part(compared) if compared else None,
         "words": _glossary([row for members in rows.values() for row in members]),
     }
 
 
 def _compared(files: Sequence[Path | str], baseline: Path | str | None, where: str) -> Comparison | None:
-    """Against the baseline, which may be one of the files itself."""
+    """The files against the baseline, which may be one of them."""
     if baseline is None:
         return None
     contenders = [file for file in files if str(file) != str(baseline)]
     return comparison.compare(baseline, *(contenders or files), where=where)
 
 
-def _look(sources: Sequence[Source]) -> Json:
-    """What the chart needs besides rows: metrics, limits of the memory, and the palette with everyone's place in it."""
-    return {
-        "metrics": [
-            {
-                "name": metric.name,
-                "column": metric.column,
-                "label": metric.label,
-                "scale": metric.scale,
-                "lower": metric.lower_is_better,
-                "ratio": metric.ratio,
-                "zero": metric.may_be_zero,
-                "timed": metric.timed,
-                "copy": metric.has_copy,
-                "statuses": [status.value for status in metric.statuses],
-            }
-            for metric in METRICS.values()
-        ],
-        "themes": {name: _palette(theme) for name, theme in THEMES.items()},
-        "symbols": SYMBOLS,
-        "dashes": DASHES,
-        "slots": _slots(sources),
-        "copy": COPY_CURVE,
-        "hollow": HOLLOW,
-        "suspect": SUSPECT,
-        "peaks": {source.label: source.peak_gbps for source in sources},
-    }
-
-
-def _slots(sources: Sequence[Source]) -> dict[str, dict[str, tuple[int, int]]]:
-    """The places of curves in the palette, as `colours.slots` has them: under "" those of all curves, under the name of a
-    parameter those of the curves that run along it."""
-    everyone = frozenset().union(*(source.curves for source in sources))
-    found = {"": slots(everyone)}
-    rows = {pair for source in sources for pair in zip(source.frame["provider"], source.frame["params"], strict=True)}
-    for name in sorted({name for _, params in rows for name in parameters_of(params)}):
-        found[name] = slots({curve_along(*row, name) for row in rows if curve_name(*row) in everyone})
-    return found
-
-
-def _palette(theme: Any) -> Json:
-    names = ("background", "ink", "muted", "quiet", "grid", "colours")
-    return {name: getattr(theme, name) for name in names}
-
-
 def _lost(rows: Mapping[str, Sequence[Row]]) -> list[Json]:
-    """What has no time, by provider, outcome and reason: on which cases. Failures come first."""
+    """Rows without a time by file, curve, status and reason, with their cases. Failures come first."""
     groups: dict[tuple[str, str, Status, str], list[Row]] = {}
     for file, members in rows.items():
         for row in members:
@@ -117,7 +67,7 @@ def _lost(rows: Mapping[str, Sequence[Row]]) -> list[Json]:
             "curve": curve,
             "status": status.value,
             "failed": status.failed,
-            "reason": reason or "right, but not timed under the Triton interpreter",
+            "reason": reason or "correct, but not timed: the Triton interpreter ran it",
             "cases": list(dict.fromkeys(row.case.label for row in members)),
         }
         for (file, curve, status, reason), members in ordered
@@ -125,8 +75,7 @@ def _lost(rows: Mapping[str, Sequence[Row]]) -> list[Json]:
 
 
 def _glossary(rows: Sequence[Row]) -> list[Json]:
-    """What the statuses and flags that occur mean, as `kbench explain` puts it."""
+    """The explanations of `kbench explain` for the statuses and flags that occur."""
     seen = {row.status.value for row in rows} | {flag for row in rows for flag in row.flags}
-    always = ("tie", "copy", "repeat", "copy_fraction", "max_ulp")
-    known = [word for texts in explain.KINDS.values() for word in texts if word in seen or word in always]
+    known = [word for texts in explain.KINDS.values() for word in texts if word in seen or word in ALWAYS_EXPLAINED]
     return [{"word": word, "text": found.text if (found := explain.find(word)) else ""} for word in known]

@@ -1,4 +1,4 @@
-"""What the rows come from: the machine and its software, and how it was measured, files side by side."""
+"""The machine, its software and the method of measurement, with the files side by side."""
 
 from __future__ import annotations
 
@@ -8,35 +8,36 @@ from typing import Any
 import pandas as pd
 
 from kbench.analysis.files import Source
-from kbench.reporting.rows import Json
+from kbench.reporting.json_columns import Json
 from kbench.results.row import PROVIDER, Status
 
 OF_THE_RUN = (
     "config", "command", "measure", "profile", "baseline", "started_at", "finished_at", "interrupted", "env_id",
     "plugin_errors", "places",
 )  # fmt: skip
-"""Entries of the environment file that say how it was measured, and not on what."""
+"""Entries of the environment file about the run, not about the machine."""
 
 DATES = ("command", "started_at", "finished_at")
-"""Differ between any two runs, and nobody needs to be told."""
+"""Entries that differ between any two runs. The page does not mark their differences."""
 
 BYTES = ("cache_bytes", "total_memory")
 MIB = 2**20
 
 
 def machine(sources: Sequence[Source]) -> Json:
-    """One column where all files come from the same machine and software."""
+    """The machine of each file, in a single column where all are the same."""
     known = [_machine(source.environment) for source in sources]
     alike = len(sources) > 1 and all(each == known[0] for each in known)
     return _side_by_side(["all files"], known[:1]) if alike else _side_by_side(_labels(sources), known)
 
 
 def method(sources: Sequence[Source]) -> Json:
+    """How each file was measured."""
     return _side_by_side(_labels(sources), [_method(source) for source in sources])
 
 
 def configs(sources: Sequence[Source]) -> list[Json]:
-    """The text of each file's config, where the environment file has it."""
+    """The config of each file whose environment file has its text."""
     found = []
     for source in sources:
         config = source.environment.get("config")
@@ -46,7 +47,7 @@ def configs(sources: Sequence[Source]) -> list[Json]:
 
 
 def _side_by_side(labels: Sequence[str], known: Sequence[dict[str, str]]) -> Json:
-    """A line per property that any file knows. One that is not known is no difference."""
+    """A line per property that at least one file has. A missing value is no difference."""
     lines = []
     for name in dict.fromkeys(name for values in known for name in values):
         values = [each.get(name, "") for each in known]
@@ -64,7 +65,7 @@ def _machine(environment: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _method(source: Source) -> dict[str, str]:
-    """From the rows what they say themselves, from the environment file the settings behind it."""
+    """Device, timer, cache, sessions and medians from the rows; settings from the environment file."""
     frame, environment = source.frame, source.environment
     timed = frame[(frame["status"] == Status.OK.value) & (frame["role"] == PROVIDER)]
     known = {name: "/".join(sorted(set(timed[name]) - {""})) for name in ("device", "timer", "cache")}
@@ -88,7 +89,7 @@ def _method(source: Source) -> dict[str, str]:
 
 
 def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """Nested entries under dotted names; what is empty is left out."""
+    """Nested entries under dotted names, without empty values."""
     found: dict[str, str] = {}
     for name, value in data.items():
         path = f"{prefix}{name}"

@@ -1,8 +1,8 @@
-"""The page: template, styles, scripts and content put together.
+"""The page as HTML: template, styles, scripts and content.
 
-Nothing that comes from a file is ever markup. The content is JSON in a block that no browser runs, its `<`, `>` and `&` as
-escapes; the scripts write it as text. The policy in the page's head allows the scripts by their hashes, so that none other
-runs, and no connection to anywhere.
+Text from files is never markup. The content is JSON in a block that browsers do not run, with `<`, `>` and `&` escaped, and
+the scripts write it as text. The policy in the head of the page allows no other scripts than ours, which it names by their
+hashes, and no connections.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any
 
 from kbench.plotting.style.theme import DARK, LIGHT, Theme
 
-HERE = Path(__file__).parent
-LIBRARY = HERE / "vendor" / "plotly-basic.min.js"
+ASSETS = Path(__file__).parent / "assets"
+LIBRARY = ASSETS.parent / "vendor" / "plotly-basic.min.js"
 SCRIPTS = ("dom", "select", "table", "plan", "chart", "lines", "bars", "legend", "plot", "page")
-"""In the order in which they use each other: together they are one module."""
+"""Together they are one module. Each comes after those that it uses."""
 
 
-def page(content: dict[str, Any]) -> str:
-    """The whole file. `content` is what JSON can hold, without NaN; its `title` is that of the page."""
+def html_page(content: dict[str, Any]) -> str:
+    """The whole file. `content` is what JSON can hold, without NaN. Its `title` is the title of the page."""
     library = LIBRARY.read_text(encoding="utf-8")
     script = "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
     return Template(_asset("template.html")).substitute(
@@ -39,26 +39,26 @@ def page(content: dict[str, Any]) -> str:
 
 
 def embedded(content: dict[str, Any]) -> str:
-    """JSON in which no character means anything to an HTML parser; all beyond ASCII is escaped anyway."""
+    """JSON without characters that an HTML parser would take for markup. All of it is ASCII."""
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _asset(name: str) -> str:
-    return (HERE / "assets" / name).read_text(encoding="utf-8")
+    return (ASSETS / name).read_text(encoding="utf-8")
 
 
 def _policy(*scripts: str) -> str:
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
-    return (  # plotly styles what it draws; pictures are saved by way of data: and blob:
+    return (  # plotly writes style attributes, and saves pictures through data: and blob: URLs
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
 
 
 def _colours(light: Theme, dark: Theme) -> str:
-    """The colours of the plots as variables of the style sheet. Paper is always white."""
+    """The colours of the plots as variables of the style sheet. Printed pages have the light theme."""
     return (
         f":root {{ {_variables(light)} }}\n"
         f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {_variables(dark)} }} }}\n"

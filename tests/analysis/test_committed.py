@@ -13,7 +13,7 @@ from kbench.analysis.files import load_sources
 from kbench.comparison import compare
 from kbench.plotting.picture_plan import Choices, plan_pictures
 from kbench.plotting.selection.winners import winners_of
-from kbench.reporting.standings import standings
+from kbench.reporting.file_summary import file_summary
 from kbench.results.row import curve_name
 
 RESULTS = Path(__file__).resolve().parents[2] / "results" / "h200"
@@ -41,7 +41,7 @@ def test_run_compare_plot_and_report_agree(path: Path) -> None:
     assert marked["*"] == sum(won.sole for won in found.winners if len(found.cases[won.key]) > 1)
     assert summary.caveats(found)[0] == found.noise.sentence()
 
-    page = standings(source, found.rows)
+    page = file_summary(source)
     columns = {column["name"]: column for column in page["winners"]["columns"]}
     named = columns["fastest"]
     assert [named["words"][code] for code in named["codes"]] == [curve for curve, *_ in said]

@@ -323,6 +323,14 @@ def test_one_case_is_drawn_as_bars(n: int, made: Make, view: View) -> None:
 
 
 @pytest.mark.slow
+def test_many_providers_of_one_case_are_dots(made: Make, view: View) -> None:
+    page = view(made(rivals(*(f"provider-{i}" for i in range(20)), ns=[256])))
+    assert page.locator("#chart .barlayer .point").count() == 0
+    assert page.locator("#chart .scatterlayer .point").count() == 21
+    assert "provider-7" in page.locator("#chart").text_content()
+
+
+@pytest.mark.slow
 def test_one_provider_and_forty(made: Make, view: View) -> None:
     assert len(curves(view(made([row("alone", n) for n in NS], {})))) == 1
     page = view(made(rivals(*(f"provider-{i}" for i in range(40)))))

@@ -17,7 +17,7 @@ Say = Callable[..., dict[str, Any]]
 
 def standing(said: dict[str, Any], curve: str, file: int = 0) -> dict[str, Any]:
     """The line of a provider in the summary's table, by column."""
-    table = said["standings"][file]["table"]
+    table = said["files"][file]["table"]
     columns = {
         each["name"]: each.get("values") or [each["words"][code] for code in each["codes"]] for each in table["columns"]
     }
@@ -33,7 +33,7 @@ def test_the_summary_counts_wins_and_means_speed_ups(said: Say) -> None:
     assert second["geomean"] == pytest.approx((1.1**4 * 0.5) ** (1 / 5), rel=1e-5)
     assert (second["standing"], second["record"]) == ("slower", "4/0/1")
     assert standing(found, "first")["standing"] == "the baseline"
-    assert found["standings"][0]["headline"] == ("second is fastest in 4 of 5 cases; 0.94x first (geomean of 5 cases).")
+    assert found["files"][0]["headline"] == ("second is fastest in 4 of 5 cases; 0.94x first (geomean of 5 cases).")
 
 
 def test_what_lies_within_the_noise_is_a_tie(said: Say) -> None:
@@ -52,9 +52,15 @@ def test_what_the_rounds_disagree_about_cannot_be_told(said: Say) -> None:
 
 
 def test_a_suspect_row_wins_nothing_and_is_in_no_mean(said: Say) -> None:
-    rows = [*rivals("first"), *(row("cheat", n, 1e-6, speedup=1e5, flags=("suspect",)) for n in NS)]
+    rows = [*rivals("first", "second"), *(row("cheat", n, 1e-6, speedup=1e5, flags=("suspect",)) for n in NS)]
     cheat = standing(said(rows), "cheat")
     assert (cheat["sole"], cheat["geomean"], cheat["standing"], cheat["timed"]) == (0, None, "not known", 0)
+
+
+def test_a_provider_without_rivals_is_not_called_the_fastest(said: Say) -> None:
+    found = said(rivals("first"))
+    assert not {"sole", "shared"} & standing(found, "first").keys()
+    assert found["files"][0]["winners"]["count"] == 0
 
 
 def test_over_a_suspect_baseline_there_is_no_speed_up(said: Say) -> None:
@@ -64,13 +70,13 @@ def test_over_a_suspect_baseline_there_is_no_speed_up(said: Say) -> None:
 
 def test_the_baseline_is_found_without_an_environment_file(said: Say) -> None:
     found = said(rivals("first", "second"), None)
-    assert found["standings"][0]["baseline"] == "first"
+    assert found["files"][0]["baseline"] == "first"
     assert found["machine"]["lines"] == []
 
 
 def test_without_a_baseline_there_are_no_speed_ups(said: Say) -> None:
     found = said([row("a"), row("b")], {})
-    assert found["standings"][0]["baseline"] is None and "geomean" not in standing(found, "a")
+    assert found["files"][0]["baseline"] is None and "geomean" not in standing(found, "a")
 
 
 def test_dtypes_have_means_of_their_own(said: Say) -> None:
@@ -138,8 +144,28 @@ def test_the_baseline_may_be_one_of_the_files(tmp_path: Path) -> None:
     old = save(tmp_path / "old.csv", rivals("first"), {})
     new = save(tmp_path / "new.csv", rivals("first"), {})
     found = content([old, new], baseline=old)
-    assert [each["file"] for each in found["standings"]] == ["old", "new"]
+    assert [each["file"] for each in found["files"]] == ["old", "new"]
     assert (
         found["comparison"]["counts"] == [{"word": "unclear", "glyph": "?", "count": 4}]
         or found["comparison"]["counts"]
     )
+
+
+def test_python_says_what_each_row_is_drawn_as_and_what_runs_along_x(said: Say) -> None:
+    rows = [row("tuned", n, params=f"warps={warps}") for n in NS for warps in (1, 2, 4)]
+    rows += [row("copy", 256, role="control"), row("repeat", 256, role="control"), row("tuned", 4096, status="oom")]
+    found = said(rows)["plot"]
+    drawn = {name: [column["words"][code] for code in column["codes"]] for name, column in found["kinds"].items()}
+    assert drawn["gbps"] == ["value"] * 12 + ["value", "", "failed"]
+    assert drawn["speedup"][-3:] == ["", "", "failed"]
+    [sweep] = found["sweeps"]
+    assert sweep["options"] == ["N", "warps"] and sweep["usual"]["gbps"] == "N"
+    warps = found["parameters"]["warps"]
+    assert warps["x"] == {
+        "tuned[warps=1]": 1,
+        "tuned[warps=2]": 2,
+        "tuned[warps=4]": 4,
+        "copy (control)": None,
+        "tuned": None,
+    }
+    assert warps["line"]["tuned[warps=2]"] == "tuned[warps=*]"

@@ -21,7 +21,7 @@ from kbench.text import redact
 @pytest.mark.parametrize("speedup", [-1.0, 0.0, float("inf"), float("-inf"), 1e308, 1e-308])
 def test_a_speedup_that_cannot_be(tmp_path: Path, speedup: float) -> None:
     path = save(tmp_path / "x.csv", [row("a", speedup=1.0), row("b", speedup=speedup)], {"baseline": "a"})
-    assert "standings" in content([path])
+    assert "files" in content([path])
 
 
 def test_a_name_of_thousands_of_digits(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_nonsense_beside_the_file_is_noted(tmp_path: Path, environment: dict[str
     path = save(tmp_path / "x.csv", rivals("first", "second", ns=[256, 512]), environment)
     reporting.write([path], tmp_path / "r.html")
     [picture] = plotting.write(path, formats=["svg"])
-    [page] = content([path])["standings"]
+    [page] = content([path])["files"]
     noted = "left out what cannot be right" in " ".join(page["caveats"])
     assert noted is ("driver" not in environment)
     assert "owned\x07" not in picture.read_text()

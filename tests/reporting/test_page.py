@@ -29,7 +29,7 @@ def test_the_command_writes_a_page_and_prints_its_path(kbench: Callable[..., obj
     text = (tmp_path / "out" / "page.html").read_text()
     assert "<title>A &amp; B</title>" in text
     content = json.loads(DATA.findall(text)[0])
-    assert content["standings"][0]["file"] == "new" and content["standings"][0]["cases"] == 3
+    assert content["files"][0]["file"] == "new" and content["files"][0]["cases"] == 3
 
 
 @pytest.mark.slow
@@ -81,7 +81,7 @@ def test_what_comes_from_files_is_never_markup(made: Make) -> None:
     text = made(rows, {"device": IMAGE, "config": {"text": SCRIPT}}, title=f"</title>{SCRIPT}").read_text()
     assert SCRIPT not in text and IMAGE not in text and BOLD not in text
     content = json.loads(DATA.findall(text)[0])
-    assert {SCRIPT, IMAGE, BOLD} <= set(content["look"]["slots"][""])
+    assert {SCRIPT, IMAGE, BOLD} <= set(content["plot"]["slots"][""])
     assert content["lost"][0]["reason"] == f"</script>{SCRIPT}"  # in one line
 
 

@@ -1,23 +1,23 @@
-// What a plan looks like: the traces and the layout that plotly draws. All text from files goes through `plain`, as plotly
-// reads some HTML in the texts it is given.
+// The traces and the layout that plotly draws for a plan. All text from files goes through `plain`, because plotly reads
+// some HTML in its texts.
 
 function plain(text) {
   return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 }
 
-/** Colour, marker and dash of a line: a colour is a provider, a dash is a file where there are several. */
+/** Colour, marker and dash of a line. With several files a dash is a file, and a colour is a provider. */
 function styleOf(line, plan, theme) {
   const files = distinct(rows.file);
   const several = distinct(plan.lines.map((each) => each.file)).length > 1;
-  if (line.curve === look.copy) {
-    return { colour: theme.quiet, symbol: null, dash: several ? look.dashes[files.indexOf(line.file) % look.dashes.length] : "solid" };
+  if (line.curve === plot.copy) {
+    return { colour: theme.quiet, symbol: null, dash: several ? plot.dashes[files.indexOf(line.file) % plot.dashes.length] : "solid" };
   }
-  const [place, round] = look.slots[Object.hasOwn(look.slots, plan.x) ? plan.x : ""][line.curve] ?? [0, 0];
+  const [place, round] = plot.slots[Object.hasOwn(plot.slots, plan.x) ? plan.x : ""][line.curve] ?? [0, 0];
   const dash = several ? files.indexOf(line.file) : round;
   return {
     colour: theme.colours[place],
-    symbol: look.symbols[(place + 3 * round) % look.symbols.length],
-    dash: look.dashes[dash % look.dashes.length],
+    symbol: plot.symbols[(place + 3 * round) % plot.symbols.length],
+    dash: plot.dashes[dash % plot.dashes.length],
   };
 }
 
@@ -26,7 +26,7 @@ function nameOf(line, plan) {
   return several ? `${line.curve} · ${line.file}` : line.curve;
 }
 
-/** The sizes that have a value or a mark, in order. Where there is one at most, there are bars. */
+/** The sizes that have a value or a mark, in order. With fewer than two of them the chart has bars. */
 function sizesOf(plan) {
   const all = plan.lines.flatMap((line) => [...line.points, ...line.marks].map((point) => point.x));
   return distinct(all.filter((x) => x != null)).sort((a, b) => a - b);
@@ -82,11 +82,11 @@ function axis(theme) {
   return { gridcolor: theme.grid, linecolor: theme.quiet, zeroline: false, ticks: "outside", tickcolor: theme.quiet, automargin: true };
 }
 
-/** What the memory can do at most; the session's large copy only where no copy control shows the ceiling. */
+/** The limits of the memory. The large copy of the session is one only where there is no copy control. */
 function levelsOf(plan) {
   if (plan.metric.name !== "gbps") return [];
   const files = distinct(plan.lines.map((line) => line.file));
-  const peaks = distinct(files.map((file) => look.peaks[file]));
+  const peaks = distinct(files.map((file) => plot.peaks[file]));
   const levels = peaks.length === 1 && peaks[0] ? [{ name: "theoretical", value: peaks[0] }] : [];
   if (!plan.selected.some(isCopy)) {
     const ceilings = plan.selected.map((row) => rows.ceiling_gbps[row]).filter((value) => value > 0);

@@ -1,5 +1,5 @@
-// What all parts of the page use: the content, elements, and how numbers are written.
-// Text from files becomes text of elements, by textContent, and nothing else.
+// What all parts of the page use: the content, elements, and the formats of numbers.
+// Text from files becomes only the text of elements.
 
 const content = JSON.parse(document.getElementById("content").textContent);
 
@@ -15,7 +15,7 @@ function el(name, attributes = {}, ...children) {
   return element;
 }
 
-/** A table of the content as columns with their values in full. */
+/** The columns of a table of the content, each with all its values. */
 function decoded(table) {
   return table.columns.map((column) => ({
     ...column,
@@ -42,7 +42,7 @@ const WRITTEN = {
   change: (value) => `${value > 0 ? "+" : ""}${(100 * value).toFixed(1)} %`,
 };
 
-/** A value as people read it, "" for what is not known. */
+/** A value in a format, "" for a missing one. */
 function written(value, format) {
   return value == null || value === "" ? "" : WRITTEN[format](value);
 }
@@ -61,7 +61,7 @@ function plural(count, word) {
   return `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 }
 
-/** What the files have of a property, each once: `NVIDIA H200`, `2026-11-19, 2026-11-20`. */
+/** The different values of a property of all files: `NVIDIA H200`, or `2026-11-19, 2026-11-20`. */
 function seenIn(name) {
-  return natural(content.standings.flatMap((file) => file[name])).join(", ");
+  return natural(content.files.flatMap((file) => file[name])).join(", ");
 }

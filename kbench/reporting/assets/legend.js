@@ -1,5 +1,5 @@
-// The legend: a button for every line, in the order in which the lines end. It is ours and not plotly's, so that it can be
-// used without a mouse, and so that a name is text.
+// The legend: a button for every line, in the order in which the lines end. It is not plotly's legend, so that it works
+// without a mouse and shows names as text.
 
 const SVG = "http://www.w3.org/2000/svg";
 const SHAPES = {

@@ -1,4 +1,4 @@
-// A chart of lines: values against a size, with their bands, and marks below for what has no value.
+// A chart of lines: values against a size, with their bands, and marks below for rows without a value.
 
 const MARKS = { wrong: "x-thin-open", failed: "asterisk-open", declined: "line-ew-open" };
 const STRIP_ROW = 0.045;
@@ -63,7 +63,7 @@ function powers(first, last, most) {
   return { tickvals: values, ticktext: values.map(short) };
 }
 
-/** 4096 as `4K`, 1048576 as `1M`; what is not a whole multiple stays a number. */
+/** 4096 as `4K`, 1048576 as `1M`. A size that is no whole multiple stays as it is. */
 function short(size) {
   for (const [unit, suffix] of [[2 ** 30, "G"], [2 ** 20, "M"], [2 ** 10, "K"]]) {
     if (size >= unit && size % unit === 0) return `${size / unit}${suffix}`;
@@ -83,8 +83,8 @@ function growsByFactors(xs) {
   return spread((a, b) => Math.log(b / a)) < spread((a, b) => b - a);
 }
 
-/** From zero, or logarithmic where that would press most of it flat: the rule of kbench/plotting/panels/lines.py. A wild band
-    presses nothing flat. */
+/** The limits of y: from zero, or logarithmic where a linear axis would press most values flat. The rule is that of
+    kbench/plotting/panels/lines.py. Long bands are cut. */
 function limits(plan, levels) {
   const points = plan.lines.flatMap((line) => line.points).filter((point) => point.value != null);
   const values = points.map((point) => point.value);
@@ -104,7 +104,7 @@ function limits(plan, levels) {
   return { log: false, bottom: 0, top, axis: { type: "linear", range: [0, top] } };
 }
 
-/** Ticks of a logarithmic axis, the closer the less it spans, with the whole number beside each. */
+/** Ticks of a logarithmic axis, closer for a shorter axis, each with its number. */
 function decades(bottom, top) {
   const span = top / bottom;
   const steps = span < 6 ? [1, 1.5, 2, 3, 4, 5, 7] : span < 30 ? [1, 2, 3, 5] : span < 1e4 ? [1, 2, 5] : [1];
@@ -115,7 +115,7 @@ function decades(bottom, top) {
   return { tickvals: values, ticktext: values.map((value) => String(Number(value.toPrecision(3)))) };
 }
 
-/** A line breaks where it has no value at a size that others of its file have (`grid`); `xs` are the sizes of all files. */
+/** A line, which breaks where it has no value at a size of its file (`grid`). `xs` are the sizes of all files. */
 function drawnLine(line, plan, style, theme, xs, grid) {
   const common = { legendgroup: line.key, name: plain(nameOf(line, plan)), showlegend: false };
   const level = line.points.every((point) => point.x == null);
@@ -167,7 +167,7 @@ function bands(at, style, common) {
   }));
 }
 
-/** A question mark at the claimed value, or at the edge where that is beyond what can be. */
+/** A question mark at each claimed value. Values beyond the axis have it at the edge. */
 function suspects(line, plan, style, scale) {
   const points = line.points.filter((point) => point.claimed != null && point.x != null);
   if (!points.length) return [];

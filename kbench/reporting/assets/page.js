@@ -16,14 +16,14 @@ function facts(entries) {
 // -- summary
 
 function summarySection() {
-  return section("summary", "Summary", content.standings.map(standing));
+  return section("summary", "Summary", content.files.map(standing));
 }
 
 function standing(file) {
-  const several = content.standings.length > 1;
+  const several = content.files.length > 1;
   const table = dataTable({
     columns: decoded(file.table), count: file.table.count, label: `providers of ${file.file}`, tall: true,
-    look: (name, value) => (name !== "standing" ? "" : value === "faster" ? "good" : ""),
+    classOf: (name, value) => (name !== "standing" ? "" : value === "faster" ? "good" : ""),
   });
   const winners = file.winners.count
     ? el("details", {}, el("summary", {}, `The fastest of each case (${file.winners.count})`), el("div", {}, dataTable({
@@ -44,8 +44,8 @@ function standing(file) {
     ]),
     table.element,
     notes([
-      ...(file.baseline ? [`Speed-ups are over ${file.baseline}, geometric means of the cases that both were timed on: with `
-        + "different cases they are not one ranking."] : ["No baseline was measured: there are no speed-ups."]),
+      ...(file.baseline ? [`Speed-ups are over ${file.baseline}: geometric means over the cases that both were timed on. `
+        + "Providers that were timed on different cases cannot be ranked by them."] : ["No baseline was measured: there are no speed-ups."]),
       ...file.caveats,
     ]),
     winners);
@@ -71,11 +71,11 @@ function comparisonSection() {
     el("h3", {}, "Verdicts"),
     dataTable({
       columns, count: comparison.table.count, label: "verdicts", search: true, choices: ["verdict", "provider", "dtype"],
-      look: (name, value) => (name === "verdict" ? tone(value) : ""),
+      classOf: (name, value) => (name === "verdict" ? tone(value) : ""),
     }).element);
 }
 
-/** A picture of the changes in the colours of the page; paper is always white. */
+/** A picture of the changes in the colours of the page. Printed pages are always light. */
 function changePicture({ light, dark }) {
   const alt = "the change of every row with its interval; the table below has the numbers";
   return el("div", { class: "box changes", tabindex: "0", role: "region", "aria-label": "picture of the changes" },
@@ -86,15 +86,14 @@ function changePicture({ light, dark }) {
 
 function rowsSection() {
   const columns = decoded(content.rows);
-  const hide = new Set(["provider", "params", "role", "gbps_p20", "gbps_p80", "ceiling_gbps"]);
-  const known = columns.filter((column) => !hide.has(column.name));
+  const known = columns.filter((column) => !content.rows.hidden.includes(column.name));
   const same = known.filter((column) => !isMeasured(column) && distinct(column.values).length === 1);
   const caption = same.filter((column) => !["file", "session"].includes(column.name) && column.values[0] != null && column.values[0] !== "")
     .map((column) => (content.rows.axes.includes(column.name) ? `${column.name}=${column.values[0]}` : String(column.values[0])));
   const columnsShown = timeThird(known.filter((column) => !same.includes(column)));
   const table = dataTable({
     columns: columnsShown, count: content.rows.count, label: "rows", common: caption, search: true, choices: ["file", "operator", "dtype", "curve", "status"],
-    look: (name, value) => (name === "status" && MARKED[value] && MARKED[value] !== "declined" ? "failed" : ""),
+    classOf: (name, value) => (name === "status" && content.failures.includes(value) ? "failed" : ""),
   });
   if (rows.role.includes("control")) {
     const keep = { providers: (row) => rows.role[row] === "provider", controls: (row) => rows.role[row] === "control", both: () => true };
@@ -110,7 +109,7 @@ function isMeasured(column) {
   return isNumber(column) && column.format !== "size";
 }
 
-/** Columns in an order that shows the time on a phone: who, the size that varies most, how long; then the others. */
+/** Columns with the provider, the size that varies most and the time first, so that a phone shows them. */
 function timeThird(columns) {
   const count = (column) => distinct(column.values).length;
   const sizes = columns.filter((column) => content.rows.axes.includes(column.name));
@@ -123,7 +122,7 @@ function timeThird(columns) {
 
 function lostSection() {
   const lines = content.lost.map((lost) => [
-    ...(content.standings.length > 1 ? [lost.file] : []),
+    ...(content.files.length > 1 ? [lost.file] : []),
     lost.curve,
     el("span", { class: lost.failed ? "failed" : "" }, lost.status),
     wide(lost.reason),
@@ -131,11 +130,11 @@ function lostSection() {
       ? el("details", {}, el("summary", {}, plural(lost.cases.length, "case")), lost.cases.map((name) => el("div", {}, name)))
       : el("span", {}, lost.cases.map((name) => el("div", {}, name))),
   ]);
-  const names = [...(content.standings.length > 1 ? ["file"] : []), "provider", "status", "reason", "cases"];
-  return section("lost", "Skipped and failed", lines.length ? plainTable(names, lines, "skipped and failed") : el("p", {}, "Nothing: every row has a time."));
+  const names = [...(content.files.length > 1 ? ["file"] : []), "provider", "status", "reason", "cases"];
+  return section("lost", "Skipped and failed", lines.length ? plainTable(names, lines, "skipped and failed") : el("p", {}, "Every row has a time."));
 }
 
-/** A table that is read from top to bottom. Cells are text, elements, or `wide` elements that may wrap. */
+/** A table without controls. Cells are text, elements, or `wide` elements that may wrap. */
 function plainTable(names, lines, label) {
   const cell = (value) => el("td", { class: value instanceof HTMLDivElement ? value.className : null }, value);
   return el("div", { class: "box whole fit", tabindex: "0", role: "region", "aria-label": label }, el("table", {},
@@ -150,17 +149,17 @@ function wide(text) {
 // -- machine and method
 
 function sideBySide({ files, lines }, label) {
-  if (!lines.length) return el("p", {}, "Not known: there is no environment file beside the CSV.");
+  if (!lines.length) return el("p", {}, "Not known: the CSV has no environment file.");
   const several = files.length > 1;
-  return plainTable(["", ...(content.standings.length > 1 ? files : ["value"]), ...(several ? [""] : [])], lines.map((line) => [
+  return plainTable(["", ...(content.files.length > 1 ? files : ["value"]), ...(several ? [""] : [])], lines.map((line) => [
     el("strong", {}, line.name), ...line.values.map(wide), ...(several ? [line.differs ? el("span", { class: "alarm" }, "≠ differs") : ""] : []),
   ]), label);
 }
 
 function methodSection() {
   return section("method", "How it was measured",
-    el("p", {}, "Every provider's output was compared with an fp64 reference before it was timed and after; one that is wrong "
-      + "has no time. All providers of a case were timed together, in rounds of shuffled order; a row is the median of its rounds."),
+    el("p", {}, "Every output was compared with an fp64 reference before and after it was timed. A provider with a wrong output "
+      + "has no time. All providers of a case were timed together in rounds, in shuffled order. A row is the median of its rounds."),
     sideBySide(content.method, "how it was measured"),
     content.configs.map(({ file, path, text }) => el("details", {}, el("summary", {}, `Config of ${file}${path ? `: ${path}` : ""}`), el("pre", {}, text))));
 }

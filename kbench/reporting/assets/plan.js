@@ -1,75 +1,43 @@
-// From rows to lines. A line is one provider with its parameters in one file, measured in one configuration: whatever else
-// varies is chosen by the reader, so that no line joins two configurations. Sessions are pooled: the median and the widest band.
+// From rows to lines. A line is one provider with its parameters in one file and one configuration. Whatever else varies is
+// for the reader to choose, so that no line joins two configurations. Sessions are pooled: the median and the widest band.
+// What a row is drawn as, and what can run along x, comes from kbench/reporting/plot_data.py.
 
 const rows = Object.fromEntries(decoded(content.rows).map((column) => [column.name, column.values]));
-const { look } = content;
-const everyRow = Array.from({ length: content.rows.count }, (_, row) => row)
-  .filter((row) => rows.role[row] === "provider" || isCopy(row));
-
-const MARKED = { wrong: "wrong", unsupported: "declined", error: "failed", oom: "failed", timeout: "failed", crashed: "failed" };
+const { plot } = content;
+const kinds = Object.fromEntries(Object.entries(plot.kinds).map(([name, column]) => [name, column.codes.map((code) => column.words[code])]));
+const drawnRows = Array.from({ length: content.rows.count }, (_, row) => row).filter((row) => rows.line[row] !== "");
 
 function isCopy(row) {
-  return rows.role[row] === "control" && rows.provider[row] === "copy";
+  return rows.line[row] === plot.copy;
 }
 
-/** "value", a mark, or "" for a row that has neither. */
+/** "value", a mark, or "" for a row that is not drawn. */
 function kindOf(row, metric) {
-  const value = rows[metric.column][row];
-  const known = metric.statuses.includes(rows.status[row]) && value != null && (metric.zero ? value >= 0 : value > 0);
-  return known ? "value" : MARKED[rows.status[row]] ?? "";
+  return kinds[metric.name][row];
 }
 
-const paramsOf = (() => {
-  const known = new Map();
-  return (row) => {
-    const text = rows.params[row];
-    if (!known.has(text)) known.set(text, Object.fromEntries(text.split(",").filter(Boolean).map((item) => item.split("="))));
-    return known.get(text);
-  };
-})();
-
-function numberParam(row, name) {
-  const value = Object.hasOwn(paramsOf(row), name) ? paramsOf(row)[name] : undefined;
-  return value !== undefined && value.trim() !== "" && Number.isFinite(Number(value)) ? Number(value) : null;
+function isAxis(name) {
+  return content.rows.axes.includes(name);
 }
 
-/** What can run along x for these rows: axes of sizes, and parameters that were swept over numbers. */
-function alongs(selected) {
-  const axes = content.rows.numeric.filter((name) => selected.some((row) => rows[name][row] != null));
-  const names = distinct(selected.flatMap((row) => Object.keys(paramsOf(row))));
-  const params = names.filter((name) => distinct(selected.map((row) => numberParam(row, name)).filter((n) => n != null)).length > 1);
-  return { axes, params };
-}
-
-/** The axis with the most values or, where a parameter was swept over more curves than there are colours, that one. */
-function usualAlong(selected, { axes, params }) {
-  const count = (name, of) => distinct(selected.map((row) => of(row, name)).filter((value) => value != null)).length;
-  const most = (names, of) => names.reduce((best, name) => (best && count(best, of) > count(name, of) ? best : name), "");
-  const [axis, param] = [most(axes, (row, name) => rows[name][row]), most(params, numberParam)];
-  const curves = distinct(selected.filter((row) => !isCopy(row)).map((row) => rows.curve[row])).length;
-  const swept = param && curves > look.symbols.length && count(param, numberParam) >= count(axis, (row, name) => rows[name][row]);
-  return swept ? param : axis;
-}
-
+/** The place of a row along x; null where it has none. */
 function xOf(row, x) {
   if (!x) return null;
-  return content.rows.axes.includes(x) ? rows[x][row] : numberParam(row, x);
+  return isAxis(x) ? rows[x][row] : plot.parameters[x].x[rows.line[row]];
 }
 
-function curveOf(row, x) {
-  if (isCopy(row)) return look.copy;
-  if (!x || content.rows.axes.includes(x) || numberParam(row, x) == null) return rows.curve[row];
-  const params = Object.entries({ ...paramsOf(row), [x]: "*" }).map(([name, value]) => `${name}=${value}`);
-  return `${rows.provider[row]}[${params.join(",")}]`;
+/** The name of the line of a row where `x` runs along x. */
+function lineOf(row, x) {
+  return !x || isAxis(x) ? rows.line[row] : plot.parameters[x].line[rows.line[row]];
 }
 
 /**
- * What to draw for what the reader chose: `choices` are the controls that there is something to choose by, each with its
- * options and value, `fixed` what all lines have in common, `lines` the lines, highest last value first.
+ * What to draw for the reader's choices. `choices` are the controls with their options and values, `fixed` what all lines
+ * have in common, and `lines` the lines with the highest last value first.
  */
 function planned(state) {
-  const metric = look.metrics.find((each) => each.name === state.metric);
-  let selected = everyRow.filter((row) => metric.copy || !isCopy(row));
+  const metric = plot.metrics.find((each) => each.name === state.metric);
+  let selected = drawnRows.filter((row) => metric.copy || !isCopy(row));
   const choices = [];
   const fixed = {};
   const valued = (row) => kindOf(row, metric) === "value";
@@ -91,36 +59,16 @@ function planned(state) {
   };
   narrow("operator");
   narrow("file", "", true);
-  const along = alongs(selected);
-  const x = [...along.axes, ...along.params].includes(state.x) ? state.x : usualAlong(selected.filter(valued), along);
-  const varying = along.axes.filter((name) => distinct(selected.map((row) => rows[name][row])).length > 1);
-  if (varying.length + along.params.length > 1) {
-    choices.push({ name: "x", options: [...varying, ...along.params].map((name) => [name, name]), value: x });
-  }
-  const paired = companions(selected, x);
-  const isAxis = (name) => content.rows.axes.includes(name);
+  const sweep = plot.sweeps.find((each) => each.operator === fixed.operator && each.file === (fixed.file ?? ""));
+  const x = sweep.options.includes(state.x) ? state.x : sweep.usual[metric.name];
+  if (sweep.options.length > 1) choices.push({ name: "x", options: sweep.options.map((name) => [name, name]), value: x });
+  const paired = Object.hasOwn(sweep.paired, x) ? sweep.paired[x] : {};
   const others = content.rows.configuration.filter((name) => name !== "operator" && name !== x && !Object.hasOwn(paired, name));
   for (const name of [...others.filter(isAxis), ...others.filter((name) => !isAxis(name))]) narrow(name, x);
   return { metric, x, choices, fixed, selected, paired: Object.values(paired), lines: linesOf(selected, metric, x) };
 }
 
-/** Axes that go with x, and how: every x has a value of theirs to itself, so that there is nothing to choose. The rule of
-    kbench/plotting/selection/pages.py. */
-function companions(selected, x) {
-  const found = {};
-  for (const axis of content.rows.axes.includes(x) ? content.rows.axes : []) {
-    if (axis === x) continue;
-    const pairs = new Map(selected.map((row) => [JSON.stringify([rows[x][row], rows[axis][row]]), [rows[x][row], rows[axis][row]]]));
-    const known = [...pairs.values()].sort((a, b) => a[0] - b[0]);
-    const unique = (place) => distinct(known.map((pair) => pair[place])).length === known.length;
-    if (known.length < 3 || !unique(0) || !unique(1)) continue;
-    const [first, last] = [known[0], known.at(-1)];
-    found[axis] = `${axis} goes with ${x}: ${first[1]} at ${first[0]}, ${last[1]} at ${last[0]}`;
-  }
-  return found;
-}
-
-/** The value with the most sizes to draw along x; of equals the largest size, or the first word of the file. */
+/** The value with the most sizes along x; of equals the largest size, or the first word of the file. */
 function mostDrawn(name, selected, valued, x) {
   const sizes = new Map(selected.map((row) => [rows[name][row] ?? "", new Set()]));
   for (const row of valued) sizes.get(rows[name][row] ?? "").add(`${xOf(row, x)} ${rows.file[row]}`);
@@ -133,7 +81,7 @@ function linesOf(selected, metric, x) {
   for (const row of selected) {
     const kind = kindOf(row, metric);
     if (!kind) continue;
-    const [file, curve] = [rows.file[row], curveOf(row, x)];
+    const [file, curve] = [rows.file[row], lineOf(row, x)];
     const key = JSON.stringify([curve, file]);
     if (!lines.has(key)) lines.set(key, { key, file, curve, at: new Map(), marks: [] });
     const line = lines.get(key);
@@ -154,7 +102,7 @@ function linesOf(selected, metric, x) {
 
 function pooled(x, members, metric) {
   const flags = distinct(members.flatMap((row) => rows.flags[row].split(";"))).filter(Boolean);
-  const suspects = metric.timed ? members.filter((row) => rows.flags[row].split(";").includes(look.suspect)) : [];
+  const suspects = metric.timed ? members.filter((row) => rows.flags[row].split(";").includes(plot.suspect)) : [];
   const good = members.filter((row) => !suspects.includes(row));
   const of = (row) => rows[metric.column][row] * metric.scale;
   const ends = good.flatMap((row) => ["_p20", "_p80"].map((end) => rows[metric.column + end]?.[row] ?? rows[metric.column][row]));
@@ -166,7 +114,7 @@ function pooled(x, members, metric) {
     low: good.length ? Math.min(...ends) * metric.scale : null,
     high: good.length ? Math.max(...ends) * metric.scale : null,
     claimed: good.length ? null : median(suspects.map(of)),
-    hollow: metric.timed && flags.some((flag) => look.hollow.includes(flag)),
+    hollow: metric.timed && flags.some((flag) => plot.hollow.includes(flag)),
   };
 }
 

@@ -1,13 +1,13 @@
-// The interactive plot: controls, chart, legend, and what is to be said about them.
+// The interactive plot: controls, chart, legend and notes.
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
-/** The width of a chart on paper, in pixels: what is left of A4 and of Letter between their margins. */
+/** The width of a chart on paper, in pixels: A4 or Letter without its margins. */
 const PAPER = 680;
 
 function plotSection() {
-  const measured = look.metrics.filter((metric) => everyRow.some((row) => !isCopy(row) && kindOf(row, metric) === "value"));
-  if (!measured.length) return el("p", {}, "There is nothing to draw: no provider has a value. The reasons are below.");
+  const measured = plot.metrics.filter((metric) => drawnRows.some((row) => !isCopy(row) && kindOf(row, metric) === "value"));
+  if (!measured.length) return el("p", {}, "There is nothing to draw: no provider has a value. See the reasons below.");
   const state = { metric: measured[0].name, chosen: {}, x: "", scale: "" };
   const hidden = new Set();
   const [controls, title, notes] = [el("div", { class: "controls" }), el("p", { class: "chart-title" }), el("ul", { class: "notes note" })];
@@ -15,11 +15,11 @@ function plotSection() {
   const list = el("ul", { class: "legend", "aria-label": "lines of the chart" });
   const save = el("button", { type: "button", click: () => savePicture() }, "Save picture");
   const hint = el("p", { class: "hint" });
-  let theme = look.themes.light;
+  let theme = plot.themes.light;
   let plan = null;
 
   function update() {
-    theme = look.themes[dark.matches && !printing ? "dark" : "light"];
+    theme = plot.themes[dark.matches && !printing ? "dark" : "light"];
     plan = planned(state);
     const xs = sizesOf(plan);
     plan.scale = state.scale || (growsByFactors(xs) ? "log2" : "linear");
@@ -40,7 +40,7 @@ function plotSection() {
     if (printing) layout.width = PAPER;
     hint.textContent = "Click a name to hide its line, twice to see it alone."
       + (layout.dragmode ? " Drag in the chart to zoom, double-click to see it all." : "");
-    layout.uirevision = [state.metric, plan.x, plan.scale, describe(plan)].join(); // a zoom outlives toggling, and no more
+    layout.uirevision = [state.metric, plan.x, plan.scale, describe(plan)].join(); // a zoom survives the hiding of lines, and nothing else
     Plotly.react(chart, data, layout, { displayModeBar: false, responsive: true });
   }
 
@@ -59,7 +59,7 @@ function plotSection() {
     return made;
   }
 
-  /** The picture that one would otherwise have to cut out of the screen, with a legend of its own. */
+  /** Save the chart as a PNG, with a title and a legend of its own. */
   function savePicture() {
     const [width, height] = [1200, sizesOf(plan).length > 1 ? 675 : chart.clientHeight + 80];
     const { data, layout } = figure(plan, hidden, theme, width);
@@ -89,11 +89,11 @@ function describe(plan) {
   return parts.join(" · ");
 }
 
-/** What the signs in the chart mean, and what is not in it. */
+/** What the signs in the chart mean, and which rows it does not show. */
 function notesOn(plan) {
   const points = plan.lines.flatMap((line) => line.points);
   const marks = distinct(plan.lines.flatMap((line) => line.marks.map((mark) => mark.kind)));
-  const hollow = distinct(points.filter((point) => point.hollow).flatMap((point) => point.flags)).filter((flag) => look.hollow.includes(flag));
+  const hollow = distinct(points.filter((point) => point.hollow).flatMap((point) => point.flags)).filter((flag) => plot.hollow.includes(flag));
   const notes = [];
   const signs = [];
   if (points.some((point) => point.high > point.low)) signs.push(sizesOf(plan).length > 1 ? "band: p20 to p80" : "whisker: p20 to p80");

@@ -1,14 +1,14 @@
-// Tables that sort by any column and filter by text and by choices. Rows are made in slices, as one scrolls.
+// Tables that sort by any column and filter by text and by choices. Rows are made in slices while the reader scrolls.
 
 const SLICE = 150;
 const PRINTED = 1000;
 
 /**
- * `columns` as `decoded` gives them, `count` rows. `choices` are names of columns to choose a value of, `keep` a
- * function of a row's number that further controls decide by, `look` a CSS class for a cell (column, value), `common`
- * words that all rows have and no column shows: the filter finds them too.
+ * `columns` as `decoded` gives them, with `count` rows. `choices` are names of columns with a control to choose a value.
+ * `classOf` returns the CSS class of a cell for its column and value. `common` are words that all rows have and no column
+ * shows; the filter finds them too. The result's `keep` takes a function that says which row numbers to show.
  */
-function dataTable({ columns, count, label, choices = [], search = false, look = () => "", tall = false, common = [] }) {
+function dataTable({ columns, count, label, choices = [], search = false, classOf = () => "", tall = false, common = [] }) {
   const shown = columns.filter((column) => column.values.some((value) => value != null && value !== ""));
   const state = { text: "", chosen: {}, sort: null, down: false, keep: () => true };
   const body = el("tbody");
@@ -63,7 +63,7 @@ function dataTable({ columns, count, label, choices = [], search = false, look =
   function cell(column, row) {
     const value = column.values[row];
     const kind = isNumber(column) ? "number" : String(value ?? "").length > 60 ? "long" : "";
-    return el("td", { class: `${kind} ${look(column.name, value)}`.trim() || null }, written(value, column.format));
+    return el("td", { class: `${kind} ${classOf(column.name, value)}`.trim() || null }, written(value, column.format));
   }
 
   new IntersectionObserver((entries) => {
@@ -105,7 +105,7 @@ function isNumber(column) {
   return column.format !== "text";
 }
 
-/** Rows in the order of a column; those that have no value come last either way. */
+/** The order of rows by a column. Rows without a value come last in both directions. */
 function comparing(column, down) {
   const { values } = column;
   const sign = down ? -1 : 1;

@@ -1,4 +1,4 @@
-"""What `kbench compare` says of two files, in its own words, for the page."""
+"""The comparison with the baseline, in the words of `kbench compare`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from kbench.comparison.presentation import header, rows
 from kbench.comparison.presentation.words import GLYPHS, interval, plain, probability
 from kbench.plotting import Choices, plot_changes, rendered
 from kbench.plotting.style.theme import THEMES
-from kbench.reporting.rows import Json, numbers, words
+from kbench.reporting.json_columns import Json, number_column, word_column
 
 MOST_DIGITS = 20
-"""A longer number is no size."""
+"""A longer number is text, not a size."""
 
 
-def verdicts(comparison: Comparison) -> Json:
-    """Headline counts, what stands above the table, and the table: what wants attention first."""
+def comparison_part(comparison: Comparison) -> Json:
+    """Counts, notes, differences, pictures, and the table of verdicts with those that need attention first."""
     shown = header.quantity_of(comparison)
     unit = shown.unit.replace("us", "µs")
     common = rows.shared(comparison)
@@ -24,14 +24,16 @@ def verdicts(comparison: Comparison) -> Json:
     names = [rows.distinct(row, comparison, common) for row in ordered]
     sides = [(row.old.value if row.old else None, row.new.value if row.new else None) for row in ordered]
     columns = [
-        words("verdict", (row.word for row in ordered)),
-        *(words(name, (_size(parts.get(name, "")) for parts in names)) for name in (names[0] if names else ())),
-        numbers("old", (old for old, _ in sides), f"old ({unit})", shown.unit),
-        numbers("new", (new for _, new in sides), f"new ({unit})", shown.unit),
-        numbers("change", (None if row.ratio is None else row.ratio - 1 for row in ordered), shown.head, "change"),
-        words("interval", (interval(row.ci) if row.ci else "" for row in ordered), "95 % interval"),
-        words("q", ("" if row.q is None else probability(row.q) for row in ordered)),
-        words("reason", (plain(row.reason) for row in ordered)),
+        word_column("verdict", (row.word for row in ordered)),
+        *(word_column(name, (_size(parts.get(name, "")) for parts in names)) for name in (names[0] if names else ())),
+        number_column("old", (old for old, _ in sides), f"old ({unit})", shown.unit),
+        number_column("new", (new for _, new in sides), f"new ({unit})", shown.unit),
+        number_column(
+            "change", (None if row.ratio is None else row.ratio - 1 for row in ordered), shown.head, "change"
+        ),
+        word_column("interval", (interval(row.ci) if row.ci else "" for row in ordered), "95 % interval"),
+        word_column("q", ("" if row.q is None else probability(row.q) for row in ordered)),
+        word_column("reason", (plain(row.reason) for row in ordered)),
     ]
     return {
         "title": header.title(comparison),
@@ -61,8 +63,10 @@ def verdicts(comparison: Comparison) -> Json:
 
 
 def _pictures(comparison: Comparison) -> list[Json]:
-    """The changes as pictures, each in the colours of all themes: the address of an SVG by the name of the theme. None
-    where no row has a time on both sides."""
+    """The pictures of the changes. Each is a mapping from the name of a theme to an SVG as a data URL.
+
+    There are none where no row has a time on both sides.
+    """
     if not any(row.ratio is not None for row in comparison.rows):
         return []
     by_theme = [
@@ -79,5 +83,5 @@ def _pictures(comparison: Comparison) -> list[Json]:
 
 
 def _size(text: str) -> int | str:
-    """A size is one again, to be sorted and aligned as such."""
+    """The number in a text that is a size, so that the page sorts and aligns it as a number; else the text."""
     return int(text) if text.isdecimal() and len(text) < MOST_DIGITS else text

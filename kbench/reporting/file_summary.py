@@ -1,4 +1,4 @@
-"""Who wins, how often and by how much: a line per provider of a file, and the words on how far to trust it."""
+"""The summary of a file: a line per provider, the fastest provider of each case where it has rivals, and notes on the noise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from kbench.analysis import Analysis, Duel, Outcome, Standing, Winner
 from kbench.analysis.files import Source
 from kbench.analysis.standings import geomean
-from kbench.reporting.rows import Json, finite, numbers, words
+from kbench.reporting.json_columns import Json, number_column, word_column
 from kbench.results.row import PROVIDER, Row
 from kbench.summary import caveats, copy_share, counts
 from kbench.summary.tables import record
@@ -17,10 +17,11 @@ from kbench.summary.words import PLAUSIBLE_SHARE
 from kbench.text import redact
 
 
-def standings(source: Source, rows: Sequence[Row]) -> Json:
-    """The standing of a file's providers, the winner of each of its cases, and what to know about them. `rows` are all."""
-    members = [row for row in rows if row.role == PROVIDER]
+def file_summary(source: Source) -> Json:
+    """The summary of a file as JSON can hold it."""
     found = source.analysis
+    rows = found.rows
+    members = [row for row in rows if row.role == PROVIDER]
     return {
         "file": source.label,
         "path": redact.text(str(source.path)),
@@ -36,7 +37,7 @@ def standings(source: Source, rows: Sequence[Row]) -> Json:
         "caveats": [*caveats(found), *map(redact.text, source.frame.attrs["warnings"])],
         "baseline": found.baseline,
         "table": _table(found, members),
-        "winners": _winners(found.winners),
+        "winners": _winners(found.winners if _has_rivals(found) else []),
     }
 
 
@@ -45,32 +46,37 @@ def _seen(names: Iterable[str]) -> list[str]:
 
 
 def _table(found: Analysis, rows: Sequence[Row]) -> Json:
+    """A line per provider. How often it is fastest stands there only where it has a rival."""
     lines, baseline = found.standings, found.baseline
     open_ = any(line.count(Outcome.UNCLEAR) for line in lines)
     dtypes = list(dict.fromkeys(row.case.dtype for row in rows))
-    columns = [words("curve", (line.curve for line in lines), "provider")]
+    columns = [word_column("curve", (line.curve for line in lines), "provider")]
     if baseline is not None and not found.noise.too_noisy:
         columns += [
-            numbers("geomean", (_over(line, baseline) for line in lines), "speed-up (geomean)", "factor"),
-            words("standing", (_standing(line, found) for line in lines), "that is"),
-            words("record", (record(line, open_=open_) for line in lines), "faster/tie/slower" + "/?" * open_),
+            number_column("geomean", (_over(line, baseline) for line in lines), "speed-up (geomean)", "factor"),
+            word_column("standing", (_standing(line, found) for line in lines), "that is"),
+            word_column("record", (record(line, open_=open_) for line in lines), "faster/tie/slower" + "/?" * open_),
         ]
-    columns += [
-        numbers("timed", (line.timed for line in lines), "cases", "whole"),
-        numbers("sole", (line.sole for line in lines), "fastest", "whole"),
-        numbers("shared", (line.shared for line in lines), "tied for it", "whole"),
-    ]
+    columns.append(number_column("timed", (line.timed for line in lines), "cases", "whole"))
+    if _has_rivals(found):
+        columns.append(number_column("sole", (line.sole for line in lines), "fastest", "whole"))
+        columns.append(number_column("shared", (line.shared for line in lines), "tied for it", "whole"))
     if any(line.undecided for line in lines):
-        columns.append(numbers("undecided", (line.undecided for line in lines), "cannot tell", "whole"))
+        columns.append(number_column("undecided", (line.undecided for line in lines), "cannot tell", "whole"))
     for dtype in dtypes if baseline is not None and len(dtypes) > 1 and not found.noise.too_noisy else ():
         part = (geomean(_of_dtype(line, dtype)) for line in lines)
-        columns.append(numbers(f"geomean {dtype}", part, f"{dtype} (geomean)", "factor"))
+        columns.append(number_column(f"geomean {dtype}", part, f"{dtype} (geomean)", "factor"))
     columns += [
         _copy_fractions(lines),
-        numbers("ulp", (line.max_ulp for line in lines), "max ulp", "ulp"),
-        words("flags", (_flags([row for row in rows if row.curve == line.curve]) for line in lines)),
+        number_column("ulp", (line.max_ulp for line in lines), "max ulp", "ulp"),
+        word_column("flags", (_flags([row for row in rows if row.curve == line.curve]) for line in lines)),
     ]
     return {"count": len(lines), "columns": columns}
+
+
+def _has_rivals(found: Analysis) -> bool:
+    """Whether more than one provider was timed."""
+    return sum(line.timed > 0 for line in found.standings) > 1
 
 
 def _over(line: Standing, baseline: str) -> float | None:
@@ -82,7 +88,7 @@ def _of_dtype(line: Standing, dtype: str) -> list[Duel]:
 
 
 def _standing(line: Standing, found: Analysis) -> str:
-    """In words, so that nobody has to know the noise floor by heart."""
+    """`faster`, `slower` or `a tie`, by the noise floor."""
     mean = line.geomean
     if line.curve == found.baseline:
         return "the baseline"
@@ -94,27 +100,27 @@ def _standing(line: Standing, found: Analysis) -> str:
 
 
 def _winners(won: Sequence[Winner]) -> Json:
-    """The winner of every case, its margin over the runner-up, and whom it is tied with."""
+    """The winner of every case, its margin over the runner-up, and the providers that it ties with."""
     axes = list(won[0].case.axes) if won else []
     columns = [
-        *(words(name, (winner.case.axes[name] for winner in won)) for name in axes),
-        words("dtype", (winner.case.dtype for winner in won)),
-        words("fastest", (winner.curve for winner in won)),
-        numbers(
-            "margin", (finite(winner.margin) if winner.sole else None for winner in won), "runner-up takes", "factor"
+        *(word_column(name, (winner.case.axes[name] for winner in won)) for name in axes),
+        word_column("dtype", (winner.case.dtype for winner in won)),
+        word_column("fastest", (winner.curve for winner in won)),
+        number_column(
+            "margin", (winner.margin if winner.sole else None for winner in won), "runner-up takes", "factor"
         ),
-        words("tied", (", ".join(winner.tied) for winner in won), "tied with"),
-        words("unclear", (", ".join(winner.unclear) for winner in won), "cannot be told from"),
+        word_column("tied", (", ".join(winner.tied) for winner in won), "tied with"),
+        word_column("unclear", (", ".join(winner.unclear) for winner in won), "cannot be told from"),
     ]
     return {"count": len(won), "columns": columns}
 
 
 def _copy_fractions(lines: Sequence[Standing]) -> Json:
-    """As numbers, unless one of them is none."""
+    """Numbers where all are plausible, else text that says so."""
     fractions = [line.copy_fraction for line in lines]
     if all(fraction is None or fraction <= PLAUSIBLE_SHARE for fraction in fractions):
-        return numbers("copy_fraction", fractions, "of copy", "share")
-    return words("copy_fraction", ["" if each is None else copy_share([each]) for each in fractions], "of copy")
+        return number_column("copy_fraction", fractions, "of copy", "share")
+    return word_column("copy_fraction", ["" if each is None else copy_share([each]) for each in fractions], "of copy")
 
 
 def _flags(rows: Sequence[Row]) -> str:

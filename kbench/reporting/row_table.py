@@ -1,0 +1,72 @@
+"""The table of all rows of all files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from kbench.analysis.files import Source
+from kbench.plotting.selection.points import axis_names, configuration, curves_of
+from kbench.reporting.json_columns import Json, number_column, word_column
+from kbench.results.row import curve_name
+
+MEASURED = {
+    "ms": ("time (µs)", "us"),
+    "ms_p20": ("p20 (µs)", "us"),
+    "ms_p80": ("p80 (µs)", "us"),
+    "gbps": ("GB/s", "gbps"),
+    "gbps_p20": ("p20 GB/s", "gbps"),
+    "gbps_p80": ("p80 GB/s", "gbps"),
+    "copy_fraction": ("of copy", "share"),
+    "speedup": ("speed-up", "factor"),
+    "max_ulp": ("max ulp", "ulp"),
+    "launch_ms": ("launch (µs)", "us"),
+    "build_ms": ("build (ms)", "whole"),
+    "sm_mhz": ("SM MHz", "whole"),
+    "power_w": ("power (W)", "whole"),
+    "temp_c": ("temp (°C)", "whole"),
+    "ceiling_gbps": ("large copy GB/s", "gbps"),
+}
+"""Columns of numbers: their labels, and the formats in which the page writes their values."""
+
+WORD_COLUMNS = ("timer", "cache", "device", "throttle", "reason")
+
+HIDDEN = ("line", "role", "gbps_p20", "gbps_p80", "ceiling_gbps")
+"""Columns that the plot needs and the table does not show."""
+
+
+def joined_rows(sources: Sequence[Source]) -> pd.DataFrame:
+    """All rows of all files, with three columns more.
+
+    file   the label of the file
+    curve  the provider with its parameters, for controls the control
+    line   the line of the plot: the curve, COPY_CURVE for the copy control, "" for the other controls
+    """
+    joined = pd.concat([source.frame.assign(file=source.label) for source in sources], ignore_index=True)
+    curves = [curve_name(*pair) for pair in zip(joined["provider"], joined["params"], strict=True)]
+    return joined.assign(curve=pd.Series(curves, joined.index, dtype="object"), line=curves_of(joined))
+
+
+def row_table(joined: pd.DataFrame, sources: Sequence[Source]) -> Json:
+    """The table of the rows that `joined_rows` returned.
+
+    columns        the columns
+    hidden         names of columns that are not shown
+    axes           names of the axes and choices
+    configuration  names of the columns whose values must be equal along a line
+    """
+    names = axis_names(sources)
+    identity = {"file": "file", "operator": "operator", "curve": "provider", **{name: name for name in names}}
+    identity |= {"dtype": "dtype", "session": "session", "role": "role", "status": "status", "flags": "flags"}
+    return {
+        "count": len(joined),
+        "axes": names,
+        "configuration": configuration(joined, sources),
+        "hidden": HIDDEN,
+        "columns": [
+            *(word_column(name, joined[name], label) for name, label in identity.items()),
+            *(number_column(name, joined[name], *shown) for name, shown in MEASURED.items()),
+            *(word_column(name, joined[name]) for name in (*WORD_COLUMNS, "line")),
+        ],
+    }
