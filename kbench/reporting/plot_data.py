@@ -10,8 +10,8 @@ import pandas as pd
 from kbench.analysis.cases import SUSPECT
 from kbench.analysis.files import Source
 from kbench.analysis.metrics import METRICS, Metric
-from kbench.plotting.panels.dots import MOST_BARS
 from kbench.plotting.selection.along import candidates, companions, curve_along, parameter_numbers
+from kbench.plotting.selection.pages import MOST_BARS
 from kbench.plotting.selection.points import ABSENT, COPY_CURVE, HOLLOW, axis_names, kinds_of
 from kbench.plotting.style.colours import slots
 from kbench.plotting.style.theme import MARKERS, THEMES, Theme

@@ -13,7 +13,7 @@ from kbench.plotting.page.layout import PAGE_WIDTHS, POINTS_PER_INCH, LegendBloc
 from kbench.plotting.page.legend import LegendContents
 from kbench.plotting.panels import backdrop, bars, dots, heatmap, labels, lines
 from kbench.plotting.panels.look import Look
-from kbench.plotting.selection.pages import Page, Panel
+from kbench.plotting.selection.pages import MOST_BARS, Page, Panel
 from kbench.plotting.style.formatting import title_of, without_provider, wrap
 
 FLATTENED = 4
@@ -76,7 +76,7 @@ def draw(page: Page, look: Look, caption: str, *, bars_only: bool = False) -> Fi
     of_lines = [panel.points for panel, bar in panels if not bar]
     of_bars = [panel.points for panel, bar in panels if bar]
     columns, rows = grid(len(panels))
-    many = max((len(bars.bars(points, look)) for points in of_bars), default=0) > dots.MOST_BARS
+    many = max((len(bars.bars(points, look)) for points in of_bars), default=0) > MOST_BARS
     bar_height = dots.ROW_INCHES if many else HEIGHTS.bar
     body = rows * max(HEIGHTS.of(panel.points, look, columns, bar_height if bar else 0) for panel, bar in panels)
     strip = max(map(lines.strip, of_lines), default=0.0)

@@ -10,9 +10,6 @@ from kbench.plotting.panels.look import Look
 from kbench.plotting.style.formatting import four_digits
 from kbench.plotting.style.theme import MARKERS
 
-MOST_BARS = 12
-"""Up to this many curves a case is drawn as bars."""
-
 ROW_INCHES = 0.2
 """Height of a row."""
 

@@ -22,6 +22,9 @@ MAX_PANELS = 4
 MAX_BY = 9
 """The most panels of a picture with `--by`, and of bars."""
 
+MOST_BARS = 12
+"""A case with more curves is drawn as dots."""
+
 MAX_PICTURES = 24
 """The most pictures of one call."""
 
