@@ -102,12 +102,11 @@ def serve(requests: queue.Queue[bytes], answers: Answers) -> None:
             if fault := attempt(operator, request.case, device, settings.seed):
                 answers(TrialFailed(fault.where, fault.what))
             return
-        configurations = [(one.provider, one.params) for one in request.configurations]
         if isinstance(request, CheckRequest):
             check_edges(
                 operator,
                 request.case,
-                configurations,
+                request.configurations,
                 skip=request.skip,
                 seed=settings.seed,
                 build_timeout_s=settings.build_timeout_s,
@@ -119,7 +118,7 @@ def serve(requests: queue.Queue[bytes], answers: Answers) -> None:
             run = CaseRun(
                 operator,
                 request.case,
-                configurations,
+                request.configurations,
                 baseline=request.baseline,
                 session=request.session,
                 ceiling_gbps=ceiling[0],

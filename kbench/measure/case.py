@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,9 +23,9 @@ from kbench.measure.rows import CaseContext, make_rows
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.timing.stages import measure_stages
 from kbench.measure.timing.timer import make_timer, measure_launch_ms
-from kbench.protocol import INTEGER_LIMIT, MeasureSettings
+from kbench.protocol import INTEGER_LIMIT, Configuration, MeasureSettings
 from kbench.registry import Operator
-from kbench.results.row import Case, Row, Status, Value, now
+from kbench.results.row import Case, Row, Status, now
 from kbench.text.exception_text import message
 
 
@@ -42,15 +42,15 @@ class CaseInputs:
 class CaseRun:
     """Measures one case in this process.
 
-    `configurations` are (provider name, parameters) pairs. `baseline` is the index of the one that speed-ups refer to.
-    `ceiling_gbps` is the bandwidth of the session's large copy.
+    `baseline` is the index of the configuration that speed-ups refer to. `ceiling_gbps` is the bandwidth of the session's
+    large copy.
     """
 
     def __init__(
         self,
         operator: Operator,
         case: Case,
-        configurations: Sequence[tuple[str, Mapping[str, Value]]],
+        configurations: Sequence[Configuration],
         *,
         baseline: int | None,
         settings: MeasureSettings,
@@ -65,8 +65,7 @@ class CaseRun:
         self.steps = Steps(device, emit)
         self.timer = make_timer(settings.timer, device, settings.cache, settings.warmup_ms, settings.rep_ms)
         self.contenders = [
-            Contender(i, name, params, provider=operator.providers.get(name))
-            for i, (name, params) in enumerate(configurations)
+            Contender.of(index, configuration, operator) for index, configuration in enumerate(configurations)
         ]
         self.definition = Definition(operator, case)
         self.drawn = Inputs(self.definition, device, settings.seed)

@@ -8,7 +8,8 @@ from typing import Any
 
 from kbench.measure.correctness.check import Accuracy
 from kbench.measure.machine.telemetry import Quantities
-from kbench.registry import Provider
+from kbench.protocol import Configuration
+from kbench.registry import Operator, Provider
 from kbench.results.row import CONTROL, PROVIDER, Case, Status, Value, curve_name, format_params
 
 
@@ -41,6 +42,12 @@ class Contender:
     stages: Mapping[str, float] = field(default_factory=dict)
     rounds: list[list[float]] = field(default_factory=list)
     readings: list[Quantities] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, index: int, configuration: Configuration, operator: Operator) -> Contender:
+        """A configuration of the operator before it has run. Its provider may not exist."""
+        name = configuration.provider
+        return cls(index, name, configuration.params, provider=operator.providers.get(name))
 
     @property
     def running(self) -> bool:

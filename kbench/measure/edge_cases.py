@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -16,9 +16,9 @@ from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import Device
 from kbench.measure.steps import Emit, Steps
-from kbench.protocol import EdgeResult, Message, StepBegun, StepEnded
+from kbench.protocol import Configuration, EdgeResult, Message, StepBegun, StepEnded
 from kbench.registry import Operator
-from kbench.results.row import Case, Status, Value
+from kbench.results.row import Case, Status
 
 RANDOM = "random"
 
@@ -28,7 +28,7 @@ Draw = Callable[[], tuple[Tensor, ...]]
 def check_edges(
     operator: Operator,
     case: Case,
-    configurations: Sequence[tuple[str, Mapping[str, Value]]],
+    configurations: Sequence[Configuration],
     *,
     skip: Sequence[str] = (),
     seed: int,
@@ -41,7 +41,7 @@ def check_edges(
     Emits an EdgeResult for each; `skip` names the edge cases that are done. Raises DeviceLost as measuring a case does.
     """
     common = common_edges(operator)
-    for index, (name, params) in enumerate(configurations):
+    for index, configuration in enumerate(configurations):
         for edge_name in (RANDOM, *edge_names(operator)):
             if edge_name in skip:
                 continue
@@ -53,7 +53,7 @@ def check_edges(
             if draw is None:
                 continue
             steps = Steps(device, partial(_mark, emit, index, edge_name))
-            contender = Contender(0, name, params, provider=operator.providers.get(name))
+            contender = Contender.of(0, configuration, operator)
             with steps.step(contender, "build", build_timeout_s):
                 _check(contender, definition, draw, device)
             emit(_cell(index, edge_name, contender))

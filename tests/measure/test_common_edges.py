@@ -11,7 +11,7 @@ from torch import Tensor
 from kbench.measure.correctness.common_edges import edge_names
 from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
-from kbench.protocol import EdgeResult
+from kbench.protocol import Configuration, EdgeResult
 from kbench.registry import Operator, operator
 from kbench.results.row import Case
 
@@ -68,7 +68,7 @@ def outcomes(provider: str, of: Operator = rms, m: int = 8, n: int = 32, dtype: 
     check_edges(
         of,
         Case(of.name, {"M": m, "N": n}, dtype),
-        [(provider, {})],
+        [Configuration(provider, {})],
         seed=0,
         build_timeout_s=60,
         device=Device(),

@@ -12,7 +12,7 @@ from common import Kbench
 from kbench.measure import case as measured
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
-from kbench.protocol import MeasureSettings
+from kbench.protocol import Configuration, MeasureSettings
 from kbench.registry import operator
 from kbench.results.row import Case
 
@@ -50,7 +50,7 @@ def test_the_repeat_is_prepared_as_the_baseline_is(monkeypatch: pytest.MonkeyPat
     run = measured.CaseRun(
         operator("softmax"),
         Case("softmax", {"M": 4, "N": 8}, "float32"),
-        [("torch-native", {})],
+        [Configuration("torch-native", {})],
         baseline=0,
         settings=settings,
         session=0,

@@ -9,7 +9,7 @@ from torch import Tensor
 from kbench.measure.case import CaseRun
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
-from kbench.protocol import MeasureSettings
+from kbench.protocol import Configuration, MeasureSettings
 from kbench.registry import Operator
 from kbench.results.row import Case
 
@@ -34,7 +34,7 @@ def reasons(operator: Operator, baseline: int | None = 0) -> dict[str, str]:
     run = CaseRun(
         operator,
         Case(operator.name, {"M": 8, "N": 256}, "float32"),
-        [(name, {}) for name in operator.providers],
+        [Configuration(name, {}) for name in operator.providers],
         baseline=baseline,
         settings=MeasureSettings("do_bench", "warm", False, 0, 1, 1, 0, timeout_s=60, build_timeout_s=60),
         session=0,

@@ -14,7 +14,7 @@ from kbench.measure.case import CaseRun
 from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
-from kbench.protocol import MeasureSettings
+from kbench.protocol import Configuration, MeasureSettings
 from kbench.registry import operator
 from kbench.results.row import Case, Row
 
@@ -46,7 +46,7 @@ def run(name: str, n: int, session: int = 0, **settings: Any) -> CaseRun:
     return CaseRun(
         operator(name),
         Case(name, {"M": 4, "N": n}, "float32"),
-        [("right", {}), ("also-right", {})],
+        [Configuration("right", {}), Configuration("also-right", {})],
         baseline=0,
         settings=MeasureSettings("do_bench", "warm", False, 0, 1, 1, 0, timeout_s=60, build_timeout_s=60, **settings),
         session=session,
