@@ -85,7 +85,8 @@ def run(
 
 
 def _execute(loaded: Config, options: RunOptions) -> Outcome:
-    from kbench.execute.run import execute, prepare
+    from kbench.execute.executors.prepare import prepare
+    from kbench.execute.run import execute
 
     with prepare(loaded, options, lambda line: None) as prepared:
         return execute(prepared, options)

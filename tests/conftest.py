@@ -78,7 +78,7 @@ def kbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm_workers: None) 
 def fake_machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
     """A machine that is made up, on which `kbench run` measures in milliseconds: no worker is started."""
     machine = FakeMachine()
-    monkeypatch.setattr("kbench.execute.run.executor_for", machine.executor_for)
+    monkeypatch.setattr("kbench.execute.executors.prepare.executor_for", machine.executor_for)
     return machine
 
 

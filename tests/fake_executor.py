@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from kbench.config.load import Config
-from kbench.execute.executors.interface import Finished, Listener, make_failed_row
+from kbench.execute.executor import Finished, Listener, make_failed_row
 from kbench.execute.plan import Task
 from kbench.execute.run import RunOptions
 from kbench.protocol import (
@@ -83,7 +83,7 @@ class FakeMachine:
     finished: int = 0
 
     def executor_for(self, config: Config, options: RunOptions, note: Callable[[str], None]) -> FakeExecutor:
-        """Stands in for kbench.execute.run.executor_for."""
+        """Stands in for kbench.execute.executors.prepare.executor_for."""
         return FakeExecutor(self, self.cards if options.devices else 0)
 
     def catalog(self) -> Catalog:

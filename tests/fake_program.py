@@ -28,9 +28,9 @@ if __name__ == "__main__":
         from fake_executor import FakeMachine
 
         from kbench.__main__ import main
-        from kbench.execute import run
+        from kbench.execute.executors import prepare
 
-        run.executor_for = FakeMachine(before=measure_slowly).executor_for
+        prepare.executor_for = FakeMachine(before=measure_slowly).executor_for
     except KeyboardInterrupt:
         interrupts.end()
         raise SystemExit(130) from None

@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "__init__": "version",
     "__main__": "cli errors interrupts",
     "analysis": "errors results text",
-    "api": "comparison config errors execute notebook plotting reporting results",
+    "api": "comparison config errors execute execute/executors notebook plotting reporting results",
     "cli": "commands errors interrupts text version",
     "commands": (
         "analysis comparison comparison/formats comparison/presentation config errors execute "
@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "comparison/presentation": "analysis comparison errors results text",
     "config": "errors files protocol results text",
     "errors": "text",
-    "execute": "config errors execute/executors files interrupts protocol results summary text version",
+    "execute": "config errors files interrupts protocol results summary text version",
     "execute/executors": "config errors execute execute/worker files packages protocol results text version",
     "execute/worker": "errors protocol results text",
     "explain": "",

@@ -84,8 +84,9 @@ def run(
 
 
 def _measure(config: Config, options: RunOptions, *, dry_run: bool, plots: bool) -> ExitStatus:
+    from kbench.execute.executors.prepare import prepare
     from kbench.execute.lock import command
-    from kbench.execute.run import execute, prepare
+    from kbench.execute.run import execute
 
     note = terminal.note
     with prepare(config, options, note) as prepared:

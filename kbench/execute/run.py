@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -10,20 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from kbench import interrupts
-from kbench.config.load import Config, plugin_failures
 from kbench.errors import ExitStatus, ResultsError, UsageError
 from kbench.execute import existing_results, progress
 from kbench.execute.environment_record import EnvironmentRecord, continue_run, describe_run
-from kbench.execute.executors.interface import Executor, Finished
-from kbench.execute.executors.local import Local
+from kbench.execute.executor import Executor, Finished
 from kbench.execute.existing_results import ExistingResults, ResumeMode
 from kbench.execute.lock import acquire_lock, acquire_results_lock, device_key, file_key
-from kbench.execute.plan import Plan, plan, smallest
+from kbench.execute.plan import Plan
 from kbench.execute.writer import Writer, probe
 from kbench.results.row import Row, Status
 from kbench.text import redact
-
-_ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
 
 
 @dataclass
@@ -91,46 +86,6 @@ class Prepared:
 
     def __exit__(self, *exception: object) -> None:
         self.executor.stop()
-
-
-def prepare(config: Config, options: RunOptions, note: Callable[[str], None]) -> Prepared:
-    """Start a worker and make the plan. The caller has to stop the executor that is returned: use `with`.
-
-    Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
-    executor = executor_for(config, options, note)
-    try:
-        layout = plan(config.resolve(executor.catalog), executor.catalog)
-        for failure in plugin_failures(executor.catalog):  # of installed packages: the run may not need them
-            note(f"warning: {failure}")
-        if layout.tasks and layout.runnable:
-            executor.try_operator(smallest(layout.tasks))
-        return Prepared(executor, layout)
-    except BaseException:
-        executor.stop()
-        raise
-
-
-def executor_for(config: Config, options: RunOptions, note: Callable[[str], None]) -> Executor:
-    """Make the executor that the options ask for, and start its first worker. Tests replace this function."""
-    if options.scheduler is not None:
-        _check_address(options.scheduler)
-        from kbench.execute.executors.cluster import Cluster
-
-        return Cluster(options.scheduler, config, note, spread=options.spread)
-    if options.devices is not None:
-        from kbench.execute.executors.devices import Devices
-
-        return Devices(config.plugins, note, options.devices, spread=options.spread)
-    return Local(config.plugins, note)
-
-
-def _check_address(address: str) -> None:
-    """Check that dask can use the address. With others its client prints tracebacks. Raises UsageError."""
-    match = _ADDRESS.fullmatch(address)
-    if match is None or not 0 < int(match["port"]) < 65536:
-        raise UsageError(
-            f"--scheduler {address}: expected tcp://HOST:PORT or tls://HOST:PORT, for example tcp://10.0.0.1:8786"
-        )
 
 
 def execute(prepared: Prepared, options: RunOptions, note: Callable[[str], None] = lambda line: None) -> Outcome:

@@ -23,8 +23,8 @@ from stand_in import SETTINGS
 
 from kbench.config import load
 from kbench.errors import DeviceGone
+from kbench.execute.executor import Finished
 from kbench.execute.executors.code_identity import Files, differences, identity
-from kbench.execute.executors.interface import Finished
 from kbench.execute.plan import Task
 from kbench.protocol import DeviceInfo
 from kbench.results.row import Case
@@ -172,6 +172,7 @@ def test_a_cluster_gives_the_rows_of_one_host_whatever_is_killed(tmp_path: Path)
 
 def test_without_dask_says_what_to_install(kbench: Kbench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)  # as if it could not be imported
+    monkeypatch.delitem(sys.modules, "kbench.execute.executors.cluster", raising=False)
     done = kbench("run", ROOT / "configs" / "softmax.yaml", "--scheduler", "tcp://127.0.0.1:8786")
     assert done.returncode == 3
     assert (

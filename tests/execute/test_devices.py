@@ -17,8 +17,8 @@ from stand_in import SETTINGS
 
 from kbench.errors import Busy, DeviceGone, ExecutionError, UsageError
 from kbench.execute import progress
+from kbench.execute.executor import Finished
 from kbench.execute.executors.devices import Devices, TaskQueue, choose
-from kbench.execute.executors.interface import Finished
 from kbench.execute.lock import acquire_lock, device_key
 from kbench.execute.plan import Task
 from kbench.protocol import Catalog, DeviceInfo

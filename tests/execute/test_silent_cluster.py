@@ -15,13 +15,13 @@ from fake_executor import machine_info
 from stand_in import Silent, task
 
 from kbench.errors import ExecutionError
-from kbench.execute.executors.interface import Finished
+from kbench.execute.executor import Finished
 from kbench.execute.plan import Task
 from kbench.protocol import Catalog, DeviceInfo
 
 pytest.importorskip("distributed")
 
-from kbench.execute.executors import cluster, cluster_worker
+from kbench.execute.executors import cluster, cluster_members, cluster_worker
 
 CATALOG = Catalog(DeviceInfo("cpu", "host"), (), {}, (), machine_info())
 
@@ -106,8 +106,10 @@ def connected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Clie
     """A cluster over a client, with short limits."""
     limits = {"LOOK_S": 0.02, "PULSE_S": 0.05, "SILENT_LIMIT_S": 0.3, "ANSWER_LIMIT_S": 0.5, "CLOSE_LIMIT_S": 0.1}
     for name, seconds in (limits | {"ALONE_LIMIT_S": 0.5, "FIRST_LIMIT_S": 0.6}).items():
-        monkeypatch.setattr(cluster, name, seconds)
-    monkeypatch.setattr(cluster, "identity", lambda files: {})
+        for module in (cluster, cluster_members):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, seconds)
+    monkeypatch.setattr(cluster_members, "identity", lambda files: {})
     config: Any = SimpleNamespace(path=tmp_path / "sweep.yaml", plugins=())
     config.path.touch()
 

@@ -16,8 +16,8 @@ from typing import Any
 import distributed
 
 from kbench.errors import DeviceGone, WorkerLost
+from kbench.execute.executor import Finished
 from kbench.execute.executors.code_identity import Files, differences, identity
-from kbench.execute.executors.interface import Finished
 from kbench.execute.executors.supervisor import WorkerSupervisor
 from kbench.execute.lock import acquire_lock, device_key
 from kbench.execute.plan import Task

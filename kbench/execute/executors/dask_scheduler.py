@@ -1,10 +1,12 @@
-"""Connects to a dask scheduler, or to whatever listens where one is expected."""
+"""Connects to a dask scheduler, and explains its errors."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -14,14 +16,14 @@ from kbench.errors import ExecutionError
 from kbench.execute.executors.time_limits import within
 
 CONNECT_LIMIT_S = 10.0
-"""How long to try to reach the scheduler."""
+"""How long to try to connect to the scheduler."""
 
 UNFIT = ("inproc", "ucx")
-"""Protocols that dask lists: one is for a single process, the other has moved to a package of its own, as ucxx."""
+"""Protocols of dask that kbench refuses: `inproc` is for a single process, and `ucx` has moved to the package ucxx."""
 
 
 def connect(address: str) -> Any:
-    """A client of the scheduler. Raises ExecutionError."""
+    """A client of the scheduler. Raises ExecutionError when none answers at the address."""
     _silence()
     try:
         _check(address)
@@ -32,8 +34,24 @@ def connect(address: str) -> Any:
         raise ExecutionError(f"{address}: no dask scheduler answers ({_first_line(error)})") from None
 
 
+@contextmanager
+def scheduler_errors(client: Any, address: str) -> Iterator[None]:
+    """Raise ExecutionError for the many exceptions that dask raises when its scheduler is gone.
+
+    kbench does not let dask reconnect: a new scheduler at the same address knows nothing of the run.
+    """
+    try:
+        if client.status != "running":
+            raise CancelledError
+        yield
+    except (OSError, TimeoutError, CancelledError) as error:
+        gone = client.status != "running" or not isinstance(error, TimeoutError)
+        fault = "is gone" if gone else "does not answer"
+        raise ExecutionError(f"{address}: the scheduler {fault}; --resume goes on, with it or another") from None
+
+
 async def _probe(address: str) -> None:
-    """Ask who is there, without a client: that would try again and again whatever answers. Raises OSError."""
+    """Check that a scheduler answers, without a client: a client would retry whatever answers. Raises OSError."""
     security = distributed.Security().get_connection_args("client")
     try:
         async with distributed.rpc(address, timeout=CONNECT_LIMIT_S, connection_args=security) as there:
@@ -42,17 +60,17 @@ async def _probe(address: str) -> None:
         raise TimeoutError(str(error) or f"no answer within {CONNECT_LIMIT_S + 2:g} s") from None
     except OSError:
         raise
-    except Exception as error:  # noqa: BLE001  whatever listens there may say anything
-        raise OSError(f"what listens there does not speak as one: {type(error).__name__}") from None
+    except Exception as error:  # noqa: BLE001  another program may answer anything
+        raise OSError(f"the program there does not speak dask's protocol: {type(error).__name__}") from None
     if not isinstance(found, Mapping) or found.get("type") != "Scheduler":
-        raise OSError("what listens there is none")
+        raise OSError("the program there is no scheduler")
 
 
 def _check(address: str) -> None:
-    """Whether dask can make anything of an address: a client that cannot takes long to say so. Raises ValueError or OSError."""
+    """Check that dask can use the address: its client takes long to refuse one. Raises ValueError or OSError."""
     scheme, host = distributed.comm.parse_address(address, strict=True)
     if scheme not in distributed.comm.registry.backends or scheme in UNFIT:
-        raise ValueError(f"{scheme}:// is no protocol for this; use tcp:// or tls://")
+        raise ValueError(f"{scheme}:// is not supported; use tcp:// or tls://")
     if not host or host.startswith(":"):
         raise ValueError(f"{address} names no host; use tcp://host:8786")
     security = distributed.Security()
@@ -67,6 +85,6 @@ def _first_line(error: Exception) -> str:
 
 
 def _silence() -> None:
-    """dask logs what kbench says in a line of its own."""
+    """Switch dask's logging off: kbench reports the same events itself."""
     for name in ("distributed", *(name for name in logging.root.manager.loggerDict if name.startswith("distributed."))):
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from kbench.errors import DeviceGone, ExecutionError, UsageError, WorkerLost
-from kbench.execute.executors.interface import LOSS_LIMIT, Finished, Listener, give_up
+from kbench.execute.executor import LOSS_LIMIT, Finished, Listener, give_up
 from kbench.execute.executors.supervisor import WorkerSupervisor
 from kbench.execute.plan import Task
 from kbench.execute.worker.starting import Plugins

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kbench.execute.executors.interface import Finished, Listener
+from kbench.execute.executor import Finished, Listener
 from kbench.execute.executors.supervisor import WorkerSupervisor
 from kbench.execute.plan import Task
 from kbench.execute.worker.starting import Plugins

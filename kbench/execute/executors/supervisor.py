@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from kbench.errors import ConfigError, ConfigIssue, DeviceGone, SourceLocation, WorkerLost
-from kbench.execute.executors.interface import Finished, Listener, make_failed_row
+from kbench.execute.executor import Finished, Listener, make_failed_row
 from kbench.execute.plan import Task, traits
 from kbench.execute.worker.starting import Plugins
 from kbench.execute.worker.starting import start as start_worker

@@ -1,0 +1,58 @@
+"""Chooses the executor of a run, and makes the plan from its catalog."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from kbench import packages
+from kbench.config.load import Config, plugin_failures
+from kbench.errors import ExecutionError, UsageError
+from kbench.execute.executor import Executor
+from kbench.execute.executors.local import Local
+from kbench.execute.plan import plan, smallest
+from kbench.execute.run import Prepared, RunOptions
+
+_ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
+
+
+def prepare(config: Config, options: RunOptions, note: Callable[[str], None]) -> Prepared:
+    """Start a worker and make the plan. The caller has to stop the executor that is returned: use `with`.
+
+    Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
+    executor = executor_for(config, options, note)
+    try:
+        layout = plan(config.resolve(executor.catalog), executor.catalog)
+        for failure in plugin_failures(executor.catalog):  # of installed packages: the run may not need them
+            note(f"warning: {failure}")
+        if layout.tasks and layout.runnable:
+            executor.try_operator(smallest(layout.tasks))
+        return Prepared(executor, layout)
+    except BaseException:
+        executor.stop()
+        raise
+
+
+def executor_for(config: Config, options: RunOptions, note: Callable[[str], None]) -> Executor:
+    """Make the executor that the options ask for, and start its first worker. Tests replace this function."""
+    if options.scheduler is not None:
+        _check_address(options.scheduler)
+        try:
+            from kbench.execute.executors.cluster import Cluster
+        except ImportError:
+            raise ExecutionError(f"--scheduler: {packages.missing('distributed')}") from None
+        return Cluster(options.scheduler, config, note, spread=options.spread)
+    if options.devices is not None:
+        from kbench.execute.executors.devices import Devices
+
+        return Devices(config.plugins, note, options.devices, spread=options.spread)
+    return Local(config.plugins, note)
+
+
+def _check_address(address: str) -> None:
+    """Check that dask can use the address. With others its client prints tracebacks. Raises UsageError."""
+    match = _ADDRESS.fullmatch(address)
+    if match is None or not 0 < int(match["port"]) < 65536:
+        raise UsageError(
+            f"--scheduler {address}: expected tcp://HOST:PORT or tls://HOST:PORT, for example tcp://10.0.0.1:8786"
+        )
