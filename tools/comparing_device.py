@@ -1,8 +1,9 @@
-"""What `kbench compare` says about a real device: twice the same code, and once a kernel that does 5 % more work.
+"""Measures on a real device what `kbench compare` says about the same code twice, and about a kernel that does 5 % more work.
 
     python tools/comparing_device.py [DIR]        needs a CUDA device; writes a/, b/ and slowed/ below DIR
 
-Three files of three sessions each, a session of each file in turn, as a pipeline would measure base and head.
+It writes three files of three sessions each, and measures a session of each file in turn, as a CI job measures base
+and head.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 FILES = {"a": "0", "b": "0", "slowed": "5"}
-"""Where each file goes, and the percentage of work that its kernel does in excess."""
+"""The folder of each file, and how many per cent more work its kernel does."""
 
 CONFIG = """
 operator: softmax

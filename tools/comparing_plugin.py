@@ -1,6 +1,7 @@
-"""A softmax that can be made slower by a known amount of work: `EXTRA_PERCENT=5` has it do 5 % more rows, to spare memory.
+"""A softmax that is slower by a known amount of work: with `EXTRA_PERCENT=5` it computes 5 % more rows, into spare memory.
 
-It is what comparing_device.py tells apart from itself. A real change to a kernel keeps its name, and so does this one.
+comparing_device.py compares it with itself. Its name stays the same, as that of a kernel does when somebody changes
+it.
 """
 
 import math

@@ -1,11 +1,12 @@
-"""How often the verdicts of `kbench compare` are wrong, on machines whose noise is known because it is simulated.
+"""Counts how often the verdicts of `kbench compare` are wrong, with simulated noise of known size.
 
     python tools/comparing_simulation.py            the tables of docs/comparing.md: 2,000 runs of each, a few minutes
     python tools/comparing_simulation.py --runs 50
 
-A run is two files of 50 rows, times of 4 to 400 us. The noise of a time is a factor with these standard deviations: 0.6 %
-for the session, shared by all its rows and controls; 0.4 % for the row in the session; 0.5 % for each of 100 samples, each
-correlated with the one before it by 0.5. Events tick every 32 ns. Rules that know only samples get those of one session.
+A run is two files of 50 rows, times of 4 to 400 us. The noise of a time is a factor with these standard deviations:
+0.6 % for the session, shared by all its rows and controls; 0.4 % for the row in the session; 0.5 % for each of 100
+samples, each correlated with the one before it by 0.5. Events tick every 32 ns. Rules that compare samples get the
+samples of one session.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""One shape for each regime of the CUDA kernels, for compute-sanitizer:
+"""Runs the CUDA kernels on one shape for each of their regimes, under compute-sanitizer:
 
     compute-sanitizer --tool memcheck  --error-exitcode 1 python tools/kernels_sanitize.py
     compute-sanitizer --tool racecheck --error-exitcode 1 python tools/kernels_sanitize.py
 
-Needs a CUDA device, and a minute or two for each; with types as arguments (float32 bfloat16), only those. Ends with
-exit code 1 when an output is wrong.
+It needs a CUDA device, and a minute or two for each tool. Arguments (float32 bfloat16) choose the dtypes. The exit
+code is 1 when an output is wrong.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Makes the tables at the end of kernels.md from results files:
 
-    python tools/kernels_tables.py results/h200/softmax-peers.csv           one table, and what it comes to in one line each
-    python tools/kernels_tables.py results/h200/short/softmax-peers.csv N   a line per N: our time, and the peer's over it
+    python tools/kernels_tables.py results/h200/softmax-peers.csv           one line per case, and lines that sum them up
+    python tools/kernels_tables.py results/h200/short/softmax-peers.csv N   one line per N: our time and the peer's over it
 
-Ours is the faster of `cuda` and `triton`, the peer the fastest other provider whose output is right. Both are medians over
+"Ours" is the faster of `cuda` and `triton`. The peer is the fastest other provider whose output is right. Both are medians over
 sessions. `copy` is the control of the case.
 """
 

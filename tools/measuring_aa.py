@@ -2,8 +2,8 @@
 
     python tools/measuring_aa.py        needs a CUDA device, and liger-kernel for its rows
 
-The same config is run twice, three sessions each, and the medians over the sessions are compared row by row. Beside it
-stands what people do by hand: triton.testing.do_bench's median, once per row, in two processes.
+It runs the same config twice, three sessions each, and compares the medians over the sessions row by row. A second
+line has the method that people use by hand: the median of triton.testing.do_bench, once per row, in two processes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python tools/measuring_cache.py > table.md        needs a CUDA device, and quack-kernels for its column
 
-Every provider is timed by do_bench on the same input after thousands of flushes, and after one call of torch.compile's softmax:
-as kbench times, and without its reset of what kernels asked the cache to keep.
+do_bench times every provider on the same input, after thousands of flushes and after one call of torch.compile's
+softmax. It does so with kbench's reset of what kernels asked the cache to keep, and without it.
 """
 
 from __future__ import annotations

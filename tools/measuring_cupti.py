@@ -2,13 +2,16 @@
 
     python tools/measuring_cupti.py > table.md        needs a CUDA device, and liger-kernel for its rows
 
-The kernel time is the sum of the durations of the device activities of a call, as torch.profiler (CUPTI) gives them. It is
-taken of the very calls that do_bench times, as kbench runs it: the last-level cache flushed before each call, a spin kernel
-after the flush. So is what those readings hold beside the kernel, in the way of kbench's `empty` control: the reading of an
-empty kernel, less half of what a second one adds. Likewise the graph timer stands against the durations of the kernels of
-the very replays that it times. Beside both stand their readings without the profiler, which lengthens some kernels.
-All measure the same function on the same buffers in the same process: where the buffers lie in memory alone can move a
-kernel by several per cent. (The graph rotates over more buffers, the first of which is that one.)
+The kernel time is the sum of the durations of the device activities of a call, as torch.profiler (CUPTI) reports
+them. It is taken of the very calls that do_bench times when kbench runs it: the last-level cache is flushed before
+each call, and a spin kernel follows the flush. What the timer adds to a kernel is measured as for kbench's `empty`
+control: the time of an empty kernel, less half of what a second one adds. The graph timer is compared in the same way
+with the durations of the kernels of the very replays that it times. Further columns have the readings of both timers
+without the profiler, which lengthens some kernels.
+
+All methods time the same function on the same buffers in one process, because the place of the buffers in memory
+alone can change the time of a kernel by several per cent. (The graph rotates over more buffers, and its first is the
+same.)
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Makes the table of scaling.md on what a dask cluster adds to a case: many cases of an operator that does next to nothing.
+"""Makes the table of scaling.md on the overhead of a dask cluster, with many cases of an operator that does next to nothing.
 
     python tools/scaling_dask.py [CASES]        10,000 by default, some ten minutes; no GPU needed, pip install '.[cluster]'
 
-The same config runs on this host alone, then through a scheduler with one worker. What the second takes longer is the overhead.
+The same config runs on this host alone, then through a scheduler with one worker. The difference is the overhead.
 """
 
 from __future__ import annotations

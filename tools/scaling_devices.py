@@ -3,9 +3,9 @@
     python tools/scaling_devices.py time  CONFIG OUT [OPTIONS OF kbench run]    how much faster the sweep is on all
     python tools/scaling_devices.py share CONFIG OUT [OPTIONS OF kbench run]    what sharing the host costs in accuracy
 
-`time` runs the sweep on device 0, then on all. `share` runs it on device 0 again and again, in turn alone and while the
-other devices are kept busy with the same sweep: two runs of each kind, whose means are compared row by row. Beside that
-stands what two runs of one kind differ by. All results stay in OUT.
+`time` runs the sweep on device 0, then on all devices. `share` runs it on device 0, in turn alone and while the other
+devices are busy with the same sweep. It makes two runs of each kind and compares their means row by row, beside the
+difference of two runs of one kind. All results stay in OUT.
 """
 
 from __future__ import annotations
