@@ -1,7 +1,8 @@
-"""What can be drawn: the columns of a results file that are worth a picture."""
+"""The metrics of `plot`, `report` and `compare`, each declared once: its column, label, unit and direction."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kbench.errors import UsageError
@@ -11,50 +12,85 @@ from kbench.text.suggest import unknown
 
 @dataclass(frozen=True)
 class Metric:
-    """A column and how it is drawn.
+    """A column that can be drawn or compared.
 
-    A `ratio` has a line at 1. `statuses` are the outcomes that have a value, and `may_be_zero` says whether 0 is one.
-    `timed` is whether it comes from a time, so that what distorts times matters. What is drawn is the column's value
-    times `scale`.
+    name             what `--metric` calls it
+    column           the column of the results file
+    quantity         what it measures, in sentences: "time"
+    unit             the unit in which `compare` shows values
+    label            the label of an axis
+    lower_is_better  whether less of it is better
+    scale            shown values are the column's values times this
+    ratio            whether 1 has a meaning, so that axes have a line there
+    may_be_zero      whether 0 is a value
+    statuses         the outcomes that have a value
+    timed            whether it follows from a time, so that whatever distorts times distorts it
+    drifts           whether it contains the machine's drift. Ratios to a control of the same run do not
+    by_round         whether its ratio between two providers of a case equals the ratio of their times, so that it can be
+                     computed in every round
     """
 
     name: str
     column: str
+    quantity: str
+    unit: str
     label: str
     lower_is_better: bool = False
+    scale: float = 1.0
     ratio: bool = False
     may_be_zero: bool = False
-    timed: bool = True
-    scale: float = 1.0
     statuses: tuple[Status, ...] = (Status.OK,)
+    timed: bool = True
+    drifts: bool = False
+    by_round: bool = False
+
+    @property
+    def sign(self) -> int:
+        """1 where more is better, -1 where less is."""
+        return -1 if self.lower_is_better else 1
 
     @property
     def has_copy(self) -> bool:
-        """Whether the copy control is a line beside the providers, and not what they are divided by."""
+        """Whether the copy control has a value of its own beside the providers. Ratios are over it or over the baseline."""
         return self.name in ("gbps", "ms")
 
 
-_ALL = (
-    Metric("gbps", "gbps", "GB/s"),
-    Metric("ms", "ms", "time (\N{MICRO SIGN}s)", lower_is_better=True, scale=1000.0),
-    Metric("speedup", "speedup", "speed-up over the baseline", ratio=True),
-    Metric("copy_fraction", "copy_fraction", "share of the copy's GB/s", ratio=True),
-    Metric(
-        "ulp",
-        "max_ulp",
-        "largest error (ulp)",
-        lower_is_better=True,
-        may_be_zero=True,
-        timed=False,
-        statuses=(Status.OK, Status.CHECKED),
-    ),
-)
+_TIME = "time (\N{MICRO SIGN}s)"
 
-METRICS = {metric.name: metric for metric in _ALL}
+METRICS = {
+    metric.name: metric
+    for metric in (
+        Metric("gbps", "gbps", "speed", "GB/s", "GB/s", drifts=True, by_round=True),
+        Metric("ms", "ms", "time", "us", _TIME, lower_is_better=True, scale=1000.0, drifts=True, by_round=True),
+        Metric("speedup", "speedup", "speed-up", "x", "speed-up over the baseline", ratio=True),
+        Metric(
+            "copy_fraction", "copy_fraction", "share of copy", "%", "share of the copy's GB/s", ratio=True, by_round=True
+        ),
+        Metric(
+            "ulp", "max_ulp", "error", "ulp", "largest error (ulp)", lower_is_better=True, may_be_zero=True,
+            statuses=(Status.OK, Status.CHECKED), timed=False,
+        ),
+        Metric(
+            "ms_min", "ms_min", "shortest time", "us", f"shortest {_TIME}", lower_is_better=True, scale=1000.0,
+            drifts=True,
+        ),
+        Metric(
+            "launch_ms", "launch_ms", "launch time", "us", f"launch {_TIME}", lower_is_better=True, scale=1000.0
+        ),
+        Metric("achieved_gbps", "achieved_gbps", "traffic", "GB/s", "traffic (GB/s)", drifts=True),
+    )
+}  # fmt: skip
+"""By name."""
+
+DRAWN = {name: METRICS[name] for name in ("gbps", "ms", "speedup", "copy_fraction", "ulp")}
+"""The metrics of `plot` and `report`, the default first."""
+
+COMPARED = {name: METRICS[name] for name in ("ms", "ms_min", "launch_ms", "gbps", "achieved_gbps", "copy_fraction")}
+"""The metrics of `compare`, the default first."""
 
 
-def metric_by_name(name: str) -> Metric:
+def metric_by_name(name: str, among: Mapping[str, Metric] = DRAWN) -> Metric:
     """The metric of this name. Raises UsageError for any other name."""
-    if name not in METRICS:
-        raise UsageError(f"--metric: {unknown('metric', name, list(METRICS))}")
-    return METRICS[name]
+    if name not in among:
+        raise UsageError(f"--metric: {unknown('metric', name, list(among))}")
+    return among[name]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from kbench.analysis.cases import SUSPECT
 from kbench.analysis.files import Source
-from kbench.analysis.metrics import METRICS, Metric
+from kbench.analysis.metrics import DRAWN, Metric
 from kbench.plotting.selection.along import candidates, companions, curve_along, parameter_numbers
 from kbench.plotting.selection.pages import MOST_BARS
 from kbench.plotting.selection.points import ABSENT, COPY_CURVE, HOLLOW, axis_names, kinds_of
@@ -36,10 +36,10 @@ def plot_data(joined: pd.DataFrame, sources: Sequence[Source]) -> Json:
     slots       by parameter that runs along x, "" for an axis: the place of each line in the palette, and its turn
     """
     drawn = joined[joined["line"] != ""]
-    kinds = {name: _kinds(joined, metric) for name, metric in METRICS.items()}
+    kinds = {name: _kinds(joined, metric) for name, metric in DRAWN.items()}
     numbers = parameter_numbers(drawn)
     return {
-        "metrics": [_metric(metric) for metric in METRICS.values()],
+        "metrics": [_metric(metric) for metric in DRAWN.values()],
         "kinds": {name: word_column(name, found) for name, found in kinds.items()},
         "sweeps": _sweeps(drawn, kinds, numbers, axis_names(sources)),
         "parameters": _parameters(drawn, numbers),
