@@ -13,10 +13,10 @@ import pytest
 import torch
 from common import ROOT, Kbench, run_kbench
 from fake_executor import FakeMachine
+from making import write_rows
 from warm_processes import COLD, WarmProcesses
 
 from kbench.execute.worker import launch
-from kbench.execute.writer import Writer
 from kbench.results.row import Row
 
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
@@ -103,9 +103,7 @@ def write(tmp_path: Path) -> Callable[..., Path]:
     """Write rows into a results file of that name."""
 
     def write(name: str, rows: Iterable[Row], axes: tuple[str, ...] = ("M", "N")) -> Path:
-        writer = Writer(tmp_path / f"{name}.csv", axes)
-        writer.write(list(rows))
-        return writer.path
+        return write_rows(tmp_path / f"{name}.csv", rows, axes)
 
     return write
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 
+from kbench.execute.writer import Writer
 from kbench.results.row import Case, Row
 
 Write = Callable[..., Path]
@@ -22,3 +24,10 @@ def failed(n: int = 256, status: str = "wrong", provider: str = "triton", **fiel
 
 def sessions(*ms: float, n: int = 256) -> list[Row]:
     return [row(n, ms=t, session=s) for s, t in enumerate(ms)]
+
+
+def write_rows(path: Path, rows: Iterable[Row], axes: tuple[str, ...] = ("M", "N")) -> Path:
+    """Write rows into a new results file."""
+    with closing(Writer(path, axes)) as writer:
+        writer.write(list(rows))
+    return path

@@ -37,6 +37,7 @@ def test_one_session(simulation: ModuleType) -> None:
     assert outcome.any_false <= 0.05
 
 
+@pytest.mark.slow
 def test_the_simulation_can_tell_a_bad_rule(simulation: ModuleType) -> None:
     """Samples of one process taken for trials: nearly every row is called changed, corrected or not."""
     outcome = simulation.simulate("the same, Benjamini-Hochberg", 5)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from common import ROOT, Kbench
+from common import ROOT, Kbench, run_kbench
 from fake_executor import machine_info
 from stand_in import SETTINGS
 
@@ -134,39 +134,38 @@ def distributed() -> Any:
 
 
 @pytest.mark.slow
-def test_a_cluster_gives_the_rows_of_one_host_whatever_is_killed(tmp_path: Path) -> None:
+def test_a_cluster_gives_the_rows_of_one_host_whatever_is_killed(tmp_path: Path, warm_workers: None) -> None:
     config = ROOT / "configs" / "softmax.yaml"
     alone = new_folder(tmp_path, "alone")
     (alone / "hanging").touch()  # so that nothing hangs
-    with run(alone, config, *SHORT) as local:
-        here, elsewhere = new_folder(tmp_path, "here"), new_folder(tmp_path, "elsewhere", HANGS + "# faster now\n")
-        with dask(here) as first:
-            first.workers(here, here, here, elsewhere)
-            _, errors = local.communicate()
-            assert local.returncode == 0, errors
+    local = run_kbench(["run", config, *SHORT], alone)
+    assert local.returncode == 0, local.stderr
+    here, elsewhere = new_folder(tmp_path, "here"), new_folder(tmp_path, "elsewhere", HANGS + "# faster now\n")
+    with dask(here) as first:
+        first.workers(here, here, elsewhere)
 
-            # a worker is killed in the middle of a case, then the scheduler
-            with run(here, config, *SHORT, "--scheduler", first.address) as killed:
-                os.kill(
-                    int(wait_for(lambda: (here / "hanging").exists() and (here / "hanging").read_text())),
-                    signal.SIGKILL,
-                )
-                csv = here / "results" / "softmax.csv"
-                wait_for(lambda: csv.exists() and len(csv.read_text().splitlines()) > 1)
-                first.scheduler.kill()
-                _, errors = killed.communicate(timeout=30)
-        assert f"{first.names['elsewhere-3']} is refused: plug-in hangs.py is " in errors
-        left = len(identities(here))
-        last = errors.splitlines()[-1]
-        if killed.returncode != 0:  # else it was done before the scheduler was killed
-            assert killed.returncode == 3 and left < len(identities(alone))
-            assert last == f"error: {first.address}: the scheduler is gone; --resume goes on, with it or another"
-        assert "Traceback" not in errors
-        with dask(here) as second:
-            second.workers(here)
-            with run(here, config, *SHORT, "--scheduler", second.address, "--resume") as resumed:
-                _, errors = resumed.communicate(timeout=120)
-                assert resumed.returncode == 0, errors
+        # a worker is killed in the middle of a case, then the scheduler
+        with run(here, config, *SHORT, "--scheduler", first.address) as killed:
+            os.kill(
+                int(wait_for(lambda: (here / "hanging").exists() and (here / "hanging").read_text())),
+                signal.SIGKILL,
+            )
+            csv = here / "results" / "softmax.csv"
+            wait_for(lambda: csv.exists() and len(csv.read_text().splitlines()) > 1)
+            first.scheduler.kill()
+            _, errors = killed.communicate(timeout=120)
+    assert f"{first.names['elsewhere-2']} is refused: plug-in hangs.py is " in errors
+    left = len(identities(here))
+    last = errors.splitlines()[-1]
+    if killed.returncode != 0:  # else it was done before the scheduler was killed
+        assert killed.returncode == 3 and left < len(identities(alone))
+        assert last == f"error: {first.address}: the scheduler is gone; --resume goes on, with it or another"
+    assert "Traceback" not in errors
+    with dask(here) as second:
+        second.workers(here)
+        with run(here, config, *SHORT, "--scheduler", second.address, "--resume") as resumed:
+            _, errors = resumed.communicate(timeout=120)
+            assert resumed.returncode == 0, errors
     assert identities(here) == identities(alone)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -254,33 +252,3 @@ def workers(folder: Path) -> list[str]:
         except OSError:
             continue  # it ended while we looked
     return found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["KILL", "TERM", "INT"])
-def test_killing_the_parent_leaves_no_worker(write_config, tmp_path: Path, name: str) -> None:
-    import signal
-    import sys
-
-    path = sweep(write_config, "nasty.py", ["sleeps"], n="[128, 256]")
-    parent = subprocess.Popen(
-        [sys.executable, "-m", "kbench", "run", str(path)],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "results" / "sweep.csv").exists():
-        assert time.monotonic() < deadline, "the run did not start"
-        time.sleep(0.1)
-    time.sleep(1)
-    assert any("kbench.measure" in line for line in workers(tmp_path))
-    parent.send_signal(getattr(signal, f"SIG{name}"))
-    parent.communicate(timeout=30)
-    deadline = time.monotonic() + 10
-    while workers(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert workers(tmp_path) == []
-    if name == "INT":
-        assert parent.returncode == 130

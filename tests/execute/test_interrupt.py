@@ -258,6 +258,7 @@ def strike(target: Run, kind: str) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["INT", "TERM"])
 def test_a_signal_during_worker_startup_ends_the_run(tmp_path: Path, name: str) -> None:
     folder = new_folder(tmp_path, "run", SWEEP)

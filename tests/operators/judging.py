@@ -7,7 +7,7 @@ import os
 import torch
 
 from kbench.measure.correctness.check import accuracy
-from kbench.registry import operator
+from kbench.registry import operator, shipped
 from kbench.results.row import Case
 
 DEVICE = torch.device("cpu")
@@ -40,3 +40,14 @@ def judge(op: str, name: str, x: torch.Tensor, **keywords: object) -> str | None
     output = definition.providers[name].bind(case, keywords)(x)
     assert (output.shape, output.dtype, output.device) == (x.shape, x.dtype, x.device)
     return accuracy(definition, case, [x], output).wrong
+
+
+def providers(beginning: str, *without: str) -> list[tuple[str, str]]:
+    """Every operator of kbench on a matrix, with each of its providers whose name begins like this."""
+    return [
+        (name, provider)
+        for name in shipped()
+        if tuple(operator(name).axes) == ("M", "N")
+        for provider in operator(name).providers
+        if provider.startswith(beginning) and provider not in without
+    ]

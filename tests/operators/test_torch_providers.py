@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from judging import case_of, judge, normal
+from judging import case_of, judge, normal, providers
 from torch._inductor import config as inductor_config
 from torch._inductor.async_compile import AsyncCompile
 
@@ -15,13 +15,7 @@ from kbench.operators.gelu.providers_torch import NAIVE
 from kbench.operators.softmax.providers_torch import naive
 from kbench.registry import operator
 
-QUICK = [
-    ("softmax", "torch-eager"),
-    ("softmax", "torch-native"),
-    ("softmax", "torch-jit"),
-    ("gelu", "torch-native"),
-    ("gelu", "torch-jit"),
-]
+QUICK = providers("torch-", "torch-compile")
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 
 # torch.jit.script is deprecated, and one of the things compared
@@ -60,7 +54,7 @@ def test_eager_states_what_it_moves():
     assert moved(case_of("softmax", 10, 100, torch.float32)) == ((5000 + 20) + (3000 + 20)) * 4
 
 
-@pytest.mark.parametrize("op", ["softmax", "gelu"])
+@pytest.mark.parametrize("op", [op for op, name in QUICK if name == "torch-jit"])
 def test_jit_is_scripted_afresh_for_every_case(op):
     provider = operator(op).providers["torch-jit"]
     first, second = (provider.bind(case_of(op, 4, n, torch.float32), {}) for n in (8, 9))
@@ -70,7 +64,7 @@ def test_jit_is_scripted_afresh_for_every_case(op):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("op", ["softmax", "gelu"])
+@pytest.mark.parametrize("op", [op for op, _ in providers("torch-compile")])
 def test_compile_starts_no_process(op):
     """On a GPU Inductor wakes up a pool of compile processes; here the test does."""
     before = children()
@@ -81,7 +75,7 @@ def test_compile_starts_no_process(op):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("op", ["softmax", "gelu"])
+@pytest.mark.parametrize("op", [op for op, _ in providers("torch-compile")])
 def test_compile_outlasts_a_sweep(monkeypatch, op):
     """Dynamo falls back to eager when one code object has been compiled for eight shapes; kbench's sweeps have a hundred.
     Inductor is left out: it is Dynamo that counts."""
@@ -95,6 +89,7 @@ def test_compile_outlasts_a_sweep(monkeypatch, op):
     assert len(compiled) == 12
 
 
+@pytest.mark.slow
 def test_compile_takes_every_edge_input_in_one_case(monkeypatch):
     definition = operator("softmax")
     monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", lambda graph, *_, **__: graph.forward)

@@ -125,6 +125,7 @@ def candidates() -> Iterator[str]:
     yield from OWN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", sorted(set(candidates())))
 def test_what_a_run_accepts_its_readers_accept(axis: str, tmp_path: Path) -> None:
     try:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import cycle
 
 import pytest
-from making import Write, failed, row
+from making import failed, row, write_rows
 
 from kbench.comparison import Comparison, compare
 from kbench.comparison.environment_differences import Difference, Weight
@@ -36,8 +36,8 @@ STEADY, SLOW, FAST, WILD = (
 COPIES = [r for n in range(20, 30) for r in measured(n, STEADY, provider="copy", role=CONTROL)]
 
 
-@pytest.fixture
-def every(write: Write) -> Comparison:
+@pytest.fixture(scope="session")
+def every(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     """A comparison with every verdict: row N=1 is slower, 2 failed, ... 10 to 19 are the same, 40 is untimed."""
     old = [*measured(1, STEADY), *measured(2, STEADY), *measured(3, STEADY), *measured(4, STEADY), *measured(5, STEADY)]
     new = [*measured(1, SLOW), *measured(4, (1e-5,) * 3, flags=("suspect",)), *measured(5, FAST)]
@@ -46,12 +46,13 @@ def every(write: Write) -> Comparison:
     new += measured(8, STEADY, cache="warm") + measured(9, WILD)
     same = [r for n in range(10, 20) for r in measured(n, STEADY)]
     same += [failed(40, status="unsupported", session=s) for s in range(3)]
-    return compare(
-        f"{OLD}={write('old', [*old, *same, *COPIES])}", f"{NEW}={write('new', [*new, *same, *COPIES])}", vary=["torch"]
-    )
+    folder = tmp_path_factory.mktemp("every")
+    old_csv = write_rows(folder / "old.csv", [*old, *same, *COPIES])
+    new_csv = write_rows(folder / "new.csv", [*new, *same, *COPIES])
+    return compare(f"{OLD}={old_csv}", f"{NEW}={new_csv}", vary=["torch"])
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def big(every: Comparison) -> Comparison:
     """10,000 rows: every verdict 900 times, or nearly."""
     samples = {verdict.word: verdict for verdict in every.rows}.values()

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from making import Write, failed, row
@@ -95,6 +96,7 @@ def test_tables_are_tables(every: Comparison) -> None:
     assert sum(row[0] == "= same" for row in rows) == 10
 
 
+@pytest.mark.slow
 def test_ten_thousand_rows_fit_and_what_does_not_is_counted(big: Comparison) -> None:
     text = markdown(big)
     assert len(text) <= 60_000 and len(text.encode()) <= 60_000
@@ -142,6 +144,7 @@ def test_columns_are_equal_in_number_whatever_is_in_them(nasty: tuple[str, Compa
         assert len({len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in table.splitlines()}) == 1
 
 
+@pytest.mark.slow
 @settings(max_examples=300, derandomize=True, deadline=None, database=None)
 @given(st.text(max_size=60))
 def test_any_text_is_one_cell_and_no_markup(text: str) -> None:

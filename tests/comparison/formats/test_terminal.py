@@ -285,6 +285,7 @@ def test_wide_signs_do_not_break_the_columns(write: Write) -> None:
     assert len({cell_len(line.partition("1000")[0]) for line in found}) == 1 and len(found) == 2
 
 
+@pytest.mark.slow
 def test_ten_thousand_rows_are_all_there(big: Comparison) -> None:
     text = terminal.text(big)
     lines = len(re.findall(r"^ *\d+  .*[!+=?x-] (?:" + "|".join(WORDS) + r")\b", text, re.MULTILINE))
