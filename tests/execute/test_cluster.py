@@ -86,7 +86,7 @@ class Dask:
         return self.processes[-1]
 
 
-def wait_for(condition: Any, limit_s: float = 60) -> Any:
+def wait_for(condition: Any, limit_s: float = 180) -> Any:
     deadline = time.monotonic() + limit_s
     while not (found := condition()):
         assert time.monotonic() < deadline

@@ -79,7 +79,7 @@ def view(browser: Any) -> Iterator[Callable[..., Any]]:
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("console", lambda said: problems.append(said.text) if said.type in ("error", "warning") else None)
         page.goto(path.resolve().as_uri())
-        page.wait_for_selector("html[data-ready]", timeout=10_000)
+        page.wait_for_selector("html[data-ready]", timeout=60_000)
         return page
 
     yield view
