@@ -18,7 +18,7 @@ from fake_executor import FakeMachine
 
 from kbench.errors import ResultsError
 from kbench.execute.plan import Task
-from kbench.execute.writer import Writer, probe
+from kbench.execute.writer import Writer, check_writable
 from kbench.results.row import Case, Row
 
 SWEEP = """
@@ -126,7 +126,7 @@ def test_a_disk_that_fills_up_during_a_run(run: Kbench, tmp_path: Path) -> None:
         done = run()
     assert done.returncode == 2
     [line] = errors(done)
-    assert "results/sweep.csv: cannot be written (File too large); what was measured before is kept" in line
+    assert "results/sweep.csv: cannot be written (File too large); rows measured before are kept" in line
     data = csv.read_bytes()
     assert list(pd.read_csv(csv).N.unique()) == [64, 100] and data.endswith(b"\n")
 
@@ -176,7 +176,7 @@ def test_a_folder_where_the_file_belongs(run: Kbench, tmp_path: Path) -> None:
     done = run()
     assert done.returncode == 2
     assert errors(done) == [
-        "error: results/sweep.csv: is a folder where the results belong; move it away or choose another --out"
+        "error: results/sweep.csv: is a folder where results would go; move it away or choose another --out"
     ]
     assert (tmp_path / "results" / "sweep.csv").is_dir()
 
@@ -187,7 +187,7 @@ def test_a_file_where_the_folder_belongs(run: Kbench, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert errors(done) == ["error: taken: is not a folder; choose another --out"]
     with pytest.raises(ResultsError, match="is not a folder"):
-        probe(tmp_path / "taken" / "below" / "sweep.csv")
+        check_writable(tmp_path / "taken" / "below" / "sweep.csv")
     assert (tmp_path / "taken").read_text() == "mine\n"
 
 
@@ -228,7 +228,7 @@ def test_a_folder_that_is_removed_during_the_run_is_there_at_the_end(
     done = run()
     assert done.returncode == 0 and errors(done) == []
     notes = [line for line in done.stderr.splitlines() if "during the run" in line]
-    assert notes == ["results/sweep.csv: somebody removed or renamed it during the run; all rows are here again"]
+    assert notes == ["results/sweep.csv: another program removed or renamed it during the run; all rows are here again"]
     assert list(pd.read_csv(tmp_path / "results" / "sweep.csv").N.unique()) == [64, 100, 128]
     assert '"finished_at"' in (tmp_path / "results" / "sweep.env.json").read_text()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kbench.execute.git_revision import revision
+from kbench.execute.git_revision import find_revision
 from kbench.execute.lock import command
 from kbench.execute.plan import Plan
 from kbench.protocol import Catalog, MachineInfo
@@ -78,7 +78,7 @@ def describe_run(plan: Plan, catalog: Catalog, scope: str) -> dict[str, Any]:
         "kbench": __version__,
         "command": redact.command(command()),
         "started_at": now(),
-        "git": revision(sweep.path.parent),
+        "git": find_revision(sweep.path.parent),
         "config": {
             "path": redact.text(str(sweep.path)),
             "sha": digest(sweep.text),

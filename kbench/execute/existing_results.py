@@ -1,8 +1,8 @@
 """Continues a results file: which cases it has, what is left to measure, and whether new rows may be added.
 
-A file can be continued when all it holds are cases of the plan, each whole and its rows in the plan's order. The cases
-themselves may stand in any order, as they were finished. Only the last one in the file may be cut short, by a run that was
-killed while it wrote; that case is measured again.
+A file can be continued when it contains only cases of the plan, each complete and with its rows in the plan's order. The
+cases may be in any order. Only the last case may be incomplete, because a run was killed while it wrote: that case is
+measured again.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ MACHINE = {
     "host": ("device_type", "cuda", "hip", "nvcc", "triton_interpreter"),
     "cluster": ("device_type",),
 }
-"""What must be the same of a sidecar's machine, by the scope of the run: what rows do not say for themselves. Packages must
-be too, in a cluster kbench alone. All else (driver, limits, clocks, variables) may differ, with a warning."""
+"""Entries of the environment file that must not change, by the scope of the run. Rows do not contain them. Packages must not
+change either; in a cluster only kbench. Other entries (driver, limits, clocks, variables) may change, with a warning."""
 
 SCOPES = {"device": "on one device", "host": "with --devices", "cluster": "with --scheduler"}
 
-BESIDE = ("numpy", "pandas")
-"""Packages that shape no number."""
+UNRELATED_PACKAGES = ("numpy", "pandas")
+"""Packages that do not affect a measurement."""
 
-UNSHAPING = ("sessions", "timeout_s", "build_timeout_s")
-"""Keys of `measure` that shape no number: how often, and when to give up."""
+UNRELATED_KEYS = ("sessions", "timeout_s", "build_timeout_s")
+"""Keys of `measure` that do not affect a measurement."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """One row of the file as text, with the line it begins on and the bytes it spans."""
+    """One row of the file as text, with its first line and its range of bytes."""
 
     line: int
     start: int
@@ -56,7 +56,7 @@ class Record:
 
     @property
     def case(self) -> tuple[str, ...]:
-        """What the rows of one task have in common."""
+        """The cells that all rows of a task share."""
         names = list(self.cells)
         axes = names[names.index("params") + 1 : names.index("dtype") + 1]
         return (self.cells["session"], self.cells["operator"], *(self.cells[name] for name in axes))
@@ -64,14 +64,14 @@ class Record:
 
 @dataclass(frozen=True)
 class ExistingResults:
-    """What a file already has of a run.
+    """The part of a run that a file already has.
 
-    plan         the plan with all its sessions, those of the file included
+    plan         the plan with all its sessions, including those of the file
     rows         the rows of finished cases
     left         the tasks of the plan that the file does not have
-    keep         bytes of the file that hold them
-    environment  the sidecar as it stands; None where no case was finished, and anything may follow
-    notes        what the person should know: what was cut off, what has changed on the machine
+    keep         number of bytes at the beginning of the file that contain the finished cases
+    environment  the environment file's entries; None when no case is finished, so that nothing has to agree with it
+    notes        lines for the user: what was cut off, and what has changed on the machine
     """
 
     path: Path
@@ -88,12 +88,12 @@ class ExistingResults:
 
     @cached_property
     def hashes(self) -> dict[Any, str]:
-        """Hashes of the code that made the rows, by curve and by case. A row of a lost worker has none."""
+        """Hashes of the code that made the rows, by configuration and by case. A row of a lost worker has none."""
         hashes: dict[Any, str] = {row.curve: row.source_hash for row in self.rows if row.source_hash}
         return hashes | {row.case.key: row.case_hash for row in self.rows if row.case_hash}
 
     def agree(self, rows: Sequence[Row]) -> None:
-        """Compare new rows with those of the file: the same code must have made both. Raises ResultsError."""
+        """Check that the code that made new rows is that of the file's rows. Raises ResultsError."""
         for row in rows:
             if row.source_hash and self.hashes.get(row.curve, row.source_hash) != row.source_hash:
                 raise _refusal(self.path, [f"the code of {row.curve} has changed"])
@@ -102,14 +102,13 @@ class ExistingResults:
 
 
 def read(path: Path, plan: Plan, machine: Mapping[str, Any], how: ResumeMode, scope: str = "device") -> ExistingResults:
-    """Find out how to continue a file with a plan on a machine, which is described as a worker's catalog does it, in a run
-    of a scope (see Executor).
+    """Find out how to continue a file. `machine` is what `MachineInfo.to_record` returns; for `scope` see Executor.
 
-    Raises ResultsError for a file or sidecar that is damaged, of another schema, or does not go with the plan.
+    Raises ResultsError for a file or environment file that is damaged, has other columns, or does not fit the plan.
     """
     header_end, records, torn = _records(path, columns(plan.sweep.axes))
     _refuse_repeats(path, records)
-    environment, note = _sidecar(path) if records else (None, "")
+    environment, note = _read_environment(path) if records else (None, "")
     asked = recorded = plan.sweep.measure.sessions
     if environment:
         present = {"scope": scope, "baseline": plan.sweep.baseline, "measure": plan.sweep.measure.model_dump()}
@@ -159,14 +158,14 @@ def _with_sessions(plan: Plan, sessions: int) -> Plan:
 
 
 def _records(path: Path, header: list[str]) -> tuple[int, list[Record], int | None]:
-    """Where the header ends, the whole records, and the line of a last one that was cut short."""
+    """The end of the header in bytes, the complete records, and the line of a last record that is incomplete."""
     try:
         data = files.read_bytes(path, MAX_BYTES)
     except files.Unreadable as error:
         raise ResultsError(f"{path}: {error}; move it away to start anew") from None
     except OSError as error:
         raise ResultsError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
-    # Escaped, a character that was cut in half is as long as it was.
+    # surrogateescape keeps the length of a character that was cut in half
     lines = list(io.StringIO(data.decode(errors="surrogateescape"), newline=""))
     reader = csv.reader(lines)
     found: list[tuple[int, int, int, list[str]]] = []
@@ -215,7 +214,7 @@ def _refuse_repeats(path: Path, records: Sequence[Record]) -> None:
 
 
 def _finished(path: Path, records: Sequence[Record], plan: Plan) -> tuple[set[tuple[str, ...]], int]:
-    """The cases that the file has whole, and how many records they are. Raises ResultsError for any other row."""
+    """The complete cases of the file, and the number of their records. Raises ResultsError for any other row."""
     tasks = {_case(task): task for task in plan.tasks}
     groups = [list(group) for _, group in groupby(records, key=lambda record: record.case)]
     finished: set[tuple[str, ...]] = set()
@@ -223,7 +222,7 @@ def _finished(path: Path, records: Sequence[Record], plan: Plan) -> tuple[set[tu
     for group in groups:
         task = tasks.get(group[0].case)
         if task is None:
-            raise ResultsError(f"{path}:{group[0].line}: is not of a case of the plan; {_SAME}")
+            raise ResultsError(f"{path}:{group[0].line}: belongs to no case of the plan; {_SAME}")
         names = [(r.cells["provider"], r.cells["params"]) for r in group if r.cells["role"] == PROVIDER]
         wanted = [(one.provider, format_params(one.params)) for one in task.configurations]
         for record, found, expected in zip(group, names, wanted, strict=False):
@@ -248,7 +247,7 @@ def _case(task: Task) -> tuple[str, ...]:
 
 
 def _has_controls(group: Sequence[Record], task: Task) -> bool:
-    """Whether the controls are there that a case with these outcomes has. They come last, so a cut takes them first."""
+    """Whether the case has its controls. They are written last, so an incomplete case lacks them first."""
     timed = {(r.cells["provider"], r.cells["params"]) for r in group if r.cells["status"] == Status.OK.value}
     present = {r.cells["provider"] for r in group if r.cells["role"] != PROVIDER}
     base = next((one for one in task.configurations if one.name == task.baseline), None)
@@ -267,11 +266,11 @@ def _rows(path: Path, records: Sequence[Record], plan: Plan) -> Iterator[Row]:
             raise ResultsError(f"{path}:{record.line}: {error}; repair the line") from None
 
 
-# -- the sidecar
+# -- the environment file
 
 
-def _sidecar(path: Path) -> tuple[dict[str, Any], str]:
-    """The environment beside a file that is continued, and a note on what in it cannot be right.
+def _read_environment(path: Path) -> tuple[dict[str, Any], str]:
+    """The entries of the environment file beside a results file, and a note on invalid ones.
 
     Raises ResultsError when it does not say how the rows were measured.
     """
@@ -297,19 +296,19 @@ def _sidecar(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What forbids rows of both in one file, each in a few words."""
+    """Why rows of the file and of this run must not be in one file, a few words for each reason."""
     begun = before.get("scope", "device")
     if begun != now["scope"]:
         return [f"it was begun {SCOPES.get(begun, begun)}, not {SCOPES[now['scope']]}"]
-    old, new = _essence(before), _essence(now)
+    old, new = _relevant_entries(before), _relevant_entries(now)
     names = dict.fromkeys([*old, *new])
     return [f"{name} was {old.get(name)}, is {new.get(name)}" for name in names if old.get(name) != new.get(name)]
 
 
-def _essence(environment: Mapping[str, Any]) -> dict[str, Any]:
+def _relevant_entries(environment: Mapping[str, Any]) -> dict[str, Any]:
     scope = environment.get("scope", "device")
     parts: dict[str, Any] = {name: environment.get(name) for name in (*MACHINE[scope], "baseline")}
     packages: Mapping[str, str] = environment.get("packages") or {}
-    names = ["kbench"] if scope == "cluster" else [name for name in packages if name not in BESIDE]
+    names = ["kbench"] if scope == "cluster" else [name for name in packages if name not in UNRELATED_PACKAGES]
     parts |= {name: packages.get(name) for name in names}
-    return parts | {name: value for name, value in environment["measure"].items() if name not in UNSHAPING}
+    return parts | {name: value for name, value in environment["measure"].items() if name not in UNRELATED_KEYS}

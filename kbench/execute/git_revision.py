@@ -1,8 +1,8 @@
-"""The revision of the git repository that a config lies in, without running anything that the repository asks for.
+"""Finds the git revision of the folder of a config, without running programs that the repository names.
 
-A repository's own settings can name programs: a file system monitor, hooks, filters of files, a transport for objects that
-are missing. Whoever measures in a stranger's repository did not ask for these. Git is asked with all of them off, never
-writes to the repository, and has a few seconds.
+The settings of a repository can name programs: a file system monitor, hooks, filters, a transport for missing objects. A
+user who measures in another person's repository did not ask for them. So kbench switches all of them off. It also lets git
+write nothing, and limits its time.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 TIMEOUT_S = 5
-"""For one question. Git takes tens of milliseconds, some seconds on a network file system."""
+"""Limit for one call. Git takes tens of milliseconds, and some seconds on a network file system."""
 
 QUIET = {
-    "GIT_OPTIONAL_LOCKS": "0",  # the index stays as it is, and free for its user
+    "GIT_OPTIONAL_LOCKS": "0",  # git neither refreshes nor locks the index
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_ALLOW_PROTOCOL": "none",
     "GIT_TERMINAL_PROMPT": "0",
@@ -32,11 +32,11 @@ ANSWER_BYTES = 1 << 16
 
 
 class NoAnswer(Exception):
-    """Git is not there, this is no repository, it is somebody else's, or it took too long."""
+    """Git is not installed, the folder is in no repository, git does not trust its owner, or git took too long."""
 
 
-def revision(folder: Path, timeout_s: float = TIMEOUT_S) -> dict[str, Any] | None:
-    """`{"commit": "6e5f3a...", "dirty": True}`, where dirty is None when git could not tell; None outside a repository."""
+def find_revision(folder: Path, timeout_s: float = TIMEOUT_S) -> dict[str, Any] | None:
+    """`{"commit": "6e5f3a...", "dirty": True}`; None outside a repository. `dirty` is None when git does not answer."""
     try:
         commit = _ask(folder, timeout_s, {}, "rev-parse", "--verify", "HEAD").strip()
     except NoAnswer:
@@ -54,14 +54,14 @@ def revision(folder: Path, timeout_s: float = TIMEOUT_S) -> dict[str, Any] | Non
 
 
 def _ask(folder: Path, timeout_s: float, off: dict[str, str], *question: str, empty: bool = False) -> str:
-    """The beginning of git's answer. With `empty`, exit code 1 means that there is nothing. Raises NoAnswer."""
+    """The first ANSWER_BYTES of git's output. With `empty`, exit code 1 means no output. Raises NoAnswer."""
     settings = OFF | off
-    given = os.environ.get("GIT_CONFIG_COUNT", "")  # the user's own settings stay, as that of a safe directory
+    given = os.environ.get("GIT_CONFIG_COUNT", "")  # keep the user's own settings, such as safe.directory
     first = int(given) if given.isdecimal() and len(given) < 4 else 0
     environment = os.environ | QUIET | {"GIT_CONFIG_COUNT": str(first + len(settings))}
     for number, (name, value) in enumerate(settings.items(), first):
         environment |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
-    with tempfile.TemporaryFile() as answer:  # not a pipe: it is never full, and a child of git's cannot hold it open
+    with tempfile.TemporaryFile() as answer:  # not a pipe: a file never fills up, and no child of git can keep it open
         try:
             process = subprocess.Popen(
                 ["git", "-C", str(folder), *question],
@@ -86,11 +86,11 @@ def _ask(folder: Path, timeout_s: float, off: dict[str, str], *question: str, em
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill git, if it is still there, and whatever it has started."""
+    """Kill git, if it still runs, and its children."""
     if sys.platform == "win32":
         process.kill()
     else:
         with contextlib.suppress(ProcessLookupError, PermissionError):  # nothing is left
             os.killpg(process.pid, signal.SIGKILL)
-    with contextlib.suppress(subprocess.TimeoutExpired):  # it waits for a file system that does not answer
+    with contextlib.suppress(subprocess.TimeoutExpired):  # git waits for a file system that does not answer
         process.wait(1)

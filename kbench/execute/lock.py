@@ -1,9 +1,9 @@
-"""One run at a time: a lock file per device, so that two runs do not measure each other, and a lock on the results file.
+"""Locks: one run at a time per device, so that runs do not disturb each other, and one per results file.
 
-The kernel gives a lock up with the process that holds it: one that was killed never blocks the next. A device's lock file
-lies in the folder for temporary files, is never deleted and says who has the lock, by number and since when; containers
-with a /tmp of their own do not see each other's. The lock on a results file is on the file itself, so that two runs meet
-there whatever their temporary folders are. On Windows there is no lock.
+The kernel releases a lock when its process ends, so a killed run never blocks the next one. A device's lock file is in the
+folder for temporary files. It names the process that holds the lock and since when, and is never deleted. Containers with
+separate temporary folders do not see each other's locks. The lock on a results file is on the file itself, so that two
+runs meet there whatever their temporary folders are. On Windows there are no locks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kbench.text import redact
 from kbench.text.printable import NAME_LIMIT, printable
 
 HOLDER_BYTES = 4096
-"""More than a lock file of kbench ever holds."""
+"""How much of a lock file is read: more than kbench writes."""
 
 
 def device_key(device: DeviceInfo) -> str:
@@ -34,13 +34,13 @@ def device_key(device: DeviceInfo) -> str:
 
 
 def file_key(path: Path) -> str:
-    """The name of a results file, whichever links lead to it."""
+    """The name of a results file's lock, the same for all links to the file."""
     return f"file-{digest(os.path.realpath(path))}"
 
 
 @contextmanager
 def acquire_lock(key: str, what: str, *, wait: bool, note: Callable[[str], None]) -> Iterator[None]:
-    """Be the only run with `key` for the length of the body. `what` is its name in messages.
+    """Hold the lock of this key during the body. `what` is its name in messages.
 
     While another run holds it, wait after a note; without `wait`, raise Busy.
     """
@@ -65,7 +65,7 @@ def acquire_lock(key: str, what: str, *, wait: bool, note: Callable[[str], None]
 
 @contextmanager
 def acquire_results_lock(path: Path, *, wait: bool, note: Callable[[str], None]) -> Iterator[None]:
-    """Be the only run that continues or replaces the results file at `path`, where there is one. See `acquire_lock`."""
+    """Hold the lock on the results file at `path` during the body, if the file exists. See `acquire_lock`."""
     file = None
     try:
         while sys.platform != "win32":
@@ -79,7 +79,7 @@ def acquire_results_lock(path: Path, *, wait: bool, note: Callable[[str], None])
             _take(file, str(path), wait, note)
             if _is_at(file, path):
                 break
-            os.close(file)  # the run we waited for has put a new file there
+            os.close(file)  # the other run has replaced the file meanwhile
             file = None
         yield
     finally:
@@ -87,19 +87,19 @@ def acquire_results_lock(path: Path, *, wait: bool, note: Callable[[str], None])
             os.close(file)
 
 
-def lock_results(file: int) -> None:
-    """Lock a results file that this process has made, for as long as it is open. A file system without locks has none."""
+def lock_open_results(file: int) -> None:
+    """Lock a results file that this process has made, until it is closed. Does nothing on a file system without locks."""
     if sys.platform != "win32":
         import fcntl
 
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:  # nobody else can have a lock there either; whoever writes to the file is noticed later
+        except OSError:  # no run can lock it here; the writer notices when another run changes the file
             return
 
 
 def _take(file: int, what: str, wait: bool, note: Callable[[str], None]) -> None:
-    """Wait for the lock of an open file, or raise Busy. Where the file system has no locks, say so and go on."""
+    """Wait for the lock of an open file, or raise Busy. On a file system without locks, note that and go on."""
     import fcntl
 
     name = printable(what, NAME_LIMIT)
@@ -116,16 +116,16 @@ def _take(file: int, what: str, wait: bool, note: Callable[[str], None]) -> None
 
 
 def command() -> list[str]:
-    """What started this process, as its user would write it."""
+    """The command line of this process, as the user would type it."""
     return ["kbench", *sys.argv[1:]]
 
 
 _FLAGS = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-"""A lock file is no link to a file of somebody's, and opening it does not wait."""
+"""Opening a lock file follows no link and does not block."""
 
 
 def _open(path: Path) -> int:
-    """Open a lock file that every user of the machine may take: they share its devices. Raises OSError."""
+    """Open a lock file. Every user of the machine may lock it, because they share its devices. Raises OSError."""
     try:
         file = os.open(path, _FLAGS)
     except FileNotFoundError:
@@ -135,7 +135,7 @@ def _open(path: Path) -> int:
     found = os.fstat(file)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
         os.close(file)
-        raise files.Unreadable("is not a lock file of kbench: it has another name too, or is no file; delete it")
+        raise files.Unreadable("is not a lock file of kbench: it is a hard link or no regular file; delete it")
     return file
 
 
@@ -143,12 +143,12 @@ def _open_results(path: Path) -> int:
     """Open a results file to lock it. Raises OSError."""
     flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     try:
-        file = os.open(path, os.O_RDWR | flags)  # a network file system locks only what may be written
+        file = os.open(path, os.O_RDWR | flags)  # a network file system needs write access to lock
     except PermissionError:
         file = os.open(path, os.O_RDONLY | flags)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise FileNotFoundError(path)  # nothing that a run would write to
+        raise FileNotFoundError(path)  # not a file that a run would write to
     return file
 
 
@@ -160,10 +160,10 @@ def _is_at(file: int, path: Path) -> bool:
 
 
 def _holder(file: int) -> str:
-    """Who has the lock, as far as the file says it: anybody may have written there."""
+    """Describes the process that holds the lock. Any program may have written to the file, so its content is checked."""
     try:
         found = json.loads(os.pread(file, HOLDER_BYTES, 0))
-    except (OSError, ValueError, RecursionError):  # the run has the lock and has not written yet, or wrote rows
+    except (OSError, ValueError, RecursionError):  # the other run has not written to it yet, or it is a results file
         return "another kbench run"
     pid, since = (found.get("pid"), found.get("since")) if isinstance(found, dict) else (None, None)
     if not isinstance(pid, int) or isinstance(pid, bool) or not 0 < pid < 2**31 or not isinstance(since, str):
@@ -173,12 +173,12 @@ def _holder(file: int) -> str:
 
 
 def _command_of(pid: int) -> str:
-    """The command line of another process where the system tells it: its own user and no others, as the machine is set up."""
+    """The command line of another process; "" when the system does not show it to this user."""
     try:
         words = files.read_bytes(Path(f"/proc/{pid}/cmdline"), 1 << 16).decode("utf-8", "replace").split("\0")
     except OSError:
         return ""
     names = [number for number, word in enumerate(words) if Path(word).name == "kbench"]
-    if not names:  # the number has gone to another program since
+    if not names:  # another program has the process id now
         return ""
     return printable(" ".join(["kbench", *redact.command(words[names[0] + 1 :])]).strip(), NAME_LIMIT)

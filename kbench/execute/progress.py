@@ -1,4 +1,4 @@
-"""What the person sees while a run goes on: a live line on a terminal, one plain line per case elsewhere. On stderr."""
+"""Progress of a run, on stderr: a live bar on a terminal, otherwise one plain line per case."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kbench.text.printable import NAME_LIMIT, printable
 from kbench.text.terminal import console, duration, microseconds, one_line
 
 
-class Plain:
-    """One line per case, for logs and CI."""
+class PlainProgress:
+    """One line per case, for logs and CI. A listener, see executor.py."""
 
     def __init__(self, total: int, sessions: int = 1) -> None:
         self.total, self.sessions, self.done, self.started = total, sessions, 0, time.monotonic()
 
-    def __enter__(self) -> Plain:
+    def __enter__(self) -> PlainProgress:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
@@ -42,7 +42,7 @@ class Plain:
         return None
 
     def advance(self, task: Task, text: str = "checked", place: str = "") -> None:
-        """One more task is done."""
+        """Count a finished task and print its line."""
         self.done += 1
         elapsed = time.monotonic() - self.started
         left = duration(elapsed / self.done * (self.total - self.done))
@@ -50,7 +50,7 @@ class Plain:
         self.print(f"[{self.done}/{self.total}] {self.name(task)}{at}: {text} ({left} left)")
 
     def name(self, task: Task) -> str:
-        """The case, and of several sessions which."""
+        """The case, and its session if there are several."""
         which = f", session {task.session + 1} of {self.sessions}" if self.sessions > 1 else ""
         return f"{task.case.label}{which}"
 
@@ -60,9 +60,9 @@ class Plain:
             self.print(f"  {line}")
 
 
-class Live(Plain):
-    """A bar for the whole run and, where cases are measured side by side, a line for each place: the case and provider that
-    is being measured, its current estimate, the cases done there. A line appears when its place begins."""
+class LiveProgress(PlainProgress):
+    """A bar for the whole run. When several places measure at the same time, also a line for each: the case and provider that
+    it measures, the current estimate, and the number of cases done. A line appears when its place begins."""
 
     def __init__(self, total: int, sessions: int = 1) -> None:
         super().__init__(total, sessions)
@@ -80,7 +80,7 @@ class Live(Plain):
         self.bar = self.progress.add_task("starting", total=total, now="")
         self.lines = {"": self.bar}
 
-    def __enter__(self) -> Live:
+    def __enter__(self) -> LiveProgress:
         self.progress.start()
         return self
 
@@ -88,7 +88,7 @@ class Live(Plain):
         self.progress.stop()
 
     def name(self, task: Task) -> str:
-        """Without the operator, which is said above: a terminal may have 80 columns."""
+        """The case without its operator, so that the line fits into 80 columns."""
         return super().name(task).removeprefix(f"{task.case.operator} ")
 
     def print(self, line: str) -> None:
@@ -113,7 +113,7 @@ class Live(Plain):
 
     def advance(self, task: Task, text: str = "checked", place: str = "") -> None:
         self.progress.advance(self.bar)
-        if place not in self.lines:  # far away: nobody has told when it began
+        if place not in self.lines:  # on another host, which does not report when a case begins
             self.progress.update(self.bar, description=self.name(task), now=f"on {place}")
         elif place:
             self.progress.advance(self.lines[place])
@@ -124,14 +124,14 @@ class Live(Plain):
             self.print(f"{self.name(task)}: {line}")
 
 
-def listener(tasks: Sequence[Task]) -> Plain:
-    """The display that suits stderr."""
+def listener(tasks: Sequence[Task]) -> PlainProgress:
+    """The progress display that suits stderr."""
     sessions = max((task.session for task in tasks), default=0) + 1
-    return (Live if sys.stderr.isatty() else Plain)(len(tasks), sessions)
+    return (LiveProgress if sys.stderr.isatty() else PlainProgress)(len(tasks), sessions)
 
 
 def headline(rows: Sequence[Row]) -> str:
-    """The fastest provider of a case in a few words."""
+    """A few words on the fastest provider of a case."""
     timed = [row for row in rows if row.role == PROVIDER and row.ms is not None]
     if not timed:
         return "nothing timed"
@@ -141,4 +141,5 @@ def headline(rows: Sequence[Row]) -> str:
 
 
 def failures(rows: Sequence[Row]) -> list[str]:
+    """A line for each row that failed."""
     return [f"{row.curve}: {row.status.value}: {row.reason}" for row in rows if row.status.failed]

@@ -16,7 +16,7 @@ from kbench.execute.executor import Executor, Finished
 from kbench.execute.existing_results import ExistingResults, ResumeMode
 from kbench.execute.lock import acquire_lock, acquire_results_lock, device_key, file_key
 from kbench.execute.plan import Plan
-from kbench.execute.writer import Writer, probe
+from kbench.execute.writer import Writer, check_writable
 from kbench.results.row import Row, Status
 from kbench.text import redact
 
@@ -97,7 +97,7 @@ def execute(prepared: Prepared, options: RunOptions, note: Callable[[str], None]
     """
     layout, executor = prepared.plan, prepared.executor
     path = options.out / f"{layout.sweep.path.stem}.csv"
-    probe(path)
+    check_writable(path)
     if options.continuing == "append" and not path.exists():
         raise ResultsError(f"{path}: no such file to add sessions to; leave out --append to make it")
     locks = {device_key(device): device.name for device in executor.devices} | {file_key(path): str(path)}

@@ -1,4 +1,4 @@
-"""The files a run leaves: the CSV, appended to case by case, and the environment sidecar beside it."""
+"""Writes the files of a run: the CSV, case by case, and the environment file beside it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from typing import Any
 
 from kbench import files
 from kbench.errors import ResultsError
-from kbench.execute.lock import lock_results
+from kbench.execute.lock import lock_open_results
 from kbench.results.csv_reader import MAX_BYTES
 from kbench.results.environment_file import environment_path
 from kbench.results.row import Row, columns
 
 
 def move_aside(csv: Path) -> list[Path]:
-    """Give an earlier results file and its sidecar names dated alike. Returns the new names.
+    """Rename an earlier results file and its environment file, with the same date in both names. Returns the new names.
 
-    The sidecar comes first and stays where it is as well, so that a process that dies in between parts no file from its
-    sidecar. Whoever puts a new file in the place of the CSV replaces the sidecar too.
+    The environment file gets its new name first and keeps the old one too. A process that dies in between then leaves every
+    CSV with its environment file. The caller replaces the old environment file when it writes the new CSV.
     """
     beside = environment_path(csv)
     there = [path for path in (csv, beside) if os.path.lexists(path)]
@@ -48,7 +48,7 @@ def move_aside(csv: Path) -> list[Path]:
 
 
 def _double(path: Path, target: Path) -> None:
-    """Give a file a second name, or a copy where the file system knows one name alone. A link or a FIFO is moved."""
+    """Give a file a second name, or copy it on a file system without hard links. A link or a FIFO is renamed."""
     if path.is_symlink() or not path.is_file():
         path.rename(target)
         return
@@ -63,17 +63,17 @@ def _dated(path: Path, stamp: str) -> Path:
     return path.with_name(f"{stem}.{stamp}.{suffix}")
 
 
-def probe(path: Path) -> None:
-    """Make sure that results can be written at `path`, its folder included, before anything is measured or moved.
+def check_writable(path: Path) -> None:
+    """Check that results can be written at `path`, before anything is measured or renamed. Makes the folder.
 
     Raises ResultsError.
     """
     try:
         if path.is_dir():
-            raise ResultsError(f"{path}: is a folder where the results belong; move it away or choose another --out")
+            raise ResultsError(f"{path}: is a folder where results would go; move it away or choose another --out")
         if path.is_symlink():
             path.stat()  # a loop of links
-    except FileNotFoundError:  # a link to a file that is still to be made
+    except FileNotFoundError:  # a link to a file that does not exist yet
         pass
     except OSError as error:
         raise ResultsError(f"{path}: cannot be read ({error.strerror}); move it away or choose another --out") from None
@@ -89,12 +89,12 @@ def probe(path: Path) -> None:
 
 @dataclass
 class Writer:
-    """Appends rows to a CSV, case by case and through to the disk, so that a killed run keeps what it had measured.
+    """Appends rows to a CSV, case by case, and waits until they are on the disk. A killed run keeps its finished cases.
 
-    A new file takes the place of an earlier one, which is moved aside. With `keep`, the earlier file is continued after
-    so many bytes of it. The writer knows what the file has to hold: where somebody removes, replaces or changes the file
-    while it is written, all of it is written anew under the same name, after what stands there was moved aside, and `note`
-    is told in one line. Raises ResultsError where the file system does not play along; what was written stays.
+    A new file replaces an earlier one, which is renamed. With `keep`, the first `keep` bytes of the earlier file stay, and
+    rows are appended to them. The writer keeps the file's content in memory. When another program removes, replaces or
+    changes the file during the run, the writer renames that version, writes the whole content again, and passes a line to
+    `note`. Raises ResultsError when the file cannot be written; what is on the disk stays.
     """
 
     path: Path
@@ -107,7 +107,7 @@ class Writer:
     _environment: str = ""
 
     def __post_init__(self) -> None:
-        probe(self.path)
+        check_writable(self.path)
         with _explained(self.path, "nothing was measured"):
             if self.keep is None:
                 header = io.StringIO()
@@ -119,19 +119,18 @@ class Writer:
             self._open()
             if self.keep is not None:
                 self._file.truncate(self.keep)
-            self._look()
+            self._remember_state()
 
     def _begin(self, *, aside: bool) -> list[Path]:
-        """Put the content in the place of what is there, which is moved `aside`. It appears at once, after all that can
-        fail."""
+        """Write the content to a new file and put it in place in one step. With `aside`, renames the earlier file first."""
         with files.replacing(self.path, bytes(self._content), follow=False):
             return move_aside(self.path) if aside else []
 
     def _open(self) -> None:
         # Unbuffered: a case is one write.
         self._file = self.path.open("ab", buffering=0)
-        if self.keep is None:  # else the run has locked it, before it read it
-            lock_results(self._file.fileno())
+        if self.keep is None:  # otherwise the run has locked it, before it read it
+            lock_open_results(self._file.fileno())
 
     def close(self) -> None:
         self._file.close()
@@ -141,32 +140,32 @@ class Writer:
         return environment_path(self.path)
 
     def write(self, rows: Sequence[Row]) -> None:
-        """Append the rows of a case: all of them or, on a full disk, none."""
+        """Append the rows of a case. On a full disk none of them is written."""
         text = io.StringIO()
         csv.DictWriter(text, columns(self.axes), lineterminator="\n").writerows(row.cells() for row in rows)
         data = text.getvalue().encode()
         self.check(unwritten=data)
         size = len(self._content)
-        with _explained(self.path, "what was measured before is kept, go on with --resume"):
+        with _explained(self.path, "rows measured before are kept; continue with --resume"):
             self._unsure = data
             try:
                 written = self._file.write(data)
-                while written < len(data):  # the disk has filled up: the next write says so
+                while written < len(data):  # the disk is full: the next write raises
                     written += self._file.write(data[written:])
                 os.fsync(self._file.fileno())
                 self._content += data
-            except BaseException:  # also Ctrl-C: a case is in the file whole or not at all
+            except BaseException:  # also on Ctrl-C: a case is written completely or not at all
                 self._file.truncate(size)
                 del self._content[size:]
                 raise
         self._unsure = b""
-        self._look()
+        self._remember_state()
 
     def write_environment(self, environment: Mapping[str, Any]) -> None:
-        """Replace the sidecar in one step, so that it is never half written."""
+        """Replace the environment file in one step, so that it is never incomplete."""
         self._environment = json.dumps(environment, indent=2, default=str) + "\n"
         self.check()
-        with _explained(self.environment_path, "what was measured before is kept"):
+        with _explained(self.environment_path, "rows measured before are kept"):
             self._put_environment()
 
     def _put_environment(self) -> None:
@@ -174,10 +173,10 @@ class Writer:
             pass
 
     def check(self, unwritten: bytes = b"") -> None:
-        """Make sure that the file at `path` holds what was written, and put it there where somebody has changed it.
+        """Check that the file at `path` contains what was written, and write it again when another program has changed it.
 
-        Where that cannot be done, all rows go to a file in the folder for temporary files, `unwritten` ones included, and
-        the ResultsError names it.
+        When that fails, all rows and `unwritten` go to a file in the folder for temporary files, and the ResultsError names
+        that file.
         """
         try:
             if self._is_ours():
@@ -187,43 +186,43 @@ class Writer:
             self._file.close()
             self.keep = None
             self._open()
-            self._look()
+            self._remember_state()
             if self._environment:
                 self._put_environment()
         except OSError as error:
             refuge = self._rescue(unwritten)
             raise ResultsError(f"{self.path}: cannot be written ({error.strerror or error}); {refuge}") from None
         if moved:
-            what = f"somebody changed it during the run; their version is now {moved[0]}, and all rows are here again"
+            what = f"another program changed it during the run; that version is now {moved[0]}, and all rows are here again"
         else:
-            what = "somebody removed or renamed it during the run; all rows are here again"
+            what = "another program removed or renamed it during the run; all rows are here again"
         self.note(f"{self.path}: {what}")
 
-    def _look(self) -> None:
-        """Remember what the file that this writer has open looks like."""
-        self._seen = _stamp(os.fstat(self._file.fileno()))
+    def _remember_state(self) -> None:
+        """Remember the state of the open file."""
+        self._seen = _state(os.fstat(self._file.fileno()))
 
     def _is_ours(self) -> bool:
         try:
-            stamp = _stamp(self.path.stat())
-            if stamp == self._seen:
+            state = _state(self.path.stat())
+            if state == self._seen:
                 return True
             found = files.read_bytes(self.path, len(self._content) + len(self._unsure))
-            mine = stamp[:2] == self._seen[:2]
+            mine = state[:2] == self._seen[:2]
             if mine and found.startswith(self._content) and (self._content + self._unsure).startswith(found):
-                self._file.truncate(len(self._content))  # Ctrl-C twice while a case was written
+                self._file.truncate(len(self._content))  # a second Ctrl-C came while a case was written
             elif found != self._content:
                 return False
-            if not mine:  # a copy of it: go on with that
+            if not mine:  # a copy with the same content: continue with that
                 self._file.close()
                 self._open()
-            self._look()
-        except OSError:  # it is gone, or is something else now
+            self._remember_state()
+        except OSError:  # it is gone, or is no regular file now
             return False
         return True
 
     def _rescue(self, unwritten: bytes) -> str:
-        """Save all rows where they can be saved, and say where that is."""
+        """Save all rows in the folder for temporary files. Returns a sentence that says where."""
         try:
             handle, name = tempfile.mkstemp(prefix=f"kbench-{self.path.stem[:80]}-", suffix=".csv")
             with os.fdopen(handle, "wb") as file:
@@ -233,8 +232,8 @@ class Writer:
         return f"the rows measured so far are in {name}"
 
 
-def _stamp(found: os.stat_result) -> tuple[int, int, int, int]:
-    """What changes when somebody replaces a file or writes to it."""
+def _state(found: os.stat_result) -> tuple[int, int, int, int]:
+    """Properties of a file that change when it is replaced or written to."""
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 

@@ -24,7 +24,7 @@ from stand_in import SETTINGS
 from kbench.config import load
 from kbench.errors import DeviceGone
 from kbench.execute.executor import Finished
-from kbench.execute.executors.code_identity import Files, differences, identity
+from kbench.execute.executors.code_identity import Files, compare_code, identify_code
 from kbench.execute.plan import Task
 from kbench.protocol import DeviceInfo
 from kbench.results.row import Case
@@ -189,22 +189,22 @@ def test_what_tells_two_checkouts_apart(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path / "one")
     loaded = load.load("sweep.yaml")
     files = Files.of(loaded.path, loaded.plugins)
-    wanted = identity(files)
+    wanted = identify_code(files)
     monkeypatch.chdir(tmp_path / "two")
-    assert identity(files) == wanted, "each machine may have its checkout where it likes"
+    assert identify_code(files) == wanted, "each machine may have its checkout where it likes"
     Path("hangs.py").write_text("import kbench, torch\n")
-    (difference,) = differences(wanted, identity(files))
+    (difference,) = compare_code(wanted, identify_code(files))
     assert difference.startswith("plug-in hangs.py is ")
     Path("hangs.py").write_text("import kbench\n")
     Path("sweep.yaml").write_text("operator: gelu\n")
-    assert differences(wanted, identity(files))[0].startswith("config sweep.yaml is ")
+    assert compare_code(wanted, identify_code(files))[0].startswith("config sweep.yaml is ")
     monkeypatch.chdir(tmp_path)
-    assert identity(files) == wanted, "a shared file system will do as well"
+    assert identify_code(files) == wanted, "a shared file system will do as well"
     (tmp_path / "one" / "sweep.yaml").unlink()
-    assert differences(wanted, identity(files)) == [], "a worker needs no config"
+    assert compare_code(wanted, identify_code(files)) == [], "a worker needs no config"
     (tmp_path / "one" / "hangs.py").unlink()
-    assert "plug-in hangs.py is missing" in differences(wanted, identity(files))[0]
-    assert differences(wanted, wanted | {"kbench": "0.0", "installed plug-in x": "1"}) == [
+    assert "plug-in hangs.py is missing" in compare_code(wanted, identify_code(files))[0]
+    assert compare_code(wanted, wanted | {"kbench": "0.0", "installed plug-in x": "1"}) == [
         f"kbench is 0.0, not {wanted['kbench']}",
         "installed plug-in x is 1, not wanted",
     ]

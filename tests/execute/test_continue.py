@@ -199,7 +199,7 @@ def test_refuses_another_sweep_and_says_where(tmp_path: Path) -> None:
     path, _ = write(layout, tmp_path)
     lines = path.read_bytes().count(b"\n", 0, path.read_bytes().index(b",100,"))
     where = refused(path, make_plan(tmp_path, N="[64, 96]"))
-    assert where.startswith(f"{path}:{lines + 1}: is not of a case of the plan")
+    assert where.startswith(f"{path}:{lines + 1}: belongs to no case of the plan")
     fewer = make_plan(tmp_path, SWEEP.replace("torch-eager, ", ""))
     assert f"{path}:3: torch-eager where the plan has cuda" in refused(path, fewer)
     more = make_plan(
@@ -207,7 +207,7 @@ def test_refuses_another_sweep_and_says_where(tmp_path: Path) -> None:
         SWEEP.replace("cuda]", "cuda, torch-eager: {}]").replace("[torch-native, torch-eager", "[torch-native"),
     )
     assert f"{path}:3: torch-eager where the plan has cuda" in refused(path, more)
-    assert f"{path}:8: is not of a case of the plan" in refused(path, make_plan(tmp_path, N="64"))
+    assert f"{path}:8: belongs to no case of the plan" in refused(path, make_plan(tmp_path, N="64"))
 
 
 def test_refuses_damaged_files_and_names_the_line(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, broken: set[int], todo: list[Task]
     executor = Devices((), print, "all", spread=False)
     executor.start()
     found = []
-    with progress.Plain(len(todo)) as display, closing(executor.run(todo, {}, display)) as results:
+    with progress.PlainProgress(len(todo)) as display, closing(executor.run(todo, {}, display)) as results:
         for finished in results:
             found.append(finished)
     executor.stop()

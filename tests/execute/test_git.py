@@ -46,19 +46,19 @@ def test_no_program_of_the_repository_runs_and_the_index_stays(repository: Path,
     index = repository / ".git" / "index"
     before = (index.stat().st_ino, index.stat().st_mtime_ns, index.read_bytes())
     (repository / ".git" / "index.lock").write_text("")  # its user is at work
-    found = git_revision.revision(repository)
+    found = git_revision.find_revision(repository)
     assert found == {"commit": ask(repository, "rev-parse", "HEAD"), "dirty": False}
     assert not (tmp_path / "ran").exists()
     assert before == (index.stat().st_ino, index.stat().st_mtime_ns, index.read_bytes())
     (repository / "s.yaml").write_text("operator: gelu\n")
-    assert git_revision.revision(repository) == {"commit": ask(repository, "rev-parse", "HEAD"), "dirty": True}
+    assert git_revision.find_revision(repository) == {"commit": ask(repository, "rev-parse", "HEAD"), "dirty": True}
     assert not (tmp_path / "ran").exists()
 
 
 def test_outside_a_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert git_revision.revision(tmp_path) is None
+    assert git_revision.find_revision(tmp_path) is None
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert git_revision.revision(tmp_path) is None
+    assert git_revision.find_revision(tmp_path) is None
 
 
 @pytest.mark.slow
@@ -67,7 +67,7 @@ def test_a_git_that_hangs_is_ended_with_its_children(tmp_path: Path, monkeypatch
     slow.write_text(f"#!/bin/sh\n/bin/sleep 54321 &\necho $! > {tmp_path}/child\nwait\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert git_revision.revision(tmp_path, timeout_s=1) is None
+    assert git_revision.find_revision(tmp_path, timeout_s=1) is None
     child = int((tmp_path / "child").read_text())
     for _ in range(50):
         try:

@@ -14,7 +14,7 @@ import pytest
 
 from kbench.errors import Busy
 from kbench.execute import lock
-from kbench.execute.lock import acquire_lock, acquire_results_lock, lock_results
+from kbench.execute.lock import acquire_lock, acquire_results_lock, lock_open_results
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no locks on Windows")
 
@@ -125,7 +125,7 @@ def test_a_results_file_is_locked_whatever_the_temporary_folders_are(folder: Pat
             pass
         assert path.read_text() == "rows"
     with path.open("ab") as mine:
-        lock_results(mine.fileno())
+        lock_open_results(mine.fileno())
         with pytest.raises(Busy), acquire_results_lock(path, wait=False, note=unused):
             pass
     with (

@@ -6,28 +6,30 @@ import threading
 
 import pytest
 
-from kbench.execute.executors.time_limits import Pulse, together, within
+from kbench.execute.executors.time_limits import Pulse, call_all_within, call_within
 
 
 def test_a_call_returns_raises_or_takes_too_long() -> None:
-    assert within(20, lambda: 7) == 7
+    assert call_within(20, lambda: 7) == 7
     with pytest.raises(KeyError, match="x"):
-        within(20, lambda: {}["x"])
+        call_within(20, lambda: {}["x"])
     with pytest.raises(TimeoutError, match=r"no answer within 0\.05 s"):
-        within(0.05, threading.Event().wait)
+        call_within(0.05, threading.Event().wait)
 
 
 def test_calls_side_by_side_share_their_limit() -> None:
     never = threading.Event()
-    found = together(0.5, {"one": lambda: 1, "never": never.wait, "fails": lambda: 1 // 0})
+    found = call_all_within(0.5, {"one": lambda: 1, "never": never.wait, "fails": lambda: 1 // 0})
     assert found["one"] == 1
     assert isinstance(found["never"], TimeoutError) and isinstance(found["fails"], ZeroDivisionError)
 
 
 def test_who_shows_the_same_sign_for_long_is_silent() -> None:
     pulse = Pulse(30.0)
-    assert pulse.silent({"a": 1, "b": 1}, 0.0) == set()
-    assert pulse.silent({"a": 2, "b": 1}, 29.0) == set()
-    assert pulse.silent({"a": 2, "b": 1, "new": 0}, 30.0) == {"b"}
-    assert pulse.silent({"a": 3, "new": 0}, 59.0) == set()
-    assert pulse.silent({"a": 3, "b": 1, "new": 0}, 60.0) == {"new"}  # b came back with an old sign: it has time again
+    assert pulse.find_silent({"a": 1, "b": 1}, 0.0) == set()
+    assert pulse.find_silent({"a": 2, "b": 1}, 29.0) == set()
+    assert pulse.find_silent({"a": 2, "b": 1, "new": 0}, 30.0) == {"b"}
+    assert pulse.find_silent({"a": 3, "new": 0}, 59.0) == set()
+    assert pulse.find_silent({"a": 3, "b": 1, "new": 0}, 60.0) == {
+        "new"
+    }  # b came back with an old sign: it has time again

@@ -109,7 +109,7 @@ def connected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Clie
         for module in (cluster, cluster_members):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, seconds)
-    monkeypatch.setattr(cluster_members, "identity", lambda files: {})
+    monkeypatch.setattr(cluster_members, "identify_code", lambda files: {})
     config: Any = SimpleNamespace(path=tmp_path / "sweep.yaml", plugins=())
     config.path.touch()
 

@@ -11,7 +11,7 @@ import pytest
 
 from kbench.errors import ResultsError
 from kbench.execute import writer as writers
-from kbench.execute.writer import Writer, move_aside, probe
+from kbench.execute.writer import Writer, check_writable, move_aside
 from kbench.results.row import Case, Row
 
 
@@ -63,7 +63,7 @@ def test_a_file_that_has_gone_is_written_again(tmp_path: Path, change: Callable[
         writer.write([row(3)])
     assert sizes(folder / "s.csv") == ["1", "2", "3"]
     assert (folder / "s.env.json").read_text() == '{\n  "env_id": "e"\n}\n'
-    assert notes == [f"{folder}/s.csv: somebody removed or renamed it during the run; all rows are here again"]
+    assert notes == [f"{folder}/s.csv: another program removed or renamed it during the run; all rows are here again"]
     writer.write([row(4)])
     assert sizes(folder / "s.csv") == ["1", "2", "3", "4"] and len(notes) == 1
     if change is renamed:
@@ -99,7 +99,7 @@ def test_a_file_that_was_changed_is_moved_aside(tmp_path: Path, change: Callable
     [aside] = [path for path in writer.path.parent.glob("*.csv") if path != writer.path]
     assert aside.read_bytes() == theirs and aside.with_suffix(".env.json").exists()
     assert notes == [
-        f"{writer.path}: somebody changed it during the run; their version is now {aside}, and all rows are here again"
+        f"{writer.path}: another program changed it during the run; that version is now {aside}, and all rows are here again"
     ]
     writer.write([row(4)])
     assert sizes(writer.path) == ["1", "2", "3", "4"] and len(notes) == 1
@@ -231,5 +231,5 @@ def test_a_loop_of_links_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "s.csv"
     path.symlink_to(path)
     with pytest.raises(ResultsError, match=r"s\.csv: cannot be read \(Too many levels of symbolic links\)"):
-        probe(path)
+        check_writable(path)
     assert len(move_aside(path)) == 1

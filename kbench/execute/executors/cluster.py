@@ -26,7 +26,7 @@ from kbench.execute.executor import LOSS_LIMIT, Finished, Listener, give_up
 from kbench.execute.executors import cluster_worker
 from kbench.execute.executors.cluster_members import ANSWER_LIMIT_S, LOOK_S, Members, display_name
 from kbench.execute.executors.dask_scheduler import connect, scheduler_errors
-from kbench.execute.executors.time_limits import together, within
+from kbench.execute.executors.time_limits import call_all_within, call_within
 from kbench.execute.plan import Task
 from kbench.execute.worker.worker_process import START_LIMIT_S
 from kbench.protocol import Catalog, DeviceInfo
@@ -126,7 +126,7 @@ class Cluster:
         for call in (self._members.leave, partial(self._client.close, timeout=1)):
             # measuring processes without work end by themselves, see cluster_worker.IDLE_LIMIT_S
             with suppress(OSError, TimeoutError, CancelledError, RuntimeError):
-                within(CLOSE_LIMIT_S, call)
+                call_within(CLOSE_LIMIT_S, call)
 
     def _first_catalog(self) -> Catalog:
         """The catalog of the first worker that has one. The plan is made from it."""
@@ -153,7 +153,7 @@ class Cluster:
                     self._members.release(asked, f"it reports no catalog within {CATALOG_LIMIT_S:g} s", self._note)
                 continue
             with scheduler_errors(self._client, self._address):
-                worker, catalog, reason = within(ANSWER_LIMIT_S, future.result)
+                worker, catalog, reason = call_within(ANSWER_LIMIT_S, future.result)
             if catalog:
                 found: Catalog = catalog
                 return found
@@ -164,7 +164,7 @@ class Cluster:
         if not self._members.silent:
             return []
         with scheduler_errors(self._client, self._address):
-            held = within(ANSWER_LIMIT_S, partial(self._client.processing, workers=sorted(self._members.silent)))
+            held = call_within(ANSWER_LIMIT_S, partial(self._client.processing, workers=sorted(self._members.silent)))
             keys = {key for kept in held.values() for key in kept}
             found = {
                 key: one
@@ -172,7 +172,7 @@ class Cluster:
                 if key in keys or (one.takers and not one.takers & self._members.registered.keys())
             }
             if found:
-                within(ANSWER_LIMIT_S, partial(self._client.cancel, [one.future for one in found.values()]))
+                call_within(ANSWER_LIMIT_S, partial(self._client.cancel, [one.future for one in found.values()]))
         for key in found:
             del running[key]
         return [one.job for one in found.values()]
@@ -190,7 +190,7 @@ class Cluster:
             only = self._members.takers  # the scheduler believes that silent workers are free
         submit = partial(self._client.map, pure=False, key=keys, resources=resources, workers=only)
         with scheduler_errors(self._client, self._address):
-            futures: list[Any] = within(ANSWER_LIMIT_S, partial(submit, function, [ticket] * count, *arguments))
+            futures: list[Any] = call_within(ANSWER_LIMIT_S, partial(submit, function, [ticket] * count, *arguments))
         return futures
 
     def _collect(
@@ -207,7 +207,7 @@ class Cluster:
                 found = self._fetched([future for future in futures if future.status == "finished"])
                 for future in futures:
                     if future.status == "error":
-                        found[future.key] = _explain_loss(within(ANSWER_LIMIT_S, future.exception))
+                        found[future.key] = _explain_loss(call_within(ANSWER_LIMIT_S, future.exception))
                     elif future.status != "finished":
                         raise CancelledError
                 return list(found.items())
@@ -216,10 +216,10 @@ class Cluster:
     def _fetched(self, done: Sequence[Any]) -> dict[str, cluster_worker.JobResult]:
         """The results of finished futures. When a worker that holds one does not answer, asks for each separately."""
         try:
-            results = within(ANSWER_LIMIT_S, partial(self._client.gather, list(done)))
+            results = call_within(ANSWER_LIMIT_S, partial(self._client.gather, list(done)))
             return dict(zip((future.key for future in done), results, strict=True))
         except TimeoutError:
-            each = together(ANSWER_LIMIT_S, {future.key: future.result for future in done})
+            each = call_all_within(ANSWER_LIMIT_S, {future.key: future.result for future in done})
         late = cluster_worker.JobResult("", gone="the dask worker that has measured it does not answer")
         for result in each.values():
             if isinstance(result, BaseException) and not isinstance(result, TimeoutError):

@@ -12,9 +12,9 @@ from typing import Any
 from kbench.config.load import Config
 from kbench.errors import ExecutionError
 from kbench.execute.executors import cluster_worker
-from kbench.execute.executors.code_identity import Files, identity
+from kbench.execute.executors.code_identity import Files, identify_code
 from kbench.execute.executors.dask_scheduler import scheduler_errors
-from kbench.execute.executors.time_limits import Pulse, together, within
+from kbench.execute.executors.time_limits import Pulse, call_all_within, call_within
 
 PULSE_S = 5.0
 """How often to check that workers are alive. Each reports to the scheduler every few seconds."""
@@ -48,7 +48,7 @@ class Members:
         self._client, self._address = client, address
         self.ticket = f"kbench-{uuid.uuid4().hex[:12]}"
         self._files = Files.of(config.path, config.plugins)
-        self._wanted = identity(self._files)
+        self._wanted = identify_code(self._files)
         self.registered: dict[str, bool] = {}  # whether each declares a GPU
         self.refused: set[str] = set()
         self.silent: set[str] = set()
@@ -75,7 +75,7 @@ class Members:
             return
         self._next_look = now + LOOK_S
         with scheduler_errors(self._client, self._address):
-            present = set(within(ANSWER_LIMIT_S, self._client.nthreads))
+            present = set(call_within(ANSWER_LIMIT_S, self._client.nthreads))
         for worker in self.registered.keys() - present:
             note(f"{display_name(worker)} is lost; its case is measured again elsewhere")
             del self.registered[worker]
@@ -99,14 +99,14 @@ class Members:
         def register(worker: str) -> Any:
             return self._client.run(*arguments, workers=[worker], on_error="return").get(worker, OSError("it has gone"))
 
-        return together(ANSWER_LIMIT_S, {worker: partial(register, worker) for worker in workers})
+        return call_all_within(ANSWER_LIMIT_S, {worker: partial(register, worker) for worker in workers})
 
     def _drop_silent(self, now: float, note: Callable[[str], None]) -> None:
         """Drop workers that no longer report to the scheduler: stopped ones, and those whose network has failed."""
         with scheduler_errors(self._client, self._address):
-            known = within(ANSWER_LIMIT_S, partial(self._client.scheduler_info, n_workers=-1))["workers"]
+            known = call_within(ANSWER_LIMIT_S, partial(self._client.scheduler_info, n_workers=-1))["workers"]
         signs = {worker: known[worker]["last_seen"] for worker in self.registered if worker in known}
-        for worker in self._pulse.silent(signs, now):
+        for worker in self._pulse.find_silent(signs, now):
             note(
                 f"{display_name(worker)} has said nothing for {SILENT_LIMIT_S:g} s; its case is measured again elsewhere"
             )
@@ -137,7 +137,7 @@ class Members:
             self._client.run, cluster_worker.release, self.ticket, workers=[worker], wait=False, on_error="ignore"
         )
         with suppress(TimeoutError):  # the worker may be silent; otherwise it gives back its jobs at once
-            within(ANSWER_LIMIT_S, leave)
+            call_within(ANSWER_LIMIT_S, leave)
 
     def leave(self) -> None:
         """End the part of all workers in the run, without waiting for them."""

@@ -17,7 +17,7 @@ import distributed
 
 from kbench.errors import DeviceGone, WorkerLost
 from kbench.execute.executor import Finished
-from kbench.execute.executors.code_identity import Files, differences, identity
+from kbench.execute.executors.code_identity import Files, compare_code, identify_code
 from kbench.execute.executors.supervisor import WorkerSupervisor
 from kbench.execute.lock import acquire_lock, device_key
 from kbench.execute.plan import Task
@@ -65,7 +65,7 @@ async def register(ticket: str, files: Files, wanted: Mapping[str, str], *, dask
     The ticket becomes a resource of the worker in dask. Jobs require it, so they reach registered workers only. A worker
     has it once, so it measures one case at a time.
     """
-    found = differences(wanted, identity(files))
+    found = compare_code(wanted, identify_code(files))
     if not found:
         _sessions[ticket] = WorkerSession(dask_worker.address, [str(files.find(name)) for name in files.plugins])
         await dask_worker.set_resources(**{ticket: 1})

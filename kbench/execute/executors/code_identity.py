@@ -1,4 +1,4 @@
-"""What code a run is made of: kbench's own, the config, the plug-ins. Machines that measure for one file must agree on it."""
+"""Identifies the code of a run: kbench, the config, the plug-ins. All machines that measure for one file must have the same."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PACKAGE = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Files:
-    """The config and the plug-ins of a run, as every machine can find them.
+    """The config and the plug-ins of a run, as other machines can find them.
 
-    `root` is the working directory of the run; what lies below it is named relative to it, so that another machine may
-    have a checkout of its own anywhere else.
+    `root` is the working directory of the run. Files below it are named relative to it, so that another machine may have
+    its checkout at another path.
     """
 
     root: str
@@ -37,12 +37,12 @@ class Files:
         )
 
     def find(self, name: str) -> Path:
-        """A file on this machine: in its working directory, else where the run has it."""
+        """The path of a file on this machine: in its working directory, otherwise where the run has it."""
         return path if (path := Path(name).resolve()).exists() else Path(self.root, name)
 
 
-def identity(files: Files) -> dict[str, str]:
-    """Hashes of the code on this machine, each under the name that a person reads."""
+def identify_code(files: Files) -> dict[str, str]:
+    """Hashes of the code on this machine, by names for messages."""
     found = {"kbench": __version__, "kbench's source": _package_digest()}
     for entry in importlib.metadata.entry_points(group="kbench.plugins"):
         found[f"installed plug-in {entry.name}"] = entry.dist.version if entry.dist else ""
@@ -52,9 +52,9 @@ def identity(files: Files) -> dict[str, str]:
     return found
 
 
-def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
-    """What one machine has otherwise than the run wants it, each in a few words. A machine needs no copy of the config: it
-    is sent its cases. One that has another is behind, or ahead."""
+def compare_code(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+    """How the code of a machine differs from that of the run, a few words for each difference. A machine needs no copy of the
+    config, because it is sent its cases; but a copy that it has must be the same."""
     names = [name for name in dict.fromkeys([*wanted, *found]) if name in found or not name.startswith("config ")]
     return [
         f"{name} is {found.get(name, 'missing')}, not {wanted.get(name, 'wanted')}"
@@ -64,7 +64,7 @@ def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[str
 
 
 def _package_digest() -> str:
-    """A hash of all files that make up kbench."""
+    """A hash of all files of kbench."""
     files = sorted(path for path in PACKAGE.rglob("*") if path.is_file() and path.suffix != ".pyc")
     return digest([[str(path.relative_to(PACKAGE)), _file_digest(path)] for path in files])
 

@@ -13,7 +13,7 @@ from typing import Any
 import distributed
 
 from kbench.errors import ExecutionError
-from kbench.execute.executors.time_limits import within
+from kbench.execute.executors.time_limits import call_within
 
 CONNECT_LIMIT_S = 10.0
 """How long to try to connect to the scheduler."""
@@ -27,9 +27,9 @@ def connect(address: str) -> Any:
     _silence()
     try:
         _check(address)
-        within(2 * CONNECT_LIMIT_S, partial(asyncio.run, _probe(address)))
+        call_within(2 * CONNECT_LIMIT_S, partial(asyncio.run, _probe(address)))
         client = partial(distributed.Client, address, timeout=CONNECT_LIMIT_S, set_as_default=False, name="kbench")
-        return within(2 * CONNECT_LIMIT_S, client)
+        return call_within(2 * CONNECT_LIMIT_S, client)
     except (OSError, TimeoutError, ValueError) as error:
         raise ExecutionError(f"{address}: no dask scheduler answers ({_first_line(error)})") from None
 

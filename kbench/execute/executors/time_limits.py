@@ -1,4 +1,4 @@
-"""Waiting for what may never come: calls into a network library, and partners that have fallen silent."""
+"""Time limits for calls that may never return, and for partners that may stop answering."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ Result = TypeVar("Result")
 Name = TypeVar("Name", bound=Hashable)
 
 
-def within(limit_s: float, call: Callable[[], Result]) -> Result:
-    """What a call returns or raises. Raises TimeoutError where it takes longer: it goes on in a thread that nobody waits
-    for."""
-    found = together(limit_s, {"": call})[""]
+def call_within(limit_s: float, call: Callable[[], Result]) -> Result:
+    """Return or raise what a call does. Raises TimeoutError when it takes longer; the call then goes on in its thread, and its
+    result is dropped."""
+    found = call_all_within(limit_s, {"": call})[""]
     if isinstance(found, BaseException):
         raise found
     return found
 
 
-def together(limit_s: float, calls: Mapping[Name, Callable[[], Result]]) -> dict[Name, Result | BaseException]:
-    """What calls return or raise that are made side by side, TimeoutError for those that take longer. By their names."""
+def call_all_within(limit_s: float, calls: Mapping[Name, Callable[[], Result]]) -> dict[Name, Result | BaseException]:
+    """Make calls at the same time. Returns by name what each returns or raises; TimeoutError for one that takes longer."""
     answers: queue.SimpleQueue[tuple[Name, Any]] = queue.SimpleQueue()
 
     def make(name: Name, call: Callable[[], Result]) -> None:
@@ -47,14 +47,14 @@ def together(limit_s: float, calls: Mapping[Name, Callable[[], Result]]) -> dict
 
 
 class Pulse:
-    """Notices partners whose sign of life, a time on a clock of their own, no longer changes."""
+    """Notices partners whose sign of life, a time on their own clock, no longer changes."""
 
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
         self._last: dict[Hashable, tuple[Any, float]] = {}
 
-    def silent(self, signs: Mapping[Name, Any], now: float) -> set[Name]:
-        """Those whose sign is the same as `limit_s` seconds ago. To be called now and then with all of them."""
+    def find_silent(self, signs: Mapping[Name, Any], now: float) -> set[Name]:
+        """The partners whose sign has not changed for `limit_s` seconds. Call it regularly, with the signs of all partners."""
         self._last = {
             name: last if (last := self._last.get(name)) and last[0] == sign else (sign, now)
             for name, sign in signs.items()

@@ -1,4 +1,4 @@
-"""What a process writes into a pipe, read line by line: no line takes more memory than it is allowed to."""
+"""Reads lines from a pipe, with a limit on the memory for each line."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ CHUNK_BYTES = 1 << 16
 
 
 class Refused(Exception):
-    """A line that is too long, or begins with something else than it has to."""
+    """A line that is too long, or does not begin as it must."""
 
 
-def lines(file: int, limit: int, start: Callable[[], bytes] = bytes) -> Iterator[bytes]:
-    """The lines of a file descriptor without their ends, until it is closed at the other end. What stands behind the last
-    line's end is dropped.
+def read_lines(file: int, limit: int, start: Callable[[], bytes] = bytes) -> Iterator[bytes]:
+    """The lines of a file descriptor without their line breaks, until the other end is closed. An incomplete last line is
+    dropped.
 
     Raises Refused as soon as a line has more than `limit` bytes, or does not begin with what `start` returns.
     """
@@ -37,8 +37,8 @@ def lines(file: int, limit: int, start: Callable[[], bytes] = bytes) -> Iterator
             raise Refused
 
 
-def beginnings(file: int, limit: int) -> Iterator[bytes]:
-    """The first `limit` bytes of every line. The rest of a longer one is dropped, as far as it comes."""
+def read_line_starts(file: int, limit: int) -> Iterator[bytes]:
+    """The first `limit` bytes of every line. The rest of a longer line is dropped."""
     buffer = b""
     too_long = False
     while chunk := _read(file):
@@ -59,4 +59,4 @@ def _read(file: int) -> bytes:
     try:
         return os.read(file, CHUNK_BYTES)
     except OSError:
-        return b""  # as good as closed
+        return b""  # treated as closed

@@ -1,8 +1,8 @@
-"""Ends a worker and everything that was started in it.
+"""Ends a worker and all processes that were started in it.
 
-A provider may start processes that leave the worker's group and session (a daemon, a compiler that forks). On Linux they
-are found by a variable that the worker's environment carries and its children inherit, and by who their parents are.
-Elsewhere the group is what can be ended.
+A provider may start processes that leave the worker's group and session: a daemon, or a compiler that forks. On Linux
+kbench finds them by an environment variable that they inherit from the worker, and by their parents. On other systems it
+can end the group only.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from contextlib import suppress
 from pathlib import Path
 
 MARK = "KBENCH_WORKER"
-"""The variable. Its value is another one for every worker."""
+"""The environment variable. Each worker has a different value."""
 
 SWEEP_LIMIT_S = 1.0
-"""How long to go on looking for processes that start others faster than they are ended."""
+"""How long to look for processes that start new ones while they are being ended."""
 
 PROC = Path("/proc")
 
 
-def end(process: subprocess.Popen[bytes], mark: str) -> None:
-    """Kill the worker, its group, and on Linux whatever else was started in it. Does not wait for them to be gone."""
-    strays = _strays(process.pid, mark)  # first: those without the mark are known by their parents only
-    with suppress(ProcessLookupError, PermissionError):  # it is gone already
+def end_all(process: subprocess.Popen[bytes], mark: str) -> None:
+    """Kill the worker, its group, and on Linux all other processes started in it. Does not wait for their end."""
+    strays = _strays(process.pid, mark)  # before the parents end: some are found by their parents only
+    with suppress(ProcessLookupError, PermissionError):  # it has ended already
         if not hasattr(os, "killpg"):
             process.kill()
-        elif process.returncode is None or sys.platform != "linux":  # the number of one that has ended may be another's
+        elif process.returncode is None or sys.platform != "linux":  # on Linux, another process may have the id by now
             os.killpg(process.pid, signal.SIGKILL)
     deadline = time.monotonic() + SWEEP_LIMIT_S
-    quiet = 0  # looks that have found nothing: one may miss what starts another process and ends meanwhile
+    quiet = 0  # consecutive looks that found nothing; a single look can miss a process that forks and ends
     while quiet < 2 and time.monotonic() < deadline:
         for pid in strays:
             with suppress(ProcessLookupError, PermissionError):
@@ -42,8 +42,8 @@ def end(process: subprocess.Popen[bytes], mark: str) -> None:
         quiet = 0 if strays else quiet + 1
 
 
-def stopped(process: subprocess.Popen[bytes]) -> bool:
-    """Whether a signal such as SIGSTOP holds the process. False where the system cannot tell."""
+def is_stopped(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a signal such as SIGSTOP has stopped the process. False when the system cannot tell."""
     if not hasattr(os, "waitid"):
         return False
     try:
@@ -53,7 +53,7 @@ def stopped(process: subprocess.Popen[bytes]) -> bool:
 
 
 def _strays(root: int | None, mark: str) -> set[int]:
-    """Processes that carry the mark, and the descendants of the root and of those. The root is not among them."""
+    """Processes with the mark, and all descendants of them and of the root. Does not contain the root."""
     if sys.platform != "linux":
         return set()
     wanted = f"{MARK}={mark}".encode()
@@ -62,11 +62,11 @@ def _strays(root: int | None, mark: str) -> set[int]:
     try:
         since = _stat("self")[2]
         names = [entry.name for entry in PROC.iterdir() if entry.name.isdecimal()]
-    except OSError:  # /proc is not there
+    except OSError:  # there is no /proc
         return set()
     for name in names:
         pid = int(name)
-        with suppress(OSError, ValueError, IndexError):  # it has ended, or is another user's
+        with suppress(OSError, ValueError, IndexError):  # it has ended, or belongs to another user
             state, parent, start = _stat(name)
             if pid == os.getpid() or state in "ZX" or start < since:
                 continue
@@ -82,6 +82,6 @@ def _strays(root: int | None, mark: str) -> set[int]:
 
 
 def _stat(name: str) -> tuple[str, int, int]:
-    """A process's state, its parent, and when it has started."""
+    """The state of a process, its parent, and its start time in clock ticks."""
     fields = (PROC / name / "stat").read_text(errors="replace").rpartition(")")[2].split()
     return fields[0], int(fields[1]), int(fields[19])

@@ -156,7 +156,7 @@ class Worker:
 
     def stop(self) -> None:
         """Kill the worker and the processes that it has started: compilers, and children of providers."""
-        process_tree.end(self._process, self._mark)
+        process_tree.end_all(self._process, self._mark)
         try:
             self._process.wait(timeout=STOP_LIMIT_S)
         except subprocess.TimeoutExpired:  # the driver waits for a kernel that still runs
@@ -202,7 +202,7 @@ class Worker:
             if now >= deadline:
                 self.stop()
                 raise _lost(Status.TIMEOUT, f"no end within {limit_s:g} s {_while(at)}", at)
-            stopped_since = (stopped_since or now) if process_tree.stopped(self._process) else None
+            stopped_since = (stopped_since or now) if process_tree.is_stopped(self._process) else None
             if stopped_since and now - stopped_since >= STOPPED_LIMIT_S:
                 self.stop()
                 raise _lost(Status.CRASHED, f"the process was stopped, as SIGSTOP does, {_while(at)}", at)
@@ -273,7 +273,7 @@ class Worker:
             return f"{self._secret} ".encode() if heard else b""
 
         try:
-            for line in pipes.lines(self._process.stdout.fileno(), LINE_LIMIT, secret):
+            for line in pipes.read_lines(self._process.stdout.fileno(), LINE_LIMIT, secret):
                 heard = heard or line.startswith(f"{self._secret} ".encode())
                 if heard:
                     self._lines.put(line)
@@ -283,7 +283,7 @@ class Worker:
 
     def _read_stderr(self) -> None:
         assert self._process.stderr
-        for data in pipes.beginnings(self._process.stderr.fileno(), STDERR_LINE_LIMIT):
+        for data in pipes.read_line_starts(self._process.stderr.fileno(), STDERR_LINE_LIMIT):
             line = data.decode("utf-8", "replace")
             self._stderr.append(line)
             if line.startswith("kbench: "):
