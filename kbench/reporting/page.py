@@ -20,7 +20,7 @@ from kbench.plotting.style.theme import DARK, LIGHT, Theme
 
 ASSETS = Path(__file__).parent / "assets"
 LIBRARY = ASSETS.parent / "vendor" / "plotly-basic.min.js"
-SCRIPTS = ("dom", "select", "table", "plan", "chart", "lines", "bars", "legend", "plot", "page")
+SCRIPTS = ("dom", "table", "plan", "chart", "lines", "bars", "legend", "plot", "page")
 """Together they are one module. Each comes after those that it uses."""
 
 

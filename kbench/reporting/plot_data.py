@@ -10,7 +10,7 @@ import pandas as pd
 from kbench.analysis.cases import SUSPECT
 from kbench.analysis.files import Source
 from kbench.analysis.metrics import DRAWN, Metric
-from kbench.plotting.selection.along import candidates, companions, curve_along, parameter_numbers
+from kbench.plotting.selection.along import companions, curve_along, parameter_numbers, x_candidates
 from kbench.plotting.selection.pages import MOST_BARS
 from kbench.plotting.selection.points import ABSENT, COPY_CURVE, HOLLOW, axis_names, kinds_of
 from kbench.plotting.style.colours import slots
@@ -95,7 +95,7 @@ def _sweep(part: pd.DataFrame, kinds: dict[str, pd.Series[str]], numbers: Number
     options = [axis for axis in sizes if part[axis].nunique(dropna=False) > 1]
     swept = {name: column for name, column in numbers.items() if column.loc[part.index].nunique() > 1}
     usual = {
-        name: candidates(part.assign(kind=found.loc[part.index]), sizes, swept, len(MARKERS)).usual
+        name: x_candidates(part.assign(kind=found.loc[part.index]), sizes, swept, len(MARKERS)).usual
         for name, found in kinds.items()
     }
     paired = {axis: companions(part, axes, axis) for axis in sizes}

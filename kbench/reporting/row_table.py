@@ -32,7 +32,7 @@ MEASURED = {
 
 WORD_COLUMNS = ("timer", "cache", "device", "throttle", "reason")
 
-HIDDEN = ("line", "role", "gbps_p20", "gbps_p80", "ceiling_gbps")
+HIDDEN_COLUMNS = ("line", "role", "gbps_p20", "gbps_p80", "ceiling_gbps")
 """Columns that the plot needs and the table does not show."""
 
 
@@ -63,7 +63,7 @@ def row_table(joined: pd.DataFrame, sources: Sequence[Source]) -> Json:
         "count": len(joined),
         "axes": names,
         "configuration": configuration(joined, sources),
-        "hidden": HIDDEN,
+        "hidden": HIDDEN_COLUMNS,
         "columns": [
             *(word_column(name, joined[name], label) for name, label in identity.items()),
             *(number_column(name, joined[name], *shown) for name, shown in MEASURED.items()),

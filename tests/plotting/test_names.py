@@ -7,7 +7,7 @@ from drawing import NS, Draw, case, labels, legend, row, sweep
 from matplotlib.text import Text
 
 from kbench.plotting.panels.labels import LABEL_HEIGHT
-from kbench.plotting.style.formatting import LONGEST_NAME, combination_of, four_digits, natural, shorten
+from kbench.plotting.style.formatting import LONGEST_SHOWN_NAME, combination_of, four_digits, natural, shorten
 
 ODD = ["_mine", "a$^$b", "$x_1$", "naïve", "<script>", "x[y=1]", "{}%s", "--help"]
 
@@ -61,7 +61,7 @@ def test_a_very_long_name_loses_its_middle_and_two_that_would_read_alike_do_not(
     long = "very-" * 40
     [figure] = draw(*sweep(f"{long}a", "b"))
     [shown, _] = sorted(legend(figure), key=len, reverse=True)
-    assert len(shown) <= LONGEST_NAME and shown.startswith("very-") and shown.endswith("a")
+    assert len(shown) <= LONGEST_SHOWN_NAME and shown.startswith("very-") and shown.endswith("a")
     alike = [f"{long}{i}{long}" for i in (1, 2)]
     assert shorten(alike) == {name: name for name in alike}
 

@@ -34,7 +34,7 @@ MOST_NOTES = 4
 NAMED_ROWS = 5
 """The caption names this many rows at each end where the picture names none."""
 
-TITLE_CHARACTERS = {1: 70, 2: 46, 3: 40}
+CHANGE_TITLE_CHARACTERS = {1: 70, 2: 46, 3: 40}
 """Characters of a line of a panel's title, by columns of panels."""
 
 TICKS_ALONG = {1: 12, 2: 7, 3: 5}
@@ -82,7 +82,7 @@ def _along_x(changes: Changes, page: Page, style: ChangeStyle) -> Figure:
         forms.draw_sweep(axes, panel.points, style, changes.x, xs, ticks, strip=bool(rows["effect"].isna().any()))
         _label_outside(axes, place, count, columns, style.label if lines == 1 else "", changes.x)
         axes.set_title(
-            wrap(title_of(panel.where), TITLE_CHARACTERS[columns]), loc="left", fontsize=12 if lines == 1 else 11
+            wrap(title_of(panel.where), CHANGE_TITLE_CHARACTERS[columns]), loc="left", fontsize=12 if lines == 1 else 11
         )
     return figure
 
@@ -103,7 +103,7 @@ def _one_by_one(changes: Changes, page: Page, style: ChangeStyle) -> Figure:
         else:
             named = [name for name in changes.columns if name not in whole and name not in panel.where]
             forms.draw_list(axes, panel.points, _names(panel.points, named or [PROVIDER_COLUMN]), style)
-        axes.set_title(wrap(title_of(panel.where), TITLE_CHARACTERS[1]), loc="left")
+        axes.set_title(wrap(title_of(panel.where), CHANGE_TITLE_CHARACTERS[1]), loc="left")
     return figure
 
 

@@ -13,7 +13,7 @@ from kbench.plotting.style.theme import MARKERS
 ROW_INCHES = 0.2
 """Height of a row."""
 
-TEXT_SIZE = 9.5
+DOT_TEXT_SIZE = 9.5
 """Font size of names and numbers, in points."""
 
 CLOSE = 0.5
@@ -27,13 +27,13 @@ def draw(axes: Axes, panel: pd.DataFrame, look: Look, top: float) -> None:
     least = min(values, default=0.0)
     start = least - 0.1 * (top - least) if least > CLOSE * top else 0.0
     axes.set_xlim(start, 1.03 * top)
-    bars.draw_frame(axes, drawn, panel, look, top, TEXT_SIZE)
+    bars.draw_frame(axes, drawn, panel, look, top, DOT_TEXT_SIZE)
     axes.grid(visible=True, axis="y")
     for place, bar in enumerate(drawn):
         colour = look.colour(bar.curve)
         text = bar.note if bar.value is None else four_digits(bar.value)
         axes.annotate(
-            text, (1, place), (5, 0), ("axes fraction", "data"), "offset points", va="center", fontsize=TEXT_SIZE,
+            text, (1, place), (5, 0), ("axes fraction", "data"), "offset points", va="center", fontsize=DOT_TEXT_SIZE,
             color=theme.ink if bar.value is not None else theme.readable(colour), annotation_clip=False,
         )  # fmt: skip
         if bar.value is None:

@@ -38,7 +38,7 @@ TICK_WIDTH = 42
 TEXT_WIDTH, WIDE_TEXT_WIDTH, GAP_WIDTH = 30, 44, 8
 """The least width of a cell, in points: for text in it, for larger text, and for a gap beside it."""
 
-TEXT_SIZE, WIDE_TEXT_SIZE = 9, 11
+CELL_TEXT_SIZE, WIDE_CELL_TEXT_SIZE = 9, 11
 """Font sizes of text in cells, in points."""
 
 
@@ -69,7 +69,7 @@ def draw(axes: Axes, panel: pd.DataFrame, look: Look, width: float) -> None:
             ink = max((theme.ink, theme.background), key=lambda shade: contrast(shade, face))
             plate = {"facecolor": face, "linewidth": 0, "pad": 1.5} if open_ else None  # keeps the hatch away from text
             text = f"{look.names[cell['curve']]}\n" * named + margin(cell["margin"], cell["tied"], cell["unclear"])
-            size = WIDE_TEXT_SIZE if room >= WIDE_TEXT_WIDTH else TEXT_SIZE
+            size = WIDE_CELL_TEXT_SIZE if room >= WIDE_TEXT_WIDTH else CELL_TEXT_SIZE
             axes.text(*at, text, ha="center", va="center", fontsize=size, color=ink, bbox=plate)
     if room >= GAP_WIDTH:
         axes.vlines([i - 0.5 for i in range(1, len(xs))], -0.5, len(ys) - 0.5, color=theme.background, linewidth=2)

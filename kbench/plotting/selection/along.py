@@ -14,7 +14,7 @@ from kbench.results.row import PROVIDER, curve_name, format_params
 
 
 @dataclass(frozen=True)
-class Candidates:
+class XCandidates:
     """What can run along x.
 
     axes        integer axes, and how many sizes of each have a value
@@ -27,9 +27,9 @@ class Candidates:
     usual: str
 
 
-def candidates(
+def x_candidates(
     drawn: pd.DataFrame, axes: Sequence[str], numbers: dict[str, pd.Series[float]], colours: int
-) -> Candidates:
+) -> XCandidates:
     """What can run along x for these points. `numbers` are the values of parameters, as `parameter_numbers` returns them.
 
     The usual one is the axis with the most values, of equals the last. A parameter takes its place where there are more
@@ -42,7 +42,7 @@ def candidates(
     if swept and values.loc[values["role"] == PROVIDER, "curve"].nunique() > colours:
         parameter = max(swept, key=lambda name: swept[name])
         usual = parameter if swept[parameter] >= max(2, sizes.get(usual, 0)) else usual
-    return Candidates(sizes, swept, usual)
+    return XCandidates(sizes, swept, usual)
 
 
 def along(
@@ -50,12 +50,12 @@ def along(
 ) -> tuple[pd.DataFrame, str]:
     """`drawn` with a column `x`, and the name of the axis or, with `parameters`, the parameter that x is.
 
-    `wanted` is the user's choice; `candidates` chooses otherwise. A curve that does not have the parameter has NaN for x
+    `wanted` is the user's choice; `x_candidates` chooses otherwise. A curve that does not have the parameter has NaN for x
     and is drawn as a level. Its rows without a value become ABSENT: there is no place for their marks. The name is ""
     where there is no number to draw against. Raises UsageError where `wanted` cannot run along x.
     """
     numbers = parameter_numbers(drawn) if parameters else {}
-    found = candidates(drawn, axes, numbers, colours)
+    found = x_candidates(drawn, axes, numbers, colours)
     if wanted is not None and wanted not in (*found.axes, *found.parameters):
         known = ", ".join([*found.axes, *found.parameters]) or "none that is a number"
         raise UsageError(f"nothing called {wanted!r} to draw against (--x); there are {known}")

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-LONGEST_NAME = 40
+LONGEST_SHOWN_NAME = 40
 """Pictures shorten the names of providers to this many characters."""
 
 BARE_COLUMNS = ("operator", "provider", "dtype", "device", "timer", "cache", "file")
@@ -42,8 +42,8 @@ def without_provider(curves: Iterable[str]) -> tuple[dict[str, str], str]:
 def shorten(names: Iterable[str]) -> dict[str, str]:
     """What to print for each name. A long name loses its middle, unless two names would then read alike."""
     whole = list(names)
-    half = (LONGEST_NAME - 1) // 2
-    cut = {name: name if len(name) <= LONGEST_NAME else f"{name[:half]}…{name[-half:]}" for name in whole}
+    half = (LONGEST_SHOWN_NAME - 1) // 2
+    cut = {name: name if len(name) <= LONGEST_SHOWN_NAME else f"{name[:half]}…{name[-half:]}" for name in whole}
     taken = list(cut.values())
     return {name: short if taken.count(short) == 1 else name for name, short in cut.items()}
 

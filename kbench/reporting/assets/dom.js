@@ -1,4 +1,4 @@
-// What all parts of the page use: the content, elements, and the formats of numbers.
+// What all parts of the page use: the content, elements, controls, and the formats of numbers.
 // Text from files becomes only the text of elements.
 
 const content = JSON.parse(document.getElementById("content").textContent);
@@ -64,4 +64,18 @@ function plural(count, word) {
 /** The different values of a property of all files: `NVIDIA H200`, or `2026-11-19, 2026-11-20`. */
 function seenIn(name) {
   return natural(content.files.flatMap((file) => file[name])).join(", ");
+}
+
+// Controls with a label above them.
+
+function labelled(text, control) {
+  return el("label", {}, text, control);
+}
+
+/** A choice among `[value, text]` pairs. */
+function select(options, chosen, changed, name) {
+  const control = el("select", { "aria-label": name, change: (event) => changed(event.target.value) },
+    options.map(([value, text]) => el("option", { value }, String(text))));
+  control.value = chosen;
+  return control;
 }
