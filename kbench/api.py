@@ -15,7 +15,7 @@ from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 if TYPE_CHECKING:
     import pandas as pd
 
-    from kbench.comparison import Comparison
+    from kbench.comparison.formats.notebook import ComparisonView
     from kbench.config.load import Config
     from kbench.execute.existing_results import ResumeMode
     from kbench.execute.run import Outcome, RunOptions
@@ -114,7 +114,7 @@ def compare(
     margin: float | None = None,
     vary: str | Sequence[str] = (),
     fail_on: str | Sequence[str] = (),
-) -> Comparison:
+) -> ComparisonView:
     """Tell results apart, row by row: each against the first, or against the one labelled `baseline`.
 
     A source is a path, `LABEL=path`, or a frame that `load` or `run` returned, of which rows may be chosen; a mapping
@@ -124,22 +124,16 @@ def compare(
     """
     from dataclasses import replace
 
-    from kbench import comparison
+    from kbench.comparison.compare import compare as compare_files
+    from kbench.comparison.formats.notebook import ComparisonView
+    from kbench.comparison.options import CompareOptions
     from kbench.notebook import frames
 
+    options = CompareOptions(by, baseline, where, metric, margin, tuple(_words(vary)), tuple(_words(fail_on)))
     with frames.as_files(*sources) as files:
-        found = comparison.compare(
-            *files.sources,
-            by=by,
-            baseline=baseline,
-            where=where,
-            metric=metric,
-            margin=margin,
-            vary=_words(vary),
-            fail_on=_words(fail_on),
-        )
+        found = compare_files(*files.sources, options=options)
     notes = [files.readable(note) for note in found.notes if files.of_a_file(note)]
-    return replace(found, source=files.readable(found.source), notes=tuple(notes))
+    return ComparisonView.of(replace(found, source=files.readable(found.source), notes=tuple(notes)))
 
 
 def plot(

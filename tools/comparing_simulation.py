@@ -19,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from kbench.comparison.change import Rules
 from kbench.comparison.drift import Drift
 from kbench.comparison.join import Key, Pair, Reading, Side
+from kbench.comparison.judge import judge
+from kbench.comparison.options import Rules
 from kbench.comparison.stats import discoveries
-from kbench.comparison.verdict import judge
+from kbench.comparison.verdict import Verdict
 from kbench.results.row import TICK_MS
 
 Array = npt.NDArray[np.float64]
@@ -61,7 +62,7 @@ def kbench(old: File, new: File) -> Array:
     """What `kbench compare` says: -1 faster, 1 slower, 0 anything else; of shape (rows,)."""
     pairs = [Pair(_key(row), "new", _side(old, row), _side(new, row)) for row in range(ROWS)]
     verdicts, _ = judge(pairs, {"new": _drift(old, new)}, Rules())
-    return np.array([{"slower": 1, "faster": -1}.get(verdict.word, 0) for verdict in verdicts])
+    return np.array([{Verdict.SLOWER: 1, Verdict.FASTER: -1}.get(row.verdict, 0) for row in verdicts])
 
 
 def _key(row: int) -> Key:

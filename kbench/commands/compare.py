@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbench.commands.options import RowTerms, parse_share, split_words
+from kbench.comparison.verdict import Verdict
 from kbench.errors import ExitStatus, ResultsError, UsageError
 from kbench.files import replace
 from kbench.text import terminal
 from kbench.text.suggest import unknown
 
 if TYPE_CHECKING:
-    from kbench.comparison import Comparison
+    from kbench.comparison.model import Comparison
 
-EXIT_CODES = {"passed": ExitStatus.OK, "failed": ExitStatus.FAILED, "undecided": ExitStatus.NOTHING}
+EXIT_STATUSES = {"passed": ExitStatus.OK, "failed": ExitStatus.FAILED, "undecided": ExitStatus.NOTHING}
+
+CHANGED = "changed"
+"""The word of `--only` for all verdicts that report a change."""
 
 
 def compare(
@@ -75,19 +79,20 @@ def compare(
 
     Exit code: 0 comparison written, 1 the gate failed (only with --fail-on), 2 bad input, 3 nothing comparable.
     """
-    from kbench import comparison
+    from kbench.comparison.compare import compare as compare_files
+    from kbench.comparison.options import CompareOptions
 
-    found = comparison.compare(
-        *files,
-        by=by,
-        baseline=baseline,
-        where=where,
-        metric=metric,
-        margin=None if margin is None else parse_share("--margin", margin),
-        vary=split_words(vary),
-        fail_on=_verdicts("--fail-on", fail_on, {}),
-        strict=strict,
+    options = CompareOptions(
+        by,
+        baseline,
+        where,
+        metric,
+        None if margin is None else parse_share("--margin", margin),
+        tuple(split_words(vary)),
+        tuple(split_words(fail_on)),
+        strict,
     )
+    found = compare_files(*files, options=options)
     show(found, sort=sort, only=only, exports=export or (), github=github)
     return judge(found, github=github)
 
@@ -97,10 +102,8 @@ def show(found: Comparison, *, sort: str, only: str | None, exports: Sequence[st
     give no table: `judge` prints an error about them."""
     from kbench.comparison.formats import FORMATS
     from kbench.comparison.formats import terminal as tables
-    from kbench.comparison.presentation.rows import QUIET
-    from kbench.comparison.verdict import WORDS
 
-    shown = _verdicts("--only", only, {"changed": frozenset(WORDS) - QUIET})
+    shown = _verdicts("--only", only)
     targets = _targets(exports, github)
     printed = tables.text(found, terminal.width(), sort, shown, colour=terminal.colours())
     if found.nothing_common:
@@ -120,22 +123,23 @@ def judge(found: Comparison, *, github: bool) -> ExitStatus:
     if not result.passed:
         terminal.error(result.text)
     elif not found.gate.fail_on and os.environ.get("CI"):
-        terminal.warn("the exit code says nothing about the verdicts; add --fail-on slower,missing,failed")
+        terminal.warn(
+            "without --fail-on, the exit code does not depend on the verdicts; add --fail-on slower,missing,failed"
+        )
     if github:
         _tell_github(found)
-    return EXIT_CODES[result.outcome]
+    return EXIT_STATUSES[result.outcome]
 
 
-def _verdicts(option: str, text: str | None, groups: dict[str, Collection[str]]) -> list[str]:
-    """The verdicts that an option names, with groups of verdicts written out. Raises UsageError for an unknown word."""
-    from kbench.comparison.verdict import WORDS
-
-    found: list[str] = []
+def _verdicts(option: str, text: str | None) -> list[Verdict]:
+    """The verdicts that an option names; `changed` stands for all that report a change. Raises UsageError for an unknown
+    word."""
+    known = {CHANGED: [verdict for verdict in Verdict if not verdict.quiet]}
+    known |= {verdict.value: [verdict] for verdict in Verdict}
     for word in split_words(text):
-        if word not in groups and word not in WORDS:
-            raise UsageError(f"{option}: {unknown('verdict', word, (*groups, *WORDS))}")
-        found += groups.get(word, [word])
-    return found
+        if word not in known:
+            raise UsageError(f"{option}: {unknown('verdict', word, tuple(known))}")
+    return [verdict for word in split_words(text) for verdict in known[word]]
 
 
 def _targets(exports: Sequence[str], github: bool) -> dict[Path | None, str]:

@@ -1,4 +1,4 @@
-"""What the machine did between two files, read from the `copy` controls: code that no change under test has touched."""
+"""How the machine changed between two files, measured by the `copy` controls: the code under test does not affect them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,25 @@ from kbench.comparison.join import CONDITIONS, CaseId
 from kbench.results.row import CONTROL, Status
 
 ENOUGH_CASES = 5
-"""Fewer controls know the machine's drift no better than the rows themselves do."""
+"""The drift is removed from the rows only if this many cases have a copy control on both sides."""
 
 SHARE = 0.5
-"""A session is one of those that tell the machine's drift if it has this share of the copies that the fullest one has."""
+"""A session counts for the machine's drift if it has at least this share of the copies of the fullest session."""
 
 COPY = "copy"
 
 
 @dataclass(frozen=True)
 class Drift:
-    """How far each session's copies were from the mean of all sessions, in log time, by session number.
+    """How far the copies of each session are from the mean of all sessions.
 
-    `cases` is how many copies that is the median of; `noise` is the larger noise floor of both files (`kbench.analysis`).
-    `copies` has the change of each of those copies.
-    `few` has the same as `old` and `new` for sessions that measured few of the cases: their rows are put right by it, and
-    what is said of the machine does not rest on it. `devices` has the drift of every device of a fleet.
+    old, new    that distance in log time by session number: the median over the copies
+    cases       the number of those copies
+    noise       the larger noise floor of the two files (`kbench.analysis`), as a share
+    copies      the change of each copy between the files, in log time
+    incomplete  as `old` and `new`, for sessions that measured few of the cases. It corrects the rows of these sessions;
+                `change` does not include it.
+    devices     the drift of each device, where files have several
     """
 
     old: dict[int, float] = field(default_factory=dict)
@@ -38,7 +41,7 @@ class Drift:
     cases: int = 0
     noise: float = 0.0
     copies: dict[CaseId, float] = field(default_factory=dict)
-    few: tuple[dict[int, float], dict[int, float]] = ({}, {})
+    incomplete: tuple[dict[int, float], dict[int, float]] = ({}, {})
     devices: dict[str, Drift] = field(default_factory=dict)
 
     def of(self, case: CaseId) -> Drift:
@@ -49,36 +52,36 @@ class Drift:
 
     @property
     def parts(self) -> dict[str, Drift]:
-        """The drift by device; this one under "" where the device is the same throughout."""
+        """The drift by device; this one under "" where the files have one device."""
         return self.devices or {"": self}
 
     @property
     def change(self) -> float | None:
-        """How much slower the machine became, in log time. None where the files share no control."""
+        """How much slower the machine became, in log time; None where the files have no copy control in common."""
         if not self.cases:
             return None
         return float(np.mean(list(self.new.values())) - np.mean(list(self.old.values())))
 
     @property
     def known(self) -> bool:
-        """Whether there are enough controls to take the machine's share out of the rows."""
+        """Whether there are enough controls to remove the drift from the rows."""
         return self.cases >= ENOUGH_CASES
 
     @property
     def removable(self) -> tuple[dict[int, float], dict[int, float]]:
-        """What is taken out of the rows of either side's sessions: nothing where there are too few controls."""
-        return (self.old | self.few[0], self.new | self.few[1]) if self.known else ({}, {})
+        """What is subtracted from the rows of each session, for both sides; nothing where there are too few controls."""
+        return (self.old | self.incomplete[0], self.new | self.incomplete[1]) if self.known else ({}, {})
 
     def own(self, case: CaseId) -> float:
-        """How far the copy of one case moved beyond what was taken out, in log time."""
+        """How much the copy of one case changed beyond the drift that is removed, in log time."""
         taken = (self.change or 0.0) if self.known else 0.0
         return abs(self.copies.get(case, taken) - taken)
 
 
 def drift(old: pd.DataFrame, new: pd.DataFrame, axes: Sequence[str]) -> Drift:
-    """The drift between two frames that `table.read` returned, over the cases whose copy both have.
+    """The drift between two frames from `table.read`, over the cases whose copy control both have.
 
-    `axes` are what their rows are joined on. With `device` among them, as for fleets, every device has a drift of its own.
+    `axes` identify a case. If `device` is one of them, each device has its own drift.
     """
     seen = max(noise(old), noise(new))
     if "device" not in axes:
@@ -95,7 +98,7 @@ def _drift(old: pd.DataFrame, new: pd.DataFrame, axes: Sequence[str], seen: floa
         return Drift(noise=seen)
     levels: Any = logs.pivot_table(index=case, columns=["side", "session"], values="log_ms", observed=True)
     levels = levels[levels[0].notna().any(axis=1) & levels[1].notna().any(axis=1)]
-    # One that was interrupted early would leave the others no more copies than it has itself.
+    # Only copies that every session has count, so a session that was interrupted early would discard most of them.
     counts = levels.notna().sum()
     whole = counts >= SHARE * counts.groupby("side").transform("max").clip(lower=1)
     settled = levels.loc[:, whole].dropna()
@@ -121,7 +124,7 @@ def _copies(frame: pd.DataFrame, case: list[str]) -> pd.DataFrame:
 
 
 def noise(frame: pd.DataFrame) -> float:
-    """The noise floor of a file, as a share; 0 where it is not known."""
+    """The noise floor of a file, as a share; 0 where it is unknown."""
     return analyse(rows_of(frame)).noise.floor or 0.0
 
 

@@ -1,4 +1,4 @@
-"""What differs between the machines and settings of two results files, and how much that matters."""
+"""The differences between the machines and settings of two results files, and how much each matters."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kbench.comparison.join import CONDITIONS, several_devices
 from kbench.results.row import Status
 
 UNKNOWN = "unknown"
-"""What a file without a time says; it differs from nothing."""
+"""The value of a property in a file without times. It counts as equal to every other."""
 
 CLOCKS_DIFFER = 0.01
-"""Share by which the median SM clocks of two files may differ without a word."""
+"""Median SM clocks that differ by no more than this share are not reported."""
 
 
 class Weight(str, enum.Enum):
-    """How much a difference matters: it forbids the comparison, may explain its outcome, or is what it is about."""
+    """How much a difference matters: it forbids the comparison, may explain its outcome, or is intended."""
 
     REFUSE = "refuse"
     WARN = "warn"
@@ -29,7 +29,7 @@ class Weight(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Difference:
-    """One property that two files do not share. `contender` is the file that is compared with the baseline."""
+    """A property that differs between two files. `contender` is the label of the file that is compared with the baseline."""
 
     contender: str
     name: str
@@ -42,13 +42,13 @@ TELLING = (
     "driver", "cuda", "hip", "nvcc", "python", "platform", "cpu_count", "threads", "multi_processor_count", "total_memory",
     "telemetry", "other_processes", "triton_interpreter", "kbench", "baseline", "profile",
 )  # fmt: skip
-"""Entries of the sidecar that may explain a difference. Names, dates, paths and commits are none."""
+"""Entries of the environment file that may explain a difference. Names, dates, paths and commits may not."""
 
 NESTED = ("packages", "limits", "variables", "measure")
-"""Entries of the sidecar that hold several such."""
+"""Entries of the environment file that are mappings of such entries."""
 
-ELSEWHERE = {f"measure.{key}" for key in ("sessions", "timer", "cache", "timeout_s", "build_timeout_s", "stages")}
-"""Settings that the rows show themselves, or that shape no number."""
+NOT_COMPARED = {f"measure.{key}" for key in ("sessions", "timer", "cache", "timeout_s", "build_timeout_s", "stages")}
+"""Settings that are left out: the rows show them, or they affect no number."""
 
 
 def differences(
@@ -57,12 +57,14 @@ def differences(
     environments: tuple[Mapping[str, Any], Mapping[str, Any]],
     vary: Collection[str],
 ) -> list[Difference]:
-    """What differs between the baseline's file and a contender's, what forbids the comparison first.
+    """What differs between the file of the baseline and that of a contender. Differences that forbid the comparison come first.
 
-    `vary` names what is meant to differ, as `device`, `torch` or `measure.rounds`.
+    `vary` names the properties that differ on purpose, such as `device`, `torch` or `measure.rounds`.
     """
-    old, new = ({**_from_rows(frame), **_from_sidecar(data)} for frame, data in zip(frames, environments, strict=True))
-    if not all(environments):  # one unknown says nothing about the other
+    old, new = (
+        {**_from_rows(frame), **_from_environment(data)} for frame, data in zip(frames, environments, strict=True)
+    )
+    if not all(environments):  # an environment file is missing, so only the rows can be compared
         old, new = ({name: side[name] for name in _from_rows(frames[0])} for side in (old, new))
     if any(map(several_devices, frames)):  # the device is then part of what was measured
         old.pop("device", None)
@@ -70,7 +72,7 @@ def differences(
     found = []
     for name in dict.fromkeys([*old, *new]):
         before, after = old.get(name, "none"), new.get(name, "none")
-        if before != after and UNKNOWN not in (before, after) and not _alike(name, before, after):
+        if before != after and UNKNOWN not in (before, after) and not _equal(name, before, after):
             weight = Weight.REFUSE if name in CONDITIONS else Weight.WARN
             if name in vary or name.partition(".")[2] in vary:
                 weight = Weight.VARIED
@@ -78,12 +80,12 @@ def differences(
     return sorted(found, key=lambda difference: list(Weight).index(difference.weight))
 
 
-def nobody_has(
+def unknown_names(
     vary: Collection[str], frames: Sequence[pd.DataFrame], environments: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """Names in `vary` of which no file says anything: misspelt, as a rule."""
+    """The names in `vary` that no file has. They are usually misspelt."""
     said = {name for frame in frames for name in _from_rows(frame)} | set(CONDITIONS)
-    said |= {name for data in environments for name in _from_sidecar(data)}
+    said |= {name for data in environments for name in _from_environment(data)}
     return sorted(set(vary) - said - {name.partition(".")[2] for name in said})
 
 
@@ -100,14 +102,14 @@ def _from_rows(frame: pd.DataFrame) -> dict[str, str]:
     }
 
 
-def _from_sidecar(data: Mapping[str, Any]) -> dict[str, str]:
+def _from_environment(data: Mapping[str, Any]) -> dict[str, str]:
     known = {name: str(data[name]) for name in TELLING if data.get(name) is not None}
     for group in NESTED:
         entries = data.get(group)
         if isinstance(entries, Mapping):
             known |= {f"{group}.{name}": str(value) for name, value in entries.items() if value is not None}
     known |= {"uncommitted changes": "yes"} if _dirty(data) else {}
-    return {name: value for name, value in known.items() if name not in ELSEWHERE}
+    return {name: value for name, value in known.items() if name not in NOT_COMPARED}
 
 
 def _dirty(data: Mapping[str, Any]) -> bool:
@@ -115,8 +117,8 @@ def _dirty(data: Mapping[str, Any]) -> bool:
     return bool(isinstance(git, Mapping) and git.get("dirty"))
 
 
-def _alike(name: str, before: str, after: str) -> bool:
-    """Clocks are readings: only a difference worth a word counts."""
+def _equal(name: str, before: str, after: str) -> bool:
+    """Whether two values count as equal. Clocks are measured, so they may differ by CLOCKS_DIFFER."""
     if not name.startswith("SM clock"):
         return False
     old, new = (float(text.removesuffix(" MHz")) for text in (before, after))

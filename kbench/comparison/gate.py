@@ -1,4 +1,4 @@
-"""What a comparison has to pass, and whether it did."""
+"""The gate: which verdicts fail a comparison, and whether it passed."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from kbench.comparison.verdict import WORDS
+from kbench.comparison.verdict import Verdict
 from kbench.errors import UsageError
 from kbench.text.suggest import unknown
 
 if TYPE_CHECKING:
-    from kbench.comparison import Comparison
+    from kbench.comparison.model import Comparison
 
 
 class Result(NamedTuple):
-    """`undecided`: nothing was comparable, or `strict` refused a row. `text` is one sentence, empty where nobody asked."""
+    """`undecided`: nothing was comparable, or `strict` refused a row. `text` is one sentence; it is empty when the comparison
+    passes and no gate was asked for."""
 
     outcome: Literal["passed", "failed", "undecided"]
     text: str
@@ -27,26 +28,29 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True)
 class Gate:
-    """The verdicts that fail a comparison, as they were named; without any it always passes. `strict`: a row that was measured
-    in another way on one side does not pass either."""
+    """The verdicts that fail a comparison, in the order given; without verdicts every comparison passes. With `strict`, rows
+    that were measured in different ways on the two sides do not pass."""
 
-    fail_on: tuple[str, ...] = ()
+    fail_on: tuple[Verdict, ...] = ()
     strict: bool = False
 
     @classmethod
     def of(cls, fail_on: Collection[str], strict: bool) -> Gate:
-        """Raises UsageError for a word that is no verdict."""
-        if strange := sorted(set(fail_on) - set(WORDS)):
-            raise UsageError(f"--fail-on: {unknown('verdict', strange[0], WORDS)}")
-        return cls(tuple(dict.fromkeys(fail_on)), strict)
+        """Raises UsageError for a word that is not a verdict."""
+        words = [verdict.value for verdict in Verdict]
+        if strange := sorted(set(fail_on) - set(words)):
+            raise UsageError(f"--fail-on: {unknown('verdict', strange[0], words)}")
+        return cls(tuple(Verdict(word) for word in dict.fromkeys(fail_on)), strict)
 
     def judge(self, comparison: Comparison) -> Result:
         if comparison.nothing_common:
             return Result("undecided", comparison.nothing_common)
-        if failed := [f"{count} {word}" for word, count in comparison.counts.items() if word in self.fail_on]:
+        if failed := [f"{count} {verdict}" for verdict, count in comparison.counts.items() if verdict in self.fail_on]:
             return Result("failed", f"gate failed: {', '.join(failed)} ({self._options})")
         if not comparison.comparable:
-            return Result("undecided", "nothing was comparable: no row is in both, measured in the same way")
+            return Result(
+                "undecided", "nothing was comparable: no row is on both sides and was measured in the same way"
+            )
         if self.strict and (refused := len(comparison.refused)):
             rows = "row was" if refused == 1 else "rows were"
             return Result("undecided", f"{refused} {rows} not measured in the same way on both sides (--strict)")

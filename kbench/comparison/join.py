@@ -1,4 +1,4 @@
-"""Which row of one side belongs to which row of another: by what was measured, never by position.
+"""Pair the rows of two sides by what was measured, never by their position.
 
 A side is a file, or with `by="provider"` one provider of a file.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,9 +19,10 @@ from kbench.analysis.rounds import credible
 from kbench.errors import ResultsError, UsageError
 from kbench.results import table
 from kbench.results.row import PROVIDER, Status, curve_name
+from kbench.results.timers import timer_kind
 
 CONDITIONS = ("device", "timer", "cache", "case_hash")
-"""What must be equal on both sides for two times to be comparable."""
+"""Two times are comparable when these columns agree."""
 
 METRICS = {"ms": -1, "ms_min": -1, "launch_ms": -1, "gbps": 1, "achieved_gbps": 1, "copy_fraction": 1}
 """Columns that can be compared, and whether more of it is better (1) or worse (-1)."""
@@ -33,7 +34,7 @@ CaseId = tuple[str, tuple[tuple[str, Hashable], ...], str]
 
 @dataclass(frozen=True)
 class Key:
-    """What was measured: the identity of a row without its session, and without what tells the sides apart."""
+    """What was measured: the identity of a row without its session. With `by="provider"`, the provider is not part of it."""
 
     operator: str
     provider: str
@@ -65,9 +66,9 @@ class Key:
 
 @dataclass(frozen=True)
 class Reading:
-    """One session's time of a key. `value` is the metric that is compared, `rounds` are round medians in ms.
+    """One session's measurement of a key. `value` is the metric that is compared, `rounds` are the medians of its rounds in ms.
 
-    What the file does not say is None, so that equal readings compare equal.
+    Empty cells are None, not NaN, so that equal readings compare equal.
     """
 
     session: int
@@ -84,11 +85,11 @@ class Side:
     """The sessions of one key on one side.
 
     readings    the sessions that have a time
-    sessions    how many sessions there are, with a time or not
-    status      `ok` when all have one, else the status of the first that failed, else of the first without a time
-    reason      why that session has none
-    conditions  the values of CONDITIONS, several of a kind where sessions differ
-    suspect     a session is faster than its memory can physically be
+    sessions    the number of sessions, with and without a time
+    status      `ok` when every session has a time, else the status of the first that failed, else of the first without a time
+    reason      why that session has no time
+    conditions  the values of each of CONDITIONS; several where sessions differ
+    suspect     at least one session is faster than its memory can be
     """
 
     readings: tuple[Reading, ...]
@@ -100,52 +101,83 @@ class Side:
 
     @cached_property
     def value(self) -> float | None:
-        """The geometric mean of the sessions; None when none has one."""
+        """The geometric mean over the sessions; None when no session has a time."""
         return statistics.geometric_mean([reading.value for reading in self.readings]) if self.readings else None
 
     @property
     def by_session(self) -> dict[int, Reading]:
         return {reading.session: reading for reading in self.readings}
 
+    def differing_conditions(self, other: Side, vary: Collection[str]) -> str:
+        """The conditions that differ between the sides or within one, as `timer do_bench -> graph`. Those in `vary` are
+        ignored."""
+        return ", ".join(
+            f"{name} {'/'.join(self.conditions[name]) or 'unknown'} -> {'/'.join(other.conditions[name]) or 'unknown'}"
+            for name in self.conditions
+            if name not in vary and (self.conditions[name] != other.conditions[name] or len(self.conditions[name]) != 1)
+        )
+
 
 @dataclass(frozen=True)
 class Pair:
-    """A key and what the baseline and one contender have of it; None where a side does not have it."""
+    """A key with its measurements by the baseline and by one contender. A side that lacks the key is None."""
 
     key: Key
     contender: str
     old: Side | None
     new: Side | None
 
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Both sides of a pair that has both."""
+        assert self.old and self.new
+        return self.old, self.new
+
+    def sessions(self, *, paired: bool) -> int:
+        """How many sessions the change rests on. Paired sides share their sessions."""
+        old, new = self.sides
+        if paired:
+            return len(old.by_session.keys() & new.by_session.keys())
+        return min(len(old.readings), len(new.readings))
+
+    @property
+    def timer_step(self) -> float:
+        """The resolution of the timer as a share of the shorter time; 0 where one of the timers has no steps."""
+        steps_ms = [
+            timer_kind(name).resolution_ms for side in self.sides for name in side.conditions.get("timer") or ("",)
+        ]
+        return min(steps_ms) / min(reading.ms for side in self.sides for reading in side.readings)
+
 
 Sides = dict[Key, Side]
 
 
 def common_axes(frames: Sequence[pd.DataFrame]) -> list[str]:
-    """What tells the rows of all files apart: the axes they share and, where a fleet has measured one, the device."""
+    """The columns that identify a case in all files: the axes that they share and, where a file has several devices, the
+    device."""
     shared = [axis for axis in table.axes(frames[0]) if all(axis in table.axes(frame) for frame in frames)]
     return [*shared, "device"] if any(map(several_devices, frames)) else shared
 
 
 def files(frames: Sequence[pd.DataFrame], axes: Sequence[str], metric: str) -> tuple[list[Sides], list[str]]:
-    """The sides of files that `table.read` returned, by `common_axes`, with notes on what was left out to make their keys
-    agree.
+    """The sides of frames from `table.read`, and notes on axes that were ignored because not every file has them.
 
-    Raises UsageError when an axis that another file lacks varies in one, or a key has the same session twice.
+    `axes` are those of `common_axes`. Raises UsageError when such an axis has several values in its file, and ResultsError
+    when a key has the same session twice.
     """
     notes = [note for frame in frames for note in _drop_extra_axes(frame, axes)]
     return [_sides(frame, axes, metric) for frame in frames], notes
 
 
 def nothing_common(baseline: str, old: Sides, contender: str, new: Sides) -> str:
-    """One sentence on two sides without a common key: what their keys disagree on. Empty for others."""
+    """One sentence that says how two sides without a common key differ; "" for sides that have one."""
     if old.keys() & new.keys():
         return ""
     if empty := [label for label, sides in ((baseline, old), (contender, new)) if not sides]:
         return f"nothing to compare: {' and '.join(empty)} {'has' if len(empty) == 1 else 'have'} no row of a provider"
     before, after = _values(old), _values(new)
     different = [
-        f"{name} is {_few(before[name])} in {baseline} and {_few(after[name])} in {contender}"
+        f"{name} is {_first_values(before[name])} in {baseline} and {_first_values(after[name])} in {contender}"
         for name in before
         if name in after and not before[name] & after[name]
     ]
@@ -154,7 +186,7 @@ def nothing_common(baseline: str, old: Sides, contender: str, new: Sides) -> str
 
 
 def providers(frame: pd.DataFrame, metric: str) -> dict[str, Sides]:
-    """The sides of one file's providers, `triton-row[num_warps=4]` and all, in the order in which they first appear."""
+    """A side for each provider of a file, by label such as `triton-row[num_warps=4]`, in the order of the file."""
     sides: dict[str, Sides] = {}
     device = ["device"] if several_devices(frame) else []
     for key, side in _sides(frame, [*table.axes(frame), *device], metric).items():
@@ -163,7 +195,7 @@ def providers(frame: pd.DataFrame, metric: str) -> dict[str, Sides]:
 
 
 def pairs(baseline: Sides, contenders: dict[str, Sides]) -> list[Pair]:
-    """Every key of the baseline or of a contender, for every contender, sorted by key."""
+    """A pair for each contender and key that the contender or the baseline has, sorted by key."""
     everything = {*baseline, *(key for sides in contenders.values() for key in sides)}
     keys = sorted(everything, key=lambda key: key.order)
     return [
@@ -182,14 +214,14 @@ def _drop_extra_axes(frame: pd.DataFrame, shared: Sequence[str]) -> list[str]:
         values = frame[axis].unique()
         if len(values) > 1:
             raise UsageError(
-                f"{path}: axis {axis} varies here and another file has none; compare files of one operator"
+                f"{path}: axis {axis} has several values here and another file has no such axis; compare files of one operator"
             )
-        notes += [f"{path}: axis {axis}={value} is not in every file and was left out" for value in values]
+        notes += [f"{path}: axis {axis}={value} is not in every file and was ignored" for value in values]
     return notes
 
 
 def several_devices(frame: pd.DataFrame) -> bool:
-    """Whether a file holds rows of a fleet: the device is then part of what was measured, not a condition."""
+    """Whether a file has rows of several devices. The device then identifies a case; it is not a condition."""
     return bool(frame.loc[frame["device"] != "", "device"].nunique() > 1)
 
 
@@ -237,13 +269,13 @@ def _has_time(row: dict[str, Any]) -> bool:
 
 
 def _loss(row: dict[str, Any]) -> tuple[Status, str]:
-    """Why a row has no time. No run writes `ok` without one: such a cell was lost on the way."""
+    """The status and reason of a row without a time. A run never writes `ok` without a time, so such a file was damaged."""
     status = Status(row["status"])
     if status is not Status.OK:
         return status, row["reason"]
     if credible(row["ms"]):
         return Status.UNSUPPORTED, "this metric was not measured"
-    return Status.ERROR, f"ok, but its time is {row['ms']}"
+    return Status.ERROR, f"the status is ok, but the time is {row['ms']}"
 
 
 def _values(sides: Sides) -> dict[str, set[Hashable]]:
@@ -255,6 +287,6 @@ def _values(sides: Sides) -> dict[str, set[Hashable]]:
     return values
 
 
-def _few(values: set[Hashable]) -> str:
+def _first_values(values: set[Hashable]) -> str:
     ordered = sorted(values, key=lambda value: (isinstance(value, str), value))
     return ", ".join(map(str, ordered[:3])) + (", ..." if len(values) > 3 else "")

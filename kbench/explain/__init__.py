@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kbench.comparison.verdict import Verdict
 from kbench.explain.glossary import ALIASES, HEADS, WORDS
 
 STATUSES = {
@@ -187,32 +188,10 @@ COLUMNS = {
         `.env.json` beside the CSV describes it. Equal machines share one.""",
 }
 
-VERDICTS = {
-    "slower": """`kbench compare` is certain of the change (a false discovery rate of 1 % over all rows of the report), and it
-        is not shown to be smaller than the margin (2 %, or what `--margin` says). With one session on a side that takes a
-        change of 3 % or more, and the reason says so. Sessions are the trials, not samples: see docs/comparing.md.""",
-    "faster": """As `slower`, the other way round: certain, and not shown to be smaller than the margin. A gate that fails on
-        `slower` does not mind it.""",
-    "same": """Shown, not assumed: the 95 % interval of the change lies within the margin on both sides of nothing. A change
-        may well be certain and `same`, if it is certainly smaller than anyone cares about.""",
-    "unclear": """Neither a difference nor its absence could be shown: which provider or which side is faster cannot be told
-        (`?` in tables). In `kbench compare` the reason says why: too few sessions, sessions that
-        scatter too much (and about how many would tell), a machine that drifted by more than the margin between the two
-        files, less than two ticks of the clock. More sessions on both sides, in alternation, are the usual cure.""",
-    "missing": """The old side has a time for this row, the new one does not: the row is not there, or its provider declined
-        the case or could not run. Nothing failed, but something is no longer measured. `--fail-on missing` minds.""",
-    "new": """The new side has a time for this row and the old one has none, and did not fail: there is nothing to compare it
-        with yet.""",
-    "failed": """The old side did not fail and the new one did: wrong, error, oom, timeout or crashed in at least one session.
-        The reason holds the status and what was said.""",
-    "fixed": """The old side failed and the new one has a time in every session. There was no time before, so that nothing
-        is said about speed; the next comparison can.""",
-    "incomparable": """Both sides are there, but not measured in the same way: another device, timer, cache mode, or
-        definition of the case (its bytes, inputs or tolerance). The reason says which. `--vary` names what is meant to differ;
-        `--strict` makes such a row exit code 3.""",
-    "untimed": """Neither side has a time, or not in every session: the provider declines the case, cannot run here, or fails
-        on both. Nothing changed, and there is nothing to compare; the reason holds the status and what was said.""",
-}
+ALSO_A_VERDICT = "suspect"
+"""The only word of two kinds: a flag and a verdict. The paragraph on the flag explains both."""
+
+VERDICTS = {verdict.value: verdict.explanation for verdict in Verdict if verdict != ALSO_A_VERDICT}
 
 KINDS = {
     "status": STATUSES,
@@ -223,9 +202,6 @@ KINDS = {
     "verdict": VERDICTS,
 }
 """Everything that can be explained, by kind."""
-
-ALSO_A_VERDICT = "suspect"
-"""The one word of two kinds: `kbench compare` takes the flag over as a verdict."""
 
 
 class Explained(NamedTuple):

@@ -17,7 +17,9 @@ import matplotlib.style
 from matplotlib.figure import Figure
 
 from kbench.analysis.files import Source, load_sources
-from kbench.comparison import Comparison, compare
+from kbench.comparison.compare import compare
+from kbench.comparison.model import Comparison
+from kbench.comparison.options import CompareOptions
 from kbench.errors import ResultsError, UsageError
 from kbench.files import replace
 from kbench.plotting import changes
@@ -132,14 +134,14 @@ def rendered(picture: Picture, form: str, theme: str) -> bytes:
 def _compared(sources: Sequence[Source], choices: Choices) -> Comparison:
     """The comparison of several files with the first, or of the providers of a single file. Raises UsageError."""
     named = [f"{source.label.replace('=', '-')}={source.path}" for source in sources]
-    return compare(
-        *named,
+    options = CompareOptions(
         by="provider" if len(named) == 1 else "file",
         baseline=choices.baseline,
         where=sources[0].where,
         metric=choices.metric_name,
         margin=choices.margin,
     )
+    return compare(*named, options=options)
 
 
 def _styled(theme: str) -> Any:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 
-from kbench.comparison import Comparison
-from kbench.comparison.presentation import header, rows
-from kbench.comparison.presentation.words import GLYPHS, interval, plain, probability
+from kbench.comparison.model import Comparison
+from kbench.comparison.presentation import report_lines, row_names
+from kbench.comparison.presentation.wording import interval, plain, probability
+from kbench.comparison.verdict import Verdict
 from kbench.plotting import Choices, plot_changes, rendered
 from kbench.plotting.style.theme import THEMES
 from kbench.reporting.json_columns import Json, number_column, word_column
@@ -17,14 +18,14 @@ MOST_DIGITS = 20
 
 def comparison_part(comparison: Comparison) -> Json:
     """Counts, notes, differences, pictures, and the table of verdicts with those that need attention first."""
-    shown = header.quantity_of(comparison)
+    shown = report_lines.quantity_of(comparison)
     unit = shown.unit.replace("us", "µs")
-    common = rows.shared(comparison)
-    ordered = [] if comparison.nothing_common else rows.ordered(comparison)
-    names = [rows.distinct(row, comparison, common) for row in ordered]
+    common = row_names.common_parts(comparison)
+    ordered = [] if comparison.nothing_common else row_names.ordered(comparison)
+    names = [row_names.distinguishing_parts(row, comparison, common) for row in ordered]
     sides = [(row.old.value if row.old else None, row.new.value if row.new else None) for row in ordered]
     columns = [
-        word_column("verdict", (row.word for row in ordered)),
+        word_column("verdict", (row.verdict.value for row in ordered)),
         *(word_column(name, (_size(parts.get(name, "")) for parts in names)) for name in (names[0] if names else ())),
         number_column("old", (old for old, _ in sides), f"old ({unit})", shown.unit),
         number_column("new", (new for _, new in sides), f"new ({unit})", shown.unit),
@@ -36,15 +37,18 @@ def comparison_part(comparison: Comparison) -> Json:
         word_column("reason", (plain(row.reason) for row in ordered)),
     ]
     return {
-        "title": header.title(comparison),
-        "summary": header.headline(comparison),
-        "counts": [{"word": word, "glyph": GLYPHS[word], "count": n} for word, n in comparison.counts.items()],
+        "title": report_lines.title(comparison),
+        "summary": report_lines.headline(comparison),
+        "counts": [
+            {"word": verdict.value, "glyph": verdict.glyph, "count": count}
+            for verdict, count in comparison.counts.items()
+        ],
         "notes": [
-            *(f"{name}: {value}" for name, value in header.facts(comparison, common)),
-            *header.drifts(comparison),
-            *header.footnotes(comparison),
-            *header.geomeans(comparison),
-            *header.next_steps(comparison),
+            *(f"{name}: {value}" for name, value in report_lines.facts(comparison, common)),
+            *report_lines.drifts(comparison),
+            *report_lines.footnotes(comparison),
+            *report_lines.geomeans(comparison),
+            *report_lines.next_steps(comparison),
             *comparison.notes,
         ],
         "differences": [
@@ -52,11 +56,11 @@ def comparison_part(comparison: Comparison) -> Json:
                 "name": plain(found.name),
                 "old": plain(found.old),
                 "new": plain(found.new),
-                "weight": header.WEIGHTS[found.weight],
+                "weight": report_lines.WEIGHTS[found.weight],
             }
             for found in comparison.differences
         ],
-        "glyphs": GLYPHS,
+        "glyphs": {verdict.value: verdict.glyph for verdict in Verdict},
         "pictures": _pictures(comparison),
         "table": {"count": len(ordered), "columns": columns},
     }

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from kbench import comparison, explain
+from kbench import explain
 from kbench.analysis.files import load_sources
-from kbench.comparison import Comparison
+from kbench.comparison.compare import compare
+from kbench.comparison.model import Comparison
+from kbench.comparison.options import CompareOptions
 from kbench.reporting import machine
 from kbench.reporting.comparison_part import comparison_part
 from kbench.reporting.file_summary import file_summary
@@ -50,7 +52,7 @@ def _compared(files: Sequence[Path | str], baseline: Path | str | None, where: s
     if baseline is None:
         return None
     contenders = [file for file in files if str(file) != str(baseline)]
-    return comparison.compare(baseline, *(contenders or files), where=where)
+    return compare(baseline, *(contenders or files), options=CompareOptions(where=where))
 
 
 def _lost(rows: Mapping[str, Sequence[Row]]) -> list[Json]:

@@ -10,7 +10,8 @@ import pytest
 from kbench import summary
 from kbench.analysis import Analysis, Outcome, Winner
 from kbench.analysis.files import load_sources
-from kbench.comparison import compare
+from kbench.comparison.compare import compare
+from kbench.comparison.options import CompareOptions
 from kbench.plotting.picture_plan import Choices, plan_pictures
 from kbench.plotting.selection.winners import winners_of
 from kbench.reporting.file_summary import file_summary
@@ -58,10 +59,10 @@ def test_run_compare_plot_and_report_agree(path: Path) -> None:
 def _compare_agrees(path: Path, found: Analysis) -> None:
     """Against the curve that wins most, compare calls everybody slower where it won, and the same where it ties."""
     best = Counter(won.curve for won in found.winners).most_common(1)[0][0]
-    comparison = compare(path, by="provider", baseline=best)
+    comparison = compare(path, options=CompareOptions(by="provider", baseline=best))
     assert {drift.noise for drift in comparison.drifts.values()} <= {found.noise.floor or 0.0}
     cases = {(won.key.case, won.curve): won for won in found.winners}
-    words = {(row.key.case, row.contender): row.word for row in comparison.rows if row.ratio is not None}
+    words = {(row.key.case, row.contender): row.verdict for row in comparison.rows if row.ratio is not None}
     checked = 0
     for ((operator, axes, dtype), contender), word in words.items():
         won: Winner | None = cases.get(((operator, axes, dtype), best))

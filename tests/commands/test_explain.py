@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from common import ROOT, Kbench
 
-from kbench.comparison.verdict import WORDS
+from kbench.comparison.verdict import Verdict
 from kbench.explain import COLUMNS, CONTROLS, FLAGS, KINDS, STATUSES, VERDICTS, find, listing
 from kbench.explain.glossary import ALIASES, HEADS
 from kbench.measure import flags
@@ -19,7 +19,7 @@ def test_every_status_and_flag_has_a_paragraph() -> None:
     assert list(STATUSES) == [status.value for status in Status]
     assert sorted(FLAGS) == sorted(flags.FLAGS)
     assert set(CONTROLS) == {"copy", "empty", "repeat"}
-    assert {*VERDICTS, "suspect"} == set(WORDS)
+    assert {*VERDICTS, "suspect"} == set(Verdict)
     for words in KINDS.values():
         for word in words:
             found = find(word)

@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 from making import Write, failed, row, sessions
 
-from kbench.comparison import Comparison, Gate, compare
-from kbench.comparison.verdict import WORDS
+from kbench.comparison.compare import compare
+from kbench.comparison.gate import Gate
+from kbench.comparison.model import Comparison
+from kbench.comparison.options import CompareOptions
+from kbench.comparison.verdict import Verdict
 from kbench.errors import ResultsError, UsageError
 from kbench.results.row import CONTROL, Case, Row
 
@@ -24,7 +27,7 @@ def verdict(write: Write) -> Callable[[Iterable[Row], Iterable[Row]], tuple[str,
 
     def verdict(old: Iterable[Row], new: Iterable[Row]) -> tuple[str, str]:
         [only] = compare(write("old", old), write("new", new)).rows
-        return only.word, only.reason
+        return only.verdict, only.reason
 
     return verdict
 
@@ -37,7 +40,7 @@ Judge = Callable[[Iterable[Row], Iterable[Row]], tuple[str, str]]
 
 
 def words(comparison: Comparison) -> list[str]:
-    return [verdict.word for verdict in comparison.rows]
+    return [verdict.verdict for verdict in comparison.rows]
 
 
 # ---- one session on a side: the floor
@@ -158,10 +161,10 @@ def test_the_margin_is_the_callers(write: Write) -> None:
     old = write("old", [r for n in (1, 2) for r in sessions(1.0, 1.001, 1.002, n=n)])
     new = write("new", [r for n in (1, 2) for r in sessions(1.031, 1.03, 1.032, n=n)])
     assert words(compare(old, new)) == ["slower"] * 2
-    assert words(compare(old, new, margin=0.05)) == ["same"] * 2
+    assert words(compare(old, new, options=CompareOptions(margin=0.05))) == ["same"] * 2
     for margin in (0, -1, 1):
         with pytest.raises(UsageError, match="margin"):
-            compare(old, new, margin=margin)
+            compare(old, new, options=CompareOptions(margin=margin))
 
 
 @pytest.mark.parametrize(("timer", "word"), [("do_bench", "unclear"), ("graph", "slower")])
@@ -206,7 +209,7 @@ def test_a_file_against_itself_is_the_same(write: Write, count: int) -> None:
     old = write("old", rows)
     comparison = compare(old, old)
     assert comparison.counts == {"same": 49}
-    assert all(gate(comparison, {word}) for word in WORDS if word != "same")
+    assert all(gate(comparison, {word}) for word in Verdict if word != "same")
     assert comparison.geomeans[0].ratio == pytest.approx(1.0)
 
 
@@ -302,27 +305,27 @@ def test_every_device_of_a_fleet_has_its_own_drift(write: Write) -> None:
 def test_of_a_speed_more_is_better(write: Write) -> None:
     old = write("old", [row(ms=1.0, gbps=2000.0)])
     new = write("new", [row(ms=0.5, gbps=4000.0)])
-    [only] = compare(old, new, metric="gbps").rows
-    assert (only.word, only.ratio) == ("faster", pytest.approx(2.0))
+    [only] = compare(old, new, options=CompareOptions(metric="gbps")).rows
+    assert (only.verdict, only.ratio) == ("faster", pytest.approx(2.0))
     with pytest.raises(UsageError, match=r'"speed".*gbps'):
-        compare(old, new, metric="speed")
+        compare(old, new, options=CompareOptions(metric="speed"))
 
 
 def test_a_metric_that_was_not_measured_is_no_failure(write: Write) -> None:
     old = write("old", [row(achieved_gbps=1.0), row(512)])
-    assert words(compare(old, old, metric="achieved_gbps")) == ["unclear", "untimed"]
+    assert words(compare(old, old, options=CompareOptions(metric="achieved_gbps"))) == ["unclear", "untimed"]
 
 
 def test_three_files_are_all_compared_with_the_baseline(write: Write) -> None:
     a, b, c = (write(name, [row(1, ms), row(2, ms)]) for name, ms in (("a", 1.0), ("b", 1.5), ("c", 0.5)))
     comparison = compare(f"main={a}", f"pr={b}", c)
     assert (comparison.baseline, comparison.contenders) == ("main", ("pr", str(c)))
-    assert [(v.contender, v.word) for v in comparison.rows] == [("pr", "slower"), (str(c), "faster")] * 2
+    assert [(v.contender, v.verdict) for v in comparison.rows] == [("pr", "slower"), (str(c), "faster")] * 2
     assert [g.ratio for g in comparison.geomeans] == pytest.approx([1.5, 0.5])
-    other = compare(f"main={a}", f"pr={b}", c, baseline="pr")
+    other = compare(f"main={a}", f"pr={b}", c, options=CompareOptions(baseline="pr"))
     assert other.contenders == ("main", str(c)) and set(words(other)) == {"faster"}
     with pytest.raises(UsageError, match=r'"base".*main, pr'):
-        compare(f"main={a}", f"pr={b}", baseline="base")
+        compare(f"main={a}", f"pr={b}", options=CompareOptions(baseline="base"))
 
 
 def test_providers_of_one_file_are_paired_by_session_and_round(write: Write) -> None:
@@ -335,17 +338,19 @@ def test_providers_of_one_file_are_paired_by_session_and_round(write: Write) -> 
                 rounds = tuple(level * factor * swing for swing in swings)
                 rows.append(row(n, sorted(rounds)[2], name, session=s, round_ms=rounds, samples=100))
     path = write("all", rows)
-    comparison = compare(path, by="provider", baseline="torch-native")
+    comparison = compare(path, options=CompareOptions(by="provider", baseline="torch-native"))
     assert comparison.contenders == ("triton", "cuda")
-    assert [(v.contender, v.word) for v in comparison.rows] == [("triton", "faster"), ("cuda", "same")] * 3
+    assert [(v.contender, v.verdict) for v in comparison.rows] == [("triton", "faster"), ("cuda", "same")] * 3
     assert comparison.rows[0].ratio == pytest.approx(0.95)
-    with pytest.raises(UsageError, match=r"no baseline; choose one with --baseline: torch-native, triton, cuda"):
-        compare(path, by="provider")
+    with pytest.raises(
+        UsageError, match=r"there is no baseline; choose one with --baseline: torch-native, triton, cuda"
+    ):
+        compare(path, options=CompareOptions(by="provider"))
     path.with_suffix(".env.json").write_text('{"baseline": "cuda"}')
-    assert compare(path, by="provider").baseline == "cuda"
-    with pytest.raises(UsageError, match="within one file"):
-        compare(path, path, by="provider")
-    with pytest.raises(UsageError, match="name two"):
+    assert compare(path, options=CompareOptions(by="provider")).baseline == "cuda"
+    with pytest.raises(UsageError, match="the providers of one file"):
+        compare(path, path, options=CompareOptions(by="provider"))
+    with pytest.raises(UsageError, match="give two files"):
         compare(path)
 
 
@@ -354,8 +359,8 @@ def test_rounds_that_swing_together_are_no_scatter(write: Write) -> None:
     rounds = (1.0, 1.3, 1.0, 1.25, 1.1)
     slower = tuple(1.1 * ms for ms in rounds)
     path = write("all", [row(ms=1.1, provider="a", round_ms=rounds), row(ms=1.21, provider="b", round_ms=slower)])
-    [only] = compare(path, by="provider", baseline="a").rows
-    assert only.word == "slower" and only.ratio == pytest.approx(1.1)
+    [only] = compare(path, options=CompareOptions(by="provider", baseline="a")).rows
+    assert only.verdict == "slower" and only.ratio == pytest.approx(1.1)
 
 
 def test_providers_are_compared_by_the_metric_that_was_asked_for(write: Write) -> None:
@@ -365,22 +370,22 @@ def test_providers_are_compared_by_the_metric_that_was_asked_for(write: Write) -
     )
     path = write("all", [row(provider="slow", **slow), row(ms=0.5, provider="fast", **fast)])
     for metric, word, ratio in (("ms", "faster", 0.5), ("gbps", "faster", 2.0), ("launch_ms", "slower", 3.0)):
-        [only] = compare(path, by="provider", baseline="slow", metric=metric).rows
-        assert (only.word, only.ratio) == (word, pytest.approx(ratio))
+        [only] = compare(path, options=CompareOptions(by="provider", baseline="slow", metric=metric)).rows
+        assert (only.verdict, only.ratio) == (word, pytest.approx(ratio))
 
 
 def test_a_provider_that_failed_beside_one_that_did_not(write: Write) -> None:
     path = write("all", [row(provider="a"), failed(provider="b"), row(2, provider="a")])
-    comparison = compare(path, by="provider", baseline="a")
+    comparison = compare(path, options=CompareOptions(by="provider", baseline="a"))
     assert words(comparison) == ["missing", "failed"]
 
 
 def test_only_the_rows_that_were_asked_for(write: Write) -> None:
     rows = [row(n, dtype=dtype) for n in (128, 4096) for dtype in ("float32", "bfloat16")]
     a = write("a", rows)
-    assert len(compare(a, write("b", rows), where="dtype=bf16,N>=4096").rows) == 1
+    assert len(compare(a, write("b", rows), options=CompareOptions(where="dtype=bf16,N>=4096")).rows) == 1
     with pytest.raises(UsageError):
-        compare(a, a, where="colour=red")
+        compare(a, a, options=CompareOptions(where="colour=red"))
 
 
 # ---- rows without a time
@@ -475,7 +480,7 @@ def test_in_a_file_of_several_devices_each_is_compared_with_itself(write: Write)
     old = [row(1, device="NVIDIA H200"), row(2, device="NVIDIA H100"), row(3, device="NVIDIA H100")]
     new = [row(1, 2.0, device="NVIDIA H200"), row(2, 2.0, device="NVIDIA H100"), row(3, device="NVIDIA H200")]
     comparison = compare(write("old", old), write("new", new))
-    assert [(dict(v.key.axes)["N"], dict(v.key.axes)["device"], v.word) for v in comparison.rows] == [
+    assert [(dict(v.key.axes)["N"], dict(v.key.axes)["device"], v.verdict) for v in comparison.rows] == [
         (1, "NVIDIA H200", "slower"),
         (2, "NVIDIA H100", "slower"),
         (3, "NVIDIA H100", "missing"),
@@ -529,7 +534,7 @@ def test_an_axis_that_is_constant_and_in_one_file_only_is_left_out_with_a_note(w
     comparison = compare(old, write("new", [wide(1, 7), wide(2, 7)], ("M", "N", "K")))
     assert words(comparison) == ["unclear", "unclear"]
     assert "axis K=7" in comparison.notes[0]
-    with pytest.raises(UsageError, match="axis K varies"):
+    with pytest.raises(UsageError, match="axis K has several values"):
         compare(old, write("new", [wide(1, 7), wide(2, 8)], ("M", "N", "K")))
 
 
@@ -648,5 +653,5 @@ def test_providers_are_told_apart_by_as_little_as_the_noise_allows_unless_a_marg
         )
     ]
     path = write("all", rows)
-    assert compare(path, by="provider", baseline="a").counts == {"faster": 20, "same": 20}
-    assert compare(path, by="provider", baseline="a", margin=0.05).counts == {"same": 40}
+    assert compare(path, options=CompareOptions(by="provider", baseline="a")).counts == {"faster": 20, "same": 20}
+    assert compare(path, options=CompareOptions(by="provider", baseline="a", margin=0.05)).counts == {"same": 40}

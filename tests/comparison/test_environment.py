@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from making import Write, row
 
-from kbench.comparison import compare
+from kbench.comparison.compare import compare
+from kbench.comparison.options import CompareOptions
 
 MACHINE = {
     "driver": "570.86",
@@ -27,7 +28,7 @@ def beside(path: Path, **changes: object) -> Path:
 
 
 def found(old: Path, new: Path, **options: object) -> list[tuple[str, str, str, str]]:
-    differences = compare(old, new, **options).differences  # type: ignore[arg-type]
+    differences = compare(old, new, options=CompareOptions(**options)).differences  # type: ignore[arg-type]
     return [(d.name, d.old, d.new, d.weight.value) for d in differences]
 
 
@@ -89,8 +90,8 @@ def test_another_device_forbids_the_comparison_unless_that_is_the_point(write: W
     old, new = beside(write("old", [row()])), beside(write("new", [row(ms=0.5, device="NVIDIA B200")]))
     assert found(old, new) == [("device", "NVIDIA H200", "NVIDIA B200", "refuse")]
     assert not compare(old, new).comparable
-    comparison = compare(old, new, vary=["device"])
-    assert comparison.comparable and comparison.rows[0].word == "faster"
+    comparison = compare(old, new, options=CompareOptions(vary=["device"]))
+    assert comparison.comparable and comparison.rows[0].verdict == "faster"
     assert comparison.differences[0].weight.value == "varied"
 
 

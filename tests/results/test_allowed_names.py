@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from fake_executor import machine_info
 
-from kbench import comparison, registry, reporting, summary
+from kbench import registry, reporting, summary
 from kbench.analysis import analyse
 from kbench.analysis.files import OWN, load_sources
+from kbench.comparison.compare import compare
 from kbench.comparison.formats import FORMATS
 from kbench.config.load import load
 from kbench.errors import ConfigError
@@ -136,7 +137,7 @@ def test_what_a_run_accepts_its_readers_accept(axis: str, tmp_path: Path) -> Non
         return
     old, new = (written(tmp_path / f"{name}.csv", axis, ms) for name, ms in (("old", 0.1), ("new", 0.2)))
     assert table.axes(table.read(old)) == ["M", axis]
-    found = comparison.compare(str(old), str(new))
+    found = compare(str(old), str(new))
     for text in FORMATS.values():
         assert text(found)
     cells = list(csv.DictReader(io.StringIO(FORMATS["csv"](found))))
@@ -236,6 +237,6 @@ measure: {warmup_ms: 1, rep_ms: 1, rounds: 1}
     again = kbench(*command, "--resume")
     assert again.returncode == 0 and "nothing left to measure" in again.stderr
     for text in FORMATS.values():
-        assert text(comparison.compare(str(path), str(path)))
+        assert text(compare(str(path), str(path)))
     assert "<script>alert(1)" not in Path(reporting.write([path], tmp_path / "r.html")).read_text(encoding="utf-8")
     assert len(load_sources([path])[0].curves) == 10

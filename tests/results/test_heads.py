@@ -8,10 +8,12 @@ from collections.abc import Iterable, Sequence
 import pytest
 from common import ROOT
 
-from kbench import comparison, summary
+from kbench import summary
 from kbench.analysis import analyse, rows_of
 from kbench.commands import check, inspect, run
+from kbench.comparison.compare import compare
 from kbench.comparison.formats import terminal as compared
+from kbench.comparison.options import CompareOptions
 from kbench.config import load
 from kbench.execute.plan import plan
 from kbench.explain import find
@@ -56,7 +58,7 @@ def test_of_list_doctor_check_and_the_plan(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_of_compare(files: tuple[str, ...], options: dict[str, str]) -> None:
-    found = comparison.compare(*(H200 / file for file in files), **options)
+    found = compare(*(H200 / file for file in files), options=CompareOptions(**options))
     lines = [line for line in compared.text(found, WIDE).splitlines() if line.endswith("  verdict")]
     heads = [head for line in lines for head in re.split(r"\s{2,}", line.strip())]
     assert len(heads) > 5

@@ -1,7 +1,7 @@
-"""What a comparison is written as, a module per format: each has `text(comparison) -> str`.
+"""The formats of a comparison, a module each with `text(comparison) -> str`.
 
-`words` has the numbers and sentences that all of them share, `rows` the order and the names of rows, `header` what stands
-above them. Nothing here judges: verdicts and their reasons come from `kbench.comparison`.
+They share `kbench.comparison.presentation`: numbers and sentences, names and order of rows, and the lines around them. No
+format judges: verdicts and their reasons come from `kbench.comparison`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
-from kbench.comparison import Comparison
+from kbench.comparison.model import Comparison
 
 
 def _format(module: str) -> Callable[[Comparison], str]:
     def text(comparison: Comparison) -> str:
-        """Imported when it is asked for: a comparison on the terminal needs none of pydantic and ElementTree."""
+        """Imports the format on first use: a comparison on the terminal needs neither pydantic nor ElementTree."""
         written: str = import_module(f"{__name__}.{module}").text(comparison)
         return written
 
@@ -31,4 +31,4 @@ FORMATS = {
     "bencher": _format("bencher"),
     "benchfmt": _format("benchfmt"),
 }
-"""What `--export` can write, by name. The terminal's table is `terminal.text`, which takes a width and an order besides."""
+"""The formats of `--export` by name. The table on the terminal is `terminal.text`, which takes a width and an order too."""

@@ -1,12 +1,12 @@
 """The times and speeds of a comparison in Bencher's format, for `bencher run --adapter json --file FILE`.
 
-Bencher keeps the history and draws its own boundaries: it gets what was measured, and no verdicts. The format is that of
+Bencher keeps the history and sets its own thresholds, so it gets measurements and no verdicts. The format is documented in
 https://bencher.dev/docs/reference/bencher-metric-format.
 """
 
 from __future__ import annotations
 
-from kbench.comparison import Comparison
+from kbench.comparison.model import Comparison
 from kbench.comparison.presentation.measured import Spread, mapping, measured
 from kbench.results.row import digest
 
@@ -14,7 +14,7 @@ LONGEST_NAME = 1024
 
 
 def text(comparison: Comparison) -> str:
-    """`latency` is Bencher's own measure, in ns; `gbps` is one that it makes for the project."""
+    """`latency` is Bencher's built-in measure, in ns; `gbps` is a measure that it creates for the project."""
     report = {}
     for found in measured(comparison):
         metrics = {"latency": found.ns} | ({"gbps": found.gbps} if found.gbps else {})
@@ -27,5 +27,5 @@ def _metric(spread: Spread) -> dict[str, float]:
 
 
 def _short(name: str) -> str:
-    """A name that is not too long, and still no other's."""
+    """A name of at most LONGEST_NAME characters that is still unique."""
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 13]} {digest(name)}"

@@ -1,7 +1,7 @@
 """All sessions of a comparison in Go's benchmark format, for a second opinion: `benchstat -col label FILE`.
 
-The format is that of https://golang.org/design/14313-benchmark-format. Sides are told apart by the configuration `label`,
-the baseline's first; a session is a line.
+The format is documented in https://golang.org/design/14313-benchmark-format. The configuration `label` tells the sides
+apart, the baseline first. Each session is a line.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import re
 from functools import lru_cache
 from urllib.parse import quote
 
-from kbench.comparison import Comparison
 from kbench.comparison.join import METRICS, Key, Reading, Side
-from kbench.comparison.presentation.words import plain
+from kbench.comparison.model import Comparison
+from kbench.comparison.presentation.wording import plain
 from kbench.results.row import Status
 
 OWN_UNITS = frozenset({"ms", "gbps"})
-"""Metrics that every line has anyway, as ns/op and GB/s."""
+"""Metrics that every line has already, as ns/op and GB/s."""
 
 
 def text(comparison: Comparison) -> str:
@@ -59,7 +59,7 @@ def _name(key: Key) -> str:
 
 @lru_cache(maxsize=10_000)
 def _escape(word: str) -> str:
-    """A word without spaces and slashes, which end a name and a part of it, as URLs have them; nor a number after a dash at
-    its end, which would be taken for a count of processors."""
+    """A word with spaces and slashes escaped as in URLs, because they end names and parts of names. A number after a dash at
+    its end is escaped too, because it would be read as a count of processors."""
     quoted = quote(plain(word), safe="[]{}()=,:;+*!?@&|<>'~^.")
     return re.sub(r"-(?=\d+$)", "%2D", quoted)

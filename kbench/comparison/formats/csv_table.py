@@ -1,4 +1,4 @@
-"""A comparison as CSV: a line per row, exact numbers, for pandas and spreadsheets."""
+"""A comparison as CSV for pandas and spreadsheets: one line per row, numbers at full precision."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import csv
 import io
 from typing import Any
 
-from kbench.comparison import Comparison
 from kbench.comparison.join import Side
-from kbench.comparison.presentation.rows import key_columns
-from kbench.comparison.presentation.words import finite, plain
-from kbench.comparison.verdict import Verdict
+from kbench.comparison.model import Comparison, JudgedRow
+from kbench.comparison.presentation.row_names import key_columns
+from kbench.comparison.presentation.wording import finite, plain
 from kbench.text.printable import no_formula
 
 OUTCOME = (
@@ -20,7 +19,7 @@ OUTCOME = (
 
 
 def text(comparison: Comparison) -> str:
-    """Empty cells are unknown. `old` and `new` are values of the metric, which `metric` names."""
+    """Empty cells are unknown values. `old` and `new` are values of the column in `metric`."""
     lines = io.StringIO()
     writer = csv.DictWriter(lines, list(map(no_formula, columns(comparison))), lineterminator="\n")
     writer.writeheader()
@@ -31,20 +30,20 @@ def text(comparison: Comparison) -> str:
 
 
 def columns(comparison: Comparison) -> list[str]:
-    """The names of the columns, in their order: what was compared, then OUTCOME."""
+    """The names of the columns: what was compared, then OUTCOME."""
     axes = [_column(name) for row in comparison.rows[:1] for name, _ in row.key.axes]
     who = ["provider", "params"] if comparison.by == "file" else []
     return ["operator", *who, *axes, "dtype", *OUTCOME]
 
 
-def cells(row: Verdict, comparison: Comparison) -> dict[str, Any]:
-    """A row by column. None is not known."""
+def cells(row: JudgedRow, comparison: Comparison) -> dict[str, Any]:
+    """The cells of a row by column. None stands for an unknown value."""
     low, high = row.ci or (None, None)
     return {
         **{_column(name): value for name, value in key_columns(row, comparison).items()},
         "baseline": plain(comparison.baseline),
         "contender": plain(row.contender),
-        "verdict": row.word,
+        "verdict": row.verdict.value,
         "reason": plain(row.reason),
         "ratio": finite(row.ratio),
         "ci_low": finite(low),
@@ -59,7 +58,7 @@ def cells(row: Verdict, comparison: Comparison) -> dict[str, Any]:
 
 
 def _column(name: str) -> str:
-    """An axis may be called what a column is called."""
+    """An axis whose name is that of another column gets a prefix."""
     return f"axis_{name}" if name in OUTCOME else name
 
 

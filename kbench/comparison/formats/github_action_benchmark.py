@@ -1,20 +1,21 @@
 """The speeds of a comparison for the action github-action-benchmark, with `tool: customBiggerIsBetter`.
 
-The action keeps the history, draws the chart and compares with the last commit by itself. Its format is documented in
+The action itself keeps the history, draws the chart and compares with the last commit. Its format is documented in
 https://github.com/benchmark-action/github-action-benchmark.
 """
 
 from __future__ import annotations
 
-from kbench.comparison import Comparison
-from kbench.comparison.presentation.header import quantity_of
+from kbench.comparison.model import Comparison
 from kbench.comparison.presentation.measured import array, measured
-from kbench.comparison.presentation.words import sentence
+from kbench.comparison.presentation.report_lines import quantity_of
+from kbench.comparison.presentation.wording import sentence
 from kbench.text.terminal import microseconds
 
 
 def text(comparison: Comparison) -> str:
-    """An entry for each row whose GB/s are known; `range` is half of what its sessions span, or its rounds."""
+    """An entry for each row with a known speed. `range` is half the span of its sessions, or of its rounds if there is one
+    session."""
     shown = quantity_of(comparison)
     return array(
         {

@@ -7,15 +7,16 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kbench.comparison import Comparison
 from kbench.comparison.environment_differences import Weight
 from kbench.comparison.join import METRICS
 from kbench.comparison.join import Side as Measured
-from kbench.comparison.presentation.header import taken_out
-from kbench.comparison.presentation.rows import key_columns
-from kbench.comparison.presentation.words import finite, plain
+from kbench.comparison.judge import ERROR_RATE
+from kbench.comparison.model import Comparison, JudgedRow
+from kbench.comparison.presentation.report_lines import taken_out
+from kbench.comparison.presentation.row_names import key_columns
+from kbench.comparison.presentation.wording import finite, plain
 from kbench.comparison.stats import CONFIDENCE
-from kbench.comparison.verdict import ERROR_RATE, WORDS, Verdict
+from kbench.comparison.verdict import Verdict
 from kbench.results.row import Status
 
 Interval = tuple[float, float]
@@ -62,7 +63,7 @@ class Row(_Model):
         description="The columns by which the sides were joined. With `by: provider` neither provider nor params is one."
     )
     contender: str
-    verdict: str = Field(json_schema_extra={"enum": [*WORDS]})
+    verdict: str = Field(json_schema_extra={"enum": [verdict.value for verdict in Verdict]})
     reason: str = Field(description="Why, and what would settle it; may be empty.")
     ratio: float | None = Field(description="New over old value, the machine's drift taken out where it is known.")
     ci: Interval | None = Field(description="The ratio's interval.")
@@ -149,11 +150,11 @@ def _report(comparison: Comparison) -> Report:
             vary=sorted(rules.vary),
         ),
         gate=Gate(
-            fail_on=list(comparison.gate.fail_on),
+            fail_on=[verdict.value for verdict in comparison.gate.fail_on],
             strict=comparison.gate.strict,
             passed=comparison.gate.judge(comparison).passed,
         ),
-        summary={word: counts.get(word, 0) for word in WORDS},
+        summary={verdict.value: counts.get(verdict, 0) for verdict in Verdict},
         geomeans=[
             Geomean(
                 contender=plain(mean.contender),
@@ -191,11 +192,11 @@ def _report(comparison: Comparison) -> Report:
     )
 
 
-def _row(row: Verdict, comparison: Comparison) -> Row:
+def _row(row: JudgedRow, comparison: Comparison) -> Row:
     return Row(
         key=key_columns(row, comparison),
         contender=plain(row.contender),
-        verdict=row.word,
+        verdict=row.verdict.value,
         reason=plain(row.reason),
         ratio=finite(row.ratio),
         ci=_interval(row.ci),

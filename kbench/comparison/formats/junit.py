@@ -6,20 +6,16 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from kbench.comparison import Comparison
-from kbench.comparison.presentation import header, rows
-from kbench.comparison.presentation.header import WEIGHTS
-from kbench.comparison.presentation.words import plain, sentence
-from kbench.comparison.verdict import Verdict
-
-FAILURES = frozenset({"slower", "failed", "missing", "suspect"})
-SKIPPED = frozenset({"incomparable", "unclear", "untimed"})
+from kbench.comparison.model import Comparison, JudgedRow
+from kbench.comparison.presentation import report_lines, row_names
+from kbench.comparison.presentation.report_lines import WEIGHTS
+from kbench.comparison.presentation.wording import plain, sentence
 
 
 def text(comparison: Comparison) -> str:
-    """What wants attention is a failure, what cannot be told is skipped, and all else passes."""
+    """Rows that need attention are failures, rows that were not judged are skipped, and the others pass."""
     root = Element("testsuites", _totals("kbench compare", comparison.rows))
-    for operator, members in groupby(comparison.rows, lambda row: row.key.operator):  # rows are sorted by it
+    for operator, members in groupby(comparison.rows, lambda row: row.key.operator):  # rows are sorted by operator
         group = list(members)
         suite = SubElement(root, "testsuite", _totals(plain(operator), group))
         properties = SubElement(suite, "properties")
@@ -31,9 +27,9 @@ def text(comparison: Comparison) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
 
 
-def _totals(name: str, group: Sequence[Verdict]) -> dict[str, str]:
-    failures = sum(row.word in FAILURES for row in group)
-    skipped = sum(row.word in SKIPPED for row in group)
+def _totals(name: str, group: Sequence[JudgedRow]) -> dict[str, str]:
+    failures = sum(row.verdict.needs_attention for row in group)
+    skipped = sum(row.verdict.skipped for row in group)
     counts = {"tests": len(group), "failures": failures, "errors": 0, "skipped": skipped}
     return {"name": name} | {count: str(number) for count, number in counts.items()}
 
@@ -41,19 +37,22 @@ def _totals(name: str, group: Sequence[Verdict]) -> dict[str, str]:
 def _properties(comparison: Comparison) -> Iterator[tuple[str, str]]:
     yield "baseline", comparison.baseline
     yield "contenders", ", ".join(comparison.contenders)
-    yield from header.facts(comparison, {})
+    yield from report_lines.facts(comparison, {})
     for found in comparison.differences:
         yield f"{found.contender}: {found.name}", f"{found.old} -> {found.new} ({WEIGHTS[found.weight]})"
 
 
-def _add(suite: Element, row: Verdict, comparison: Comparison) -> None:
-    parts = rows.distinct(row, comparison, ("operator", "dtype"))
-    names = {"classname": plain(f"{row.key.operator}.{row.key.dtype}"), "name": rows.said(parts) or row.key.operator}
+def _add(suite: Element, row: JudgedRow, comparison: Comparison) -> None:
+    parts = row_names.distinguishing_parts(row, comparison, ("operator", "dtype"))
+    names = {
+        "classname": plain(f"{row.key.operator}.{row.key.dtype}"),
+        "name": row_names.label(parts) or row.key.operator,
+    }
     case = SubElement(suite, "testcase", names)
-    told = sentence(row, header.quantity_of(comparison))
-    if row.word in FAILURES:
-        SubElement(case, "failure", {"type": row.word, "message": told})
-    elif row.word in SKIPPED:
-        SubElement(case, "skipped", {"message": told})
+    message = sentence(row, report_lines.quantity_of(comparison))
+    if row.verdict.needs_attention:
+        SubElement(case, "failure", {"type": row.verdict, "message": message})
+    elif row.verdict.skipped:
+        SubElement(case, "skipped", {"message": message})
     else:
-        SubElement(case, "system-out").text = told
+        SubElement(case, "system-out").text = message

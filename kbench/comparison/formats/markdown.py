@@ -1,6 +1,6 @@
-"""A comparison as Markdown for a comment on a pull request: what changed first, the rest folded, never too long.
+"""A comparison as Markdown for a comment on a pull request: changes first, the rest folded, within GitHub's limit.
 
-All that comes from files is escaped: a provider called `<script>`, `@everyone` or `a|b` is text like any other.
+Text from files is escaped: a provider called `<script>`, `@everyone` or `a|b` is shown as it is.
 """
 
 from __future__ import annotations
@@ -8,32 +8,32 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-from kbench.comparison import Comparison
-from kbench.comparison.presentation import header, rows
+from kbench.comparison.model import Comparison, JudgedRow
+from kbench.comparison.presentation import report_lines, row_names
 from kbench.comparison.presentation.groups import grouped, sections
-from kbench.comparison.presentation.header import WEIGHTS
-from kbench.comparison.presentation.table import numbers
-from kbench.comparison.presentation.words import GLYPHS, plain
+from kbench.comparison.presentation.report_lines import WEIGHTS
+from kbench.comparison.presentation.text_table import numbers
+from kbench.comparison.presentation.wording import plain
 from kbench.comparison.verdict import Verdict
 
 MARKER = "<!-- kbench:compare -->"
-"""The first line, by which a later run finds the comment that it is to replace."""
+"""The first line. A later run uses it to find the comment that it replaces."""
 
 LIMIT = 60_000
-"""Bytes of a document. GitHub takes 65,536 characters."""
+"""The most bytes of a document. GitHub accepts 65,536 characters."""
 
 RESERVE = 200
-"""Bytes of it that are kept for saying what was left out."""
+"""Bytes that are reserved for the line that says what was left out."""
 
 LONGEST = 300
-"""Characters of a cell; what is longer is cut here and whole in the other formats."""
+"""The most characters of a cell. Longer text is cut here; the other formats have all of it."""
 
 AT_A_GLANCE = 20
-"""Unclear rows, up to which they are not folded."""
+"""Up to this many unclear rows are shown unfolded."""
 
 _MARKUP = re.compile(r"([\\`*_\[\]|~$])")
 _REFERENCE = re.compile(r"(?<=[@#])(?=\w)|(?<=:)(?=//)|(?<=www)(?=\.)")
-"""Inside a mention, a reference or a bare link. A space of no width there makes it text."""
+"""A place inside a mention, a reference or a bare link. A zero-width space there makes it plain text."""
 
 
 def text(comparison: Comparison) -> str:
@@ -41,15 +41,15 @@ def text(comparison: Comparison) -> str:
 
 
 def document(comparison: Comparison, limit: int) -> str:
-    """The report in at most `limit` bytes. What there was no room for is counted at its end."""
+    """The report in at most `limit` bytes. Its last line counts what was left out."""
     page = _Page(limit - RESERVE)
-    page.fill([MARKER, f"### {_headline(comparison)}", "", f"**{escape(header.title(comparison))}**", ""])
+    page.fill([MARKER, f"### {_headline(comparison)}", "", f"**{escape(report_lines.title(comparison))}**", ""])
     if comparison.nothing_common:
         return page.text
-    common = rows.shared(comparison)
-    facts = [f"{name}: {value}" for name, value in header.facts(comparison, rows.brief(common))]
-    counts = [header.summary(comparison)] if comparison.gate.judge(comparison).text else []
-    notes = [*counts, *facts, *header.drifts(comparison), *header.geomeans(comparison), *comparison.notes]
+    common = row_names.common_parts(comparison)
+    facts = [f"{name}: {value}" for name, value in report_lines.facts(comparison, row_names.with_short_dtype(common))]
+    counts = [report_lines.summary(comparison)] if comparison.gate.judge(comparison).text else []
+    notes = [*counts, *facts, *report_lines.drifts(comparison), *report_lines.geomeans(comparison), *comparison.notes]
     lost_lines = len(notes) - page.fill((f"- {escape(note)}" for note in notes), closing=[""])
     found = _differences(comparison)
     lost_lines += len(found) - page.fill(found, ["| not the same | old | new | |", "|---|---|---|---|"], [""])
@@ -57,7 +57,7 @@ def document(comparison: Comparison, limit: int) -> str:
     for changed, members in sections(comparison.rows):
         fill = _fill_table if changed else _fill_groups
         lost_rows += len(members) - fill(page, members, comparison, common)
-    page.fill((escape(note) for note in header.footnotes(comparison)), closing=[""])
+    page.fill((escape(note) for note in report_lines.footnotes(comparison)), closing=[""])
     lost = [f"{count} {what}" for count, what in ((lost_rows, "rows"), (lost_lines, "lines above them")) if count]
     if lost:
         page.left += RESERVE
@@ -69,11 +69,11 @@ def _headline(comparison: Comparison) -> str:
     """`kbench compare: gate failed: 12 failed (--fail-on failed)` with a mark; the counts where there is no gate."""
     result = comparison.gate.judge(comparison)
     mark = "" if not result.text else "\N{WHITE HEAVY CHECK MARK} " if result.passed else "\N{CROSS MARK} "
-    return f"{mark}kbench compare: {escape(result.text or header.summary(comparison))}"
+    return f"{mark}kbench compare: {escape(result.text or report_lines.summary(comparison))}"
 
 
 class _Page:
-    """Lines, as long as there is room for them."""
+    """A page with a limited number of bytes."""
 
     def __init__(self, limit: int) -> None:
         self.lines: list[str] = []
@@ -84,7 +84,8 @@ class _Page:
         return "\n".join(self.lines).rstrip() + "\n"
 
     def fill(self, body: Iterable[str], opening: Sequence[str] = (), closing: Sequence[str] = ()) -> int:
-        """Add as many lines of the body as fit between its frame, and say how many. No line, no frame."""
+        """Add as many lines of the body as fit between `opening` and `closing`, and return their number. If no line fits, add
+        nothing."""
         room = self.left - _size((*opening, *closing))
         fitting = []
         for line in body:
@@ -111,26 +112,26 @@ def _differences(comparison: Comparison) -> list[str]:
     ]
 
 
-def _fold(members: Sequence[Verdict]) -> tuple[list[str], list[str]]:
-    """What opens and closes a section: one that wants attention has no fold."""
-    word = members[0].word
-    if word not in rows.QUIET:
+def _fold(members: Sequence[JudgedRow]) -> tuple[list[str], list[str]]:
+    """The opening and closing lines of a section. A section that needs attention is not folded."""
+    verdict = members[0].verdict
+    if not verdict.quiet:
         return [], []
-    glance = " open" if word == "unclear" and len(members) <= AT_A_GLANCE else ""
-    return [f"<details{glance}><summary>{len(members)} {word}</summary>", ""], ["</details>", ""]
+    glance = " open" if verdict is Verdict.UNCLEAR and len(members) <= AT_A_GLANCE else ""
+    return [f"<details{glance}><summary>{len(members)} {verdict}</summary>", ""], ["</details>", ""]
 
 
-def _fill_table(page: _Page, changed: Sequence[Verdict], comparison: Comparison, common: Collection[str]) -> int:
-    """A table of rows that have a change. A reason that several have stands below it. Says how many rows there was room for."""
+def _fill_table(page: _Page, changed: Sequence[JudgedRow], comparison: Comparison, common: Collection[str]) -> int:
+    """Add a table of rows that have a change, and return how many rows fitted. Reasons that rows share stand below it."""
     told = numbers(changed, comparison)
-    names = [rows.brief(rows.distinct(row, comparison, common)) for row in changed]
-    places = rows.repeated(changed)
+    names = [row_names.with_short_dtype(row_names.distinguishing_parts(row, comparison, common)) for row in changed]
+    places = row_names.shared_reasons(changed)
     own = any(row.reason and row.reason not in places for row in changed)
     heads = ["verdict", *names[0], *told[0], *(["reason"] if own else [])]
     rule = "|".join("---:" if name in told[0] else "---" for name in heads)
     lines = []
     for row, name, cells in zip(changed, names, told, strict=True):
-        verdict = f"{GLYPHS[row.word]} {row.word}" + (f" ({places[row.reason]})" if row.reason in places else "")
+        verdict = f"{row.verdict.glyph} {row.verdict}" + (f" ({places[row.reason]})" if row.reason in places else "")
         reason = [row.reason if row.reason not in places else ""] if own else []
         lines.append(_row(verdict, *name.values(), *cells.values(), *reason))
     below = [line for reason, place in places.items() for line in (f"({place}) {escape(reason)}", "")]
@@ -138,10 +139,10 @@ def _fill_table(page: _Page, changed: Sequence[Verdict], comparison: Comparison,
     return page.fill(lines, [*opened, _row(*heads), f"|{rule}|"], ["", *below, *closed])
 
 
-def _fill_groups(page: _Page, members: Sequence[Verdict], comparison: Comparison, common: Collection[str]) -> int:
-    """A table of groups of rows that have none. Says how many rows there was room for."""
+def _fill_groups(page: _Page, members: Sequence[JudgedRow], comparison: Comparison, common: Collection[str]) -> int:
+    """Add a table of groups of rows without a change, and return how many rows fitted."""
     groups = grouped(members, comparison, common)
-    lines = [_row(f"{GLYPHS[group.word]} {group.word}", group.who, group.extent, group.why) for group in groups]
+    lines = [_row(f"{group.verdict.glyph} {group.verdict}", group.who, group.extent, group.why) for group in groups]
     opened, closed = _fold(members)
     heads = [_row("verdict", "provider", "cases", "reason"), "|---|---|---|---|"]
     kept = page.fill(lines, [*opened, *heads], ["", *closed])
@@ -153,7 +154,7 @@ def _row(*cells: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Text that cannot break out of a table's cell, be taken for markup, or call anybody."""
+    """Text that cannot leave its table cell, act as markup, or mention anybody."""
     text = plain(text)
     text = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

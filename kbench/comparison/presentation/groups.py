@@ -1,6 +1,6 @@
-"""Rows that have no change to show, told together: `boom, all 12 cases: error: RuntimeError ...`.
+"""Groups of rows without a change, one sentence each: `boom, all 12 cases: error: RuntimeError ...`.
 
-Those of one provider whose verdicts are the same and whose reasons are too, but for numbers, are one group.
+Rows of one provider form a group if they have the same verdict, and reasons that differ at most in numbers.
 """
 
 from __future__ import annotations
@@ -11,93 +11,103 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from kbench.comparison import Comparison
-from kbench.comparison.presentation import rows
-from kbench.comparison.presentation.words import plain
-from kbench.comparison.verdict import WORDS, Verdict
+from kbench.comparison.model import Comparison, JudgedRow
+from kbench.comparison.presentation import row_names
+from kbench.comparison.presentation.wording import plain
+from kbench.comparison.verdict import Verdict
 
 _NUMBER = re.compile(r"[-+]?\d[\d.,e+-]*")
 
 
 @dataclass(frozen=True)
 class Group:
-    """`count` rows of `of` that the comparison has of the same provider. `cases` says which they are, "" for all of them.
-    `reason` is that of `first`; `alike` says that the others' differ in numbers."""
+    """Rows of one provider with the same verdict and reason.
 
-    first: Verdict
-    word: str
+    first   the first row of the group
+    who     the provider
+    count   how many rows there are in the group, of the `total` that the comparison has of the provider
+    cases   which cases they are; "" for all cases of the provider
+    reason  the reason of the first row. `varied` says whether the numbers in the other reasons differ.
+    """
+
+    first: JudgedRow
+    verdict: Verdict
     who: str
     count: int
-    of: int
+    total: int
     cases: str
     reason: str
-    alike: bool
+    varied: bool
 
     @property
     def extent(self) -> str:
         """`all 12 cases`, `2 of 12 cases (bf16 N=1024, 2048)`"""
-        if self.count == self.of:
+        if self.count == self.total:
             return f"all {self.count} cases" if self.count > 1 else f"1 case{self._named}"
-        return f"{self.count} of {self.of} cases{self._named}"
+        return f"{self.count} of {self.total} cases{self._named}"
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """`boom, all 12 cases: for example RuntimeError ...`"""
         return ": ".join(filter(None, [f"{self.who}, {self.extent}", self.why]))
 
     @property
     def why(self) -> str:
-        return f"for example {self.reason}" if self.alike else self.reason
+        return f"for example {self.reason}" if self.varied else self.reason
 
     @property
     def _named(self) -> str:
         return f" ({self.cases})" if self.cases else ""
 
 
-def sections(shown: Iterable[Verdict]) -> Iterator[tuple[bool, list[Verdict]]]:
-    """Rows in the order of WORDS, taken apart: those of one verdict that have a change (True), and what has none (False)."""
+def sections(shown: Iterable[JudgedRow]) -> Iterator[tuple[bool, list[JudgedRow]]]:
+    """Rows in the order of their verdicts, in sections: the rows of a verdict that have a change (True), and rows without a
+    change (False), which several verdicts may share."""
 
-    def section(row: Verdict) -> tuple[bool, str]:
+    def section(row: JudgedRow) -> tuple[bool, str]:
         changed = row.ratio is not None
-        return changed, row.word if changed or row.word in rows.QUIET else ""
+        return changed, row.verdict if changed or row.verdict.quiet else ""
 
-    in_order = sorted(shown, key=lambda row: (WORDS.index(row.word), row.ratio is None))
+    in_order = sorted(shown, key=lambda row: (row.verdict.rank, row.ratio is None))
     for (changed, _), members in groupby(in_order, section):
         yield changed, list(members)
 
 
-def grouped(shown: Iterable[Verdict], comparison: Comparison, common: Collection[str]) -> list[Group]:
-    """The groups of rows in the order in which each first appears. `common` is what all rows share."""
+def grouped(shown: Iterable[JudgedRow], comparison: Comparison, common: Collection[str]) -> list[Group]:
+    """The groups of rows, in the order of their first rows. `common` holds the parts of names that all rows share."""
     totals = Counter(_who(row, comparison) for row in comparison.rows)
-    members: dict[tuple[str, str, str], list[Verdict]] = {}
+    members: dict[tuple[Verdict, str, str], list[JudgedRow]] = {}
     for row in shown:
-        members.setdefault((row.word, _who(row, comparison), _NUMBER.sub("0", row.reason)), []).append(row)
+        members.setdefault((row.verdict, _who(row, comparison), _NUMBER.sub("0", row.reason)), []).append(row)
     return [
         Group(
             first=group[0],
-            word=word,
+            verdict=verdict,
             who=who,
             count=len(group),
-            of=totals[who],
+            total=totals[who],
             cases=_cases(group, comparison, common) if len(group) == 1 or len(group) < totals[who] else "",
             reason=plain(group[0].reason),
-            alike=len({row.reason for row in group}) > 1,
+            varied=len({row.reason for row in group}) > 1,
         )
-        for (word, who, _), group in members.items()
+        for (verdict, who, _), group in members.items()
     ]
 
 
-def _who(row: Verdict, comparison: Comparison) -> str:
-    """`triton`, with several contenders `triton of head`."""
+def _who(row: JudgedRow, comparison: Comparison) -> str:
+    """`triton`, or with several contenders `triton of head`."""
     if comparison.by == "provider":
         return plain(row.contender)
     several = len(comparison.contenders) > 1
     return f"{plain(row.key.curve)} of {plain(row.contender)}" if several else plain(row.key.curve)
 
 
-def _cases(group: Sequence[Verdict], comparison: Comparison, common: Collection[str]) -> str:
-    """`bf16/fp32 N=1024, 2048; fp32 N=4096`: products of values that are these cases and no others."""
-    parts = [rows.brief(rows.distinct(row, comparison, {*common, *rows.WHO})) for row in group]
+def _cases(group: Sequence[JudgedRow], comparison: Comparison, common: Collection[str]) -> str:
+    """`bf16/fp32 N=1024, 2048; fp32 N=4096`: products of values that cover exactly these cases."""
+    parts = [
+        row_names.with_short_dtype(row_names.distinguishing_parts(row, comparison, {*common, *row_names.WHO}))
+        for row in group
+    ]
     products: list[dict[str, tuple[str, ...]]] = [{name: (value,) for name, value in part.items()} for part in parts]
     for name in reversed(parts[0]):
         merged: dict[tuple[tuple[str, ...], ...], dict[str, tuple[str, ...]]] = {}
@@ -110,4 +120,4 @@ def _cases(group: Sequence[Verdict], comparison: Comparison, common: Collection[
 
 
 def _values(name: str, values: Sequence[str]) -> str:
-    return "/".join(values) if name in rows.SELF_EXPLAINING else f"{name}={', '.join(values)}"
+    return "/".join(values) if name in row_names.SELF_EXPLAINING else f"{name}={', '.join(values)}"

@@ -1,4 +1,4 @@
-"""What a comparison has measured, for services that keep a history and judge by themselves."""
+"""The measurements of a comparison, for services that keep a history and judge it themselves."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kbench.comparison import Comparison
 from kbench.comparison.join import Side
-from kbench.comparison.presentation.rows import full_name
-from kbench.comparison.verdict import Verdict
+from kbench.comparison.model import Comparison, JudgedRow
+from kbench.comparison.presentation.row_names import full_name
 from kbench.results.row import Status
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A value and the lowest and the highest of its sessions, or of the rounds where there is one session."""
+    """A value with the lowest and the highest of its sessions, or of its rounds if there is one session."""
 
     value: float
     low: float
@@ -27,16 +26,16 @@ class Spread:
 
 @dataclass(frozen=True)
 class Measured:
-    """One thing that was measured. `name` is no other's; `gbps` is None where speeds are not known."""
+    """One measurement of a contender. Its `name` is unique; `gbps` is None where the speed is unknown."""
 
     name: str
-    row: Verdict
+    row: JudgedRow
     ns: Spread
     gbps: Spread | None
 
 
 def measured(comparison: Comparison) -> Iterator[Measured]:
-    """What the contenders have times for, without those that no memory can deliver."""
+    """The contenders' rows that have a time in every session, without suspect rows."""
     for row in comparison.rows:
         side = row.new
         if side is None or side.status is not Status.OK or side.suspect:
@@ -47,7 +46,7 @@ def measured(comparison: Comparison) -> Iterator[Measured]:
 
 
 def _times(side: Side) -> list[float]:
-    """In ms: the sessions', or the rounds' of the only one."""
+    """The times in ms of the sessions, or of the rounds if there is one session."""
     if len(side.readings) > 1:
         return [reading.ms for reading in side.readings]
     return [*side.readings[0].rounds] or [side.readings[0].ms]
@@ -60,7 +59,7 @@ def _speeds(side: Side) -> Spread | None:
 
 
 def _spread(values: list[float], around: list[float]) -> Spread | None:
-    """None where a number is none, or beyond what can be."""
+    """None unless all numbers are positive and finite."""
     if not all(0 < number < math.inf for number in (*values, *around)):
         return None
     value = statistics.geometric_mean(values)
@@ -71,10 +70,10 @@ _encode = json.JSONEncoder(allow_nan=False).encode
 
 
 def array(entries: Iterable[Any]) -> str:
-    """JSON with an entry on each line."""
+    """A JSON array with one entry per line."""
     return "[\n" + ",\n".join(map(_encode, entries)) + "\n]\n"
 
 
 def mapping(entries: dict[str, Any]) -> str:
-    """The same for an object."""
+    """A JSON object with one entry per line."""
     return "{\n" + ",\n".join(f"{_encode(name)}: {_encode(entry)}" for name, entry in entries.items()) + "\n}\n"

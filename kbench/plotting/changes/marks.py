@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.lines import Line2D
 
-from kbench.comparison.verdict import WORDS
+from kbench.comparison.verdict import Verdict
 from kbench.plotting.page.layout import LegendEntry
 from kbench.plotting.panels.marks import QUESTION_MARK
 from kbench.plotting.style.theme import Theme
@@ -20,8 +20,6 @@ _MARKS: dict[str, Any] = {
     "same": "o", "unclear": "o", "failed": (6, 2, 0), "missing": "x", "suspect": QUESTION_MARK,
     "fixed": "*", "new": "P", "incomparable": "|", "untimed": "_",
 }  # fmt: skip
-_ALARMING = ("slower", "failed", "missing", "suspect")
-_WELCOME = ("faster", "fixed", "new")
 _STROKES = ("failed", "missing", "incomparable", "untimed")
 """Verdicts with a mark made of strokes, which has no face to fill."""
 
@@ -44,9 +42,9 @@ class VerdictMarks:
 
     def colour(self, word: str) -> str:
         """The colour of a verdict."""
-        if word in _ALARMING:
+        if Verdict(word).needs_attention:
             return self.theme.colours[ALARM]
-        return self.theme.colours[GOOD] if word in _WELCOME else self.theme.quiet
+        return self.theme.colours[GOOD] if Verdict(word).welcome else self.theme.quiet
 
     def mark(self, word: str) -> dict[str, Any]:
         """The mark of a verdict, as matplotlib takes it."""
@@ -68,4 +66,4 @@ class VerdictMarks:
 
     def legend(self, counts: Mapping[str, int]) -> list[LegendEntry]:
         """Legend entries such as `12 slower`: the verdicts that occur, those that need attention first."""
-        return [(f"{counts[word]} {word}", Line2D([], [], **self.mark(word))) for word in WORDS if counts.get(word)]
+        return [(f"{counts[word]} {word}", Line2D([], [], **self.mark(word))) for word in Verdict if counts.get(word)]

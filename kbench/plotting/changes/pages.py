@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from kbench.comparison import Comparison
-from kbench.comparison.presentation import header
+from kbench.comparison.model import Comparison
+from kbench.comparison.presentation import report_lines
 from kbench.errors import ResultsError, UsageError
 from kbench.plotting.changes.rows import change_rows
 from kbench.plotting.selection.along import companions
@@ -47,7 +47,7 @@ def pages(comparison: Comparison, x: str | None = None, by: Sequence[str] = ()) 
     """
     rows, axes, columns = change_rows(comparison)
     if rows.empty or rows["effect"].isna().all():
-        counts = header.summary(comparison)
+        counts = report_lines.summary(comparison)
         raise ResultsError(
             f"no row has a time on both sides: there is no change to draw ({counts}); see kbench compare"
         )

@@ -10,10 +10,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from kbench.comparison import Comparison
 from kbench.comparison.join import METRICS
-from kbench.comparison.presentation import header
-from kbench.comparison.presentation.words import quantity
+from kbench.comparison.model import Comparison
+from kbench.comparison.presentation import report_lines
+from kbench.comparison.presentation.wording import quantity
 from kbench.plotting.changes import panels as forms
 from kbench.plotting.changes.axis import ChangeAxis
 from kbench.plotting.changes.marks import VerdictMarks
@@ -164,14 +164,14 @@ def _title(comparison: Comparison, whole: dict[str, object]) -> str:
 
 def _caption(changes: Changes, rows: pd.DataFrame, style: ChangeStyle, unnamed: Sequence[Panel]) -> Iterator[str]:
     comparison = changes.comparison
-    facts = dict(header.facts(comparison, {}))
+    facts = dict(report_lines.facts(comparison, {}))
     sessions = facts.get("sessions")
     yield " · ".join(filter(None, [facts.get("conditions"), sessions and f"sessions: {sessions}"]))
     meaning = [f"shaded: the margin, {comparison.rules.margin * 100:g} %", "bars: 95 % intervals"]
     far = any(style.axis.outside(effect) for effect in rows["effect"].dropna())
     yield " · ".join([*meaning, *(["changes beyond the axis: at its edge, with their values"] if far else [])])
     yield from changes.notes
-    for found in (list(header.drifts(comparison)), list(header.geomeans(comparison))):
+    for found in (list(report_lines.drifts(comparison)), list(report_lines.geomeans(comparison))):
         if len(found) <= MOST_NOTES:
             yield from sorted(found)
     for panel in unnamed:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from kbench.analysis.files import unclaimed
-from kbench.comparison import Comparison
+from kbench.comparison.model import Comparison
 from kbench.plotting.style.formatting import shorten
 
 PROVIDER_COLUMN, FILE_COLUMN = "provider", "file"
@@ -34,7 +34,7 @@ def change_rows(comparison: Comparison) -> tuple[pd.DataFrame, list[str], list[s
                 PROVIDER_COLUMN: names[key.curve if by_file else verdict.contender],
                 "dtype": key.dtype,
                 **{axes[name]: value for name, value in key.axes},
-                "word": verdict.word,
+                "word": verdict.verdict.value,
                 "effect": _log(verdict.ratio),
                 "low": _log(verdict.ci[0] if verdict.ci else None),
                 "high": _log(verdict.ci[1] if verdict.ci else None),

@@ -9,9 +9,11 @@ from itertools import cycle
 import pytest
 from making import failed, row, write_rows
 
-from kbench.comparison import Comparison, compare
+from kbench.comparison.compare import compare
 from kbench.comparison.environment_differences import Difference, Weight
 from kbench.comparison.join import Key
+from kbench.comparison.model import Comparison
+from kbench.comparison.options import CompareOptions
 from kbench.results.row import CONTROL, Row
 
 OLD, NEW = "main", "pr 7"
@@ -49,13 +51,13 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     folder = tmp_path_factory.mktemp("every")
     old_csv = write_rows(folder / "old.csv", [*old, *same, *COPIES])
     new_csv = write_rows(folder / "new.csv", [*new, *same, *COPIES])
-    return compare(f"{OLD}={old_csv}", f"{NEW}={new_csv}", vary=["torch"])
+    return compare(f"{OLD}={old_csv}", f"{NEW}={new_csv}", options=CompareOptions(vary=("torch",)))
 
 
 @pytest.fixture(scope="session")
 def big(every: Comparison) -> Comparison:
     """10,000 rows: every verdict 900 times, or nearly."""
-    samples = {verdict.word: verdict for verdict in every.rows}.values()
+    samples = {verdict.verdict: verdict for verdict in every.rows}.values()
     rows = tuple(
         replace(verdict, key=replace(verdict.key, axes=(("M", 4096), ("N", n)), provider=f"provider-{n % 7}"))
         for n, verdict in zip(range(10_000), cycle(samples), strict=False)

@@ -8,9 +8,11 @@ from urllib.parse import unquote
 
 from making import Write, failed, row
 
-from kbench.comparison import Comparison, Gate, compare
+from kbench.comparison.compare import compare
 from kbench.comparison.formats import github
-from kbench.comparison.verdict import WORDS
+from kbench.comparison.gate import Gate
+from kbench.comparison.model import Comparison
+from kbench.comparison.verdict import Verdict
 
 COMMAND = re.compile(r"::(error|warning|notice) title=([^:,\r\n]*)::([^\r\n]*)\n")
 """A workflow command as the documentation has it: properties hold neither colons nor commas, messages no line breaks."""
@@ -49,7 +51,7 @@ def test_unclear_and_same_rows_are_told_only_to_a_gate_that_asks(every: Comparis
 def test_there_are_never_more_than_github_shows(big: Comparison) -> None:
     *rows, (level, _, message) = commands(annotations(big, {"slower"}))
     assert len(rows) == 9 and {row[0] for row in rows} == {"error"}
-    changed = sum(big.counts[word] for word in WORDS if word not in ("unclear", "same", "untimed"))
+    changed = sum(big.counts[word] for word in Verdict if word not in ("unclear", "same", "untimed"))
     assert level == "notice" and message.endswith(f"; and {changed - 9} more")
 
 
@@ -97,15 +99,15 @@ def test_nasty_text_cannot_forge_commands(nasty: tuple[str, Comparison]) -> None
 
 def test_outputs_are_simple_assignments(every: Comparison) -> None:
     lines = github.outputs(replace(every, gate=Gate(("slower",)))).splitlines()
-    counts = dict.fromkeys(WORDS, 1) | {"same": 10}
+    counts = dict.fromkeys(Verdict, 1) | {"same": 10}
     assert lines[:2] == ["passed=false", "verdict=slower"]
     assert (
         "slower=1" in lines
         and "same=10" in lines
-        and f"summary={', '.join(f'{counts[w]} {w}' for w in WORDS)}" in lines
+        and f"summary={', '.join(f'{counts[w]} {w}' for w in Verdict)}" in lines
     )
     calm = dict(line.split("=", 1) for line in github.outputs(replace(every, rows=every.rows[-5:])).splitlines())
     assert calm["passed"] == "true" and calm["verdict"] == "same" and calm["slower"] == "0"
-    assert set(WORDS) < set(calm)
+    assert set(Verdict) < set(calm)
     nothing = dict(line.split("=", 1) for line in github.outputs(replace(every, rows=())).splitlines())
     assert nothing["passed"] == "false" and nothing["verdict"] == "none"

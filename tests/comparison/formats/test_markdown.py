@@ -14,10 +14,12 @@ from making import Write, failed, row
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from kbench.comparison import Comparison, Gate, compare
+from kbench.comparison.compare import compare
 from kbench.comparison.environment_differences import Difference, Weight
 from kbench.comparison.formats import FORMATS, github
 from kbench.comparison.formats.markdown import document, escape
+from kbench.comparison.gate import Gate
+from kbench.comparison.model import Comparison
 
 markdown = FORMATS["markdown"]
 OURS = re.compile(r"<!-- kbench:compare -->|</?details( open)?>(<summary>\d+ \w+</summary>)?")
@@ -63,7 +65,7 @@ def test_the_gate_is_in_the_first_line_with_a_mark(every: Comparison) -> None:
     failed, *rest = heading(Gate(("slower", "missing")))
     assert failed == "### \u274c kbench compare: gate failed: 1 slower, 1 missing (--fail-on slower,missing)"
     assert f"- {', '.join(f'{n} {word}' for word, n in every.counts.items())}" in rest
-    calm = replace(every, rows=tuple(row for row in every.rows if row.word == "same"), gate=Gate(("slower",)))
+    calm = replace(every, rows=tuple(row for row in every.rows if row.verdict == "same"), gate=Gate(("slower",)))
     assert markdown(calm).splitlines()[1] == "### \u2705 kbench compare: gate passed (--fail-on slower)"
 
 

@@ -15,9 +15,11 @@ import pandas as pd
 import pytest
 from making import Write, row
 
-from kbench.comparison import Comparison, compare
+from kbench.comparison.compare import compare
 from kbench.comparison.formats import FORMATS, json_report
-from kbench.comparison.verdict import WORDS
+from kbench.comparison.model import Comparison
+from kbench.comparison.options import CompareOptions
+from kbench.comparison.verdict import Verdict
 from kbench.text.printable import no_formula
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "compare.schema.json"
@@ -44,7 +46,7 @@ def test_the_report_says_what_was_compared_and_how_it_came_out(every: Comparison
     found = report(every)
     assert found["schema"] == "kbench.compare/1"
     assert (found["by"], found["baseline"], found["contenders"]) == ("file", "main", ["pr 7"])
-    assert found["summary"] == dict.fromkeys(WORDS, 1) | {"same": 10}
+    assert found["summary"] == dict.fromkeys(Verdict, 1) | {"same": 10}
     assert found["settings"] == {
         "metric": "ms", "better": "less", "margin": 0.02, "error_rate": 0.01, "confidence": 0.95, "vary": ["torch"],
     }  # fmt: skip
@@ -72,7 +74,7 @@ def test_a_row_has_its_key_verdict_and_both_sides(every: Comparison) -> None:
 
 def test_keys_of_providers_have_no_provider(write: Write) -> None:
     path = write("a", [row(provider=name, params=params, ms=1.0) for name, params in (("base", ""), ("x", "w=4"))])
-    found = report(compare(path, by="provider", baseline="base"))
+    found = report(compare(path, options=CompareOptions(by="provider", baseline="base")))
     assert found["source"] == str(path)
     [only] = found["rows"]
     assert only["key"] == {"operator": "softmax", "M": 4096, "N": 256, "dtype": "float32"}
@@ -104,7 +106,7 @@ def test_ten_thousand_rows(big: Comparison) -> None:
 
 def test_csv_is_the_same_rows_for_pandas(every: Comparison) -> None:
     frame = pd.read_csv(io.StringIO(FORMATS["csv"](every)), keep_default_na=False, na_values={"ratio": ""})
-    assert list(frame["verdict"]) == [verdict.word for verdict in every.rows]
+    assert list(frame["verdict"]) == [verdict.verdict for verdict in every.rows]
     assert list(frame.columns[:6]) == ["operator", "provider", "params", "M", "N", "dtype"]
     assert frame["ratio"][0] == every.rows[0].ratio  # to the last digit
     assert frame["ratio"].isna().sum() == 7
@@ -114,7 +116,9 @@ def test_csv_is_the_same_rows_for_pandas(every: Comparison) -> None:
 
 def test_csv_of_providers_names_them_as_contenders(write: Write) -> None:
     path = write("a", [row(provider=name) for name in ("base", "x")])
-    frame = pd.read_csv(io.StringIO(FORMATS["csv"](compare(path, by="provider", baseline="base"))))
+    frame = pd.read_csv(
+        io.StringIO(FORMATS["csv"](compare(path, options=CompareOptions(by="provider", baseline="base"))))
+    )
     assert "provider" not in frame and list(frame["contender"]) == ["x"] and list(frame["baseline"]) == ["base"]
 
 

@@ -11,8 +11,10 @@ import jsonschema
 import pytest
 from making import Write, row
 
-from kbench.comparison import Comparison, compare
+from kbench.comparison.compare import compare
 from kbench.comparison.formats import FORMATS
+from kbench.comparison.model import Comparison
+from kbench.comparison.options import CompareOptions
 
 MEASURED = ["slower", "faster", "fixed", "new", "incomparable", "unclear", "same"]
 """Verdicts whose contender has a time that can be."""
@@ -128,7 +130,7 @@ def test_contenders_and_providers_have_names_of_their_own(write: Write, name: st
     text = FORMATS[name](compare(f"a={old}", f"b={b}", f"c={c}"))
     assert "softmax M=4096 N=256 float32 triton (b)" in text and "triton (c)" in text
     path = write("d", [row(provider=label, gbps=1.0) for label in ("base", "x", "y")])
-    text = FORMATS[name](compare(path, by="provider", baseline="base"))
+    text = FORMATS[name](compare(path, options=CompareOptions(by="provider", baseline="base")))
     assert "softmax M=4096 N=256 float32 x" in text and "float32 y" in text
 
 
@@ -230,7 +232,7 @@ def test_benchstat_finds_both_sides_with_a_line_per_session(every: Comparison) -
 
 def test_another_metric_is_a_unit_of_its_own(write: Write) -> None:
     path = write("a", [row(gbps=10.0, copy_fraction=0.9)])
-    read = Benchfmt.read(FORMATS["benchfmt"](compare(path, path, metric="copy_fraction")))
+    read = Benchfmt.read(FORMATS["benchfmt"](compare(path, path, options=CompareOptions(metric="copy_fraction"))))
     assert read.units["copy_fraction", "better"] == "higher"
     assert read.results[0][3] == {"ns/op": 1e6, "GB/s": 10, "copy_fraction": 0.9}
 
@@ -243,7 +245,9 @@ def test_the_baseline_is_there_once_for_several_contenders(write: Write) -> None
 
 def test_providers_are_columns(write: Write) -> None:
     path = write("d", [row(provider=label) for label in ("base", "x")])
-    columns = Benchfmt.read(FORMATS["benchfmt"](compare(path, by="provider", baseline="base"))).columns()
+    columns = Benchfmt.read(
+        FORMATS["benchfmt"](compare(path, options=CompareOptions(by="provider", baseline="base")))
+    ).columns()
     assert {label: list(cells) for label, cells in columns.items()} == {
         label: ["Softmax/M=4096/N=256/dtype=float32"] for label in ("base", "x")
     }

@@ -9,11 +9,14 @@ import pytest
 from making import Write, failed, row
 from rich.cells import cell_len
 
-from kbench.comparison import Comparison, Gate, compare
+from kbench.comparison.compare import compare
 from kbench.comparison.formats import terminal
+from kbench.comparison.gate import Gate
 from kbench.comparison.join import METRICS
-from kbench.comparison.presentation import header
-from kbench.comparison.verdict import WORDS
+from kbench.comparison.model import Comparison
+from kbench.comparison.options import CompareOptions
+from kbench.comparison.presentation import report_lines
+from kbench.comparison.verdict import Verdict
 from kbench.errors import UsageError
 from kbench.results.row import Case
 
@@ -58,7 +61,7 @@ def test_the_report_of_every_verdict_at_80_columns(every: Comparison) -> None:
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 300])
 def test_nothing_is_lost_at_any_width(every: Comparison, width: int) -> None:
     text = flat(terminal.text(every, width))
-    for word in WORDS:
+    for word in Verdict:
         assert len(re.findall(rf"[!+=?x-] {word}\b", text)) == every.counts[word]
         for number in numbers(every, word):
             assert number in text
@@ -68,12 +71,12 @@ def test_nothing_is_lost_at_any_width(every: Comparison, width: int) -> None:
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_lines_are_no_longer_than_the_width_but_for_the_summary(every: Comparison, width: int) -> None:
     text = terminal.text(replace(every, notes=("a note that is rather long, " * 5,)), width)
-    assert all(len(line) <= width for line in text.splitlines() if line != header.summary(every))
+    assert all(len(line) <= width for line in text.splitlines() if line != report_lines.summary(every))
 
 
 def test_the_verdicts_come_in_the_order_in_which_they_want_attention(every: Comparison) -> None:
     found = re.findall(r"^(?: *\d.* )?[!+=?x-] (\w+)", terminal.text(every, 200), re.MULTILINE)
-    assert list(dict.fromkeys(found)) == list(WORDS)
+    assert list(dict.fromkeys(found)) == list(Verdict)
 
 
 def test_the_other_orders(every: Comparison) -> None:
@@ -92,7 +95,7 @@ def test_the_worst_change_comes_first_whichever_way_the_metric_improves(write: W
     new = [row(1, 0.5, gbps=200.0), row(2, 2.0, gbps=50.0)]
     old, new_path = write("old", rows.values()), write("new", new)
     for metric in ("ms", "gbps"):
-        lines = terminal.text(compare(old, new_path, metric=metric), 200, "change").splitlines()
+        lines = terminal.text(compare(old, new_path, options=CompareOptions(metric=metric)), 200, "change").splitlines()
         assert [line.split()[0] for line in lines if re.match(r"\d .*[!+] ", line)] == ["2", "1"]
 
 
@@ -104,9 +107,9 @@ def test_what_is_hidden_is_counted(every: Comparison) -> None:
 
 def test_the_summary_is_one_line_and_below_it_is_what_to_do(every: Comparison) -> None:
     *_, summary, settle, explain = terminal.text(every, 200).splitlines()
-    assert summary == header.summary(every) == ", ".join(f"{n} {word}" for word, n in every.counts.items())
-    assert settle.startswith("to settle the unclear: kbench run CONFIG --append --sessions N, for each file")
-    assert explain == "to understand the failed: kbench explain wrong"
+    assert summary == report_lines.summary(every) == ", ".join(f"{n} {word}" for word, n in every.counts.items())
+    assert settle.startswith("to settle unclear rows: kbench run CONFIG --append --sessions N, for each file")
+    assert explain == "to understand failed rows: kbench explain wrong"
 
 
 def test_nothing_to_do_is_nothing_said(write: Write) -> None:
@@ -125,7 +128,7 @@ def test_the_machines_drift_is_said_and_whether_it_was_taken_out(every: Comparis
         in flat(terminal.text(every))
     )
     unknown = compare(write("a", [row()]), write("b", [row()]))
-    assert "machine drift not known: the files have no copy control in common" in flat(terminal.text(unknown))
+    assert "machine drift unknown: the files have no copy control in common" in flat(terminal.text(unknown))
     free = replace(every, rules=replace(every.rules, metric="copy_fraction"))
     assert "which cancels in this metric" in flat(terminal.text(free))
 
@@ -146,7 +149,7 @@ def test_several_contenders_have_a_column_and_their_own_means(write: Write) -> N
 
 def test_providers_of_one_file(write: Write) -> None:
     path = write("a", [row(provider=name, ms=ms, gbps=1 / ms) for name, ms in (("base", 1.0), ("x", 2.0), ("y", 0.5))])
-    text = terminal.text(compare(path, by="provider", baseline="base", metric="gbps"), 100)
+    text = terminal.text(compare(path, options=CompareOptions(by="provider", baseline="base", metric="gbps")), 100)
     assert flat(text).startswith(f"providers of {path} against base conditions ")
     assert "speed in GB/s, more is faster" in text
     assert re.search(r"^provider  base GB/s  GB/s +speed\* ", text, re.MULTILINE)
@@ -157,7 +160,9 @@ def test_providers_of_one_file(write: Write) -> None:
 
 def test_one_provider_against_the_baseline_is_named(write: Write) -> None:
     path = write("a", [row(provider=name) for name in ("base", "x")])
-    assert flat(terminal.text(compare(path, by="provider", baseline="base"))).startswith(f"x of {path} against base ")
+    assert flat(terminal.text(compare(path, options=CompareOptions(by="provider", baseline="base")))).startswith(
+        f"x of {path} against base "
+    )
 
 
 def test_a_row_is_a_line_at_80_columns(write: Write) -> None:
@@ -177,7 +182,7 @@ def test_the_interval_becomes_its_half_before_rows_become_two_lines(write: Write
         [replace(row(ms=ms), case=case, provider=p) for case in cases] for p, ms in (("base", 1.0), ("o" * 20, 2.1))
     )
     path = write("a", [*base, *other, *(replace(r, provider="second-provider") for r in base)])
-    text = terminal.text(compare(path, by="provider", baseline="base"), 80)
+    text = terminal.text(compare(path, options=CompareOptions(by="provider", baseline="base")), 80)
     assert len(re.findall(rf"^ *\d+ +\d+  {'o' * 20} +1000 +2100 +\+110\.0%  ±\d", text, re.MULTILINE)) == 3
     assert "[" not in text[text.index("provider  ") : text.index("! slower")]
 
@@ -275,7 +280,7 @@ def test_nasty_text_stays_on_its_lines(nasty: tuple[str, Comparison]) -> None:
         text.encode()
         assert all(sign == "\n" or sign.isprintable() for sign in text)
         assert text.count("! slower") == 1
-        assert header.summary(comparison) in text.splitlines()
+        assert report_lines.summary(comparison) in text.splitlines()
 
 
 def test_wide_signs_do_not_break_the_columns(write: Write) -> None:
@@ -288,6 +293,6 @@ def test_wide_signs_do_not_break_the_columns(write: Write) -> None:
 @pytest.mark.slow
 def test_ten_thousand_rows_are_all_there(big: Comparison) -> None:
     text = terminal.text(big)
-    lines = len(re.findall(r"^ *\d+  .*[!+=?x-] (?:" + "|".join(WORDS) + r")\b", text, re.MULTILINE))
+    lines = len(re.findall(r"^ *\d+  .*[!+=?x-] (?:" + "|".join(Verdict) + r")\b", text, re.MULTILINE))
     groups = sum(int(count) for count in re.findall(r"(\d+) of\s+\d+\s+cases", text))
     assert lines + groups == len(big.rows) == 10_000

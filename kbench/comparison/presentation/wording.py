@@ -1,4 +1,4 @@
-"""How numbers and verdicts are said, in all formats alike."""
+"""How all formats write numbers and verdicts."""
 
 from __future__ import annotations
 
@@ -6,39 +6,37 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from kbench.comparison.model import JudgedRow
 from kbench.comparison.verdict import Verdict
 from kbench.text.terminal import microseconds
 
-GLYPHS = {
-    "slower": "!", "failed": "!", "missing": "!", "suspect": "!",
-    "faster": "+", "fixed": "+", "new": "+",
-    "incomparable": "x", "unclear": "?", "same": "=", "untimed": "-",
-}  # fmt: skip
-"""A sign beside each verdict, for eyes that run down a column: `!` wants attention. The word is always there too."""
-
-
-Paint = Callable[[str, str], str]
-"""Gives a text the colour of a verdict: `paint("slower", "! slower")`."""
+Paint = Callable[[Verdict, str], str]
+"""Gives a text the colour of a verdict: `paint(Verdict.SLOWER, "! slower")`."""
 
 _COLOURS = {"!": "31", "+": "32", "?": "33", "x": "33"}
-"""By glyph, as terminals number them: red, green, yellow. `same` and `untimed` have none."""
+"""ANSI codes by glyph: red, green, yellow. `same` and `untimed` have no colour."""
 
 
-def unpainted(word: str, text: str) -> str:
+def unpainted(verdict: Verdict, text: str) -> str:
     return text
 
 
-def painted(word: str, text: str) -> str:
-    colour = _COLOURS.get(GLYPHS[word])
+def painted(verdict: Verdict, text: str) -> str:
+    colour = _COLOURS.get(verdict.glyph)
     return f"\x1b[{colour}m{text}\x1b[0m" if colour else text
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A metric as people read it: its name, the unit of its values, and how a value is written in it.
+    """A metric as people read it.
 
-    `head` stands above its changes and `basis` behind one in a sentence: where a change is not the quotient of the values
-    beside it, both say so.
+    name   what it measures
+    unit   the unit that values are shown in
+    show   writes a value of the results file in that unit, without naming the unit
+    head   the head of the column of changes
+    basis  what follows a change in a sentence
+
+    `head` and `basis` say so when a change is not the quotient of the two values beside it.
     """
 
     name: str
@@ -72,7 +70,7 @@ def quantity(metric: str, aside: str = "", basis: str = "") -> Quantity:
 
 
 def plain(text: str) -> str:
-    """Text as one line that shows what it holds: line breaks become spaces, control characters their escapes."""
+    """Text on one line: line breaks become spaces, control characters become escapes."""
     if text.isprintable():
         return text
     line = " ".join(text.split())
@@ -87,12 +85,12 @@ def percent(ratio: float) -> str:
 
 
 def interval(ci: tuple[float, float]) -> str:
-    """The ends of a change's interval, in percent: `[+4.6, +6.1]`."""
+    """The interval of a change, in percent: `[+4.6, +6.1]`."""
     return f"[{', '.join(percent(end).removesuffix('%') for end in ci)}]"
 
 
 def plus_minus(ratio: float | None, ci: tuple[float, float] | None) -> str:
-    """How far the further end of an interval is from its ratio, in percent: `±0.7`."""
+    """The distance from a ratio to the further end of its interval, in percent: `±0.7`."""
     if ratio is None or ci is None:
         return ""
     away = max(ratio - ci[0], ci[1] - ratio) * 100
@@ -108,17 +106,17 @@ def factor(ratio: float) -> str:
 
 
 def finite(number: float | None) -> float | None:
-    """None for what is not a number: no format writes NaN."""
+    """The number, or None for NaN and infinities, which no format writes."""
     return number if number is not None and math.isfinite(number) else None
 
 
-def values(row: Verdict, shown: Quantity) -> tuple[str, str]:
-    """The old and the new value, "" for a side that has none."""
+def values(row: JudgedRow, shown: Quantity) -> tuple[str, str]:
+    """The old and the new value as text; "" for a side without a value."""
     old, new = (side.value if side else None for side in (row.old, row.new))
     return "" if old is None else shown.show(old), "" if new is None else shown.show(new)
 
 
-def sentence(row: Verdict, shown: Quantity) -> str:
+def sentence(row: JudgedRow, shown: Quantity) -> str:
     """A row on one line: `slower: time +5.3% [+4.6, +6.1], 31.42 -> 33.10 us, q 0.001; 2 sessions`."""
     old, new = values(row, shown)
     parts = []
@@ -128,5 +126,5 @@ def sentence(row: Verdict, shown: Quantity) -> str:
         parts.append(f"{old or 'none'} -> {new or 'none'} {shown.unit}")
     if row.q is not None:
         parts.append(f"q {probability(row.q)}")
-    told = "; ".join(filter(None, [", ".join(parts), plain(row.reason)]))
-    return f"{row.word}: {told}" if told else row.word
+    details = "; ".join(filter(None, [", ".join(parts), plain(row.reason)]))
+    return f"{row.verdict}: {details}" if details else row.verdict.value

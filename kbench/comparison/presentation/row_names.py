@@ -1,4 +1,4 @@
-"""The rows of a comparison: what each is called, and in which order they are shown."""
+"""The names of a comparison's rows, and the order in which they are shown."""
 
 from __future__ import annotations
 
@@ -7,30 +7,27 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
-from kbench.comparison import Comparison
 from kbench.comparison.join import METRICS
-from kbench.comparison.presentation.words import plain
-from kbench.comparison.verdict import WORDS, Verdict
+from kbench.comparison.model import Comparison, JudgedRow
+from kbench.comparison.presentation.wording import plain
 from kbench.errors import UsageError
 from kbench.results.row import DTYPE_ALIASES
 from kbench.text.suggest import unknown
 
-QUIET = frozenset({"unclear", "same", "untimed"})
-"""Verdicts that say nothing happened, or nothing that can be told."""
-
 MOST_FOOTNOTES = 20
+"""At most this many reasons become footnotes of a table."""
 
 WHO = frozenset({"provider", "contender"})
-"""Parts of a name that say who was measured, the others being the case."""
+"""Parts of a name that say who was measured. The other parts name the case."""
 
 _SHORT = {dtype: alias for alias, dtype in DTYPE_ALIASES.items() if alias.startswith(("fp", "bf"))}
 
 SELF_EXPLAINING = WHO | {"operator", "dtype"}
-"""Parts of a name whose values need no `name=` before them."""
+"""Parts of a name whose values are clear without `name=`."""
 
 
-def identity(row: Verdict, comparison: Comparison) -> dict[str, str]:
-    """What a row is of, by column, as text. The contender is a part of it where there are several."""
+def name_parts(row: JudgedRow, comparison: Comparison) -> dict[str, str]:
+    """The parts of a row's name by column, as text. The contender is one of them where there are several."""
     key = row.key
     axes = {name: plain(str(value)) for name, value in key.axes}
     parts = {"operator": plain(key.operator), "dtype": plain(key.dtype), **axes}
@@ -41,8 +38,8 @@ def identity(row: Verdict, comparison: Comparison) -> dict[str, str]:
     return parts
 
 
-def shared(comparison: Comparison) -> dict[str, str]:
-    """What all rows have in common. The provider stands beside its numbers nevertheless where nothing else would."""
+def common_parts(comparison: Comparison) -> dict[str, str]:
+    """The parts that all rows have in common. The provider is not one of them if no other part would be left."""
     keys = [row.key for row in comparison.rows]
     seen: dict[str, set[Hashable]] = {"operator": {key.operator for key in keys}, "dtype": {key.dtype for key in keys}}
     for key in keys:
@@ -53,53 +50,53 @@ def shared(comparison: Comparison) -> dict[str, str]:
     return {part: plain(str(*values)) for part, values in seen.items() if len(values) == 1}
 
 
-def distinct(row: Verdict, comparison: Comparison, common: Collection[str]) -> dict[str, str]:
-    """The parts of a row's name that are not `common` to all."""
-    return {part: value for part, value in identity(row, comparison).items() if part not in common}
+def distinguishing_parts(row: JudgedRow, comparison: Comparison, common: Collection[str]) -> dict[str, str]:
+    """The parts of a row's name that are not in `common`."""
+    return {part: value for part, value in name_parts(row, comparison).items() if part not in common}
 
 
-def brief(parts: dict[str, str]) -> dict[str, str]:
-    """The same with the dtype as short as people write it: `bf16`."""
+def with_short_dtype(parts: dict[str, str]) -> dict[str, str]:
+    """The parts with the short name of the dtype: `bf16`."""
     return parts | {"dtype": _SHORT.get(parts["dtype"], parts["dtype"])} if "dtype" in parts else parts
 
 
-def said(parts: dict[str, str]) -> str:
+def label(parts: dict[str, str]) -> str:
     """`softmax float32 M=4096 N=256 triton`"""
     return " ".join(value if name in SELF_EXPLAINING else f"{name}={value}" for name, value in parts.items())
 
 
-def repeated(shown: Sequence[Verdict]) -> dict[str, int]:
-    """The reasons that several rows have, each with its number as a footnote: those of most rows, in the order of rows."""
+def shared_reasons(shown: Sequence[JudgedRow]) -> dict[str, int]:
+    """The reasons that several rows share, each with the number of its footnote, in the order of rows. If there are too many,
+    the most frequent ones."""
     counts = Counter(row.reason for row in shown if row.reason)
     often = {reason for reason, count in counts.most_common(MOST_FOOTNOTES) if count > 1}
     return {reason: place for place, reason in enumerate((each for each in counts if each in often), start=1)}
 
 
-def key_columns(row: Verdict, comparison: Comparison) -> dict[str, Any]:
-    """The columns by which the sides were joined, for programs."""
+def key_columns(row: JudgedRow, comparison: Comparison) -> dict[str, Any]:
+    """The columns by which the sides were joined, for programs: values keep their type."""
     key = row.key
     who = {"provider": plain(key.provider), "params": plain(key.params)} if comparison.by == "file" else {}
     axes = {name: plain(value) if isinstance(value, str) else value for name, value in key.axes}
     return {"operator": plain(key.operator), **who, **axes, "dtype": plain(key.dtype)}
 
 
-def full_name(row: Verdict, comparison: Comparison) -> str:
-    """A name that no other row of the comparison has: of a provider, in one file or several."""
+def full_name(row: JudgedRow, comparison: Comparison) -> str:
+    """A name that no other row of the comparison has."""
     name = plain(row.key.label)
     if comparison.by == "provider":
         return f"{name} {plain(row.contender)}"
     return f"{name} ({plain(row.contender)})" if len(comparison.contenders) > 1 else name
 
 
-def ordered(comparison: Comparison, sort: str = "verdict") -> list[Verdict]:
-    """All rows: those that want attention first (`verdict`), by `key`, the worst `change` first, or the longest `time`.
-
-    Raises UsageError for another word.
+def ordered(comparison: Comparison, sort: str = "verdict") -> list[JudgedRow]:
+    """All rows, sorted by `verdict` (rows that need attention first), `key`, `change` (the worst first) or `time` (the longest
+    first). Raises UsageError for another order.
     """
     better = METRICS[comparison.rules.metric]
-    orders: dict[str, Callable[[Verdict], float]] = {
-        "verdict": lambda row: WORDS.index(row.word),
-        "key": lambda row: 0,  # as they are
+    orders: dict[str, Callable[[JudgedRow], float]] = {
+        "verdict": lambda row: row.verdict.rank,
+        "key": lambda row: 0,  # rows are sorted by key already
         "change": lambda row: math.inf if row.ratio is None else row.ratio * better,
         "time": lambda row: -_longest(row),
     }
@@ -108,6 +105,6 @@ def ordered(comparison: Comparison, sort: str = "verdict") -> list[Verdict]:
     return sorted(comparison.rows, key=orders[sort])
 
 
-def _longest(row: Verdict) -> float:
+def _longest(row: JudgedRow) -> float:
     sides = [side for side in (row.old, row.new) if side]
     return max((reading.ms for side in sides for reading in side.readings), default=0.0)

@@ -1,4 +1,4 @@
-"""The rows of a comparison as aligned columns of text."""
+"""A table of rows as aligned columns of text."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Collection, Iterator, Sequence
 
 from rich.cells import cell_len
 
-from kbench.comparison import Comparison
-from kbench.comparison.presentation import rows
-from kbench.comparison.presentation.header import quantity_of
-from kbench.comparison.presentation.layout import GAP, INDENT, Cells, Remarks, columns, line, paragraphs, total
-from kbench.comparison.presentation.words import (
-    GLYPHS,
+from kbench.comparison.model import Comparison, JudgedRow
+from kbench.comparison.presentation import row_names
+from kbench.comparison.presentation.report_lines import quantity_of
+from kbench.comparison.presentation.text_layout import GAP, INDENT, Cells, Remarks, columns, line, paragraphs, total
+from kbench.comparison.presentation.wording import (
     Paint,
     interval,
     percent,
@@ -22,26 +21,25 @@ from kbench.comparison.presentation.words import (
     unpainted,
     values,
 )
-from kbench.comparison.verdict import Verdict
 
 INTERVAL, SPARE, NARROW = "95% interval", "q", "\N{PLUS-MINUS SIGN}95%"
-"""Where not all columns fit on a line, SPARE is the first to go; then NARROW stands for INTERVAL. Other formats have both."""
+"""If the columns do not fit on a line, SPARE is dropped first; then NARROW replaces INTERVAL. Other formats have both."""
 
 
 def table(
-    shown: Sequence[Verdict], comparison: Comparison, common: Collection[str], width: int, paint: Paint = unpainted
+    shown: Sequence[JudgedRow], comparison: Comparison, common: Collection[str], width: int, paint: Paint = unpainted
 ) -> list[str]:
-    """Who, old and new value, change, and the verdict with its reason, without the parts of names in `common`.
+    """The lines of a table: name, old and new value, change, and verdict with its reason. Names omit the parts in `common`.
 
-    A line has one row. Where names are too wide for that, their first parts stand once above the rows that share them. A
-    single name that is too long stands on a line of its own.
+    Each row is one line. If names are too wide for that, their first parts stand on a line above the rows that share them,
+    and a single long name stands on its own line.
     """
     if not shown:
         return []
-    names = [rows.brief(rows.distinct(row, comparison, common)) for row in shown]
+    names = [row_names.with_short_dtype(row_names.distinguishing_parts(row, comparison, common)) for row in shown]
     wide = numbers(shown, comparison)
     cells = [line | {NARROW: plus_minus(row.ratio, row.ci)} for line, row in zip(wide, shown, strict=True)]
-    verdicts = [f"{GLYPHS[row.word]} {row.word}" for row in shown]
+    verdicts = [f"{row.verdict.glyph} {row.verdict}" for row in shown]
     reasons = [plain(row.reason) for row in shown]
     mark = len(f" ({len(set(reasons))})") if any(reasons) else 0
     fitting = _fitting(names, cells, width - max(map(len, verdicts)) - mark)
@@ -57,18 +55,18 @@ def table(
     heading = ""
     for row, parts, numbered, verdict, reason in zip(shown, names, cells, verdicts, reasons, strict=True):
         fits = all(cell_len(parts[part]) <= size for part, size in of_names.items())
-        above = rows.said({part: value for part, value in parts.items() if not fits or part not in of_names})
+        above = row_names.label({part: value for part, value in parts.items() if not fits or part not in of_names})
         if above and above != heading:
             lines += paragraphs([above], width)
         heading = above
         name = line(parts, of_names, axes) if fits else " " * total(of_names)
-        told = paint(row.word, verdict) + remarks.of(reason)
+        told = paint(row.verdict, verdict) + remarks.of(reason)
         lines.append(indent + name + line(numbered, of_numbers, of_numbers) + told)
     return [*lines, *paragraphs(remarks.below(), width)]
 
 
-def numbers(shown: Sequence[Verdict], comparison: Comparison) -> list[Cells]:
-    """The numbers of rows by column, without columns that would be empty."""
+def numbers(shown: Sequence[JudgedRow], comparison: Comparison) -> list[Cells]:
+    """The numbers of rows by column, without empty columns."""
     metric = quantity_of(comparison)
     old, new = (f"old {metric.unit}", f"new {metric.unit}")
     if comparison.by == "provider":
@@ -90,10 +88,10 @@ def numbers(shown: Sequence[Verdict], comparison: Comparison) -> list[Cells]:
 
 
 def _fitting(names: Sequence[Cells], cells: Sequence[Cells], room: int) -> tuple[dict[str, int], dict[str, int]] | None:
-    """Columns for the names and for the numbers: for all of them, or for as many as fit, see `_choices`. None where not even
+    """The widths of the columns of names and of numbers that fit, in the order of preference of `_choices`. None if not even
     the numbers fit.
 
-    Where some names are too long for any of that they have no say, as long as they are the fewer.
+    If no choice fits all names, the columns fit at least half of them; the other names get a line of their own.
     """
     choices = list(_choices(list(names[0]), columns(cells, cells[0])))
     for most_suffice in (False, True):
@@ -107,24 +105,27 @@ def _fitting(names: Sequence[Cells], cells: Sequence[Cells], room: int) -> tuple
 
 
 def _choices(parts: list[str], of_numbers: dict[str, int]) -> Iterator[tuple[dict[str, int], list[str]]]:
-    """The columns of numbers and the parts of names that stand beside them, the rest of which stands above the rows that
-    share it; at last no part."""
+    """Columns of numbers and the parts of names beside them, the best choice first. The other parts stand above the rows
+    that share them. The last choice has no part beside the numbers."""
     full = {name: size for name, size in of_numbers.items() if name != NARROW}
     fewer = {name: size for name, size in full.items() if name != SPARE}
     narrow = {name: size for name, size in of_numbers.items() if name not in (SPARE, INTERVAL)}
     yield full, parts
     yield fewer, parts
-    if parts and parts[0] in ("operator", "dtype"):  # many rows share one; of an axis each row may have another value
+    if parts and parts[0] in (
+        "operator",
+        "dtype",
+    ):  # many rows share them, while each row may have its own value of an axis
         yield fewer, parts[1:]
     for above in range(len(parts) + 1):
         yield narrow, parts[above:]
 
 
-def _stacked(shown: Sequence[Verdict], names: Sequence[Cells], comparison: Comparison, width: int) -> list[str]:
-    """No room for columns: a paragraph on each row."""
+def _stacked(shown: Sequence[JudgedRow], names: Sequence[Cells], comparison: Comparison, width: int) -> list[str]:
+    """A paragraph for each row, where there is no room for columns."""
     metric = quantity_of(comparison)
     lines = []
     for row, parts in zip(shown, names, strict=True):
-        lines += paragraphs([rows.said(parts)], width)
-        lines += paragraphs([f"{GLYPHS[row.word]} {sentence(row, metric)}"], width, INDENT)
+        lines += paragraphs([row_names.label(parts)], width)
+        lines += paragraphs([f"{row.verdict.glyph} {sentence(row, metric)}"], width, INDENT)
     return lines

@@ -1,4 +1,4 @@
-"""What stands around the rows: what was compared and how, what else differs, and what it comes to."""
+"""The lines of a report around its rows: title, conditions, drift, geometric mean, counts and next steps."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator
 
 from kbench.analysis.noise import percent as spread
-from kbench.comparison import Comparison
 from kbench.comparison.change import DRIFTING, OF_ROUNDS
 from kbench.comparison.drift import ENOUGH_CASES, Drift
 from kbench.comparison.environment_differences import Weight
 from kbench.comparison.join import METRICS, Side
-from kbench.comparison.presentation import rows
-from kbench.comparison.presentation.words import Quantity, factor, percent, plain, quantity
-from kbench.comparison.verdict import Geomean
+from kbench.comparison.model import Comparison, Geomean
+from kbench.comparison.presentation import row_names
+from kbench.comparison.presentation.wording import Quantity, factor, percent, plain, quantity
+from kbench.comparison.verdict import Verdict
 
 WEIGHTS = {
     Weight.REFUSE: "forbids the comparison",
@@ -32,15 +32,15 @@ def title(comparison: Comparison) -> str:
 
 
 def headline(comparison: Comparison) -> str:
-    """One line that says how it came out: the gate's result where there is a gate, and the counts."""
+    """The outcome on one line: the result of the gate, if there is a gate, and the counts."""
     if comparison.nothing_common:
         return plain(comparison.nothing_common)
     return "; ".join(filter(None, [comparison.gate.judge(comparison).text, summary(comparison)]))
 
 
 def quantity_of(comparison: Comparison) -> Quantity:
-    """What is compared. A change that the machine's drift was taken out of, or that was made round by round, is not the
-    quotient of the two values beside it."""
+    """What is compared. Its `head` and `basis` mark changes that are not the quotient of the two values beside them: the
+    machine's drift was removed, or the change was computed round by round."""
     metric = comparison.rules.metric
     if any(taken_out(part, metric) for drift in comparison.drifts.values() for part in drift.parts.values()):
         return quantity(metric, " - drift", " without drift")
@@ -50,18 +50,18 @@ def quantity_of(comparison: Comparison) -> Quantity:
 
 
 def footnotes(comparison: Comparison) -> Iterator[str]:
-    """What the head of a column refers to."""
+    """Explanations of the marks in column heads."""
     if quantity_of(comparison).head.endswith("*") and any(row.ratio is not None for row in comparison.rows):
         yield (
-            "* paired: each round's value over the baseline's of the same round, the median of these ratios. "
+            "* paired: the median over rounds of each round's value divided by the baseline's in the same round. "
             "The values beside it are each provider's own medians, so their quotient may differ."
         )
 
 
 def facts(comparison: Comparison, common: dict[str, str]) -> list[tuple[str, str]]:
-    """What was compared and under which conditions, as names and values; what is not known is left out.
+    """What was compared and under which conditions, as names and values, without unknown values.
 
-    `common` is what all rows share.
+    `common` holds the parts of names that all rows share.
     """
     metric, rules = quantity_of(comparison), comparison.rules
     direction = "faster" if METRICS[rules.metric] > 0 else "slower"
@@ -70,7 +70,7 @@ def facts(comparison: Comparison, common: dict[str, str]) -> list[tuple[str, str
         ("conditions", ", ".join(_conditions(comparison))),
         ("sessions", _sessions(comparison)),
         ("compared", f"{metric.with_unit}, more is {direction}{margin}"),
-        ("all rows", rows.said(common)),
+        ("all rows", row_names.label(common)),
     ]
     return [(name, value) for name, value in found if value]
 
@@ -84,7 +84,7 @@ def _sides(comparison: Comparison) -> Iterator[tuple[str, Side]]:
 
 
 def _conditions(comparison: Comparison) -> Iterator[str]:
-    """The device, timer and cache; `this -> that` where the baseline's are not the others'."""
+    """The device, timer and cache; `old -> new` where those of the baseline and the contenders differ."""
     before: dict[str, set[str]] = {name: set() for name in ("device", "timer", "cache")}
     after: dict[str, set[str]] = {name: set() for name in before}
     for label, side in _sides(comparison):
@@ -107,12 +107,12 @@ def _sessions(comparison: Comparison) -> str:
 
 
 def drifts(comparison: Comparison) -> Iterator[str]:
-    """What the machine did between a contender and the baseline, or how far readings of the same code lie apart."""
+    """How the machine changed between the baseline and each contender, and the noise floor."""
     for contender, drift in comparison.drifts.items():
         noise = f"noise floor {spread(drift.noise)} (repeat control)" if drift.noise else ""
         if comparison.by == "provider":
             yield from filter(None, [noise])
-            return  # all contenders are of one file
+            return  # all contenders are in one file
         for device, part in drift.parts.items():
             moved = _moved(part, comparison.rules.metric)
             where = f"{plain(device)}: " if device else ""
@@ -120,17 +120,17 @@ def drifts(comparison: Comparison) -> Iterator[str]:
 
 
 def taken_out(drift: Drift, metric: str) -> bool:
-    """Whether the machine's drift was taken out of a contender's rows."""
+    """Whether the machine's drift was removed from a contender's rows."""
     return drift.known and metric in DRIFTING
 
 
 def _moved(drift: Drift, metric: str) -> str:
     if drift.change is None:
-        return "machine drift not known: the files have no copy control in common"
+        return "machine drift unknown: the files have no copy control in common"
     cases = "1 case" if drift.cases == 1 else f"{drift.cases} cases"
     moved = f"machine drift {percent(math.exp(drift.change))} (copy control, {cases})"
     if not drift.known:
-        return f"{moved}, not taken out of the changes: that takes {ENOUGH_CASES} cases"
+        return f"{moved}, not taken out of the changes: that needs {ENOUGH_CASES} cases"
     told = (
         "taken out of the changes, not of the values beside them"
         if taken_out(drift, metric)
@@ -160,18 +160,18 @@ def _for(contender: str, comparison: Comparison) -> str:
 
 def summary(comparison: Comparison) -> str:
     """One line: `1 slower, 46 same, 3 unclear`."""
-    return ", ".join(f"{count} {word}" for word, count in comparison.counts.items()) or "no rows"
+    return ", ".join(f"{count} {verdict}" for verdict, count in comparison.counts.items()) or "no rows"
 
 
 def next_steps(comparison: Comparison) -> Iterator[str]:
-    """What to run to settle what is not settled."""
-    unclear = [row for row in comparison.rows if row.word == "unclear"]
+    """Commands that would settle or explain rows."""
+    unclear = [row for row in comparison.rows if row.verdict is Verdict.UNCLEAR]
     if unclear:
         sides = [side for row in unclear for side in (row.old, row.new) if side]
         few = max(side.sessions for side in sides) == 1
-        count, hint = ("2", "") if few else ("N", "; the reasons say how many, or what else")
+        count, hint = ("2", "") if few else ("N", "; the reasons say how many sessions, or what else helps")
         each = ", for each file" if comparison.by == "file" else ""
-        yield f"to settle the unclear: kbench run CONFIG --append --sessions {count}{each}{hint}"
-    failed = {row.new.status.value for row in comparison.rows if row.word == "failed" and row.new}
+        yield f"to settle unclear rows: kbench run CONFIG --append --sessions {count}{each}{hint}"
+    failed = {row.new.status.value for row in comparison.rows if row.verdict is Verdict.FAILED and row.new}
     if failed:
-        yield f"to understand the failed: {', '.join(f'kbench explain {status}' for status in sorted(failed))}"
+        yield f"to understand failed rows: {', '.join(f'kbench explain {status}' for status in sorted(failed))}"

@@ -1,4 +1,4 @@
-"""Text in columns, paragraphs and footnotes. Nothing is ever cropped: what does not fit on a line goes on more of them."""
+"""Text in columns, paragraphs and footnotes. Nothing is cropped: text that does not fit continues on the next line."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Cells = dict[str, str]
 
 
 def paragraphs(texts: Iterable[str], width: int, indent: str = "", hang: str = "") -> list[str]:
-    """Wrapped between words only, so that a path or a provider's name can still be found and copied.
+    """The lines of wrapped paragraphs. Words are never split, so that paths and names can be found and copied.
 
-    `hang` stands before all lines of a paragraph but the first; as far in as the first, or a little, if not given.
+    `indent` precedes the first line of each paragraph, `hang` the others. `hang` is by default `indent`, or a gap.
     """
     wrapper = textwrap.TextWrapper(
         max(width, len(indent) + 1),
@@ -29,12 +29,12 @@ def paragraphs(texts: Iterable[str], width: int, indent: str = "", hang: str = "
 
 
 def columns(lines: Sequence[Cells], names: Iterable[str]) -> dict[str, int]:
-    """How wide each column is, its name included, in columns of a terminal, of which a CJK sign takes two."""
+    """The width of each column with its name, in terminal cells: a CJK character takes two."""
     return {name: max([cell_len(name), *(cell_len(cells[name]) for cells in lines)]) for name in names}
 
 
 def total(widths: dict[str, int]) -> int:
-    """The width of all columns, with a gap after each."""
+    """The width of all columns together, with a gap after each."""
     return sum(widths.values()) + len(GAP) * len(widths)
 
 
@@ -48,18 +48,19 @@ def line(cells: Cells, widths: dict[str, int], right: Collection[str] = ()) -> s
 
 
 class Remarks:
-    """Remarks on lines: after the line where all have room, else below the table, once for all lines that have the same."""
+    """Remarks on the lines of a table. A short remark follows its line. A long one becomes a footnote, which lines share."""
 
     def __init__(self, texts: Sequence[str], room: int) -> None:
-        """`room` is what the longest of the lines leaves."""
+        """`room` is the space after the longest line."""
         long = dict.fromkeys(text for text in texts if text and cell_len(f": {text}") > room)
         self._numbers = {text: place for place, text in enumerate(long, start=1)}
 
     def of(self, text: str) -> str:
-        """What follows the line."""
+        """What to write after a line with this remark."""
         if text in self._numbers:
             return f" ({self._numbers[text]})"
         return f": {text}" if text else ""
 
     def below(self) -> list[str]:
+        """The footnotes."""
         return [f"({number}) {text}" for text, number in self._numbers.items()]

@@ -1,0 +1,190 @@
+"""The verdict on each pair, with its reason.
+
+With M the margin, the smallest change of interest:
+
+    same     the 95 % interval of the change lies within M: agreement is shown, not merely "no difference found"
+    slower   the change is certain (q <= ERROR_RATE over all rows of the report), and it is not shown to be less than M
+    unclear  neither; the reason says what would settle it
+
+`faster` is `slower` with the files swapped. With one session on a side, nothing is known about how sessions differ: the
+interval is then a fixed floor, and the reason says "1 session". Two ticks of the timer are never a change. All bounds are
+factors, so swapping the files swaps the verdicts.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+
+from kbench.analysis import Duel, Noise, Outcome
+from kbench.comparison import stats
+from kbench.comparison.change import Change, changes
+from kbench.comparison.drift import Drift
+from kbench.comparison.join import Pair, Side
+from kbench.comparison.model import Geomean, JudgedRow
+from kbench.comparison.options import Rules
+from kbench.comparison.verdict import Verdict
+from kbench.results.row import Status
+
+ERROR_RATE = 0.01
+"""The false discovery rate of `slower` and `faster`: of a hundred reports on unchanged code, about one has a false row. With
+the usual 0.05, a gate that runs on every push would raise a false alarm every other week."""
+
+MANY_SESSIONS = 30
+"""The reason does not recommend more sessions than this."""
+
+Judgement = tuple[Verdict, str]
+"""A verdict and its reason."""
+
+
+def judge(
+    pairs: Sequence[Pair], drifts: Mapping[str, Drift], rules: Rules, noise: Noise | None = None
+) -> tuple[list[JudgedRow], list[Geomean]]:
+    """The judged rows of pairs, in their order, and a geometric mean per contender.
+
+    `drifts` has the machine's drift for every contender. `noise` is the noise of the file, for providers of one file.
+    """
+    untimed = [_judge_without_times(pair, rules) for pair in pairs]
+    sized: dict[int, Change] = {}  # by index in `pairs`
+    geomeans = []
+    for label in drifts:
+        places = [place for place, pair in enumerate(pairs) if pair.contender == label]
+        timed = [place for place in places if untimed[place] is None]
+        found, interval = changes([pairs[place] for place in timed], drifts[label], rules, noise)
+        sized |= dict(zip(timed, found, strict=True))
+        mean = rules.ratio(statistics.fmean(change.effect for change in found)) if found else None
+        geomeans.append(Geomean(label, mean, interval, len(found), len(places)))
+    tested = [place for place, change in sized.items() if change.p is not None]
+    q = dict(zip(tested, stats.discoveries([sized[place].p or 0.0 for place in tested]), strict=True))
+    rows = []
+    for place, (pair, judgement) in enumerate(zip(pairs, untimed, strict=True)):
+        if judgement is not None:
+            rows.append(JudgedRow(pair.key, pair.contender, *judgement, pair.old, pair.new))
+            continue
+        change = sized[place]
+        judgement = _judge_change(change, q.get(place), drifts[pair.contender].of(pair.key.case), rules)
+        ratio, ci = rules.ratio(change.effect), rules.interval(change.effect, change.half_width)
+        rows.append(JudgedRow(pair.key, pair.contender, *judgement, pair.old, pair.new, ratio, ci, q.get(place)))
+    return rows, geomeans
+
+
+# ---- pairs without two times
+
+
+def _judge_without_times(pair: Pair, rules: Rules) -> Judgement | None:
+    """The judgement of a pair whose times cannot be compared; None for a pair whose times can."""
+    old, new = pair.old, pair.new
+    if old is None or new is None or Status.OK not in (old.status, new.status) or old.status != new.status:
+        return _judge_statuses(old, new)
+    if differing := old.differing_conditions(new, rules.vary):
+        return Verdict.INCOMPARABLE, differing
+    if rules.paired and not pair.sessions(paired=True):
+        return Verdict.INCOMPARABLE, "no session has both"
+    if old.suspect or new.suspect:
+        sides = "both sides" if old.suspect and new.suspect else "the old side" if old.suspect else "the new side"
+        return Verdict.SUSPECT, f"{sides} faster than memory can be (kbench explain suspect)"
+    return None
+
+
+def _judge_statuses(old: Side | None, new: Side | None) -> Judgement:
+    """The judgement of a pair of which at least one side lacks a time in some session. A failure is `failed` unless the old
+    side failed as completely."""
+    before, after = _outcome(old), _outcome(new)
+    both = after if not before or before == after else f"{before}, now {after}" if after else before
+    failed_before = old is not None and old.status.failed and not (old.readings and new and not new.readings)
+    if not (old and old.readings) and not (new and (new.readings or new.status.failed)):
+        return Verdict.UNTIMED, both
+    if new is None:
+        return Verdict.MISSING, before
+    if new.status.failed:
+        return (Verdict.UNTIMED, f"failed in both: {both}") if failed_before else (Verdict.FAILED, after)
+    if old is None:
+        return Verdict.NEW, after
+    if new.status is Status.OK:
+        return (Verdict.FIXED if failed_before else Verdict.NEW), f"was {before}"
+    return Verdict.MISSING, after
+
+
+def _outcome(side: Side | None) -> str:
+    """`wrong: differs at 3 elements`, `crashed (1 of 3 sessions has no time): signal 11`; "" for a side that is ok."""
+    if side is None or side.status is Status.OK:
+        return ""
+    lost = side.sessions - len(side.readings)
+    verb = "has" if lost == 1 else "have"
+    where = f" ({lost} of {side.sessions} sessions {verb} no time)" if lost < side.sessions else ""
+    return f"{side.status.value}{where}" + (f": {' '.join(side.reason.split())}" if side.reason else "")
+
+
+# ---- pairs with two times
+
+
+def _judge_change(change: Change, q: float | None, drift: Drift, rules: Rules) -> Judgement:
+    if change.duel is not None:
+        return _judge_providers(change, change.duel, rules)
+    ticks, asked = math.log1p(2 * change.pair.timer_step), math.log1p(rules.margin)
+    margin = max(ticks, asked)
+    size = abs(change.effect)
+    direction = Verdict.SLOWER if change.effect > 0 else Verdict.FASTER
+    shown_same = size + change.half_width <= margin
+    note = _few_sessions(change, rules)
+    if _one_measurement(change.pair):
+        return Verdict.SAME, "the very same readings"
+    if any((reading.samples or math.inf) <= 1 for side in change.pair.sides for reading in side.readings):
+        return Verdict.UNCLEAR, "a session of one sample; raise measure.rep_ms"
+    if drift.change is not None and abs(drift.change) > asked:
+        moved = f"{math.expm1(drift.change):+.1%}"
+        return Verdict.UNCLEAR, f"machine drift {moved} (copy control); measure both sides again, side by side"
+    if shown_same:
+        return Verdict.SAME, note
+    certain = q <= ERROR_RATE if q is not None else size >= change.half_width * (1 - 1e-9)
+    if certain and size > ticks:
+        return direction, note
+    if size <= ticks and ticks > asked:
+        return Verdict.UNCLEAR, _join(note, "within two ticks of the clock; timer: graph resolves more")
+    if q is None:
+        return Verdict.UNCLEAR, _join(note, "add sessions")
+    needed = _sessions_needed(change, margin, rules)
+    if needed > MANY_SESSIONS:
+        return Verdict.UNCLEAR, "too noisy for any number of sessions; quieten the machine, or ask for a wider --margin"
+    return Verdict.UNCLEAR, f"noisy: about {needed} sessions a side would tell"
+
+
+def _judge_providers(change: Change, duel: Duel, rules: Rules) -> Judgement:
+    """The judgement of two providers of one file, as at the end of a run. With a margin that the caller chose, a change that
+    is shown to lie within it is `same`."""
+    size = abs(change.effect)
+    within = size + change.half_width <= math.log1p(rules.margin)
+    if duel.outcome is Outcome.TIE or (rules.asked and within):
+        return Verdict.SAME, ""
+    if duel.outcome is not Outcome.UNCLEAR:
+        return Verdict(duel.outcome.value), ""
+    if size <= change.half_width:
+        return (
+            Verdict.UNCLEAR,
+            f"{'rounds' if duel.sessions == 1 else 'sessions'} scatter by more than that; add sessions",
+        )
+    return Verdict.UNCLEAR, "the same code differs by as much; add sessions"
+
+
+def _one_measurement(pair: Pair) -> bool:
+    """Whether both sides are the same measurement, as in a file compared with itself. Equal times are not enough."""
+    old, new = pair.sides
+    return old.readings == new.readings and all(reading.started_at for reading in old.readings)
+
+
+def _few_sessions(change: Change, rules: Rules) -> str:
+    count = change.pair.sessions(paired=rules.paired)
+    if count > 2:
+        return ""
+    return "2 sessions" if count == 2 else f"1 session, floor {math.expm1(change.half_width):.1%}"
+
+
+def _join(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)
+
+
+def _sessions_needed(change: Change, margin: float, rules: Rules) -> int:
+    """How many sessions per side would make the interval half as wide as the margin, if sessions stay as noisy as they are."""
+    sides = 1 if rules.paired else 2
+    return max(change.pair.sessions(paired=rules.paired) + 1, math.ceil(sides * (2 * 2.1 * change.sd / margin) ** 2))
