@@ -22,7 +22,7 @@ lint: $(VENV)/.installed-test
 typecheck: $(VENV)/.installed-test
 	$(BIN)/mypy
 
-# The tests start Python hundreds of times: it may keep what it compiles, whatever the environment says. With threads of
+# The tests start Python dozens of times: it may keep what it compiles, whatever the environment says. With threads of
 # torch's own, two test processes on two cores get into each other's way.
 pytest: $(VENV)/.installed-test
 	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 import yaml
 from common import ROOT
+from warm_processes import WarmProcesses
 
 from kbench.commands.init import TEMPLATES
 from kbench.config.schema import File
@@ -64,12 +63,10 @@ def test_a_config_is_valid_and_names_its_own_plug_in(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_every_provider_of_an_example_is_right() -> None:
+def test_every_provider_of_an_example_is_right(warm: WarmProcesses) -> None:
     """One process for all examples. Without an accelerator, Triton kernels run in Triton's interpreter."""
     pytest.importorskip("triton")
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(EXAMPLES), *NAMES], capture_output=True, text=True, timeout=240
-    )
+    done = warm.run(PROGRAM, EXAMPLES, *NAMES)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert {provider for _, provider, _ in found} == {"torch-native", "triton"}

@@ -6,13 +6,13 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from common import Kbench
+from warm_processes import WarmProcesses
 
 from kbench import registry
 from kbench.commands.init import TEMPLATES, WORKFLOW, init
@@ -36,7 +36,7 @@ def test_what_it_wrote_and_what_to_type_next(kbench: Kbench, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_names_that_python_has_a_meaning_for_still_give_a_plug_in(tmp_path: Path) -> None:
+def test_names_that_python_has_a_meaning_for_still_give_a_plug_in(tmp_path: Path, warm: WarmProcesses) -> None:
     names = ["softmax", "gelu", "class", "torch", "my_operator", "operator", "X"]
     for name in names:
         assert init(name, tmp_path / name) == 0
@@ -47,7 +47,7 @@ def test_names_that_python_has_a_meaning_for_still_give_a_plug_in(tmp_path: Path
         "print(failed, [name for name in sys.argv[2::2] if 'mine' in r.operator(name).providers])"
     )
     arguments = [word for name in names for word in (str(tmp_path / name / f"my_{name}.py"), name)]
-    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60)
+    done = warm.run(program, *arguments)
     assert done.stdout == f"[] {names}\n", done.stdout + done.stderr
 
 
