@@ -7,6 +7,7 @@ exit code. The modules of the commands import what they need inside functions, s
 from __future__ import annotations
 
 import sys
+import textwrap
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -67,7 +68,16 @@ class Command(TyperCommand):
         for title, records in (("Arguments", arguments), ("Options", options)):
             if records:
                 with formatter.section(title):
-                    formatter.write_dl(records)
+                    _write_records(formatter, records)
+
+
+def _write_records(formatter: Any, records: Sequence[tuple[str, str]]) -> None:
+    """Write names and their texts in two columns. Unlike click, it does not break a line at the hyphen of a name."""
+    column = max(len(name) for name, _ in records) + 2
+    for name, text in records:
+        lines = textwrap.wrap(text, formatter.width - formatter.current_indent - column - 1, break_on_hyphens=False)
+        for start, line in zip([name, *[""] * len(lines)], lines or [""], strict=False):
+            formatter.write(f"{'':{formatter.current_indent}}{start:{column}}{line}".rstrip() + "\n")
 
 
 def _print_version(wanted: bool) -> None:

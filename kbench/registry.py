@@ -1,50 +1,45 @@
-"""Operators, their providers, and how both are found.
+"""Operators and their providers.
 
-An operator says what is computed; a provider is one implementation of it. Both are plain records made by decorators in
-`kbench/operators/`, in people's own files (plug-ins) and in installed packages (entry point group `kbench.plugins`).
-This module imports neither torch nor triton, so that a plug-in can say `import kbench` at no cost.
+An operator is a mathematical function. A provider is one implementation of it. Files in `kbench/operators/`, plug-in files
+and installed packages declare both. This module imports neither torch nor triton, so that `import kbench` stays cheap.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import importlib.util
 import inspect
 import itertools
 import pkgutil
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kbench import packages
 from kbench.files import source_text
-from kbench.protocol import Exclusion, PluginError
 from kbench.results.names import fault, taken, value_fault
 from kbench.results.row import ITEMSIZE, Case, Value, digest
-from kbench.text.exception_text import describe, location
-from kbench.text.printable import REASON_LIMIT, printable, reason
+from kbench.text.exception_text import describe
+from kbench.text.printable import printable, reason
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 ACCELERATORS = ("cuda", "npu", "xpu")
-"""Device types with an accelerator. AMD presents itself as `cuda`."""
+"""The device types of accelerators. torch calls AMD GPUs `cuda` too."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Unsupported(Exception):
-    """Raised by a provider that declines an input. The message is the reason the user reads."""
+    """A provider raises this to decline an input. The message is the reason that the user reads."""
 
 
 @dataclass(frozen=True)
 class Provider:
-    """One implementation of an operator. See `Operator.provider` for the fields."""
+    """One implementation of an operator. `Operator.provider` makes it and documents its fields."""
 
     name: str
     operator: str
@@ -64,24 +59,24 @@ class Provider:
     def unavailable(self, device: str) -> str | None:
         """Why this provider cannot run on a machine with this device type, or None when it can."""
         try:
-            if self.devices is not None and device not in self.devices:  # first: no package helps against it
+            if self.devices is not None and device not in self.devices:  # first: installing a package would not help
                 return f"needs a device of type {' or '.join(self.devices)}; this machine has {device}"
             for module in self.requires:
                 if not _installed(module):
                     return packages.missing(module)
             why = self.available() if self.available else None
             return reason(str(why)) if why else None
-        except BaseException as error:  # noqa: BLE001  whatever a plug-in raises is its own failure
-            return reason(f"{describe(error)} (while asked whether it is available)")
+        except BaseException as error:  # noqa: BLE001  a plug-in may raise anything
+            return reason(f"{describe(error)} (in its availability check)")
 
     def declines(self, case: Case) -> str | None:
-        """Why this provider does not do this case, or None when it does."""
+        """Why this provider declines this case, or None when it accepts it."""
         return self.supports(case) if self.supports else None
 
     def bind(self, case: Case, params: Mapping[str, Value]) -> Callable[..., Any]:
-        """The function of the inputs alone that is checked and timed. A factory does its building here.
+        """The function that kbench checks and times. Its only arguments are the operator's inputs.
 
-        `params` are the meta-parameters of one curve; choices of the operator are filled in from the case.
+        `params` are the parameters of one configuration. The operator's choices come from the case. A factory builds here.
         """
         keywords = dict(params) | {name: case.axes[name] for name in self.choices}
         if self.factory:
@@ -92,12 +87,12 @@ class Provider:
 
     @property
     def place(self) -> str:
-        """Where its function is defined, `kernels/mine.py:12`, relative to the working directory; "" for what is not below it
-        or is an installed package's."""
+        """Where its function is defined, relative to the working directory: `kernels/mine.py:12`. Empty for a file outside
+        that directory, and for a file of an installed package."""
         try:
             code = inspect.unwrap(self.function).__code__
             file, folder = Path(code.co_filename).resolve(), Path.cwd()
-        except (AttributeError, ValueError, OSError):  # not in Python, or the working directory is gone
+        except (AttributeError, ValueError, OSError):  # not written in Python, or the working directory was deleted
             return ""
         if not file.is_relative_to(folder) or not file.is_file() or "site-packages" in file.parts:
             return ""
@@ -105,7 +100,7 @@ class Provider:
 
     @property
     def source_hash(self) -> str:
-        """A hash of the code that was measured: the file that defines the provider, and its `sources`."""
+        """A hash of the provider's code: the file that defines its function, and its `sources`."""
         try:
             file = inspect.getsourcefile(inspect.unwrap(self.function))
         except TypeError:  # a function that was not written in Python
@@ -117,40 +112,43 @@ class Provider:
 def _installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # the package that a dotted name begins with is not there
+    except ModuleNotFoundError:  # the parent package of a dotted name is missing
         return False
 
 
 @dataclass
 class Operator:
-    """What is computed. Constructing one registers it. Raises ValueError for a name that is taken, or that
-    a reader of the results could not show or would take for its own (see names.py).
+    """A mathematical function, its inputs and the rules for judging an output.
 
-    name       as the config writes it
+    Making an Operator registers it. Raises ValueError for a name that is taken or not allowed (see results/names.py).
+
+    name       the operator's name in configs
     axes       names of the integer axes, in the order of the CSV's columns
-    inputs     `(case, randn) -> tuple of tensors`; `randn(*shape)` draws standard normal values of the case's dtype on
-               the device under test, fresh at every call
-    reference  `(case, *inputs) -> tensor`, given floating-point inputs as float64 and all others (labels, masks) as they
-               are; must be the mathematical definition. An output has its shape
-               and the dtype of the first floating-point input
-    bytes      `(case) -> int`: algorithmic bytes, the numerator of GB/s (each input read once, each output written once)
-    tolerance  `(case) -> float`: allowed error of the fp32 arithmetic in units in the last place of float32, on top of
-               `output_ulps` (see measure/correctness/check.py). 64 does for most; sums of K terms one after the other
-               are off by up to 8 + 2 * sqrt(K)
-    output_ulps  allowed error of the output's rounding in units in the last place of its dtype. The default, 2, is for
-               kernels that round an intermediate result to the output's dtype as well; 1 allows the last rounding only
-    scale      `(case, reference, *inputs) -> tensor`: the magnitude at which the units of float32 are taken, those of the
-               output being taken at `|reference|`; inputs are as the reference has them. By default kbench finds the
-               magnitude of the terms that an element is made of, which are more than it where they cancel (layer
-               normalisation, matrix products), and takes all units there (see measure/correctness/error_scale.py)
-    choices    operator parameters that are words: name -> allowed values, the first is the default
-    edges      name -> `(case, *inputs) -> tuple of tensors`: inputs a kernel author must know about, shown by `check`. An
-               operator without any is checked on those of measure/correctness/common_edges.py
-    dtypes     dtypes the operator is defined for: float64, float32, float16, bfloat16
-    rowwise    each row of the output follows from the same row of the inputs, so that the reference of a large output may
-               be computed in slices along the first dimension (keeps fp64 memory small): of every input that has the
-               first one's rank and number of rows. The others, such as a weight per column, stay whole: a square weight
-               beside a square first input would be cut, so leave it at False there
+    inputs     `(case, randn) -> tuple of tensors`. `randn(*shape)` draws standard normal values of the case's dtype on the
+               measured device. Every call draws new values
+    reference  `(case, *inputs) -> tensor`: the mathematical definition. Floating-point inputs arrive as float64, all others
+               (labels, masks) unchanged. An output must have the reference's shape and the dtype of the first
+               floating-point input
+    bytes      `(case) -> int`: the algorithmic bytes, each input read once and each output written once. GB/s is these
+               bytes per second
+    tolerance  `(case) -> float`: the error that float32 arithmetic may have, in units in the last place of float32. kbench
+               allows it in addition to `output_ulps` (see measure/correctness/check.py). 64 is enough for most operators.
+               A sequential sum of K terms needs up to 8 + 2 * sqrt(K)
+    output_ulps  the error that rounding the output may have, in units in the last place of the output's dtype. The default,
+               2, also allows a kernel to round an intermediate result to that dtype. 1 allows the final rounding only
+    scale      `(case, reference, *inputs) -> tensor`: the magnitude at which float32 units are taken, for each element.
+               Units of the output's dtype are then taken at `|reference|`. `inputs` are those that the reference gets.
+               Without a scale, kbench estimates the magnitude of the terms of each element and takes all units there (see
+               measure/correctness/error_scale.py). That matters where terms cancel, as in layer normalisation
+    choices    parameters of the operator that are words: name -> allowed values. The first value is the default
+    edges      name -> `(case, *inputs) -> tuple of tensors`: edge inputs for `kbench check`. An operator without edges gets
+               those of measure/correctness/common_edges.py
+    dtypes     the dtypes that the operator is defined for: float64, float32, float16, bfloat16
+    rowwise    True when each row of the output depends on the same row of the inputs only. kbench then computes the
+               reference of a large output in slices along the first dimension, which saves memory. It slices every input
+               that has the rank and the row count of the first input, and passes all others whole. Leave it False when an
+               input such as a square weight can have the first input's shape by chance
+    providers  the operator's providers by name. `provider` adds to them
     """
 
     name: str
@@ -171,29 +169,29 @@ class Operator:
         if why := fault(self.name):
             raise ValueError(f"operator {_shown(self.name)}: {why}")
         if self.name in shipped():
-            _import_shipped(self.name)  # so that a plug-in cannot take its name first
+            _import_shipped(self.name)  # so that a plug-in cannot take the name
         if self.name in _operators:
             raise ValueError(
-                f"operator {self.name!r} is already registered; extend it with kbench.operator({self.name!r})"
+                f"operator {self.name!r} exists already; add providers to it with kbench.operator({self.name!r})"
             )
         seen: set[str] = set()
         for axis in (*self.axes, *self.choices):
             if why := fault(axis):
                 raise ValueError(f"operator {self.name!r}: axis or choice {_shown(axis)}: {why}")
-            if why := taken(axis) or ("is a column of the results already" if axis in seen else ""):
+            if why := taken(axis) or ("is declared twice" if axis in seen else ""):
                 raise ValueError(f"operator {self.name!r}: {axis!r} {why}; rename the axis or choice")
             seen.add(axis)
         for word in itertools.chain(*self.choices.values()):
             if why := fault(word):
                 raise ValueError(f"operator {self.name!r}: choice {_shown(word)}: {why}")
-        for edge in self.edges:  # shown by `check` alone: no cell of a file begins with it
+        for edge in self.edges:  # no name of a column or a file: only `check` shows it
             if why := value_fault(edge):
                 raise ValueError(f"operator {self.name!r}: edge input {_shown(edge)}: {why}")
         for dtype in self.dtypes:
             if dtype not in ITEMSIZE:
                 raise ValueError(
-                    f"operator {self.name!r}: dtype {_shown(dtype)} cannot be drawn; there are {', '.join(ITEMSIZE)}. "
-                    "Inputs of other types are made in `inputs` itself, for example by torch.randint"
+                    f"operator {self.name!r}: unknown dtype {_shown(dtype)}; use {', '.join(ITEMSIZE)}. "
+                    "Make inputs of other types in `inputs`, for example with torch.randint"
                 )
         _operators[self.name] = self
 
@@ -210,33 +208,35 @@ class Operator:
         moved_bytes: Callable[[Case], int] | None = None,
         sources: Sequence[Path] = (),
     ) -> Callable[[Function], Function]:
-        """Register the decorated function as an implementation of this operator.
+        """Register the decorated function as a provider of this operator.
 
-        The function takes the operator's inputs and returns a new output tensor. Its keyword-only arguments are
-        meta-parameters that a config may sweep, except those named like a choice of the operator, which the case fills in.
+        The function takes the operator's inputs and returns a new output tensor. A config may sweep its keyword-only
+        arguments. An argument with the name of one of the operator's choices gets its value from the case instead.
 
-        label      name in plots (default: `name`)
-        requires   importable packages it needs, one or several
-        devices    device types it runs on (default: any); see `ACCELERATORS`
-        supports   `(case) -> str | None`: the reason to decline a case
-        available  `() -> str | None`: the reason it cannot run on this machine at all
-        factory    the function takes `(case, **params)` and returns the function of the inputs; what it does is counted
+        label      the name in plots. Default: `name`
+        requires   the importable package or packages that the provider needs
+        devices    the device types that it runs on. Default: any. See `ACCELERATORS`
+        supports   `(case) -> str | None`: the reason to decline a case, None to accept it
+        available  `() -> str | None`: the reason why it cannot run on this machine, None when it can
+        factory    True when the function takes `(case, **params)` and returns the function of the inputs. Its time counts
                    as building, not as running
-        moved_bytes  `(case) -> int`: bytes the implementation moves, where that is more than the algorithm needs
-        sources    files beside the function's own that hold its code; a row's `source_hash` changes with them
+        moved_bytes  `(case) -> int`: the bytes that the implementation moves, if it moves more than the algorithm needs
+        sources    other files with code of the provider. A row's `source_hash` covers them and the function's own file
 
-        Raises ValueError when the name is taken, could not be told from a list or a curve (`--only a,b`, `a[block=2]`), or
-        could not be shown by a reader of the results (see names.py).
+        Raises ValueError for a name that is taken or not allowed. A name has no commas or brackets, as `--only a,b` and
+        `a[block=2]` could not be read otherwise. See also results/names.py.
         """
         for each in (name, *([] if label is None else [label])):
             if why := fault(each):
                 raise ValueError(f"provider {_shown(each)} of {self.name!r}: {why}")
         if set(name) & set(",[]"):
-            raise ValueError(f"provider {name!r} of {self.name!r}: a name has no commas or square brackets")
+            raise ValueError(
+                f"provider {name!r} of {self.name!r}: commas and square brackets are not allowed in a name"
+            )
 
         def register(function: Function) -> Function:
             if name in self.providers:
-                raise ValueError(f"provider {name!r} of {self.name!r} is already registered")
+                raise ValueError(f"{self.name!r} has a provider {name!r} already; choose another name")
             keywords = _keywords(function)
             for keyword in keywords:
                 if why := fault(keyword):
@@ -253,7 +253,7 @@ class Operator:
                 factory=factory,
                 moved_bytes=moved_bytes,
                 sources=tuple(sources),
-                plugin=_loading,
+                plugin=_plugin,
                 parameters={
                     k: None if v is inspect.Parameter.empty else v for k, v in keywords.items() if k not in self.choices
                 },
@@ -268,44 +268,45 @@ def _keywords(function: Callable[..., Any]) -> dict[str, Any]:
     """The keyword-only arguments of a function with their defaults."""
     try:
         signature = inspect.signature(function)
-    except ValueError:  # written in C, as torch.sigmoid is, and says nothing about its arguments
+    except ValueError:  # written in C, without a signature, as torch.sigmoid is
         return {}
     return {p.name: p.default for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY}
 
 
 def _shown(name: object) -> str:
-    """A name that is no good, in an error about it."""
+    """A name as an error message shows it."""
     return printable(repr(name), 60)
 
 
 _operators: dict[str, Operator] = {}
 
-_loading: str | None = None
-"""The plug-in that is being imported: what registers meanwhile is its own."""
+_plugin: str | None = None
+"""The plug-in that is being imported. Providers that register now belong to it."""
 
 
 @contextmanager
-def _registering_for(plugin: str | None) -> Iterator[None]:
-    global _loading
-    before, _loading = _loading, plugin
+def registering_for(plugin: str | None) -> Iterator[None]:
+    """Inside, new providers belong to `plugin`; None is kbench itself. It is global, as threads of a plug-in register too."""
+    global _plugin
+    before, _plugin = _plugin, plugin
     try:
         yield
     finally:
-        _loading = before
+        _plugin = before
 
 
 def operator(name: str) -> Operator:
-    """The registered operator of this name, importing kbench's own when needed. Raises LookupError when there is none."""
+    """The operator of this name. Imports it if it is one of kbench's. Raises LookupError for an unknown name."""
     if name not in _operators and name in shipped():
         _import_shipped(name)
     if name not in _operators:
-        raise LookupError(f"no operator {name!r}; there are {', '.join(names())}")
+        raise LookupError(f"unknown operator {name!r}; the operators are {', '.join(names())}")
     return _operators[name]
 
 
 def _import_shipped(name: str) -> None:
-    """Import an operator of kbench's own. Where that is under way already, nothing happens."""
-    with _registering_for(None):  # a plug-in may be the first to ask for it, and does not own it
+    """Import an operator of kbench. Does nothing while that import is running."""
+    with registering_for(None):  # a plug-in that asks for the operator does not own it
         importlib.import_module(f"kbench.operators.{name}")
 
 
@@ -318,66 +319,3 @@ def shipped() -> list[str]:
 def names() -> list[str]:
     """Names of all operators: kbench's own and those that plug-ins have registered."""
     return sorted({*shipped(), *_operators})
-
-
-Announce = Callable[..., None]
-"""Is told `(plugin, operator="", provider="")` before something of a plug-in runs, and an empty plug-in afterwards."""
-
-
-def load_plugins(
-    paths: Sequence[str], without: Sequence[Exclusion] = (), announce: Announce = lambda *names: None
-) -> list[PluginError]:
-    """Import the plug-in files named by the user and those of installed packages. Failures are returned, not raised: what
-    one costs is for the reader of the catalog to decide.
-
-    `without` is what has cost earlier workers their lives, see execute/worker/starting.py: such a plug-in is left out, and such
-    a provider is not asked again whether it is available.
-    """
-    for name in shipped():  # first, so that no plug-in can take their names
-        operator(name)
-    loads: list[tuple[str, Callable[[], Any]]] = [(path, partial(_import_file, Path(path))) for path in paths]
-    for entry in importlib.metadata.entry_points(group="kbench.plugins"):
-        loads.append((f"{entry.name} ({entry.value})", entry.load))
-    left_out = {one.plugin: one.reason for one in without if not one.provider}
-    failures = []
-    for plugin, load in loads:
-        if plugin in left_out:
-            failures.append(PluginError(plugin, "import", left_out[plugin]))
-            continue
-        announce(plugin)
-        if failure := _guarded(plugin, load):
-            failures.append(failure)
-    announce("")
-    for one in without:
-        mine = _operators.get(one.operator)
-        if mine and (provider := mine.providers.get(one.provider)):
-            mine.providers[provider.name] = replace(provider, requires=(), available=partial(str, one.reason))
-            if one.plugin not in paths:
-                failures.append(PluginError(one.plugin, f"provider {provider.name}", one.reason))
-    return failures
-
-
-def _import_file(path: Path) -> None:
-    name = f"kbench_plugin_{digest(str(path.resolve()))}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    sys.path.insert(0, str(path.resolve().parent))
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    finally:
-        sys.path.remove(str(path.resolve().parent))
-
-
-def _guarded(plugin: str, load: Callable[[], Any]) -> PluginError | None:
-    try:
-        with _registering_for(plugin):
-            load()
-    except BaseException as error:  # noqa: BLE001  whatever a plug-in raises is its own failure
-        return PluginError(plugin, location(error, plugin), printable(f"{type(error).__name__}: {error}", REASON_LIMIT))
-    return None

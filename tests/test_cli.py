@@ -218,10 +218,10 @@ def test_check_of_inputs_without_columns(kbench: Kbench, write_config: WriteConf
     [
         (["M", "ms"], {}, "torch", "operator 'mine': 'ms' is a column of the results already"),
         (["M"], {"dtype": ("a", "b")}, "torch", "operator 'mine': 'dtype' is a column of the results already"),
-        (["M", "M"], {}, "torch", "operator 'mine': 'M' is a column of the results already"),
-        (["M"], {"M": ("a", "b")}, "torch", "operator 'mine': 'M' is a column of the results already"),
-        (["M"], {}, "a,b", "provider 'a,b' of 'mine': a name has no commas or square brackets"),
-        (["M"], {}, "a[b=1]", "provider 'a[b=1]' of 'mine': a name has no commas or square brackets"),
+        (["M", "M"], {}, "torch", "operator 'mine': 'M' is declared twice"),
+        (["M"], {"M": ("a", "b")}, "torch", "operator 'mine': 'M' is declared twice"),
+        (["M"], {}, "a,b", "provider 'a,b' of 'mine': commas and square brackets are not allowed in a name"),
+        (["M"], {}, "a[b=1]", "provider 'a[b=1]' of 'mine': commas and square brackets are not allowed in a name"),
     ],
 )
 def test_names_that_results_or_options_could_not_hold_are_refused(

@@ -35,7 +35,9 @@ MAY_IMPORT = {
     "files": "",
     "interrupts": "",
     "kernels": "registry results",
-    "measure": "kernels measure/correctness measure/machine measure/timing protocol registry results text version",
+    "measure": (
+        "kernels measure/correctness measure/machine measure/timing plugins protocol registry results text version"
+    ),
     "measure/correctness": "files measure/machine registry results text",
     "measure/machine": "kernels protocol text",
     "measure/timing": "measure/machine registry results",
@@ -55,8 +57,9 @@ MAY_IMPORT = {
     "plotting/selection": "analysis errors results text",
     "plotting/style": "errors text",
     "plotting/terminal": "plotting/panels plotting/selection plotting/style",
+    "plugins": "protocol registry results text",
     "protocol": "results",
-    "registry": "files packages protocol results text",
+    "registry": "files packages results text",
     "reporting": (
         "analysis comparison comparison/presentation errors explain files plotting plotting/selection "
         "plotting/style results summary text version"

@@ -106,7 +106,10 @@ class WarmProcesses:
             folder = Path(__file__).parent
             environment = os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{os.environ['PYTHONPATH']}"}
             self._process = subprocess.Popen(
-                [sys.executable, "-c", SERVE, str(theirs.fileno())], pass_fds=[theirs.fileno()], env=environment
+                [sys.executable, "-c", SERVE, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env=environment,
+                cwd=folder,
             )
             theirs.close()
         return self._socket

@@ -79,6 +79,7 @@ def serve(requests: queue.Queue[bytes], answers: Answers) -> None:
     from kbench.measure.machine.sources import find_telemetry
     from kbench.measure.steps import DeviceLost
     from kbench.measure.timing.ceiling import ceiling_gbps
+    from kbench.plugins import load_plugins
 
     device = Device()
     device.set_up()
@@ -93,7 +94,7 @@ def serve(requests: queue.Queue[bytes], answers: Answers) -> None:
 
     def answer(request: Request) -> None:
         if isinstance(request, CatalogRequest):
-            failures = registry.load_plugins(request.plugins, request.without, announce)
+            failures = load_plugins(request.plugins, request.without, announce)
             answers(catalog(device, reader, failures, announce))
             return
         operator, settings = registry.operator(request.case.operator), request.settings

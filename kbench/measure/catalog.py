@@ -18,6 +18,7 @@ from kbench.kernels.cuda_extension import nvcc_release
 from kbench.measure.correctness.common_edges import edge_names
 from kbench.measure.machine.device import Device, devices
 from kbench.measure.machine.telemetry import Telemetry
+from kbench.plugins import Announce
 from kbench.protocol import (
     INTEGER_LIMIT,
     AcceleratorInfo,
@@ -29,7 +30,7 @@ from kbench.protocol import (
     ProviderInfo,
     check,
 )
-from kbench.registry import Announce, Operator, Provider
+from kbench.registry import Operator, Provider
 from kbench.results.row import Value, digest
 from kbench.text import redact
 from kbench.text.exception_text import describe as describe_error

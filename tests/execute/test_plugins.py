@@ -32,9 +32,9 @@ WARNED = {
     "exits": "import: the process exited with code 3 while it was imported",
     "interrupts": "KeyboardInterrupt",
     "raises": "BaseException: no",
-    "again": "operator 'softmax' is already registered",
+    "again": "operator 'softmax' exists already",
     "number": "a name is text",
-    "asked": "provider asked: the process exited with code 4 while asked whether it is available",
+    "asked": "provider asked: the process exited with code 4 in its availability check",
     "odd": "provider odd: TypeError",
 }
 

@@ -324,7 +324,7 @@ def test_a_plugin_that_takes_the_worker_down_is_left_out(
         (failure,) = started.catalog.plugin_errors
         assert (failure.plugin, failure.where) == ("theirs (theirs)", provider)
         assert reason in failure.message
-        assert ("asked whether it is available" if provider else "while it was imported") in failure.message
+        assert ("in its availability check" if provider else "while it was imported") in failure.message
     with start(plugins) as again:  # the next worker does not try it again
         assert len(again.catalog.plugin_errors) == 1
 

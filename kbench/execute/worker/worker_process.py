@@ -315,7 +315,7 @@ def _while(at: StepBegun | PluginCall | None) -> str:
     if isinstance(at, StepBegun):
         return f"while {STEPS[at.step]}"
     if isinstance(at, PluginCall):
-        return "while asked whether it is available" if at.provider else "while it was imported"
+        return "in its availability check" if at.provider else "while it was imported"
     return "between steps"
 
 

@@ -1,0 +1,87 @@
+"""Loads plug-ins: the user's Python files, and installed packages with an entry point in the group `kbench.plugins`.
+
+Importing a plug-in registers its operators and providers. Only worker processes load plug-ins.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kbench import registry
+from kbench.protocol import Exclusion, PluginError
+from kbench.results.row import digest
+from kbench.text.exception_text import location
+from kbench.text.printable import REASON_LIMIT, printable
+
+ENTRY_POINTS = "kbench.plugins"
+
+Announce = Callable[..., None]
+"""Called with `(plugin, operator="", provider="")` before code of a plug-in runs, and with an empty plug-in afterwards."""
+
+
+def load_plugins(
+    paths: Sequence[str], without: Sequence[Exclusion] = (), announce: Announce = lambda *names: None
+) -> list[PluginError]:
+    """Import the plug-in files at `paths`, then the plug-ins of installed packages. Returns the failures.
+
+    `without` lists plug-ins and providers that ended earlier workers (see execute/worker/starting.py). Such a plug-in is not
+    imported. Such a provider is unavailable, for the reason that the exclusion gives.
+    """
+    for name in registry.shipped():  # first, so that no plug-in can take their names
+        registry.operator(name)
+    imports: list[tuple[str, Callable[[], Any]]] = [(path, partial(_import_file, Path(path))) for path in paths]
+    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
+        imports.append((f"{entry.name} ({entry.value})", entry.load))
+    excluded = {one.plugin: one.reason for one in without if not one.provider}
+    failures = []
+    for plugin, import_plugin in imports:
+        if plugin in excluded:
+            failures.append(PluginError(plugin, "import", excluded[plugin]))
+            continue
+        announce(plugin)
+        if failure := _try_import(plugin, import_plugin):
+            failures.append(failure)
+    announce("")
+    for one in without:
+        providers = registry.operator(one.operator).providers if one.operator in registry.names() else {}
+        if one.provider in providers:
+            changed = replace(providers[one.provider], requires=(), available=partial(str, one.reason))
+            providers[one.provider] = changed
+            if one.plugin not in paths:
+                failures.append(PluginError(one.plugin, f"provider {one.provider}", one.reason))
+    return failures
+
+
+def _import_file(path: Path) -> None:
+    """Import a file under a module name of its own. While it is imported, it can import files from its folder."""
+    name = f"kbench_plugin_{digest(str(path.resolve()))}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    finally:
+        sys.path.remove(str(path.resolve().parent))
+
+
+def _try_import(plugin: str, import_plugin: Callable[[], Any]) -> PluginError | None:
+    """Import a plug-in. Returns its failure, which is whatever it raises, SystemExit and KeyboardInterrupt included."""
+    try:
+        with registry.registering_for(plugin):
+            import_plugin()
+    except BaseException as error:  # noqa: BLE001  a plug-in may raise anything; its failure must not end the worker
+        return PluginError(plugin, location(error, plugin), printable(f"{type(error).__name__}: {error}", REASON_LIMIT))
+    return None
