@@ -32,23 +32,36 @@ class Measure(Strict):
 
     timer: TimerName = Field(
         default=DEFAULT_TIMER,
-        description="What takes the time, for all providers: events, or CUDA graphs for short kernels.",
+        description="The timer of all providers: do_bench (events), or graph (CUDA graphs) for short kernels.",
     )
-    cache: Literal["cold", "warm"] = Field(default="cold", description="Whether a call finds its data in the cache.")
-    stages: bool = Field(default=False, description="Also time allocation and the copies to and from the device.")
-    warmup_ms: float = Field(default=25, ge=0, le=60_000, description="Untimed running before a round's samples, ms.")
-    rep_ms: float = Field(default=100, gt=0, le=60_000, description="Timed running per round, ms: sets the samples.")
-    rounds: int = Field(default=5, ge=1, le=1_000, description="Passes over a case's providers, in shuffled order.")
-    sessions: int = Field(default=1, ge=1, le=100, description="Fresh processes to repeat it all in, as new trials.")
-    timeout_s: float = Field(default=120, gt=0, le=86_400, description="Seconds a provider may take on one case.")
-    build_timeout_s: float = Field(default=600, gt=0, le=86_400, description="Seconds a provider may take to build.")
+    cache: Literal["cold", "warm"] = Field(
+        default="cold", description="cold: the cache is flushed before each call. warm: it is not."
+    )
+    stages: bool = Field(default=False, description="Also time the allocation, and the copies to and from the device.")
+    warmup_ms: float = Field(
+        default=25, ge=0, le=60_000, description="Time to run untimed before the samples of a round, in ms."
+    )
+    rep_ms: float = Field(default=100, gt=0, le=60_000, description="Time to take samples in each round, in ms.")
+    rounds: int = Field(
+        default=5,
+        ge=1,
+        le=1_000,
+        description="Number of rounds: passes over the providers of a case, in shuffled order.",
+    )
+    sessions: int = Field(
+        default=1, ge=1, le=100, description="Number of sessions: fresh processes that each measure the whole sweep."
+    )
+    timeout_s: float = Field(
+        default=120, gt=0, le=86_400, description="Limit for the check of a provider and for each of its rounds, in s."
+    )
+    build_timeout_s: float = Field(default=600, gt=0, le=86_400, description="Limit for building a provider, in s.")
     threads: int | None = Field(
         default=None,
         ge=1,
         le=4_096,
-        description="CPU threads of a provider. Default: 1 on a host, torch's on a device.",
+        description="CPU threads of a provider. If not given: 1 on a host, torch's default on a device.",
     )
-    seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of the inputs and of the order of providers.")
+    seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of the inputs and of the order of the providers.")
 
 
 Size = Annotated[int, Field(ge=0, le=2**62)]
@@ -159,7 +172,10 @@ Products = Annotated[
 
 Providers = Annotated[
     list[Provider],
-    Field(min_length=1, description="What to compare. Parameters with several values give a curve per combination."),
+    Field(
+        min_length=1,
+        description="The providers to compare. Parameters with several values give one configuration per combination.",
+    ),
 ]
 
 
@@ -174,7 +190,7 @@ class Overlay(Strict):
     providers: Providers = Field(default_factory=list)
     baseline: str = Field(
         default_factory=str,
-        description="The provider or curve that speedup is relative to; the first curve if not given. When --only "
+        description="The provider that speed-ups refer to. If not given: the first provider. When --only "
         "leaves the baseline out, there is none.",
     )
     measure: Measure = Field(default_factory=Measure, description="How each case is measured.")
@@ -183,13 +199,13 @@ class Overlay(Strict):
 class File(Overlay):
     """A kbench sweep: which operator, at which points, with which providers, measured how."""
 
-    operator: str = Field(description="What is computed, for example softmax.")
+    operator: str = Field(description="The operator to compute, for example softmax.")
     sweep: Products
     providers: Providers
     plugins: list[str] = Field(default_factory=list, description="Python files to import, relative to this file.")
     profiles: dict[str, Overlay] = Field(
         default_factory=dict,
-        description="Overlays chosen with --profile. `cpu` applies by itself where there is no accelerator.",
+        description="Parts to replace, chosen with --profile. `cpu` applies by itself on a machine without an accelerator.",
     )
 
 
