@@ -38,7 +38,8 @@ if TYPE_CHECKING:
         WorkerLost,
     )
     from kbench.registry import ACCELERATORS, Operator, Provider, Unsupported, operator
-    from kbench.results.row import Case, Status
+    from kbench.results.case import Case
+    from kbench.results.vocabulary import Status
 
 __all__ = [
     "ACCELERATORS",

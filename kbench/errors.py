@@ -15,7 +15,7 @@ from kbench.text.printable import REASON_LIMIT, printable
 
 if TYPE_CHECKING:
     from kbench.protocol import PluginCall
-    from kbench.results.row import Status
+    from kbench.results.vocabulary import Status
 
 MOST_ISSUES = 50
 """How many issues of a config are shown. The rest are counted."""

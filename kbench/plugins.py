@@ -16,7 +16,7 @@ from typing import Any
 
 from kbench import registry
 from kbench.protocol import Exclusion, PluginError
-from kbench.results.row import digest
+from kbench.results.stamps import digest
 from kbench.text.exception_text import location
 from kbench.text.printable import REASON_LIMIT, printable
 

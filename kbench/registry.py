@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kbench import packages
 from kbench.files import source_text
+from kbench.results.case import ITEMSIZE, Case, Value
 from kbench.results.names import fault, taken, value_fault
-from kbench.results.row import ITEMSIZE, Case, Value, digest
+from kbench.results.stamps import digest
 from kbench.text.exception_text import describe
 from kbench.text.printable import printable, reason
 

@@ -25,7 +25,10 @@ from kbench.protocol import (
     StepBegun,
     StepEnded,
 )
-from kbench.results.row import CONTROL, Row, Status, format_params, now
+from kbench.results.case import format_params
+from kbench.results.row import Row
+from kbench.results.stamps import now
+from kbench.results.vocabulary import Role, Status
 
 UNAVAILABLE = "needs a device of type cuda; this machine has cpu"
 
@@ -108,7 +111,7 @@ class FakeMachine:
         self.before(task)
         rows = [self._row(task, number) for number in range(len(task.configurations))]
         if any(row.ms is not None for row in rows):
-            rows += [self._timed(task, name, 0.5, role=CONTROL) for name in ("copy", "empty", "repeat")]
+            rows += [self._timed(task, name, 0.5, role=Role.CONTROL) for name in ("copy", "empty", "repeat")]
         self.finished += 1
         return rows
 

@@ -7,7 +7,8 @@ from contextlib import closing
 from pathlib import Path
 
 from kbench.execute.writer import Writer
-from kbench.results.row import Case, Row
+from kbench.results.case import Case
+from kbench.results.row import Row
 
 Write = Callable[..., Path]
 

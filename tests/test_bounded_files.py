@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbench import files
-from kbench.results.row import digest
+from kbench.results.stamps import digest
 
 
 def test_a_fifo_without_a_writer_is_refused_at_once(tmp_path: Path) -> None:

@@ -19,7 +19,10 @@ from hypothesis import strategies as st
 
 from kbench.errors import ResultsError
 from kbench.results import table
-from kbench.results.row import CONTROL, Case, Row, Status, columns
+from kbench.results.case import Case
+from kbench.results.columns import NUMERIC_COLUMNS, csv_header
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role, Status
 
 random_damage = settings(max_examples=200, derandomize=True, deadline=None, database=None)
 
@@ -38,8 +41,8 @@ def good_rows() -> list[list[str]]:
     ]
     rows.append(Row(small, "mine", status=Status.ERROR, reason="as older versions wrote it"))
     rows[-1].reason = 'ValueError: two\nlines, "quoted"'
-    rows.append(Row(small, "copy", role=CONTROL, **timed))  # type: ignore[arg-type]
-    header = columns(AXES)
+    rows.append(Row(small, "copy", role=Role.CONTROL, **timed))  # type: ignore[arg-type]
+    header = csv_header(AXES)
     return [header, *([cells[name] for name in header] for cells in (row.cells() for row in rows))]
 
 
@@ -71,7 +74,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Read:
         assert list(frame.index) == sorted(set(frame.index))
         assert set(frame["status"]) <= {status.value for status in Status}
         assert (frame["session"] >= 0).all()
-        assert all(frame[name].dtype == "float64" for name in table.NUMBERS)
+        assert all(frame[name].dtype == "float64" for name in NUMERIC_COLUMNS)
         assert all(float(part) is not None for cell in frame["round_ms"] if cell for part in cell.split(";"))
         return frame
 
@@ -113,7 +116,7 @@ def test_bytes(read: Read, edits: list[tuple[int, int, bytes]]) -> None:
     read(data)
 
 
-@pytest.mark.parametrize("column", columns(AXES))
+@pytest.mark.parametrize("column", csv_header(AXES))
 def test_cells_that_are_known_to_be_ugly(read: Read, column: str) -> None:
     for cell in UGLY:
         damaged_cell(read, 1, column, cell)
@@ -121,7 +124,7 @@ def test_cells_that_are_known_to_be_ugly(read: Read, column: str) -> None:
 
 @pytest.mark.slow
 @random_damage
-@given(st.integers(1, 6), st.sampled_from(columns(AXES)), CELLS)
+@given(st.integers(1, 6), st.sampled_from(csv_header(AXES)), CELLS)
 def test_cells(read: Read, line: int, column: str, cell: str) -> None:
     damaged_cell(read, line, column, cell)
 
@@ -154,8 +157,10 @@ def test_lines(read: Read, lines: list[int], torn: int, glue: bytes) -> None:
 @pytest.mark.slow
 @random_damage
 @given(
-    order=st.permutations(range(len(columns(AXES)))) | st.just(list(range(len(columns(AXES))))),
-    names=st.dictionaries(st.integers(0, len(columns(AXES)) - 1), CELLS | st.sampled_from(columns(AXES)), max_size=2),
+    order=st.permutations(range(len(csv_header(AXES)))) | st.just(list(range(len(csv_header(AXES))))),
+    names=st.dictionaries(
+        st.integers(0, len(csv_header(AXES)) - 1), CELLS | st.sampled_from(csv_header(AXES)), max_size=2
+    ),
     more=st.lists(CELLS, max_size=3),
 )
 def test_headers(read: Read, order: list[int], names: dict[int, str], more: list[str]) -> None:

@@ -14,7 +14,9 @@ from kbench.comparison.compare import compare
 from kbench.comparison.formats import FORMATS
 from kbench.comparison.formats import github as actions
 from kbench.execute.writer import Writer
-from kbench.results.row import Case, Row, Status
+from kbench.results.case import Case
+from kbench.results.row import Row
+from kbench.results.vocabulary import Status
 from kbench.text.streams import Stream
 
 PROVIDERS = ("::add-mask::a", "=HYPERLINK(1)", "+cmd", "-cmd", "@SUM(1)", "a%0A::error::b", "##[error]c")

@@ -19,7 +19,8 @@ from fake_executor import FakeMachine
 from kbench.errors import ResultsError
 from kbench.execute.plan import Task
 from kbench.execute.writer import Writer, check_writable
-from kbench.results.row import Case, Row
+from kbench.results.case import Case
+from kbench.results.row import Row
 
 SWEEP = """
 operator: softmax

@@ -25,7 +25,7 @@ from kbench.comparison.judge import judge
 from kbench.comparison.options import Rules
 from kbench.comparison.stats import discoveries
 from kbench.comparison.verdict import Verdict
-from kbench.results.row import TICK_MS
+from kbench.results.timers import TICK_MS
 
 Array = npt.NDArray[np.float64]
 

@@ -15,7 +15,7 @@ import torch
 
 import kbench
 from kbench.measure.correctness.check import accuracy
-from kbench.results.row import Case
+from kbench.results.case import Case
 
 LENGTHS = (64, 160, 781, 1000, 4096, 12288, 32768, 50257, 131072, 151936, 262144, 1_000_000)
 """Of a row, in elements: a part of a warp, a warp, a block, a cluster of blocks, more than a cluster holds; odd ones."""

@@ -90,32 +90,32 @@ def builtin_configs() -> str:
 
 def columns() -> str:
     """Every column of a results file but the axes."""
-    return _paragraphs(explain.COLUMNS)
+    return _paragraphs(explain.KINDS["column"])
 
 
 def statuses() -> str:
     """How a row can end."""
-    return _paragraphs(explain.STATUSES)
+    return _paragraphs(explain.KINDS["status"])
 
 
 def flags() -> str:
     """What a row's time may suffer from."""
-    return _paragraphs(explain.FLAGS)
+    return _paragraphs(explain.KINDS["flag"])
 
 
 def controls() -> str:
     """The rows that kbench adds to a case."""
-    return _paragraphs(explain.CONTROLS)
+    return _paragraphs(explain.KINDS["control"])
 
 
 def verdicts() -> str:
     """What `kbench compare` says of a row."""
-    return _paragraphs(explain.VERDICTS)
+    return _paragraphs(explain.KINDS["verdict"])
 
 
 def words() -> str:
     """The other words that kbench prints."""
-    return _paragraphs(explain.WORDS)
+    return _paragraphs(explain.KINDS["word"])
 
 
 def exit_codes() -> str:

@@ -30,7 +30,7 @@ measure: {{warmup_ms: 10, rep_ms: 20, rounds: 3, sessions: 3}}
 
 PLAIN = f"""
 import json, torch, triton.testing, kbench
-from kbench.results.row import Case
+from kbench.results.case import Case
 softmax = kbench.operator("softmax")
 times = {{}}
 for n in {SIZES}:

@@ -17,7 +17,7 @@ import torch
 import kbench
 from kbench.measure.machine.device import Device
 from kbench.measure.timing.do_bench import BenchTimer
-from kbench.results.row import Case
+from kbench.results.case import Case
 
 SHAPES = ((32768, 2048), (4096, 16384), (2048, 32768))
 PROVIDERS = ("cuda", "triton", "quack")

@@ -29,7 +29,7 @@ from kbench.measure.machine.device import Device
 from kbench.measure.timing.do_bench import BenchTimer
 from kbench.measure.timing.graph import MIN_CALLS, GraphTimer
 from kbench.measure.timing.timer import Timer, measure_launch_ms
-from kbench.results.row import Case
+from kbench.results.case import Case
 
 PROVIDERS = ("torch-native", "triton-row", "torch-compile", "liger")
 SIZES = (256, 512, 1024, 2048, 4096, 8192, 16384)

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kbench.analysis.rounds import credible
-from kbench.results.row import PROVIDER, Row
-
-SUSPECT, NOISY = "suspect", "noisy"
-"""Flags (see measure/flags.py). A suspect row wins nothing and is in no mean."""
+from kbench.results.row import Row
+from kbench.results.vocabulary import Flag, Role
 
 
 class CaseKey(NamedTuple):
@@ -43,10 +41,10 @@ def by_case(rows: Sequence[Row]) -> dict[CaseKey, Curves]:
     cases: dict[CaseKey, Curves] = {}
     suspect = set()
     for row in rows:
-        if row.role == PROVIDER and timed(row):
+        if row.role == Role.PROVIDER and timed(row):
             key = key_of(row)
             cases.setdefault(key, {}).setdefault(row.curve, []).append(row)
-            if SUSPECT in row.flags:
+            if Flag.SUSPECT in row.flags:
                 suspect.add((key, row.curve))
     for key, curve in suspect:
         del cases[key][curve]
@@ -55,7 +53,7 @@ def by_case(rows: Sequence[Row]) -> dict[CaseKey, Curves]:
 
 def baseline_of(rows: Sequence[Row], stated: str | None) -> str | None:
     """The curve that speed-ups are over: the stated one if it is there, else the one whose own speed-up is always 1."""
-    providers = [row for row in rows if row.role == PROVIDER]
+    providers = [row for row in rows if row.role == Role.PROVIDER]
     if stated is not None and any(row.curve == stated for row in providers):
         return stated
     factors: dict[str, set[float]] = {}

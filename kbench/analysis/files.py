@@ -13,8 +13,9 @@ import pandas as pd
 from kbench.analysis import Analysis, analyse, rows_of
 from kbench.errors import ResultsError, UsageError
 from kbench.results import environment_file, table
-from kbench.results.row import PROVIDER, curve_name
+from kbench.results.case import curve_name
 from kbench.results.row_filter import RowFilter
+from kbench.results.vocabulary import Role
 
 OWN = (
     "file", "curve", "kind", "value", "low", "high", "suspect", "hollow", "claimed", "bytes", "x", "y", "margin", "tied",
@@ -73,10 +74,10 @@ def load_sources(files: Sequence[Path | str], where: str = "") -> list[Source]:
         stem = path.stem if stems.count(path.stem) == 1 else f"{path.parent.name}/{path.stem}"
         frame = table.read(path)
         rows = _renamed(frame if not chosen.terms else chosen.select(frame))
-        if chosen.terms and not (rows["role"] == PROVIDER).any():
+        if chosen.terms and not (rows["role"] == Role.PROVIDER).any():
             left_out.append(frame)
             continue
-        providers = frame[frame["role"] == PROVIDER]
+        providers = frame[frame["role"] == Role.PROVIDER]
         curves = frozenset(map(curve_name, providers["provider"], providers["params"]))
         beside = environment_file.read(path)
         if beside.there and beside.note:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kbench.errors import UsageError
-from kbench.results.row import Status
+from kbench.results.vocabulary import Status
 from kbench.text.suggest import unknown
 
 

@@ -22,9 +22,8 @@ from kbench.analysis import rounds
 from kbench.analysis.cases import CaseKey, key_of, timed
 from kbench.analysis.duel import Difference, Limits, difference
 from kbench.analysis.rounds import credible
-from kbench.results.row import CONTROL, PROVIDER, Row
-
-REPEAT = "repeat"
+from kbench.results.row import Row
+from kbench.results.vocabulary import Control, Role
 
 SHARE = 0.95
 """Of the cases, that the noise floor holds for."""
@@ -117,8 +116,8 @@ def noise_of(rows: Sequence[Row], baseline: str | None) -> Noise:
     """The noise of the rows of a file, of which `baseline` is the curve that was repeated."""
     sides: dict[CaseKey, tuple[list[Row], list[Row]]] = {}
     for row in rows:
-        repeated = row.role == CONTROL and row.provider == REPEAT
-        if timed(row) and (repeated or (row.role == PROVIDER and row.curve == baseline)):
+        repeated = row.role == Role.CONTROL and row.provider == Control.REPEAT
+        if timed(row) and (repeated or (row.role == Role.PROVIDER and row.curve == baseline)):
             sides.setdefault(key_of(row), ([], []))[repeated].append(row)
     differences = {key: _apart(*pair) for key, pair in sides.items()}
     found = {key: each for key, each in differences.items() if each}

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.analysis import rounds
-from kbench.results.row import NUMBERS, Case, Row, Status, axis_columns
+from kbench.results.case import Case
+from kbench.results.columns import NUMERIC_COLUMNS, axis_columns
+from kbench.results.row import Row
+from kbench.results.vocabulary import Status
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +28,7 @@ def rows_of(frame: pd.DataFrame) -> list[Row]:
 def _row(cells: dict[str, Any], names: Sequence[str]) -> Row:
     case = Case(cells["operator"], {name: cells[name] for name in names}, cells["dtype"])
     status, reason = Status(cells["status"]), cells["reason"]
-    known: dict[str, Any] = {name: cells[name] if math.isfinite(cells[name]) else None for name in NUMBERS}
+    known: dict[str, Any] = {name: cells[name] if math.isfinite(cells[name]) else None for name in NUMERIC_COLUMNS}
     if status is Status.OK and not (known["ms"] and known["ms"] > 0):
         status, reason = Status.ERROR, f"ok, but its time is {cells['ms']}"
     if status is not Status.OK:

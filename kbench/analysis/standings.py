@@ -12,7 +12,8 @@ from kbench.analysis.cases import CaseKey, Curves
 from kbench.analysis.duel import Duel, Outcome
 from kbench.analysis.noise import Noise
 from kbench.analysis.winners import Fight, Winner
-from kbench.results.row import PROVIDER, Row
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,8 @@ def standings(
     """The standing of every provider's curve, the highest geometric mean first; one without any comes last."""
     sole, shared, undecided = places(winners)
     found = []
-    for curve in dict.fromkeys(row.curve for row in rows if row.role == PROVIDER):
-        own = [row for row in rows if row.role == PROVIDER and row.curve == curve]
+    for curve in dict.fromkeys(row.curve for row in rows if row.role == Role.PROVIDER):
+        own = [row for row in rows if row.role == Role.PROVIDER and row.curve == curve]
         timed = [key for key, curves in cases.items() if curve in curves]
         against = [key for key in timed if baseline in cases[key]] if curve != baseline else []
         copies = [row.copy_fraction for row in own if row.copy_fraction is not None]

@@ -9,7 +9,8 @@ from statistics import median
 
 from kbench.analysis.cases import CaseKey, Curves
 from kbench.analysis.duel import Duel, Outcome
-from kbench.results.row import Case, Row
+from kbench.results.case import Case
+from kbench.results.row import Row
 
 Fight = Callable[[CaseKey, str, str], Duel]
 

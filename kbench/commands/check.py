@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kbench.config.load import Config
     from kbench.config.resolve import Sweep
     from kbench.protocol import EdgeResult
-    from kbench.results.row import Case
+    from kbench.results.case import Case
 
 VARIES = "*"
 """Marks a right output that differs in some bits between two calls."""
@@ -136,7 +136,7 @@ def _print(sweep: Sweep, dtype: str, table: Table, edges: Sequence[str], unavail
 def _word(cell: Sequence[Checked]) -> str:
     """The worst outcome of a configuration on one input, over the checked cases."""
     from kbench import summary
-    from kbench.results.row import Status
+    from kbench.results.vocabulary import Status
 
     if not cell:
         return "-"

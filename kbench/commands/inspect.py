@@ -16,7 +16,7 @@ from kbench.text.suggest import unknown
 
 if TYPE_CHECKING:
     from kbench.protocol import Catalog, ProviderInfo
-    from kbench.results.row import Value
+    from kbench.results.case import Value
 
 
 def list_providers(
@@ -100,7 +100,7 @@ def _can_run(provider: ProviderInfo) -> str:
 
 
 def _params(parameters: Mapping[str, Value]) -> str:
-    from kbench.results.row import format_params
+    from kbench.results.case import format_params
 
     return format_params({k: "auto" if v is None else v for k, v in parameters.items()}).replace(",", " ")
 

@@ -30,13 +30,13 @@ def show(
     from kbench import summary
     from kbench.analysis import analyse, rows_of
     from kbench.results import environment_file, table
-    from kbench.results.row import PROVIDER
     from kbench.results.row_filter import RowFilter
+    from kbench.results.vocabulary import Role
 
     path = Path(newest_results([file] if file else None)[0])
     frame, chosen = table.read(path), RowFilter.parse(where)
     rows = chosen.select(frame) if chosen.terms else frame
-    if chosen.terms and not (rows["role"] == PROVIDER).any():
+    if chosen.terms and not (rows["role"] == Role.PROVIDER).any():
         raise UsageError(chosen.nothing(frame))
     beside = environment_file.read(path)
     found = analyse(rows_of(rows), beside.environment.get("baseline"))

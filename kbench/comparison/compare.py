@@ -18,8 +18,8 @@ from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions, Rules
 from kbench.errors import UsageError
 from kbench.results import environment_file, table
-from kbench.results.row import PROVIDER
 from kbench.results.row_filter import RowFilter
+from kbench.results.vocabulary import Role
 from kbench.text.suggest import unknown
 
 DEFAULT = CompareOptions()
@@ -124,7 +124,7 @@ def _judge_sides(
 def _select(frames: list[pd.DataFrame], where: RowFilter) -> list[pd.DataFrame]:
     """The rows that the filter selects. Raises UsageError when it selects no provider in any file."""
     chosen = [where.select(frame) for frame in frames]
-    if where.terms and all(frame[frame["role"] == PROVIDER].empty for frame in chosen):
+    if where.terms and all(frame[frame["role"] == Role.PROVIDER].empty for frame in chosen):
         raise UsageError(where.nothing(frames[0]))
     return chosen
 

@@ -12,15 +12,13 @@ import pandas as pd
 from kbench.analysis import analyse, rows_of
 from kbench.analysis.rounds import CREDIBLE
 from kbench.comparison.join import CONDITIONS, CaseId
-from kbench.results.row import CONTROL, Status
+from kbench.results.vocabulary import Control, Role, Status
 
 ENOUGH_CASES = 5
 """The drift is removed from the rows only if this many cases have a copy control on both sides."""
 
 SHARE = 0.5
 """A session counts for the machine's drift if it has at least this share of the copies of the fullest session."""
-
-COPY = "copy"
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ def _drift(old: pd.DataFrame, new: pd.DataFrame, axes: Sequence[str], seen: floa
 
 
 def _copies(frame: pd.DataFrame, case: list[str]) -> pd.DataFrame:
-    copies = frame[_control(frame, COPY) & frame["ms"].between(*CREDIBLE)]
+    copies = frame[_control(frame, Control.COPY) & frame["ms"].between(*CREDIBLE)]
     logs: pd.DataFrame = copies[[*case, "session"]].assign(log_ms=np.log(copies["ms"]))
     return logs
 
@@ -129,4 +127,4 @@ def noise(frame: pd.DataFrame) -> float:
 
 
 def _control(frame: pd.DataFrame, name: str) -> pd.Series[bool]:
-    return (frame["role"] == CONTROL) & (frame["provider"] == name) & (frame["status"] == Status.OK.value)
+    return (frame["role"] == Role.CONTROL) & (frame["provider"] == name) & (frame["status"] == Status.OK.value)

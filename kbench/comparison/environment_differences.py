@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from kbench.comparison.join import CONDITIONS, several_devices
-from kbench.results.row import Status
+from kbench.results.vocabulary import Status
 
 UNKNOWN = "unknown"
 """The value of a property in a file without times. It counts as equal to every other."""

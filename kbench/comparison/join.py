@@ -18,8 +18,9 @@ from kbench.analysis import rounds
 from kbench.analysis.rounds import credible
 from kbench.errors import ResultsError, UsageError
 from kbench.results import table
-from kbench.results.row import PROVIDER, Status, curve_name
+from kbench.results.case import curve_name
 from kbench.results.timers import timer_kind
+from kbench.results.vocabulary import Role, Status
 
 CONDITIONS = ("device", "timer", "cache", "case_hash")
 """Two times are comparable when these columns agree."""
@@ -230,7 +231,7 @@ def _sides(frame: pd.DataFrame, axes: Sequence[str], metric: str) -> Sides:
     outcome = ["status", "reason", "flags", "started_at", "samples", "ms", "gbps", "round_ms"]
     columns = list(dict.fromkeys([*identity, *outcome, *CONDITIONS, metric]))
     rows: dict[Key, dict[int, dict[str, Any]]] = {}
-    measured = frame.loc[frame["role"] == PROVIDER, columns].reset_index()
+    measured = frame.loc[frame["role"] == Role.PROVIDER, columns].reset_index()
     records: list[Any] = measured.to_dict("records")
     for row in records:
         values = tuple((axis, row[axis]) for axis in axes)

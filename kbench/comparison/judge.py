@@ -25,7 +25,7 @@ from kbench.comparison.join import Pair, Side
 from kbench.comparison.model import Geomean, JudgedRow
 from kbench.comparison.options import Rules
 from kbench.comparison.verdict import Verdict
-from kbench.results.row import Status
+from kbench.results.vocabulary import Status
 
 ERROR_RATE = 0.01
 """The false discovery rate of `slower` and `faster`: of a hundred reports on unchanged code, about one has a false row. With

@@ -14,8 +14,8 @@ from kbench.config.schema import POINTS, Measure
 from kbench.config.yaml_source import Node, candidates, expected, listing, nearest, unknown
 from kbench.errors import ConfigIssue, SourceLocation
 from kbench.protocol import Configuration, OperatorInfo
+from kbench.results.case import DTYPE_ALIASES, Case
 from kbench.results.names import value_fault
-from kbench.results.row import DTYPE_ALIASES, Case
 
 MAX_CASES = 1_000_000
 MAX_CONFIGURATIONS = 1_000

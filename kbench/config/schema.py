@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 from pydantic.json_schema import GenerateJsonSchema
 
 from kbench.config.yaml_source import Location
-from kbench.results.row import DTYPE_ALIASES, ITEMSIZE, Value
+from kbench.results.case import DTYPE_ALIASES, ITEMSIZE, Value
 from kbench.results.timers import DEFAULT_TIMER, SELECTABLE_TIMERS
 
 if TYPE_CHECKING:

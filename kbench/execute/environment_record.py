@@ -14,7 +14,7 @@ from kbench.execute.git_revision import find_revision
 from kbench.execute.lock import command
 from kbench.execute.plan import Plan
 from kbench.protocol import Catalog, MachineInfo
-from kbench.results.row import digest, now
+from kbench.results.stamps import digest, now
 from kbench.text import redact
 from kbench.version import __version__
 

@@ -12,7 +12,10 @@ from typing import Any, Protocol
 
 from kbench.execute.plan import Task
 from kbench.protocol import Catalog, Configuration, DeviceInfo, MachineInfo, Message
-from kbench.results.row import Row, Status, format_params, now
+from kbench.results.case import format_params
+from kbench.results.row import Row
+from kbench.results.stamps import now
+from kbench.results.vocabulary import Status
 
 LOSS_LIMIT = 2
 """How many devices may be lost while they measure a task. Then the task is given up: it may be the cause."""

@@ -21,9 +21,12 @@ from kbench import files
 from kbench.errors import ResultsError
 from kbench.execute.plan import MAX_TASKS, Plan, Task
 from kbench.results import environment_file
+from kbench.results.case import format_params
+from kbench.results.columns import csv_header
 from kbench.results.csv_reader import MAX_BYTES
 from kbench.results.environment_file import environment_path
-from kbench.results.row import PROVIDER, Row, Status, columns, format_params
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role, Status
 
 ResumeMode = Literal["resume", "append"]
 """How a run continues a results file: `resume` measures the missing cases, `append` adds sessions to a finished file."""
@@ -106,7 +109,7 @@ def read(path: Path, plan: Plan, machine: Mapping[str, Any], how: ResumeMode, sc
 
     Raises ResultsError for a file or environment file that is damaged, has other columns, or does not fit the plan.
     """
-    header_end, records, torn = _records(path, columns(plan.sweep.axes))
+    header_end, records, torn = _records(path, csv_header(plan.sweep.axes))
     _refuse_repeats(path, records)
     environment, note = _read_environment(path) if records else (None, "")
     asked = recorded = plan.sweep.measure.sessions
@@ -223,7 +226,7 @@ def _finished(path: Path, records: Sequence[Record], plan: Plan) -> tuple[set[tu
         task = tasks.get(group[0].case)
         if task is None:
             raise ResultsError(f"{path}:{group[0].line}: belongs to no case of the plan; {_SAME}")
-        names = [(r.cells["provider"], r.cells["params"]) for r in group if r.cells["role"] == PROVIDER]
+        names = [(r.cells["provider"], r.cells["params"]) for r in group if r.cells["role"] == Role.PROVIDER]
         wanted = [(one.provider, format_params(one.params)) for one in task.configurations]
         for record, found, expected in zip(group, names, wanted, strict=False):
             if found != expected:
@@ -249,7 +252,7 @@ def _case(task: Task) -> tuple[str, ...]:
 def _has_controls(group: Sequence[Record], task: Task) -> bool:
     """Whether the case has its controls. They are written last, so an incomplete case lacks them first."""
     timed = {(r.cells["provider"], r.cells["params"]) for r in group if r.cells["status"] == Status.OK.value}
-    present = {r.cells["provider"] for r in group if r.cells["role"] != PROVIDER}
+    present = {r.cells["provider"] for r in group if r.cells["role"] != Role.PROVIDER}
     base = next((one for one in task.configurations if one.name == task.baseline), None)
     needed = {"copy", "empty"} if timed else set()
     if base and (base.provider, format_params(base.params)) in timed:

@@ -20,7 +20,7 @@ from pathlib import Path
 from kbench import files
 from kbench.errors import Busy
 from kbench.protocol import DeviceInfo
-from kbench.results.row import digest, now
+from kbench.results.stamps import digest, now
 from kbench.text import redact
 from kbench.text.printable import NAME_LIMIT, printable
 

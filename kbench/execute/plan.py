@@ -9,10 +9,8 @@ from math import ceil, prod
 from kbench.config.resolve import Sweep
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.protocol import Catalog, CheckRequest, Configuration, MeasureRequest, MeasureSettings, TrialRequest
-from kbench.results.row import Case
-
-CONTROLS = 3
-"""Control rows of a timed case: copy, empty, repeat."""
+from kbench.results.case import Case
+from kbench.results.vocabulary import Control
 
 MAX_TASKS = 1_000_000
 """Highest number of cases times sessions. A run of this size takes weeks."""
@@ -73,7 +71,7 @@ class Plan:
         """Expected seconds to measure one task, without compilation. Timers run for a fixed time, so all tasks take about
         the same."""
         measure = self.sweep.measure
-        timed = len(self.runnable) + CONTROLS if self.runnable else 0
+        timed = len(self.runnable) + len(Control) if self.runnable else 0
         rounds_s = timed * measure.rounds * (measure.warmup_ms + measure.rep_ms) * 1e-3 * OVERHEAD
         return rounds_s + CHECK_S * len(self.runnable)
 

@@ -11,7 +11,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from kbench.execute.plan import Task
 from kbench.protocol import Message, RoundTimed, StepBegun
-from kbench.results.row import PROVIDER, STEPS, Row
+from kbench.protocol.events import STEPS
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role
 from kbench.summary.words import copy_share
 from kbench.text.printable import NAME_LIMIT, printable
 from kbench.text.terminal import console, duration, microseconds, one_line
@@ -132,7 +134,7 @@ def listener(tasks: Sequence[Task]) -> PlainProgress:
 
 def headline(rows: Sequence[Row]) -> str:
     """A few words on the fastest provider of a case."""
-    timed = [row for row in rows if row.role == PROVIDER and row.ms is not None]
+    timed = [row for row in rows if row.role == Role.PROVIDER and row.ms is not None]
     if not timed:
         return "nothing timed"
     best = min(timed, key=lambda row: row.ms or 0.0)

@@ -17,7 +17,8 @@ from kbench.execute.existing_results import ExistingResults, ResumeMode
 from kbench.execute.lock import acquire_lock, acquire_results_lock, device_key, file_key
 from kbench.execute.plan import Plan
 from kbench.execute.writer import Writer, check_writable
-from kbench.results.row import Row, Status
+from kbench.results.row import Row
+from kbench.results.vocabulary import Status
 from kbench.text import redact
 
 

@@ -18,9 +18,10 @@ from typing import Any
 from kbench import files
 from kbench.errors import ResultsError
 from kbench.execute.lock import lock_open_results
+from kbench.results.columns import csv_header
 from kbench.results.csv_reader import MAX_BYTES
 from kbench.results.environment_file import environment_path
-from kbench.results.row import Row, columns
+from kbench.results.row import Row
 
 
 def move_aside(csv: Path) -> list[Path]:
@@ -111,7 +112,7 @@ class Writer:
         with _explained(self.path, "nothing was measured"):
             if self.keep is None:
                 header = io.StringIO()
-                csv.writer(header, lineterminator="\n").writerow(columns(self.axes))
+                csv.writer(header, lineterminator="\n").writerow(csv_header(self.axes))
                 self._content += header.getvalue().encode()
                 self.moved = self._begin(aside=True)
             else:
@@ -142,7 +143,7 @@ class Writer:
     def write(self, rows: Sequence[Row]) -> None:
         """Append the rows of a case. On a full disk none of them is written."""
         text = io.StringIO()
-        csv.DictWriter(text, columns(self.axes), lineterminator="\n").writerows(row.cells() for row in rows)
+        csv.DictWriter(text, csv_header(self.axes), lineterminator="\n").writerows(row.cells() for row in rows)
         data = text.getvalue().encode()
         self.check(unwritten=data)
         size = len(self._content)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from kbench.registry import Unsupported
-from kbench.results.row import digest
+from kbench.results.stamps import digest
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -11,7 +11,7 @@ from kbench.kernels import block_mailbox
 from kbench.registry import Unsupported
 
 if TYPE_CHECKING:
-    from kbench.results.row import Case
+    from kbench.results.case import Case
 
 LARGEST_BLOCK = 2**20
 """Elements that Triton allows in one tensor."""

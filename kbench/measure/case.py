@@ -25,7 +25,10 @@ from kbench.measure.timing.stages import measure_stages
 from kbench.measure.timing.timer import make_timer, measure_launch_ms
 from kbench.protocol import INTEGER_LIMIT, Configuration, MeasureSettings
 from kbench.registry import Operator
-from kbench.results.row import Case, Row, Status, now
+from kbench.results.case import Case
+from kbench.results.row import Row
+from kbench.results.stamps import now
+from kbench.results.vocabulary import Status
 from kbench.text.exception_text import message
 
 

@@ -31,7 +31,8 @@ from kbench.protocol import (
     check,
 )
 from kbench.registry import Operator, Provider
-from kbench.results.row import Value, digest
+from kbench.results.case import Value
+from kbench.results.stamps import digest
 from kbench.text import redact
 from kbench.text.exception_text import describe as describe_error
 from kbench.text.printable import REASON_LIMIT, printable

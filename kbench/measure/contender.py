@@ -10,7 +10,8 @@ from kbench.measure.correctness.check import Accuracy
 from kbench.measure.machine.telemetry import Quantities
 from kbench.protocol import Configuration
 from kbench.registry import Operator, Provider
-from kbench.results.row import CONTROL, PROVIDER, Case, Status, Value, curve_name, format_params
+from kbench.results.case import Case, Value, curve_name, format_params
+from kbench.results.vocabulary import Role, Status
 
 
 @dataclass
@@ -28,7 +29,7 @@ class Contender:
     index: int
     name: str
     params: Mapping[str, Value]
-    role: str = PROVIDER
+    role: str = Role.PROVIDER
     provider: Provider | None = None
     fn: Callable[..., Any] | None = None
     buffers: Sequence[tuple[Any, ...]] = ()
@@ -55,7 +56,7 @@ class Contender:
 
     @property
     def control(self) -> bool:
-        return self.role == CONTROL
+        return self.role == Role.CONTROL
 
     @property
     def configuration(self) -> str:

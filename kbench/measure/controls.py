@@ -8,7 +8,8 @@ from kbench.measure.contender import Contender
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.steps import Steps
 from kbench.measure.timing.timer import Timer
-from kbench.results.row import CONTROL, Case
+from kbench.results.case import Case
+from kbench.results.vocabulary import Control, Role
 
 COPY_ALIGNMENT = 128
 """The copy control moves a multiple of this many elements: an odd length would deny it 16-byte accesses."""
@@ -34,7 +35,7 @@ class Controls:
     def copy(self, index: int) -> Contender:
         """Moves as many bytes as the operator must: the ceiling of the case."""
         elements = -(-self.call_bytes // (2 * self.case.itemsize * COPY_ALIGNMENT)) * COPY_ALIGNMENT
-        control = Contender(index, "copy", {}, CONTROL, fn=lambda source, target: target.copy_(source))
+        control = Contender(index, Control.COPY, {}, Role.CONTROL, fn=lambda source, target: target.copy_(source))
         with self.steps.step(control, "build", self.build_timeout_s):
             sets = range(self.timer.sets(self.call_bytes))
             control.buffers = [(self.inputs.normal(elements), self.inputs.normal(elements)) for _ in sets]
@@ -42,7 +43,7 @@ class Controls:
 
     def empty(self, index: int) -> Contender:
         """Does nothing: the overhead of the timer."""
-        control = Contender(index, "empty", {}, CONTROL, fn=self.steps.device.empty_call, buffers=[()])
+        control = Contender(index, Control.EMPTY, {}, Role.CONTROL, fn=self.steps.device.empty_call, buffers=[()])
         with self.steps.step(control, "build", self.build_timeout_s):
             control.sample = self.timer.empty()
         return control
@@ -50,4 +51,4 @@ class Controls:
 
 def repeat(index: int, fn: Callable[..., object], launch_ms: float | None) -> Contender:
     """The baseline once more: the noise floor. `launch_ms` is the baseline's, so that the timer prepares both alike."""
-    return Contender(index, "repeat", {}, CONTROL, fn=fn, launch_ms=launch_ms)
+    return Contender(index, Control.REPEAT, {}, Role.CONTROL, fn=fn, launch_ms=launch_ms)

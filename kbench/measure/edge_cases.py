@@ -18,7 +18,8 @@ from kbench.measure.machine.device import Device
 from kbench.measure.steps import Emit, Steps
 from kbench.protocol import Configuration, EdgeResult, Message, StepBegun, StepEnded
 from kbench.registry import Operator
-from kbench.results.row import Case, Status
+from kbench.results.case import Case
+from kbench.results.vocabulary import Status
 
 RANDOM = "random"
 

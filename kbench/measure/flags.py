@@ -7,18 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kbench.results.row import TICK_MS
-from kbench.results.timers import timer_kind
-
-SUSPECT = "suspect"
-HOST_BOUND = "host-bound"
-OVERHEAD_BOUND = "overhead-bound"
-L2_RESIDENT = "l2-resident"
-THROTTLED = "throttled"
-NOISY = "noisy"
-
-FLAGS = (SUSPECT, HOST_BOUND, OVERHEAD_BOUND, L2_RESIDENT, THROTTLED, NOISY)
-"""All flags, in the order in which a row lists them: the gravest first."""
+from kbench.results.timers import TICK_MS, timer_kind
+from kbench.results.vocabulary import Flag
 
 OVERHEAD_SHARE = 0.20
 """If the `empty` control takes more than this share of a time, the time depends too much on the timer: a kernel that is twice
@@ -83,17 +73,17 @@ class Evidence:
     throttle: str = ""
 
 
-def flags(row: Evidence) -> tuple[str, ...]:
-    """The flags of a row, in the order of FLAGS. What is not known raises no flag."""
+def flags(row: Evidence) -> tuple[Flag, ...]:
+    """The flags of a row, in the order of `Flag`. What is not known raises no flag."""
     raised = {
-        SUSPECT: suspect(row),
-        HOST_BOUND: host_bound(row),
-        OVERHEAD_BOUND: overhead_bound(row),
-        L2_RESIDENT: l2_resident(row),
-        THROTTLED: throttled(row),
-        NOISY: noisy(row),
+        Flag.SUSPECT: suspect(row),
+        Flag.HOST_BOUND: host_bound(row),
+        Flag.OVERHEAD_BOUND: overhead_bound(row),
+        Flag.L2_RESIDENT: l2_resident(row),
+        Flag.THROTTLED: throttled(row),
+        Flag.NOISY: noisy(row),
     }
-    return tuple(flag for flag in FLAGS if raised[flag])
+    return tuple(flag for flag in Flag if raised[flag])
 
 
 def suspect(row: Evidence) -> bool:

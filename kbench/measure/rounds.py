@@ -13,7 +13,7 @@ from kbench.measure.machine.settling import settle
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.steps import Steps
 from kbench.protocol import RoundTimed
-from kbench.results.row import Status
+from kbench.results.vocabulary import Status
 
 
 class Rounds:

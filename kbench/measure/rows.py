@@ -10,7 +10,9 @@ from typing import Any
 from kbench.measure.contender import Contender
 from kbench.measure.flags import Evidence, flags
 from kbench.measure.machine.telemetry import telemetry_columns
-from kbench.results.row import PROVIDER, Case, Row, Status, format_params
+from kbench.results.case import Case, format_params
+from kbench.results.row import Row
+from kbench.results.vocabulary import Control, Role, Status
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,15 @@ class CaseContext:
 def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row]:
     """One row per contender, in the same order."""
     rows = [_row(context, contender) for contender in contenders]
-    times = {row.provider: row for row in rows if row.role != PROVIDER and row.ms is not None}
-    copy, empty = times.get("copy"), times.get("empty")
+    times = {row.provider: row for row in rows if row.role != Role.PROVIDER and row.ms is not None}
+    copy, empty = times.get(Control.COPY), times.get(Control.EMPTY)
     base = rows[context.baseline] if context.baseline is not None else None
     for row in rows:
         if row.ms is None:
             continue
         if row.gbps and copy and copy.gbps:
             row.copy_fraction = row.gbps / copy.gbps
-        if base and base.ms and (row.role == PROVIDER or row.provider == "repeat"):
+        if base and base.ms and (row.role == Role.PROVIDER or row.provider == Control.REPEAT):
             row.speedup = base.ms / row.ms
         row.flags = flags(_evidence(context, row, empty.ms if empty and row is not empty else None))
     return rows
@@ -80,7 +82,7 @@ def _numbers(context: CaseContext, contender: Contender) -> dict[str, Any]:
     samples = sorted(sample for samples in contender.rounds for sample in samples)
     round_ms = tuple(median(samples) for samples in contender.rounds)
     ms, ms_p20, ms_p80 = median(round_ms), *_p20_p80(samples)
-    moves = 0 if contender.control and contender.name == "empty" else context.call_bytes
+    moves = 0 if contender.control and contender.name == Control.EMPTY else context.call_bytes
     return {
         "ms": ms,
         "ms_p20": ms_p20,

@@ -9,8 +9,9 @@ from kbench.measure.contender import Contender
 from kbench.measure.correctness.definition import OperatorFault
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.protocol import Message, StepBegun, StepEnded
+from kbench.protocol.events import STEPS
 from kbench.registry import Unsupported
-from kbench.results.row import STEPS, Status
+from kbench.results.vocabulary import Status
 from kbench.text.exception_text import describe, written_at
 
 Emit = Callable[[Message], None]

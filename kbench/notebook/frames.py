@@ -20,7 +20,7 @@ import pandas as pd
 
 from kbench.errors import ResultsError, UsageError
 from kbench.results import environment_file
-from kbench.results.row import LINE, columns
+from kbench.results.columns import LINE, csv_header
 
 Source = str | Path | pd.DataFrame
 
@@ -108,7 +108,7 @@ def _unique(name: str, taken: Collection[str]) -> str:
 def _write(frame: pd.DataFrame, folder: Path, name: str) -> Path:
     """The frame as a results file, with a copy of the environment file that belongs to it."""
     frame = frame.drop(columns=LINE, errors="ignore")
-    if missing := [column for column in columns([]) if column not in frame]:
+    if missing := [column for column in csv_header([]) if column not in frame]:
         few = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
         raise UsageError(
             f"{name}: the frame has no column {few}; choose rows of what kbench.load returned, not columns"

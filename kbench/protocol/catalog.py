@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kbench.results.row import Value
+from kbench.results.case import Value
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,8 @@ from kbench.protocol.events import (
     TrialFailed,
 )
 from kbench.protocol.requests import CatalogRequest, CheckRequest, MeasureRequest, TrialRequest
-from kbench.results.row import CONTROL, PROVIDER, Row
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role
 
 LINE_LIMIT = 16 << 20
 """Bytes of a message. The rows of a thousand configurations are about one million."""
@@ -219,7 +220,7 @@ def _decode_dataclass(kind: type[Any], decoders: Mapping[str, Decoder], value: A
 
 def _checked_row(row: Row, data: Mapping[str, Any]) -> Row:
     """The row with its words made printable. Raises ProtocolError for an unknown role or an impossible time."""
-    if row.role not in (PROVIDER, CONTROL):
+    if row.role not in (Role.PROVIDER, Role.CONTROL):
         raise ProtocolError("a row of no known role")
     if not all(math.isfinite(ms) and ms >= 0 for ms in (row.ms or 0.0, *row.round_ms)):
         raise ProtocolError("a time that is none")

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kbench.results.row import STEPS, Row, Status
+from kbench.results.row import Row
+from kbench.results.vocabulary import Status
+
+STEPS = {"build": "building", "check": "checking", "time": "timing"}
+"""The steps in which a worker runs a provider, and how reasons and progress name them."""
 
 LONGEST_STEP_S = 1e9
 """The highest time limit of a step, in seconds."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kbench.results.row import Case, Value, curve_name, format_params
+from kbench.results.case import Case, Value, curve_name, format_params
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from kbench.reporting.file_summary import file_summary
 from kbench.reporting.json_columns import Json
 from kbench.reporting.plot_data import plot_data
 from kbench.reporting.row_table import joined_rows, row_table
-from kbench.results.row import PROVIDER, Row, Status
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role, Status
 from kbench.version import __version__
 
 ALWAYS_EXPLAINED = ("tie", "copy", "repeat", "copy_fraction", "max_ulp")
@@ -60,7 +61,7 @@ def _lost(rows: Mapping[str, Sequence[Row]]) -> list[Json]:
     groups: dict[tuple[str, str, Status, str], list[Row]] = {}
     for file, members in rows.items():
         for row in members:
-            if row.role == PROVIDER and row.status is not Status.OK:
+            if row.role == Role.PROVIDER and row.status is not Status.OK:
                 groups.setdefault((file, row.curve, row.status, row.reason), []).append(row)
     ordered = sorted(groups.items(), key=lambda group: not group[0][2].failed)
     return [

@@ -10,7 +10,8 @@ from kbench.analysis import Analysis, Duel, Outcome, Standing, Winner
 from kbench.analysis.files import Source
 from kbench.analysis.standings import geomean
 from kbench.reporting.json_columns import Json, number_column, word_column
-from kbench.results.row import PROVIDER, Row
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role
 from kbench.summary import caveats, copy_share, counts
 from kbench.summary.tables import record
 from kbench.summary.words import PLAUSIBLE_SHARE
@@ -21,7 +22,7 @@ def file_summary(source: Source) -> Json:
     """The summary of a file as JSON can hold it."""
     found = source.analysis
     rows = found.rows
-    members = [row for row in rows if row.role == PROVIDER]
+    members = [row for row in rows if row.role == Role.PROVIDER]
     return {
         "file": source.label,
         "path": redact.text(str(source.path)),

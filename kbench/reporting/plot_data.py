@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from kbench.analysis.cases import SUSPECT
 from kbench.analysis.files import Source
 from kbench.analysis.metrics import DRAWN, Metric
 from kbench.plotting.selection.along import companions, curve_along, parameter_numbers, x_candidates
@@ -16,7 +15,8 @@ from kbench.plotting.selection.points import ABSENT, COPY_CURVE, HOLLOW, axis_na
 from kbench.plotting.style.colours import slots
 from kbench.plotting.style.theme import MARKERS, THEMES, Theme
 from kbench.reporting.json_columns import Json, six_digits, word_column
-from kbench.results.row import curve_name
+from kbench.results.case import curve_name
+from kbench.results.vocabulary import Flag
 
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
 LINE_DASHES = ("solid", "dash", "dot", "dashdot", "8px,2px,2px,2px,2px,2px", "2px,6px")
@@ -49,7 +49,7 @@ def plot_data(joined: pd.DataFrame, sources: Sequence[Source]) -> Json:
         "dashes": LINE_DASHES,
         "copy": COPY_CURVE,
         "hollow": HOLLOW,
-        "suspect": SUSPECT,
+        "suspect": Flag.SUSPECT,
         "peaks": {source.label: source.peak_gbps for source in sources},
         "most_bars": MOST_BARS,
     }

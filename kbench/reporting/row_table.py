@@ -9,7 +9,7 @@ import pandas as pd
 from kbench.analysis.files import Source
 from kbench.plotting.selection.points import axis_names, configuration, curves_of
 from kbench.reporting.json_columns import Json, number_column, word_column
-from kbench.results.row import curve_name
+from kbench.results.case import curve_name
 
 MEASURED = {
     "ms": ("time (µs)", "us"),

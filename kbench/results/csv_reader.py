@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from kbench import files
 from kbench.errors import ResultsError
-from kbench.results.row import LATER_COLUMNS, columns
+from kbench.results.columns import OPTIONAL_COLUMNS, csv_header
 
 MAX_BYTES = 64 * 2**20
 """A longer file is refused. It would be 130,000 rows, more than a day of measuring, and ten times that in memory."""
@@ -26,7 +26,7 @@ MAX_LINES = 1_000_000
 MAX_RECORD_BYTES = 128 * 2**10
 """A longer record is refused before it is read to its end; csv allows a field as much. kbench writes a few hundred bytes."""
 
-_COMMAS = len(columns([])) - len(LATER_COLUMNS) - 1
+_COMMAS = len(csv_header([])) - len(OPTIONAL_COLUMNS) - 1
 _BOM = b"\xef\xbb\xbf"
 
 

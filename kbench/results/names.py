@@ -6,7 +6,8 @@ name that one of them could not read is refused where it is given: in a plug-in 
 
 from __future__ import annotations
 
-from kbench.results.row import LINE, Case, columns
+from kbench.results.case import Case
+from kbench.results.columns import LINE, csv_header
 from kbench.text.printable import FORMULA_SIGNS, NAME_LIMIT
 
 
@@ -38,7 +39,7 @@ def value_fault(text: str) -> str:
 def taken(name: str) -> str:
     """Why an axis or a choice cannot have this name, "" where it can: it becomes a column of the results and an attribute of
     the case, beside those that there are."""
-    if name in columns([]):
+    if name in csv_header([]):
         return "is a column of the results already"
     if name == LINE:
         return "is what readers of the results call a line of the file"

@@ -1,117 +1,20 @@
-"""Rows: what a run produces, and the CSV and environment files that hold them.
-
-The one module that both halves of kbench share: the worker makes rows, the parent stores them, `compare` and `plot` read
-them. It imports neither torch nor pandas.
-"""
+"""A row of a results file: the outcome of one provider in one case and session."""
 
 from __future__ import annotations
 
 import dataclasses
-import enum
-import hashlib
-import json
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
+from kbench.results.case import Case, curve_name
+from kbench.results.columns import COLUMNS, OUTCOME_COLUMNS, Kind, columns_of, format_cell, parse_cell
+from kbench.results.vocabulary import Role, Status
 from kbench.text.printable import label
 from kbench.text.printable import reason as one_reason
 
-Value = int | float | str | bool | None
-
-
-ITEMSIZE = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
-
-TICK_MS = 32e-6
-"""The resolution of device events: elapsed times are multiples of 32 ns on NVIDIA devices. No difference of two of them is
-believed."""
-
-DTYPE_ALIASES = {
-    "fp64": "float64", "f64": "float64", "double": "float64",
-    "fp32": "float32", "f32": "float32", "float": "float32",
-    "fp16": "float16", "f16": "float16", "half": "float16",
-    "bf16": "bfloat16",
-}  # fmt: skip
-
-
-class Status(str, enum.Enum):
-    """How a row ended. Only `ok` rows carry a time."""
-
-    OK = "ok"
-    CHECKED = "checked"
-    UNAVAILABLE = "unavailable"
-    UNSUPPORTED = "unsupported"
-    WRONG = "wrong"
-    ERROR = "error"
-    OOM = "oom"
-    TIMEOUT = "timeout"
-    CRASHED = "crashed"
-
-    @property
-    def failed(self) -> bool:
-        """True for the outcomes that make `kbench run` exit with 1."""
-        return self in _FAILED
-
-
-_FAILED = frozenset({Status.WRONG, Status.ERROR, Status.OOM, Status.TIMEOUT, Status.CRASHED})
-
-
-@dataclass(frozen=True)
-class Case:
-    """An operator at one point of the sweep: axis values, choices and dtype.
-
-    `axes` maps axis names to sizes and choice names to words, in the operator's order; both read as attributes
-    (`case.N`, `case.approximate`).
-    """
-
-    operator: str
-    axes: Mapping[str, Value]
-    dtype: str
-
-    def __getattr__(self, name: str) -> Any:
-        axes = self.__dict__.get("axes", {})
-        if name in axes:
-            return axes[name]
-        raise AttributeError(f"case of {self.__dict__.get('operator')} has no axis {name!r}; it has {', '.join(axes)}")
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes per element of the case's dtype."""
-        return ITEMSIZE[self.dtype]
-
-    @property
-    def label(self) -> str:
-        """One-line name for progress and errors: `softmax M=4096 N=256 float32`."""
-        return " ".join([self.operator, *(f"{k}={v}" for k, v in self.axes.items()), self.dtype])
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return (self.operator, tuple(self.axes.items()), self.dtype)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"operator": self.operator, "axes": dict(self.axes), "dtype": self.dtype}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Case:
-        return cls(data["operator"], dict(data["axes"]), data["dtype"])
-
-
-def format_params(params: Mapping[str, Value]) -> str:
-    """`{"num_warps": 4}` as the CSV and the curves' names write it: `num_warps=4`."""
-    return ",".join(f"{k}={v}" for k, v in params.items())
-
-
-def curve_name(provider: str, params: str) -> str:
-    """The name of a provider's curve: `triton-row[num_warps=4]`."""
-    return f"{provider}[{params}]" if params else provider
-
-
-PROVIDER, CONTROL = "provider", "control"
-
-STEPS = {"build": "building", "check": "checking", "time": "timing"}
-"""What a worker may be doing to a provider, and how reasons and progress say it."""
+_LABELS = tuple(name for name in columns_of(Kind.WORD) if name != "params")
+"""What a worker says in words. Other people's code runs there, so the words are made printable."""
 
 
 @dataclass
@@ -127,7 +30,7 @@ class Row:
     case: Case
     provider: str
     params: str = ""
-    role: str = PROVIDER
+    role: str = Role.PROVIDER
     session: int = 0
     status: Status = Status.OK
     reason: str = ""
@@ -191,86 +94,19 @@ class Row:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Row:
         tuples = {k: tuple(data[k]) for k in ("flags", "round_ms")}
-        words = {name: label(str(data[name])) for name in _WORDS if name in data}
+        words = {name: label(str(data[name])) for name in _LABELS if name in data}
         return cls(**{**data, **tuples, **words, "case": Case.from_json(data["case"])})
 
     def cells(self) -> dict[str, str]:
         """The row as CSV text: full precision, empty for "not known"."""
         cells = {"operator": self.case.operator, "provider": self.provider, "params": self.params}
-        cells |= {name: _cell(value) for name, value in self.case.axes.items()}
+        cells |= {name: format_cell(value) for name, value in self.case.axes.items()}
         cells["dtype"] = self.case.dtype
-        return cells | {name: _cell(getattr(self, name)) for name in OUTCOME_COLUMNS}
+        return cells | {name: format_cell(getattr(self, name)) for name in OUTCOME_COLUMNS}
 
     @classmethod
     def from_cells(cls, case: Case, cells: Mapping[str, str]) -> Row:
         """The row of a case that `cells` wrote. Raises ValueError for a cell that does not hold what it should."""
-        known = dict.fromkeys(LATER_COLUMNS, "") | dict(cells)
-        values = {f.name: _value(str(f.type), known[f.name]) for f in dataclasses.fields(cls) if f.name != "case"}
-        return cls(case, **values)
-
-
-LINE = "line"
-"""What the index of a table is called that was read from a CSV. No column has this name."""
-
-IDENTITY_COLUMNS = ("operator", "provider", "params")
-LATER_COLUMNS = ("other_cores",)
-"""Columns that files of earlier versions lack: there they are read as "not known"."""
-
-OUTCOME_COLUMNS = tuple(f.name for f in dataclasses.fields(Row) if f.name not in ("case", "provider", "params"))
-NUMBERS = tuple(f.name for f in dataclasses.fields(Row) if str(f.type) in ("int | None", "float | None"))
-"""Columns that hold numbers. An empty cell is "not known"."""
-
-
-def columns(axes: Iterator[str] | list[str] | tuple[str, ...]) -> list[str]:
-    """The CSV header of an operator with these axes: identity, axes, dtype, then `role` and everything else."""
-    return [*IDENTITY_COLUMNS, *axes, "dtype", *OUTCOME_COLUMNS]
-
-
-def axis_columns(header: list[str]) -> list[str]:
-    """The axis names of a results file: whatever stands between `params` and `dtype`."""
-    return header[header.index("params") + 1 : header.index("dtype")]
-
-
-_WORDS = ("timer", "cache", "device", "device_uuid", "throttle", "started_at", "source_hash")
-"""What a worker, in which other people's code runs, says of a row in words."""
-
-_UNREADABLE = {0: "\\0", ord("\r"): "\\r"}
-"""Characters that a message may bring and a CSV cannot hold: older csv modules do not quote a lone carriage return."""
-
-
-def _cell(value: Any) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, Status):
-        return value.value
-    if isinstance(value, tuple):
-        return ";".join(_cell(v) for v in value)
-    return repr(value) if isinstance(value, float) else str(value).translate(_UNREADABLE)
-
-
-def _value(annotation: str, cell: str) -> Any:
-    """What a cell holds, by the annotation of its field in `Row`: the inverse of `_cell`."""
-    if annotation.startswith("tuple"):
-        convert = float if "float" in annotation else str
-        return tuple(convert(part) for part in cell.split(";")) if cell else ()
-    if annotation.endswith("| None") and not cell:
-        return None
-    match annotation.removesuffix(" | None"):
-        case "int":
-            return int(cell)
-        case "float":
-            return float(cell)
-        case "bool":
-            return cell == "True"
-    return cell
-
-
-def digest(data: Any) -> str:
-    """A short stable hash of JSON-able data, for `case_hash`, `source_hash` and `env_id`."""
-    text = data if isinstance(data, str) else json.dumps(data, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-
-
-def now() -> str:
-    """The time as ISO 8601 in UTC, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+        names = ("provider", "params", *OUTCOME_COLUMNS)
+        missing = {name for name in names if name not in cells and COLUMNS[name].optional}
+        return cls(case, **{name: parse_cell(COLUMNS[name].kind, cells[name]) for name in names if name not in missing})

@@ -21,13 +21,16 @@ from pandas.api.types import is_integer_dtype
 
 from kbench.errors import UsageError
 from kbench.results import table
-from kbench.results.row import DTYPE_ALIASES, IDENTITY_COLUMNS, PROVIDER, curve_name
+from kbench.results.case import DTYPE_ALIASES, curve_name
+from kbench.results.columns import CONDITION_COLUMNS, IDENTITY_COLUMNS
+from kbench.results.vocabulary import Role
 from kbench.text.printable import NAME_LIMIT
 
 OUTCOMES = ("provider", "params", "status", "flags")
 """Columns that tell the rows of one case apart. They choose among its providers; its controls stay, unless `role` is named."""
 
-CONDITIONS = ("timer", "cache", "device")
+FILTERABLE = ("role", "session", "status", "flags", *CONDITION_COLUMNS)
+"""The columns beside the axes that a term may name."""
 
 ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
@@ -141,10 +144,10 @@ class RowFilter:
     def _chooses_among(self, frame: pd.DataFrame) -> pd.Series[bool]:
         """The rows that OUTCOMES are about: all, where the terms name a role."""
         named = any(term.column == "role" for term in self.terms)
-        return (frame["role"] == PROVIDER) | named
+        return (frame["role"] == Role.PROVIDER) | named
 
     def _check_columns(self, frame: pd.DataFrame) -> None:
-        known = [*IDENTITY_COLUMNS, *table.axes(frame), "dtype", "role", "session", "status", "flags", *CONDITIONS]
+        known = [*IDENTITY_COLUMNS, *table.axes(frame), "dtype", *FILTERABLE]
         lower = {name.lower(): name for name in known}
         for term in self.terms:
             if term.column in known:

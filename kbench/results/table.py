@@ -11,37 +11,14 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from kbench.errors import ResultsError
+from kbench.results.case import DTYPE_ALIASES
+from kbench.results.columns import COLUMNS, LINE, OPTIONAL_COLUMNS, Kind, axis_columns, csv_header
 from kbench.results.csv_reader import records
-from kbench.results.row import (
-    CONTROL,
-    DTYPE_ALIASES,
-    LATER_COLUMNS,
-    LINE,
-    NUMBERS,
-    PROVIDER,
-    Status,
-    axis_columns,
-    columns,
-)
+from kbench.results.vocabulary import Role, Status
 from kbench.text.printable import reason
 
 MAX_COLUMNS = 200
 """More than any operator has axes for. Not every step of what follows is linear in them."""
-
-_LABELS = (
-    "params",
-    "flags",
-    "timer",
-    "cache",
-    "device",
-    "device_uuid",
-    "throttle",
-    "started_at",
-    "case_hash",
-    "source_hash",
-    "env_id",
-)
-"""Columns of words on one line. Only a `reason` may have several."""
 
 _MOVED_ASIDE = re.compile(r"\.\d{8}-\d{6}(-\d+)?\.")
 
@@ -65,7 +42,7 @@ def read(path: Path | str) -> pd.DataFrame:
         if name in axis_columns(header):
             rule = _SIZE if any(map(_LIKE_SIZE.fullmatch, set(text))) else _WORD
         data[name] = pd.Series(_values(path, name, lines, text, rule), index, rule.dtype)
-    for name in LATER_COLUMNS:
+    for name in OPTIONAL_COLUMNS:
         if name not in data:
             data[name] = pd.Series(float("nan"), index, "float64")
     frame: pd.DataFrame = pd.DataFrame(data, index)
@@ -119,7 +96,7 @@ def _contents(path: Path) -> tuple[list[str], list[tuple[int, list[str]]], list[
 
 def _check_header(path: Path, line: int, header: list[str]) -> None:
     where = f"{path}:{line}"
-    known = [name for name in columns([]) if name in header or name not in LATER_COLUMNS]
+    known = [name for name in csv_header([]) if name in header or name not in OPTIONAL_COLUMNS]
     missing = [name for name in known if name not in header]
     if missing:
         names = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
@@ -199,7 +176,7 @@ def _dtype(cell: str) -> str | None:
 
 
 def _one_of(*words: str) -> _Rule:
-    return _Rule({word: word for word in words}.get, f"which is none of {', '.join(words)}", "str")
+    return _Rule({word: str(word) for word in words}.get, f"which is none of {', '.join(words)}", "str")
 
 
 _LIKE_SIZE = re.compile(r"-?[0-9]+(\.0*)?")
@@ -207,19 +184,23 @@ _LIKE_SIZE = re.compile(r"-?[0-9]+(\.0*)?")
 _TEXT = _Rule(str, "", "str")
 _WORD = _Rule(_name, "not a size or a word", "str")
 _SIZE = _Rule(_size, "not a size", "Int64")
-_RULES = (
-    {name: _Rule(_number, "not a number", "float64") for name in NUMBERS}
-    | {name: _Rule(_name, "not a name", "str") for name in ("operator", "provider")}
-    | {name: _Rule(_label, "not printable text", "str") for name in _LABELS}
-    | {
-        "dtype": _Rule(_dtype, "not a name", "str"),
-        "role": _one_of(PROVIDER, CONTROL),
-        "session": _Rule(_session, "not a session's number", "int64"),
-        "status": _one_of(*(status.value for status in Status)),
-        "reason": _Rule(reason, "", "str"),
-        "round_ms": _Rule(_numbers, "not numbers", "str"),
-    }
-)
+_NUMBER = _Rule(_number, "not a number", "float64")
+_LABEL = _Rule(_label, "not printable text", "str")
+_BY_KIND = {
+    Kind.NAME: _Rule(_name, "not a name", "str"),
+    Kind.WORD: _LABEL,
+    Kind.TEXT: _Rule(reason, "", "str"),
+    Kind.DTYPE: _Rule(_dtype, "not a name", "str"),
+    Kind.ROLE: _one_of(*Role),
+    Kind.STATUS: _one_of(*Status),
+    Kind.FLAGS: _LABEL,
+    Kind.SESSION: _Rule(_session, "not a session's number", "int64"),
+    Kind.INTEGER: _NUMBER,
+    Kind.NUMBER: _NUMBER,
+    Kind.NUMBERS: _Rule(_numbers, "not numbers", "str"),
+    Kind.BOOLEAN: _TEXT,
+}
+_RULES = {name: _BY_KIND[column.kind] for name, column in COLUMNS.items()}
 
 
 def _show(cell: str) -> str:

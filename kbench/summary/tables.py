@@ -9,8 +9,10 @@ from statistics import median
 from typing import Any
 
 from kbench.analysis import Analysis, CaseKey, Outcome, Standing, Winner
-from kbench.results.row import PROVIDER, Case, Row
+from kbench.results.case import Case
+from kbench.results.row import Row
 from kbench.results.timers import DEFAULT_TIMER
+from kbench.results.vocabulary import Flag, Role
 from kbench.summary.words import copy_share, ulps
 from kbench.text.terminal import GAP, microseconds
 
@@ -210,8 +212,8 @@ class _Cells:
         self.won = {won.key: won for won in found.winners}
         self.without: dict[tuple[Any, str], str] = {}
         for row in found.rows:
-            if row.role == PROVIDER and (row.status.failed or row.ms is not None):
-                self.without[row.case.key, row.curve] = row.status.value if row.status.failed else "suspect"
+            if row.role == Role.PROVIDER and (row.status.failed or row.ms is not None):
+                self.without[row.case.key, row.curve] = row.status.value if row.status.failed else Flag.SUSPECT
 
     def __call__(self, key: CaseKey, curve: str) -> str:
         rows = self.found.cases[key].get(curve)
@@ -293,7 +295,7 @@ def _speedup(found: Analysis, won: Winner) -> str:
 
 def stages(rows: Sequence[Row]) -> Table:
     """What a call costs beside its kernel, in ms: a line per case and provider that was measured so; empty otherwise."""
-    measured = [row for row in rows if row.role == PROVIDER and row.alloc_ms is not None]
+    measured = [row for row in rows if row.role == Role.PROVIDER and row.alloc_ms is not None]
     axes = list(dict.fromkeys(name for row in measured for name in row.case.axes))
     return Table(
         (*axes, "dtype", "provider", *STAGES.values()),

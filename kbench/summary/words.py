@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from statistics import median
 
 from kbench.analysis import Analysis
-from kbench.results.row import PROVIDER, Row, Status
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role, Status
 
 PLAUSIBLE_SHARE = 1.5
 """Of the copy control's GB/s. On an H200 the largest of 4,000 rows is 1.2."""
@@ -28,7 +29,7 @@ def ulps(value: float | None) -> str:
 
 def caveats(found: Analysis) -> list[str]:
     """Lines on how far to trust the table: the noise floor, how often each flag was raised, who is not reproducible."""
-    providers = [row for row in found.rows if row.role == PROVIDER]
+    providers = [row for row in found.rows if row.role == Role.PROVIDER]
     said = found.noise.too_noisy  # by the headline
     lines = [found.noise.sentence()] if any(row.ms is not None for row in providers) and not said else []
     raised = Counter(flag for row in providers for flag in row.flags)
@@ -66,5 +67,5 @@ def left_out(rows: Sequence[Row]) -> list[str]:
 
 def counts(rows: Sequence[Row]) -> str:
     """`45 ok, 9 checked, 3 unavailable`: providers only, controls left out."""
-    statuses = [row.status for row in rows if row.role == PROVIDER]
+    statuses = [row.status for row in rows if row.role == Role.PROVIDER]
     return ", ".join(f"{statuses.count(status)} {status.value}" for status in Status if status in statuses)

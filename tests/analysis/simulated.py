@@ -7,7 +7,9 @@ import random
 from collections.abc import Callable, Mapping
 from statistics import median
 
-from kbench.results.row import CONTROL, PROVIDER, Case, Row
+from kbench.results.case import Case
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role
 
 Disturbance = Callable[[random.Random], float]
 """By how much one round is slower than it should be, in log time."""
@@ -56,7 +58,7 @@ def run(
                 times[name] = tuple(level * math.exp(noise(rng)) for _ in range(rounds))
             base = median(times[names[0]])
             for name, round_ms in times.items():
-                role = CONTROL if name == "repeat" else PROVIDER
+                role = Role.CONTROL if name == "repeat" else Role.PROVIDER
                 ms = median(round_ms)
                 rows.append(
                     Row(case, name, role=role, session=number, ms=ms, round_ms=round_ms, speedup=base / ms, gbps=1 / ms)

@@ -15,7 +15,7 @@ from kbench.comparison.options import CompareOptions
 from kbench.plotting.picture_plan import Choices, plan_pictures
 from kbench.plotting.selection.winners import winners_of
 from kbench.reporting.file_summary import file_summary
-from kbench.results.row import curve_name
+from kbench.results.case import curve_name
 
 RESULTS = Path(__file__).resolve().parents[2] / "results" / "h200"
 FILES = sorted(RESULTS.rglob("*.csv"))

@@ -11,7 +11,8 @@ import pytest
 from simulated import Disturbance, disturbed, quiet, run
 
 from kbench.analysis import Analysis, Outcome, analyse
-from kbench.results.row import Case, Row
+from kbench.results.case import Case
+from kbench.results.row import Row
 
 TWINS = {"torch": 1.0, "mine": 1.0, "yours": 1.0}
 RANKED = (Outcome.FASTER, Outcome.SLOWER)

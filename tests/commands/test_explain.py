@@ -12,7 +12,8 @@ from kbench.explain import COLUMNS, CONTROLS, FLAGS, KINDS, STATUSES, VERDICTS, 
 from kbench.explain.glossary import ALIASES, HEADS
 from kbench.measure import flags
 from kbench.measure.timing.do_bench import MAX_PREFILL_MS
-from kbench.results.row import Status, columns
+from kbench.results.columns import csv_header
+from kbench.results.vocabulary import Status
 
 
 def test_every_status_and_flag_has_a_paragraph() -> None:
@@ -28,7 +29,7 @@ def test_every_status_and_flag_has_a_paragraph() -> None:
 
 
 def test_every_column_of_a_results_file_has_a_paragraph() -> None:
-    assert set(columns([])) <= set(COLUMNS)
+    assert set(csv_header([])) <= set(COLUMNS)
 
 
 def test_no_word_has_two_meanings() -> None:

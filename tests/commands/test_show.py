@@ -14,14 +14,16 @@ from kbench.analysis import analyse
 from kbench.commands.show import show
 from kbench.errors import UsageError
 from kbench.execute.progress import Plain, headline
-from kbench.results.row import CONTROL, Case, Row, Status
+from kbench.results.case import Case
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role, Status
 
 RESULTS = Path(__file__).resolve().parents[2] / "results" / "h200"
 Out = pytest.CaptureFixture[str]
 
 
 def row(provider: str, ms: float, n: int = 256, dtype: str = "float32", **more: Any) -> Row:
-    role = {"role": CONTROL} if provider == "repeat" else {}
+    role = {"role": Role.CONTROL} if provider == "repeat" else {}
     measured = {"round_ms": (ms,) * 5, "gbps": 1.0, "copy_fraction": 0.5, "timer": "do_bench", "cache": "cold"}
     return Row(Case("softmax", {"M": 64, "N": n}, dtype), provider, ms=ms, **measured, **role, **more)
 

@@ -18,7 +18,9 @@ from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions
 from kbench.comparison.verdict import Verdict
 from kbench.errors import ResultsError, UsageError
-from kbench.results.row import CONTROL, Case, Row
+from kbench.results.case import Case
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role
 
 
 @pytest.fixture
@@ -87,7 +89,7 @@ def test_rounds_that_scatter_raise_the_floor(verdict: Judge) -> None:
 
 
 def test_a_machine_that_cannot_repeat_itself_raises_the_floor(write: Write) -> None:
-    repeats = [row(n, provider="repeat", role=CONTROL, speedup=1.05) for n in range(1, 6)]
+    repeats = [row(n, provider="repeat", role=Role.CONTROL, speedup=1.05) for n in range(1, 6)]
     old = write("old", [*(row(n) for n in range(1, 6)), *repeats])
     comparison = compare(old, write("new", [row(n, 1.06) for n in range(1, 6)]))
     assert words(comparison) == ["unclear"] * 5 and "floor 10.0%" in comparison.rows[0].reason
@@ -97,7 +99,7 @@ def test_a_case_whose_copy_moved_raises_its_own_floor(write: Write) -> None:
     """Bytes that fill the cache just so are copied at two speeds, and by a kernel too: no other case knows."""
 
     def rows(ms: float, copy: float) -> list[Row]:
-        copies = [row(n, copy if n == 1 else 1.0, "copy", role=CONTROL) for n in range(1, 10)]
+        copies = [row(n, copy if n == 1 else 1.0, "copy", role=Role.CONTROL) for n in range(1, 10)]
         return [*(row(n, ms) for n in (1, 2)), *copies]
 
     comparison = compare(write("old", rows(1.0, 1.0)), write("new", rows(1.06, 1.04)))
@@ -219,7 +221,9 @@ def test_a_file_against_itself_is_the_same(write: Write, count: int) -> None:
 def with_copies(rows: Iterable[Row], *levels: float, cases: int = 8) -> list[Row]:
     """Rows, and `copy` controls of so many cases that take 1 ms times each session's level."""
     sizes = range(1000, 1000 + cases)
-    copies = [row(n, level, provider="copy", role=CONTROL, session=s) for n in sizes for s, level in enumerate(levels)]
+    copies = [
+        row(n, level, provider="copy", role=Role.CONTROL, session=s) for n in sizes for s, level in enumerate(levels)
+    ]
     return [*rows, *copies]
 
 
@@ -267,7 +271,7 @@ def test_a_session_cut_short_takes_no_copies_from_the_others(write: Write) -> No
     old = [r for n in cases for r in sessions(1.0, 1.002, 0.998, n=n)]
     new = [r for n in cases for r in sessions(*(1.015, 1.017), n=n)]
     cut = [row(n, 1.02, provider=name, role=role, session=2) for n in (1000, 1001)
-           for name, role in (("triton", "provider"), ("copy", CONTROL))]  # fmt: skip
+           for name, role in (("triton", "provider"), ("copy", Role.CONTROL))]  # fmt: skip
     a = write("old", with_copies(old, 1.0, 1.002, 0.998))
     b = write("new", [*with_copies(new, 1.015, 1.017), *cut])
     comparison = compare(a, b)
@@ -288,7 +292,7 @@ def test_every_device_of_a_fleet_has_its_own_drift(write: Write) -> None:
                 ms = level * wobble
                 rows += [
                     row(n, ms, session=s, device=device),
-                    row(n, ms, "copy", session=s, device=device, role=CONTROL),
+                    row(n, ms, "copy", session=s, device=device, role=Role.CONTROL),
                 ]
         return write(name, rows)
 
@@ -506,7 +510,7 @@ def test_the_order_of_rows_changes_nothing(write: Write) -> None:
 
 
 def test_controls_are_not_compared(write: Write) -> None:
-    rows = [row(), row(provider="copy", role=CONTROL), row(provider="repeat", role=CONTROL)]
+    rows = [row(), row(provider="copy", role=Role.CONTROL), row(provider="repeat", role=Role.CONTROL)]
     assert len(compare(write("old", rows), write("new", rows)).rows) == 1
 
 
@@ -649,7 +653,7 @@ def test_providers_are_told_apart_by_as_little_as_the_noise_allows_unless_a_marg
             ("a", "provider", 1.0),
             ("b", "provider", 0.99),
             ("c", "provider", 1.001),
-            ("repeat", CONTROL, 1.0005),
+            ("repeat", Role.CONTROL, 1.0005),
         )
     ]
     path = write("all", rows)

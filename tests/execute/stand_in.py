@@ -10,7 +10,7 @@ from fake_executor import machine_info
 
 from kbench.execute.plan import Task
 from kbench.protocol import Configuration, MeasureSettings
-from kbench.results.row import Case
+from kbench.results.case import Case
 
 ROWS = """
 def row(name, **fields):

@@ -27,7 +27,7 @@ from kbench.execute.executor import Finished
 from kbench.execute.executors.code_identity import Files, compare_code, identify_code
 from kbench.execute.plan import Task
 from kbench.protocol import DeviceInfo
-from kbench.results.row import Case
+from kbench.results.case import Case
 
 IDENTITY = ["operator", "provider", "params", "M", "N", "dtype", "role", "session", "status"]
 

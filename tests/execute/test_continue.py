@@ -20,7 +20,8 @@ from kbench.execute.plan import Plan, plan
 from kbench.execute.writer import Writer
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
 from kbench.results import table
-from kbench.results.row import CONTROL, Row, Status
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role, Status
 
 IDENTITY = ["operator", "provider", "params", "M", "N", "dtype", "role", "session", "status"]
 
@@ -69,7 +70,7 @@ def rows_of(layout: Plan) -> list[list[Row]]:
         reason = 'no "nvcc", µ\nsecond line\u2028third'
         rows.append(Row(provider="cuda", status=Status.UNAVAILABLE, reason=reason, **common))
         rows += [
-            Row(provider=name, role=CONTROL, flags=("noisy", "cold"), **ok) for name in ("copy", "empty", "repeat")
+            Row(provider=name, role=Role.CONTROL, flags=("noisy", "cold"), **ok) for name in ("copy", "empty", "repeat")
         ]
         cases.append(rows)
     return cases

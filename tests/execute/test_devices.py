@@ -22,7 +22,7 @@ from kbench.execute.executors.devices import Devices, TaskQueue, choose
 from kbench.execute.lock import acquire_lock, device_key
 from kbench.execute.plan import Task
 from kbench.protocol import Catalog, DeviceInfo
-from kbench.results.row import Case
+from kbench.results.case import Case
 
 SWEEP = f"""
 operator: softmax

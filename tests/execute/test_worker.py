@@ -21,7 +21,8 @@ from kbench.execute.worker import launch, worker_process
 from kbench.execute.worker.starting import Plugins, start
 from kbench.execute.worker.worker_process import NONSENSE, Worker
 from kbench.protocol import CatalogRequest
-from kbench.results.row import Row, Status
+from kbench.results.row import Row
+from kbench.results.vocabulary import Status
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the stand-ins use POSIX")
 

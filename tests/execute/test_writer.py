@@ -12,7 +12,8 @@ import pytest
 from kbench.errors import ResultsError
 from kbench.execute import writer as writers
 from kbench.execute.writer import Writer, check_writable, move_aside
-from kbench.results.row import Case, Row
+from kbench.results.case import Case
+from kbench.results.row import Row
 
 
 def row(n: int) -> Row:

@@ -7,7 +7,7 @@ import torch
 
 from kbench.measure.correctness.check import accuracy, ulp
 from kbench.registry import Operator, operator
-from kbench.results.row import Case
+from kbench.results.case import Case
 
 DTYPES = ["float32", "float16", "bfloat16"]
 

@@ -13,7 +13,7 @@ from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
 from kbench.protocol import Configuration, EdgeResult
 from kbench.registry import Operator, operator
-from kbench.results.row import Case
+from kbench.results.case import Case
 
 
 def _reference(case: Case, x: Tensor, w: Tensor) -> Tensor:

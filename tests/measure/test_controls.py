@@ -14,7 +14,7 @@ from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
 from kbench.protocol import Configuration, MeasureSettings
 from kbench.registry import operator
-from kbench.results.row import Case
+from kbench.results.case import Case
 
 SWEEP = """
 operator: softmax

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kbench.measure.correctness.check import accuracy
 from kbench.registry import Operator
-from kbench.results.row import Case
+from kbench.results.case import Case
 
 DTYPES = ["float32", "float16", "bfloat16"]
 

@@ -11,7 +11,7 @@ from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
 from kbench.protocol import Configuration, MeasureSettings
 from kbench.registry import Operator
-from kbench.results.row import Case
+from kbench.results.case import Case
 
 
 def made(name: str, tolerance: float, **providers: object) -> Operator:

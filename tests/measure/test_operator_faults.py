@@ -16,7 +16,8 @@ from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
 from kbench.protocol import Configuration, MeasureSettings
 from kbench.registry import operator
-from kbench.results.row import Case, Row
+from kbench.results.case import Case
+from kbench.results.row import Row
 
 SWEEP = """
 operator: {operator}

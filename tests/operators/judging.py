@@ -8,7 +8,7 @@ import torch
 
 from kbench.measure.correctness.check import accuracy
 from kbench.registry import operator, shipped
-from kbench.results.row import Case
+from kbench.results.case import Case
 
 DEVICE = torch.device("cpu")
 if torch.accelerator.is_available():

@@ -10,7 +10,7 @@ from judging import DEVICE
 
 from kbench.kernels import block_mailbox, cuda_extension
 from kbench.registry import operator
-from kbench.results.row import Case
+from kbench.results.case import Case
 
 pytestmark = [
     pytest.mark.gpu,

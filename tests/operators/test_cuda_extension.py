@@ -19,7 +19,7 @@ from kbench.measure.correctness.check import accuracy
 from kbench.operators.gelu import providers_cuda as gelu_cuda
 from kbench.operators.softmax import providers_cuda as softmax_cuda
 from kbench.registry import Operator, Unsupported, operator
-from kbench.results.row import Case
+from kbench.results.case import Case
 
 Build = Callable[..., subprocess.CompletedProcess[str]]
 

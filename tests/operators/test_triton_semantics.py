@@ -15,7 +15,7 @@ from judging import DEVICE, judge, normal, providers
 from kbench.kernels import triton_rows
 from kbench.operators.softmax.triton_dispatch import DISPATCH
 from kbench.registry import Unsupported, operator
-from kbench.results.row import Case
+from kbench.results.case import Case
 
 pytest.importorskip("triton")
 # numpy says so where a kernel works on a row of -inf or NaN, or on the padding of a tile

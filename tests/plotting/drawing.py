@@ -10,7 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from kbench.execute.writer import Writer
-from kbench.results.row import CONTROL, Case, Row
+from kbench.results.case import Case
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role
 
 Draw = Callable[..., list[Figure]]
 NS = (256, 512, 1024, 2048, 4096)
@@ -48,7 +50,7 @@ def sweep(*providers: str, ns: Iterable[int] = NS, **fields: object) -> list[Row
 
 
 def copies(ns: Iterable[int] = NS, **fields: object) -> list[Row]:
-    return [row(case(n), "copy", role=CONTROL, **fields) for n in ns]
+    return [row(case(n), "copy", role=Role.CONTROL, **fields) for n in ns]
 
 
 def save(path: Path, rows: Iterable[Row], axes: tuple[str, ...] = ("M", "N")) -> Path:

@@ -15,7 +15,8 @@ from kbench.analysis.files import load_sources
 from kbench.errors import ResultsError, UsageError
 from kbench.plotting import Choices, plot, terminal_charts, write
 from kbench.plotting.style.theme import DARK
-from kbench.results.row import Case, Row
+from kbench.results.case import Case
+from kbench.results.row import Row
 
 Times = dict[str, float]
 

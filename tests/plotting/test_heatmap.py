@@ -12,7 +12,8 @@ from matplotlib.patches import Rectangle
 from kbench.analysis.files import load_sources
 from kbench.errors import ResultsError
 from kbench.plotting.panels.heatmap import TIE_HATCH, shade
-from kbench.results.row import CONTROL, Row
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role
 
 
 def race(n: int, m: int = 4096, dtype: str = "float32", **ms: float) -> list[Row]:
@@ -32,7 +33,7 @@ def test_each_cell_names_the_winner_and_its_margin(draw: Draw) -> None:
 
 
 def test_a_margin_within_the_noise_floor_is_a_tie(draw: Draw) -> None:
-    repeats = [row(case(n), "repeat", role=CONTROL, speedup=1 / 1.03) for n in (256, 512)]  # a floor of 3 %
+    repeats = [row(case(n), "repeat", role=Role.CONTROL, speedup=1 / 1.03) for n in (256, 512)]  # a floor of 3 %
     rows = [*repeats, *race(256, a=1.0, b=1.02), *race(512, a=1.0, b=1.4)]
     [figure] = draw(*rows, kind="heatmap")
     assert labels(figure.axes[0]) == ["a\n~", "a\n1.40x"]

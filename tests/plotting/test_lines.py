@@ -11,7 +11,7 @@ from drawing import H200, NS, Draw, case, copies, curves, labels, legend, marks,
 from kbench.plotting.selection.points import COPY_CURVE
 from kbench.plotting.style.colours import styles
 from kbench.plotting.style.theme import LIGHT
-from kbench.results.row import CONTROL
+from kbench.results.vocabulary import Role
 
 
 def test_a_line_per_provider(draw: Draw) -> None:
@@ -24,7 +24,7 @@ def test_a_line_per_provider(draw: Draw) -> None:
 
 def test_the_copy_control_is_the_grey_ceiling_and_no_other_control_is_drawn(draw: Draw) -> None:
     speeds = {"copy": 4000.0, "empty": 1.0, "repeat": 2.0}
-    controls = [row(case(n), name, role=CONTROL, gbps=speed) for n in NS for name, speed in speeds.items()]
+    controls = [row(case(n), name, role=Role.CONTROL, gbps=speed) for n in NS for name, speed in speeds.items()]
     [figure] = draw(*controls, *sweep("triton"))
     assert sorted({y for line in curves(figure.axes[0]) for _, y in line}) == [2000, 4000]
     assert labels(figure.axes[0]) == ["triton", COPY_CURVE]

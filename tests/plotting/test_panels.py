@@ -11,7 +11,8 @@ from drawing import NS, Draw, caption, case, curves, legend, panels, row, save, 
 from kbench.analysis.files import load_sources
 from kbench.errors import UsageError
 from kbench.plotting import Choices, plot, write
-from kbench.results.row import Case, Row
+from kbench.results.case import Case
+from kbench.results.row import Row
 
 
 @pytest.mark.parametrize("field", ["device", "timer", "cache"])

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from kbench.execute.writer import Writer
-from kbench.results.row import CONTROL, Case, Row
+from kbench.results.case import Case
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role
 
 NS = (256, 512, 1024, 2048)
 SCRIPT, IMAGE, BOLD = "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "<b>bold</b>&amp;"
@@ -39,8 +41,8 @@ def rivals(*providers: str, ns: Iterable[int] = NS, **fields: Any) -> list[Row]:
         for place, provider in enumerate(providers):
             speedup = 1 + place / 10
             found.append(row(provider, n, n / 1e4 / speedup, speedup=speedup, **fields))
-        found.append(row("copy", n, n / 2e4, role=CONTROL, **fields))
-        found.append(row("repeat", n, n / 1e4 / 1.001, role=CONTROL, speedup=1.001, **fields))
+        found.append(row("copy", n, n / 2e4, role=Role.CONTROL, **fields))
+        found.append(row("repeat", n, n / 1e4 / 1.001, role=Role.CONTROL, speedup=1.001, **fields))
     return found
 
 

@@ -26,7 +26,9 @@ from kbench.plotting.picture_plan import PICTURE_KINDS, Choices, plan_pictures
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
 from kbench.registry import Operator
 from kbench.results import table
-from kbench.results.row import Case, Row, columns
+from kbench.results.case import Case
+from kbench.results.columns import csv_header
+from kbench.results.row import Row
 
 UGLY = {
     "a line break": "a\nb",
@@ -105,7 +107,7 @@ def test_a_parameter_is_set_to_words_in_one_line(value: str, tmp_path: Path) -> 
 
 def candidates() -> Iterator[str]:
     """Names that something in kbench, pandas or a format uses for something else."""
-    yield from columns([])
+    yield from csv_header([])
     yield from (name for name in dir(Case) if not name.startswith("_"))
     yield from (
         "line",
@@ -132,7 +134,7 @@ def test_what_a_run_accepts_its_readers_accept(axis: str, tmp_path: Path) -> Non
     try:
         operator(axes=("M", axis))
     except ValueError as refused:
-        assert axis in columns([]) or axis == "line" or hasattr(Case("a", {}, "float32"), axis), refused
+        assert axis in csv_header([]) or axis == "line" or hasattr(Case("a", {}, "float32"), axis), refused
         assert "rename the axis" in str(refused)
         return
     old, new = (written(tmp_path / f"{name}.csv", axis, ms) for name, ms in (("old", 0.1), ("new", 0.2)))
@@ -159,7 +161,7 @@ def test_pictures_and_reports_add_no_columns_but_their_own(tmp_path: Path) -> No
 
     loaded = load_sources([written(tmp_path / "a.csv", "N", 0.1)])
     drawn, _ = along(points(loaded, metrics.metric_by_name("ms")), axis_names(loaded), None, 8)
-    assert set(drawn.columns) - set(columns(["M", "N"])) <= set(OWN)
+    assert set(drawn.columns) - set(csv_header(["M", "N"])) <= set(OWN)
 
 
 def test_a_report_tells_an_axis_from_its_own_columns(tmp_path: Path) -> None:

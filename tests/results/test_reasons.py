@@ -10,7 +10,9 @@ import pytest
 
 from kbench.execute.writer import Writer
 from kbench.results import table
-from kbench.results.row import Case, Row, Status
+from kbench.results.case import Case
+from kbench.results.row import Row
+from kbench.results.vocabulary import Status
 from kbench.text.printable import REASON_LIMIT
 
 CASE = Case("softmax", {"M": 8, "N": 64}, "float32")

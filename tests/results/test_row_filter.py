@@ -10,8 +10,10 @@ import pytest
 from kbench.errors import UsageError
 from kbench.execute.writer import Writer
 from kbench.results import table
-from kbench.results.row import CONTROL, Case, Row
+from kbench.results.case import Case
+from kbench.results.row import Row
 from kbench.results.row_filter import RowFilter
+from kbench.results.vocabulary import Role
 
 CURVES = [("cuda", ""), ("triton", ""), ("triton-row", "num_warps=4"), ("triton-row", "num_warps=8,num_stages=2")]
 
@@ -24,7 +26,7 @@ def frame(tmp_path: Path) -> pd.DataFrame:
             case = Case("gelu", {"M": 64, "N": n, "approximate": "tanh"}, dtype)
             where = {"timer": "do_bench", "cache": "cold", "device": "NVIDIA H200"}
             rows += [Row(case, *curve, ms=1.0, **where) for curve in CURVES]  # type: ignore[arg-type]
-            rows += [Row(case, "copy", role=CONTROL, ms=1.0)]
+            rows += [Row(case, "copy", role=Role.CONTROL, ms=1.0)]
     rows[0].flags = ("noisy", "throttled")
     rows[1].session = 1
     rows[2] = Row(rows[2].case, *CURVES[2], status="oom", reason="out of memory")  # type: ignore[arg-type]
@@ -181,7 +183,7 @@ def test_wrong_conditions(frame: pd.DataFrame, text: str, words: list[str]) -> N
 )
 def test_why_nothing_is_left(frame: pd.DataFrame, text: str, what: str) -> None:
     where = RowFilter.parse(text)
-    assert (where.select(frame)["role"] == CONTROL).all()
+    assert (where.select(frame)["role"] == Role.CONTROL).all()
     assert where.nothing(frame).startswith(f"{frame.attrs['path']}: ") and what in where.nothing(frame)
 
 

@@ -12,7 +12,8 @@ import pytest
 from kbench.errors import ResultsError
 from kbench.execute.writer import Writer
 from kbench.results import csv_reader, table
-from kbench.results.row import Case, Row
+from kbench.results.case import Case
+from kbench.results.row import Row
 
 
 def gelu_row(n: int = 1024, **fields: object) -> Row:

@@ -10,13 +10,15 @@ import pytest
 
 from kbench import summary
 from kbench.analysis import analyse
-from kbench.results.row import CONTROL, Case, Row, Status
+from kbench.results.case import Case
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role, Status
 
 CASE = Case("softmax", {"M": 4096, "N": 1024}, "float32")
 
 
 def row(provider: str, ms: float, *, base: float = 0.1, **more: Any) -> Row:
-    control = {"role": CONTROL} if provider in ("copy", "empty", "repeat") else {}
+    control = {"role": Role.CONTROL} if provider in ("copy", "empty", "repeat") else {}
     filled = {"case": CASE, "gbps": 33.5 / ms, "speedup": base / ms, "max_ulp": 1.0, "timer": "do_bench", **control}
     filled["round_ms"] = (ms,) * 5
     return Row(provider=provider, ms=ms, **(filled | more))

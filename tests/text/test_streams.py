@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from kbench.cli import app
-from kbench.results.row import digest
+from kbench.results.stamps import digest
 from kbench.text.streams import LINE_LIMIT, Stream
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="streams as POSIX has them")
@@ -176,7 +176,8 @@ def test_a_folder_whose_name_is_not_unicode(
 @pytest.fixture
 def results(tmp_path: Path) -> Callable[[str], Path]:
     from kbench.execute.writer import Writer
-    from kbench.results.row import Case, Row
+    from kbench.results.case import Case
+    from kbench.results.row import Row
 
     def write(device: str) -> Path:
         writer = Writer(tmp_path / "x.csv", ("M", "N"))

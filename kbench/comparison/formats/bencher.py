@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kbench.comparison.model import Comparison
 from kbench.comparison.presentation.measured import Spread, mapping, measured
-from kbench.results.row import digest
+from kbench.results.stamps import digest
 
 LONGEST_NAME = 1024
 

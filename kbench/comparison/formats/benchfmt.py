@@ -13,7 +13,7 @@ from urllib.parse import quote
 from kbench.comparison.join import METRICS, Key, Reading, Side
 from kbench.comparison.model import Comparison
 from kbench.comparison.presentation.wording import plain
-from kbench.results.row import Status
+from kbench.results.vocabulary import Status
 
 OWN_UNITS = frozenset({"ms", "gbps"})
 """Metrics that every line has already, as ns/op and GB/s."""

@@ -17,7 +17,7 @@ from kbench.comparison.presentation.row_names import key_columns
 from kbench.comparison.presentation.wording import finite, plain
 from kbench.comparison.stats import CONFIDENCE
 from kbench.comparison.verdict import Verdict
-from kbench.results.row import Status
+from kbench.results.vocabulary import Status
 
 Interval = tuple[float, float]
 

@@ -12,7 +12,7 @@ from typing import Any
 from kbench.comparison.join import Side
 from kbench.comparison.model import Comparison, JudgedRow
 from kbench.comparison.presentation.row_names import full_name
-from kbench.results.row import Status
+from kbench.results.vocabulary import Status
 
 
 @dataclass(frozen=True)

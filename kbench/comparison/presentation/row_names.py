@@ -11,7 +11,7 @@ from kbench.comparison.join import METRICS
 from kbench.comparison.model import Comparison, JudgedRow
 from kbench.comparison.presentation.wording import plain
 from kbench.errors import UsageError
-from kbench.results.row import DTYPE_ALIASES
+from kbench.results.case import DTYPE_ALIASES
 from kbench.text.suggest import unknown
 
 MOST_FOOTNOTES = 20

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kbench.files import source_text
-from kbench.results.row import digest
+from kbench.results.stamps import digest
 from kbench.version import __version__
 
 PACKAGE = Path(__file__).resolve().parents[2]

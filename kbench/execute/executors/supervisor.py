@@ -12,7 +12,9 @@ from kbench.execute.worker.starting import Plugins
 from kbench.execute.worker.starting import start as start_worker
 from kbench.execute.worker.worker_process import NONSENSE, Worker
 from kbench.protocol import Catalog, Configuration, DeviceInfo, EdgeResult, Rows, StepBegun, TrialFailed
-from kbench.results.row import CONTROL, PROVIDER, Row, Status, format_params
+from kbench.results.case import format_params
+from kbench.results.row import Row
+from kbench.results.vocabulary import Control, Role, Status
 from kbench.text.printable import REASON_LIMIT, printable
 
 UNBLAMED_LIMIT = 2
@@ -196,8 +198,8 @@ class WorkerSupervisor:
                 unblamed += 1
                 if unblamed >= UNBLAMED_LIMIT:
                     failed |= {one.name: make_failed_row(task, one, lost.status, lost.reason) for one in left}
-        measured = {row.curve: row for row in rows if row.role == PROVIDER} | failed
-        return [measured[one.name] for one in task.configurations] + [row for row in rows if row.role != PROVIDER]
+        measured = {row.curve: row for row in rows if row.role == Role.PROVIDER} | failed
+        return [measured[one.name] for one in task.configurations] + [row for row in rows if row.role != Role.PROVIDER]
 
     def _find_guilty(
         self, task: Task, accused: Configuration | None, left: Sequence[Configuration], listener: Listener
@@ -246,8 +248,10 @@ def _answers(task: Task, configurations: Sequence[Configuration], rows: Sequence
     controls = [row.provider for row in rows[len(wanted) :]]
     return (
         [(row.provider, row.params) for row in rows[: len(wanted)]] == wanted
-        and all(row.role == (PROVIDER if number < len(wanted) else CONTROL) for number, row in enumerate(rows))
+        and all(
+            row.role == (Role.PROVIDER if number < len(wanted) else Role.CONTROL) for number, row in enumerate(rows)
+        )
         and all(row.case.key == task.case.key and row.session == task.session for row in rows)
         and len(set(controls)) == len(controls)
-        and set(controls) <= CONTROLS
+        and set(controls) <= set(Control)
     )

@@ -36,7 +36,8 @@ from kbench.protocol import (
     decode,
     encode,
 )
-from kbench.results.row import STEPS, Status
+from kbench.protocol.events import STEPS
+from kbench.results.vocabulary import Status
 from kbench.text.exception_text import in_library
 from kbench.text.printable import printable
 

@@ -35,7 +35,7 @@ from kbench.measure.correctness.error_scale import ESTIMATE_MARGIN
 from kbench.measure.correctness.expected import Expected, Part
 from kbench.measure.machine.device import Device
 from kbench.registry import Operator
-from kbench.results.row import Case
+from kbench.results.case import Case
 
 NEAR = 10
 """If every error is below this many times the allowed error, the tolerance looks too narrow. Most broken kernels are off by

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from kbench.registry import Operator
-from kbench.results.row import Case
+from kbench.results.case import Case
 
 TensorChange = Callable[[Tensor], Tensor]
 

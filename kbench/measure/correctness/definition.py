@@ -16,7 +16,7 @@ from torch import Tensor
 
 from kbench.measure.machine.device import out_of_memory
 from kbench.registry import Operator
-from kbench.results.row import Case
+from kbench.results.case import Case
 from kbench.text.exception_text import location, message, written_at
 
 

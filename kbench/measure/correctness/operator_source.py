@@ -13,7 +13,8 @@ from pathlib import Path
 
 from kbench.files import source_text
 from kbench.registry import Operator
-from kbench.results.row import Case, digest
+from kbench.results.case import Case
+from kbench.results.stamps import digest
 
 
 def case_hash(operator: Operator, case: Case, call_bytes: int, tolerance: float) -> str:

@@ -7,7 +7,7 @@ from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.registry import Operator
-from kbench.results.row import Case
+from kbench.results.case import Case
 
 
 def attempt(operator: Operator, case: Case, device: Device, seed: int) -> OperatorFault | None:

@@ -12,7 +12,7 @@ from kbench.operators.gelu.operator import gelu
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from kbench.results.row import Case
+    from kbench.results.case import Case
 
 SOURCE = Path(__file__).with_name("gelu.cu")
 SOURCES = (SOURCE, *cuda_extension.SHARED)

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from kbench.registry import Operator
-from kbench.results.row import Case
+from kbench.results.case import Case
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from kbench.operators.softmax.operator import softmax
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from kbench.results.row import Case
+    from kbench.results.case import Case
 
 SOURCE = Path(__file__).with_name("cuda") / "softmax.cu"
 PACKS = (1, 2, 4, 6, 8, 12, 20)

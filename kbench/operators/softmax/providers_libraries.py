@@ -12,7 +12,7 @@ from kbench.registry import Unsupported
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from kbench.results.row import Case
+    from kbench.results.case import Case
 
 
 def _liger_declines(case: Case) -> str | None:

@@ -14,7 +14,7 @@ from kbench.operators.softmax.operator import softmax
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from kbench.results.row import Case
+    from kbench.results.case import Case
 
 FUSED = (Path(torch_fused.__file__),)
 

@@ -11,7 +11,7 @@ from kbench.analysis.files import Source
 from kbench.analysis.metrics import Metric
 from kbench.plotting.selection.points import MARKED, VALUE
 from kbench.plotting.style.formatting import natural, shorten
-from kbench.results.row import PROVIDER, Status
+from kbench.results.vocabulary import Flag, Role, Status
 
 MOST_NAMES = 8
 """Providers that a list in the caption names."""
@@ -25,13 +25,15 @@ def caption(sources: Sequence[Source], drawn: pd.DataFrame, metric: Metric | Non
     """
     lines = [_machine(source, several=len(sources) > 1) for source in sources]
     lines += [_method(sources, metric), meaning]
-    lost = drawn[(drawn["role"] == PROVIDER) & ~drawn["kind"].isin([VALUE, *MARKED])]
+    lost = drawn[(drawn["role"] == Role.PROVIDER) & ~drawn["kind"].isin([VALUE, *MARKED])]
     outcomes = []
     for status, group in lost.groupby("status"):
         what = f"without {metric.name if metric else 'ms'}" if status == Status.OK.value else str(status)
         outcomes.append(f"{len(group)} {what} ({_list(group['curve'])})")
     if outcomes:
-        lines.append(f"not drawn: {len(lost)} of {int((drawn['role'] == PROVIDER).sum())} rows: {'; '.join(outcomes)}")
+        lines.append(
+            f"not drawn: {len(lost)} of {int((drawn['role'] == Role.PROVIDER).sum())} rows: {'; '.join(outcomes)}"
+        )
     lines += [str(warning) for source in sources for warning in source.frame.attrs.get("warnings", [])]
     return "\n".join(line for line in lines if line)
 
@@ -62,8 +64,8 @@ def _method(sources: Sequence[Source], metric: Metric | None) -> str:
     parts += (
         ["band: p20 to p80"] if metric and any(f"{metric.column}_p20" in source.frame for source in sources) else []
     )
-    noisy = int(timed["flags"].map(lambda flags: "noisy" in flags.split(";"))[timed["role"] == PROVIDER].sum())
-    parts += [f"{noisy} of {int((timed['role'] == PROVIDER).sum())} rows noisy"] if noisy else []
+    noisy = int(timed["flags"].map(lambda flags: Flag.NOISY in flags.split(";"))[timed["role"] == Role.PROVIDER].sum())
+    parts += [f"{noisy} of {int((timed['role'] == Role.PROVIDER).sum())} rows noisy"] if noisy else []
     return " · ".join(parts)
 
 

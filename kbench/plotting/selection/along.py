@@ -10,7 +10,8 @@ import pandas as pd
 
 from kbench.errors import UsageError
 from kbench.plotting.selection.points import ABSENT, MARKED, VALUE
-from kbench.results.row import PROVIDER, curve_name, format_params
+from kbench.results.case import curve_name, format_params
+from kbench.results.vocabulary import Role
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def x_candidates(
     sizes = {axis: int(values[axis].nunique()) for axis in axes if pd.api.types.is_integer_dtype(drawn[axis])}
     swept = {name: count for name, column in numbers.items() if (count := int(column.loc[drawn.index].nunique()))}
     usual = max(sizes, key=lambda name: (sizes[name], list(sizes).index(name)), default="")
-    if swept and values.loc[values["role"] == PROVIDER, "curve"].nunique() > colours:
+    if swept and values.loc[values["role"] == Role.PROVIDER, "curve"].nunique() > colours:
         parameter = max(swept, key=lambda name: swept[name])
         usual = parameter if swept[parameter] >= max(2, sizes.get(usual, 0)) else usual
     return XCandidates(sizes, swept, usual)

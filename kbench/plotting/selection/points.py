@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from kbench.analysis.cases import SUSPECT
 from kbench.analysis.files import Source
 from kbench.analysis.metrics import Metric
 from kbench.errors import ResultsError
 from kbench.results import table
-from kbench.results.row import CONTROL, PROVIDER, Status, curve_name
+from kbench.results.case import curve_name
+from kbench.results.vocabulary import Control, Flag, Role, Status
 
 COPY_CURVE = "copy (control)"
 """The curve of the copy control."""
@@ -31,7 +31,7 @@ KIND_OF_STATUS = {Status.WRONG.value: WRONG, Status.UNSUPPORTED.value: DECLINED}
 }
 """The mark of a row without a value, by its status. Other statuses are ABSENT."""
 
-HOLLOW = ("host-bound", "overhead-bound")
+HOLLOW = (Flag.HOST_BOUND, Flag.OVERHEAD_BOUND)
 """Flags of times that depend more on the host or the timer than on the kernel. Their points are drawn hollow."""
 
 
@@ -50,8 +50,8 @@ def points(sources: Sequence[Source], metric: Metric) -> pd.DataFrame:
     drawn = pd.concat([_points_of(source, metric) for source in sources], ignore_index=True)
     words = drawn.select_dtypes(exclude=["number", "bool"]).columns
     drawn[words] = drawn[words].fillna("")
-    if not ((drawn["role"] == PROVIDER) & (drawn["kind"] == VALUE)).any():
-        counts = drawn.loc[drawn["role"] == PROVIDER, "status"].value_counts().sort_index()
+    if not ((drawn["role"] == Role.PROVIDER) & (drawn["kind"] == VALUE)).any():
+        counts = drawn.loc[drawn["role"] == Role.PROVIDER, "status"].value_counts().sort_index()
         found = ", ".join(f"{count} {status}" for status, count in counts.items()) or "no rows of providers at all"
         where = ", ".join(str(source.path) for source in sources)
         raise ResultsError(f"{where}: no row has {metric.name} to plot ({found}); see the column `reason`")
@@ -60,10 +60,10 @@ def points(sources: Sequence[Source], metric: Metric) -> pd.DataFrame:
 
 def curves_of(rows: pd.DataFrame) -> pd.Series[str]:
     """The curve of each row, COPY_CURVE for the copy control, "" for the other controls."""
-    copy = (rows["role"] == CONTROL) & (rows["provider"] == "copy")
+    copy = (rows["role"] == Role.CONTROL) & (rows["provider"] == Control.COPY)
     names = [curve_name(*pair) for pair in zip(rows["provider"], rows["params"], strict=True)]
     curves = pd.Series(names, rows.index, dtype="str")
-    return curves.mask(rows["role"] != PROVIDER, "").mask(copy, COPY_CURVE)
+    return curves.mask(rows["role"] != Role.PROVIDER, "").mask(copy, COPY_CURVE)
 
 
 def kinds_of(rows: pd.DataFrame, metric: Metric) -> pd.Series[str]:
@@ -109,7 +109,7 @@ def pool(drawn: pd.DataFrame, by: str | list[str]) -> pd.DataFrame:
 
 def _points_of(source: Source, metric: Metric) -> pd.DataFrame:
     curves = curves_of(source.frame)
-    shown = (curves != "") & ((curves != COPY_CURVE) | metric.has_copy | (source.frame["role"] == PROVIDER))
+    shown = (curves != "") & ((curves != COPY_CURVE) | metric.has_copy | (source.frame["role"] == Role.PROVIDER))
     rows = source.frame[shown]
     kind = kinds_of(rows, metric)
     known = kind == VALUE
@@ -117,7 +117,7 @@ def _points_of(source: Source, metric: Metric) -> pd.DataFrame:
     spread = metric.scale * rows[[name for name in ends if name in rows]]
     value = metric.scale * rows[metric.column].where(known)
     flags = rows["flags"].map(lambda flags: set(flags.split(";")) if metric.timed else set())
-    suspect = flags.map(lambda raised: SUSPECT in raised).astype(bool) & known
+    suspect = flags.map(lambda raised: Flag.SUSPECT in raised).astype(bool) & known
     drawn: pd.DataFrame = rows.assign(
         file=source.label,
         curve=curves[shown],

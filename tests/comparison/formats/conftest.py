@@ -14,7 +14,8 @@ from kbench.comparison.environment_differences import Difference, Weight
 from kbench.comparison.join import Key
 from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions
-from kbench.results.row import CONTROL, Row
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role
 
 OLD, NEW = "main", "pr 7"
 
@@ -35,7 +36,7 @@ STEADY, SLOW, FAST, WILD = (
     (0.03, 0.0301, 0.03),
     (0.03, 0.035, 0.031),
 )
-COPIES = [r for n in range(20, 30) for r in measured(n, STEADY, provider="copy", role=CONTROL)]
+COPIES = [r for n in range(20, 30) for r in measured(n, STEADY, provider="copy", role=Role.CONTROL)]
 
 
 @pytest.fixture(scope="session")

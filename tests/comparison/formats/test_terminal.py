@@ -18,7 +18,7 @@ from kbench.comparison.options import CompareOptions
 from kbench.comparison.presentation import report_lines
 from kbench.comparison.verdict import Verdict
 from kbench.errors import UsageError
-from kbench.results.row import Case
+from kbench.results.case import Case
 
 
 def numbers(every: Comparison, word: str) -> list[str]:

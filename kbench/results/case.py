@@ -1,0 +1,70 @@
+"""A case: an operator at one point of the sweep. And how parameters and curves are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Value = int | float | str | bool | None
+"""An axis' value, a choice or a parameter, as a config can write it."""
+
+ITEMSIZE = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+"""Bytes per element, for every dtype of a case."""
+
+DTYPE_ALIASES = {
+    "fp64": "float64", "f64": "float64", "double": "float64",
+    "fp32": "float32", "f32": "float32", "float": "float32",
+    "fp16": "float16", "f16": "float16", "half": "float16",
+    "bf16": "bfloat16",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator at one point of the sweep: axis values, choices and dtype.
+
+    `axes` maps axis names to sizes and choice names to words, in the operator's order; both read as attributes
+    (`case.N`, `case.approximate`).
+    """
+
+    operator: str
+    axes: Mapping[str, Value]
+    dtype: str
+
+    def __getattr__(self, name: str) -> Any:
+        axes = self.__dict__.get("axes", {})
+        if name in axes:
+            return axes[name]
+        raise AttributeError(f"case of {self.__dict__.get('operator')} has no axis {name!r}; it has {', '.join(axes)}")
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element of the case's dtype."""
+        return ITEMSIZE[self.dtype]
+
+    @property
+    def label(self) -> str:
+        """One-line name for progress and errors: `softmax M=4096 N=256 float32`."""
+        return " ".join([self.operator, *(f"{k}={v}" for k, v in self.axes.items()), self.dtype])
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (self.operator, tuple(self.axes.items()), self.dtype)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"operator": self.operator, "axes": dict(self.axes), "dtype": self.dtype}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Case:
+        return cls(data["operator"], dict(data["axes"]), data["dtype"])
+
+
+def format_params(params: Mapping[str, Value]) -> str:
+    """`{"num_warps": 4}` as the CSV and the curves' names write it: `num_warps=4`."""
+    return ",".join(f"{k}={v}" for k, v in params.items())
+
+
+def curve_name(provider: str, params: str) -> str:
+    """The name of a provider's curve: `triton-row[num_warps=4]`."""
+    return f"{provider}[{params}]" if params else provider

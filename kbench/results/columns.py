@@ -1,0 +1,252 @@
+"""The columns of a results file, declared once: what a cell holds, its unit, its heading, its explanation.
+
+Rows are read and written by this table (row.py, table.py, notebook/frames.py). The report takes its headings from it,
+`kbench explain` and docs/reference their texts. To add a column, add a line here and a field of the same name to `Row`.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+class Kind(enum.Enum):
+    """What the cells of a column hold. The value says it in words, for the documentation."""
+
+    NAME = "name"
+    """Printable text that is never empty."""
+    WORD = "word"
+    """Printable text, or nothing."""
+    TEXT = "text"
+    """Text that may have several lines."""
+    DTYPE = "dtype"
+    ROLE = "role"
+    STATUS = "status"
+    FLAGS = "flags"
+    """Words between semicolons."""
+    SESSION = "count"
+    """A whole number from 0, always there."""
+    INTEGER = "integer"
+    """A whole number, or nothing."""
+    NUMBER = "number"
+    """A number, or nothing."""
+    NUMBERS = "numbers"
+    """Numbers between semicolons."""
+    BOOLEAN = "boolean"
+    """True, False, or nothing."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the CSV.
+
+    unit         of its numbers: "ms", "GB/s"; "" for none
+    label        a short heading, without the unit
+    explanation  what it means, why it matters, what to do
+    optional     files of earlier versions lack it; there its cells are read as "not known"
+    """
+
+    name: str
+    kind: Kind
+    unit: str
+    label: str
+    explanation: str
+    optional: bool = False
+
+    def heading(self, unit: str = "") -> str:
+        """The label with the unit, `time (ms)`. `unit` is the one that numbers are shown in, if it is another."""
+        shown = unit or self.unit
+        return f"{self.label} ({shown})" if shown and shown not in self.label else self.label
+
+
+_QUANTILES = """The 20th and 80th percentile over all samples of all rounds: in ms for `ms_p20` and `ms_p80`, in GB/s for
+    `gbps_p20` and `gbps_p80`, where the smaller number comes first: the slower time is the lower speed. Pictures draw them
+    as a band. A row whose percentiles lie far apart is `noisy`."""
+
+_STAGES = """The steps around a kernel in a program, in ms, with `measure: {stages: true}` and an accelerator. `alloc_ms` is
+    the time to allocate the inputs and an output with the driver. `h2d_ms` and `d2h_ms` are the times to copy them to and
+    from the device over ordinary host memory. All three are wall times on the host, medians of five, taken once per case.
+    `kernel_ms` is the row's own `ms`."""
+
+_COLUMNS = (
+    Column("operator", Kind.NAME, "", "operator", """What was computed: the name of the operator in the config. The columns
+        between `params` and `dtype` are its axes and choices. With `dtype` they are the case of the row. `kbench list`
+        shows all operators."""),
+    Column("provider", Kind.NAME, "", "provider", """The implementation of the operator: its name in the config, or the name
+        of a control (the column `role` says which). The provider and its `params` are one curve of the plots."""),
+    Column("params", Kind.WORD, "", "params", """The parameters that the config gave the provider, as
+        `num_warps=4,num_stages=2`. It is empty if the config gave none: the provider then uses its own defaults."""),
+    Column("dtype", Kind.DTYPE, "", "dtype", """The dtype of the elements of the inputs and of the output: float32, float16,
+        bfloat16 or float64. A config may say fp16, bf16 and so on; the file always has the full name."""),
+    Column("role", Kind.ROLE, "", "role", """`provider`, or `control` for the rows that kbench adds to every case: `copy`,
+        `empty` and `repeat`. Leave controls out of averages over providers: `query('role == "provider"')`."""),
+    Column("session", Kind.SESSION, "", "session", """The number of the worker process that measured the row, from 0. Memory
+        layout, clocks and compilation differ between processes. So a session is one trial, however many samples it takes:
+        `kbench compare` counts sessions."""),
+    Column("status", Kind.STATUS, "", "status", """How the row ended: ok, checked, unavailable, unsupported, wrong, error,
+        oom, timeout or crashed. Only `ok` rows carry a time. All rows but `ok` and `checked` have a `reason`.
+        `kbench explain` has a paragraph on each status."""),
+    Column("reason", Kind.TEXT, "", "reason", """Why the row has its status: what is missing, what was wrong and where, the
+        exception and its place. It is empty for `ok` and `checked`."""),
+    Column("flags", Kind.FLAGS, "", "flags", """Reasons to distrust the row's time, between semicolons: suspect, host-bound,
+        overhead-bound, l2-resident, throttled, noisy. A row without flags is as good as this machine measures.
+        `kbench explain` has a paragraph on each flag."""),
+    Column("ms", Kind.NUMBER, "ms", "time", """The time of one call in milliseconds: the median of the rounds' medians, which
+        are in `round_ms`. It includes the timer's own overhead (the case's `empty` control), which kbench records and does
+        not subtract."""),
+    Column("ms_p20", Kind.NUMBER, "ms", "p20", _QUANTILES),
+    Column("ms_p80", Kind.NUMBER, "ms", "p80", _QUANTILES),
+    Column("ms_min", Kind.NUMBER, "ms", "shortest time", """The shortest of all samples, in ms. It shows what the kernel can
+        do. It falls as the number of samples grows, so compare rows by `ms`."""),
+    Column("round_ms", Kind.NUMBERS, "ms", "rounds", """The median of each round, in ms, between semicolons, in the order of
+        the rounds. In every round each provider of the case has one turn, in shuffled order. A row whose medians differ
+        much is `noisy`."""),
+    Column("samples", Kind.INTEGER, "", "samples", """The number of timed samples of the row, over all its rounds. `rep_ms` and
+        `rounds` of the config set it. Samples of one process are not independent trials: to become more certain, add
+        sessions, not samples."""),
+    Column("launch_ms", Kind.NUMBER, "ms", "launch", """Launch overhead: the host's time to launch one call, in ms. It is the
+        median of ten calls on an idle device. If it exceeds `ms`, a program that only makes these calls waits for the host,
+        however fast the kernel is. See the flag `host-bound`."""),
+    Column("build_ms", Kind.NUMBER, "ms", "build", """The time of the provider's first call, and of its factory if it has one,
+        in ms: compiling, tuning, loading. It is part of no other time. It is short if the kernels were already in a
+        compiler's cache."""),
+    Column("gbps", Kind.NUMBER, "GB/s", "GB/s", """Algorithmic bytes over `ms`, in GB/s (1e9 bytes per second). Algorithmic
+        bytes are each input read once and each output written once, however much the provider really moves. Within one
+        case, GB/s ranks providers exactly as the time does. `copy_fraction` compares it with a copy."""),
+    Column("gbps_p20", Kind.NUMBER, "GB/s", "p20 GB/s", _QUANTILES),
+    Column("gbps_p80", Kind.NUMBER, "GB/s", "p80 GB/s", _QUANTILES),
+    Column("achieved_gbps", Kind.NUMBER, "GB/s", "achieved GB/s", """Achieved bandwidth: the bytes that the provider says it
+        moves, over `ms`, in GB/s. Only providers that state their bytes (`moved_bytes=`) have it, such as one that passes
+        over memory several times. It tells a slow kernel from a kernel that moves too much."""),
+    Column("copy_fraction", Kind.NUMBER, "", "of copy", """A row's GB/s over that of the case's `copy` control. Near 1 the
+        kernel moves its bytes as fast as a copy. A little above 1 is possible: a copy is not the fastest way to move bytes
+        at every size."""),
+    Column("ceiling_gbps", Kind.NUMBER, "GB/s", "large copy GB/s", """The copy bandwidth of the device in GB/s, measured once
+        per session at a size far beyond its last-level cache: what memory really delivers here. Reads and writes both
+        count."""),
+    Column("speedup", Kind.NUMBER, "", "speed-up", """The baseline's `ms` over the row's, in the same case and session: above
+        1 the row is faster. It is empty without a baseline, or if the baseline has no time. This column does not say
+        whether the difference is inside the noise floor: see `tie`."""),
+    Column("max_rel_err", Kind.NUMBER, "", "max relative error", """The largest relative error over all elements, against the
+        fp64 reference, at the magnitude that the operator states. `max_ulp` is the same error in units in the last place
+        of the output's dtype, which can be compared between dtypes."""),
+    Column("max_ulp", Kind.NUMBER, "ulp", "max ulp", """The largest error over all elements, against the fp64 reference, in
+        units in the last place of the output's dtype, at the magnitude that the operator states. `max_rel_err` is the
+        largest relative error."""),
+    Column("deterministic", Kind.BOOLEAN, "", "deterministic", """Whether two calls on the same input gave the same output,
+        bit for bit. False is not a fault by itself: atomics and split reductions add in any order. But such a kernel cannot
+        be tested by comparing bits."""),
+    Column("alloc_ms", Kind.NUMBER, "ms", "allocate", _STAGES),
+    Column("h2d_ms", Kind.NUMBER, "ms", "host to device", _STAGES),
+    Column("kernel_ms", Kind.NUMBER, "ms", "kernel", _STAGES),
+    Column("d2h_ms", Kind.NUMBER, "ms", "device to host", _STAGES),
+    Column("timer", Kind.WORD, "", "timer", """The timer that took the time: `do_bench` (an event before and after each call),
+        `graph` (calls in a CUDA graph) or `clock` (on a host without Triton). Times of different timers cannot be compared,
+        and `kbench compare` refuses to."""),
+    Column("cache", Kind.WORD, "", "cache", """Whether calls found their data in the last-level cache. `cold` flushes the cache
+        before each call (`timer: graph` rotates over buffers instead). `warm` leaves in the cache what the previous call
+        left there. Use the mode that is like your program."""),
+    Column("device", Kind.WORD, "", "device", """The name of the device that measured the row, as its driver reports it. No
+        line joins rows of different devices, and `kbench compare` compares them only with `--vary device`."""),
+    Column("device_index", Kind.INTEGER, "", "device index", """The number of the device among those that the worker saw. With
+        `--devices` it tells the devices of a run apart. After a restart the same number may be another device;
+        `device_uuid` does not change."""),
+    Column("device_uuid", Kind.WORD, "", "device uuid", """The device's own identifier, if its driver reports one. It tells
+        several devices of the same kind apart. All sessions of a case stay on one device unless `--spread` is given."""),
+    Column("sm_mhz", Kind.NUMBER, "MHz", "SM MHz", """The clock of the device's processors in MHz: the median of readings around
+        the row's rounds. Rows at different clocks differ for that reason alone. It is empty if neither NVML nor amdsmi
+        answers."""),
+    Column("power_w", Kind.NUMBER, "W", "power", """The power that the device drew, in watts: the median of readings around the
+        row's rounds. Near its power limit a device lowers its clock: see `throttle`. It is empty if neither NVML nor
+        amdsmi answers."""),
+    Column("temp_c", Kind.NUMBER, "°C", "temp", """The temperature of the device in degrees Celsius: the median of readings
+        around the row's rounds. It is empty if neither NVML nor amdsmi answers."""),
+    Column("throttle", Kind.WORD, "", "throttle", """Every reason for which the device lowered its clocks around the row's
+        rounds, between semicolons. `idle` is harmless. Any other reason makes the row `throttled`."""),
+    Column("other_cores", Kind.NUMBER, "cores", "other cores", """How many cores of the host other processes used while the
+        row's case was measured, on average. kbench's own processes and those that a provider starts do not count. For
+        measurements on the host, 0.1 and less is quiet; with more, times become longer and vary. It is empty if it is not
+        known: outside Linux, and in older files.""", optional=True),
+    Column("started_at", Kind.WORD, "", "started at", """When kbench began to measure the row's case: UTC to the second, as
+        ISO 8601. If the provider crashed its worker, it is when kbench noticed the crash."""),
+    Column("case_hash", Kind.WORD, "", "case hash", """A hash of the definition of the case: the operator's source, its sizes,
+        bytes and tolerance. If two files differ in it, they measured different things, and their rows are
+        `incomparable`."""),
+    Column("source_hash", Kind.WORD, "", "source hash", """A hash of the code that was measured: the file that defines the
+        provider, and the files that it names as `sources`. If it differs, a change of speed may come from a change of the
+        code. `--resume` and `--append` refuse to mix two hashes."""),
+    Column("env_id", Kind.WORD, "", "environment", """A hash of the machine that measured the row: its kind of device, driver,
+        limits and packages. The `.env.json` beside the CSV describes the machine. Equal machines have the same hash."""),
+)  # fmt: skip
+
+COLUMNS = {column.name: column for column in _COLUMNS}
+"""Every column by its name, in the order of the file. The operator's axes and choices stand between `params` and `dtype`."""
+
+NAMES = tuple(COLUMNS)
+OPTIONAL_COLUMNS = tuple(column.name for column in _COLUMNS if column.optional)
+
+IDENTITY_COLUMNS = NAMES[: NAMES.index("dtype")]
+"""The columns before the axes."""
+
+OUTCOME_COLUMNS = NAMES[NAMES.index("dtype") + 1 :]
+"""The columns after the dtype."""
+
+CONDITION_COLUMNS = ("device", "timer", "cache")
+"""How a row was measured. Times that differ in one of these cannot be compared."""
+
+LINE = "line"
+"""The name of the index of a frame that was read from a CSV: the line of the file. No column has this name."""
+
+
+def columns_of(*kinds: Kind) -> tuple[str, ...]:
+    """The names of the columns that hold one of these kinds, in the order of the file."""
+    return tuple(column.name for column in _COLUMNS if column.kind in kinds)
+
+
+NUMERIC_COLUMNS = columns_of(Kind.NUMBER, Kind.INTEGER)
+"""Columns of one number. An empty cell is "not known"."""
+
+
+def csv_header(axes: Iterable[str] = ()) -> list[str]:
+    """The header of a results file for an operator with these axes and choices."""
+    return [*IDENTITY_COLUMNS, *axes, "dtype", *OUTCOME_COLUMNS]
+
+
+def axis_columns(names: Sequence[str]) -> list[str]:
+    """The axes and choices in the header of a results file: the columns between `params` and `dtype`."""
+    found = list(names)
+    return found[found.index("params") + 1 : found.index("dtype")]
+
+
+_UNREADABLE = {0: "\\0", ord("\r"): "\\r"}
+"""Characters that a message may contain and a CSV cannot: older csv modules do not quote a lone carriage return."""
+
+
+def format_cell(value: Any) -> str:
+    """A value as CSV text: numbers with full precision, several values between semicolons, "" for "not known"."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, tuple):
+        return ";".join(map(format_cell, value))
+    return repr(value) if isinstance(value, float) else str(value).translate(_UNREADABLE)
+
+
+def parse_cell(kind: Kind, cell: str) -> Any:
+    """The value in a cell that `format_cell` wrote. None is "not known". Raises ValueError for a cell of another kind."""
+    match kind:
+        case Kind.NUMBER:
+            return float(cell) if cell else None
+        case Kind.INTEGER:
+            return int(cell) if cell else None
+        case Kind.SESSION:
+            return int(cell)
+        case Kind.BOOLEAN:
+            return cell == "True" if cell else None
+        case Kind.NUMBERS:
+            return tuple(map(float, cell.split(";"))) if cell else ()
+        case Kind.FLAGS:
+            return tuple(cell.split(";")) if cell else ()
+    return cell

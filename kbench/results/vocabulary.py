@@ -1,0 +1,170 @@
+"""The words that cells of a results file hold: statuses, flags, roles and controls, each with its explanation.
+
+`kbench explain` and docs/reference print the explanations. Thresholds in them are those of measure/flags.py and
+measure/timing; a test compares them.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Self
+
+
+class ExplainedWord(enum.StrEnum):
+    """A word and its explanation: what it means, why it matters, what to do. A member is written as its word."""
+
+    explanation: str
+
+    def __new__(cls, word: str, explanation: str = "") -> Self:
+        member = str.__new__(cls, word)
+        member._value_ = word
+        member.explanation = " ".join(explanation.split())
+        return member
+
+
+class Status(ExplainedWord):
+    """How a row ended. Only `ok` rows carry a time."""
+
+    OK = (
+        "ok",
+        """The output was right before and after timing, and the provider was timed. Only these rows carry a time. The
+        row's flags say how far to trust it. A row without flags is as good as this machine measures.""",
+    )
+    CHECKED = (
+        "checked",
+        """The output was right, but the kernel ran in Triton's interpreter, which says nothing about its speed. So the row
+        has no time. Triton kernels get this status on a machine without an accelerator. Run the config on a machine with
+        an accelerator to time them.""",
+    )
+    UNAVAILABLE = (
+        "unavailable",
+        """The provider cannot run on this machine: a package is missing, or the device is of another type. The reason
+        says which. It does not count as a failure. `kbench doctor` lists everything that is missing and what it would
+        enable.""",
+    )
+    UNSUPPORTED = (
+        "unsupported",
+        """The provider declined the case, or the timer cannot time it (for example a function that a CUDA graph cannot
+        capture, with `timer: graph`). The reason says why. It does not count as a failure. The other providers competed
+        without this one, so do not read an average over cases as if all providers had taken part in all of them.""",
+    )
+    WRONG = (
+        "wrong",
+        """The output differs from the fp64 reference, or stays the same when the inputs change, or the provider changed
+        its inputs. A wrong kernel gets no time, however fast it is; a time taken before the fault was found is discarded.
+        The reason says what was found and where. `kbench check` shows which inputs go wrong.""",
+    )
+    ERROR = (
+        "error",
+        """The provider raised an exception, or the installed plug-in that should define it could not be imported. The
+        reason holds the message and the line. The other providers of the case were measured. Call the provider by itself
+        on the case's shapes to see the whole traceback.""",
+    )
+    OOM = (
+        "oom",
+        """Memory ran out while kbench built, checked or timed this provider, or made the case's inputs. Check that
+        nothing else uses the device (`nvidia-smi`), or make the case smaller. `kbench run --dry-run` prints the least
+        memory that each case needs. `timer: graph` needs more, because it uses several sets of buffers.""",
+    )
+    TIMEOUT = (
+        "timeout",
+        """A step of the provider took longer than the config allows: `timeout_s` for checking and timing,
+        `build_timeout_s` for building. kbench ended its process and measured the rest of the case in a fresh one. For a
+        slow build, raise `build_timeout_s`. A kernel that hangs has a bug.""",
+    )
+    CRASHED = (
+        "crashed",
+        """The worker process died, or the device stopped answering, while this provider ran: an illegal memory access, a
+        segmentation fault, a signal. The reason says what is known. kbench measured the rest of the case in a fresh
+        process. `compute-sanitizer` finds illegal accesses in CUDA and Triton kernels.""",
+    )
+
+    @property
+    def failed(self) -> bool:
+        """Whether this outcome makes `kbench run` exit with 1."""
+        return self in _FAILED
+
+
+_FAILED = frozenset({Status.WRONG, Status.ERROR, Status.OOM, Status.TIMEOUT, Status.CRASHED})
+
+
+class Flag(ExplainedWord):
+    """A reason to distrust the time of an `ok` row. The order is that in which a row lists its flags: the gravest first."""
+
+    SUSPECT = (
+        "suspect",
+        """The row is faster than its memory can be: more than 1.02 times the theoretical bandwidth, and by more than data
+        held in the last-level cache can explain. Where the theoretical bandwidth is not known, kbench takes the session's
+        copy bandwidth over 0.8, on a host over 0.5. Either the work was not done within the timed interval (left on
+        another stream, skipped, answered from memory), or the operator's byte count is wrong. Such a row never wins and
+        is in no mean. First look at what the provider does with streams, caches and lazy results.""",
+    )
+    HOST_BOUND = (
+        "host-bound",
+        """Launching one call takes the host longer than kbench can keep the device busy beforehand (10 ms). So the device
+        may have waited for the host inside the timed interval, and the time is partly that of Python. `launch_ms` is the
+        time of a launch. Take work out of the call: compile, allocate and look up once, and do not synchronise. Or use
+        `timer: graph`, where the host launches nothing while the device is timed.""",
+    )
+    OVERHEAD_BOUND = (
+        "overhead-bound",
+        """The timer's own overhead (the case's `empty` control) is more than 20 % of this row's time. Events and the launch
+        add 3 to 4 us to a short kernel, and kbench does not subtract them. So GB/s is too low, and all speed-ups are
+        pulled towards 1. The order of providers still holds, except for ties. Use `timer: graph` or a larger case to
+        measure the size of the difference.""",
+    )
+    L2_RESIDENT = (
+        "l2-resident",
+        """A call may have found its data in the last-level cache. Either the cache mode is `warm` and everything that a
+        call reads and writes fits there, or `timer: graph` found too few buffers to fill the cache three times. GB/s is
+        then the speed of the cache, not of the memory, and may exceed the ceiling. That is right if your program finds its
+        data in the cache too; otherwise use `cache: cold`. Cold rows of the do_bench timer are not flagged, because
+        nothing that they read is in the cache. What they write may still be in the cache when the call ends, so the last
+        write-backs are not in the time. But the flush leaves the cache full of dirty lines, which the call has to push
+        out. On an H200, cold copies that fit into its 60 MB cache stay below the GB/s of large ones, even without the
+        timer's overhead. On other devices trust `copy_fraction` more than GB/s, because the copy has the same
+        advantage.""",
+    )
+    THROTTLED = (
+        "throttled",
+        """The device lowered its clocks around at least one of the row's rounds, and not because it was idle: its power
+        limit, heat, or a power brake. The `throttle` column names the reasons. kbench keeps the rounds. Such times repeat
+        badly, and compute-bound kernels suffer more than memory-bound ones. Compare `sm_mhz` between rows, let the device
+        cool, or lock its clocks (`nvidia-smi -lgc`, which needs rights).""",
+    )
+    NOISY = (
+        "noisy",
+        """The times vary too much: the medians of the rounds differ by more than 3 % ((max - min) / median) and more than
+        128 ns, or the 20th and 80th percentile of the samples lie more than 10 % of the time and more than 2 us apart. The
+        kernel has no single speed here, or something else used the machine. Look for other programs on the device, raise
+        `rounds` and `rep_ms`, add sessions, and do not believe differences of this size.""",
+    )
+
+
+class Role(ExplainedWord):
+    """Whose row it is."""
+
+    PROVIDER = ("provider", "A row of an implementation that the config asks for.")
+    CONTROL = ("control", "A row that kbench adds to every case: `copy`, `empty` or `repeat`.")
+
+
+class Control(ExplainedWord):
+    """The rows that kbench adds to a case. They come after the providers, in this order."""
+
+    COPY = (
+        "copy",
+        """A control that kbench adds to every case: a device copy of as many bytes as the operator has to move. It is the
+        practical ceiling at this size. `copy_fraction` is a row's GB/s over that of the copy.""",
+    )
+    EMPTY = (
+        "empty",
+        """A control that kbench adds to every case: the timer's own overhead. On a device with do_bench it is the time of an
+        empty Triton kernel, minus half of what a second one adds. With `timer: graph` it is such a kernel among others. On
+        a host, and where Triton is not installed, it is no work at all. kbench records it and does not subtract it. Rows
+        of which it is more than 20 % are `overhead-bound`.""",
+    )
+    REPEAT = (
+        "repeat",
+        """A control that kbench adds to every case with a baseline: the baseline measured once more, as if it were another
+        provider. The difference between the two is noise: see `tie`.""",
+    )
