@@ -63,8 +63,7 @@ def _check(config: Config, *, every_case: bool) -> ExitStatus:
     from kbench.config.load import plugin_failures
     from kbench.execute import progress
     from kbench.execute.executors.supervisor import RANDOM, WorkerSupervisor
-    from kbench.execute.plan import plan as make_plan
-    from kbench.execute.plan import smallest
+    from kbench.execute.plan import find_smallest, make_plan
     from kbench.execute.worker.starting import Plugins as PluginFiles
     from kbench.text.printable import reason
 
@@ -73,11 +72,11 @@ def _check(config: Config, *, every_case: bool) -> ExitStatus:
         plan = make_plan(config.resolve(catalog), catalog)
         for failure in plugin_failures(catalog):
             terminal.warn(failure)
-        cases = plan.sweep.cases if every_case else extremes(plan.sweep)
+        cases = plan.sweep.cases if every_case else find_extremes(plan.sweep)
         tasks = [task for task in plan.tasks if task.session == 0 and task.case in cases]
         edges = [RANDOM, *catalog.operators[plan.sweep.operator].edges]
         if tasks and plan.runnable:
-            supervisor.try_operator(smallest(tasks))
+            supervisor.try_operator(find_smallest(tasks))
         tables: dict[str, Table] = {}
         with progress.listener(tasks) as display:
             for task in tasks:
@@ -111,7 +110,7 @@ def _explain(bad: Sequence[Checked]) -> list[str]:
     return lines
 
 
-def extremes(sweep: Sweep) -> list[Case]:
+def find_extremes(sweep: Sweep) -> list[Case]:
     """The smallest and the largest case of every dtype. Kernels often choose their algorithm by size."""
     from kbench.execute.plan import tensor_bytes
 

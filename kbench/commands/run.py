@@ -84,8 +84,8 @@ def run(
 
 
 def _measure(config: Config, options: RunOptions, *, dry_run: bool, plots: bool) -> ExitStatus:
+    from kbench.execute.environment_record import command_line
     from kbench.execute.executors.prepare import prepare
-    from kbench.execute.lock import command
     from kbench.execute.run import execute
 
     note = terminal.note
@@ -102,7 +102,7 @@ def _measure(config: Config, options: RunOptions, *, dry_run: bool, plots: bool)
         outcome = execute(prepared, options, note)
     _report(outcome)
     if outcome.interrupted:
-        again = command() if options.continuing == "append" and not outcome.begun else _resuming(command())
+        again = command_line() if options.continuing == "append" and not outcome.begun else _resuming(command_line())
         note(f"continue with: {shlex.join(again)}")
     elif plots:
         _draw(outcome)

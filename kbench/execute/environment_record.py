@@ -7,11 +7,11 @@ Equal machines share one. The file describes the machine that the plan was made 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from kbench.execute.git_revision import find_revision
-from kbench.execute.lock import command
 from kbench.execute.plan import Plan
 from kbench.protocol import Catalog, MachineInfo
 from kbench.results.stamps import digest, now
@@ -76,7 +76,7 @@ def describe_run(plan: Plan, catalog: Catalog, scope: str) -> dict[str, Any]:
         **catalog.machine.to_record(),
         "scope": scope,
         "kbench": __version__,
-        "command": redact.command(command()),
+        "command": redact.command(command_line()),
         "started_at": now(),
         "git": find_revision(sweep.path.parent),
         "config": {
@@ -97,6 +97,11 @@ def describe_run(plan: Plan, catalog: Catalog, scope: str) -> dict[str, Any]:
             for error in catalog.plugin_errors
         ],
     }
+
+
+def command_line() -> list[str]:
+    """The command line of this process, as the user would type it."""
+    return ["kbench", *sys.argv[1:]]
 
 
 def _places(plan: Plan, catalog: Catalog) -> dict[str, str]:

@@ -104,7 +104,9 @@ class ExistingResults:
                 raise _refusal(self.path, [f"the definition of {row.case.operator} has changed"])
 
 
-def read(path: Path, plan: Plan, machine: Mapping[str, Any], how: ResumeMode, scope: str = "device") -> ExistingResults:
+def read_existing(
+    path: Path, plan: Plan, machine: Mapping[str, Any], mode: ResumeMode, scope: str = "device"
+) -> ExistingResults:
     """Find out how to continue a file. `machine` is what `MachineInfo.to_record` returns; for `scope` see Executor.
 
     Raises ResultsError for a file or environment file that is damaged, has other columns, or does not fit the plan.
@@ -118,9 +120,9 @@ def read(path: Path, plan: Plan, machine: Mapping[str, Any], how: ResumeMode, sc
         if differences := _differences(environment, dict(machine) | present):
             raise _refusal(path, differences)
         recorded = environment["measure"]["sessions"]
-    layout = _with_sessions(plan, max(recorded, asked) if how == "resume" else recorded)
+    layout = _with_sessions(plan, max(recorded, asked) if mode == "resume" else recorded)
     finished, whole = _finished(path, records, layout)
-    if how == "append":
+    if mode == "append":
         if torn or len(finished) < len(layout.tasks):
             count = f"{len(finished)} of {len(layout.tasks)} cases are finished"
             raise ResultsError(f"{path}: {count}; finish it with --resume before adding sessions")

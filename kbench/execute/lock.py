@@ -115,11 +115,6 @@ def _take(file: int, what: str, wait: bool, note: Callable[[str], None]) -> None
         note(f"cannot tell whether another run uses {name}: {error.strerror}")
 
 
-def command() -> list[str]:
-    """The command line of this process, as the user would type it."""
-    return ["kbench", *sys.argv[1:]]
-
-
 _FLAGS = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 """Opening a lock file follows no link and does not block."""
 

@@ -83,7 +83,7 @@ class Plan:
         return in_turn * self.task_s
 
 
-def plan(sweep: Sweep, catalog: Catalog) -> Plan:
+def make_plan(sweep: Sweep, catalog: Catalog) -> Plan:
     """Write a sweep out as tasks. The outermost order is by session: a session is the unit of replication and spans the whole
     sweep. Raises ConfigError."""
     measure = sweep.measure
@@ -115,7 +115,7 @@ def traits(catalog: Catalog, operator: str, providers: Collection[str]) -> dict[
     return {"the type of device": catalog.device.type} | code
 
 
-def smallest(tasks: Sequence[Task]) -> Task:
+def find_smallest(tasks: Sequence[Task]) -> Task:
     """The first task with the smallest case. The operator is tried on it."""
     return min(tasks, key=lambda task: tensor_bytes(task.case))
 

@@ -109,7 +109,7 @@ def execute(prepared: Prepared, options: RunOptions, note: Callable[[str], None]
         existing = None
         if options.continuing and path.exists():
             machine = executor.catalog.machine.to_record()
-            existing = existing_results.read(path, layout, machine, options.continuing, executor.scope)
+            existing = existing_results.read_existing(path, layout, machine, options.continuing, executor.scope)
         for line in existing.notes if existing else ():
             note(line)
         if not existing or existing.left:

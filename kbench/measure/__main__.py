@@ -72,7 +72,7 @@ def serve(requests: queue.Queue[bytes], answers: Answers) -> None:
     """Answer requests until the parent goes away."""
     from kbench import registry
     from kbench.measure.case import CaseRun
-    from kbench.measure.catalog import catalog
+    from kbench.measure.catalog import make_catalog
     from kbench.measure.correctness.operator_trial import attempt
     from kbench.measure.edge_cases import check_edges
     from kbench.measure.machine.device import Device
@@ -95,7 +95,7 @@ def serve(requests: queue.Queue[bytes], answers: Answers) -> None:
     def answer(request: Request) -> None:
         if isinstance(request, CatalogRequest):
             failures = load_plugins(request.plugins, request.without, announce)
-            answers(catalog(device, reader, failures, announce))
+            answers(make_catalog(device, reader, failures, announce))
             return
         operator, settings = registry.operator(request.case.operator), request.settings
         device.use_threads(settings.threads)

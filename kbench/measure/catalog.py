@@ -54,7 +54,7 @@ VARIABLES = (
 """Beginnings of the names of environment variables that change what is measured. No other variable is recorded."""
 
 
-def catalog(
+def make_catalog(
     device: Device, telemetry: Telemetry, failures: list[PluginError], announce: Announce = lambda *names: None
 ) -> Catalog:
     """The catalog of this machine. Appends to `failures` what cannot be described.

@@ -12,7 +12,7 @@ from fake_executor import machine_info
 
 from kbench.config import load, yaml_source
 from kbench.errors import MOST_ISSUES, ConfigError
-from kbench.execute.plan import plan
+from kbench.execute.plan import make_plan
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
 
 HEAD = "operator: softmax\nsweep: {M: 8, N: [64, 128], dtype: float32}\nproviders: [torch-native]\n"
@@ -106,7 +106,7 @@ def test_more_tasks_than_anybody_can_measure(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(HEAD.replace("N: [64, 128]", "N: {start: 1, stop: 20000, step: 1}") + "measure: {sessions: 100}\n")
     with pytest.raises(ConfigError, match="20,000 cases in 100 sessions; the limit is 1,000,000 together"):
-        plan(load.load(path).resolve(CATALOG), CATALOG)
+        make_plan(load.load(path).resolve(CATALOG), CATALOG)
 
 
 def test_a_working_folder_that_is_gone(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from fake_executor import FakeMachine, Provider, machine_info
 from kbench.config import load
 from kbench.errors import ResultsError
 from kbench.execute import existing_results
-from kbench.execute.plan import Plan, plan
+from kbench.execute.plan import Plan, make_plan
 from kbench.execute.writer import Writer
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
 from kbench.results import table
@@ -54,10 +54,10 @@ CATALOG = Catalog(
 )
 
 
-def make_plan(folder: Path, text: str = SWEEP, **sets: object) -> Plan:
+def plan_in(folder: Path, text: str = SWEEP, **sets: object) -> Plan:
     path = folder / "sweep.yaml"
     path.write_text(text)
-    return plan(load.load(path, sets=[f"{k}={v}" for k, v in sets.items()]).resolve(CATALOG), CATALOG)
+    return make_plan(load.load(path, sets=[f"{k}={v}" for k, v in sets.items()]).resolve(CATALOG), CATALOG)
 
 
 def rows_of(layout: Plan) -> list[list[Row]]:
@@ -102,28 +102,28 @@ def refused(
 ) -> str:
     before = hashlib.sha256(path.read_bytes()).digest()
     with pytest.raises(ResultsError) as caught:
-        existing_results.read(path, layout, machine, how)
+        existing_results.read_existing(path, layout, machine, how)
     assert hashlib.sha256(path.read_bytes()).digest() == before
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
 def test_rows_survive_the_file(tmp_path: Path) -> None:
-    layout = make_plan(tmp_path)
+    layout = plan_in(tmp_path)
     path, _ = write(layout, tmp_path)
-    past = existing_results.read(path, layout, MACHINE, "resume")
+    past = existing_results.read_existing(path, layout, MACHINE, "resume")
     assert past.rows == [row for rows in rows_of(layout) for row in rows]
     assert past.left == ()
 
 
 @pytest.mark.slow
 def test_a_file_cut_anywhere_is_read_and_resumed_at_the_right_case(tmp_path: Path) -> None:
-    layout = make_plan(tmp_path, N="64")
+    layout = plan_in(tmp_path, N="64")
     path, sizes = write(layout, tmp_path)
     data = path.read_bytes()
     for size in [sizes[0], *range(sizes[1] - 300, len(data))]:  # the end of one case, and all of another
         path.write_bytes(data[:size])
-        past = existing_results.read(path, layout, MACHINE, "resume")
+        past = existing_results.read_existing(path, layout, MACHINE, "resume")
         whole = sum(after <= size for after in sizes[1:])
         assert (past.finished, past.keep) == (whole, sizes[whole]), f"cut at byte {size}"
         assert len(past.rows) == 6 * whole
@@ -135,12 +135,12 @@ def test_a_file_cut_anywhere_is_read_and_resumed_at_the_right_case(tmp_path: Pat
 
 
 def test_cases_may_stand_in_any_order_and_any_may_be_missing(tmp_path: Path) -> None:
-    layout = make_plan(tmp_path)
+    layout = plan_in(tmp_path)
     path, sizes = write(layout, tmp_path)
     data = path.read_bytes()
     header, *cases = [data[a:b] for a, b in zip([0, *sizes], sizes, strict=False)]
     path.write_bytes(header + cases[3] + cases[0] + cases[2][:-30])
-    past = existing_results.read(path, layout, MACHINE, "resume")
+    past = existing_results.read_existing(path, layout, MACHINE, "resume")
     assert past.left == (layout.tasks[1], layout.tasks[2])
     assert past.keep == len(header + cases[3] + cases[0])
     assert past.rows == rows_of(layout)[3] + rows_of(layout)[0]
@@ -154,65 +154,65 @@ def test_cases_may_stand_in_any_order_and_any_may_be_missing(tmp_path: Path) -> 
 
 
 def test_what_was_begun_on_one_device_is_not_continued_on_several(tmp_path: Path) -> None:
-    layout = make_plan(tmp_path)
+    layout = plan_in(tmp_path)
     path, _ = write(layout, tmp_path)
     with pytest.raises(ResultsError, match="it was begun on one device, not with --devices"):
-        existing_results.read(path, layout, MACHINE, "resume", "host")
+        existing_results.read_existing(path, layout, MACHINE, "resume", "host")
     beside = path.with_suffix(".env.json")
     sidecar = json.loads(beside.read_text())
     other = MACHINE | {"device_id": "5", "device": "B host"}
     beside.write_text(json.dumps(sidecar | {"scope": "host"}))
-    assert existing_results.read(path, layout, other, "resume", "host").left == ()
+    assert existing_results.read_existing(path, layout, other, "resume", "host").left == ()
     packages = {"packages": {"kbench": "1.0", "torch": "3.0"}}
     with pytest.raises(ResultsError, match="torch was 2"):
-        existing_results.read(path, layout, other | packages, "resume", "host")
+        existing_results.read_existing(path, layout, other | packages, "resume", "host")
     beside.write_text(json.dumps(sidecar | {"scope": "cluster"}))
-    assert existing_results.read(path, layout, other | packages, "resume", "cluster").left == ()
+    assert existing_results.read_existing(path, layout, other | packages, "resume", "cluster").left == ()
     with pytest.raises(ResultsError, match="kbench was 1"):
-        existing_results.read(path, layout, other | {"packages": {"kbench": "2.0"}}, "resume", "cluster")
+        existing_results.read_existing(path, layout, other | {"packages": {"kbench": "2.0"}}, "resume", "cluster")
 
 
 def test_refuses_what_would_mix_measurements(tmp_path: Path) -> None:
-    layout = make_plan(tmp_path)
+    layout = plan_in(tmp_path)
     path, _ = write(layout, tmp_path)
     packages = MACHINE["packages"] | {"torch": "2.12.0"}  # type: ignore[operator]
     assert "torch was 2.11.0, is 2.12.0" in refused(path, layout, MACHINE | {"packages": packages})
     assert "device was A host, is B host" in refused(path, layout, MACHINE | {"device": "B host"}, "append")
     assert "device_id was None, is 5" in refused(path, layout, MACHINE | {"device_id": "5"})
-    assert "rounds was 1, is 3" in refused(path, make_plan(tmp_path, rounds=3))
-    assert "baseline was torch-native, is torch-eager" in refused(path, make_plan(tmp_path, baseline="torch-eager"))
-    several = refused(path, make_plan(tmp_path, seed=1), MACHINE | {"device": "B host"})
+    assert "rounds was 1, is 3" in refused(path, plan_in(tmp_path, rounds=3))
+    assert "baseline was torch-native, is torch-eager" in refused(path, plan_in(tmp_path, baseline="torch-eager"))
+    several = refused(path, plan_in(tmp_path, seed=1), MACHINE | {"device": "B host"})
     assert "seed" in several and "device" in several
 
 
 def test_only_warns_of_what_may_change(tmp_path: Path) -> None:
-    layout = make_plan(tmp_path, timeout_s=5)
+    layout = plan_in(tmp_path, timeout_s=5)
     path, _ = write(layout, tmp_path)
     packages = MACHINE["packages"] | {"numpy": "3.0"}  # type: ignore[operator]
-    past = existing_results.read(
-        path, make_plan(tmp_path, timeout_s=9), MACHINE | {"driver": "1", "packages": packages}, "resume"
+    past = existing_results.read_existing(
+        path, plan_in(tmp_path, timeout_s=9), MACHINE | {"driver": "1", "packages": packages}, "resume"
     )
     assert any("driver" in note for note in past.notes)
 
 
 def test_refuses_another_sweep_and_says_where(tmp_path: Path) -> None:
-    layout = make_plan(tmp_path)
+    layout = plan_in(tmp_path)
     path, _ = write(layout, tmp_path)
     lines = path.read_bytes().count(b"\n", 0, path.read_bytes().index(b",100,"))
-    where = refused(path, make_plan(tmp_path, N="[64, 96]"))
+    where = refused(path, plan_in(tmp_path, N="[64, 96]"))
     assert where.startswith(f"{path}:{lines + 1}: belongs to no case of the plan")
-    fewer = make_plan(tmp_path, SWEEP.replace("torch-eager, ", ""))
+    fewer = plan_in(tmp_path, SWEEP.replace("torch-eager, ", ""))
     assert f"{path}:3: torch-eager where the plan has cuda" in refused(path, fewer)
-    more = make_plan(
+    more = plan_in(
         tmp_path,
         SWEEP.replace("cuda]", "cuda, torch-eager: {}]").replace("[torch-native, torch-eager", "[torch-native"),
     )
     assert f"{path}:3: torch-eager where the plan has cuda" in refused(path, more)
-    assert f"{path}:8: belongs to no case of the plan" in refused(path, make_plan(tmp_path, N="64"))
+    assert f"{path}:8: belongs to no case of the plan" in refused(path, plan_in(tmp_path, N="64"))
 
 
 def test_refuses_damaged_files_and_names_the_line(tmp_path: Path) -> None:
-    layout = make_plan(tmp_path)
+    layout = plan_in(tmp_path)
     path, _ = write(layout, tmp_path)
     data = path.read_bytes()
     header, first, second, *rest = data.splitlines(keepends=True)
@@ -235,7 +235,7 @@ def test_refuses_damaged_files_and_names_the_line(tmp_path: Path) -> None:
 
 
 def test_refuses_a_sidecar_that_does_not_tell(tmp_path: Path) -> None:
-    layout = make_plan(tmp_path)
+    layout = plan_in(tmp_path)
     path, _ = write(layout, tmp_path)
     beside = path.with_suffix(".env.json")
     text = beside.read_text()
@@ -250,14 +250,14 @@ def test_refuses_a_sidecar_that_does_not_tell(tmp_path: Path) -> None:
 
 
 def test_sessions_go_on_from_the_highest(tmp_path: Path) -> None:
-    two = make_plan(tmp_path)
+    two = plan_in(tmp_path)
     path, sizes = write(two, tmp_path)
-    one = make_plan(tmp_path, sessions=1)
-    assert [task.session for task in existing_results.read(path, one, MACHINE, "append").left] == [2, 2]
+    one = plan_in(tmp_path, sessions=1)
+    assert [task.session for task in existing_results.read_existing(path, one, MACHINE, "append").left] == [2, 2]
     # a file that was begun with more sessions is resumed to the end, whatever the config says
-    assert existing_results.read(path, one, MACHINE, "resume").left == ()
+    assert existing_results.read_existing(path, one, MACHINE, "resume").left == ()
     assert [
-        t.session for t in existing_results.read(path, make_plan(tmp_path, sessions=4), MACHINE, "resume").left
+        t.session for t in existing_results.read_existing(path, plan_in(tmp_path, sessions=4), MACHINE, "resume").left
     ] == [
         2,
         2,
@@ -269,9 +269,9 @@ def test_sessions_go_on_from_the_highest(tmp_path: Path) -> None:
 
 
 def test_refuses_rows_of_changed_code(tmp_path: Path) -> None:
-    layout = make_plan(tmp_path)
+    layout = plan_in(tmp_path)
     path, _ = write(layout, tmp_path)
-    past = existing_results.read(path, layout, MACHINE, "append")
+    past = existing_results.read_existing(path, layout, MACHINE, "append")
     new = [dataclasses.replace(row, session=2) for row in rows_of(layout)[0]]
     past.agree(new)
     with pytest.raises(ResultsError, match="the code of torch-native has changed"):

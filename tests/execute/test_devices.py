@@ -18,7 +18,7 @@ from stand_in import SETTINGS
 from kbench.errors import Busy, DeviceGone, ExecutionError, UsageError
 from kbench.execute import progress
 from kbench.execute.executor import Finished
-from kbench.execute.executors.devices import Devices, TaskQueue, choose
+from kbench.execute.executors.devices import Devices, TaskQueue, choose_devices
 from kbench.execute.lock import acquire_lock, device_key
 from kbench.execute.plan import Task
 from kbench.protocol import Catalog, DeviceInfo
@@ -45,17 +45,17 @@ CARDS = [card(0, "GPU-a0"), card(2, "GPU-a2"), card(3, "GPU-b3")]
     [("all", [0, 2, 3]), ("2", [2]), ("3, 0", [3, 0]), ("GPU-a2,3", [2, 3]), ("gpu-b", [3]), ("0,0,GPU-a0", [0])],
 )
 def test_devices_are_named_by_number_or_uuid(wanted: str, indices: list[int]) -> None:
-    assert [device.index for device in choose(wanted, CARDS)] == indices
+    assert [device.index for device in choose_devices(wanted, CARDS)] == indices
 
 
 @pytest.mark.parametrize("wanted", ["1", "GPU-c", "", "0,,2", "GPU-a", "every", "-1"])
 def test_refuses_a_device_that_is_not_there(wanted: str) -> None:
     with pytest.raises(UsageError, match=r"there are 0 \(GPU-a0\), 2 \(GPU-a2\), 3 \(GPU-b3\)"):
-        choose(wanted, CARDS)
+        choose_devices(wanted, CARDS)
 
 
 def test_a_mig_instance_is_passed_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    (device,) = choose("MIG-5f", CARDS)
+    (device,) = choose_devices("MIG-5f", CARDS)
     assert (device.index, device.uuid, device.variables) == (
         None,
         "MIG-5f",

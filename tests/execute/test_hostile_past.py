@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from common import NO_FILES, make_no_file
 from fake_executor import machine_info
-from test_continue import CATALOG, MACHINE, make_plan, write
+from test_continue import CATALOG, MACHINE, plan_in, write
 
 from kbench.errors import ResultsError
 from kbench.execute import existing_results
@@ -24,7 +24,7 @@ MACHINE_NOW = machine_info("Another host")
 def outcome(path: Path, layout: Plan) -> str:
     """The error of one line, or "" where the file can be continued, its sidecar included."""
     try:
-        past = existing_results.read(path, layout, MACHINE, "resume")
+        past = existing_results.read_existing(path, layout, MACHINE, "resume")
     except ResultsError as error:
         line = str(error)
         assert line.isprintable() and len(line) < 2100 and line.startswith(str(path.parent))
@@ -56,7 +56,7 @@ NONSENSE = [
 
 @pytest.mark.parametrize(("name", "value"), NONSENSE)
 def test_nonsense_in_the_sidecar(tmp_path: Path, name: str, value: object) -> None:
-    layout = make_plan(tmp_path)
+    layout = plan_in(tmp_path)
     path, _ = write(layout, tmp_path)
     beside = path.with_suffix(".env.json")
     data = json.loads(beside.read_text())
@@ -68,7 +68,7 @@ def test_nonsense_in_the_sidecar(tmp_path: Path, name: str, value: object) -> No
 
 
 def test_sound_ones_are_continued(tmp_path: Path) -> None:
-    layout = make_plan(tmp_path)
+    layout = plan_in(tmp_path)
     path, _ = write(layout, tmp_path)
     assert outcome(path, layout) == ""
 
@@ -76,7 +76,7 @@ def test_sound_ones_are_continued(tmp_path: Path) -> None:
 @pytest.mark.parametrize("which", ["csv", "env.json"])
 @pytest.mark.parametrize("kind", NO_FILES)
 def test_what_is_no_file(tmp_path: Path, which: str, kind: str) -> None:
-    layout = make_plan(tmp_path)
+    layout = plan_in(tmp_path)
     path, _ = write(layout, tmp_path)
     file = path if which == "csv" else path.with_suffix(".env.json")
     file.unlink()
@@ -85,7 +85,7 @@ def test_what_is_no_file(tmp_path: Path, which: str, kind: str) -> None:
 
 
 def test_names_with_escapes(tmp_path: Path) -> None:
-    layout = make_plan(tmp_path)
+    layout = plan_in(tmp_path)
     path, _ = write(layout, tmp_path)
     text = path.read_text()
     path.write_text(text.replace("torch-eager", "\x1b]0;owned", 1))

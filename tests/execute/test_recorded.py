@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_continue import CATALOG, make_plan
+from test_continue import CATALOG, plan_in
 
 from kbench.execute.environment_record import describe_run
 from kbench.measure import catalog
@@ -43,7 +43,7 @@ def test_secrets_and_names_do_not_reach_the_environment_file(home: Path, monkeyp
     assert machine.variables["TRITON_PTXAS_PATH"] == "~/ptxas"
     failure = PluginError(f"{home}/p.py", f"{home}/p.py:3", f"no {home}/x")
     seen = replace(CATALOG, machine=machine, plugin_errors=(failure,))
-    sidecar = describe_run(make_plan(home), seen, "device")
+    sidecar = describe_run(plan_in(home), seen, "device")
     written = json.dumps(sidecar)
     assert "s3cret" not in written and "mallory" not in written
     assert sidecar["config"]["path"] == "~/sweep.yaml" and sidecar["plugin_errors"][0]["where"] == "~/p.py:3"

@@ -81,7 +81,7 @@ class Client:
         if worker in self.stopped:
             self.held[worker][key] = future = Future(key, None)
             return future
-        if function is cluster_worker.catalog:
+        if function is cluster_worker.report_catalog:
             return Future(key, lambda: (worker, CATALOG, ""))
         result = cluster_worker.JobResult(worker, [finished(one, worker) for one in pickle.loads(job)])
         return Future(key, lambda: result)

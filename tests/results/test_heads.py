@@ -15,7 +15,7 @@ from kbench.comparison.compare import compare
 from kbench.comparison.formats import terminal as compared
 from kbench.comparison.options import CompareOptions
 from kbench.config import load
-from kbench.execute.plan import plan
+from kbench.execute.plan import make_plan
 from kbench.explain import find
 from kbench.results import environment_file, table
 from kbench.text import terminal
@@ -42,7 +42,7 @@ def test_of_list_doctor_check_and_the_plan(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(terminal, "print_table", note)
     inspect.list_providers(None, ())
     inspect.doctor()
-    run._print_plan(plan(sweep, catalog), ("cuda:0", "cuda:1"), spread=False)
+    run._print_plan(make_plan(sweep, catalog), ("cuda:0", "cuda:1"), spread=False)
     check._print(sweep, "float32", {}, ["random"], [])
     assert {"can run", "found", "MB per tensor", "expected on", "input"} <= set(heads)
     assert not unexplained(heads, [*sweep.axes, *(one.name for one in sweep.configurations)])

@@ -143,7 +143,7 @@ class Cluster:
                     raise ExecutionError(f"{self._address}: no worker within {FIRST_LIMIT_S / 60:g} min; start one")
                 self._members.update(self._note)
             asked = self._members.takers[0]
-            (future,) = self._submit(cluster_worker.catalog, only=[asked])
+            (future,) = self._submit(cluster_worker.report_catalog, only=[asked])
             deadline = time.monotonic() + CATALOG_LIMIT_S
             while not future.done() and asked in self._members.registered and time.monotonic() < deadline:
                 self._members.update(self._note)

@@ -81,11 +81,11 @@ async def release(ticket: str, *, dask_worker: Any) -> None:
         threading.Thread(target=session.stop).start()  # may take seconds, during which the event loop must go on
 
 
-def catalog(ticket: str) -> tuple[str, Catalog | None, str]:
+def report_catalog(ticket: str) -> tuple[str, Catalog | None, str]:
     """The worker's address with its catalog, or with the reason why it has none."""
     session = _sessions[ticket]
     try:
-        return session.worker, session.catalog(), ""
+        return session.worker, session.report_catalog(), ""
     except (WorkerLost, DeviceGone) as lost:
         return session.worker, None, str(lost)
 
@@ -108,7 +108,7 @@ class WorkerSession:
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
 
-    def catalog(self) -> Catalog:
+    def report_catalog(self) -> Catalog:
         with self._busy():
             return self._supervisor(0).start()
 

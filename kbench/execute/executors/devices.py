@@ -41,7 +41,7 @@ class Devices:
         self._scout = WorkerSupervisor(found, note)  # sees all devices, and ends before each gets its own worker
         try:
             self.catalog = self._scout.start()
-            self.devices = choose(wanted, self.catalog.devices)
+            self.devices = choose_devices(wanted, self.catalog.devices)
         except BaseException:
             self._scout.stop()
             raise
@@ -189,7 +189,7 @@ class TaskQueue:
             self._changed.notify_all()
 
 
-def choose(wanted: str, devices: Sequence[DeviceInfo]) -> list[DeviceInfo]:
+def choose_devices(wanted: str, devices: Sequence[DeviceInfo]) -> list[DeviceInfo]:
     """The devices that `all`, numbers or UUIDs stand for, each once. A UUID may be shortened, or be that of a MIG instance.
 
     Raises UsageError.

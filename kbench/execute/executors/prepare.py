@@ -10,7 +10,7 @@ from kbench.config.load import Config, plugin_failures
 from kbench.errors import ExecutionError, UsageError
 from kbench.execute.executor import Executor
 from kbench.execute.executors.local import Local
-from kbench.execute.plan import plan, smallest
+from kbench.execute.plan import find_smallest, make_plan
 from kbench.execute.run import Prepared, RunOptions
 
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
@@ -22,11 +22,11 @@ def prepare(config: Config, options: RunOptions, note: Callable[[str], None]) ->
     Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
     executor = executor_for(config, options, note)
     try:
-        layout = plan(config.resolve(executor.catalog), executor.catalog)
+        layout = make_plan(config.resolve(executor.catalog), executor.catalog)
         for failure in plugin_failures(executor.catalog):  # of installed packages: the run may not need them
             note(f"warning: {failure}")
         if layout.tasks and layout.runnable:
-            executor.try_operator(smallest(layout.tasks))
+            executor.try_operator(find_smallest(layout.tasks))
         return Prepared(executor, layout)
     except BaseException:
         executor.stop()

@@ -1,0 +1,136 @@
+"""Messages arrive as they were sent, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from fake_executor import machine_info
+
+from kbench.protocol import (
+    AcceleratorInfo,
+    Catalog,
+    CatalogRequest,
+    CheckRequest,
+    Configuration,
+    DeviceFailed,
+    DeviceInfo,
+    EdgeResult,
+    Exclusion,
+    MeasureRequest,
+    MeasureSettings,
+    OperatorInfo,
+    PluginCall,
+    PluginError,
+    ProtocolError,
+    ProviderInfo,
+    RequestDone,
+    RoundTimed,
+    Rows,
+    StepBegun,
+    StepEnded,
+    TrialFailed,
+    TrialRequest,
+    decode,
+    decode_request,
+    encode,
+)
+from kbench.results.row import Case, Row, Status
+
+CASE = Case("gelu", {"M": 8, "N": 64, "approximate": "tanh"}, "float32")
+
+SETTINGS = MeasureSettings("do_bench", "cold", False, 1.5, 2, 3, 0, 60, 600, threads=2)
+
+CONFIGURATIONS = (
+    Configuration("triton", {"block": 64, "share": 0.5, "fast": True, "kind": "row", "warps": None}),
+    Configuration("cuda", {}),
+)
+
+ACCELERATOR = AcceleratorInfo(1 << 36, 132, 9, 0, None, "5e1f", 8)
+
+CATALOG = Catalog(
+    DeviceInfo("cuda", "A card", 1, "GPU-1"),
+    (DeviceInfo("cuda", "A card", 1, "GPU-1", {"CUDA_VISIBLE_DEVICES": "1"}),),
+    {
+        "gelu": OperatorInfo(
+            ("M", "N"),
+            {"approximate": ("tanh", "none")},
+            ("float32",),
+            ("inf",),
+            {"triton": ProviderInfo("Triton", {"block": 64}, "no triton", "mine.py", "1a", "mine.py:3", True)},
+        )
+    },
+    (PluginError("mine.py", "mine.py:3", "NameError"),),
+    machine_info(limits={"power_limit_w": 700.0, "max_sm_mhz": 1980, "bus_bits": None}, accelerator=ACCELERATOR),
+)
+
+ANSWERS = [
+    CATALOG,
+    PluginCall("mine", "gelu", "triton"),
+    StepBegun(1, "triton[block=64]", "build", 20.0, "inf"),
+    StepEnded(1),
+    RoundTimed(1, "triton", 0, 0.25),
+    EdgeResult(0, "inf", Status.WRONG, "off by one", 3.0, float("inf"), False),
+    Rows((Row(CASE, "triton", ms=1.0, round_ms=(1.0, 1.5), flags=("noisy",), samples=3, deterministic=True),)),
+    DeviceFailed(Status.CRASHED, "an illegal address"),
+    TrialFailed("mine.py:3", "its reference fails"),
+    RequestDone(),
+]
+
+REQUESTS = [
+    CatalogRequest(("mine.py",), (Exclusion("mine", "gelu", "triton", "it hangs"),)),
+    TrialRequest(CASE, SETTINGS),
+    MeasureRequest(CASE, CONFIGURATIONS, 1, SETTINGS, 2),
+    CheckRequest(CASE, CONFIGURATIONS, SETTINGS, ("inf",)),
+]
+
+
+def kind(message: object) -> str:
+    return type(message).__name__
+
+
+@pytest.mark.parametrize("message", ANSWERS, ids=kind)
+def test_an_answer_arrives_as_it_was_sent(message: Any) -> None:
+    line = encode(message, "secret")
+    assert line.endswith(b"\n") and line.count(b"\n") == 1
+    assert decode(line, "secret") == message
+    with pytest.raises(ProtocolError, match="without the secret"):
+        decode(line, "another")
+
+
+@pytest.mark.parametrize("message", REQUESTS, ids=kind)
+def test_a_request_arrives_as_it_was_sent(message: Any) -> None:
+    secret, found = decode_request(encode(message, "secret"))
+    assert (secret, found) == ("secret", message)
+    assert [type(value) for value in CONFIGURATIONS[0].params.values()] == [int, float, bool, str, type(None)]
+
+
+@pytest.mark.parametrize("message", ANSWERS + REQUESTS, ids=kind)
+def test_no_field_takes_a_value_of_another_type(message: Any) -> None:
+    """Each field in turn holds what no field of a message is."""
+    _, _, text = encode(message, "secret").decode().partition(" ")
+    data = json.loads(text)
+    for name in data.keys() - {"type"}:
+        for wrong in ([[]], {"of": ["no", {"kind": []}]}, 10**400):
+            line = f"secret {json.dumps(data | {name: wrong})}".encode()
+            with pytest.raises(ProtocolError):
+                decode_request(line) if message in REQUESTS else decode(line, "secret")
+    line = f"secret {json.dumps(data | {'more': 1})}".encode()
+    with pytest.raises(ProtocolError, match="unknown fields"):
+        decode_request(line) if message in REQUESTS else decode(line, "secret")
+
+
+def test_a_request_is_no_answer() -> None:
+    with pytest.raises(ProtocolError, match="no known kind"):
+        decode(encode(TrialRequest(CASE, SETTINGS), "secret"), "secret")
+    with pytest.raises(ProtocolError, match="no known kind"):
+        decode_request(encode(RequestDone(), "secret"))
+
+
+def test_the_environment_file_lists_the_accelerator_beside_the_machine() -> None:
+    record = CATALOG.machine.to_record()
+    assert list(record)[:3] == ["device", "device_type", "cache_bytes"]
+    assert (record["major"], record["device_count"], record["limits"]["max_sm_mhz"]) == (9, 8, 1980)
+    assert "accelerator" not in record and "gcnArchName" not in record
+    assert "major" not in machine_info().to_record()
