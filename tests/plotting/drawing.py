@@ -69,7 +69,7 @@ def labels(axes: Axes) -> list[str]:
 
 
 def curves(axes: Axes) -> list[list[tuple[float, float]]]:
-    """The points of the lines of a panel: not of their markers, and not of lines across the panel."""
+    """The points of the curves of a panel, without markers and lines across the panel."""
     return [points(line) for line in axes.lines if line.get_linestyle() != "None" and len(line.get_xdata()) > 2]
 
 
@@ -78,7 +78,7 @@ def points(line: Line2D) -> list[tuple[float, float]]:
 
 
 def marks(axes: Axes, marker: object) -> list[Line2D]:
-    """What is drawn with a marker and no line."""
+    """The artists with a marker and no line."""
     return [line for line in axes.lines if line.get_linestyle() == "None" and line.get_marker() == marker]
 
 

@@ -1,4 +1,4 @@
-"""Bars: one case, sorted, with intervals, and with a word for whoever has no time."""
+"""Bars of one case: sorted, with intervals, and with the status of providers without a time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from matplotlib.colors import to_hex
 
 
 def names(figure: Any, panel: int = 0) -> list[str]:
-    """From top to bottom."""
+    """The names of the bars from top to bottom."""
     axes = figure.axes[panel]
     return [tick.get_text() for tick in axes.get_yticklabels()][:: 1 if axes.yaxis_inverted() else -1]
 

@@ -22,7 +22,7 @@ Times = dict[str, float]
 
 
 def timed(provider: str, n: int, ms: float, m: int = 4096, dtype: str = "float32", **fields: object) -> list[Row]:
-    """Three sessions, 0.1 % apart, with copies that tell the machine's drift."""
+    """Three sessions, 0.1 % apart, with copy controls that show the machine's drift."""
     return [
         row(case(n, m, dtype), provider, ms=ms * (1 + 0.001 * session), session=session, **fields)
         for session in range(3)

@@ -66,7 +66,7 @@ def test_the_region_that_fits_into_the_cache_is_shaded_up_to_its_edge(draw: Draw
 
 
 def test_calls_of_one_size_shade_nothing_whatever_the_noise_of_their_times(draw: Draw) -> None:
-    """Bytes are made from GB/s and ms: their float noise is no growth."""
+    """Bytes are computed from GB/s and ms. Their rounding errors are no growth."""
     rows = [row(case(n), ms=ms, gbps=2**20 / ms / 1e6) for n, ms in zip(NS, (0.3, 0.7, 0.013, 0.1, 0.9), strict=True)]
     [figure] = draw(*rows, environment=H200)
     assert not figure.axes[0].patches

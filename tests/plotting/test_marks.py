@@ -1,4 +1,4 @@
-"""What has no value, or one to distrust, can be seen: hollow points, question marks, and marks in the provider's colour."""
+"""Marks of rows without a value or with a suspect one: hollow points, question marks, marks in the provider's colour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is who: labels at the ends of lines where they fit, otherwise a legend; and names that nobody expected."""
+"""Names of curves: at the ends of lines where they fit, otherwise in a legend. And unusual names."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def draw(*files: Path | str, where: str = "", **choices: object) -> list[Figure]
 
 @pytest.fixture
 def two(tmp_path: Path) -> tuple[Path, Path]:
-    """Two runs, of which the later is faster, by another timer, and has one provider more."""
+    """Two runs. The later one is faster, used another timer, and has one more provider."""
     old = save(tmp_path / "old.csv", sweep("triton", "cuda", gbps=1000.0))
     new = save(tmp_path / "new.csv", [*sweep("triton", "cuda", timer="graph"), *sweep("quack", timer="graph")])
     old.with_suffix(".env.json").write_text(json.dumps(H200))

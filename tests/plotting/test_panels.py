@@ -1,4 +1,4 @@
-"""What becomes a panel, a picture of its own, or an error that says how to choose: no line joins two configurations."""
+"""What becomes a panel, a picture of its own, or an error that says how to choose. No line joins two configurations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_no_line_joins_two_ways_of_measuring(draw: Draw, field: str) -> None:
 
 @pytest.mark.parametrize("timer", ["", "clock"])
 def test_a_row_of_a_lost_worker_makes_no_panel_of_its_own(draw: Draw, timer: str) -> None:
-    """In older files it does not say how it was measured, in others what was planned."""
+    """A failed row has only planned values for device, timer and cache, in older files none."""
     lost = [row(case(n), "hangs", status="timeout", timer=timer, cache="") for n in NS]
     [figure] = draw(*sweep("triton"), *lost)
     assert panels(figure) == [""] and title(figure) == title(draw(*sweep("triton"))[0])
@@ -68,7 +68,7 @@ def test_speeds_that_grow_a_lot_are_logarithmic_and_slow_curves_are_no_reason(dr
 
 
 def test_an_axis_that_goes_with_x_makes_no_panels(draw: Draw) -> None:
-    """Rows of any length, as many as make a tensor of the same size: one line, and a word on how."""
+    """Sizes whose product is constant make one line, and the caption says so."""
     rows = [row(case(n, 2**20 // n)) for n in (256, 512, 1024, 2048)]
     [figure] = draw(*rows)
     assert [len(line) for axes in figure.axes for line in curves(axes)] == [4]

@@ -14,7 +14,7 @@ from kbench.results.vocabulary import Role
 
 NS = (256, 512, 1024, 2048)
 SCRIPT, IMAGE, BOLD = "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "<b>bold</b>&amp;"
-"""Names that do something where they are taken for markup."""
+"""Names that have an effect if a browser takes them for markup."""
 
 
 def row(provider: str, n: int = 256, ms: float = 1.0, dtype: str = "float32", m: int = 4096, **fields: Any) -> Row:

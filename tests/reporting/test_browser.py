@@ -29,7 +29,7 @@ def choose(page: Any, control: str, value: str) -> None:
 
 
 def column(page: Any, table: str, name: str) -> list[str]:
-    """The cells of a column of a table that are there, from top to bottom."""
+    """The cells of a column of a table that the page has made so far, from top to bottom."""
     heads = page.locator(f"{table} thead th").all_inner_texts()
     place = [head.strip() for head in heads].index(name)
     return [text.strip() for text in page.locator(f"{table} tbody tr > :nth-child({place + 1})").all_inner_texts()]

@@ -1,4 +1,4 @@
-"""Results that no run writes, and disks that are full: a page, or an error of one line. Never half a file."""
+"""Results that no run writes, and full disks. The outcome is a page or an error of one line, never half a file."""
 
 from __future__ import annotations
 
