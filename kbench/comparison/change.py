@@ -18,18 +18,12 @@ from kbench.analysis import CaseKey, Duel, Noise, rounds
 from kbench.analysis.duel import between, judge
 from kbench.comparison import stats
 from kbench.comparison.drift import Drift
-from kbench.comparison.join import METRICS, Pair, Side
+from kbench.comparison.join import Pair, Side
 from kbench.comparison.options import Rules
 
 FLOOR = 0.03
 """The smallest change that a single session on a side can show. Sessions of the same code differ by 0.5 to 1 % each, and a
 report has many rows."""
-
-DRIFTING = frozenset({"ms", "ms_min", "gbps", "achieved_gbps"})
-"""Metrics that contain the machine's drift. `copy_fraction` is a ratio to the same control. The launch time is the host's."""
-
-OF_ROUNDS = frozenset({"ms", "gbps", "copy_fraction"})
-"""Metrics whose ratio between two providers of a case equals the ratio of their times, so it can be computed per round."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +82,7 @@ def _between_providers(pair: Pair, noise: Noise, rules: Rules) -> Change:
     """The change between two providers of one file, by the rule of `kbench.analysis`."""
     old, new = (
         {
-            each.session: (each.value ** -METRICS[rules.metric], each.rounds if rules.metric in OF_ROUNDS else ())
+            each.session: (each.value**-rules.compared.sign, each.rounds if rules.compared.by_round else ())
             for each in side.readings
         }
         for side in pair.sides
@@ -114,10 +108,10 @@ def _log_times(pair: Pair, drift: Drift, rules: Rules) -> list[dict[int, float]]
 
 def _logs_of_side(side: Side, shift: dict[int, float], rules: Rules) -> dict[int, float]:
     """Log times by session, less the machine's drift if the metric contains it."""
-    if rules.metric not in DRIFTING:
+    if not rules.compared.drifts:
         shift = {}
     return {
-        reading.session: -METRICS[rules.metric] * math.log(reading.value) - shift.get(reading.session, 0.0)
+        reading.session: -rules.compared.sign * math.log(reading.value) - shift.get(reading.session, 0.0)
         for reading in side.readings
     }
 

@@ -25,10 +25,6 @@ from kbench.results.vocabulary import Role, Status
 CONDITIONS = ("device", "timer", "cache", "case_hash")
 """Two times are comparable when these columns agree."""
 
-METRICS = {"ms": -1, "ms_min": -1, "launch_ms": -1, "gbps": 1, "achieved_gbps": 1, "copy_fraction": 1}
-"""Columns that can be compared, and whether more of it is better (1) or worse (-1)."""
-
-
 CaseId = tuple[str, tuple[tuple[str, Hashable], ...], str]
 """Operator, axes and dtype."""
 

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from kbench.analysis.metrics import COMPARED, Metric, metric_by_name
 from kbench.comparison.gate import Gate
-from kbench.comparison.join import METRICS
 from kbench.errors import UsageError
 from kbench.text.suggest import unknown
 
@@ -46,8 +46,7 @@ class CompareOptions:
     def __post_init__(self) -> None:
         if self.by not in get_args(Grouping):
             raise UsageError(f"--by: {unknown('grouping', self.by, get_args(Grouping))}")
-        if self.metric not in METRICS:
-            raise UsageError(f"--metric: {unknown('metric', self.metric, list(METRICS))}")
+        metric_by_name(self.metric, COMPARED)
         if self.margin is not None and not 0 < self.margin < 1:
             raise UsageError(f"--margin: {self.margin:.0%} is not between 0% and 100%; give a share such as 2% or 0.02")
 
@@ -79,9 +78,14 @@ class Rules:
     margin: float = 0.02
     asked: bool = False
 
+    @property
+    def compared(self) -> Metric:
+        """The metric that is compared."""
+        return COMPARED[self.metric]
+
     def ratio(self, effect: float) -> float:
         """The ratio of the metric for a change in log time."""
-        return math.exp(min(max(-effect * METRICS[self.metric], -LARGEST), LARGEST))
+        return math.exp(min(max(-effect * self.compared.sign, -LARGEST), LARGEST))
 
     def interval(self, effect: float, half_width: float) -> tuple[float, float]:
         """The interval of that ratio, the lower end first."""

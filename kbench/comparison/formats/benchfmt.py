@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from urllib.parse import quote
 
-from kbench.comparison.join import METRICS, Key, Reading, Side
+from kbench.comparison.join import Key, Reading, Side
 from kbench.comparison.model import Comparison
 from kbench.comparison.presentation.wording import plain
 from kbench.results.vocabulary import Status
@@ -23,7 +23,7 @@ def text(comparison: Comparison) -> str:
     metric = comparison.rules.metric
     lines = ["# Read with: benchstat -col label FILE", "Unit ns/op better=lower", "Unit GB/s better=higher"]
     if metric not in OWN_UNITS:
-        lines.append(f"Unit {metric} better={'higher' if METRICS[metric] > 0 else 'lower'}")
+        lines.append(f"Unit {metric} better={'lower' if comparison.rules.compared.lower_is_better else 'higher'}")
     for label, sides in _by_label(comparison).items():
         lines += ["", f"label: {plain(label)}"]
         lines += [

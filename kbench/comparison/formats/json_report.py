@@ -8,7 +8,6 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from kbench.comparison.environment_differences import Weight
-from kbench.comparison.join import METRICS
 from kbench.comparison.join import Side as Measured
 from kbench.comparison.judge import ERROR_RATE
 from kbench.comparison.model import Comparison, JudgedRow
@@ -143,7 +142,7 @@ def _report(comparison: Comparison) -> Report:
         comparable=comparison.comparable,
         settings=Settings(
             metric=rules.metric,
-            better="more" if METRICS[rules.metric] > 0 else "less",
+            better="less" if rules.compared.lower_is_better else "more",
             margin=rules.margin,
             error_rate=ERROR_RATE,
             confidence=CONFIDENCE,

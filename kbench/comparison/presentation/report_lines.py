@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from kbench.analysis.metrics import COMPARED
 from kbench.analysis.noise import percent as spread
-from kbench.comparison.change import DRIFTING, OF_ROUNDS
 from kbench.comparison.drift import ENOUGH_CASES, Drift
 from kbench.comparison.environment_differences import Weight
-from kbench.comparison.join import METRICS, Side
+from kbench.comparison.join import Side
 from kbench.comparison.model import Comparison, Geomean
 from kbench.comparison.presentation import row_names
 from kbench.comparison.presentation.wording import Quantity, factor, percent, plain, quantity
@@ -44,7 +44,7 @@ def quantity_of(comparison: Comparison) -> Quantity:
     metric = comparison.rules.metric
     if any(taken_out(part, metric) for drift in comparison.drifts.values() for part in drift.parts.values()):
         return quantity(metric, " - drift", " without drift")
-    if comparison.rules.paired and metric in OF_ROUNDS:
+    if comparison.rules.paired and comparison.rules.compared.by_round:
         return quantity(metric, "*", " paired")
     return quantity(metric)
 
@@ -64,7 +64,7 @@ def facts(comparison: Comparison, common: dict[str, str]) -> list[tuple[str, str
     `common` holds the parts of names that all rows share.
     """
     metric, rules = quantity_of(comparison), comparison.rules
-    direction = "faster" if METRICS[rules.metric] > 0 else "slower"
+    direction = "slower" if rules.compared.lower_is_better else "faster"
     margin = f"; margin {rules.margin * 100:g}%" if rules.asked or not rules.paired else ""
     found = [
         ("conditions", ", ".join(_conditions(comparison))),
@@ -106,37 +106,37 @@ def _sessions(comparison: Comparison) -> str:
     return ", ".join(f"{count} of {plain(label)}" for label, count in most.items())
 
 
-def drifts(comparison: Comparison) -> Iterator[str]:
-    """How the machine changed between the baseline and each contender, and the noise floor."""
+def drifts(comparison: Comparison, *, beside_values: bool = True) -> Iterator[str]:
+    """How the machine changed between the baseline and each contender, and the noise floor.
+
+    `beside_values` says whether the reader sees the two values beside each change.
+    """
     for contender, drift in comparison.drifts.items():
         noise = f"noise floor {spread(drift.noise)} (repeat control)" if drift.noise else ""
         if comparison.by == "provider":
             yield from filter(None, [noise])
             return  # all contenders are in one file
         for device, part in drift.parts.items():
-            moved = _moved(part, comparison.rules.metric)
+            moved = _moved(part, comparison.rules.metric, beside_values)
             where = f"{plain(device)}: " if device else ""
             yield _for(contender, comparison) + where + "; ".join(filter(None, [moved, noise]))
 
 
 def taken_out(drift: Drift, metric: str) -> bool:
     """Whether the machine's drift was removed from a contender's rows."""
-    return drift.known and metric in DRIFTING
+    return drift.known and COMPARED[metric].drifts
 
 
-def _moved(drift: Drift, metric: str) -> str:
+def _moved(drift: Drift, metric: str, beside_values: bool) -> str:
     if drift.change is None:
         return "machine drift unknown: the files have no copy control in common"
     cases = "1 case" if drift.cases == 1 else f"{drift.cases} cases"
     moved = f"machine drift {percent(math.exp(drift.change))} (copy control, {cases})"
     if not drift.known:
         return f"{moved}, not taken out of the changes: that needs {ENOUGH_CASES} cases"
-    told = (
-        "taken out of the changes, not of the values beside them"
-        if taken_out(drift, metric)
-        else "which cancels in this metric"
-    )
-    return f"{moved}, {told}"
+    if not taken_out(drift, metric):
+        return f"{moved}, which cancels in this metric"
+    return f"{moved}, taken out of the changes" + (", not of the values beside them" if beside_values else "")
 
 
 def geomeans(comparison: Comparison) -> Iterator[str]:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
-from kbench.comparison.join import METRICS
 from kbench.comparison.model import Comparison, JudgedRow
 from kbench.comparison.presentation.wording import plain
 from kbench.errors import UsageError
@@ -93,7 +92,7 @@ def ordered(comparison: Comparison, sort: str = "verdict") -> list[JudgedRow]:
     """All rows, sorted by `verdict` (rows that need attention first), `key`, `change` (the worst first) or `time` (the longest
     first). Raises UsageError for another order.
     """
-    better = METRICS[comparison.rules.metric]
+    better = comparison.rules.compared.sign
     orders: dict[str, Callable[[JudgedRow], float]] = {
         "verdict": lambda row: row.verdict.rank,
         "key": lambda row: 0,  # rows are sorted by key already

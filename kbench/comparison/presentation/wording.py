@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from kbench.analysis.metrics import COMPARED
 from kbench.comparison.model import JudgedRow
 from kbench.comparison.verdict import Verdict
 from kbench.text.terminal import microseconds
@@ -54,19 +55,18 @@ def _speed(gbps: float) -> str:
     return f"{gbps:.0f}" if gbps >= 1000 else f"{gbps:.1f}" if gbps >= 10 else f"{gbps:.3g}"
 
 
-_QUANTITIES = {
-    "ms": Quantity("time", "us", microseconds),
-    "ms_min": Quantity("shortest time", "us", microseconds),
-    "launch_ms": Quantity("launch time", "us", microseconds),
-    "gbps": Quantity("speed", "GB/s", _speed),
-    "achieved_gbps": Quantity("traffic", "GB/s", _speed),
-    "copy_fraction": Quantity("share of copy", "%", lambda share: f"{share * 100:.1f}"),
+_SHOWN: dict[str, Callable[[float], str]] = {
+    "us": microseconds,
+    "GB/s": _speed,
+    "%": lambda share: f"{share * 100:.1f}",
 }
+"""By unit: how a value of the results file is written in it."""
 
 
 def quantity(metric: str, aside: str = "", basis: str = "") -> Quantity:
-    shown = _QUANTITIES[metric]
-    return replace(shown, head=shown.name + aside, basis=basis)
+    """A metric for readers. `aside` is added to the head of its changes."""
+    shown = COMPARED[metric]
+    return Quantity(shown.quantity, shown.unit, _SHOWN[shown.unit], shown.quantity + aside, basis)
 
 
 def plain(text: str) -> str:

@@ -10,7 +10,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from kbench.comparison.join import METRICS
 from kbench.comparison.model import Comparison
 from kbench.comparison.presentation import report_lines
 from kbench.comparison.presentation.wording import quantity
@@ -58,7 +57,7 @@ def draw(changes: Changes, page: Page, theme: Theme) -> Figure:
     """A page with its legend and caption."""
     rules = changes.comparison.rules
     axis = ChangeAxis.of(page.points, rules.margin)
-    style = ChangeStyle(axis, VerdictMarks(theme, METRICS[rules.metric] > 0), quantity(rules.metric).name)
+    style = ChangeStyle(axis, VerdictMarks(theme, not rules.compared.lower_is_better), quantity(rules.metric).name)
     panels = sorted(page.panels, key=lambda panel: [natural_key(value) for value in panel.where.values()])
     page = Page(page.fixed, panels)
     if changes.x and page.points[changes.x].nunique() > 1:
@@ -171,7 +170,7 @@ def _caption(changes: Changes, rows: pd.DataFrame, style: ChangeStyle, unnamed: 
     far = any(style.axis.outside(effect) for effect in rows["effect"].dropna())
     yield " · ".join([*meaning, *(["changes beyond the axis: at its edge, with their values"] if far else [])])
     yield from changes.notes
-    for found in (list(report_lines.drifts(comparison)), list(report_lines.geomeans(comparison))):
+    for found in (list(report_lines.drifts(comparison, beside_values=False)), list(report_lines.geomeans(comparison))):
         if len(found) <= MOST_NOTES:
             yield from sorted(found)
     for panel in unnamed:

@@ -9,10 +9,10 @@ import pytest
 from making import Write, failed, row
 from rich.cells import cell_len
 
+from kbench.analysis.metrics import COMPARED
 from kbench.comparison.compare import compare
 from kbench.comparison.formats import terminal
 from kbench.comparison.gate import Gate
-from kbench.comparison.join import METRICS
 from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions
 from kbench.comparison.presentation import report_lines
@@ -255,10 +255,10 @@ def test_a_reason_that_many_rows_have_is_said_once(write: Write) -> None:
     assert wide.count("? unclear: 1 session") == 9
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", COMPARED)
 def test_every_metric_has_a_name_and_a_unit(every: Comparison, metric: str) -> None:
     text = terminal.text(replace(every, rules=replace(every.rules, metric=metric)), 200)
-    direction = "faster" if METRICS[metric] > 0 else "slower"
+    direction = "slower" if COMPARED[metric].lower_is_better else "faster"
     assert re.search(rf"^compared    [a-zA-Z ]+ in (us|GB/s|%), more is {direction};", text, re.MULTILINE)
 
 
