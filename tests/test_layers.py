@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "execute": "config errors files interrupts protocol results summary text version",
     "execute/executors": "config errors execute execute/worker files packages protocol results text version",
     "execute/worker": "errors protocol results text",
-    "explain": "comparison",
+    "explain": "comparison results",
     "files": "",
     "interrupts": "",
     "kernels": "registry results",

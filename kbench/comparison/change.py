@@ -20,6 +20,7 @@ from kbench.comparison import stats
 from kbench.comparison.drift import Drift
 from kbench.comparison.join import Pair, Side
 from kbench.comparison.options import Rules
+from kbench.results.columns import CONDITION_COLUMNS
 
 FLOOR = 0.03
 """The smallest change that a single session on a side can show. Sessions of the same code differ by 0.5 to 1 % each, and a
@@ -95,7 +96,7 @@ def _between_providers(pair: Pair, noise: Noise, rules: Rules) -> Change:
 def _case_key(pair: Pair) -> CaseKey:
     """The case of a pair whose sides were measured under the same conditions."""
     old, _ = pair.sides
-    how = {name: old.conditions[name][0] for name in ("device", "timer", "cache")}
+    how = {name: old.conditions[name][0] for name in CONDITION_COLUMNS}
     axes = tuple((name, value) for name, value in pair.key.axes if name != "device")
     return CaseKey((pair.key.operator, axes, pair.key.dtype), **how)
 

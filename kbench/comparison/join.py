@@ -19,10 +19,11 @@ from kbench.analysis.rounds import credible
 from kbench.errors import ResultsError, UsageError
 from kbench.results import table
 from kbench.results.case import curve_name
+from kbench.results.columns import CONDITION_COLUMNS
 from kbench.results.timers import timer_kind
-from kbench.results.vocabulary import Role, Status
+from kbench.results.vocabulary import Flag, Role, Status
 
-CONDITIONS = ("device", "timer", "cache", "case_hash")
+CONDITIONS = (*CONDITION_COLUMNS, "case_hash")
 """Two times are comparable when these columns agree."""
 
 CaseId = tuple[str, tuple[tuple[str, Hashable], ...], str]
@@ -250,7 +251,7 @@ def _side(rows: list[dict[str, Any]]) -> Side:
         status=status,
         reason=reason,
         conditions={name: tuple(sorted({row[name] for row in timed})) for name in CONDITIONS},
-        suspect=any("suspect" in row["flags"].split(";") for row in timed),
+        suspect=any(Flag.SUSPECT in row["flags"].split(";") for row in timed),
     )
 
 

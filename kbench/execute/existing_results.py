@@ -26,7 +26,7 @@ from kbench.results.columns import csv_header
 from kbench.results.csv_reader import MAX_BYTES
 from kbench.results.environment_file import environment_path
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role, Status
+from kbench.results.vocabulary import Control, Role, Status
 
 ResumeMode = Literal["resume", "append"]
 """How a run continues a results file: `resume` measures the missing cases, `append` adds sessions to a finished file."""
@@ -256,9 +256,9 @@ def _has_controls(group: Sequence[Record], task: Task) -> bool:
     timed = {(r.cells["provider"], r.cells["params"]) for r in group if r.cells["status"] == Status.OK.value}
     present = {r.cells["provider"] for r in group if r.cells["role"] != Role.PROVIDER}
     base = next((one for one in task.configurations if one.name == task.baseline), None)
-    needed = {"copy", "empty"} if timed else set()
+    needed = {Control.COPY, Control.EMPTY} if timed else set()
     if base and (base.provider, format_params(base.params)) in timed:
-        needed.add("repeat")
+        needed.add(Control.REPEAT)
     return needed <= present
 
 

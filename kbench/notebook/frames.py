@@ -20,12 +20,9 @@ import pandas as pd
 
 from kbench.errors import ResultsError, UsageError
 from kbench.results import environment_file
-from kbench.results.columns import LINE, csv_header
+from kbench.results.columns import LINE, Kind, columns_of, csv_header
 
 Source = str | Path | pd.DataFrame
-
-WHOLE = ("samples", "device_index")
-"""Columns of whole numbers that a row may lack."""
 
 
 def typed(frame: pd.DataFrame) -> pd.DataFrame:
@@ -35,7 +32,7 @@ def typed(frame: pd.DataFrame) -> pd.DataFrame:
     found["deterministic"] = frame["deterministic"].map({"True": True, "False": False}).astype("boolean")
     rounds = [tuple(map(float, cell.split(";"))) if cell else () for cell in frame["round_ms"]]
     found["round_ms"] = pd.Series(rounds, frame.index, dtype="object")
-    for name in WHOLE:
+    for name in columns_of(Kind.INTEGER):
         known = frame[name].dropna()
         if (known % 1 == 0).all():  # not where somebody has written a fraction: that is kept as it is
             found[name] = frame[name].astype("Int64")

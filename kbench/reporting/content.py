@@ -17,10 +17,10 @@ from kbench.reporting.json_columns import Json
 from kbench.reporting.plot_data import plot_data
 from kbench.reporting.row_table import joined_rows, row_table
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role, Status
+from kbench.results.vocabulary import Control, Role, Status
 from kbench.version import __version__
 
-ALWAYS_EXPLAINED = ("tie", "copy", "repeat", "copy_fraction", "max_ulp")
+ALWAYS_EXPLAINED = ("tie", Control.COPY, Control.REPEAT, "copy_fraction", "max_ulp")
 """Words that every page explains."""
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from kbench.analysis.files import Source
 from kbench.reporting.json_columns import Json
+from kbench.results.columns import CONDITION_COLUMNS
 from kbench.results.vocabulary import Role, Status
 
 OF_THE_RUN = (
@@ -68,7 +69,7 @@ def _method(source: Source) -> dict[str, str]:
     """Device, timer, cache, sessions and medians from the rows; settings from the environment file."""
     frame, environment = source.frame, source.environment
     timed = frame[(frame["status"] == Status.OK.value) & (frame["role"] == Role.PROVIDER)]
-    known = {name: "/".join(sorted(set(timed[name]) - {""})) for name in ("device", "timer", "cache")}
+    known = {name: "/".join(sorted(set(timed[name]) - {""})) for name in CONDITION_COLUMNS}
     known |= {"sessions": str(frame["session"].nunique()), "rows": str(len(frame))}
     known |= _flat({name: environment.get(name) for name in ("baseline", "profile")})
     settings = environment.get("measure")

@@ -10,25 +10,26 @@ from kbench.analysis.files import Source
 from kbench.plotting.selection.points import axis_names, configuration, curves_of
 from kbench.reporting.json_columns import Json, number_column, word_column
 from kbench.results.case import curve_name
+from kbench.results.columns import COLUMNS
 
-MEASURED = {
-    "ms": ("time (µs)", "us"),
-    "ms_p20": ("p20 (µs)", "us"),
-    "ms_p80": ("p80 (µs)", "us"),
-    "gbps": ("GB/s", "gbps"),
-    "gbps_p20": ("p20 GB/s", "gbps"),
-    "gbps_p80": ("p80 GB/s", "gbps"),
-    "copy_fraction": ("of copy", "share"),
-    "speedup": ("speed-up", "factor"),
-    "max_ulp": ("max ulp", "ulp"),
-    "launch_ms": ("launch (µs)", "us"),
-    "build_ms": ("build (ms)", "whole"),
-    "sm_mhz": ("SM MHz", "whole"),
-    "power_w": ("power (W)", "whole"),
-    "temp_c": ("temp (°C)", "whole"),
-    "ceiling_gbps": ("large copy GB/s", "gbps"),
+NUMBER_FORMATS = {
+    "ms": "us",
+    "ms_p20": "us",
+    "ms_p80": "us",
+    "gbps": "gbps",
+    "gbps_p20": "gbps",
+    "gbps_p80": "gbps",
+    "copy_fraction": "share",
+    "speedup": "factor",
+    "max_ulp": "ulp",
+    "launch_ms": "us",
+    "build_ms": "whole",
+    "sm_mhz": "whole",
+    "power_w": "whole",
+    "temp_c": "whole",
+    "ceiling_gbps": "gbps",
 }
-"""Columns of numbers: their labels, and the formats in which the page writes their values."""
+"""The columns of numbers that the page shows, and the formats in which it writes them. `us` shows ms as microseconds."""
 
 WORD_COLUMNS = ("timer", "cache", "device", "throttle", "reason")
 
@@ -66,7 +67,10 @@ def row_table(joined: pd.DataFrame, sources: Sequence[Source]) -> Json:
         "hidden": HIDDEN_COLUMNS,
         "columns": [
             *(word_column(name, joined[name], label) for name, label in identity.items()),
-            *(number_column(name, joined[name], *shown) for name, shown in MEASURED.items()),
+            *(
+                number_column(name, joined[name], COLUMNS[name].heading("µs" if shown == "us" else ""), shown)
+                for name, shown in NUMBER_FORMATS.items()
+            ),
             *(word_column(name, joined[name]) for name in (*WORD_COLUMNS, "line")),
         ],
     }

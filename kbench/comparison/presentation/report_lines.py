@@ -14,6 +14,7 @@ from kbench.comparison.model import Comparison, Geomean
 from kbench.comparison.presentation import row_names
 from kbench.comparison.presentation.wording import Quantity, factor, percent, plain, quantity
 from kbench.comparison.verdict import Verdict
+from kbench.results.columns import CONDITION_COLUMNS
 
 WEIGHTS = {
     Weight.REFUSE: "forbids the comparison",
@@ -85,7 +86,7 @@ def _sides(comparison: Comparison) -> Iterator[tuple[str, Side]]:
 
 def _conditions(comparison: Comparison) -> Iterator[str]:
     """The device, timer and cache; `old -> new` where those of the baseline and the contenders differ."""
-    before: dict[str, set[str]] = {name: set() for name in ("device", "timer", "cache")}
+    before: dict[str, set[str]] = {name: set() for name in CONDITION_COLUMNS}
     after: dict[str, set[str]] = {name: set() for name in before}
     for label, side in _sides(comparison):
         for name, values in (before if label == comparison.baseline else after).items():

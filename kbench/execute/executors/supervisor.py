@@ -26,9 +26,6 @@ START_LIMIT = 2
 RANDOM = "random"
 """The first input that `kbench check` tries."""
 
-CONTROLS = {"copy", "empty", "repeat"}
-"""The rows that kbench adds to a timed case."""
-
 
 class WorkerSupervisor:
     """Measures on a device of the catalog, or on the worker's current device without one. Starts no worker yet.

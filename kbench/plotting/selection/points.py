@@ -15,6 +15,7 @@ from kbench.analysis.metrics import Metric
 from kbench.errors import ResultsError
 from kbench.results import table
 from kbench.results.case import curve_name
+from kbench.results.columns import CONDITION_COLUMNS
 from kbench.results.vocabulary import Control, Flag, Role, Status
 
 COPY_CURVE = "copy (control)"
@@ -86,7 +87,7 @@ def configuration(drawn: pd.DataFrame, sources: Sequence[Source]) -> list[str]:
     lines of its own. Failed rows do not count: after the loss of a worker a row has only planned values, or none.
     """
     by_file = drawn[drawn["status"].map(KIND_OF_STATUS) != FAILED].groupby("file")
-    how = [name for name in ("device", "timer", "cache") if (by_file[name].nunique() > 1).any()]
+    how = [name for name in CONDITION_COLUMNS if (by_file[name].nunique() > 1).any()]
     return ["operator", *how, "dtype", *axis_names(sources)]
 
 
