@@ -64,7 +64,7 @@ def _check(config: Config, *, every_case: bool) -> ExitStatus:
     from kbench.execute import progress
     from kbench.execute.executors.supervisor import RANDOM, WorkerSupervisor
     from kbench.execute.plan import find_smallest, make_plan
-    from kbench.execute.worker.starting import Plugins as PluginFiles
+    from kbench.execute.worker.starting import PluginFiles
     from kbench.text.printable import reason
 
     with WorkerSupervisor(PluginFiles(config.plugins), note=terminal.note) as supervisor:

@@ -86,8 +86,7 @@ def doctor() -> ExitStatus:
 
 
 def _catalog(plugins: Sequence[str]) -> Catalog:
-    from kbench.execute.worker.starting import Plugins as PluginFiles
-    from kbench.execute.worker.starting import start
+    from kbench.execute.worker.starting import PluginFiles, start
 
     with start(PluginFiles([str(Path(p).resolve()) for p in plugins]), terminal.note) as worker:
         return worker.catalog

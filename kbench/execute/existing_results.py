@@ -283,7 +283,9 @@ def _read_environment(path: Path) -> tuple[dict[str, Any], str]:
     try:
         found, left_out = environment_file.load(beside)
     except FileNotFoundError:
-        raise ResultsError(f"{beside}: no such file; without it nobody knows how {path} was measured") from None
+        raise ResultsError(
+            f"{beside}: no such file; it says how {path} was measured, which cannot be continued without it"
+        ) from None
     except ResultsError as error:
         raise ResultsError(f"{error}; {_SAME}") from None
     sessions = (found.get("measure") or {}).get("sessions")

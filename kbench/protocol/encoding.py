@@ -223,7 +223,7 @@ def _checked_row(row: Row, data: Mapping[str, Any]) -> Row:
     if row.role not in (Role.PROVIDER, Role.CONTROL):
         raise ProtocolError("a row of no known role")
     if not all(math.isfinite(ms) and ms >= 0 for ms in (row.ms or 0.0, *row.round_ms)):
-        raise ProtocolError("a time that is none")
+        raise ProtocolError("a time that is negative or not finite")
     try:
         return Row.from_json(data)
     except (KeyError, TypeError, ValueError) as error:

@@ -159,7 +159,10 @@ def test_a_cluster_gives_the_rows_of_one_host_whatever_is_killed(tmp_path: Path,
     last = errors.splitlines()[-1]
     if killed.returncode != 0:  # else it was done before the scheduler was killed
         assert killed.returncode == 3 and left < len(identities(alone))
-        assert last == f"error: {first.address}: the scheduler is gone; --resume goes on, with it or another"
+        assert (
+            last
+            == f"error: {first.address}: the scheduler is gone; continue with --resume, on this scheduler or another"
+        )
     assert "Traceback" not in errors
     with dask(here) as second:
         second.workers(here)

@@ -156,7 +156,7 @@ def test_a_run_ends_when_every_worker_is_silent(connected: Any) -> None:
     client = Client("tcp://a", "tcp://b")
     executor = connected(client)
     client.stopped |= {"tcp://a", "tcp://b"}
-    with pytest.raises(ExecutionError, match=r"no worker for 0\.5 s; --resume goes on"):
+    with pytest.raises(ExecutionError, match=r"no worker for 0\.5 s; continue with --resume"):
         measured(executor)
 
 
@@ -165,6 +165,6 @@ def test_a_run_ends_when_the_scheduler_does_not_answer(connected: Any) -> None:
     executor = connected(client)
     client.stopped.add("tcp://a")
     client.dead = True
-    with pytest.raises(ExecutionError, match="the scheduler does not answer; --resume goes on"):
+    with pytest.raises(ExecutionError, match="the scheduler does not answer; continue with --resume"):
         measured(executor)
     executor.stop()

@@ -18,7 +18,7 @@ from kbench.errors import DeviceGone, ExecutionError, WorkerLost
 from kbench.execute.executors.devices import Devices
 from kbench.execute.executors.supervisor import WorkerSupervisor
 from kbench.execute.worker import launch, worker_process
-from kbench.execute.worker.starting import Plugins, start
+from kbench.execute.worker.starting import PluginFiles, start
 from kbench.execute.worker.worker_process import NONSENSE, Worker
 from kbench.protocol import CatalogRequest
 from kbench.results.row import Row
@@ -43,7 +43,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 def measured(*providers: str, listener: Silent | None = None) -> dict[str, Row]:
     listener = listener or Silent()
-    with WorkerSupervisor(Plugins(()), listener.note) as supervisor:
+    with WorkerSupervisor(PluginFiles(()), listener.note) as supervisor:
         return {row.provider: row for row in supervisor.measure(task(*providers), listener).rows}
 
 
@@ -320,7 +320,7 @@ def test_a_plugin_that_takes_the_worker_down_is_left_out(
     does, reason = PLUGIN_DEEDS[deed]
     monkeypatch.setattr(worker_process, "PLUGIN_LIMIT_S", 0.5)
     stand_in(start=f"if loading('theirs (theirs)', {provider!r}): {does}")
-    plugins = Plugins(())
+    plugins = PluginFiles(())
     with start(plugins) as started:
         (failure,) = started.catalog.plugin_errors
         assert (failure.plugin, failure.where) == ("theirs (theirs)", provider)
@@ -333,13 +333,13 @@ def test_a_plugin_that_takes_the_worker_down_is_left_out(
 def test_plugins_that_take_down_every_worker_end_it(stand_in: StandIn) -> None:
     stand_in(start="say('PluginCall', plugin='theirs', operator='', provider=''); os._exit(1)")
     with pytest.raises(WorkerLost, match="exited with code 1 while it was imported"):
-        start(Plugins(()))
+        start(PluginFiles(()))
 
 
 def test_a_plugin_that_the_user_names_ends_it(stand_in: StandIn) -> None:
     stand_in(start="say('PluginCall', plugin='mine.py', operator='', provider=''); os._exit(1)")
     with pytest.raises(WorkerLost, match=r"plug-in mine\.py: the process exited with code 1 while it was imported"):
-        start(Plugins(("mine.py",)))
+        start(PluginFiles(("mine.py",)))
 
 
 # -- several devices
@@ -373,7 +373,9 @@ def test_devices_whose_worker_cannot_be_started_are_lost(
     try:
         executor.start()
         if fails == "012":
-            with pytest.raises(ExecutionError, match=r"Too many open files; no device is left .* --resume goes on"):
+            with pytest.raises(
+                ExecutionError, match=r"Too many open files; no device is left .* continue with --resume"
+            ):
                 list(executor.run(todo, {}, listener))
             return
         found = [finished.rows[0].provider for finished in executor.run(todo, {}, listener)]

@@ -88,7 +88,7 @@ class Members:
         if self.registered:
             self._alone_since = now
         elif self._alone_since and now - self._alone_since > ALONE_LIMIT_S:
-            raise ExecutionError(f"{self._address}: no worker for {ALONE_LIMIT_S:g} s; --resume goes on")
+            raise ExecutionError(f"{self._address}: no worker for {ALONE_LIMIT_S:g} s; continue with --resume")
 
     def _register(self, workers: Sequence[str]) -> dict[str, Any]:
         """Ask workers to take part. Returns each one's `Registration`, or the exception that it raised."""

@@ -21,7 +21,7 @@ from kbench.execute.executors.code_identity import Files, compare_code, identify
 from kbench.execute.executors.supervisor import WorkerSupervisor
 from kbench.execute.lock import acquire_lock, device_key
 from kbench.execute.plan import Task
-from kbench.execute.worker.starting import Plugins
+from kbench.execute.worker.starting import PluginFiles
 from kbench.protocol import Catalog, Message
 
 IDLE_LIMIT_S = 60.0
@@ -101,7 +101,7 @@ class WorkerSession:
     """What a dask worker keeps for one run: a supervisor per session of the run."""
 
     def __init__(self, worker: str, plugins: list[str]) -> None:
-        self.worker, self._plugins = worker, Plugins(plugins)
+        self.worker, self._plugins = worker, PluginFiles(plugins)
         self._supervisors: dict[int, WorkerSupervisor] = {}
         self._notes: list[str] = []
         self._stopped = self._waited = False

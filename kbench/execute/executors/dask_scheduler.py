@@ -47,7 +47,9 @@ def scheduler_errors(client: Any, address: str) -> Iterator[None]:
     except (OSError, TimeoutError, CancelledError) as error:
         gone = client.status != "running" or not isinstance(error, TimeoutError)
         fault = "is gone" if gone else "does not answer"
-        raise ExecutionError(f"{address}: the scheduler {fault}; --resume goes on, with it or another") from None
+        raise ExecutionError(
+            f"{address}: the scheduler {fault}; continue with --resume, on this scheduler or another"
+        ) from None
 
 
 async def _probe(address: str) -> None:

@@ -19,7 +19,7 @@ from kbench.errors import DeviceGone, ExecutionError, UsageError, WorkerLost
 from kbench.execute.executor import LOSS_LIMIT, Finished, Listener, give_up
 from kbench.execute.executors.supervisor import WorkerSupervisor
 from kbench.execute.plan import Task
-from kbench.execute.worker.starting import Plugins
+from kbench.execute.worker.starting import PluginFiles
 from kbench.execute.worker.worker_process import START_LIMIT_S
 from kbench.protocol import DeviceInfo
 
@@ -37,7 +37,7 @@ class Devices:
 
     def __init__(self, plugins: Sequence[str], note: Callable[[str], None], wanted: str, *, spread: bool) -> None:
         self._spread = spread
-        found = Plugins(plugins)
+        found = PluginFiles(plugins)
         self._scout = WorkerSupervisor(found, note)  # sees all devices, and ends before each gets its own worker
         try:
             self.catalog = self._scout.start()
@@ -87,7 +87,7 @@ class Devices:
                     raise result
                 working -= 1
                 if not working:
-                    raise ExecutionError(f"{result}; no device is left to measure on; --resume goes on")
+                    raise ExecutionError(f"{result}; no device is left to measure on; continue with --resume")
                 listener.note(f"{result}; its case moves to another device")
             yield result
 
@@ -100,7 +100,7 @@ class Devices:
                 return self._results.get(timeout=LOOK_S)
             except queue.Empty:
                 if not alive:
-                    raise ExecutionError("no device is left to measure on; --resume goes on") from None
+                    raise ExecutionError("no device is left to measure on; continue with --resume") from None
 
     def stop(self) -> None:
         self._queue.close()

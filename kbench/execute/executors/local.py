@@ -8,7 +8,7 @@ from typing import Any
 from kbench.execute.executor import Finished, Listener
 from kbench.execute.executors.supervisor import WorkerSupervisor
 from kbench.execute.plan import Task
-from kbench.execute.worker.starting import Plugins
+from kbench.execute.worker.starting import PluginFiles
 from kbench.protocol import DeviceInfo
 
 
@@ -19,7 +19,7 @@ class Local:
     places = ("",)
 
     def __init__(self, plugins: Sequence[str], note: Callable[[str], None]) -> None:
-        self._supervisor = WorkerSupervisor(Plugins(plugins), note)
+        self._supervisor = WorkerSupervisor(PluginFiles(plugins), note)
         self.catalog = self._supervisor.start()
 
     @property

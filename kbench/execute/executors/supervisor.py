@@ -8,7 +8,7 @@ from dataclasses import replace
 from kbench.errors import ConfigError, ConfigIssue, DeviceGone, SourceLocation, WorkerLost
 from kbench.execute.executor import Finished, Listener, make_failed_row
 from kbench.execute.plan import Task, traits
-from kbench.execute.worker.starting import Plugins
+from kbench.execute.worker.starting import PluginFiles
 from kbench.execute.worker.starting import start as start_worker
 from kbench.execute.worker.worker_process import NONSENSE, Worker
 from kbench.protocol import Catalog, Configuration, DeviceInfo, EdgeResult, Rows, StepBegun, TrialFailed
@@ -35,7 +35,7 @@ class WorkerSupervisor:
 
     def __init__(
         self,
-        plugins: Plugins,
+        plugins: PluginFiles,
         note: Callable[[str], None],
         *,
         device: DeviceInfo | None = None,

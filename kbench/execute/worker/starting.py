@@ -19,19 +19,19 @@ LOSS_LIMIT = 10
 
 
 @dataclass
-class Plugins:
+class PluginFiles:
     """The plug-in files that the user names, and what the workers of a run leave out."""
 
     files: Sequence[str]
     without: list[Exclusion] = field(default_factory=list)
 
-    def copy(self) -> Plugins:
+    def copy(self) -> PluginFiles:
         """For a worker on another device, which may leave out other plug-ins from here on."""
-        return Plugins(self.files, list(self.without))
+        return PluginFiles(self.files, list(self.without))
 
 
 def start(
-    plugins: Plugins, note: Callable[[str], None] = lambda line: None, variables: Mapping[str, str] | None = None
+    plugins: PluginFiles, note: Callable[[str], None] = lambda line: None, variables: Mapping[str, str] | None = None
 ) -> Worker:
     """Start a worker. Leaves out plug-ins that take it down, and adds them to `plugins.without`.
 
