@@ -13,7 +13,7 @@ from kbench import summary
 from kbench.analysis import analyse
 from kbench.commands.show import show
 from kbench.errors import UsageError
-from kbench.execute.progress import Plain, headline
+from kbench.execute.progress import PlainProgress, headline
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
@@ -168,9 +168,9 @@ def test_progress_names_the_session_and_bounds_the_share(capsys: Out) -> None:
     class Task:
         case, session = Case("softmax", {"N": 64}, "float32"), 1
 
-    Plain(9, 3).advance(Task(), "done")  # type: ignore[arg-type]
+    PlainProgress(9, 3).advance(Task(), "done")  # type: ignore[arg-type]
     assert capsys.readouterr().err.startswith("[1/9] softmax N=64 float32, session 2 of 3: done")
-    Plain(9).advance(Task(), "done")  # type: ignore[arg-type]
+    PlainProgress(9).advance(Task(), "done")  # type: ignore[arg-type]
     assert "session" not in capsys.readouterr().err
     wild = row("torch", 0.1)
     wild.copy_fraction = 101.23

@@ -38,26 +38,26 @@ def test_the_host_has_no_devices() -> None:
 
 def test_devices_are_selected_by_their_number(cards: Any) -> None:
     found = cards(2)
-    assert [device["index"] for device in found] == [0, 1]
-    assert [device["uuid"] for device in found] == ["GPU-0-a", "GPU-1-a"]
-    assert found[1]["variables"] == {"SOME_VISIBLE": "1"}
+    assert [device.index for device in found] == [0, 1]
+    assert [device.uuid for device in found] == ["GPU-0-a", "GPU-1-a"]
+    assert found[1].variables == {"SOME_VISIBLE": "1"}
 
 
 def test_where_only_some_are_visible_numbers_are_those_of_the_host(cards: Any) -> None:
     found = cards(2, "4, 6")
-    assert [device["index"] for device in found] == [4, 6]
-    assert found[1]["variables"] == {"SOME_VISIBLE": "6"}
+    assert [device.index for device in found] == [4, 6]
+    assert found[1].variables == {"SOME_VISIBLE": "6"}
 
 
 def test_what_is_visible_by_uuid_stays_so(cards: Any) -> None:
     found = cards(2, "GPU-0-a,GPU-1-a")
-    assert [device["index"] for device in found] == [0, 1]
-    assert found[1]["variables"] == {"SOME_VISIBLE": "GPU-1-a"}
+    assert [device.index for device in found] == [0, 1]
+    assert found[1].variables == {"SOME_VISIBLE": "GPU-1-a"}
 
 
 def test_a_mig_instance_has_its_own_uuid(cards: Any) -> None:
     (found,) = cards(1, "MIG-7")
-    assert found["uuid"] == "MIG-7" and found["variables"] == {"SOME_VISIBLE": "MIG-7"}
+    assert found.uuid == "MIG-7" and found.variables == {"SOME_VISIBLE": "MIG-7"}
 
 
 @pytest.mark.gpu
