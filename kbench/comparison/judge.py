@@ -75,6 +75,8 @@ def judge(
 def _judge_without_times(pair: Pair, rules: Rules) -> Judgement | None:
     """The judgement of a pair whose times cannot be compared; None for a pair whose times can."""
     old, new = pair.old, pair.new
+    if rules.paired and old and new and _one_declined(old, new):
+        return Verdict.UNTIMED, _outcome(new) or f"baseline: {_outcome(old)}"
     if old is None or new is None or Status.OK not in (old.status, new.status) or old.status != new.status:
         return _judge_statuses(old, new)
     if differing := old.differing_conditions(new, rules.vary):
@@ -85,6 +87,11 @@ def _judge_without_times(pair: Pair, rules: Rules) -> Judgement | None:
         sides = "both sides" if old.suspect and new.suspect else "the old side" if old.suspect else "the new side"
         return Verdict.SUSPECT, f"{sides} faster than memory can be (kbench explain suspect)"
     return None
+
+
+def _one_declined(old: Side, new: Side) -> bool:
+    """Whether one side has a time in every session and the other was not timed without having failed."""
+    return not (old.status.failed or new.status.failed) and (old.status is Status.OK) != (new.status is Status.OK)
 
 
 def _judge_statuses(old: Side | None, new: Side | None) -> Judgement:

@@ -659,3 +659,11 @@ def test_providers_are_told_apart_by_as_little_as_the_noise_allows_unless_a_marg
     path = write("all", rows)
     assert compare(path, options=CompareOptions(by="provider", baseline="a")).counts == {"faster": 20, "same": 20}
     assert compare(path, options=CompareOptions(by="provider", baseline="a", margin=0.05)).counts == {"same": 40}
+
+
+@pytest.mark.parametrize("status", ["checked", "unsupported", "unavailable"])
+def test_a_provider_that_was_not_timed_beside_another_is_untimed_not_missing(write: Write, status: str) -> None:
+    path = write("all", [row(provider="base"), failed(provider="other", status=status)])
+    for baseline, reason in (("base", status), ("other", f"baseline: {status}")):
+        [only] = compare(path, options=CompareOptions(by="provider", baseline=baseline)).rows
+        assert only.verdict == "untimed" and only.reason.startswith(reason)
