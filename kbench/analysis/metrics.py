@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kbench.errors import UsageError
+from kbench.results.columns import COLUMNS
 from kbench.results.vocabulary import Status
 from kbench.text.suggest import unknown
 
@@ -55,13 +56,18 @@ class Metric:
         return self.name in ("gbps", "ms")
 
 
-_TIME = "time (\N{MICRO SIGN}s)"
+def _in_microseconds(column: str) -> str:
+    """The heading of a column of times in ms, for values in microseconds."""
+    return COLUMNS[column].heading("\N{MICRO SIGN}s")
+
 
 METRICS = {
     metric.name: metric
     for metric in (
-        Metric("gbps", "gbps", "speed", "GB/s", "GB/s", drifts=True, by_round=True),
-        Metric("ms", "ms", "time", "us", _TIME, lower_is_better=True, scale=1000.0, drifts=True, by_round=True),
+        Metric("gbps", "gbps", "speed", "GB/s", COLUMNS["gbps"].heading(), drifts=True, by_round=True),
+        Metric(
+            "ms", "ms", "time", "us", _in_microseconds("ms"), lower_is_better=True, scale=1000.0, drifts=True, by_round=True
+        ),
         Metric("speedup", "speedup", "speed-up", "x", "speed-up over the baseline", ratio=True),
         Metric(
             "copy_fraction", "copy_fraction", "share of copy", "%", "share of the copy's GB/s", ratio=True, by_round=True
@@ -71,13 +77,13 @@ METRICS = {
             statuses=(Status.OK, Status.CHECKED), timed=False,
         ),
         Metric(
-            "ms_min", "ms_min", "shortest time", "us", f"shortest {_TIME}", lower_is_better=True, scale=1000.0,
+            "ms_min", "ms_min", "shortest time", "us", _in_microseconds("ms_min"), lower_is_better=True, scale=1000.0,
             drifts=True,
         ),
         Metric(
-            "launch_ms", "launch_ms", "launch time", "us", f"launch {_TIME}", lower_is_better=True, scale=1000.0
+            "launch_ms", "launch_ms", "launch time", "us", _in_microseconds("launch_ms"), lower_is_better=True, scale=1000.0
         ),
-        Metric("achieved_gbps", "achieved_gbps", "traffic", "GB/s", "traffic (GB/s)", drifts=True),
+        Metric("achieved_gbps", "achieved_gbps", "traffic", "GB/s", COLUMNS["achieved_gbps"].heading(), drifts=True),
     )
 }  # fmt: skip
 """By name."""
