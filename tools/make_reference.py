@@ -24,6 +24,7 @@ from pydantic.fields import FieldInfo
 from kbench import errors, explain
 from kbench.cli import app
 from kbench.config import builtin, schema
+from kbench.results.columns import COLUMNS
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "reference"
 MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -90,7 +91,11 @@ def builtin_configs() -> str:
 
 def columns() -> str:
     """Every column of a results file but the axes."""
-    return _paragraphs(explain.KINDS["column"])
+    entries: dict[str, list[str]] = {}
+    for column in COLUMNS.values():
+        kind = f"{column.kind.value}, {column.unit}" if column.unit else column.kind.value
+        entries.setdefault(f"{kind}): {_text(column.explanation)}", []).append(f"`{column.name}`")
+    return "\n".join(f"- {', '.join(names)} ({text}" for text, names in entries.items())
 
 
 def statuses() -> str:
