@@ -1,4 +1,4 @@
-"""Calls of NVIDIA's driver that torch does not offer."""
+"""What torch does not offer of NVIDIA's driver: some calls, and a limit of launches."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import functools
 import sys
 
 import torch
+
+LARGEST_GRID = 2**31 - 1
+"""Blocks, or Triton's programs, that a launch can have in its first dimension."""
 
 NOT_SUPPORTED = 801
 """The driver's error for a feature that the device does not have."""

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from kbench.kernels.cuda_driver import LARGEST_GRID
 from kbench.registry import Unsupported
 from kbench.results.stamps import digest
 
@@ -40,15 +41,12 @@ SHARED = (Path(__file__), BINDING, *HEADERS)
 DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
 """The number of each dtype in kernel.h."""
 
-LARGEST_GRID = 2**31 - 1
-"""Blocks that a launch can have."""
-
 Kernel = Callable[[int, int, int, int, int, int, int, int, int, int, int], None]
 """`(x, y, rows, columns, stride, dtype, threads, accesses_per_thread, blocks_per_row, mailbox, stream)`. Pointers and the
 stream are integers; see `Call` in kernel.h."""
 
 
-def missing() -> str | None:
+def missing_tools() -> str | None:
     """Why CUDA providers cannot run on this machine, with what to install; None if they can."""
     if not torch.cuda.is_available():
         return "torch finds no CUDA or ROCm device"

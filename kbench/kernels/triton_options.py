@@ -36,11 +36,11 @@ def launch_options(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return provider
 
 
-Launch = TypeVar("Launch")
+AnyLaunch = TypeVar("AnyLaunch")
 
 
-def override(launch: Launch, options: Mapping[str, Any]) -> Launch:
+def override(launch: AnyLaunch, options: Mapping[str, Any]) -> AnyLaunch:
     """The same launch, a named tuple with a field `options`, with these options over its own."""
     fields: Any = launch
-    changed: Launch = fields._replace(options={**fields.options, **options})
+    changed: AnyLaunch = fields._replace(options={**fields.options, **options})
     return changed

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 LARGEST_BLOCK = 2**20
 """Elements that Triton allows in one tensor."""
 
-LARGEST_GRID = 2**31 - 1
-"""Programs that a launch can have in its first dimension."""
-
 
 def power_of_two(n: int) -> int:
     """The smallest power of two that is at least n."""

@@ -22,7 +22,7 @@ pytestmark = [
 def bind(request: pytest.FixtureRequest) -> Callable[[torch.Tensor], Callable[[torch.Tensor], torch.Tensor]]:
     if request.param == "triton":
         pytest.importorskip("triton")
-    elif reason := cuda_extension.missing():
+    elif reason := cuda_extension.missing_tools():
         pytest.skip(reason)
     provider = operator("softmax").providers[request.param]
     return lambda x: provider.bind(Case("softmax", {"M": x.shape[0], "N": x.shape[1]}, str(x.dtype)[6:]), {})

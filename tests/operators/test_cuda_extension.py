@@ -38,7 +38,7 @@ def test_every_cuda_provider_is_registered_and_builds_before_it_runs() -> None:
         for name in names:
             provider = op.providers[name]
             assert provider.factory and provider.devices == ("cuda",)
-            assert provider.available is cuda_extension.missing
+            assert provider.available is cuda_extension.missing_tools
     assert SOFTMAX.providers["cuda"].parameters == {"packs": None, "blocks": None}
     assert GELU.providers["cuda"].choices == ("approximate",)
 
@@ -72,29 +72,29 @@ def tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None
 def test_missing_says_what_to_install(tools: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     tools()
     if not Path("/usr/local/cuda/bin/nvcc").exists():
-        assert cuda_extension.missing() == "nvcc is not on PATH; install the CUDA toolkit 13.0"
+        assert cuda_extension.missing_tools() == "nvcc is not on PATH; install the CUDA toolkit 13.0"
     tools("nvcc")
-    assert cuda_extension.missing() == "ninja is not on PATH; pip install ninja"
+    assert cuda_extension.missing_tools() == "ninja is not on PATH; pip install ninja"
     tools("ninja")
-    assert cuda_extension.missing() == "no C++ compiler (c++) on PATH; install g++ or set CXX"
+    assert cuda_extension.missing_tools() == "no C++ compiler (c++) on PATH; install g++ or set CXX"
     tools("c++")
-    assert cuda_extension.missing() is None
+    assert cuda_extension.missing_tools() is None
     monkeypatch.setenv("CXX", "clang++-99")
-    assert cuda_extension.missing() == "no C++ compiler (clang++-99) on PATH; install g++ or set CXX"
+    assert cuda_extension.missing_tools() == "no C++ compiler (clang++-99) on PATH; install g++ or set CXX"
 
 
 def test_missing_wants_hipcc_on_rocm(tools: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.version, "hip", "6.4")
     tools("nvcc", "ninja", "c++")
     if not Path("/opt/rocm/bin/hipcc").exists():
-        assert cuda_extension.missing() == "hipcc is not on PATH; install ROCm's HIP compiler"
+        assert cuda_extension.missing_tools() == "hipcc is not on PATH; install ROCm's HIP compiler"
     tools("hipcc")
-    assert cuda_extension.missing() is None
+    assert cuda_extension.missing_tools() is None
 
 
 def test_missing_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert cuda_extension.missing() == "torch finds no CUDA or ROCm device"
+    assert cuda_extension.missing_tools() == "torch finds no CUDA or ROCm device"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ def test_what_does_not_hold_a_row_is_declined(calls: list[tuple[int, ...]]) -> N
 
 @pytest.fixture
 def gpu() -> Iterator[None]:
-    reason = cuda_extension.missing()
+    reason = cuda_extension.missing_tools()
     if reason:
         pytest.skip(reason)
     torch.manual_seed(0)

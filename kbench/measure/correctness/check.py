@@ -32,7 +32,7 @@ from torch import Tensor
 
 from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.error_scale import ESTIMATE_MARGIN
-from kbench.measure.correctness.expected import Expected, Part
+from kbench.measure.correctness.expected import Expected, OutputPart
 from kbench.measure.machine.device import Device
 from kbench.registry import Operator
 from kbench.results.case import Case
@@ -172,7 +172,7 @@ def compared(expected: Expected, output: Tensor) -> Accuracy:
     return Accuracy(result.max_ulp, result.max_rel_err, wrong.describe(), off=bool(wrong.count), near=wrong.near)
 
 
-def _compare(part: Part, output: Tensor, operator: Operator, tolerance: float, wrong: _Wrong) -> Accuracy:
+def _compare(part: OutputPart, output: Tensor, operator: Operator, tolerance: float, wrong: _Wrong) -> Accuracy:
     reference, scale = part.reference, part.scale
     got = output.double()
     finite = reference.isfinite()

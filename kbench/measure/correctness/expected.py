@@ -19,7 +19,7 @@ KEPT_ELEMENTS = 2**22
 
 
 @dataclass(frozen=True)
-class Part:
+class OutputPart:
     """Rows `start` to `stop` of an output, or all of it. `reference` and `scale` are float64 and have the same shape. Errors
     are judged at `scale`, which is never below |reference|."""
 
@@ -41,7 +41,7 @@ class Expected:
 
     def __init__(self, definition: Definition, inputs: Sequence[Tensor]) -> None:
         self.definition, self.inputs = definition, inputs
-        self._kept: list[Part] | None = None
+        self._kept: list[OutputPart] | None = None
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -51,7 +51,7 @@ class Expected:
         row = self.definition.reference(exactly(self._rows(0, 1)), " (on the first row; rowwise=True)")
         return (self.inputs[0].shape[0], *row.shape[1:])
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[OutputPart]:
         """The whole output, in one part or in slices along its first dimension."""
         if not self._sliced:
             yield self._whole
@@ -63,7 +63,7 @@ class Expected:
             yield self._part(start, min(start + step, rows), " (on some rows; rowwise=True)")
 
     @property
-    def _whole(self) -> Part:
+    def _whole(self) -> OutputPart:
         if self._kept:
             return self._kept[0]
         part = self._part(None, None, "")
@@ -76,7 +76,7 @@ class Expected:
         first = self.inputs[0]
         return self.definition.operator.rowwise and first.dim() > 0 and first.numel() > CHUNK_ELEMENTS
 
-    def _part(self, start: int | None, stop: int | None, where: str) -> Part:
+    def _part(self, start: int | None, stop: int | None, where: str) -> OutputPart:
         exact = exactly(self.inputs if start is None or stop is None else self._rows(start, stop))
         reference = self.definition.reference(exact, where)
         if self.definition.operator.scale is not None:
@@ -85,7 +85,7 @@ class Expected:
             scale = estimated(self.definition, reference, exact)
         if start is None or stop is None:
             start, stop = 0, reference.shape[0] if reference.dim() else 1
-        return Part(start, stop, reference, scale)
+        return OutputPart(start, stop, reference, scale)
 
     def _rows(self, start: int, stop: int) -> list[Tensor]:
         """Rows of the inputs that have as many dimensions and rows as the first one; the other inputs whole."""

@@ -9,7 +9,7 @@ from kbench.measure.machine.telemetry import Nothing, Telemetry, Unanswered
 from kbench.measure.machine.telemetry_amd import AmdSmi
 from kbench.measure.machine.telemetry_nvidia import Nvml
 
-SOURCES: dict[str, tuple[Callable[[Device], Telemetry], ...]] = {
+TELEMETRY: dict[str, tuple[Callable[[Device], Telemetry], ...]] = {
     "cuda": (Nvml, AmdSmi),  # torch calls AMD's devices `cuda` too
 }
 """By device type, in the order in which they are asked. A new source is a class in a file beside this one, and an entry."""
@@ -17,7 +17,7 @@ SOURCES: dict[str, tuple[Callable[[Device], Telemetry], ...]] = {
 
 def find_telemetry(device: Device) -> Telemetry:
     """The first source that answers for this device; Nothing if none does."""
-    for source in SOURCES.get(device.type, ()):
+    for source in TELEMETRY.get(device.type, ()):
         try:
             return source(device)
         except (ImportError, OSError, Unanswered):

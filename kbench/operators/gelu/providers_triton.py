@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from kbench.kernels import block_mailbox, triton_options, triton_rows
+from kbench.kernels.cuda_driver import LARGEST_GRID
 from kbench.kernels.triton_options import launch_options, override
 from kbench.operators.gelu.operator import gelu
 from kbench.registry import Unsupported
@@ -47,7 +48,7 @@ FEWEST_ELEMENTS = 4096
 """Up to this many elements are few programs, and each is faster the fewer elements it has. Blocks are then 256, or 128 if a
 block of 256 would be half full."""
 
-THREADS = 2048
+RESIDENT_THREADS = 2048
 """Threads that a multiprocessor holds at once."""
 
 
@@ -72,7 +73,7 @@ def elements_launch(
     fewest = total <= FEWEST_ELEMENTS
     warps = num_warps or (8 if few and itemsize == 2 and not fewest else 4)
     block = (128 if total % 256 == 128 else 256) if fewest else warps * warp_size * (8 if few else 16) // itemsize
-    resident = multiprocessors * THREADS // (warps * warp_size) * block  # elements
+    resident = multiprocessors * RESIDENT_THREADS // (warps * warp_size) * block  # elements
     if itemsize == 4 and resident < total <= 2 * resident:
         block *= 2
     return ElementsLaunch(BLOCK or block, {"num_warps": warps}, BLOCK or block)
@@ -160,6 +161,6 @@ def _run_rows(launch: ElementsLaunch, x: Tensor, approximate: str) -> Tensor:
 
 def _programs(count: int) -> tuple[int]:
     """The grid of this many programs. Raises Unsupported if a launch cannot have as many."""
-    if count > triton_rows.LARGEST_GRID:
-        raise Unsupported(f"needs {count} programs; one launch has at most {triton_rows.LARGEST_GRID}")
+    if count > LARGEST_GRID:
+        raise Unsupported(f"needs {count} programs; one launch has at most {LARGEST_GRID}")
     return (count,)

@@ -41,7 +41,7 @@ SOURCES = (
 
 
 cuda_provider = partial(
-    softmax.provider, devices=("cuda",), available=cuda_extension.missing, factory=True, sources=SOURCES
+    softmax.provider, devices=("cuda",), available=cuda_extension.missing_tools, factory=True, sources=SOURCES
 )
 
 

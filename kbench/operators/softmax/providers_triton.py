@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kbench.kernels import block_mailbox, triton_options, triton_rows
+from kbench.kernels.cuda_driver import LARGEST_GRID
 from kbench.kernels.triton_options import launch_options, override
 from kbench.operators.softmax.operator import softmax
 from kbench.operators.softmax.triton_dispatch import Launch, dispatch, persistent_launch, row_launch
@@ -132,8 +133,8 @@ def launch_rows(launch: Launch, x: Tensor, out: Tensor, persistent: bool = False
         parts, multiprocessors = launch.parts, triton_rows.multiprocessors(x.device)
         words = triton_rows.row_mailbox(x.device, x.shape[0], parts)
         arguments += (words, parts, launch.span, parts > 1 and programs > multiprocessors)
-    if programs > triton_rows.LARGEST_GRID:
-        raise Unsupported(f"needs {programs} programs; one launch has at most {triton_rows.LARGEST_GRID}")
+    if programs > LARGEST_GRID:
+        raise Unsupported(f"needs {programs} programs; one launch has at most {LARGEST_GRID}")
     if launch.parts > 1 and x.device.type == "cpu":
         # the interpreter runs one program after another, so all must publish before any waits
         kernel[(programs,)](*arguments, PHASE=1, **launch.constants, **launch.options)
