@@ -58,7 +58,7 @@ def run(
     interrupted and ExecutionError when nothing is left to measure on (what was measured is in the CSV). A provider that fails
     is a row, not an exception.
     """
-    from kbench.config import load as configs
+    from kbench.config.load import load as load_config
     from kbench.execute.run import RunOptions
     from kbench.notebook import functions
 
@@ -70,14 +70,19 @@ def run(
             if scheduler is not None:
                 where = SourceLocation("providers")
                 raise ConfigError(
-                    [ConfigIssue(where, "a cluster needs functions in a file that all have; see plugins=")]
+                    [
+                        ConfigIssue(
+                            where,
+                            "a cluster cannot get functions; put them in a file that all hosts have, and pass plugins=",
+                        )
+                    ]
                 )
-            names = functions.named(providers)
+            names = functions.by_name(providers)
             if isinstance(config, Mapping):
                 config = {"providers": list(names), **config}
-            operator = configs.load(config, sets=changes, profile=profile).document.entries["operator"].plain
+            operator = load_config(config, sets=changes, profile=profile).document.entries["operator"].plain
             files += map(str, functions.write(names, str(operator), Path(folder)))
-        loaded = configs.load(config, sets=changes, only=_several(only), profile=profile, plugins=files)
+        loaded = load_config(config, sets=changes, only=_several(only), profile=profile, plugins=files)
         outcome = _execute(loaded, options)
     if outcome.interrupted:
         raise KeyboardInterrupt(f"interrupted; what was measured is in {outcome.csv}")

@@ -1,7 +1,7 @@
-"""The configs that come with kbench, by name: `kbench run softmax`.
+"""Finds the configs that come with kbench by name: `kbench run softmax`.
 
-The files lie in `configs/` of the repository, and only there. A wheel carries a copy beside this file. `kbench --help` asks for
-the names, so this module imports nothing heavy.
+The files are in `configs/` of the repository. A wheel has a copy in the package. `kbench --help` lists the names, so this
+module imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 SUFFIX = ".yaml"
 LOOKED_AT = 1000
-"""Files of a folder that are read in search of a similar name: a suggestion must not take long."""
+"""At most this many names of a folder are compared, so that a suggestion does not take long."""
 
 
 def folder() -> Path:
-    """Where the built-in configs are: in the package, or in the repository that it runs from."""
+    """The folder of the built-in configs: in the installed package, or in the repository."""
     inside = Path(__file__).parents[1] / "configs"
     return inside if inside.is_dir() else Path(__file__).parents[2] / "configs"
 
@@ -26,9 +26,9 @@ def names() -> list[str]:
 
 
 def find(given: Path) -> Path:
-    """The file that a config's argument means: a file here, then `NAME.yaml` here, then the built-in config NAME.
+    """The file that a command's CONFIG argument means: the file itself, or else `NAME.yaml` here, or else the built-in config.
 
-    Raises ConfigError, with what was probably meant, when there is none of them.
+    Raises ConfigError with a suggestion if none of them exists.
     """
     from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 
@@ -41,12 +41,12 @@ def find(given: Path) -> Path:
         if (name := given.name.removesuffix(SUFFIX)) in names():
             return folder() / (name + SUFFIX)
     if given.is_dir():
-        return given  # reading it says that it is a folder
+        return given  # reading it raises the right error
     raise ConfigError([ConfigIssue(SourceLocation(str(given)), f"no such file or directory; {_meant(given)}")])
 
 
 class Described(NamedTuple):
-    """A built-in config by its name, the operator it measures and the first line of the comment at its top."""
+    """A built-in config: its name, its operator and the first line of its comment."""
 
     name: str
     operator: str
@@ -67,7 +67,7 @@ def _is_bare(path: Path) -> bool:
 
 
 def _meant(given: Path) -> str:
-    from kbench.config.yaml_source import nearest
+    from kbench.text.suggest import nearest
 
     beside = given.parent
     files = [p for p in islice(beside.iterdir(), LOOKED_AT) if p.suffix in (".yaml", ".yml")] if beside.is_dir() else []

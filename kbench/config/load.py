@@ -17,9 +17,10 @@ import yaml
 from kbench.config import builtin, yaml_source
 from kbench.config.resolve import ConfigResolver, Sweep
 from kbench.config.schema import File, Measure, Overlay, keys
-from kbench.config.yaml_source import Node, check, code, parse, read, unknown
+from kbench.config.yaml_source import Node, code_point, parse, read, validate
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.protocol import Catalog
+from kbench.text.suggest import unknown
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def load(
               measures their providers of the config's operator
     """
     if isinstance(source, Mapping):
-        document = yaml_source.of(source, "config")
+        document = yaml_source.from_mapping(source, "config")
         path = Path(Path(f"{document.plain.get('operator', 'config')}.yaml").name)
         text = yaml.safe_dump(document.plain, sort_keys=False, allow_unicode=True)
     else:
@@ -161,9 +162,9 @@ def load(
         text = read(path)
         document = parse(text, str(path))
     if sign := next((sign for sign in path.name if not sign.isprintable()), None):
-        what = f"its name contains a character that cannot be printed, {code(sign)}, and results are named after it; rename it"
+        what = f"its name contains a character that cannot be printed, {code_point(sign)}; rename it: results get the same name"
         raise ConfigError([ConfigIssue(SourceLocation(str(path)), what)])
-    problems = check(File, document, keys)
+    problems = validate(File, document, keys)
     settings = []
     for argument in sets:
         try:
@@ -171,7 +172,7 @@ def load(
         except ConfigError as error:
             problems += error.issues
     for setting in settings:
-        problems += check(Overlay, setting.overlay, lambda location: keys(("profiles", "", *location)))
+        problems += validate(Overlay, setting.overlay, lambda location: keys(("profiles", "", *location)))
     profiles = document.section("profiles")
     if "none" in profiles:
         problems.append(ConfigIssue(profiles["none"].key, "rename it: --profile none means no profile"))

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from kbench.config.schema import POINTS, Measure
-from kbench.config.yaml_source import Node, candidates, expected, listing, nearest, unknown
+from kbench.config.yaml_source import Node, expected
 from kbench.errors import ConfigIssue, SourceLocation
 from kbench.protocol import Configuration, OperatorInfo
 from kbench.results.case import DTYPE_ALIASES, Case
 from kbench.results.names import value_fault
+from kbench.text.suggest import candidates, listing, nearest, unknown
 
 MAX_CASES = 1_000_000
 MAX_CONFIGURATIONS = 1_000

@@ -1,8 +1,8 @@
-"""YAML whose every value remembers where it stands, so that an error can point at the word that is wrong.
+"""Reads YAML and keeps the place of each value, so that an error can point to the wrong word.
 
-Reads the JSON-like part of YAML 1.2: mappings with word keys, lists, strings, numbers, booleans and null. Tags are
-refused, so nothing in a file can name code. `check` holds the result against a pydantic model and translates what
-pydantic finds into sentences with a place. This module knows nothing about benchmarks.
+Supports the JSON-like part of YAML 1.2: mappings with word keys, lists, strings, numbers, booleans and null. Tags are
+errors, so no file can name code. `validate` checks a document against a pydantic model and turns each of pydantic's errors
+into a sentence with a place. This module knows nothing about benchmarks.
 """
 
 from __future__ import annotations
@@ -19,23 +19,19 @@ from pydantic import BaseModel, ValidationError
 
 from kbench.errors import MOST_ISSUES, ConfigError, ConfigIssue, SourceLocation
 from kbench.files import Unreadable, read_bytes
-from kbench.text.suggest import candidates as candidates
-from kbench.text.suggest import listing as listing
-from kbench.text.suggest import nearest as nearest
-from kbench.text.suggest import show as show
-from kbench.text.suggest import unknown as unknown
+from kbench.text.suggest import candidates, nearest, show, unknown
 
 Scalar = int | float | str | bool | None
 Location = tuple[int | str, ...]
-"""The way from the root to a value: keys and list indices."""
+"""The path from the root to a value: keys and list indices."""
 
 MAX_BYTES = 1 << 20
 MAX_VALUES = 100_000
-"""Keys and values in a document, and values with its aliases written out: a small file of nested aliases can stand for
-billions."""
+"""Limit of the keys and values in a document, also after its aliases are written out. A small file of nested aliases can
+mean billions of values."""
 
 MAX_DEPTH = 20
-"""Levels of a mapping of Python, which may hold itself."""
+"""Limit of the levels of a Python mapping. A mapping may contain itself."""
 
 INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,99})")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -44,7 +40,7 @@ WORDS: dict[str, Scalar] = {"": None, "~": None, "null": None, "true": True, "fa
 
 @dataclass(frozen=True)
 class Node:
-    """A value and its place. `key` is the place of the key that leads to it, where there is one."""
+    """A value and its place. `key` is the place of its key, or of the value itself where it has no key."""
 
     value: Scalar | list[Node] | dict[str, Node]
     where: SourceLocation
@@ -52,16 +48,16 @@ class Node:
 
     @property
     def entries(self) -> dict[str, Node]:
-        """The entries of a mapping; none for anything else."""
+        """The entries of a mapping. Empty for any other value."""
         return self.value if isinstance(self.value, dict) else {}
 
     def section(self, key: str) -> dict[str, Node]:
-        """The entries of the mapping under a key; none where there is no such key."""
+        """The entries of the mapping under a key. Empty if the key is missing."""
         return self.entries[key].entries if key in self.entries else {}
 
     @property
     def elements(self) -> list[Node]:
-        """The elements of a list; anything else is a list of one."""
+        """The elements of a list. Any other value counts as a list of one."""
         return self.value if isinstance(self.value, list) else [self]
 
     @property
@@ -74,7 +70,7 @@ class Node:
         return self.value
 
     def at(self, location: Location) -> Node:
-        """The value at a location, or the last one on the way there."""
+        """The value at a location, or the last value on the path that exists."""
         node = self
         for part in location:
             if isinstance(part, str) and part in node.entries:
@@ -85,11 +81,11 @@ class Node:
 
 
 def read(path: Path) -> str:
-    """The text of a config file. Raises ConfigError when there is none."""
+    """The text of a config file. Raises ConfigError if it cannot be read."""
     try:
         data = read_bytes(path, MAX_BYTES)
     except Unreadable as error:
-        raise ConfigError([ConfigIssue(SourceLocation(str(path)), f"{error}; is this a config?")]) from None
+        raise ConfigError([ConfigIssue(SourceLocation(str(path)), f"{error}; name a YAML config")]) from None
     except OSError as error:
         raise ConfigError([ConfigIssue(SourceLocation(str(path)), (error.strerror or str(error)).lower())]) from None
     try:
@@ -97,12 +93,14 @@ def read(path: Path) -> str:
     except UnicodeDecodeError as error:
         lines = data[: error.start].split(b"\n")
         where = SourceLocation(str(path), len(lines), len(lines[-1].decode(errors="replace")) + 1)
-        raise ConfigError([ConfigIssue(where, f"not UTF-8 text (byte 0x{data[error.start]:02x})")]) from None
+        raise ConfigError(
+            [ConfigIssue(where, f"not UTF-8 text (byte 0x{data[error.start]:02x}); save the file as UTF-8")]
+        ) from None
 
 
-def of(value: Any, source: str) -> Node:
-    """The document that a mapping of Python is: its places are keys, `config["sweep"]["N"]`. Tuples, sets and ranges are lists,
-    numbers may be numpy's and dtypes torch's. Raises ConfigError."""
+def from_mapping(value: Any, source: str) -> Node:
+    """The document that a Python mapping means. Its places are keys such as `config["sweep"]["N"]`. Tuples, sets and ranges
+    count as lists. Numbers may be numpy's and dtypes torch's. Raises ConfigError."""
     builder = _Mapping()
     document = builder.build(value, source)
     if builder.problems:
@@ -111,7 +109,7 @@ def of(value: Any, source: str) -> Node:
 
 
 def parse(text: str, source: str, where: SourceLocation | None = None) -> Node:
-    """The document in `text`. All places are in `source`, or are `where` if that is given. Raises ConfigError."""
+    """The document in `text`. Places are lines of `source`, or always `where` if that is given. Raises ConfigError."""
 
     def place(mark: Any) -> SourceLocation:
         return where or SourceLocation(source, mark.line + 1, mark.column + 1)
@@ -119,7 +117,14 @@ def parse(text: str, source: str, where: SourceLocation | None = None) -> Node:
     try:
         root = yaml.compose(text, Loader=_Loader)
         if root is None:
-            raise ConfigError([ConfigIssue(where or SourceLocation(source), "the file is empty")])
+            raise ConfigError(
+                [
+                    ConfigIssue(
+                        where or SourceLocation(source),
+                        "the file is empty; `kbench init` writes a config to start from",
+                    )
+                ]
+            )
         builder = _Builder(place)
         document = builder.build(root)
         if builder.problems:
@@ -129,14 +134,16 @@ def parse(text: str, source: str, where: SourceLocation | None = None) -> Node:
         since = f" from line {error.context_mark.line + 1}" if error.context_mark and not where else ""
         message = ", ".join(part for part in (error.context and error.context + since, error.problem) if part)
         if "'\\t'" in message:
-            message = "found a tab; YAML is indented with spaces"
+            message = "found a tab; indent YAML with spaces"
         raise ConfigError([ConfigIssue(place(error.problem_mark or error.context_mark), message)]) from None
     except yaml.reader.ReaderError as error:
         before = text[: error.position].split("\n")
         here = where or SourceLocation(source, len(before), len(before[-1]) + 1)
-        raise ConfigError([ConfigIssue(here, f"character {code(text[error.position])} is not allowed")]) from None
+        raise ConfigError(
+            [ConfigIssue(here, f"character {code_point(text[error.position])} is not allowed; remove it")]
+        ) from None
     except RecursionError:
-        raise ConfigError([ConfigIssue(where or SourceLocation(source), "nested too deeply")]) from None
+        raise ConfigError([ConfigIssue(where or SourceLocation(source), "nested too deeply to read")]) from None
 
 
 class _Loader(yaml.SafeLoader):
@@ -154,7 +161,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Builder:
-    """Turns PyYAML's graph into a tree of Nodes: aliases written out, duplicate keys and loops refused."""
+    """Turns PyYAML's graph into a tree of Nodes. Writes aliases out. Reports duplicate keys and loops as errors."""
 
     def __init__(self, place: Callable[[Any], SourceLocation]) -> None:
         self.place = place
@@ -166,7 +173,9 @@ class _Builder:
         where = self.place(node.start_mark)
         self.count += 1
         if self.count > MAX_VALUES:
-            raise ConfigError([ConfigIssue(where, f"more than {MAX_VALUES:,} values once its aliases are written out")])
+            raise ConfigError(
+                [ConfigIssue(where, f"more than {MAX_VALUES:,} values after its aliases are written out")]
+            )
         if id(node) in self.open:
             raise ConfigError([ConfigIssue(where, "this value contains itself through an alias")])
         self.open.add(id(node))
@@ -200,17 +209,19 @@ class _Builder:
         return entries
 
     def expect_printable(self, value: Any, where: SourceLocation) -> None:
-        """Names and words reach terminals, files and their names."""
+        """Report a character that cannot be printed: words appear on terminals and in file names."""
         if isinstance(value, str) and not value.isprintable():
             sign = next(sign for sign in value if not sign.isprintable())
             self.problems.append(
-                ConfigIssue(where, f"{show(value)} holds a character that cannot be printed, {code(sign)}")
+                ConfigIssue(
+                    where, f"{show(value)} has a character that cannot be printed, {code_point(sign)}; remove it"
+                )
             )
 
     def scalar(self, text: str, where: SourceLocation) -> Scalar:
         if text.lower() in WORDS:
             return WORDS[text.lower()]
-        if text.lower() in ("yes", "no", "on", "off"):  # booleans to some YAML readers, words to others
+        if text.lower() in ("yes", "no", "on", "off"):  # some YAML readers take them for booleans, others for words
             self.problems.append(ConfigIssue(where, f'"{text}" is ambiguous in YAML; write true or false, or quote it'))
         if INTEGER.fullmatch(text):
             return int(text)
@@ -218,7 +229,7 @@ class _Builder:
 
 
 class _Mapping:
-    """Turns Python's own values into a tree of Nodes."""
+    """Turns Python values into a tree of Nodes."""
 
     def __init__(self) -> None:
         self.problems: list[ConfigIssue] = []
@@ -232,7 +243,7 @@ class _Mapping:
         if isinstance(value, Mapping):
             for key in value:
                 if not isinstance(key, str):
-                    self.problems.append(ConfigIssue(where, f"{key!r} is no key: keys are words"))
+                    self.problems.append(ConfigIssue(where, f"the key {key!r} is not a word; keys are strings"))
             entries = {key: each for key, each in value.items() if isinstance(key, str)}
             return Node({k: self.build(v, f'{place}["{k}"]', depth + 1) for k, v in entries.items()}, where, where)
         if isinstance(value, (list, tuple, set, frozenset, range)):
@@ -240,12 +251,14 @@ class _Mapping:
         if type(value).__name__ == "dtype" and str(value).startswith("torch."):
             value = str(value).removeprefix("torch.")
         elif not isinstance(value, (int, float, str, type(None))) and hasattr(value, "item"):
-            value = value.item()  # a number of numpy
+            value = value.item()  # a numpy number
         elif isinstance(value, os.PathLike):
             value = os.fspath(value)
         if not isinstance(value, (int, float, str, type(None))):
             self.problems.append(
-                ConfigIssue(where, f"a {type(value).__name__} is no value of a config; write numbers and words")
+                ConfigIssue(
+                    where, f"a config cannot hold a value of type {type(value).__name__}; use numbers and words"
+                )
             )
             value = None
         return Node(value, where, where)
@@ -271,7 +284,7 @@ EXPECTED = {
 """pydantic's types of error, as the end of the sentence "expected ..."."""
 
 
-def check(model: type[BaseModel], document: Node, keys: Callable[[Location], Iterable[str]]) -> list[ConfigIssue]:
+def validate(model: type[BaseModel], document: Node, keys: Callable[[Location], Iterable[str]]) -> list[ConfigIssue]:
     """What keeps a document from being a `model`. `keys(location)` are the keys allowed in the mapping there.
 
     The tags of discriminated unions appear in pydantic's locations; ours are written `<tag>` and are dropped here.
@@ -314,6 +327,6 @@ def expected(name: str, what: str, got: Any) -> str:
     return f"{name + ': ' if name else ''}expected {what}; got {show(got)}"
 
 
-def code(sign: str) -> str:
-    """A character that is better not printed: `U+001B`."""
+def code_point(sign: str) -> str:
+    """The name of a character that should not be printed: `U+001B`."""
     return f"U+{ord(sign):04X}"

@@ -28,8 +28,8 @@ Functions = Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
 ALLOWED = "modules, functions, classes, numbers, text, and lists, tuples and dicts of them"
 
 
-def named(functions: Functions) -> dict[str, Callable[..., Any]]:
-    """Functions by the names of their providers: their own, where a list has them. Raises ConfigError."""
+def by_name(functions: Functions) -> dict[str, Callable[..., Any]]:
+    """Functions by the names of their providers. A list gives each function its own name. Raises ConfigError."""
     if isinstance(functions, Mapping):
         return dict(functions)
     found: dict[str, Callable[..., Any]] = {}
@@ -42,9 +42,9 @@ def named(functions: Functions) -> dict[str, Callable[..., Any]]:
 
 
 def write(functions: Functions, operator: str, folder: Path) -> list[Path]:
-    """A plug-in file per function, in `folder`, that registers it with the operator. Raises ConfigError."""
+    """Write a plug-in file for each function into `folder`. It registers the function with the operator. Raises ConfigError."""
     paths: list[Path] = []
-    for name, function in named(functions).items():
+    for name, function in by_name(functions).items():
         path = folder / f"{re.sub(r'[^0-9A-Za-z_]+', '_', name) or 'provider'}_{len(paths)}.py"
         path.write_text(source(name, function, operator), encoding="utf-8")
         paths.append(path)
@@ -54,7 +54,7 @@ def write(functions: Functions, operator: str, folder: Path) -> list[Path]:
 def source(name: str, function: Callable[..., Any], operator: str) -> str:
     """The text of a module that registers a function as a provider. Raises ConfigError."""
     if not inspect.isfunction(inspect.unwrap(function)):
-        raise _error(name, f"a {type(function).__name__} is no function; write a def that calls it")
+        raise _error(name, f"is a {type(function).__name__}, not a function; write a def that calls it")
     module = _Module(name)
     own = module.add(function.__name__, function)
     return "\n".join(
@@ -71,7 +71,7 @@ def source(name: str, function: Callable[..., Any], operator: str) -> str:
 
 
 class _Module:
-    """The lines of the file: what the function needs comes before it."""
+    """The lines of a plug-in file. Everything that a function needs comes before it."""
 
     def __init__(self, provider: str) -> None:
         self.provider = provider
@@ -79,10 +79,10 @@ class _Module:
         self._known: dict[str, Any] = {}
 
     def add(self, name: str, value: Any) -> str:
-        """Make `name` mean `value`, and return it. Raises ConfigError for what a file cannot hold."""
+        """Add lines that make `name` mean `value`. Returns the name. Raises ConfigError for a value that a file cannot hold."""
         if name in self._known:
             if self._known[name] is not value and not _same(self._known[name], value):
-                raise _error(self.provider, f"it uses two different things called {name}; rename one")
+                raise _error(self.provider, f"two different objects in its code are called {name}; rename one")
             return name
         self._known[name] = value
         if isinstance(value, ModuleType):
@@ -96,12 +96,12 @@ class _Module:
         else:
             raise _error(
                 self.provider,
-                f"it uses {name}, a {type(value).__name__}; it may use {ALLOWED}. Make it inside the function",
+                f"it uses {name}, a {type(value).__name__}; it may use {ALLOWED}. Create it inside the function",
             )
         return name
 
     def _import(self, module: str, line: str) -> None:
-        """The line, behind one that lets a module be found which is neither installed nor of the standard library."""
+        """Add an import. A module that is not installed also needs a line that adds its folder to the path."""
         loaded = sys.modules.get(module.partition(".")[0])
         file = getattr(loaded, "__file__", None)
         if file and not _installed(Path(file)):
@@ -111,7 +111,7 @@ class _Module:
         self.lines.append(line)
 
     def _define(self, name: str, value: Any) -> None:
-        """The source of a function or a class, behind all it uses."""
+        """Add the source of a function or a class, after everything that it uses."""
         plain = inspect.unwrap(getattr(value, "fn", value))  # Triton's JITFunction keeps its function there
         try:
             text = textwrap.dedent(inspect.getsource(plain)).rstrip()
@@ -137,7 +137,7 @@ class _Module:
 
 
 def _names(plain: Any, tree: ast.FunctionDef | ast.ClassDef) -> Iterator[str]:
-    """The names that a definition reads from outside: its body, and what is evaluated when it is made."""
+    """The names from outside that a definition reads, in its body and in its decorators, defaults and annotations."""
     if isinstance(tree, ast.ClassDef):
         yield from (node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
         return
@@ -158,7 +158,7 @@ def _globals(code: CodeType) -> Iterator[str]:
 
 
 def _look_up(plain: Any, name: str) -> tuple[bool, Any]:
-    """What a name means to a function, or to the methods of a class; False where it means nothing, or something built in."""
+    """Whether a name is defined outside a function or the methods of a class, and its value. False for built-in names."""
     if inspect.isclass(plain):
         found = [_look_up(method, name) for method in vars(plain).values() if inspect.isfunction(method)]
         return next((each for each in found if each[0]), (False, None))
@@ -173,8 +173,8 @@ def _look_up(plain: Any, name: str) -> tuple[bool, Any]:
 
 
 def _importable(value: Any) -> tuple[str, str] | None:
-    """The module and the name under which a worker can import a function, a class or another object; None for what a notebook
-    or a script has defined."""
+    """The module and the name with which a worker can import an object. None for an object that a notebook or a script
+    defines."""
     name = getattr(value, "__qualname__", getattr(value, "__name__", None))
     if not isinstance(name, str) or not name.isidentifier():
         return None
@@ -195,7 +195,7 @@ def _holds(module: str, name: str, value: Any) -> bool:
 
 
 def _literal(value: Any) -> list[str] | None:
-    """Lines of which the last is an expression for the value; None for what has none."""
+    """Lines whose last one is an expression for the value. None for a value without an expression."""
     kind = type(value)
     if f"{kind.__module__}.{kind.__qualname__}" in ("torch.dtype", "torch.device"):
         return ["import torch", repr(value) if kind.__qualname__ == "dtype" else f"torch.{value!r}"]
@@ -219,7 +219,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _installed(file: Path) -> bool:
-    """Whether a module is one that every Python process of this installation finds by itself."""
+    """Whether every Python process of this installation finds the module of this file."""
     places = {Path(place).resolve() for key, place in sysconfig.get_paths().items() if "lib" in key}
     return any(place in file.resolve().parents for place in places)
 

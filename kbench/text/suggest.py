@@ -1,4 +1,4 @@
-"""Sentences about a word that there is not: what it is taken for, and which word was probably meant."""
+"""Error texts for an unknown word. They suggest the nearest known word, or list the known words."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import json
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
+SIMILAR = 0.7
+"""From this ratio of difflib on, a word with another first letter counts as near. 1 is the same word."""
+
 
 def unknown(kind: str, word: Any, known: Sequence[str]) -> str:
-    """`unknown provider "tritn"; did you mean "triton"?`, or else what there is."""
+    """`unknown provider "tritn"; did you mean "triton"?`. Lists the known words if none is near."""
     near = nearest(str(word), known)
     if near:
         return f'unknown {kind} {show(word)}; did you mean "{near}"?'
@@ -17,14 +20,20 @@ def unknown(kind: str, word: Any, known: Sequence[str]) -> str:
 
 
 def nearest(word: str, known: Sequence[str]) -> str | None:
-    """The known word that was probably meant: the same in another case, or the most similar one."""
+    """The most similar known word, whatever its case, or None if none is near.
+
+    A word with another first letter has to be more similar: "foo" does not mean "oom".
+    """
     lower = {known_word.lower(): known_word for known_word in known}
-    near = difflib.get_close_matches(word.lower(), lower, n=1)
-    return lower[near[0]] if near else None
+    for near in difflib.get_close_matches(word.lower(), lower, n=3):
+        ratio = difflib.SequenceMatcher(None, near, word.lower()).ratio()
+        if near[0] == word[0].lower() or ratio >= SIMILAR:
+            return lower[near]
+    return None
 
 
 def candidates(word: str, known: Iterable[str], present: Container[str]) -> list[str]:
-    """What a misspelt key of a mapping may have meant: one that is not there yet, if one is near."""
+    """The keys to suggest for a misspelt key: those that the mapping lacks, if one of them is near, or else all."""
     absent = [key for key in known if key not in present]
     return absent if nearest(word, absent) else list(known)
 
@@ -35,6 +44,6 @@ def listing(words: Sequence[str], limit: int = 16) -> str:
 
 
 def show(value: Any) -> str:
-    """A value as the user may have written it, shortened."""
+    """A value as the user may have written it, at most 60 characters long."""
     text = "nothing" if value is None else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else text[:57] + "..."

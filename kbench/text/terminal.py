@@ -19,9 +19,8 @@ from kbench.text.streams import Stream
 if TYPE_CHECKING:
     from rich.console import Console
 
-PLAIN_WIDTH = 2000
-"""Width given to rich where there is no terminal: it would otherwise assume 80 columns and crop."""
-
+UNLIMITED_WIDTH = 2000
+"""Columns that rich gets where there is no terminal. Without them it would assume 80 and crop."""
 
 NARROWEST = 20
 """Columns of a window in which something can be read."""
@@ -47,7 +46,7 @@ def console(*, stderr: bool = False) -> Console:
     file: Any = stream.as_it_is if isinstance(stream, Stream) else stream
     if stream.isatty():
         return Console(file=file, highlight=False, emoji=False)
-    return Console(file=file, highlight=False, emoji=False, width=PLAIN_WIDTH, height=100, soft_wrap=True)
+    return Console(file=file, highlight=False, emoji=False, width=UNLIMITED_WIDTH, height=100, soft_wrap=True)
 
 
 def width() -> int:

@@ -129,3 +129,9 @@ def test_words_of_two_parts_and_several_words(kbench: Kbench) -> None:
     one_wrong = kbench("explain", "noisy", "ulps")
     assert one_wrong.returncode == 2 and not one_wrong.stdout
     assert one_wrong.stderr == 'error: kbench explain: unknown word "ulps"; did you mean "ulp"?\n'
+
+
+def test_only_a_near_word_is_suggested(kbench: Kbench) -> None:
+    told = kbench("explain", "foo")
+    assert told.returncode == 2
+    assert told.stderr == 'error: kbench explain: unknown word "foo"; kbench explain without a word lists all words\n'

@@ -17,7 +17,7 @@ from kbench.config.load import Config
 from kbench.config.resolve import Sweep
 from kbench.config.schema import File, Measure, keys
 from kbench.config.schema import schema as config_schema
-from kbench.config.yaml_source import MAX_BYTES, check, parse
+from kbench.config.yaml_source import MAX_BYTES, parse, validate
 from kbench.errors import ConfigError
 from kbench.protocol import Catalog, Configuration, DeviceInfo, OperatorInfo, PluginError, ProviderInfo
 
@@ -388,7 +388,7 @@ POINTS = "expected an integer, a list of integers, {pow2: [a, b]} or {start, sto
         ("  quick:", "  none:", '14:3: rename it: --profile none means no profile'),
         ("  M: 4096", "  M: 4096\n  M: 4096", '4:3: duplicate key "M"'),
         ("M: 4096", "M: off", '3:6: "off" is ambiguous in YAML; write true or false, or quote it'),
-        ("  M: 4096", "\tM: 4096", "3:1: found a tab; YAML is indented with spaces"),
+        ("  M: 4096", "\tM: 4096", "3:1: found a tab; indent YAML with spaces"),
         ("M: 4096", "M: [1, 2", "4:4: while parsing a flow sequence from line 3, expected ',' or ']', but got ':'"),
         ("M: 4096", "M: !!python/object/apply:os.system [ls]", "3:6: YAML tag !!python/object/apply:os.system is not allowed"),
         ("M: 4096", "M: !size 4096", "3:6: YAML tag !size is not allowed"),
@@ -404,16 +404,16 @@ def test_one_mistake_is_one_line_that_says_where(right: str, wrong: str, message
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", ": the file is empty"),
-        ("# nothing but a comment\n", ": the file is empty"),
+        ("", ": the file is empty; `kbench init` writes a config to start from"),
+        ("# nothing but a comment\n", ": the file is empty; `kbench init` writes a config to start from"),
         ("softmax\n", ':1:1: expected a mapping; got "softmax"'),
         ("- softmax\n", ':1:1: expected a mapping; got ["softmax"]'),
         ("a: 1\n---\nb: 2\n", ":2:1: expected a single document in the stream from line 1, but found another document"),
-        (b"operator: s\xe9\n", ":1:12: not UTF-8 text (byte 0xe9)"),
-        (minimal().encode("utf-16"), ":1:1: not UTF-8 text (byte 0xff)"),
-        ("a: 1\nb: \x00\n", ":2:4: character U+0000 is not allowed"),
-        ("[" * 5000, ": nested too deeply"),
-        ("#" * (MAX_BYTES + 1), ": is longer than 1 MiB; is this a config?"),
+        (b"operator: s\xe9\n", ":1:12: not UTF-8 text (byte 0xe9); save the file as UTF-8"),
+        (minimal().encode("utf-16"), ":1:1: not UTF-8 text (byte 0xff); save the file as UTF-8"),
+        ("a: 1\nb: \x00\n", ":2:4: character U+0000 is not allowed; remove it"),
+        ("[" * 5000, ": nested too deeply to read"),
+        ("#" * (MAX_BYTES + 1), ": is longer than 1 MiB; name a YAML config"),
     ],
     ids=["empty", "comment", "word", "list", "documents", "latin-1", "utf-16", "nul", "deep", "big"],
 )
@@ -425,7 +425,7 @@ def test_a_small_file_that_stands_for_a_billion_values() -> None:
     lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
     [line] = errors("\n".join(lines))
-    assert line.endswith("more than 100,000 values once its aliases are written out")
+    assert line.endswith("more than 100,000 values after its aliases are written out")
 
 
 def test_a_mapping_where_a_list_is_wanted_and_the_other_way_round() -> None:
@@ -443,7 +443,7 @@ def test_a_mapping_where_a_list_is_wanted_and_the_other_way_round() -> None:
 
 
 def test_missing_files_and_folders() -> None:
-    for path, message in (("nope.yaml", "no such file or directory"), (".", "is a folder; is this a config?")):
+    for path, message in (("nope.yaml", "no such file or directory"), (".", "is a folder; name a YAML config")):
         with pytest.raises(ConfigError) as caught:
             configs.load(path)
         assert str(caught.value).startswith(f"{path}: {message}")
@@ -576,7 +576,7 @@ def test_the_schema_judges_structure_as_kbench_does(text: str, right: bool) -> N
     validator.check_schema(config_schema())
     assert validator.is_valid(document.plain) == right
     if "int3" not in text:  # kbench asks the catalog which dtypes there are
-        assert (check(File, document, keys) == []) == right
+        assert (validate(File, document, keys) == []) == right
 
 
 def test_the_schema_documents_every_key_of_measure_and_refuses_unknown_ones() -> None:

@@ -20,7 +20,7 @@ import triton.language as tl
 from making import Write, failed, row
 
 import kbench
-from kbench.config.yaml_source import of
+from kbench.config.yaml_source import from_mapping
 from kbench.notebook import functions
 
 SMALL = {
@@ -186,9 +186,12 @@ def test_nothing_in_common_is_one_sentence_here_too(write: Write) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sweep": {"M": 4, "N": [None, object()]}}, 'config["sweep"]["N"][1]: a object is no value of a config'),
+        (
+            {"sweep": {"M": 4, "N": [None, object()]}},
+            'config["sweep"]["N"][1]: a config cannot hold a value of type object',
+        ),
         ({"measure": {"roundz": 1}}, 'config["measure"]["roundz"]: unknown key "roundz"; did you mean "rounds"?'),
-        ({"sweep": {3: 4}}, 'config["sweep"]: 3 is no key: keys are words'),
+        ({"sweep": {3: 4}}, 'config["sweep"]: the key 3 is not a word; keys are strings'),
         ({"plugins": ["gone.py"]}, 'config["plugins"][0]: no such file: gone.py'),
     ],
 )
@@ -202,7 +205,7 @@ def test_a_mapping_that_holds_itself_is_refused() -> None:
     loop: dict[str, Any] = {}
     loop["sweep"] = loop
     with pytest.raises(kbench.ConfigError, match="nested too deeply"):
-        of(loop, "config")
+        from_mapping(loop, "config")
 
 
 # ---- functions
@@ -319,8 +322,8 @@ def uses_a_wrapper() -> Any:
         (uses_a_tensor(), "provider mine: it uses TENSOR, a Tensor; it may use modules, functions,"),
         (uses_a_wrapper(), "WRAPPED was wrapped outside its definition; decorate it there"),
         (lambda x: x, "is a lambda; define it with def"),
-        (functools.partial(uses_a_tensor()), "a partial is no function; write a def that calls it"),
-        ("softmax", "a str is no function"),
+        (functools.partial(uses_a_tensor()), "is a partial, not a function; write a def that calls it"),
+        ("softmax", "is a str, not a function"),
         (eval("lambda x: x"), "cannot be read"),
     ],
 )
