@@ -1,14 +1,14 @@
 """Who wins, by how much, and whether that is more than noise: defined once, for run, show, compare, plot and report.
 
     found = analyse(rows, baseline)      # rows of one file, controls included; baseline: the config's, None to find it
-    found.noise.floor                    # a share: what 95 % of the pairs of the same code stay within; None: not known
-    found.noise.too_noisy                # then nobody is ranked, and found.noise.sentence() says why
+    found.noise.floor                    # a share: 95 % of the pairs of the same code differ by less; None: not known
+    found.noise.too_noisy                # then kbench ranks no provider, and found.noise.sentence() says why
     found.winners                        # a Winner per case: curve, tied, unclear, margin
     found.standings                      # a Standing per curve: geomean, faster/tied/slower/unclear, sole, shared
     found.headline()                     # one sentence: "cuda is fastest in 33 of 60 cases and tied in 19 more; ..."
-    found.duel(key, old, new)            # two curves of a case: a Duel with outcome, ratio, half_width
+    found.compare_pair(key, old, new)    # two curves of a case: a PairwiseComparison with outcome, ratio, half_width
 
-The rule for two curves of a case stands in `duel.py`, what a difference must exceed in `noise.py`, the winner of a case in
+The rule for two curves of a case is in `pairwise.py`, the limits of a difference in `noise.py`, the winner of a case in
 `winners.py`. `rows_of(frame)` makes rows of what `table.read` returned. Nothing here imports pandas, numpy or scipy: the end
 of a run must not wait for them.
 """
@@ -20,43 +20,56 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kbench.analysis.cases import CaseKey, Curves, baseline_of, by_case, key_of
-from kbench.analysis.duel import Difference, Duel, Outcome, difference, judge, ticks_of
+from kbench.analysis.frame_rows import rows_of
 from kbench.analysis.noise import Noise, noise_of
-from kbench.analysis.rows import rows_of
+from kbench.analysis.pairwise import Difference, Outcome, PairwiseComparison, difference, judge, ticks_of
 from kbench.analysis.standings import Standing, headline, standings
 from kbench.analysis.winners import Winner, winner
 from kbench.results.row import Row
 
 __all__ = [
-    "Analysis", "CaseKey", "Difference", "Duel", "Noise", "Outcome", "Standing", "Winner",
-    "analyse", "by_case", "difference", "judge", "key_of", "noise_of", "rows_of",
+    "Analysis",
+    "CaseKey",
+    "Difference",
+    "Noise",
+    "Outcome",
+    "PairwiseComparison",
+    "Standing",
+    "Winner",
+    "analyse",
+    "by_case",
+    "difference",
+    "judge",
+    "key_of",
+    "noise_of",
+    "rows_of",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the rows of one file say. `cases` are the timed, unsuspicious rows of each case, by curve."""
+    """The analysis of the rows of one file. `cases` holds the timed rows of each case by curve, without suspect curves."""
 
     rows: Sequence[Row]
     baseline: str | None
     cases: dict[CaseKey, Curves]
     noise: Noise
 
-    def duel(self, key: CaseKey, old: str, new: str) -> Duel:
-        """How the second curve of a case stands to the first. Raises KeyError where one of them was not timed."""
+    def compare_pair(self, key: CaseKey, old: str, new: str) -> PairwiseComparison:
+        """The comparison of the second curve of a case with the first. Raises KeyError if one of them was not timed."""
         curves = self.cases[key]
         found = difference(curves[old], curves[new])
         return judge(found, self.noise.at(key), ticks_of(curves[old] + curves[new]))
 
     @cached_property
     def winners(self) -> list[Winner]:
-        """Of every case in which a curve was timed, in the order of the rows."""
-        return [winner(key, self.cases[key], self.duel) for key in self.cases]
+        """A winner for every case in which a curve was timed, in the order of the rows."""
+        return [winner(key, self.cases[key], self.compare_pair) for key in self.cases]
 
     @cached_property
     def standings(self) -> list[Standing]:
-        """Of every curve, the highest mean speed-up first; those without one last."""
-        return standings(self.rows, self.cases, self.baseline, self.winners, self.duel)
+        """A standing for every curve, the highest mean speed-up first, curves without one last."""
+        return standings(self.rows, self.cases, self.baseline, self.winners, self.compare_pair)
 
     def headline(self) -> str:
         """The answer to "which is fastest here, by how much?" in one sentence."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kbench.analysis.rounds import credible
+from kbench.analysis.rounds import is_plausible
 from kbench.results.row import Row
 from kbench.results.vocabulary import Flag, Role
 
 
 class CaseKey(NamedTuple):
-    """A case as it was measured: times of another device, timer or cache mode are not of the same case.
+    """A case as it was measured: times of another device, timer or cache mode belong to another case.
 
     `case` is `Case.key`: operator, axes and dtype.
     """
@@ -31,13 +31,13 @@ def key_of(row: Row) -> CaseKey:
 
 
 def timed(row: Row) -> bool:
-    """Whether a row has a time that a clock can have measured."""
-    return row.ms is not None and credible(row.ms)
+    """Whether a row has a plausible time."""
+    return row.ms is not None and is_plausible(row.ms)
 
 
 def by_case(rows: Sequence[Row]) -> dict[CaseKey, Curves]:
-    """The timed rows of providers, in the order of the rows. A curve that is suspect in a session of a case is left out
-    there."""
+    """The timed rows of providers by case and curve, in the order of the rows. A curve that is suspect in one session of a case
+    is left out of that case."""
     cases: dict[CaseKey, Curves] = {}
     suspect = set()
     for row in rows:
@@ -52,7 +52,7 @@ def by_case(rows: Sequence[Row]) -> dict[CaseKey, Curves]:
 
 
 def baseline_of(rows: Sequence[Row], stated: str | None) -> str | None:
-    """The curve that speed-ups are over: the stated one if it is there, else the one whose own speed-up is always 1."""
+    """The curve that speed-ups are over: the stated one if it has rows, else the curve whose own speed-up is always 1."""
     providers = [row for row in rows if row.role == Role.PROVIDER]
     if stated is not None and any(row.curve == stated for row in providers):
         return stated

@@ -1,14 +1,14 @@
-"""How far two measurements of the same code lie apart: the `repeat` control beside the baseline that it repeats.
+"""The noise floor: how far two measurements of the same code differ. The `repeat` control measures the baseline again.
 
-The two are compared as any two curves are (`duel.py`). `Noise.floor` is what is printed: what 95 % of the cases stay within.
-A difference must exceed more than that to be one, because 5 % of the cases lie beyond it, and because three cases say little
-of the fourth. `Noise.at` has that for a case; it is the largest of
+The two are compared like any two curves (`pairwise.py`). `Noise.floor` is the printed value: 95 % of the cases stay below it.
+A difference must exceed more than the floor to count, because 5 % of the cases lie above it, and because a few cases predict
+the next one poorly. `Noise.at` returns that limit for a case. It is the largest of
 
-- what the same code would exceed in one case of a thousand, if the cases scattered normally. With few cases their scatter is
-  hardly known, and this is many times it;
-- what the middle one of a case's trials would exceed in one case of a hundred, were each drawn from all trials of the same
-  code. It holds whatever the factor by which a few rounds are disturbed;
-- what the same code differed by in this very case.
+- what the same code exceeds in one case of a thousand, if the cases scatter normally. With few cases their scatter is hardly
+  known, so the limit is many times the scatter;
+- what the median of a case's trials exceeds in one case of a hundred, if each trial is drawn from all trials of the same
+  code. This holds however much a few rounds are disturbed;
+- the difference of the same code in this very case.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from statistics import NormalDist, median
 
 from kbench.analysis import rounds
 from kbench.analysis.cases import CaseKey, key_of, timed
-from kbench.analysis.duel import Difference, Limits, difference
-from kbench.analysis.rounds import credible
+from kbench.analysis.pairwise import Difference, Limits, difference
+from kbench.analysis.rounds import is_plausible
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role
 
 SHARE = 0.95
-"""Of the cases, that the noise floor holds for."""
+"""The share of cases that stay below the noise floor."""
 
 ALL_WITHIN = 20
-"""Of fewer cases, 95 % are all."""
+"""With fewer cases than this, the noise floor is the largest pair."""
 
 FALSE, FALSE_MIDDLE = 0.001, 0.01
-"""How often the same code may exceed what counts as a difference, by how cases scatter, and by how their trials do. The
-latter need not be as strict: the trials of the pair itself must agree as well (`duel.py`)."""
+"""The probabilities that the same code counts as different: by the scatter of cases, and by the scatter of their trials. The
+second may be larger, because the trials of the pair itself must agree as well (`pairwise.py`)."""
 
 USUAL, USUAL_CASES = 0.001, 2
-"""On an idle H200 the same code differs by 0.1 % in the usual case. That counts as much as two cases of a file."""
+"""The usual difference of the same code on an idle H200, 0.1 %. It has the weight of two cases of the file."""
 
 TOO_NOISY = 0.20
-"""A noise floor above which nobody is ranked."""
+"""Above this noise floor kbench ranks no provider."""
 
 MEANINGLESS = 10
-"""Beyond ten times as long it says nothing how noisy exactly a machine is."""
+"""The highest share that is printed as a number; above it the text is "more than 1000 %"."""
 
 BUSY_CORES = 0.25
-"""Other processes that use less of the host are not worth a word."""
+"""Other processes are mentioned if they used at least this many cores."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Noise:
         return Limits(max(self.proof, self.pairs.get(key, 0.0)), math.log1p(self.floor or 0.0))
 
     def sentence(self) -> str:
-        """The noise as a person understands it."""
+        """The noise in one sentence."""
         if self.floor is None:
             return "noise floor: not known without a baseline to repeat"
         count = len({key.case for key in self.pairs})
@@ -95,7 +95,7 @@ class Noise:
 
     @property
     def load(self) -> str:
-        """`; other processes used up to 1.1 cores`, where that is known and worth a word."""
+        """`; other processes used up to 1.1 cores`, or "" if that is not known or less than BUSY_CORES."""
         if self.other_cores is None or self.other_cores < BUSY_CORES:
             return ""
         return f"; other processes used up to {self.other_cores:.1f} cores"
@@ -139,7 +139,7 @@ def _apart(baseline: Sequence[Row], repeats: Sequence[Row]) -> Difference | None
     missing, but the repeat has its speed-up over it."""
     if {row.session for row in baseline} & {row.session for row in repeats}:
         return difference(baseline, repeats)
-    logs = tuple(-math.log(row.speedup) for row in repeats if row.speedup and credible(row.speedup))
+    logs = tuple(-math.log(row.speedup) for row in repeats if row.speedup and is_plausible(row.speedup))
     return Difference(median(logs), 0.0, True, len(logs), logs) if logs else None
 
 

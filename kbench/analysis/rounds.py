@@ -8,15 +8,15 @@ import statistics
 from collections.abc import Sequence
 
 CONFIDENT = 3.0
-"""Standard errors that a difference must exceed to be one, for what is noisy within its session: of few
-rounds the scatter is hardly known."""
+"""A difference within a session must exceed this many standard errors. It is more than the usual two, because a few rounds
+estimate the scatter poorly."""
 
-CREDIBLE = (1e-9, 1e9)
-"""Numbers outside of these bounds, in ms or GB/s, were measured by nobody: a femtosecond, eleven days."""
+PLAUSIBLE = (1e-9, 1e9)
+"""The bounds of plausible times in ms and speeds in GB/s: a picosecond, eleven days."""
 
 
-def credible(number: float) -> bool:
-    return CREDIBLE[0] < number < CREDIBLE[1]
+def is_plausible(number: float) -> bool:
+    return PLAUSIBLE[0] < number < PLAUSIBLE[1]
 
 
 def logs(values: Sequence[float]) -> list[float]:
@@ -24,15 +24,14 @@ def logs(values: Sequence[float]) -> list[float]:
 
 
 def read(cell: str) -> tuple[float, ...]:
-    """The medians in ms that a `round_ms` cell of a results file holds: none of them where one is damaged, for they are
-    only a second opinion."""
+    """The medians in ms that a `round_ms` cell of a results file holds: none if one of them is damaged."""
     found = tuple(map(float, cell.split(";"))) if cell else ()
-    return found if all(map(credible, found)) else ()
+    return found if all(map(is_plausible, found)) else ()
 
 
 def standard_error(logs: Sequence[float]) -> float:
-    """Of the median of logarithms; 0 where there are not two. The furthest of five values, the two furthest of nine and
-    so on count as if they were as far away as the next one: a disturbed round says nothing of the others."""
+    """The standard error of the median of logarithms; 0 for fewer than two. The furthest of five values, the two furthest of
+    nine and so on are pulled in to the next one (winsorised), so that a disturbed round has little weight."""
     if len(logs) < 2:
         return 0.0
     middle = statistics.median(logs)
@@ -44,10 +43,10 @@ def standard_error(logs: Sequence[float]) -> float:
 
 
 def uncertainty(logs: Sequence[float]) -> float:
-    """What a difference must exceed, in log time, to be more than the scatter of its rounds."""
+    """The difference in log time that exceeds the scatter of the rounds."""
     return CONFIDENT * standard_error(logs)
 
 
 def ratios(old: Sequence[float], new: Sequence[float]) -> list[float]:
-    """The second over the first, round by round, as far as both have rounds."""
+    """The second over the first, round by round, for the rounds that both have."""
     return [after / before for before, after in zip(old, new, strict=False)]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from statistics import fmean, median
 
 from kbench.analysis.cases import CaseKey, Curves
-from kbench.analysis.duel import Duel, Outcome
 from kbench.analysis.noise import Noise
-from kbench.analysis.winners import Fight, Winner
+from kbench.analysis.pairwise import Outcome, PairwiseComparison
+from kbench.analysis.winners import ComparePair, Winner
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 
@@ -20,17 +20,17 @@ from kbench.results.vocabulary import Role
 class Standing:
     """A curve over all cases of a file.
 
-    duels           against the baseline, by case; empty for the baseline itself
+    over_baseline   the comparison with the baseline, by case; empty for the baseline itself
     sole            cases that it wins alone
     shared          cases in which it ties for the first place
-    undecided       cases in which it may be the fastest, and that cannot be told
+    undecided       cases in which it may be the fastest, but the measurements do not tell
     timed           cases in which it has a time
     copy_fraction   median share of the copy control's GB/s
     max_ulp         largest error in units in the last place
     """
 
     curve: str
-    duels: Mapping[CaseKey, Duel]
+    over_baseline: Mapping[CaseKey, PairwiseComparison]
     sole: int
     shared: int
     undecided: int
@@ -40,17 +40,17 @@ class Standing:
 
     @property
     def geomean(self) -> float | None:
-        """Of its speed-ups over the baseline: 2.0 is twice as fast."""
-        return geomean(list(self.duels.values()))
+        """The geometric mean of its speed-ups over the baseline: 2.0 is twice as fast."""
+        return geomean(list(self.over_baseline.values()))
 
     def count(self, outcome: Outcome) -> int:
-        """Of the duels against the baseline."""
-        return sum(duel.outcome is outcome for duel in self.duels.values())
+        """The number of cases with this outcome against the baseline."""
+        return sum(pair.outcome is outcome for pair in self.over_baseline.values())
 
 
-def geomean(duels: Sequence[Duel]) -> float | None:
-    """The geometric mean of speed-ups; None of none."""
-    return math.exp(-fmean(math.log(duel.ratio) for duel in duels)) if duels else None
+def geomean(pairs: Sequence[PairwiseComparison]) -> float | None:
+    """The geometric mean of the speed-ups; None for an empty sequence."""
+    return math.exp(-fmean(math.log(pair.ratio) for pair in pairs)) if pairs else None
 
 
 def standings(
@@ -58,9 +58,9 @@ def standings(
     cases: Mapping[CaseKey, Curves],
     baseline: str | None,
     winners: Sequence[Winner],
-    duel: Fight,
+    compare: ComparePair,
 ) -> list[Standing]:
-    """The standing of every provider's curve, the highest geometric mean first; one without any comes last."""
+    """The standing of every provider's curve, the highest geometric mean first, providers without one last."""
     sole, shared, undecided = places(winners)
     found = []
     for curve in dict.fromkeys(row.curve for row in rows if row.role == Role.PROVIDER):
@@ -72,7 +72,7 @@ def standings(
         found.append(
             Standing(
                 curve,
-                {key: duel(key, baseline, curve) for key in against if baseline is not None},
+                {key: compare(key, baseline, curve) for key in against if baseline is not None},
                 sole[curve],
                 shared[curve],
                 undecided[curve],
@@ -91,7 +91,7 @@ def _rank(standing: Standing, baseline: str | None) -> float:
 
 
 def places(winners: Sequence[Winner]) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """How often each curve wins alone, ties for the first place, or may be the fastest where that cannot be told."""
+    """Three counts for each curve: cases that it wins alone, cases in which it ties for the first place, undecided cases."""
     sole = Counter(won.curve for won in winners if won.sole)
     shared = Counter(curve for won in winners if won.tied and not won.unclear for curve in (won.curve, *won.tied))
     undecided = Counter(curve for won in winners if won.unclear for curve in (won.curve, *won.tied, *won.unclear))
@@ -122,7 +122,7 @@ def headline(
         return f"{few}{noise.load}. More rounds or sessions may tell."
     mean = best.geomean
     if mean is not None:
-        text += f"; {mean:.2f}x {baseline} (geomean of {_cases(len(best.duels))})"
+        text += f"; {mean:.2f}x {baseline} (geomean of {_cases(len(best.over_baseline))})"
     text += f"; {_cases(open_)} cannot be told" if open_ else ""
     return f"{text}."
 

@@ -1,4 +1,4 @@
-"""The winner of a case."""
+"""The winner of a case: the fastest curve, and the curves that tie with it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from kbench.analysis.cases import CaseKey, Curves
-from kbench.analysis.duel import Duel, Outcome
+from kbench.analysis.pairwise import Outcome, PairwiseComparison
 from kbench.results.case import Case
 from kbench.results.row import Row
 
-Fight = Callable[[CaseKey, str, str], Duel]
+ComparePair = Callable[[CaseKey, str, str], PairwiseComparison]
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Winner:
     ms       its time: the median of its sessions'
     margin   the runner-up's time over its own, round by round; infinite where there is no runner-up
     tied     the curves that are shown to be as fast
-    unclear  the curves of which it cannot be told whether they are slower
+    unclear  the curves that may be slower or not: the measurements do not tell
     rows     its rows, one for each session
     """
 
@@ -37,20 +37,20 @@ class Winner:
 
     @property
     def sole(self) -> bool:
-        """Whether all others are slower: it won."""
+        """Whether all other curves are shown to be slower."""
         return not self.tied and not self.unclear
 
 
-def winner(key: CaseKey, curves: Curves, duel: Fight) -> Winner:
-    """The winner among curves that have a time: the one of the shortest, unless another is faster round by round. Equals
-    stand in the order of their names, whatever that of the rows."""
+def winner(key: CaseKey, curves: Curves, compare: ComparePair) -> Winner:
+    """The winner among curves that have a time: the curve with the shortest time, unless another is faster round by round.
+    Curves with equal times are sorted by name."""
     curves = {curve: curves[curve] for curve in sorted(curves)}
     times = {curve: median(row.ms or math.inf for row in rows) for curve, rows in curves.items()}
     best = min(times, key=lambda curve: times[curve])
-    against = {curve: duel(key, best, curve) for curve in curves if curve != best}
+    against = {curve: compare(key, best, curve) for curve in curves if curve != best}
     if beaten := [curve for curve, found in against.items() if found.outcome is Outcome.FASTER]:
         best = min(beaten, key=lambda curve: against[curve].ratio)
-        against = {curve: duel(key, best, curve) for curve in curves if curve != best}
+        against = {curve: compare(key, best, curve) for curve in curves if curve != best}
     ranked = sorted(against, key=lambda curve: against[curve].ratio)
     return Winner(
         key,

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbench.analysis import CaseKey, Duel, Noise, rounds
-from kbench.analysis.duel import between, judge
+from kbench.analysis import CaseKey, Noise, PairwiseComparison, rounds
+from kbench.analysis.pairwise import between, judge
 from kbench.comparison import stats
 from kbench.comparison.drift import Drift
 from kbench.comparison.join import Pair, Side
@@ -34,7 +34,7 @@ class Change:
     half_width  of the 95 % interval
     p           the p value of "no change"; None where sessions do not give one
     sd          standard deviation between the sessions of one side
-    duel        how two providers of one file were told apart
+    pairwise    how two providers of one file were told apart
     """
 
     pair: Pair
@@ -42,7 +42,7 @@ class Change:
     half_width: float
     p: float | None = None
     sd: float = 0.0
-    duel: Duel | None = None
+    pairwise: PairwiseComparison | None = None
 
 
 def changes(
@@ -89,8 +89,8 @@ def _between_providers(pair: Pair, noise: Noise, rules: Rules) -> Change:
         for side in pair.sides
     )
     found = between(old, new)
-    duel = judge(found, noise.at(_case_key(pair)), math.log1p(2 * pair.timer_step))
-    return Change(pair, found.effect, found.half_width, duel=duel)
+    pairwise = judge(found, noise.at(_case_key(pair)), math.log1p(2 * pair.timer_step))
+    return Change(pair, found.effect, found.half_width, pairwise=pairwise)
 
 
 def _case_key(pair: Pair) -> CaseKey:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from kbench.analysis import analyse, rows_of
-from kbench.analysis.rounds import CREDIBLE
+from kbench.analysis.rounds import PLAUSIBLE
 from kbench.comparison.join import CONDITIONS, CaseId
 from kbench.results.vocabulary import Control, Role, Status
 
@@ -116,7 +116,7 @@ def _drift(old: pd.DataFrame, new: pd.DataFrame, axes: Sequence[str], seen: floa
 
 
 def _copies(frame: pd.DataFrame, case: list[str]) -> pd.DataFrame:
-    copies = frame[_control(frame, Control.COPY) & frame["ms"].between(*CREDIBLE)]
+    copies = frame[_control(frame, Control.COPY) & frame["ms"].between(*PLAUSIBLE)]
     logs: pd.DataFrame = copies[[*case, "session"]].assign(log_ms=np.log(copies["ms"]))
     return logs
 

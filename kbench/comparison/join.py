@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from kbench.analysis import rounds
-from kbench.analysis.rounds import credible
+from kbench.analysis.rounds import is_plausible
 from kbench.errors import ResultsError, UsageError
 from kbench.results import table
 from kbench.results.case import curve_name
@@ -263,7 +263,7 @@ def _reading(row: dict[str, Any]) -> Reading:
 
 
 def _has_time(row: dict[str, Any]) -> bool:
-    return row["status"] == Status.OK.value and credible(row["ms"]) and credible(row["value"])
+    return row["status"] == Status.OK.value and is_plausible(row["ms"]) and is_plausible(row["value"])
 
 
 def _loss(row: dict[str, Any]) -> tuple[Status, str]:
@@ -271,7 +271,7 @@ def _loss(row: dict[str, Any]) -> tuple[Status, str]:
     status = Status(row["status"])
     if status is not Status.OK:
         return status, row["reason"]
-    if credible(row["ms"]):
+    if is_plausible(row["ms"]):
         return Status.UNSUPPORTED, "this metric was not measured"
     return Status.ERROR, f"the status is ok, but the time is {row['ms']}"
 

@@ -17,7 +17,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-from kbench.analysis import Duel, Noise, Outcome
+from kbench.analysis import Noise, Outcome, PairwiseComparison
 from kbench.comparison import stats
 from kbench.comparison.change import Change, changes
 from kbench.comparison.drift import Drift
@@ -127,8 +127,8 @@ def _outcome(side: Side | None) -> str:
 
 
 def _judge_change(change: Change, q: float | None, drift: Drift, rules: Rules) -> Judgement:
-    if change.duel is not None:
-        return _judge_providers(change, change.duel, rules)
+    if change.pairwise is not None:
+        return _judge_providers(change, change.pairwise, rules)
     ticks, asked = math.log1p(2 * change.pair.timer_step), math.log1p(rules.margin)
     margin = max(ticks, asked)
     size = abs(change.effect)
@@ -157,19 +157,19 @@ def _judge_change(change: Change, q: float | None, drift: Drift, rules: Rules) -
     return Verdict.UNCLEAR, f"noisy: about {needed} sessions a side would tell"
 
 
-def _judge_providers(change: Change, duel: Duel, rules: Rules) -> Judgement:
+def _judge_providers(change: Change, pairwise: PairwiseComparison, rules: Rules) -> Judgement:
     """The judgement of two providers of one file, as at the end of a run. With a margin that the caller chose, a change that
     is shown to lie within it is `same`."""
     size = abs(change.effect)
     within = size + change.half_width <= math.log1p(rules.margin)
-    if duel.outcome is Outcome.TIE or (rules.asked and within):
+    if pairwise.outcome is Outcome.TIE or (rules.asked and within):
         return Verdict.SAME, ""
-    if duel.outcome is not Outcome.UNCLEAR:
-        return Verdict(duel.outcome.value), ""
+    if pairwise.outcome is not Outcome.UNCLEAR:
+        return Verdict(pairwise.outcome.value), ""
     if size <= change.half_width:
         return (
             Verdict.UNCLEAR,
-            f"{'rounds' if duel.sessions == 1 else 'sessions'} scatter by more than that; add sessions",
+            f"{'rounds' if pairwise.sessions == 1 else 'sessions'} scatter by more than that; add sessions",
         )
     return Verdict.UNCLEAR, "the same code differs by as much; add sessions"
 

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from kbench.analysis import Analysis, Duel, Outcome, Standing, Winner
+from kbench.analysis import Analysis, Outcome, PairwiseComparison, Standing, Winner
 from kbench.analysis.files import Source
 from kbench.analysis.standings import geomean
 from kbench.reporting.json_columns import Json, number_column, word_column
@@ -84,8 +84,8 @@ def _over(line: Standing, baseline: str) -> float | None:
     return 1.0 if line.curve == baseline and line.timed else line.geomean
 
 
-def _of_dtype(line: Standing, dtype: str) -> list[Duel]:
-    return [duel for key, duel in line.duels.items() if key.case[2] == dtype]
+def _of_dtype(line: Standing, dtype: str) -> list[PairwiseComparison]:
+    return [pair for key, pair in line.over_baseline.items() if key.case[2] == dtype]
 
 
 def _standing(line: Standing, found: Analysis) -> str:

@@ -139,7 +139,7 @@ def _mean(line: Standing, found: Analysis) -> str:
 def record(line: Standing, *, open_: bool) -> str:
     """`74/17/3`: the cases in which it is faster than the baseline, ties, is slower; and with `open_` that cannot be told."""
     outcomes = [Outcome.FASTER, Outcome.TIE, Outcome.SLOWER, *([Outcome.UNCLEAR] if open_ else [])]
-    return "/".join(str(line.count(outcome)) for outcome in outcomes) if line.duels else "-"
+    return "/".join(str(line.count(outcome)) for outcome in outcomes) if line.over_baseline else "-"
 
 
 # -- times
@@ -287,10 +287,10 @@ def _speedup(found: Analysis, won: Winner) -> str:
         return "noisy"
     if won.curve == found.baseline:
         return "baseline"
-    duel = found.duel(won.key, found.baseline, won.curve)
-    if duel.outcome is Outcome.UNCLEAR:
+    pair = found.compare_pair(won.key, found.baseline, won.curve)
+    if pair.outcome is Outcome.UNCLEAR:
         return "unclear"
-    return "tie" if duel.outcome is Outcome.TIE else f"{1 / duel.ratio:.2f}x"
+    return "tie" if pair.outcome is Outcome.TIE else f"{1 / pair.ratio:.2f}x"
 
 
 def stages(rows: Sequence[Row]) -> Table:

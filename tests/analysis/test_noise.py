@@ -26,7 +26,7 @@ def analyses(noise: Disturbance, speedups: Mapping[str, float], runs: int, **how
 def ranks_twins(found: Analysis) -> bool:
     """Whether anybody is ranked above anybody."""
     pairs = [("torch", "mine"), ("torch", "yours"), ("mine", "yours")]
-    ranked = any(found.duel(key, *pair).outcome in RANKED for key in found.cases for pair in pairs)
+    ranked = any(found.compare_pair(key, *pair).outcome in RANKED for key in found.cases for pair in pairs)
     return ranked or any(won.sole for won in found.winners)
 
 

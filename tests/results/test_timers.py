@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from making import row
 
-from kbench.analysis.duel import ticks_of
+from kbench.analysis.pairwise import ticks_of
 from kbench.config.schema import Measure
 from kbench.measure.machine.device import Device
 from kbench.measure.timing.timer import make_timer

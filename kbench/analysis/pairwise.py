@@ -1,14 +1,14 @@
-"""Two curves of a case told apart: faster, slower, a tie, or cannot tell.
+"""The comparison of two curves of a case: faster, slower, a tie, or unclear.
 
-They are compared round by round, because in a round all curves of a case run within the same second or two, so that most of
-what disturbs a machine disturbs both. The ratio of a session is the median of its rounds' ratios; where there are several
-sessions, the ratio is the median of theirs, and sessions are the trials. Then
+Curves are compared round by round. In a round all curves of a case run within a second or two, so a disturbance of the
+machine affects both. The ratio of a session is the median of its rounds' ratios. With several sessions, the ratio is the
+median of theirs, and sessions are the trials. The outcome is
 
-    faster, slower   the difference exceeds what the same code differs by (`noise.py`) and what its own trials scatter, and
-                     nearly all trials agree on who is faster
-    tie              not that, and shown: the difference and its uncertainty together are below the noise floor, or below
-                     TIE where that is more
-    unclear          neither: it cannot be told
+    faster, slower   if the difference exceeds the noise (`noise.py`) and the scatter of its own trials, and nearly all trials
+                     agree on which curve is faster
+    tie              if neither is shown, and the difference plus its uncertainty is below the noise floor, or below TIE if
+                     TIE is larger
+    unclear          otherwise
 
 Everything is in natural logarithms: 0.05 is a time 1.05 times as long.
 """
@@ -26,18 +26,18 @@ from kbench.results.row import Row
 from kbench.results.timers import timer_kind
 
 TIE = math.log1p(0.02)
-"""Two curves of which nobody is shown to be faster tie if they are shown to be less than 2 % apart, the smallest change
-that `kbench compare` calls one."""
+"""Two curves tie if they are shown to be less than 2 % apart, and neither is shown to be faster. 2 % is also the default
+margin of `kbench compare`."""
 
 DISSENT = 9
-"""One trial in so many may disagree about who is faster. Of fewer, none may."""
+"""One trial in nine may disagree about which curve is faster. With fewer trials, none may."""
 
 Times = Mapping[int, tuple[float, Sequence[float]]]
-"""By session: the time in ms, and the medians of its rounds in ms, none where they are not known."""
+"""By session: the time in ms, and the medians of its rounds in ms, empty if they are not known."""
 
 
 class Outcome(str, enum.Enum):
-    """Of the second curve against the first."""
+    """How the second curve compares with the first."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -49,9 +49,9 @@ class Outcome(str, enum.Enum):
 class Difference:
     """How much longer the second of two takes, in log time.
 
-    half_width  what the trials leave open on either side of `effect`; 0 where there are not two of them
+    half_width  half the width of the interval around `effect`; 0 with fewer than two trials
     agree       whether nearly all trials say that the same one is faster
-    sessions    how many sessions have both; with none, nothing can be told
+    sessions    the number of sessions that have both; with 0 the outcome is unclear
     trials      the log ratios of the sessions, or of the rounds where there is one session
     """
 
@@ -63,7 +63,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Duel:
+class PairwiseComparison:
     """The second curve against the first: the outcome, and its time over the first's (2.0: it takes twice as long) with
     the half width of the interval, as a logarithm."""
 
@@ -75,19 +75,19 @@ class Duel:
 
 @dataclass(frozen=True)
 class Limits:
-    """What holds in a case, in log time: `proof` is what a difference must exceed to be one, `floor` the noise floor."""
+    """The limits of a case, in log time: a difference must exceed `proof` to count; `floor` is the noise floor."""
 
     proof: float
     floor: float
 
 
 def difference(old: Sequence[Row], new: Sequence[Row]) -> Difference:
-    """Of two curves of a case, given their timed rows, one for each session."""
+    """The difference of two curves of a case, from their timed rows, one for each session."""
     return between(_times(old), _times(new))
 
 
 def between(old: Times, new: Times) -> Difference:
-    """Of two sides whose sessions belong together."""
+    """The difference of two sides whose sessions belong together."""
     together = sorted(old.keys() & new.keys())
     if not together:
         apart = [median(ms for ms, _ in side.values()) for side in (old, new)]
@@ -107,8 +107,8 @@ def between(old: Times, new: Times) -> Difference:
     return Difference(effect, half_width, dissenting <= len(trials) // DISSENT, len(together), tuple(trials))
 
 
-def judge(found: Difference, limits: Limits, ticks: float = 0.0) -> Duel:
-    """The outcome of a difference. `ticks` is what the clock does not resolve, in log time: it is never a difference."""
+def judge(found: Difference, limits: Limits, ticks: float = 0.0) -> PairwiseComparison:
+    """The outcome of a difference. `ticks` is the resolution of the clock, in log time: a smaller difference never counts."""
     size = abs(found.effect)
     if found.agree and size > max(limits.proof, ticks, found.half_width):
         outcome = Outcome.SLOWER if found.effect > 0 else Outcome.FASTER
@@ -116,13 +116,13 @@ def judge(found: Difference, limits: Limits, ticks: float = 0.0) -> Duel:
         outcome = Outcome.TIE
     else:
         outcome = Outcome.UNCLEAR
-    return Duel(outcome, math.exp(found.effect), found.half_width, found.sessions)
+    return PairwiseComparison(outcome, math.exp(found.effect), found.half_width, found.sessions)
 
 
 def _times(rows: Sequence[Row]) -> Times:
-    """Rounds are left out where one of them was measured by no clock, as a time of 0."""
+    """The times by session. The rounds are left out if one of them is implausible, such as a time of 0."""
     return {
-        row.session: (row.ms or math.nan, row.round_ms if all(map(rounds.credible, row.round_ms)) else ())
+        row.session: (row.ms or math.nan, row.round_ms if all(map(rounds.is_plausible, row.round_ms)) else ())
         for row in rows
     }
 

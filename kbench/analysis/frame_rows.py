@@ -1,4 +1,4 @@
-"""The rows of a results file as `Row`, which is what all of kbench's analysis is of."""
+"""The rows of a frame that `table.read` returned, as `Row`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.analysis import rounds
 from kbench.results.case import Case
-from kbench.results.columns import NUMERIC_COLUMNS, axis_columns
+from kbench.results.columns import NUMERIC_COLUMNS, Kind, axis_columns, columns_of
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 
@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-WORDS = ("timer", "cache", "device", "device_uuid", "throttle", "started_at", "case_hash", "source_hash", "env_id")
+WORDS = tuple(name for name in columns_of(Kind.WORD) if name != "params")
 
 
 def rows_of(frame: pd.DataFrame) -> list[Row]:
-    """The rows of a frame that `table.read` returned. One that no run writes, `ok` without a time, is an error like any."""
+    """The rows of a frame that `table.read` returned. A row that is `ok` but has no time becomes an error: no run
+    writes such a row."""
     names = axis_columns(list(frame.columns))
     return [_row({str(name): cell for name, cell in cells.items()}, names) for cells in frame.to_dict("records")]
 
