@@ -62,9 +62,10 @@ def _check(config: Config, *, every_case: bool) -> ExitStatus:
     """Run every provider on the operator's edge inputs and print one table per dtype."""
     from kbench.config.load import plugin_failures
     from kbench.execute import progress
-    from kbench.execute.executors.supervisor import RANDOM, WorkerSupervisor
+    from kbench.execute.executors.supervisor import WorkerSupervisor
     from kbench.execute.plan import find_smallest, make_plan
     from kbench.execute.worker.starting import PluginFiles
+    from kbench.protocol import RANDOM
     from kbench.text.printable import reason
 
     with WorkerSupervisor(PluginFiles(config.plugins), note=terminal.note) as supervisor:

@@ -16,12 +16,10 @@ from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import Device
 from kbench.measure.steps import Emit, Steps
-from kbench.protocol import Configuration, EdgeResult, Message, StepBegun, StepEnded
+from kbench.protocol import RANDOM, Configuration, EdgeResult, Message, StepBegun, StepEnded
 from kbench.registry import Operator
 from kbench.results.case import Case
 from kbench.results.vocabulary import Status
-
-RANDOM = "random"
 
 Draw = Callable[[], tuple[Tensor, ...]]
 

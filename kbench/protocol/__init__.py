@@ -25,6 +25,7 @@ from kbench.protocol.encoding import (
     encode,
 )
 from kbench.protocol.events import (
+    RANDOM,
     DeviceFailed,
     EdgeResult,
     PluginCall,
@@ -48,6 +49,7 @@ from kbench.protocol.requests import (
 __all__ = [
     "INTEGER_LIMIT",
     "LINE_LIMIT",
+    "RANDOM",
     "AcceleratorInfo",
     "Catalog",
     "CatalogRequest",

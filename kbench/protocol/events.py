@@ -61,6 +61,10 @@ class RoundTimed:
     ms: float
 
 
+RANDOM = "random"
+"""The name of the random inputs, which `kbench check` tries before the edge inputs."""
+
+
 @dataclass(frozen=True)
 class EdgeResult:
     """What `kbench check` found for a configuration on one edge input."""

@@ -1,4 +1,4 @@
-"""Stand-in workers: a few lines of Python that speak the protocol, or something else, so that no test has to import torch."""
+"""Stand-in workers: a few lines of Python that speak the protocol, or break it. No test has to import torch for them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ for line in source:
 
 
 def command(measure: str = "pass", start: str = "pass") -> list[str]:
-    """The command line of a stand-in: what it does when it is asked to measure, and before it gives its catalog."""
+    """The command line of a stand-in. `measure` is its code for a measurement, `start` its code before it sends its catalog."""
     source = SOURCE.replace("ROWS", ROWS).replace("MACHINE", repr(asdict(machine_info("stand-in"))))
     for name, body in (("MEASURE", measure), ("START", start)):
         source = source.replace(name, "\n".join(f"    {line}" for line in body.splitlines()))
@@ -99,7 +99,7 @@ def task(*providers: str) -> Task:
 
 
 class Silent:
-    """Hears what measuring reports, and keeps the notes."""
+    """A listener that keeps notes only."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []

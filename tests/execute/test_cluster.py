@@ -1,4 +1,4 @@
-"""A dask cluster on loopback: the same rows as on one host, whatever is killed; workers with other code are refused."""
+"""A dask cluster on loopback: the same rows as on one host, even if workers are killed. Workers with other code are refused."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def hangs_once(x):
 
 
 class Dask:
-    """A scheduler and its workers, each a process of its own."""
+    """A scheduler and its workers, each a separate process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -65,7 +65,7 @@ class Dask:
         self.address: str = json.loads(file.read_text())["address"]
 
     def workers(self, *folders: Path) -> None:
-        """Start a worker in each of these folders, which gives it its name, and wait for them."""
+        """Start a worker in each of these folders, named after it, and wait for them."""
         from distributed import Client
 
         for number, folder in enumerate(folders):
@@ -226,7 +226,7 @@ def test_jobs_are_cases_with_their_sessions_unless_spread() -> None:
 
 
 class Stub:
-    """In the place of a WorkerSupervisor. The process of session 1 cannot be started."""
+    """Replaces WorkerSupervisor. The process of session 1 cannot be started."""
 
     stopped = 0
 

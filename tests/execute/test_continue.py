@@ -1,4 +1,4 @@
-"""`--resume` and `--append`: what of a file is kept, what is measured, and what is refused."""
+"""`--resume` and `--append`: which rows are kept, what is measured, and which files are refused."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def plan_in(folder: Path, text: str = SWEEP, **sets: object) -> Plan:
 
 
 def rows_of(layout: Plan) -> list[list[Row]]:
-    """What a run of this plan could have measured, one list per case. The reasons hold what is hard to read back."""
+    """Rows that a run of this plan could have measured, one list per case. The reasons are hard to read back from a CSV."""
     cases = []
     for task in layout.tasks:
         common: dict[str, Any] = {"case": task.case, "session": task.session, "case_hash": "c", "env_id": "e"}
@@ -77,7 +77,8 @@ def rows_of(layout: Plan) -> list[list[Row]]:
 
 
 def write(layout: Plan, folder: Path) -> tuple[Path, list[int]]:
-    """A finished results file with its sidecar, and the sizes it had before the first case and after each."""
+    """Write a finished results file and its environment file. Returns its path and its sizes,
+    before the first case and after each."""
     path = folder / "sweep.csv"
     writer = Writer(path, layout.sweep.axes)
     sizes = [path.stat().st_size]

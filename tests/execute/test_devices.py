@@ -1,4 +1,4 @@
-"""Several devices of one host. There are none where these tests run: tests/plugins/several.py stands in for them."""
+"""Several devices of one host. The test machine has none: tests/plugins/several.py makes the host look like three."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_case_that_every_device_is_lost_under_is_given_up() -> None:
 
 
 def test_a_closed_queue_has_nothing_for_anybody() -> None:
-    """A device may finish or lose its task after the others were told to stop."""
+    """A device may finish or lose its task after the queue is closed."""
     first, second = tasks((1, 0), (2, 0))
     queue = TaskQueue()
     queue.fill([first, second], {})
@@ -123,7 +123,7 @@ def test_a_closed_queue_has_nothing_for_anybody() -> None:
 
 
 class Stub:
-    """In the place of a WorkerSupervisor: `broken` are the devices that are lost at once."""
+    """Replaces WorkerSupervisor. The devices in `broken` are lost at once."""
 
     broken: ClassVar[set[int]] = set()
 

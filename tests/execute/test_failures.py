@@ -176,7 +176,7 @@ def test_check_shows_a_provider_that_fails_to_say_what_it_supports(kbench: Kbenc
 def test_rows_keep_their_order_when_every_provider_is_lost(
     kbench: Kbench, write_config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`theirs` is lost before anything runs, `exits` only then; the file has them as the config does."""
+    """`theirs` fails before anything runs, and `exits` while it runs. The rows keep the order of the config."""
     install_broken(tmp_path, monkeypatch)
     path = sweep(write_config, "nasty.py", ["exits", "theirs"])
     done = kbench("run", path, "--only", "exits,theirs", "--no-plot")
@@ -194,7 +194,7 @@ def test_check_goes_on_after_a_crash(kbench: Kbench, write_config) -> None:
 
 
 def install_broken(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package in `folder` that announces a plug-in which cannot be imported. kbench's worker finds it there."""
+    """Make a package in `folder` with a plug-in that cannot be imported. The worker finds it there."""
     monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{os.environ['PYTHONPATH']}")
     shutil.copy(PLUGINS / "broken.py", folder)
     (folder / "broken-1.dist-info").mkdir()
@@ -243,7 +243,7 @@ def test_a_plugin_that_was_asked_for_and_is_broken_ends_it(
 
 
 def workers(folder: Path) -> list[str]:
-    """Processes that a run in this folder has left alive, by their command lines."""
+    """Command lines of the processes that a run in this folder has left running."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:

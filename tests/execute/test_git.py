@@ -1,4 +1,4 @@
-"""The revision is found without running what a repository's settings name, and without touching the repository."""
+"""kbench finds the revision without running programs that the repository names, and without changing the repository."""
 
 from __future__ import annotations
 

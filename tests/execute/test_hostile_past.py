@@ -1,4 +1,4 @@
-"""Files that are to be continued and hold what no run wrote: continued, or refused in one printable line."""
+"""Results files with content that no run wrote: `--resume` continues them, or refuses them in one printable line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MACHINE_NOW = machine_info("Another host")
 
 
 def outcome(path: Path, layout: Plan) -> str:
-    """The error of one line, or "" where the file can be continued, its sidecar included."""
+    """The error, which is one line; "" when the file and its environment file can be continued."""
     try:
         past = existing_results.read_existing(path, layout, MACHINE, "resume")
     except ResultsError as error:

@@ -1,4 +1,4 @@
-"""Runs that are ended from outside: what they leave behind, and that going on gives what an undisturbed run gives."""
+"""Runs that are ended from outside: what they leave behind. A resumed run has the rows of an undisturbed one."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Run:
         return "".join(self.lines)
 
     def says(self, text: str) -> bool:
-        """Wait until stderr says so. False when the run ends without it."""
+        """Wait until stderr contains the text. False when the run ends first."""
         while self.process.poll() is None and text not in self.stderr:
             time.sleep(0.01)
         return text in self.stderr
@@ -105,7 +105,7 @@ class Run:
         return code
 
     def listens(self) -> None:
-        """Wait until kbench looks after signals. Before that, Python's own start is what they end."""
+        """Wait until kbench handles signals. Before that they end Python while it starts."""
         status = Path(f"/proc/{self.process.pid}/status")
         while self.process.poll() is None:
             caught = re.search(r"^SigCgt:\s*(\w+)", status.read_text(), re.MULTILINE)
@@ -114,7 +114,7 @@ class Run:
             time.sleep(0.005)
 
     def worker(self) -> int | None:
-        """The process id of its worker, None between two of them."""
+        """The process id of its worker; None between two workers."""
         pid = self.process.pid
         try:
             children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -166,7 +166,7 @@ def new_folder(parent: Path, name: str, text: str) -> Path:
 
 
 def hanging(started: Run, folder: Path, after: int | None = None) -> int:
-    """Wait until the provider that hangs does so, in another process than `after`; the process id of the worker."""
+    """Wait until the provider hangs in a process other than `after`. Returns the process id of that worker."""
     return marked(started, folder / "hanging", after)
 
 
@@ -242,7 +242,7 @@ def test_interrupting_a_run_and_its_worker_changes_no_row_and_leaves_no_process(
 
 
 def check_readable(folder: Path, wanted: list[list[Any]]) -> int:
-    """Everybody reads what is left, and it is the beginning of what was wanted. Returns its number of rows."""
+    """Check that the file can be read, and that its rows are the first of the wanted ones. Returns their number."""
     path = folder / "results" / "sweep.csv"
     if not path.exists():
         return 0
@@ -312,7 +312,7 @@ def ended(target: Run, name: str, times: int = 1) -> int:
 
 @pytest.fixture
 def hangs(kbench: Kbench, tmp_path: Path) -> Kbench:
-    """Run a sweep while another thread kills each worker that hangs, so many times. Returns what the program says."""
+    """Run a sweep while another thread kills each worker that hangs, up to `times` workers. Returns the program's output."""
 
     def run(provider: str, times: int) -> subprocess.CompletedProcess[str]:
         (tmp_path / "sweep.yaml").write_text(HANG.replace("[torch-native, hangs]", f"[torch-native, {provider}]"))

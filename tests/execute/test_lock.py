@@ -1,4 +1,4 @@
-"""One run at a time: what another run, or anybody, may have written into a lock file."""
+"""Locks: one run at a time, whatever another program has written into a lock file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for what may never come."""
+"""Time limits for calls that may never return."""
 
 from __future__ import annotations
 

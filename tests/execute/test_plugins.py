@@ -1,4 +1,4 @@
-"""Plug-ins of installed packages, which nobody has asked for: a run of other providers goes on with a warning for each."""
+"""Plug-ins of installed packages, which may fail: kbench warns about each, and measures the other providers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run writes down about its machine and its user."""
+"""What a run records about its machine and its user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What listens where a dask scheduler is expected may be anything."""
+"""Any program may listen at the address of a scheduler."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAYS = {
 
 @contextmanager
 def listening(says: list[bytes]) -> Iterator[str]:
-    """The address of something that says this to whoever connects."""
+    """The address of a server that sends this to every client."""
     server = socket.create_server(("127.0.0.1", 0))
     kept = []
 

@@ -1,4 +1,4 @@
-"""Dask workers that do not answer, played by a stand-in for dask's client."""
+"""Dask workers that do not answer, simulated by a stand-in for dask's client."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Future:
 
 
 class Client:
-    """A scheduler with some workers. Those that are `stopped` take tasks, and are never heard of again."""
+    """A scheduler with some workers. Workers in `stopped` take tasks and never answer."""
 
     status = "running"
 
@@ -103,7 +103,7 @@ class Client:
 
 @pytest.fixture
 def connected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Client], cluster.Cluster]:
-    """A cluster over a client, with short limits."""
+    """Make a cluster with a client and short limits."""
     limits = {"LOOK_S": 0.02, "PULSE_S": 0.05, "SILENT_LIMIT_S": 0.3, "ANSWER_LIMIT_S": 0.5, "CLOSE_LIMIT_S": 0.1}
     for name, seconds in (limits | {"ALONE_LIMIT_S": 0.5, "FIRST_LIMIT_S": 0.6}).items():
         for module in (cluster, cluster_members):

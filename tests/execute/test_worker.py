@@ -1,4 +1,4 @@
-"""A worker process may do anything. It costs the provider that runs there its row, in bounded time, and leaves nothing."""
+"""A worker process may do anything. Only the provider that runs there loses its row, in limited time. No process is left."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ StandIn = Callable[..., None]
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    """Every worker is a stand-in, see stand_in.py, and the limits are short."""
+    """Make every worker a stand-in (see stand_in.py), with short limits."""
     for name, seconds in {"POLL_S": 0.05, "STOPPED_LIMIT_S": 0.2, "DEATH_LIMIT_S": 0.3, "IDLE_LIMIT_S": 20.0}.items():
         monkeypatch.setattr(worker_process, name, seconds)
 
@@ -223,7 +223,7 @@ LEAVES = {
 
 
 def started_by(marker: Path) -> list[str]:
-    """Processes that work in this folder, by their command lines."""
+    """Command lines of the processes that work in this folder."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""A run's files while somebody else works on them: nothing that was measured is lost, and nothing of theirs."""
+"""Results files that another program changes during a run: no measured row is lost, and none of its changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def row(n: int) -> Row:
 
 
 def begun(folder: Path) -> tuple[Writer, list[str]]:
-    """A writer with two cases behind it, and what it says from here on."""
+    """A writer that has written two cases, and a list of its notes from here on."""
     notes: list[str] = []
     writer = Writer(folder / "results" / "s.csv", ("M", "N"))
     writer.note = notes.append
@@ -182,7 +182,7 @@ def test_a_users_file_with_the_name_of_a_temporary_one(tmp_path: Path) -> None:
 def test_a_process_that_dies_anywhere_leaves_the_earlier_results_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """Whatever it was about to do: the earlier rows and their environment have names that belong together."""
+    """Whenever it is killed, the earlier CSV and its environment file have matching names."""
 
     class Died(BaseException):
         pass

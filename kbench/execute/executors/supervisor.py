@@ -11,7 +11,7 @@ from kbench.execute.plan import Task, traits
 from kbench.execute.worker.starting import PluginFiles
 from kbench.execute.worker.starting import start as start_worker
 from kbench.execute.worker.worker_process import NONSENSE, Worker
-from kbench.protocol import Catalog, Configuration, DeviceInfo, EdgeResult, Rows, StepBegun, TrialFailed
+from kbench.protocol import RANDOM, Catalog, Configuration, DeviceInfo, EdgeResult, Rows, StepBegun, TrialFailed
 from kbench.results.case import format_params
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role, Status
@@ -22,9 +22,6 @@ UNBLAMED_LIMIT = 2
 
 START_LIMIT = 2
 """How often a new worker may fail to start before the device counts as lost."""
-
-RANDOM = "random"
-"""The first input that `kbench check` tries."""
 
 
 class WorkerSupervisor:
