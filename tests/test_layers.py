@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "cli": "commands errors interrupts text version",
     "commands": (
         "analysis comparison comparison/formats config errors execute execute/executors execute/worker "
-        "explain files packages plotting registry reporting results summary text"
+        "explain files packages plotting protocol registry reporting results summary text"
     ),
     "comparison": "analysis errors results text",
     "comparison/formats": "comparison comparison/presentation results text",
