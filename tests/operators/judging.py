@@ -43,11 +43,12 @@ def judge(op: str, name: str, x: torch.Tensor, **keywords: object) -> str | None
 
 
 def providers(beginning: str, *without: str) -> list[tuple[str, str]]:
-    """Every operator of kbench on a matrix, with each of its providers whose name begins like this."""
+    """Every operator of kbench whose one input is a matrix, with each of its providers whose name begins like this."""
     return [
         (name, provider)
         for name in shipped()
         if tuple(operator(name).axes) == ("M", "N")
+        and len(operator(name).inputs(case_of(name, 2, 2, torch.float32), normal)) == 1
         for provider in operator(name).providers
         if provider.startswith(beginning) and provider not in without
     ]
