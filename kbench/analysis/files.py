@@ -25,7 +25,7 @@ OWN = (
 
 
 @dataclass(frozen=True)
-class Source:
+class ResultsFile:
     """A results file.
 
     label        its name in the picture
@@ -58,7 +58,7 @@ class Source:
         return self.environment.get("cache_bytes") or None
 
 
-def load_sources(files: Sequence[Path | str], where: str = "") -> list[Source]:
+def load_sources(files: Sequence[Path | str], where: str = "") -> list[ResultsFile]:
     """The files, each given as `path` or `LABEL=path`. The default label is the stem of the path. `where` chooses rows.
 
     A file where `where` leaves no provider is left out. Raises UsageError where that is every file or two labels are equal,
@@ -82,7 +82,7 @@ def load_sources(files: Sequence[Path | str], where: str = "") -> list[Source]:
         beside = environment_file.read(path)
         if beside.there and beside.note:
             rows.attrs["warnings"] = [*rows.attrs["warnings"], beside.note]
-        sources.append(Source(label or stem, path, rows, curves, beside.environment, where))
+        sources.append(ResultsFile(label or stem, path, rows, curves, beside.environment, where))
     if not sources:
         raise UsageError(chosen.nothing(left_out[0]))
     labels = [source.label for source in sources]

@@ -16,7 +16,7 @@ from typing import Any
 import matplotlib.style
 from matplotlib.figure import Figure
 
-from kbench.analysis.files import Source, load_sources
+from kbench.analysis.files import ResultsFile, load_sources
 from kbench.comparison.compare import compare
 from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions
@@ -91,7 +91,7 @@ def write(
     return paths
 
 
-def plot(sources: Sequence[Source], choices: Choices) -> Iterator[Picture]:
+def plot(sources: Sequence[ResultsFile], choices: Choices) -> Iterator[Picture]:
     """The pictures of files that `load_sources` read, one after the other. Raises UsageError and ResultsError."""
     if choices.kind == "change":
         yield from plot_changes(_compared(sources, choices), choices)
@@ -106,7 +106,7 @@ def plot(sources: Sequence[Source], choices: Choices) -> Iterator[Picture]:
         yield Picture(combination_of(page.fixed), figure)
 
 
-def terminal_charts(sources: Sequence[Source], choices: Choices, width: int, *, plain: bool) -> Iterator[str]:
+def terminal_charts(sources: Sequence[ResultsFile], choices: Choices, width: int, *, plain: bool) -> Iterator[str]:
     """Charts of characters in lines of `width`, one after the other, then the caption. `plain` ones are ASCII."""
     from kbench.plotting.terminal.chart import charts
 
@@ -131,7 +131,7 @@ def rendered(picture: Picture, form: str, theme: str) -> bytes:
     return stream.getvalue()
 
 
-def _compared(sources: Sequence[Source], choices: Choices) -> Comparison:
+def _compared(sources: Sequence[ResultsFile], choices: Choices) -> Comparison:
     """The comparison of several files with the first, or of the providers of a single file. Raises UsageError."""
     named = [f"{source.label.replace('=', '-')}={source.path}" for source in sources]
     options = CompareOptions(

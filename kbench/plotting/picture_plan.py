@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kbench.analysis.files import OWN, Source
+from kbench.analysis.files import OWN, ResultsFile
 from kbench.analysis.metrics import metric_by_name
 from kbench.errors import UsageError
 from kbench.plotting.page.caption import caption
@@ -65,7 +65,7 @@ class PicturePlan:
     caption: str
 
 
-def plan_pictures(sources: Sequence[Source], choices: Choices) -> PicturePlan:
+def plan_pictures(sources: Sequence[ResultsFile], choices: Choices) -> PicturePlan:
     """The plan for these files and choices.
 
     Raises UsageError for an unknown choice and for more than fits into a picture, ResultsError where there is no value to
@@ -102,7 +102,7 @@ def plan_pictures(sources: Sequence[Source], choices: Choices) -> PicturePlan:
     return PicturePlan(kind, look, pages, caption(sources, drawn, metric, "; ".join(paired.values())))
 
 
-def _noise_lines(sources: Sequence[Source]) -> list[str]:
+def _noise_lines(sources: Sequence[ResultsFile]) -> list[str]:
     """A line for the caption on the noise of each file."""
     several = len(sources) > 1
     return [f"{source.label}: " * several + source.analysis.noise.sentence() for source in sources]

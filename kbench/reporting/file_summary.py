@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from kbench.analysis import Analysis, Outcome, PairwiseComparison, Standing, Winner
-from kbench.analysis.files import Source
+from kbench.analysis.files import ResultsFile
 from kbench.analysis.standings import geomean
 from kbench.reporting.json_columns import Json, number_column, word_column
 from kbench.results.row import Row
@@ -18,7 +18,7 @@ from kbench.summary.words import PLAUSIBLE_SHARE
 from kbench.text import redact
 
 
-def file_summary(source: Source) -> Json:
+def file_summary(source: ResultsFile) -> Json:
     """The summary of a file as JSON can hold it."""
     found = source.analysis
     rows = found.rows

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from kbench.analysis.files import Source
+from kbench.analysis.files import ResultsFile
 from kbench.reporting.json_columns import Json
 from kbench.results.columns import CONDITION_COLUMNS
 from kbench.results.vocabulary import Role, Status
@@ -25,19 +25,19 @@ BYTES = ("cache_bytes", "total_memory")
 MIB = 2**20
 
 
-def machine(sources: Sequence[Source]) -> Json:
+def machine(sources: Sequence[ResultsFile]) -> Json:
     """The machine of each file, in a single column where all are the same."""
     known = [_machine(source.environment) for source in sources]
     alike = len(sources) > 1 and all(each == known[0] for each in known)
     return _side_by_side(["all files"], known[:1]) if alike else _side_by_side(_labels(sources), known)
 
 
-def method(sources: Sequence[Source]) -> Json:
+def method(sources: Sequence[ResultsFile]) -> Json:
     """How each file was measured."""
     return _side_by_side(_labels(sources), [_method(source) for source in sources])
 
 
-def configs(sources: Sequence[Source]) -> list[Json]:
+def configs(sources: Sequence[ResultsFile]) -> list[Json]:
     """The config of each file whose environment file has its text."""
     found = []
     for source in sources:
@@ -57,7 +57,7 @@ def _side_by_side(labels: Sequence[str], known: Sequence[dict[str, str]]) -> Jso
     return {"files": labels, "lines": lines}
 
 
-def _labels(sources: Sequence[Source]) -> list[str]:
+def _labels(sources: Sequence[ResultsFile]) -> list[str]:
     return [source.label for source in sources]
 
 
@@ -65,7 +65,7 @@ def _machine(environment: Mapping[str, Any]) -> dict[str, str]:
     return _flat({name: value for name, value in environment.items() if name not in OF_THE_RUN})
 
 
-def _method(source: Source) -> dict[str, str]:
+def _method(source: ResultsFile) -> dict[str, str]:
     """Device, timer, cache, sessions and medians from the rows; settings from the environment file."""
     frame, environment = source.frame, source.environment
     timed = frame[(frame["status"] == Status.OK.value) & (frame["role"] == Role.PROVIDER)]

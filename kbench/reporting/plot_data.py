@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from kbench.analysis.files import Source
+from kbench.analysis.files import ResultsFile
 from kbench.analysis.metrics import DRAWN, Metric
 from kbench.plotting.selection.along import companions, curve_along, parameter_numbers, x_candidates
 from kbench.plotting.selection.pages import MOST_BARS
@@ -26,7 +26,7 @@ Numbers = dict[str, "pd.Series[float]"]
 """The values of parameters by name, for every row."""
 
 
-def plot_data(joined: pd.DataFrame, sources: Sequence[Source]) -> Json:
+def plot_data(joined: pd.DataFrame, sources: Sequence[ResultsFile]) -> Json:
     """The data of the plot of the rows that `joined_rows` returned.
 
     metrics     what can be drawn
@@ -115,7 +115,9 @@ def _parameters(drawn: pd.DataFrame, numbers: Numbers) -> Json:
     return found
 
 
-def _slots(drawn: pd.DataFrame, sources: Sequence[Source], numbers: Numbers) -> dict[str, dict[str, tuple[int, int]]]:
+def _slots(
+    drawn: pd.DataFrame, sources: Sequence[ResultsFile], numbers: Numbers
+) -> dict[str, dict[str, tuple[int, int]]]:
     everyone = frozenset().union(*(source.curves for source in sources))
     found = {"": slots(everyone)}
     pairs = set(zip(drawn["provider"], drawn["params"], strict=True))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from kbench.analysis.files import Source
+from kbench.analysis.files import ResultsFile
 from kbench.plotting.selection.points import axis_names, configuration, curves_of
 from kbench.reporting.json_columns import Json, number_column, word_column
 from kbench.results.case import curve_name
@@ -37,7 +37,7 @@ HIDDEN_COLUMNS = ("line", "role", "gbps_p20", "gbps_p80", "ceiling_gbps")
 """Columns that the plot needs and the table does not show."""
 
 
-def joined_rows(sources: Sequence[Source]) -> pd.DataFrame:
+def joined_rows(sources: Sequence[ResultsFile]) -> pd.DataFrame:
     """All rows of all files, with three columns more.
 
     file   the label of the file
@@ -49,7 +49,7 @@ def joined_rows(sources: Sequence[Source]) -> pd.DataFrame:
     return joined.assign(curve=pd.Series(curves, joined.index, dtype="object"), line=curves_of(joined))
 
 
-def row_table(joined: pd.DataFrame, sources: Sequence[Source]) -> Json:
+def row_table(joined: pd.DataFrame, sources: Sequence[ResultsFile]) -> Json:
     """The table of the rows that `joined_rows` returned.
 
     columns        the columns

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from kbench.analysis.files import Source
+from kbench.analysis.files import ResultsFile
 from kbench.analysis.metrics import Metric
 from kbench.plotting.selection.points import MARKED, VALUE
 from kbench.plotting.style.formatting import natural, shorten
@@ -17,7 +17,7 @@ MOST_NAMES = 8
 """Providers that a list in the caption names."""
 
 
-def caption(sources: Sequence[Source], drawn: pd.DataFrame, metric: Metric | None, meaning: str = "") -> str:
+def caption(sources: Sequence[ResultsFile], drawn: pd.DataFrame, metric: Metric | None, meaning: str = "") -> str:
     """The lines under a picture.
 
     `drawn` are the points of all files, as `points` makes them. `metric` is None where the picture shows winners.
@@ -38,7 +38,7 @@ def caption(sources: Sequence[Source], drawn: pd.DataFrame, metric: Metric | Non
     return "\n".join(line for line in lines if line)
 
 
-def _machine(source: Source, *, several: bool) -> str:
+def _machine(source: ResultsFile, *, several: bool) -> str:
     """`NVIDIA H200 · driver 580.159.04 · torch 2.11.0 · triton 3.6.0 · 2026-11-20`, without the parts that are not known."""
     timed = source.frame[source.frame["status"].isin([Status.OK.value, Status.CHECKED.value])]
     devices = natural(set(timed["device"]) - {""}) or [str(source.environment.get("device") or "")]
@@ -56,7 +56,7 @@ def _machine(source: Source, *, several: bool) -> str:
     return f"{source.label}: {known}" if several and known else known
 
 
-def _method(sources: Sequence[Source], metric: Metric | None) -> str:
+def _method(sources: Sequence[ResultsFile], metric: Metric | None) -> str:
     timed = pd.concat([source.frame[source.frame["status"] == Status.OK.value] for source in sources])
     sessions = max((int(source.frame["session"].nunique()) for source in sources), default=1)
     parts = [f"{name} {'/'.join(sorted(set(timed[name]) - {''}))}" for name in ("timer", "cache") if any(timed[name])]

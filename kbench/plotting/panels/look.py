@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from kbench.analysis.files import Source
+from kbench.analysis.files import ResultsFile
 from kbench.analysis.metrics import Metric
 from kbench.plotting.selection.points import ABSENT, COPY_CURVE
 from kbench.plotting.style.colours import Style, provider_of, styles
@@ -32,7 +32,7 @@ class Look:
     metric: Metric
     theme: Theme
     x: str
-    sources: Sequence[Source]
+    sources: Sequence[ResultsFile]
     styles: dict[str, Style]
     names: dict[str, str]
     paired: Sequence[str] = ()
@@ -46,7 +46,7 @@ class Look:
         metric: Metric,
         theme: Theme,
         x: str,
-        sources: Sequence[Source],
+        sources: Sequence[ResultsFile],
         paired: Sequence[str] = (),
         titled: Sequence[str] = (),
         y: str = "",

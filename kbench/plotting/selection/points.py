@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from kbench.analysis.files import Source
+from kbench.analysis.files import ResultsFile
 from kbench.analysis.metrics import Metric
 from kbench.errors import ResultsError
 from kbench.results import table
@@ -36,7 +36,7 @@ HOLLOW = (Flag.HOST_BOUND, Flag.OVERHEAD_BOUND)
 """Flags of times that depend more on the host or the timer than on the kernel. Their points are drawn hollow."""
 
 
-def points(sources: Sequence[Source], metric: Metric) -> pd.DataFrame:
+def points(sources: Sequence[ResultsFile], metric: Metric) -> pd.DataFrame:
     """The rows of all providers and of the copy control, with these columns added:
 
     file, curve       the line that the row belongs to
@@ -75,12 +75,12 @@ def kinds_of(rows: pd.DataFrame, metric: Metric) -> pd.Series[str]:
     return rows["status"].map(KIND_OF_STATUS).fillna(ABSENT).mask(known, VALUE)
 
 
-def axis_names(sources: Sequence[Source]) -> list[str]:
+def axis_names(sources: Sequence[ResultsFile]) -> list[str]:
     """The axes and choices of all files."""
     return list(dict.fromkeys(axis for source in sources for axis in table.axes(source.frame)))
 
 
-def configuration(drawn: pd.DataFrame, sources: Sequence[Source]) -> list[str]:
+def configuration(drawn: pd.DataFrame, sources: Sequence[ResultsFile]) -> list[str]:
     """The columns whose values must be equal along a line: what was measured, and how.
 
     Device, timer and cache are among them where they vary within a file. Files may differ in them, because each file has
@@ -108,7 +108,7 @@ def pool(drawn: pd.DataFrame, by: str | list[str]) -> pd.DataFrame:
     )
 
 
-def _points_of(source: Source, metric: Metric) -> pd.DataFrame:
+def _points_of(source: ResultsFile, metric: Metric) -> pd.DataFrame:
     curves = curves_of(source.frame)
     shown = (curves != "") & ((curves != COPY_CURVE) | metric.has_copy | (source.frame["role"] == Role.PROVIDER))
     rows = source.frame[shown]

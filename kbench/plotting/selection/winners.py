@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from kbench.analysis.files import Source
+from kbench.analysis.files import ResultsFile
 from kbench.errors import ResultsError, UsageError
 
 
 def winners_of(
-    sources: Sequence[Source], axes: Sequence[str], x: str, paired: Collection[str] = (), by: Collection[str] = ()
+    sources: Sequence[ResultsFile], axes: Sequence[str], x: str, paired: Collection[str] = (), by: Collection[str] = ()
 ) -> tuple[pd.DataFrame, str]:
     """A row per case, and the name of the column that is y.
 
