@@ -1,6 +1,6 @@
-"""The Python API: what the commands do, without the terminal. Paths, mappings, frames and functions are taken as they come.
+"""The Python API: the commands as functions. They take paths, mappings, frames and Python functions.
 
-Everything heavy is imported when it is called for: a plug-in's `import kbench` stays cheap.
+Each function imports what it needs, so that a plug-in's `import kbench` stays cheap.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ def run(
     scheduler: str | None = None,
     spread: bool = False,
 ) -> pd.DataFrame:
-    """Measure a config and return its rows, controls included, typed as by `load`. The CSV and the environment file are in
-    `out`.
+    """Measure a config and return its rows, controls included, in the types of `load`. The CSV and the environment file are
+    written to `out`.
 
-    `config` is a file, the name of a built-in config, or a mapping that holds what such a file does; its results are then
-    called as its operator. `providers` are functions to measure beside those of the config, `{name: function}` or a list:
-    each takes the operator's inputs and returns a new output. A worker, another process, gets their source and that of all
-    they use. They may use modules, functions and classes (also those of the notebook), numbers, text and collections of
-    them; anything else, such as a tensor of the notebook, is refused.
+    `config` is a file, the name of a built-in config, or a mapping with the content of such a file. The results of a mapping
+    get the name of its operator. `providers` are more functions to measure, as `{name: function}` or a list. Each takes the
+    operator's inputs and returns a new output. kbench sends the source of the functions, and of everything that they use, to
+    its worker process. They may use modules, functions, classes, numbers, text and collections of these, also from a
+    notebook. Any other object, such as a tensor of the notebook, is an error.
 
-    `sessions` is how many fresh processes repeat it all. `continuing="resume"` measures what an interrupted run has left,
-    `"append"` adds sessions to a finished one. `devices` (`"all"`, or numbers and UUIDs between commas) measures on several
-    devices of this host side by side, `scheduler` on the workers of a dask cluster; `spread` lets the sessions of a case go to
-    different ones.
+    `sessions` is the number of fresh processes that repeat the sweep. `continuing="resume"` measures the missing cases of an
+    interrupted run, `"append"` adds sessions to a finished run. `devices` (`"all"`, or numbers and UUIDs separated by commas)
+    measures on several devices of this host at once. `scheduler` measures on the workers of a dask cluster. `spread` measures
+    the sessions of a case on different devices.
 
-    Raises ConfigError for a config or a function that does not hold, ResultsError when the results cannot be written or
+    Raises ConfigError for a config or a function that cannot be used, ResultsError when the results cannot be written or
     continued, Busy when another run has the results, WorkerLost when no worker can be started, KeyboardInterrupt when
     interrupted and ExecutionError when nothing is left to measure on (what was measured is in the CSV). A provider that fails
     is a row, not an exception.
@@ -190,10 +190,10 @@ def report(
 
 
 def _words(words: str | Sequence[str]) -> list[str]:
-    """Words, also those between commas, as the command line has them."""
+    """A list of words. Commas inside a word separate words, as on the command line."""
     return [word.strip() for text in _several(words) for word in text.split(",") if word.strip()]
 
 
 def _several(words: str | Path | Sequence[str | Path]) -> list[str]:
-    """A list of words; a single one is not a list of its letters."""
+    """A list of words. A single word becomes a list of one."""
     return [str(word) for word in ([words] if isinstance(words, (str, Path)) else words)]

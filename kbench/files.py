@@ -1,7 +1,7 @@
-"""Files that somebody else may have made, or may be reading: bounded reads, and writes that replace a file whole.
+"""Reads files with a size limit, and replaces whole files so that no reader sees half of one.
 
-A name is no promise. It can be a FIFO that nobody writes to, a device without an end, a link to somebody's file, or a
-file of gigabytes. Every read of kbench has a limit, and no write follows a link to a temporary name.
+A path may name a FIFO without a writer, an endless device, a link to another user's file, or gigabytes. So every read has a
+limit, and no write follows a link to a temporary name.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 SOURCE_BYTES = 16 << 20
-"""More than any source file that a person writes."""
+"""Limit for source files, in bytes."""
 
 
 class Unreadable(OSError):
-    """A file that kbench does not read: not a regular file, or too long. The message says which, without the path."""
+    """A file is not a regular file, or is too long. The message says which, without the path."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -28,9 +28,9 @@ class Unreadable(OSError):
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """A regular file, open for reading. Whoever reads it sets a limit.
+    """A regular file, open for reading. The caller limits how much it reads.
 
-    Never blocks: a FIFO or a device is refused. Raises OSError, of which `Unreadable` says what is wrong with the file.
+    Never blocks. Raises Unreadable for a folder, a FIFO or a device, and other OSErrors.
     """
     # O_NONBLOCK: opening a FIFO without a writer would wait for one.
     file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
@@ -47,7 +47,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """The content of a regular file of at most `limit` bytes. Raises OSError as `opened` does, also for a longer one."""
+    """The content of a regular file. Raises OSError as `opened` does, and Unreadable for more than `limit` bytes."""
     with opened(path) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
@@ -56,7 +56,7 @@ def read_bytes(path: Path, limit: int) -> bytes:
 
 
 def read_text(path: Path, limit: int) -> str:
-    """The same as UTF-8 text. Raises OSError, and UnicodeDecodeError (a ValueError) for other bytes."""
+    """The UTF-8 text of a regular file. Raises as `read_bytes` does, and UnicodeDecodeError (a ValueError)."""
     return read_bytes(path, limit).decode("utf-8")
 
 
@@ -64,9 +64,9 @@ def read_text(path: Path, limit: int) -> str:
 def replacing(path: Path, data: bytes, *, follow: bool = True) -> Iterator[None]:
     """Write `data` to a new file beside `path`, run the body, then put the new file in the place of `path`.
 
-    A reader sees the old file or the new one, never half of it, and a full disk leaves the old one as it was. The
-    temporary name is random and the file is created anew, so that nobody's file or link is written to. Where `path` is a
-    link, what it points to is replaced; without `follow` the link itself. Raises OSError.
+    A reader sees the old file or the new one, never a part. A full disk leaves the old file unchanged. The temporary file
+    has a random name and is always new, so no other file or link is written to. If `path` is a link, its target is
+    replaced, or the link itself without `follow`. Raises OSError.
     """
     target = Path(os.path.realpath(path)) if follow and path.is_symlink() else path
     handle, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=".tmp", dir=target.parent)
@@ -85,9 +85,9 @@ def replacing(path: Path, data: bytes, *, follow: bool = True) -> Iterator[None]
 
 
 def replace(path: Path, data: str | bytes) -> None:
-    """Put `data` in the place of the file: all of it or, when that fails, none. Raises OSError.
+    """Replace the content of a file with `data`. If that fails, the file is unchanged. Raises OSError.
 
-    What is not a regular file (`/dev/stdout`, a FIFO that somebody reads) is written to instead of replaced.
+    A path that is not a regular file (`/dev/stdout`, a FIFO) is written to, not replaced.
     """
     content = data.encode("utf-8") if isinstance(data, str) else data
     try:
@@ -102,7 +102,7 @@ def replace(path: Path, data: str | bytes) -> None:
 
 
 def _pour(path: Path, content: bytes) -> None:
-    """Write to a device, or to a FIFO that somebody reads: one that nobody reads would be waited for."""
+    """Write to a device or a FIFO. Raises OSError for a FIFO without a reader, and does not wait for one."""
     handle = os.open(path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     with os.fdopen(handle, "wb") as file:
         if hasattr(os, "O_NONBLOCK"):
@@ -111,7 +111,7 @@ def _pour(path: Path, content: bytes) -> None:
 
 
 def source_text(path: Path) -> str:
-    """A source file as it may be hashed, whatever its encoding is; "" for what is no readable file of at most 16 MiB."""
+    """The text of a source file in any encoding, for hashing. Empty if it cannot be read or is longer than SOURCE_BYTES."""
     try:
         return read_bytes(path, SOURCE_BYTES).decode("utf-8", "surrogateescape").replace("\r\n", "\n")
     except OSError:
@@ -119,7 +119,7 @@ def source_text(path: Path) -> str:
 
 
 def _mode(path: Path) -> int:
-    """The permissions of the file that is replaced, or those that a new file would have."""
+    """The permissions of the existing file, or those that a new file would get."""
     try:
         return stat.S_IMODE(path.stat().st_mode)
     except OSError:

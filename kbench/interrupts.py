@@ -1,4 +1,4 @@
-"""The signals that end a run: Ctrl-C, a terminal that goes away, a queueing system. All of them end it in the same way."""
+"""Handles the signals that end a run: from Ctrl-C, a closed terminal or a queueing system. All have the same effect."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ ENDING = tuple(
 )  # Windows has two of them
 
 PATIENCE_S = 10.0
-"""How long a run may take to wind down before another signal is obeyed."""
+"""Seconds in which a run may finish its work. After that, another signal interrupts again."""
 
 
 def install() -> None:
-    """Let each of them raise KeyboardInterrupt, but for those that are ignored: `nohup` asks for that."""
+    """Let each signal raise KeyboardInterrupt. A signal that is ignored stays ignored, as `nohup` needs."""
     for number in ENDING:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
 
 
 def end() -> None:
-    """Let the exit code stand: from here on no signal changes it. Called as the last thing before the interpreter ends."""
+    """Ignore signals from here on, so that none changes the exit code. Called last, before the interpreter ends."""
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
-    # Where KeyboardInterrupt left an exec() of a string, as dataclasses use, CPython notes it down for good, caught or not,
-    # and kills itself with SIGINT at its end. The next exec() takes the note back.
+    # If KeyboardInterrupt leaves an exec() of a string (dataclasses use one), CPython records it, even if it is caught, and
+    # kills itself with SIGINT when it ends. The next exec() clears the record.
     exec("")
 
 
 @contextmanager
 def once() -> Iterator[None]:
-    """Inside, the first of them raises KeyboardInterrupt. Further ones do nothing while the run winds down: Ctrl-C may be
-    held down, and a queueing system sends several. Only in the main thread, which is the one they reach."""
+    """Inside, the first signal raises KeyboardInterrupt. Further signals do nothing for PATIENCE_S: a user may hold Ctrl-C
+    down, and a queueing system sends several signals. Works in the main thread only, as signals reach no other thread."""
     first: float | None = None
 
     def interrupt(number: int, frame: FrameType | None) -> None:

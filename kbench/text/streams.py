@@ -1,8 +1,8 @@
-"""stdout and stderr as kbench writes to them: whatever the text, the encoding and the reader, printing never ends a command.
+"""Makes printing safe: no text, encoding or reader can make a print end a command.
 
-`install` puts a `Stream` in the place of both. What a stream is given leaves it in printable lines of bounded length, in
-the characters that its encoding has. What nobody can receive any more (a closed pipe, a full disk, a stream that was closed
-before kbench began) is dropped, and `finish` says what that means for the exit code.
+`install` replaces stdout and stderr with a `Stream`. A stream writes printable lines of bounded length, in characters that
+its encoding has. It drops text that it cannot write, for example to a closed pipe or a full disk, and `finish` returns the
+reason.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any, TextIO
 from kbench.text.printable import harmless_line
 
 LINE_LIMIT = 20_000
-"""Characters of a printed line that are kept. kbench's own lines are far shorter; a provider's may be of any length."""
+"""Limit of the characters in a printed line. A provider may print longer lines than kbench does."""
 
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 _COLOUR_VARIABLES = ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS")
-"""Variables with which typer and rich write colours to what is no terminal."""
+"""Variables that make typer and rich write colours to a file or a pipe."""
 
 _STAND_INS = str.maketrans({
     "µ": "u", "μ": "u", "×": "x", "·": "-", "…": "...", "™": "(TM)", "®": "(R)", "©": "(C)",  # noqa: RUF001
@@ -31,14 +31,14 @@ _STAND_INS = str.maketrans({
     "─": "-", "━": "-", "│": "|", "┃": "|", "╸": "-", "╺": "-", "•": "*",
     **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯╷╵╶╴", "+"),
 })  # fmt: skip
-"""What stands for a character in an encoding that lacks it. All others are written as their escapes: `\\u2264`."""
+"""Replacements for characters that an encoding lacks. All other such characters become escapes: `\\u2264`."""
 
 
 class Stream(io.TextIOBase):
-    """A text stream that takes everything. Without `inner` it is closed.
+    """A text stream whose writes never fail. Without `inner` it drops all text.
 
-    failure  why nothing arrives any more, None while it does and where there never was anything to write to
-    as_it_is the same stream for text with escape codes of kbench's own, such as a progress bar
+    failure  why writing failed; None if it did not, or if there is no `inner`
+    as_it_is the same stream for text with escape codes, such as kbench's progress bar
     """
 
     def __init__(self, inner: TextIO | None) -> None:
@@ -55,16 +55,16 @@ class Stream(io.TextIOBase):
         return len(text)
 
     def write_data(self, text: str) -> None:
-        """The same for lines that may be of any length, as an export has them."""
+        """Write text whose lines may have any length, such as an export."""
         self.pass_on(self._safe(text, None))
 
     def forgive_a_reader_that_has_gone(self) -> None:
-        """The command has done what it was asked for, whoever reads of it: `finish` leaves its exit code alone."""
+        """Forget that the reader closed the pipe. The command did its work, so its exit code stays as it is."""
         if isinstance(self.failure, BrokenPipeError):
             self.failure = None
 
     def pass_on(self, text: str) -> None:
-        """Write text without a look at what it holds."""
+        """Write text without making it safe."""
         with self._lock:
             if self.inner is None or not text:
                 return
@@ -72,7 +72,7 @@ class Stream(io.TextIOBase):
                 self.inner.write(self._encodable(text))
             except OSError as error:
                 self._give_up(error)
-            except ValueError:  # closed by somebody in this process
+            except ValueError:  # code in this process closed it
                 self._give_up(OSError(errno.EBADF, os.strerror(errno.EBADF)))
 
     def flush(self) -> None:
@@ -105,17 +105,17 @@ class Stream(io.TextIOBase):
         return getattr(self.inner, "encoding", None) or "utf-8"
 
     def __getattr__(self, name: str) -> Any:
-        """`buffer` and whatever else a library looks for."""
+        """Attributes that a library may need, such as `buffer`."""
         return getattr(self.__dict__.get("inner"), name)
 
     def _give_up(self, error: OSError) -> None:
-        """Drop all that follows, and what is still in the buffer, which would fail again when the interpreter ends."""
+        """Drop all further text. Also drop the buffer, as writing it would fail again when the interpreter ends."""
         self.failure = error
         try:
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self.fileno())
             os.close(null)
-        except (OSError, ValueError):  # not a file of the system
+        except (OSError, ValueError):  # it has no file descriptor
             pass
         self.inner = None
 
@@ -142,7 +142,7 @@ class Stream(io.TextIOBase):
 
 
 class _AsItIs(io.TextIOBase):
-    """A stream for a library that moves the cursor: nothing is escaped, all else is as in the stream it belongs to."""
+    """A stream for a library that moves the cursor. It escapes nothing."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -169,11 +169,11 @@ class _AsItIs(io.TextIOBase):
 
 
 def install() -> None:
-    """Put streams in the place of sys.stdout and sys.stderr. A second call changes nothing.
+    """Replace sys.stdout and sys.stderr with streams. A second call changes nothing.
 
-    Where the shell has closed one of the first three descriptors (`>&-`), it becomes /dev/null: the next file that is
-    opened would otherwise take its number, and receive what C code prints. A pipe that another program has set to not block
-    (Node does) would lose what its reader has not taken yet: it is set to block again.
+    If the shell closed one of the first three descriptors (`>&-`), it becomes /dev/null. Otherwise the next opened file
+    would get its number and receive what C code prints. A pipe that does not block (Node makes such pipes) would lose text
+    when its reader is slow. It is set to block again.
     """
     for descriptor in range(3):
         try:

@@ -1,7 +1,7 @@
-"""How kbench prints: data to stdout, progress and warnings to stderr; without a terminal plain lines, nothing cropped.
+"""Prints data to stdout, and progress and warnings to stderr. Without a terminal, lines are plain and never cropped.
 
-All of it passes the streams of `kbench.text.streams`. What comes from elsewhere and reaches a terminal through rich, which
-writes escape codes of its own, is made one printable line here.
+All text goes through the streams of `kbench.text.streams`. rich writes escape codes, so this module first makes other
+people's text one printable line.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ UNLIMITED_WIDTH = 2000
 """Columns that rich gets where there is no terminal. Without them it would assume 80 and crop."""
 
 NARROWEST = 20
-"""Columns of a window in which something can be read."""
+"""The width in columns that a very narrow window counts as."""
 
 READABLE = 20
-"""A column of text is not made narrower than that."""
+"""The smallest width of a text column in a table."""
 
 GAP = 2
-"""Spaces between columns."""
+"""Spaces between the columns of a table."""
 
 MESSAGE_LIMIT = 2 * REASON_LIMIT
-"""Characters of an error, a warning or a note that are shown: a reason with what stands around it."""
+"""Limit of the characters in an error, a warning or a note: a reason and the text around it."""
 
 LOG_WIDTH = 120
-"""Columns of a text that goes to a pipe or a file: what a job's log shows without wrapping."""
+"""Columns of text in a pipe or a file. The log of a CI job shows them without wrapping."""
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that writes what it is given. Text from elsewhere goes through `one_line` first."""
+    """A console that writes text unchanged. Pass text from other people through `one_line` first."""
     from rich.console import Console  # here and below: importing rich takes longer than `kbench --help`
 
     stream = (sys.stderr if stderr else sys.stdout) or Stream(None)
@@ -50,24 +50,24 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def width() -> int:
-    """How many columns a text on stdout may have: what COLUMNS says, else the terminal's, else those of a log."""
+    """The columns that text on stdout may have: COLUMNS, or else the terminal's width, or else LOG_WIDTH."""
     return shutil.get_terminal_size((LOG_WIDTH, 24)).columns
 
 
 def colours() -> bool:
-    """Whether text on stdout may have colours: on a terminal that has them, unless NO_COLOR is set."""
+    """Whether text on stdout may have colours: only on a terminal with colours, and not if NO_COLOR is set."""
     out = console()
     return out.is_terminal and out.color_system is not None and not out.no_color
 
 
 def one_line(text: str) -> str:
-    """A message as it may be shown: one printable line, of bounded length, that is no command of GitHub Actions."""
+    """The message as one printable line of bounded length that GitHub Actions does not take for a command."""
     return harmless_line(printable(text, MESSAGE_LIMIT))
 
 
 def write(text: str, *, commands: bool = False) -> None:
-    """Text to stdout, lines of any length; `commands` are workflow commands of GitHub Actions, which only kbench's own lines
-    may be. A reader that has gone, as `head` does, is no failure of what was to be told."""
+    """Write text with lines of any length to stdout. `commands`: the text is kbench's own workflow commands for GitHub
+    Actions. A reader that stops early, such as `head`, is no failure."""
     stream = sys.stdout
     if not isinstance(stream, Stream):
         stream.write(text)
@@ -82,7 +82,7 @@ def write(text: str, *, commands: bool = False) -> None:
 
 
 def error(message: str) -> None:
-    """One error for the person at the keyboard."""
+    """Print an error to stderr."""
     console(stderr=True).print(f"error: {one_line(message)}", style="bold red", markup=False)
 
 
@@ -91,22 +91,22 @@ def warn(message: str) -> None:
 
 
 def note(message: str) -> None:
-    """A line on stderr about how things go."""
+    """Print a line about progress to stderr."""
     console(stderr=True).print(one_line(message), markup=False)
 
 
 def is_terminal() -> bool:
-    """Whether stdout is a window that somebody looks at."""
+    """Whether stdout is a terminal."""
     return console().is_terminal
 
 
 def _window() -> int | None:
-    """The width at which lines are broken: None in a pipe, whose reader may want them whole, unless COLUMNS is set."""
+    """The width at which lines are wrapped. None in a pipe, which gets whole lines, unless COLUMNS is set."""
     return max(width(), NARROWEST) if is_terminal() or os.environ.get("COLUMNS") else None
 
 
 def print_paragraph(text: str, *, indent: int = 0) -> None:
-    """A line on stdout, broken between words where it is wider than the reader's window."""
+    """Print a line to stdout, wrapped between words to the width of the terminal."""
     text, room = one_line(text), _window()
     if room is None:
         print(" " * indent + text)
@@ -116,8 +116,8 @@ def print_paragraph(text: str, *, indent: int = 0) -> None:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Iterable[str] = ()) -> None:
-    """A table on stdout. Columns named in `numeric` are right-aligned. Where it is wider than the reader's window, its widest
-    columns of text are broken between words; nothing is cropped."""
+    """Print a table to stdout. Columns named in `numeric` are right-aligned. If the table is too wide for the terminal, its
+    widest text columns are wrapped between words. Nothing is cropped."""
     header, lines, right = list(map(_cell, header)), [list(map(_cell, row)) for row in rows], set(map(_cell, numeric))
     widths = [max(map(_columns, column)) for column in zip(header, *lines, strict=True)]
     room = _window()
@@ -147,7 +147,7 @@ def _cell(text: str) -> str:
 
 
 def _fitting(widths: list[int], text: list[bool], room: int) -> list[int]:
-    """The widths of columns, the widest ones of text narrowed until all fit; as they are where they would become unreadable."""
+    """The widths of columns, with the widest text columns narrowed until all fit. Unchanged if they would become unreadable."""
     fitting = list(widths)
     excess = sum(widths) + GAP * (len(widths) - 1) - room
     while excess > 0:
@@ -162,7 +162,7 @@ def _fitting(widths: list[int], text: list[bool], room: int) -> list[int]:
 
 
 def _wrapped(text: str, size: int) -> list[str]:
-    """Lines of at most `size` characters, broken between words; a longer word stays whole."""
+    """Lines of at most `size` characters, wrapped between words. A longer word stays whole."""
     if _columns(text) <= size:
         return [text]
     return textwrap.wrap(text, max(size, 1), break_long_words=False, break_on_hyphens=False) or [""]
@@ -181,7 +181,7 @@ def _padded(text: str, size: int, *, right: bool) -> str:
 
 
 def microseconds(ms: float) -> str:
-    """A time as people read kernel times: microseconds with three or more significant digits."""
+    """A time in microseconds with three or more significant digits."""
     us = ms * 1e3
     return f"{us:.2f}" if us < 100 else f"{us:.1f}" if us < 1000 else f"{us:.0f}"
 
