@@ -87,7 +87,7 @@ def _labelled(sources: Sequence[Source | Mapping[str, Source]]) -> Iterator[tupl
         if isinstance(source, Mapping):
             for label, each in source.items():
                 if not label or "=" in label:
-                    raise UsageError(f"{label!r} is no label: give one without an equals sign")
+                    raise UsageError(f"the label {label!r} has an equals sign; choose a label without one")
                 yield label, each
         else:
             yield "", source

@@ -104,7 +104,7 @@ class _Lines(Iterator[str]):
             raise self.error(f"{what}; close its quote or delete it")
         if self._line > MAX_LINES or self._bytes > MAX_BYTES:
             limit = f"{MAX_LINES:,} lines or {MAX_BYTES >> 20} MiB"
-            raise ResultsError(f"{self.path}:{self._line}: the file goes on after {limit}; split it or name another")
+            raise ResultsError(f"{self.path}:{self._line}: the file is longer than {limit}; split it or name another")
         self.record.append(text)
         return text
 

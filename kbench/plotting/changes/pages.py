@@ -54,9 +54,9 @@ def pages(comparison: Comparison, x: str | None = None, by: Sequence[str] = ()) 
     sizes = {axis: rows[axis].nunique() for axis in axes if pd.api.types.is_integer_dtype(rows[axis])}
     if x is not None and x not in sizes:
         known = ", ".join(sizes) or "none that is a number"
-        raise UsageError(f"nothing called {x!r} to draw against (--x); there are {known}")
+        raise UsageError(f"--x: unknown axis {x!r}; choose from {known}")
     if unknown := [name for name in by if name not in columns]:
-        raise UsageError(f"no column {unknown[0]!r} to make panels of (--by); there are {', '.join(columns)}")
+        raise UsageError(f"--by: unknown column {unknown[0]!r}; choose from {', '.join(columns)}")
     along = x or max(sizes, key=lambda name: (sizes[name], list(sizes).index(name)), default="")
     paired = companions(rows, axes, along)
     beside = [name for name in columns if name != along and name not in paired]

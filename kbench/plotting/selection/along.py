@@ -59,7 +59,7 @@ def along(
     found = x_candidates(drawn, axes, numbers, colours)
     if wanted is not None and wanted not in (*found.axes, *found.parameters):
         known = ", ".join([*found.axes, *found.parameters]) or "none that is a number"
-        raise UsageError(f"nothing called {wanted!r} to draw against (--x); there are {known}")
+        raise UsageError(f"--x: unknown axis {wanted!r}; choose from {known}")
     name = wanted or found.usual
     if name not in numbers:
         x = drawn[name].astype("float64") if name else math.nan
