@@ -23,7 +23,7 @@ from kbench.execute.plan import MAX_TASKS, Plan, Task
 from kbench.results import environment_file
 from kbench.results.case import format_params
 from kbench.results.columns import csv_header
-from kbench.results.csv_reader import MAX_BYTES
+from kbench.results.csv_reader import MAX_BYTES, header_fault
 from kbench.results.environment_file import environment_path
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role, Status
@@ -183,7 +183,7 @@ def _records(path: Path, header: list[str]) -> tuple[int, list[Record], int | No
     except csv.Error as error:
         raise ResultsError(f"{path}:{line + 1}: not readable as CSV ({error}); repair or delete the line") from None
     if not found or found[0][3] != header or not data[: found[0][2]].endswith(b"\n"):
-        fault = _header_fault(found[0][3] if found else [], header)
+        fault = header_fault(found[0][3] if found else [], header)
         raise ResultsError(f"{path}:1: {fault}; move it away to start anew")
     (_, _, header_end, _), *rest = found
     torn = None
@@ -194,17 +194,6 @@ def _records(path: Path, header: list[str]) -> tuple[int, list[Record], int | No
             counts = f"{len(cells)} fields where the header has {len(header)}"
             raise ResultsError(f"{path}:{number}: {counts}; repair or delete the line")
     return header_end, [Record(n, a, b, dict(zip(header, cells, strict=True))) for n, a, b, cells in rest], torn
-
-
-def _header_fault(found: Sequence[str], wanted: Sequence[str]) -> str:
-    missing = [name for name in wanted if name not in found]
-    extra = [name for name in found if name not in wanted]
-    if len(missing) == len(wanted):
-        return "not a kbench results file"
-    if missing or extra:
-        what = f"it has no column {missing[0]}" if missing else f"it has a column {extra[0]}"
-        return f"written by another version of kbench or for another operator: {what}"
-    return "its columns are not in kbench's order, or the line is incomplete"
 
 
 def _refuse_repeats(path: Path, records: Sequence[Record]) -> None:

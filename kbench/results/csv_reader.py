@@ -1,4 +1,4 @@
-"""The records of a CSV file, one at a time: whatever the file is, it is read or refused in bounded time and memory.
+"""The records and the header of a CSV file. Any file is read or refused in bounded time and memory.
 
 Only a regular file is opened (a FIFO would block), lines are read with a limit on their length, and every error names the
 line on which the record begins.
@@ -7,7 +7,8 @@ line on which the record begins.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import BinaryIO
 
 from kbench import files
 from kbench.errors import ResultsError
-from kbench.results.columns import OPTIONAL_COLUMNS, csv_header
+from kbench.results.columns import LINE, OPTIONAL_COLUMNS, axis_columns, csv_header
 
 MAX_BYTES = 64 * 2**20
 """A longer file is refused. It would be 130,000 rows, more than a day of measuring, and ten times that in memory."""
@@ -25,6 +26,9 @@ MAX_LINES = 1_000_000
 
 MAX_RECORD_BYTES = 128 * 2**10
 """A longer record is refused before it is read to its end; csv allows a field as much. kbench writes a few hundred bytes."""
+
+MAX_COLUMNS = 200
+"""More than any operator has axes for. Not every step of what follows is linear in them."""
 
 _COMMAS = len(csv_header([])) - len(OPTIONAL_COLUMNS) - 1
 _BOM = b"\xef\xbb\xbf"
@@ -131,3 +135,47 @@ class _Lines(Iterator[str]):
 
     def error(self, what: str) -> ResultsError:
         return ResultsError(f"{self.path}:{self.first}: {what}")
+
+
+def check_header(path: Path, line: int, header: list[str]) -> None:
+    """Raises ResultsError for a header that cannot be read: a column is missing, repeated or in another place."""
+    where = f"{path}:{line}"
+    known = [name for name in csv_header([]) if name in header or name not in OPTIONAL_COLUMNS]
+    missing = [name for name in known if name not in header]
+    if missing:
+        names = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
+        if len(missing) > len(known) // 2:
+            what = f"not a kbench results file, it has no column {names}"
+            raise ResultsError(f"{where}: {what}; name a CSV that `kbench run` wrote")
+        raise ResultsError(
+            f"{where}: written by another version of kbench, it has no column {names}; run the sweep again"
+        )
+    if len(header) > MAX_COLUMNS:
+        raise ResultsError(f"{where}: {len(header)} columns; name a CSV that `kbench run` wrote")
+    repeated, count = Counter(header).most_common(1)[0]
+    if count > 1:
+        raise ResultsError(f"{where}: column {shown(repeated)} appears twice; repair the header")
+    if [name for name in header if name in known] != known:
+        raise ResultsError(f"{where}: the columns are not in kbench's order; restore it, other columns may follow")
+    for name in axis_columns(header):
+        if not name or not name.isprintable():
+            raise ResultsError(f"{where}: an axis is called {shown(name)}; repair the header")
+    if LINE in header:
+        raise ResultsError(f"{where}: a column is called line, as kbench calls the lines of the file; remove it")
+
+
+def header_fault(found: Sequence[str], wanted: Sequence[str]) -> str:
+    """How the header of a file that is continued differs from the header that the run writes."""
+    missing = [name for name in wanted if name not in found]
+    extra = [name for name in found if name not in wanted]
+    if len(missing) == len(wanted):
+        return "not a kbench results file"
+    if missing or extra:
+        what = f"it has no column {missing[0]}" if missing else f"it has a column {extra[0]}"
+        return f"written by another version of kbench or for another operator: {what}"
+    return "its columns are not in kbench's order, or the line is incomplete"
+
+
+def shown(cell: str) -> str:
+    """A cell in quotes for an error message: on one line, and the beginning of a long one."""
+    return repr(cell if len(cell) <= 40 else cell[:37] + "...")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,13 +11,10 @@ import pandas as pd
 
 from kbench.errors import ResultsError
 from kbench.results.case import DTYPE_ALIASES
-from kbench.results.columns import COLUMNS, LINE, OPTIONAL_COLUMNS, Kind, axis_columns, csv_header
-from kbench.results.csv_reader import records
+from kbench.results.columns import COLUMNS, LINE, OPTIONAL_COLUMNS, Kind, axis_columns
+from kbench.results.csv_reader import check_header, records, shown
 from kbench.results.vocabulary import Role, Status
 from kbench.text.printable import reason
-
-MAX_COLUMNS = 200
-"""More than any operator has axes for. Not every step of what follows is linear in them."""
 
 _MOVED_ASIDE = re.compile(r"\.\d{8}-\d{6}(-\d+)?\.")
 
@@ -80,7 +76,7 @@ def _contents(path: Path) -> tuple[list[str], list[tuple[int, list[str]]], list[
     line, header = next(found, (0, []))
     if not header:
         raise ResultsError(f"{path}: the file is empty; run the sweep again")
-    _check_header(path, line, header)
+    check_header(path, line, header)
     rows, warnings = list(found), []
     if rows and len(rows[-1][1]) < len(header):
         line, _ = rows.pop()
@@ -92,32 +88,6 @@ def _contents(path: Path) -> tuple[list[str], list[tuple[int, list[str]]], list[
             counts = f"{len(cells)} fields where the header has {len(header)}"
             raise ResultsError(f"{path}:{line}: {counts}; repair or delete the line")
     return header, rows, warnings
-
-
-def _check_header(path: Path, line: int, header: list[str]) -> None:
-    where = f"{path}:{line}"
-    known = [name for name in csv_header([]) if name in header or name not in OPTIONAL_COLUMNS]
-    missing = [name for name in known if name not in header]
-    if missing:
-        names = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
-        if len(missing) > len(known) // 2:
-            what = f"not a kbench results file, it has no column {names}"
-            raise ResultsError(f"{where}: {what}; name a CSV that `kbench run` wrote")
-        raise ResultsError(
-            f"{where}: written by another version of kbench, it has no column {names}; run the sweep again"
-        )
-    if len(header) > MAX_COLUMNS:
-        raise ResultsError(f"{where}: {len(header)} columns; name a CSV that `kbench run` wrote")
-    repeated, count = Counter(header).most_common(1)[0]
-    if count > 1:
-        raise ResultsError(f"{where}: column {_show(repeated)} appears twice; repair the header")
-    if [name for name in header if name in known] != known:
-        raise ResultsError(f"{where}: the columns are not in kbench's order; restore it, other columns may follow")
-    for name in axis_columns(header):
-        if not name or not name.isprintable():
-            raise ResultsError(f"{where}: an axis is called {_show(name)}; repair the header")
-    if LINE in header:
-        raise ResultsError(f"{where}: a column is called line, as kbench calls the lines of the file; remove it")
 
 
 # -- columns
@@ -136,7 +106,7 @@ def _values(path: Path, name: str, lines: Sequence[int], cells: Sequence[str], r
     values = {cell: rule.parse(cell) for cell in set(cells)}
     if None in values.values():
         line, cell = next((line, cell) for line, cell in zip(lines, cells, strict=True) if values[cell] is None)
-        raise ResultsError(f"{path}:{line}: {name} is {_show(cell)}, {rule.wrong}; repair or delete the line")
+        raise ResultsError(f"{path}:{line}: {name} is {shown(cell)}, {rule.wrong}; repair or delete the line")
     return [values[cell] for cell in cells]
 
 
@@ -201,8 +171,3 @@ _BY_KIND = {
     Kind.BOOLEAN: _TEXT,
 }
 _RULES = {name: _BY_KIND[column.kind] for name, column in COLUMNS.items()}
-
-
-def _show(cell: str) -> str:
-    """A cell on one line of an error, whatever is in it."""
-    return repr(cell if len(cell) <= 40 else cell[:37] + "...")
