@@ -183,7 +183,7 @@ def test_cases_go_to_several_devices_and_move_from_a_lost_one(kbench: Kbench, wr
     assert done.returncode == 0, done.stderr
     assert "device 1 is lost: no worker can be started: " in done.stderr and "its case moves" in done.stderr
     assert "[8/8] softmax M=16 N=" in done.stderr and " on device " in done.stderr
-    rows = pd.read_csv(tmp_path / "results" / "sweep.csv", keep_default_na=False)
+    rows = pd.read_csv(tmp_path / "results" / "sweep.csv", keep_default_na=False, dtype={"env_id": str})
     assert set(zip(rows.device_index, rows.device_uuid, strict=True)) == {(0, "GPU-0000"), (2, "GPU-2222")}
     assert not rows.duplicated(["N", "provider", "session"]).any() and len(rows) == 4 * 2 * 6
     assert (rows.groupby("N").device_uuid.nunique() == 1).all(), "both sessions of a case on one device"
