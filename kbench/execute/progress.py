@@ -14,7 +14,7 @@ from kbench.protocol import Message, RoundTimed, StepBegun
 from kbench.protocol.events import STEPS
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
-from kbench.summary.words import copy_share
+from kbench.summary.sentences import copy_share
 from kbench.text.printable import NAME_LIMIT, printable
 from kbench.text.terminal import console, duration, microseconds, one_line
 

@@ -13,8 +13,8 @@ from kbench.reporting.json_columns import Json, number_column, word_column
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 from kbench.summary import caveats, copy_share, counts
+from kbench.summary.sentences import PLAUSIBLE_SHARE
 from kbench.summary.tables import record
-from kbench.summary.words import PLAUSIBLE_SHARE
 from kbench.text import redact
 
 
@@ -56,7 +56,9 @@ def _table(found: Analysis, rows: Sequence[Row]) -> Json:
         columns += [
             number_column("geomean", (_over(line, baseline) for line in lines), "speed-up (geomean)", "factor"),
             word_column("standing", (_standing(line, found) for line in lines), "that is"),
-            word_column("record", (record(line, open_=open_) for line in lines), "faster/tie/slower" + "/?" * open_),
+            word_column(
+                "record", (record(line, with_unclear=open_) for line in lines), "faster/tie/slower" + "/?" * open_
+            ),
         ]
     columns.append(number_column("timed", (line.timed for line in lines), "cases", "whole"))
     if _has_rivals(found):

@@ -1,11 +1,11 @@
-"""What a person reads of results at the end of a run and of `kbench show`: who is fastest, by how much, and how far to trust
-that; then every provider, every case, and what was left out."""
+"""The summary at the end of `kbench run` and in `kbench show`: the fastest provider, by how much, and how far to trust that;
+then every provider, every case, and what was not timed."""
 
 from __future__ import annotations
 
 from kbench.analysis import Analysis
+from kbench.summary.sentences import cases_of, caveats, copy_share, counts, left_out, ulps
 from kbench.summary.tables import Table, details, stages, standings, times
-from kbench.summary.words import cases_of, caveats, copy_share, counts, left_out, ulps
 from kbench.text import terminal
 
 __all__ = [
@@ -15,8 +15,11 @@ __all__ = [
 
 
 def print_summary(found: Analysis, *, most_cases: int | None = None, more: str = "", detailed: bool = False) -> None:
-    """Print it to stdout. At most `most_cases` lines of cases are printed on a terminal, and then `more`, the command that
-    prints all of them. `detailed` prints the details of the fastest of each case as well."""
+    """Print the summary to stdout.
+
+    On a terminal, at most `most_cases` lines of cases are printed, followed by `more`, the command that prints all of them.
+    `detailed` adds a table of the fastest provider of each case.
+    """
     timed = any(row.ms is not None for row in found.rows)
     print()
     terminal.print_paragraph(found.headline() if timed else "No provider was timed.")

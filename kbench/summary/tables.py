@@ -1,5 +1,5 @@
-"""The tables of a summary: the standing of every provider, the time of every provider on every case, and the details of the
-fastest."""
+"""The tables of a summary: the standing of every provider, the time of every provider on every case, and the fastest provider
+of each case."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.timers import DEFAULT_TIMER
 from kbench.results.vocabulary import Flag, Role
-from kbench.summary.words import copy_share, ulps
+from kbench.summary.sentences import copy_share, ulps
 from kbench.text.terminal import GAP, microseconds
 
 STAGES = {
@@ -23,38 +23,38 @@ STAGES = {
     "d2h_ms": "device to host",
 }
 
-WORDS = ("operator", "dtype", "provider", "flags", "device", "timer", "cache")
+TEXT_COLUMNS = ("operator", "dtype", "provider", "flags", "device", "timer", "cache")
 """Columns that hold text."""
 
 WON, TIED, UNCLEAR, UNMARKED = "*", "~", "?", " "
 
 MARKS = {WON: "fastest", TIED: "tied for it", UNCLEAR: "cannot tell"}
 
-USUAL = {"timer": DEFAULT_TIMER, "cache": "cold"}
-"""What need not be said of how a file was measured."""
+DEFAULT_CONDITIONS = {"timer": DEFAULT_TIMER, "cache": "cold"}
+"""Conditions that titles do not mention."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as they are printed. `title` says what holds for all rows; `words` are the columns that hold text."""
+    """Cells as they are printed. `title` says what all rows have in common; `text_columns` hold text, the others numbers."""
 
     header: tuple[str, ...]
     rows: list[list[str]]
     title: str = ""
-    words: tuple[str, ...] = WORDS
+    text_columns: tuple[str, ...] = TEXT_COLUMNS
 
     @property
     def numeric(self) -> tuple[str, ...]:
-        return tuple(name for name in self.header if name not in self.words)
+        return tuple(name for name in self.header if name not in self.text_columns)
 
     @property
     def width(self) -> int:
-        """In characters, as it is printed."""
+        """The width of the printed table in characters."""
         columns = zip(self.header, *self.rows, strict=True)
         return sum(max(map(len, column)) for column in columns) + GAP * (len(self.header) - 1)
 
     def without(self, least: Sequence[str], width: int | None) -> Table:
-        """The table less as many of the columns that matter `least` as it takes to fit the width."""
+        """The table without as many of the `least` important columns as necessary to fit the width."""
         table = self
         for name in least:
             if width is None or table.width <= width:
@@ -66,26 +66,28 @@ class Table:
         return table
 
 
-# -- what tells the cases apart
+# -- the columns of cases
 
 
-class Identity:
-    """The columns that tell the cases of a table apart, and what all of them share."""
+class CaseColumns:
+    """The columns that differ between the cases of a table (`names`), and the values that all cases share (`shared`)."""
 
     def __init__(self, cases: Sequence[tuple[Case, CaseKey]]) -> None:
         self.names: list[str] = []
-        said = []
+        shared = []
         for name, of in self._columns(cases).items():
             values = list(dict.fromkeys(of(case, key) for case, key in cases))
             if len(values) > 1:
                 self.names.append(name)
-            elif values and values[0] and values[0] != USUAL.get(name):
-                said.append(values[0] if name in ("operator", "dtype", "device") else self._said(name, values[0]))
-        self.shared = ", ".join(said)
+            elif values and values[0] and values[0] != DEFAULT_CONDITIONS.get(name):
+                shared.append(
+                    values[0] if name in ("operator", "dtype", "device") else self._with_name(name, values[0])
+                )
+        self.shared = ", ".join(shared)
         self._of = self._columns(cases)
 
     @staticmethod
-    def _said(name: str, value: str) -> str:
+    def _with_name(name: str, value: str) -> str:
         return f"{name} {value}" if name in ("timer", "cache") else f"{name}={value}"
 
     @staticmethod
@@ -101,7 +103,7 @@ class Identity:
         }
 
     def cells(self, case: Case, key: CaseKey) -> list[str]:
-        """Of one case, for `names`."""
+        """The cells of one case, one for each of `names`."""
         return [self._of[name](case, key) for name in self.names]
 
 
@@ -109,15 +111,15 @@ class Identity:
 
 
 def standings(found: Analysis, width: int | None = None) -> Table:
-    """A line for each provider: its mean speed-up over the baseline, how often it is faster than that, ties and is slower,
-    how often it is the fastest of all, share of the copy control, largest error. Columns that matter least are left out
-    where the width does not suffice."""
+    """A line for each provider: its mean speed-up over the baseline; in how many cases it is faster, ties and is slower; in how
+    many cases it is the fastest; its share of the copy control; its largest error. The least important columns are left out
+    if the table is wider than `width`."""
     lines = [line for line in found.standings if line.timed]
     columns: dict[str, Callable[[Standing], str]] = {"provider": lambda line: line.curve}
     if found.baseline is not None and not found.noise.too_noisy:
         columns[f"vs {found.baseline}"] = lambda line: _mean(line, found)
-        open_ = any(line.count(Outcome.UNCLEAR) for line in lines)
-        columns["faster/tie/slower" + "/?" * open_] = lambda line: record(line, open_=open_)
+        with_unclear = any(line.count(Outcome.UNCLEAR) for line in lines)
+        columns["faster/tie/slower" + "/?" * with_unclear] = lambda line: record(line, with_unclear=with_unclear)
     if not found.noise.too_noisy:
         columns["fastest"] = lambda line: str(line.sole)
         columns["tied"] = lambda line: str(line.shared)
@@ -136,9 +138,10 @@ def _mean(line: Standing, found: Analysis) -> str:
     return "-" if line.geomean is None else f"{line.geomean:.2f}x"
 
 
-def record(line: Standing, *, open_: bool) -> str:
-    """`74/17/3`: the cases in which it is faster than the baseline, ties, is slower; and with `open_` that cannot be told."""
-    outcomes = [Outcome.FASTER, Outcome.TIE, Outcome.SLOWER, *([Outcome.UNCLEAR] if open_ else [])]
+def record(line: Standing, *, with_unclear: bool) -> str:
+    """`74/17/3`: the numbers of cases in which the provider is faster than the baseline, ties and is slower; `with_unclear`
+    adds the cases in which this is unclear."""
+    outcomes = [Outcome.FASTER, Outcome.TIE, Outcome.SLOWER, *([Outcome.UNCLEAR] if with_unclear else [])]
     return "/".join(str(line.count(outcome)) for outcome in outcomes) if line.over_baseline else "-"
 
 
@@ -146,24 +149,27 @@ def record(line: Standing, *, open_: bool) -> str:
 
 
 def times(found: Analysis, width: int | None = None) -> list[Table]:
-    """The time of every provider on every case, in us, with the winner marked: a column for each provider, in a table for
-    each dtype where one for all is too wide; or a column for each case. None of them where nothing fits the width."""
+    """The time of every provider on every case, in us, with the fastest marked.
+
+    There is a column for each provider, in one table or, if that is too wide, in a table for each dtype. If these are too wide
+    as well, there is a column for each case. The list is empty if no layout fits `width`.
+    """
     cases = _in_order([(_case(found, key), key) for key in found.cases])
-    whole = _upright(found, cases)
+    whole = _row_per_case(found, cases)
     if width is None or whole.width <= width:
         return [whole]
-    parts = [_upright(found, [case for case in cases if case[0].dtype == dtype]) for dtype in _dtypes(cases)]
+    parts = [_row_per_case(found, [case for case in cases if case[0].dtype == dtype]) for dtype in _dtypes(cases)]
     if all(part.width <= width for part in parts):
         return parts
-    lying = _lying(found, cases)
-    return [lying] if lying.width <= width else []
+    per_provider = _row_per_provider(found, cases)
+    return [per_provider] if per_provider.width <= width else []
 
 
 Cases = Sequence[tuple[Case, CaseKey]]
 
 
 def _in_order(cases: Cases) -> Cases:
-    """By dtype and size: several devices finish cases in any order."""
+    """Cases sorted by dtype and size, because several devices finish cases in any order."""
     dtypes = _dtypes(cases)
 
     def place(named: tuple[Case, CaseKey]) -> tuple[Any, ...]:
@@ -177,35 +183,35 @@ def _dtypes(cases: Cases) -> list[str]:
     return list(dict.fromkeys(case.dtype for case, _ in cases))
 
 
-def _upright(found: Analysis, cases: Cases) -> Table:
-    """A line for each case."""
-    identity, curves, cell = Identity(cases), _curves(found), _Cells(found)
-    rows = [[*identity.cells(case, key), *(cell(key, curve) for curve in curves)] for case, key in cases]
-    header = (*identity.names, *(f"{curve}{UNMARKED}" for curve in curves))
-    return Table(header, rows, _title(identity, rows))
+def _row_per_case(found: Analysis, cases: Cases) -> Table:
+    """A table with a line for each case."""
+    columns_of_cases, curves, cell = CaseColumns(cases), _curves(found), _Cells(found)
+    rows = [[*columns_of_cases.cells(case, key), *(cell(key, curve) for curve in curves)] for case, key in cases]
+    header = (*columns_of_cases.names, *(f"{curve}{UNMARKED}" for curve in curves))
+    return Table(header, rows, _title(columns_of_cases, rows))
 
 
-def _lying(found: Analysis, cases: Cases) -> Table:
-    """A line for each provider."""
-    identity, cell = Identity(cases), _Cells(found)
-    header = ("provider", *(_named(identity.names, identity.cells(*case)) + UNMARKED for case in cases))
+def _row_per_provider(found: Analysis, cases: Cases) -> Table:
+    """A table with a line for each provider."""
+    columns_of_cases, cell = CaseColumns(cases), _Cells(found)
+    header = ("provider", *(_named(columns_of_cases.names, columns_of_cases.cells(*case)) + UNMARKED for case in cases))
     rows = [[curve, *(cell(key, curve) for _, key in cases)] for curve in _curves(found)]
-    return Table(header, rows, _title(identity, rows))
+    return Table(header, rows, _title(columns_of_cases, rows))
 
 
 def _curves(found: Analysis) -> list[str]:
     return [line.curve for line in found.standings if line.timed]
 
 
-def _title(identity: Identity, rows: list[list[str]]) -> str:
-    """What holds for all, and what the marks mean that occur."""
+def _title(columns_of_cases: CaseColumns, rows: list[list[str]]) -> str:
+    """What all cases share, and the meaning of the marks that occur."""
     used = {cell[-1] for row in rows for cell in row if cell[-1:] in MARKS and cell[:1].isdigit()}
     marks = ", ".join(f"{mark} {words}" for mark, words in MARKS.items() if mark in used)
-    return f"{identity.shared}: time in us" + (f" ({marks})" if marks else "")
+    return f"{columns_of_cases.shared}: time in us" + (f" ({marks})" if marks else "")
 
 
 class _Cells:
-    """What the table says of a provider on a case: its time and mark, or why there is none."""
+    """The cells of a table of times: the time and mark of a provider on a case, or why there is no time."""
 
     def __init__(self, found: Analysis) -> None:
         self.found = found
@@ -243,16 +249,16 @@ def _mark(won: Winner, curve: str) -> str:
 
 
 def details(found: Analysis, width: int | None = None) -> Table:
-    """One line per case: the fastest provider and who is as fast (`cuda ~ triton`; `cuda ? triton` where it cannot be told
-    who is), its time, GB/s, share of the copy control, speed-up over the baseline, largest error, and flags where a winner
-    has any. Columns that matter least are left out where the width does not suffice."""
+    """One line per case: the fastest provider with those that tie (`cuda ~ triton`) or may be as fast (`cuda ? triton`), its
+    time, GB/s, share of the copy control, speed-up over the baseline, largest error, and flags if any winner has one. The least
+    important columns are left out if the table is wider than `width`."""
     cases = _in_order([(won.case, won.key) for won in found.winners])
-    identity, of = Identity(cases), {won.key: won for won in found.winners}
+    columns_of_cases, of = CaseColumns(cases), {won.key: won for won in found.winners}
     lines, notes = [], []
     for won in (of[key] for _, key in cases):
         lines.append(
             [
-                *identity.cells(won.case, won.key),
+                *columns_of_cases.cells(won.case, won.key),
                 _fastest(won, too_noisy=found.noise.too_noisy),
                 microseconds(won.ms),
                 f"{median(row.gbps or 0.0 for row in won.rows):.1f}",
@@ -263,12 +269,12 @@ def details(found: Analysis, width: int | None = None) -> Table:
         )
         notes.append(", ".join(dict.fromkeys(flag for row in won.rows for flag in row.flags)))
     over = f"vs {found.baseline}" if found.baseline else "speed-up"
-    header = (*identity.names, "fastest", "us", "GB/s", "of copy", over, "ulp")
+    header = (*columns_of_cases.names, "fastest", "us", "GB/s", "of copy", over, "ulp")
     if any(notes):
         header = (*header, "flags")
         lines = [[*line, flags] for line, flags in zip(lines, notes, strict=True)]
-    title = f"{identity.shared}: the fastest of each case" if lines else ""
-    return Table(header, lines, title, (*WORDS, "fastest")).without(("flags", "ulp", "GB/s", "of copy"), width)
+    title = f"{columns_of_cases.shared}: the fastest of each case" if lines else ""
+    return Table(header, lines, title, (*TEXT_COLUMNS, "fastest")).without(("flags", "ulp", "GB/s", "of copy"), width)
 
 
 def _fastest(won: Winner, *, too_noisy: bool) -> str:
@@ -294,7 +300,7 @@ def _speedup(found: Analysis, won: Winner) -> str:
 
 
 def stages(rows: Sequence[Row]) -> Table:
-    """What a call costs beside its kernel, in ms: a line per case and provider that was measured so; empty otherwise."""
+    """The cost of a call beside its kernel, in ms: a line per case and provider whose stages were measured."""
     measured = [row for row in rows if row.role == Role.PROVIDER and row.alloc_ms is not None]
     axes = list(dict.fromkeys(name for row in measured for name in row.case.axes))
     return Table(

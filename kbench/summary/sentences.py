@@ -1,4 +1,4 @@
-"""The words of a summary: how far to trust it, what was left out and why."""
+"""The sentences of a summary: how far to trust it, what was not timed and why."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
 
 PLAUSIBLE_SHARE = 1.5
-"""Of the copy control's GB/s. On an H200 the largest of 4,000 rows is 1.2."""
+"""The largest plausible share of the copy control's GB/s. On an H200 the largest of 4,000 rows is 1.2."""
 
 
 def copy_share(fractions: Sequence[float]) -> str:
-    """The median share of the copy control. Nothing is half as fast again as a copy: such a number is noise."""
+    """The median share of the copy control as text. A larger value than PLAUSIBLE_SHARE is noise and is not shown."""
     if not fractions:
         return "-"
     middle = median(fractions)
@@ -23,14 +23,15 @@ def copy_share(fractions: Sequence[float]) -> str:
 
 
 def ulps(value: float | None) -> str:
-    """An error in units in the last place, as people read it: two significant digits while they mean something."""
+    """An error in units in the last place as text: one decimal below 10, none above."""
     return "-" if value is None else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
 
 
 def caveats(found: Analysis) -> list[str]:
-    """Lines on how far to trust the table: the noise floor, how often each flag was raised, who is not reproducible."""
+    """Lines on how far to trust the tables: the noise floor, the number of rows with each flag, and the providers whose output
+    is not deterministic."""
     providers = [row for row in found.rows if row.role == Role.PROVIDER]
-    said = found.noise.too_noisy  # by the headline
+    said = found.noise.too_noisy  # the headline says so already
     lines = [found.noise.sentence()] if any(row.ms is not None for row in providers) and not said else []
     raised = Counter(flag for row in providers for flag in row.flags)
     if raised:
@@ -44,12 +45,12 @@ def caveats(found: Analysis) -> list[str]:
 
 
 def cases_of(rows: Sequence[Row]) -> int:
-    """How many cases were measured, each session for itself."""
+    """The number of measured cases. A case counts once per session."""
     return len({(row.session, row.case.key) for row in rows})
 
 
 def left_out(rows: Sequence[Row]) -> list[str]:
-    """One line per provider and status for everything that has no time: what, why, on how many cases."""
+    """One line per provider and status for rows without a time: the number of cases and the reason."""
     groups: dict[tuple[str, Status], list[Row]] = {}
     for row in rows:
         if row.status is not Status.OK:
@@ -57,7 +58,7 @@ def left_out(rows: Sequence[Row]) -> list[str]:
     lines = []
     for (curve, status), members in groups.items():
         reasons = list(dict.fromkeys(row.reason for row in members if row.reason))
-        why = f": {reasons[0]}" if reasons else ": right, but not timed under the Triton interpreter"
+        why = f": {reasons[0]}" if reasons else ": correct, but not timed: the Triton interpreter ran it"
         more = f", and {len(reasons) - 1} more reasons (see the CSV)" if len(reasons) > 1 else ""
         cases = len({row.case.key for row in members})
         count = f"{cases} case" + "s" * (cases > 1)
@@ -66,6 +67,6 @@ def left_out(rows: Sequence[Row]) -> list[str]:
 
 
 def counts(rows: Sequence[Row]) -> str:
-    """`45 ok, 9 checked, 3 unavailable`: providers only, controls left out."""
+    """`45 ok, 9 checked, 3 unavailable`: the rows of providers by status, without controls."""
     statuses = [row.status for row in rows if row.role == Role.PROVIDER]
     return ", ".join(f"{statuses.count(status)} {status.value}" for status in Status if status in statuses)
