@@ -1,4 +1,4 @@
-"""Words that kbench prints and that are no column, status, flag, control or verdict: for `kbench explain`."""
+"""Words that kbench prints and that are not a column, status, flag, control or verdict: for `kbench explain`."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import re
 WORDS = {
     "us": """Microseconds: a millionth of a second. Tables in the terminal show times in us, because kernels take a few to a
         few thousand of them; results files have milliseconds (`ms`), a thousand times as long.""",
-    "fastest": """The provider with the shortest time of the case, marked `*`. `~` marks those that are as fast, which is
-        a `tie`. `?` says that it cannot be told who is fastest. As the head of a column it is the number of cases in which
-        a provider is the only fastest; `tied` is that of the cases in which it shares the first place. Providers that are
-        suspect, wrong or not timed take no part.""",
+    "fastest": """The provider with the shortest time of the case, marked `*`. `~` marks providers that are as fast: a
+        `tie`. `?` says that the measurements do not tell which provider is fastest. As the heading of a column it is the
+        number of cases that a provider wins alone; `tied` is the number of cases in which it shares the first place.
+        Providers that are suspect, wrong or not timed are left out.""",
     "faster/tie/slower": """In how many cases the provider is faster than the baseline, ties with it and is slower. A fourth
-        number counts the cases in which it cannot be told. `kbench compare --by provider FILE` shows each of them with its
-        interval.""",
-    "tie": """Two times of which none is shorter: they are shown to be closer than the noise floor, or closer than 2 %. A tie is
-        neither a win nor a loss. Where the rounds disagree so much that nothing can be shown, the word is `unclear`. More
+        number counts the cases in which the measurements do not tell. `kbench compare --by provider FILE` shows each
+        of them with its interval.""",
+    "tie": """Two times are shown to be closer than the noise floor, or closer than 2 %. A tie is neither a win nor a loss. If
+        the rounds disagree so much that nothing can be shown, the word is `unclear`. More
         rounds, a longer `rep_ms` and more sessions show smaller differences.""",
     "noise floor": """How much two runs of the same code differ here: kbench measures the baseline a second time in every case,
         as the control `repeat`, and 95 % of the cases stay within the floor. A smaller difference says nothing about the
         code. Stop what else runs on the machine, and add rounds and sessions, to lower it.""",
-    "baseline": """What speed-ups are measured against: the provider that the config names as `baseline:`, or else its first.
+    "baseline": """The provider that speed-ups compare with: the one that the config names as `baseline:`, or else its first.
         In `kbench compare` it is the first file, or what `--baseline` names. A speed-up of 2 says that the baseline takes
         twice as long.""",
     "curve": """A provider with the values of its parameters, such as `triton-row[num_warps=4]`: one line of a plot. A config
@@ -28,7 +28,7 @@ WORDS = {
     "case": """One point of the sweep: a value for each axis and choice, and a dtype. All providers of a case are measured
         together on the same inputs and the same device, in shuffled order, so their times compare.""",
     "round": """One pass over all providers of a case, in shuffled order. A row's `ms` is the median over the rounds of each
-        round's median time; `round_ms` has them all. What changes slowly on the machine changes for all providers alike.""",
+        round's median time; `round_ms` has them all. A slow change of the machine affects all providers alike.""",
     "sweep": """The cases of a config: every combination of the values that its section `sweep:` gives the axes, the choices
         and the dtype. `--set N=1024,4096` replaces the values of one axis; `--dry-run` prints the cases and stops.""",
     "profile": """A named part of a config that replaces some of its values: `--profile quick`. The profile called `cpu`
@@ -45,17 +45,17 @@ WORDS = {
         5 % longer. The drift of the machine is taken out, so it may differ a little from the two times beside it.""",
     "interval": """The range that the true change lies in, with 95 % confidence: [+4.6, +6.1] is between 4.6 % and 6.1 %. It
         is narrow where the sessions of both sides agree. More sessions make it narrower.""",
-    "margin": """The smallest change that is of interest: 2 %, or what `--margin` says. A change that is certainly smaller is
+    "margin": """The smallest change that matters: 2 %, or what `--margin` says. A change that is certainly smaller is
         `same`; to find one, the sessions must agree better than that.""",
-    "drift": """What the machine itself became slower or faster by between two files: the change of the `copy` controls, which
+    "drift": """How much slower or faster the machine itself became between two files: the change of the `copy` controls, which
         run the same code on both sides. `kbench compare` takes it out of every change, and says so.""",
-    "q": """How likely a change is to be chance, corrected for the number of rows: the false discovery rate at which the row
-        would just count as changed. `kbench compare` calls a row slower or faster at 0.01 and below.""",
+    "q": """The false discovery rate at which the row would just count as changed: how likely the change is to be chance,
+        corrected for the number of rows. `kbench compare` calls a row slower or faster at 0.01 and below.""",
     "geomean": """The geometric mean of ratios of times over rows: the usual mean for ratios, as twice as fast and half as
         fast cancel. Rows that fail or are suspect are left out on both sides.""",
     "gate": """The verdicts for which `kbench compare` exits with code 1, for a CI job: `--fail-on slower,missing,failed`.
-        Without the option no verdict fails the command.""",
-    "old": """The side of a comparison that is compared with: the first file, or the one that `--baseline` names. A file given
+        Without the option, no verdict makes the command fail.""",
+    "old": """The reference side of a comparison: the first file, or the one that `--baseline` names. A file given
         as LABEL=FILE has its label as the column's name. The other side is `new`; both columns show times or the metric.""",
     "input": """A kind of input that `kbench check` gives every provider: random numbers, and the operator's edge inputs, such
         as -inf tails, NaN, strided rows or no rows. The cells say ok with the largest error, or what went wrong.""",
@@ -74,7 +74,7 @@ WORDS = {
     "found": """What `kbench doctor` sees of the machine: device, driver, what reads its clocks, versions of packages. The same
         facts are in the `.env.json` beside every results file.""",
 }
-"""A paragraph each: meaning, why it matters, what to do."""
+"""By word, a paragraph: what it means, why it matters, what to do."""
 
 ALIASES = {
     "ulp": "max_ulp",
@@ -109,7 +109,7 @@ ALIASES = {
     "device to host": "d2h_ms",
     "configuration": "curve",
 }
-"""Other words for something that has a paragraph, in small letters."""
+"""Synonyms, in small letters, and the word whose paragraph explains them."""
 
 HEADS = (
     (re.compile(r"vs .+"), "speedup"),  # `vs torch-native`
@@ -120,4 +120,4 @@ HEADS = (
         "change",
     ),
 )
-"""Heads of columns that hold a name or a unit, in small letters, and the word that explains them."""
+"""Column headings that contain a name or a unit, in small letters, and the word that explains them."""

@@ -1,8 +1,8 @@
-"""The environment file beside a results CSV: what machine, what versions, what settings its rows come from.
+"""The environment file beside a results CSV: the machine, versions and settings that its rows come from.
 
-Whoever wrote it, it is read in bounded time and memory, and what leaves here is clean: text is printable and of bounded
-length, numbers are finite and can be what they are called, and every entry that kbench knows has its type. What is not so
-is left out, and named in a note. Secrets, the home folder and the user's name are left out as well.
+The file may be written by anybody, so it is read in bounded time and memory and checked. Text is printable and of bounded
+length, numbers are finite and within their range, and every entry that kbench knows has its type. Other entries are left out
+and named in a note. Secrets, the home folder and the user's name are removed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Names of operators, providers, axes, choices and parameters, as every reader of the results has to show and tell them.
+"""Rules for the names of operators, providers, axes, choices and parameters.
 
-What a run accepts is in its CSV, and tables, pictures, comparisons, spreadsheets and `--resume` read it from there. So a
-name that one of them could not read is refused where it is given: in a plug-in or in a config.
+A run writes these names to its CSV. Tables, pictures, comparisons, spreadsheets and `--resume` read them from there. So kbench
+refuses a name that one of these readers could not use, in the plug-in or config that gives it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kbench.text.printable import FORMULA_SIGNS, NAME_LIMIT
 
 
 def fault(name: object) -> str:
-    """Why this cannot be a name, "" where it can."""
+    """The reason why this cannot be a name; "" for a valid name."""
     if not isinstance(name, str):
         return f"a name is text, not {type(name).__name__}"
     if not name:
@@ -27,7 +27,7 @@ def fault(name: object) -> str:
 
 
 def value_fault(text: str) -> str:
-    """Why this cannot be a word that a parameter is set to, "" where it can."""
+    """The reason why this cannot be the value of a parameter; "" for a valid value."""
     if len(text) > NAME_LIMIT:
         return f"at most {NAME_LIMIT} characters are allowed, these are {len(text)}"
     if not text.isprintable():
@@ -37,8 +37,8 @@ def value_fault(text: str) -> str:
 
 
 def taken(name: str) -> str:
-    """Why an axis or a choice cannot have this name, "" where it can: it becomes a column of the results and an attribute of
-    the case, beside those that there are."""
+    """The reason why an axis or a choice cannot have this name; "" if it can. It becomes a column of the results and an
+    attribute of `Case`, so it must differ from the existing ones."""
     if name in csv_header([]):
         return "is a column of the results already"
     if name == LINE:

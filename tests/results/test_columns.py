@@ -1,0 +1,48 @@
+"""The table of columns, the fields of `Row` and the words of cells agree."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from kbench.results.case import Case
+from kbench.results.columns import COLUMNS, OUTCOME_COLUMNS, Kind, csv_header, parse_cell
+from kbench.results.row import Row
+from kbench.results.vocabulary import Control, Flag, Role, Status
+
+CASE = Case("softmax", {"M": 4, "N": 8}, "float32")
+
+
+def test_a_row_has_a_field_for_every_column_in_the_order_of_the_file() -> None:
+    fields = [field.name for field in dataclasses.fields(Row)]
+    assert fields == ["case", "provider", "params", *OUTCOME_COLUMNS]
+    assert list(Row(CASE, "torch", ms=1.0).cells()) == csv_header(CASE.axes)
+
+
+def test_cells_are_read_back_as_they_were_written() -> None:
+    row = Row(
+        CASE, Control.REPEAT, "n=1", Role.CONTROL, 2, flags=(Flag.NOISY, Flag.THROTTLED), ms=0.1, round_ms=(0.1, 1 / 3)
+    )
+    row = dataclasses.replace(row, samples=5, deterministic=False, throttle="heat;power")
+    cells = row.cells()
+    assert cells["provider"] == "repeat" and cells["role"] == "control" and cells["flags"] == "noisy;throttled"
+    assert Row.from_cells(CASE, cells) == row
+
+
+def test_a_column_that_older_files_lack_is_not_known_there() -> None:
+    cells = Row(CASE, "torch", ms=1.0, other_cores=0.5).cells()
+    del cells["other_cores"]
+    assert Row.from_cells(CASE, cells).other_cores is None
+
+
+def test_an_empty_cell_is_not_known() -> None:
+    assert [parse_cell(kind, "") for kind in (Kind.NUMBER, Kind.INTEGER, Kind.BOOLEAN)] == [None] * 3
+
+
+def test_explanations_name_every_word_of_their_cells() -> None:
+    for name, words in (("status", Status), ("flags", Flag), ("role", Role)):
+        assert all(word in COLUMNS[name].explanation for word in words)
+
+
+def test_headings_have_the_unit_once() -> None:
+    assert COLUMNS["ms"].heading() == "time (ms)" and COLUMNS["ms"].heading("µs") == "time (µs)"
+    assert COLUMNS["gbps_p20"].heading() == "p20 GB/s"
