@@ -196,7 +196,7 @@ def test_what_cannot_be_drawn_is_one_line(tmp_path: Path) -> None:
     old = [each for n in NS for each in timed("triton", n, 1.0)]
     with pytest.raises(ResultsError, match=r"no change to draw \(.*kbench compare"):
         drawn(old, [each for n in NS for each in timed("other", n, 1.0)], tmp_path)
-    with pytest.raises(UsageError, match=r"'K'.*--x.*M, N"):
+    with pytest.raises(UsageError, match=r"--x.*'K'.*M, N"):
         drawn(old, old, tmp_path, x="K")
     with pytest.raises(UsageError, match="kbench compare"):
         list(terminal_charts(load_sources([tmp_path / "old.csv"]), Choices(kind="change"), 80, plain=True))
