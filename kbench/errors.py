@@ -9,13 +9,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from kbench.text.printable import REASON_LIMIT, printable
-
-if TYPE_CHECKING:
-    from kbench.protocol import PluginCall
-    from kbench.results.vocabulary import Status
 
 MOST_ISSUES = 50
 """How many issues of a config are shown. The rest are counted."""
@@ -109,29 +105,6 @@ class Busy(KbenchError):
 
 
 class WorkerLost(KbenchError):
-    """The worker process died, hung or lost its device.
-
-    status   what a row that it was measuring becomes
-    index    index of the configuration that it was measuring; None between steps
-    step     the step that the configuration was in; None between steps
-    killed   the worker was ended from outside: by a person, or by a system short of memory
-    exited   the worker ended by itself, which any thread of any provider can do
-    call     the call of a plug-in that was running
-    """
+    """The worker process died, hung or lost its device, or no worker can be started."""
 
     exit_status = ExitStatus.NOTHING
-
-    def __init__(
-        self,
-        status: Status,
-        reason: str,
-        index: int | None = None,
-        step: str | None = None,
-        *,
-        killed: bool = False,
-        exited: bool = False,
-        call: PluginCall | None = None,
-    ) -> None:
-        super().__init__(reason)
-        self.status, self.reason, self.index, self.step = status, reason, index, step
-        self.killed, self.exited, self.call = killed, exited, call

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sized
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from kbench.comparison.verdict import Verdict
 from kbench.errors import UsageError
 from kbench.text.suggest import unknown
 
-if TYPE_CHECKING:
-    from kbench.comparison.model import Comparison
+
+class Judged(Protocol):
+    """What a gate has to know of a comparison: see model.Comparison."""
+
+    @property
+    def nothing_common(self) -> str: ...
+
+    @property
+    def counts(self) -> Mapping[Verdict, int]: ...
+
+    @property
+    def comparable(self) -> bool: ...
+
+    @property
+    def refused(self) -> Sized: ...
 
 
 class Result(NamedTuple):
@@ -42,7 +55,7 @@ class Gate:
             raise UsageError(f"--fail-on: {unknown('verdict', strange[0], words)}")
         return cls(tuple(Verdict(word) for word in dict.fromkeys(fail_on)), strict)
 
-    def judge(self, comparison: Comparison) -> Result:
+    def judge(self, comparison: Judged) -> Result:
         if comparison.nothing_common:
             return Result("undecided", comparison.nothing_common)
         if failed := [f"{count} {verdict}" for verdict, count in comparison.counts.items() if verdict in self.fail_on]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from kbench.errors import ConfigError, ConfigIssue, DeviceGone, SourceLocation, WorkerLost
+from kbench.errors import ConfigError, ConfigIssue, DeviceGone, SourceLocation
 from kbench.execute.executor import Finished, Listener, make_failed_row
 from kbench.execute.plan import Task, traits
 from kbench.execute.worker.starting import PluginFiles
 from kbench.execute.worker.starting import start as start_worker
+from kbench.execute.worker.worker_failed import WorkerFailed
 from kbench.execute.worker.worker_process import NONSENSE, Worker
 from kbench.protocol import RANDOM, Catalog, Configuration, DeviceInfo, EdgeResult, Rows, StepBegun, TrialFailed
 from kbench.results.case import format_params
@@ -87,7 +88,7 @@ class WorkerSupervisor:
         """Call the operator's own functions on the case of a task. Raises ConfigError when one fails."""
         try:
             found = list(self.ready(task).ask(task.trial_request(), limit_s=task.settings.timeout_s))
-        except WorkerLost as lost:
+        except WorkerFailed as lost:
             self._worker = None
             end = lost.reason.removesuffix(" between steps")
             what = f"trying its inputs and its reference on {task.case.label} ended the worker: {end}"
@@ -116,7 +117,7 @@ class WorkerSupervisor:
                             done.append(event.edge)
                             yield one, replace(event, reason=printable(event.reason, REASON_LIMIT))
                     break
-                except WorkerLost as lost:
+                except WorkerFailed as lost:
                     self._worker = None
                     if edge in done:
                         raise  # not caused by an edge input: it would happen again and again
@@ -141,7 +142,7 @@ class WorkerSupervisor:
                 raise DeviceGone("stopped")
             try:
                 self.start()
-            except WorkerLost as lost:
+            except WorkerFailed as lost:
                 failures += 1
                 if failures == START_LIMIT:
                     raise DeviceGone(f"no worker can be started: {lost.reason}") from None
@@ -170,7 +171,7 @@ class WorkerSupervisor:
             try:
                 rows = self._ask(self.ready(task), task, left, listener)
                 break
-            except WorkerLost as lost:
+            except WorkerFailed as lost:
                 self._worker = None
                 running = left[lost.index] if lost.index is not None and 0 <= lost.index < len(left) else None
                 name = running.name if running else ""  # "": between steps
@@ -208,7 +209,7 @@ class WorkerSupervisor:
             self._end_worker()
             try:
                 self._ask(self.ready(task), task, [one], listener)
-            except WorkerLost as lost:
+            except WorkerFailed as lost:
                 self._worker = None
                 guilty[one.name] = make_failed_row(task, one, lost.status, lost.reason)
                 if one is accused:
@@ -232,7 +233,7 @@ class WorkerSupervisor:
                 listener.event(event, self._place)
         if rows is None or twice or not _answers(task, configurations, rows):
             worker.stop()
-            raise WorkerLost(Status.CRASHED, f"{NONSENSE}: rows that were not asked for", exited=True)
+            raise WorkerFailed(Status.CRASHED, f"{NONSENSE}: rows that were not asked for", exited=True)
         return list(rows)
 
 

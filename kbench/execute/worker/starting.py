@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kbench.errors import WorkerLost
+from kbench.execute.worker.worker_failed import WorkerFailed
 from kbench.execute.worker.worker_process import Worker
 from kbench.protocol import CatalogRequest, Exclusion
 
@@ -40,12 +40,12 @@ def start(
     for _ in range(LOSS_LIMIT):
         try:
             return Worker(CatalogRequest(tuple(plugins.files), tuple(plugins.without)), note, variables)
-        except WorkerLost as lost:
+        except WorkerFailed as lost:
             if lost.call is None:
                 raise
             call = lost.call
             if call.plugin in plugins.files and not call.provider:
-                raise WorkerLost(lost.status, f"plug-in {call.plugin}: {lost.reason}") from None
+                raise WorkerFailed(lost.status, f"plug-in {call.plugin}: {lost.reason}") from None
             plugins.without.append(Exclusion(call.plugin, call.operator, call.provider, lost.reason))
             last = lost
     raise last

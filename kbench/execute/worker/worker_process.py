@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from kbench.errors import WorkerLost
 from kbench.execute.worker import launch, pipes, process_tree
+from kbench.execute.worker.worker_failed import WorkerFailed
 from kbench.protocol import (
     LINE_LIMIT,
     Catalog,
@@ -108,7 +108,7 @@ class Worker:
         try:
             self._start(launch.worker_environment() | {process_tree.MARK: self._mark} | dict(variables or {}))
         except (OSError, RuntimeError) as error:  # the system is out of descriptors, processes or threads
-            raise WorkerLost(Status.CRASHED, f"no worker process can be started: {printable(str(error))}") from None
+            raise WorkerFailed(Status.CRASHED, f"no worker process can be started: {printable(str(error))}") from None
         try:
             answers = list(self.ask(request, limit_s=START_LIMIT_S))
         except BaseException:
@@ -117,7 +117,7 @@ class Worker:
         catalog = next((answer for answer in answers if isinstance(answer, Catalog)), None)
         if catalog is None:
             self.stop()
-            raise WorkerLost(Status.CRASHED, f"the worker {NONSENSE}")
+            raise WorkerFailed(Status.CRASHED, f"the worker {NONSENSE}")
         self.catalog = catalog
 
     def _start(self, environment: Mapping[str, str]) -> None:
@@ -150,7 +150,7 @@ class Worker:
                 at, limit_s = None, IDLE_LIMIT_S
             elif isinstance(message, DeviceFailed):
                 self.stop()
-                raise _lost(message.status, message.reason, at)
+                raise WorkerFailed(message.status, message.reason, at)
             elif isinstance(message, RequestDone):
                 return
             yield message
@@ -202,21 +202,21 @@ class Worker:
                 continue
             if now >= deadline:
                 self.stop()
-                raise _lost(Status.TIMEOUT, f"no end within {limit_s:g} s {_while(at)}", at)
+                raise WorkerFailed(Status.TIMEOUT, f"no end within {limit_s:g} s {_while(at)}", at)
             stopped_since = (stopped_since or now) if process_tree.is_stopped(self._process) else None
             if stopped_since and now - stopped_since >= STOPPED_LIMIT_S:
                 self.stop()
-                raise _lost(Status.CRASHED, f"the process was stopped, as SIGSTOP does, {_while(at)}", at)
+                raise WorkerFailed(Status.CRASHED, f"the process was stopped, as SIGSTOP does, {_while(at)}", at)
 
     # -- the end
 
-    def _explain_death(self, at: StepBegun | PluginCall | None) -> WorkerLost:
+    def _explain_death(self, at: StepBegun | PluginCall | None) -> WorkerFailed:
         """The error for a process that has ended by itself, or has closed its pipe."""
         try:
             code = self._process.wait(timeout=DEATH_LIMIT_S)
         except subprocess.TimeoutExpired:
             self.stop()
-            return _lost(Status.CRASHED, f"the process closed the pipe to kbench {_while(at)}, and went on", at)
+            return WorkerFailed(Status.CRASHED, f"the process closed the pipe to kbench {_while(at)}, and went on", at)
         self.stop()
         if code < 0:
             name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
@@ -230,11 +230,11 @@ class Worker:
         elif code > 0 and at is None and self._stderr:
             reason += f": {printable(self._stderr[-1].strip(), NOTE_LIMIT)}"
         killed = code == -getattr(signal, "SIGKILL", 9)
-        return _lost(Status.CRASHED, reason, at, killed=killed, exited=code >= 0)
+        return WorkerFailed(Status.CRASHED, reason, at, killed=killed, exited=code >= 0)
 
-    def _refuse_line(self, at: StepBegun | PluginCall | None) -> WorkerLost:
+    def _refuse_line(self, at: StepBegun | PluginCall | None) -> WorkerFailed:
         self.stop()
-        return _lost(Status.CRASHED, f"{NONSENSE} {_while(at)}", at, exited=True)
+        return WorkerFailed(Status.CRASHED, f"{NONSENSE} {_while(at)}", at, exited=True)
 
     def _find_fault(self) -> str | None:
         """The innermost line of a user's own code at a fatal signal, `mine.py:12`, from faulthandler's traceback on stderr."""
@@ -262,7 +262,7 @@ class Worker:
             _thread(write)
         except RuntimeError as error:
             self.stop()
-            raise WorkerLost(Status.CRASHED, f"the worker cannot be asked: {printable(str(error))}") from None
+            raise WorkerFailed(Status.CRASHED, f"the worker cannot be asked: {printable(str(error))}") from None
 
     def _read_messages(self) -> None:
         """Queue the worker's lines. A line that does not begin with the secret is refused before it is read to its end.
@@ -297,19 +297,6 @@ class Worker:
             return
         self._shown.add(note)
         self._note(note)
-
-
-def _lost(
-    status: Status,
-    reason: str,
-    at: StepBegun | PluginCall | None,
-    *,
-    killed: bool = False,
-    exited: bool = False,
-) -> WorkerLost:
-    index, step = (at.index, at.step) if isinstance(at, StepBegun) else (None, None)
-    call = at if isinstance(at, PluginCall) else None
-    return WorkerLost(status, reason, index, step, killed=killed, exited=exited, call=call)
 
 
 def _while(at: StepBegun | PluginCall | None) -> str:
