@@ -1,49 +1,59 @@
-"""The rows of a frame that `table.read` returned, as `Row`."""
+"""The rows of a frame that `table.read` returned, as `Row`. It is the only code that makes rows of a frame."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.analysis import rounds
 from kbench.results.case import Case
-from kbench.results.columns import NUMERIC_COLUMNS, Kind, axis_columns, columns_of
+from kbench.results.columns import NUMERIC_COLUMNS, axis_columns
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
-WORDS = tuple(name for name in columns_of(Kind.WORD) if name != "params")
+_FIELDS = tuple(field.name for field in dataclasses.fields(Row))
+_BOOLEANS = {"True": True, "False": False}
 
 
 def rows_of(frame: pd.DataFrame) -> list[Row]:
-    """The rows of a frame that `table.read` returned. A row that is `ok` but has no time becomes an error: no run
-    writes such a row."""
-    names = axis_columns(list(frame.columns))
-    return [_row({str(name): cell for name, cell in cells.items()}, names) for cells in frame.to_dict("records")]
+    """The rows of a frame that `table.read` returned, in its order. A row that is `ok` but has no time becomes an error: no
+    run writes such a row."""
+    # Whole columns become lists first. Access to single cells of a frame is many times slower.
+    cells: dict[str, list[Any]] = {str(name): column.to_numpy(dtype=object).tolist() for name, column in frame.items()}
+    outcomes = list(map(_outcome, cells["status"], cells["reason"], cells["ms"]))
+    timed = [status is Status.OK for status, _ in outcomes]
+    values = cells | {name: [_finite(cell) for cell in cells[name]] for name in NUMERIC_COLUMNS}
+    values["case"] = _cases(cells)
+    values["status"] = [status for status, _ in outcomes]
+    values["reason"] = [reason for _, reason in outcomes]
+    values["flags"] = [tuple(flag for flag in cell.split(";") if flag) if cell else () for cell in cells["flags"]]
+    values["deterministic"] = [_BOOLEANS.get(cell) for cell in cells["deterministic"]]
+    values["ms"] = [ms if ok else None for ms, ok in zip(values["ms"], timed, strict=True)]
+    values["round_ms"] = [rounds.read(cell) if ok else () for cell, ok in zip(cells["round_ms"], timed, strict=True)]
+    return list(map(Row, *(values[name] for name in _FIELDS)))
 
 
-def _row(cells: dict[str, Any], names: Sequence[str]) -> Row:
-    case = Case(cells["operator"], {name: cells[name] for name in names}, cells["dtype"])
-    status, reason = Status(cells["status"]), cells["reason"]
-    known: dict[str, Any] = {name: cells[name] if math.isfinite(cells[name]) else None for name in NUMERIC_COLUMNS}
-    if status is Status.OK and not (known["ms"] and known["ms"] > 0):
-        status, reason = Status.ERROR, f"ok, but its time is {cells['ms']}"
-    if status is not Status.OK:
-        known["ms"] = None
-    return Row(
-        case,
-        cells["provider"],
-        cells["params"],
-        cells["role"],
-        cells["session"],
-        status,
-        reason or ("" if status in (Status.OK, Status.CHECKED) else "the file gives no reason"),
-        tuple(flag for flag in cells["flags"].split(";") if flag),
-        round_ms=rounds.read(cells["round_ms"]) if status is Status.OK else (),
-        deterministic={"True": True, "False": False}.get(cells["deterministic"]),
-        **({name: cells[name] for name in WORDS} | known),
-    )
+def _cases(cells: dict[str, list[Any]]) -> list[Case]:
+    names = axis_columns(list(cells))
+    axes = zip(*(cells[name] for name in names), strict=True) if names else [()] * len(cells["operator"])
+    return [
+        Case(operator, dict(zip(names, sizes, strict=True)), dtype)
+        for operator, sizes, dtype in zip(cells["operator"], axes, cells["dtype"], strict=True)
+    ]
+
+
+def _outcome(word: str, reason: str, ms: float) -> tuple[Status, str]:
+    status = Status(word)
+    if status is Status.OK and not 0 < ms < math.inf:
+        return Status.ERROR, f"the status is ok, but the time is {ms}"
+    if reason or status in (Status.OK, Status.CHECKED):
+        return status, reason
+    return status, "the file gives no reason"
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None

@@ -84,6 +84,8 @@ def unknown_names(
     vary: Collection[str], frames: Sequence[pd.DataFrame], environments: Sequence[Mapping[str, Any]]
 ) -> list[str]:
     """The names in `vary` that no file has. They are usually misspelt."""
+    if not vary:
+        return []
     said = {name for frame in frames for name in _from_rows(frame)} | set(CONDITIONS)
     said |= {name for data in environments for name in _from_environment(data)}
     return sorted(set(vary) - said - {name.partition(".")[2] for name in said})
@@ -91,8 +93,8 @@ def unknown_names(
 
 def _from_rows(frame: pd.DataFrame) -> dict[str, str]:
     ok = frame[frame["status"] == Status.OK.value]
-    known = {name: "/".join(sorted(set(ok[name]))) or UNKNOWN for name in CONDITIONS if name != "case_hash"}
-    throttled = sorted({word for cell in ok["throttle"] for word in cell.split(";") if word})
+    known = {name: "/".join(sorted(ok[name].unique())) or UNKNOWN for name in CONDITIONS if name != "case_hash"}
+    throttled = sorted({word for cell in ok["throttle"].unique() for word in cell.split(";") if word})
     clock = ok["sm_mhz"].median()
     return {
         **known,

@@ -74,7 +74,8 @@ class Row:
 
     def __post_init__(self) -> None:
         self.status = Status(self.status)
-        self.reason = one_reason(str(self.reason))
+        if self.reason:
+            self.reason = one_reason(str(self.reason))
         if self.status is Status.OK and self.ms is None:
             raise ValueError(f"{self.case.label} {self.provider}: ok without a time")
         if self.status is not Status.OK and (self.ms is not None or self.round_ms):
