@@ -24,10 +24,10 @@ class Verdict(enum.StrEnum):
     SLOWER = (
         "slower",
         "!",
-        """The new side takes longer. `kbench compare` is certain of that (a false discovery rate of 1 % over all rows of
-        the report), and the change may exceed the margin (2 %, or the value of `--margin`). With one session on a side, a
-        change must exceed 3 % or more, and the reason says "1 session". Sessions count as trials, samples do not: see
-        docs/comparing.md.""",
+        """The new side takes longer. `kbench compare` is certain of that (a false discovery rate of 1 % over all rows
+        of the report), and the change may exceed the margin (2 %, or the value of `--margin`). With one session on a
+        side, a change must exceed a limit of at least 3 %, and the reason says "1 session". Sessions count as trials,
+        samples do not: see docs/comparing.md.""",
     )
     FAILED = (
         "failed",
@@ -74,10 +74,11 @@ class Verdict(enum.StrEnum):
     UNCLEAR = (
         "unclear",
         "?",
-        """The measurements show neither a difference nor its absence: which provider or which side is faster cannot be told
-        (`?` in tables). In `kbench compare` the reason says why: there are too few sessions, the sessions vary too much (it
-        then says about how many would suffice), the machine drifted by more than the margin between the two files, or the
-        change is less than two ticks of the clock. More sessions on both sides, measured in alternation, usually help.""",
+        """The measurements show neither a difference nor its absence: which provider or which side is faster cannot
+        be told (`?` in tables). In `kbench compare` the reason says why: there are too few sessions, the sessions
+        vary too much (the reason then says about how many would suffice), the machine drifted by more than the margin
+        between the two files, or the change is less than two ticks of the clock. More sessions on both sides,
+        measured in alternation, usually help.""",
     )
     SAME = (
         "same",
@@ -88,9 +89,9 @@ class Verdict(enum.StrEnum):
     UNTIMED = (
         "untimed",
         "-",
-        """No time to compare: neither side has one in every session, because the provider declines the case, cannot run
-        here, or fails on both sides. With `--by provider` it also means that one of the two providers was not timed without
-        having failed. The reason shows the status and its message.""",
+        """There are no times to compare: neither side has a time in every session, because the provider declines the
+        case, cannot run here, or fails on both sides. With `--by provider` it also means that one of the two
+        providers has no time although it did not fail. The reason shows the status and its message.""",
     )
 
     @property

@@ -11,68 +11,78 @@ WORDS = {
         `tie`. `?` says that the measurements do not tell which provider is fastest. As the heading of a column it is the
         number of cases that a provider wins alone; `tied` is the number of cases in which it shares the first place.
         Providers that are suspect, wrong or not timed are left out.""",
-    "faster/tie/slower": """In how many cases the provider is faster than the baseline, ties with it and is slower. A fourth
-        number counts the cases in which the measurements do not tell. `kbench compare --by provider FILE` shows each
-        of them with its interval.""",
-    "tie": """Two times are shown to be closer than the noise floor, or closer than 2 %. A tie is neither a win nor a loss. If
-        the rounds disagree so much that nothing can be shown, the word is `unclear`. More
-        rounds, a longer `rep_ms` and more sessions show smaller differences.""",
-    "noise floor": """How much two runs of the same code differ here: kbench measures the baseline a second time in every case,
-        as the control `repeat`, and 95 % of the cases stay within the floor. A smaller difference says nothing about the
-        code. Stop what else runs on the machine, and add rounds and sessions, to lower it.""",
+    "faster/tie/slower": """Three counts of cases: how many times the provider is faster than the baseline, ties with
+        it, and is slower. A fourth number counts the cases in which the measurements do not tell which is faster.
+        `kbench compare --by provider FILE` shows each of them with its interval.""",
+    "tie": """The measurements show that two times are closer than the noise floor, or closer than 2 %. A tie is
+        neither a win nor a loss. If the rounds disagree too much to show that, the result is `unclear`. More rounds,
+        a longer `rep_ms` and more sessions show smaller differences.""",
+    "noise floor": """How much two runs of the same code differ here. kbench measures the baseline a second time in
+        every case, as the control `repeat`. In 95 % of the cases, the difference between the two stays within the
+        floor. A smaller difference says nothing about the code. To lower the floor, stop other programs on the
+        machine, and add rounds and sessions.""",
     "baseline": """The provider that speed-ups compare with: the one that the config names as `baseline:`, or else its first.
         In `kbench compare` it is the first file, or what `--baseline` names. A speed-up of 2 says that the baseline takes
         twice as long.""",
     "curve": """A provider with the values of its parameters, such as `triton-row[num_warps=4]`: one line of a plot. A config
         that gives a parameter several values measures one curve for each of them. `--only` takes such names.""",
-    "case": """One point of the sweep: a value for each axis and choice, and a dtype. All providers of a case are measured
-        together on the same inputs and the same device, in shuffled order, so their times compare.""",
-    "round": """One pass over all providers of a case, in shuffled order. A row's `ms` is the median over the rounds of each
-        round's median time; `round_ms` has them all. A slow change of the machine affects all providers alike.""",
+    "case": """One point of the sweep: a value for each axis and choice, and a dtype. All providers of a case are
+        measured together on the same inputs and the same device, in shuffled order, so their times can be compared.""",
+    "round": """One pass over all providers of a case, in shuffled order. A row's `ms` is the median over the rounds
+        of each round's median time; `round_ms` holds the medians of all rounds. A slow change of the machine affects
+        all providers alike.""",
     "sweep": """The cases of a config: every combination of the values that its section `sweep:` gives the axes, the choices
         and the dtype. `--set N=1024,4096` replaces the values of one axis; `--dry-run` prints the cases and stops.""",
     "profile": """A named part of a config that replaces some of its values: `--profile quick`. The profile called `cpu`
         applies by itself on a machine without an accelerator; `--profile none` turns that off.""",
     "plug-in": """A Python file with operators or providers of your own: `--plugin FILE`, or `plugins:` in a config. Installed
         packages announce theirs under the entry point group `kbench.plugins`. `kbench init` writes one to begin with.""",
-    "control": """A row that kbench adds to every case by itself: `copy`, `empty` and `repeat`. Controls tell what the machine
-        can do, what the timer costs and how noisy the machine is. Each can be explained by itself.""",
-    "ceiling": """The fastest that a kernel bound by memory can be: the speed of a plain copy of as many bytes, which the
-        `copy` control measures in every case. Pictures draw it as a grey line; the theoretical bandwidth is dashed.""",
-    "verdict": """What `kbench compare` says of a row: slower, faster, same, unclear, missing, new, failed, fixed, suspect,
-        incomparable or untimed. Each can be explained by itself; docs/comparing.md says how they come about.""",
-    "change": """What `kbench compare` finds between two sides: the new time over the old one, as a percentage: +5.0% takes
-        5 % longer. The drift of the machine is taken out, so it may differ a little from the two times beside it.""",
-    "interval": """The range that the true change lies in, with 95 % confidence: [+4.6, +6.1] is between 4.6 % and 6.1 %. It
-        is narrow where the sessions of both sides agree. More sessions make it narrower.""",
+    "control": """A row that kbench adds to every case by itself: `copy`, `empty` and `repeat`. Controls tell what the
+        machine can do, what the timer costs and how noisy the machine is. `kbench explain` has a paragraph on each
+        control.""",
+    "ceiling": """The fastest that a kernel bound by memory can be: the speed of a plain copy of as many bytes, which
+        the `copy` control measures in every case. Pictures draw it as a grey line, and the theoretical bandwidth as a
+        dashed line.""",
+    "verdict": """What `kbench compare` says of a row: slower, faster, same, unclear, missing, new, failed, fixed,
+        suspect, incomparable or untimed. `kbench explain` has a paragraph on each verdict; docs/comparing.md
+        describes the rules behind them.""",
+    "change": """What `kbench compare` finds between two sides: the new time over the old one, as a percentage. +5.0%
+        means that the new side takes 5 % longer. kbench takes the drift of the machine out, so the change may differ
+        a little from the quotient of the two times beside it.""",
+    "interval": """The range that the true change lies in, with 95 % confidence: [+4.6, +6.1] means a change between
+        4.6 % and 6.1 %. It is narrow where the sessions of both sides agree. More sessions make it narrower.""",
     "margin": """The smallest change that matters: 2 %, or what `--margin` says. A change that is certainly smaller is
-        `same`; to find one, the sessions must agree better than that.""",
-    "drift": """How much slower or faster the machine itself became between two files: the change of the `copy` controls, which
-        run the same code on both sides. `kbench compare` takes it out of every change, and says so.""",
-    "q": """The false discovery rate at which the row would just count as changed: how likely the change is to be chance,
-        corrected for the number of rows. `kbench compare` calls a row slower or faster at 0.01 and below.""",
-    "geomean": """The geometric mean of ratios of times over rows: the usual mean for ratios, as twice as fast and half as
-        fast cancel. Rows that fail or are suspect are left out on both sides.""",
+        `same`. kbench can show this only if the interval is narrow enough to lie within the margin.""",
+    "drift": """How much slower or faster the machine itself became between two files: the change of the `copy`
+        controls, which run the same code on both sides. `kbench compare` takes the drift out of every change, and
+        says so.""",
+    "q": """The lowest false discovery rate at which the row still counts as changed. It says how likely the change is
+        to be chance, corrected for the number of rows. `kbench compare` calls a row slower or faster at 0.01 and
+        below.""",
+    "geomean": """The geometric mean of ratios of times over rows: the usual mean for ratios, because twice as fast
+        and half as fast cancel. Rows that fail or are suspect are left out on both sides.""",
     "gate": """The verdicts for which `kbench compare` exits with code 1, for a CI job: `--fail-on slower,missing,failed`.
         Without the option, no verdict makes the command fail.""",
-    "old": """The reference side of a comparison: the first file, or the one that `--baseline` names. A file given
-        as LABEL=FILE has its label as the column's name. The other side is `new`; both columns show times or the metric.""",
+    "old": """The reference side of a comparison: the first file, or the one that `--baseline` names. A file given as
+        LABEL=FILE has its label as the column's name. The other side is `new`. Both columns show times, or the values
+        of `--metric`.""",
     "input": """A kind of input that `kbench check` gives every provider: random numbers, and the operator's edge inputs, such
         as -inf tails, NaN, strided rows or no rows. The cells say ok with the largest error, or what went wrong.""",
     "can run": """Whether a provider can run on this machine, or what is missing. `checked only` is a Triton kernel on a
         machine without an accelerator: Triton's interpreter shows whether it is right, but not how fast it is.""",
-    "parameters": """What a config can sweep in a provider, with the defaults; `auto` is chosen by the provider. In a config:
-        `- triton-row: {num_warps: [4, 8]}` measures both.""",
+    "parameters": """The parameters of a provider that a config can sweep, with their defaults. `auto` means that the
+        provider chooses the value. In a config: `- triton-row: {num_warps: [4, 8]}` measures both.""",
     "config": """A YAML file that says what to measure: an operator, its sweep, the providers and how to measure. Some are built
         in and run by name: `kbench run softmax`. `kbench list` shows them, `kbench init` writes one to change.""",
     "MB per tensor": """The size of one tensor that has all axes of the case, in megabytes (1e6 bytes). A case needs several:
         inputs, output, the reference in float64.""",
     "MB needed": """The least memory that a case needs on the device, in megabytes (1e6 bytes): four tensors of its full size.
         The float64 reference and the provider's own buffers may need more. A case that does not fit becomes `oom`.""",
-    "expected on": """The device that a case would go to if all cases took the same time. A run gives each case to the device
-        that is free first, so the real order may differ. Shown by `--dry-run` with `--devices` or `--scheduler`.""",
-    "found": """What `kbench doctor` sees of the machine: device, driver, what reads its clocks, versions of packages. The same
-        facts are in the `.env.json` beside every results file.""",
+    "expected on": """The device that a case would go to if all cases took the same time. A run gives each case to the
+        device that is free first, so the real order may differ. `--dry-run` shows this column with `--devices` or
+        `--scheduler`.""",
+    "found": """What `kbench doctor` sees of the machine: the device, the driver, the library that reads the clocks,
+        and the versions of packages. The same facts are in the `.env.json` beside every results file.""",
 }
 """By word, a paragraph: what it means, why it matters, what to do."""
 

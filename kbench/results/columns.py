@@ -66,17 +66,18 @@ _QUANTILES = """The 20th and 80th percentile over all samples of all rounds: in 
     `gbps_p20` and `gbps_p80`, where the smaller number comes first: the slower time is the lower speed. Pictures draw them
     as a band. A row whose percentiles lie far apart is `noisy`."""
 
-_STAGES = """The steps around a kernel in a program, in ms, with `measure: {stages: true}` and an accelerator. `alloc_ms` is
-    the time to allocate the inputs and an output with the driver. `h2d_ms` and `d2h_ms` are the times to copy them to and
-    from the device over ordinary host memory. All three are wall times on the host, medians of five, taken once per case.
-    `kernel_ms` is the row's own `ms`."""
+_STAGES = """The times of the steps around a kernel in a program, in ms. kbench measures them with `measure: {stages:
+        true}` on an accelerator. `alloc_ms` is the time to allocate the inputs and an output with the driver.
+        `h2d_ms` and `d2h_ms` are the times to copy them to and from the device over ordinary host memory. All three
+        are wall times on the host, medians of five, taken once per case. `kernel_ms` is the row's own `ms`."""
 
 _COLUMNS = (
     Column("operator", Kind.NAME, "", "operator", """What was computed: the name of the operator in the config. The columns
         between `params` and `dtype` are its axes and choices. With `dtype` they are the case of the row. `kbench list`
         shows all operators."""),
-    Column("provider", Kind.NAME, "", "provider", """The implementation of the operator: its name in the config, or the name
-        of a control (the column `role` says which). The provider and its `params` are one curve of the plots."""),
+    Column("provider", Kind.NAME, "", "provider", """The implementation of the operator: its name in the config, or
+        the name of a control (the column `role` says which). Each combination of a provider and `params` is one curve
+        of the plots."""),
     Column("params", Kind.WORD, "", "params", """The parameters that the config gave the provider, as
         `num_warps=4,num_stages=2`. It is empty if the config gave none: the provider then uses its own defaults."""),
     Column("dtype", Kind.DTYPE, "", "dtype", """The dtype of the elements of the inputs and of the output: float32, float16,
@@ -99,8 +100,8 @@ _COLUMNS = (
         not subtract."""),
     Column("ms_p20", Kind.NUMBER, "ms", "p20", _QUANTILES),
     Column("ms_p80", Kind.NUMBER, "ms", "p80", _QUANTILES),
-    Column("ms_min", Kind.NUMBER, "ms", "shortest time", """The shortest of all samples, in ms. It shows what the kernel can
-        do. It falls as the number of samples grows, so compare rows by `ms`."""),
+    Column("ms_min", Kind.NUMBER, "ms", "shortest time", """The shortest of all samples, in ms. It shows the kernel at
+        its best. It falls as the number of samples grows, so compare rows by `ms`."""),
     Column("round_ms", Kind.NUMBERS, "ms", "rounds", """The median of each round, in ms, between semicolons, in the order of
         the rounds. In every round each provider of the case has one turn, in shuffled order. A row whose medians differ
         much is `noisy`."""),
@@ -110,17 +111,18 @@ _COLUMNS = (
     Column("launch_ms", Kind.NUMBER, "ms", "launch", """Launch overhead: the host's time to launch one call, in ms. It is the
         median of ten calls on an idle device. If it exceeds `ms`, a program that only makes these calls waits for the host,
         however fast the kernel is. See the flag `host-bound`."""),
-    Column("build_ms", Kind.NUMBER, "ms", "build", """The time of the provider's first call, and of its factory if it has one,
-        in ms: compiling, tuning, loading. It is part of no other time. It is short if the kernels were already in a
-        compiler's cache."""),
+    Column("build_ms", Kind.NUMBER, "ms", "build", """The time of the provider's first call, and of its factory if it
+        has one, in ms. It covers compiling, tuning and loading. No other time includes it. It is short if the kernels
+        were already in a compiler's cache."""),
     Column("gbps", Kind.NUMBER, "GB/s", "GB/s", """Algorithmic bytes over `ms`, in GB/s (1e9 bytes per second). Algorithmic
         bytes are each input read once and each output written once, however much the provider really moves. Within one
         case, GB/s ranks providers exactly as the time does. `copy_fraction` compares it with a copy."""),
     Column("gbps_p20", Kind.NUMBER, "GB/s", "p20 GB/s", _QUANTILES),
     Column("gbps_p80", Kind.NUMBER, "GB/s", "p80 GB/s", _QUANTILES),
-    Column("achieved_gbps", Kind.NUMBER, "GB/s", "achieved GB/s", """Achieved bandwidth: the bytes that the provider says it
-        moves, over `ms`, in GB/s. Only providers that state their bytes (`moved_bytes=`) have it, such as one that passes
-        over memory several times. It tells a slow kernel from a kernel that moves too much."""),
+    Column("achieved_gbps", Kind.NUMBER, "GB/s", "achieved GB/s", """Achieved bandwidth: the bytes that the provider
+        says it moves, over `ms`, in GB/s. Only providers that state their bytes (`moved_bytes=`) have it, such as one
+        that passes over memory several times. It shows whether a kernel is slow because it moves its bytes slowly or
+        because it moves too many bytes."""),
     Column("copy_fraction", Kind.NUMBER, "", "of copy", """A row's GB/s over that of the case's `copy` control. Near 1 the
         kernel moves its bytes as fast as a copy. A little above 1 is possible: a copy is not the fastest way to move bytes
         at every size."""),
@@ -130,15 +132,17 @@ _COLUMNS = (
     Column("speedup", Kind.NUMBER, "", "speed-up", """The baseline's `ms` over the row's, in the same case and session: above
         1 the row is faster. It is empty without a baseline, or if the baseline has no time. This column does not say
         whether the difference is inside the noise floor: see `tie`."""),
-    Column("max_rel_err", Kind.NUMBER, "", "max relative error", """The largest relative error over all elements, against the
-        fp64 reference, at the magnitude that the operator states. `max_ulp` is the same error in units in the last place
-        of the output's dtype, which can be compared between dtypes."""),
-    Column("max_ulp", Kind.NUMBER, "ulp", "max ulp", """The largest error over all elements, against the fp64 reference, in
-        units in the last place of the output's dtype, at the magnitude that the operator states. `max_rel_err` is the
-        largest relative error."""),
-    Column("deterministic", Kind.BOOLEAN, "", "deterministic", """Whether two calls on the same input gave the same output,
-        bit for bit. False is not a fault by itself: atomics and split reductions add in any order. But such a kernel cannot
-        be tested by comparing bits."""),
+    Column("max_rel_err", Kind.NUMBER, "", "max relative error", """The largest relative error over all finite
+        elements, against the fp64 reference. The error of an element is relative to the magnitude of the terms that
+        the element is computed from, or to the scale that the operator states. `max_ulp` is the same error in units
+        in the last place of the output's dtype, which can be compared between dtypes."""),
+    Column("max_ulp", Kind.NUMBER, "ulp", "max ulp", """The largest error over all finite elements, against the fp64
+        reference, in units in the last place of the output's dtype. The unit is taken at the magnitude of the terms
+        that the element is computed from, or at the scale that the operator states. `max_rel_err` is the same error
+        as a relative error."""),
+    Column("deterministic", Kind.BOOLEAN, "", "deterministic", """Whether two calls on the same input gave the same
+        output, bit for bit. False is not a fault by itself: atomics and split reductions add in an order that varies.
+        But such a kernel cannot be tested by comparing bits."""),
     Column("alloc_ms", Kind.NUMBER, "ms", "allocate", _STAGES),
     Column("h2d_ms", Kind.NUMBER, "ms", "host to device", _STAGES),
     Column("kernel_ms", Kind.NUMBER, "ms", "kernel", _STAGES),
@@ -149,16 +153,17 @@ _COLUMNS = (
     Column("cache", Kind.WORD, "", "cache", """Whether calls found their data in the last-level cache. `cold` flushes the cache
         before each call (`timer: graph` rotates over buffers instead). `warm` leaves in the cache what the previous call
         left there. Use the mode that is like your program."""),
-    Column("device", Kind.WORD, "", "device", """The name of the device that measured the row, as its driver reports it. No
-        line joins rows of different devices, and `kbench compare` compares them only with `--vary device`."""),
+    Column("device", Kind.WORD, "", "device", """The name of the device that measured the row, as its driver reports
+        it. Plots never connect rows of different devices by a line. `kbench compare` compares such rows only with
+        `--vary device`."""),
     Column("device_index", Kind.INTEGER, "", "device index", """The number of the device among those that the worker saw. With
         `--devices` it tells the devices of a run apart. After a restart the same number may be another device;
         `device_uuid` does not change."""),
     Column("device_uuid", Kind.WORD, "", "device uuid", """The device's own identifier, if its driver reports one. It tells
         several devices of the same kind apart. All sessions of a case stay on one device unless `--spread` is given."""),
-    Column("sm_mhz", Kind.NUMBER, "MHz", "SM MHz", """The clock of the device's processors in MHz: the median of readings around
-        the row's rounds. Rows at different clocks differ for that reason alone. It is empty if neither NVML nor amdsmi
-        answers."""),
+    Column("sm_mhz", Kind.NUMBER, "MHz", "SM MHz", """The clock of the device's processors in MHz: the median of
+        readings around the row's rounds. A different clock alone makes the times of two rows differ. It is empty if
+        neither NVML nor amdsmi answers."""),
     Column("power_w", Kind.NUMBER, "W", "power", """The power that the device drew, in watts: the median of readings around the
         row's rounds. Near its power limit a device lowers its clock: see `throttle`. It is empty if neither NVML nor
         amdsmi answers."""),
@@ -166,12 +171,12 @@ _COLUMNS = (
         around the row's rounds. It is empty if neither NVML nor amdsmi answers."""),
     Column("throttle", Kind.WORD, "", "throttle", """Every reason for which the device lowered its clocks around the row's
         rounds, between semicolons. `idle` is harmless. Any other reason makes the row `throttled`."""),
-    Column("other_cores", Kind.NUMBER, "cores", "other cores", """How many cores of the host other processes used while the
-        row's case was measured, on average. kbench's own processes and those that a provider starts do not count. For
-        measurements on the host, 0.1 and less is quiet; with more, times become longer and vary. It is empty if it is not
-        known: outside Linux, and in older files.""", optional=True),
-    Column("started_at", Kind.WORD, "", "started at", """When kbench began to measure the row's case: UTC to the second, as
-        ISO 8601. If the provider crashed its worker, it is when kbench noticed the crash."""),
+    Column("other_cores", Kind.NUMBER, "cores", "other cores", """How many cores of the host other processes used
+        while the row's case was measured, on average. kbench's own processes and those that a provider starts do not
+        count. For measurements on the host, a value of 0.1 or less is quiet. With a higher value, times become longer
+        and vary. It is empty if it is not known: outside Linux, and in older files.""", optional=True),
+    Column("started_at", Kind.WORD, "", "started at", """When kbench began to measure the row's case: UTC to the
+        second, as ISO 8601. If the provider crashed its worker, this is the time at which kbench noticed the crash."""),
     Column("case_hash", Kind.WORD, "", "case hash", """A hash of the definition of the case: the operator's source, its sizes,
         bytes and tolerance. If two files differ in it, they measured different things, and their rows are
         `incomparable`."""),

@@ -93,11 +93,12 @@ class Flag(ExplainedWord):
 
     SUSPECT = (
         "suspect",
-        """The row is faster than its memory can be: more than 1.02 times the theoretical bandwidth, and by more than data
-        held in the last-level cache can explain. Where the theoretical bandwidth is not known, kbench takes the session's
-        copy bandwidth over 0.8, on a host over 0.5. Either the work was not done within the timed interval (left on
-        another stream, skipped, answered from memory), or the operator's byte count is wrong. Such a row never wins and
-        is in no mean. First look at what the provider does with streams, caches and lazy results.""",
+        """The row is faster than its memory can be: its GB/s exceed 1.02 times the theoretical bandwidth, and data
+        held in the last-level cache cannot explain the excess. If the theoretical bandwidth is not known, kbench uses
+        the session's copy bandwidth divided by 0.8 (on a host by 0.5). Either the work was not done within the timed
+        interval (left on another stream, skipped, answered from memory), or the operator's byte count is wrong. Such
+        a row never wins, and no mean includes it. First look at what the provider does with streams, caches and lazy
+        results.""",
     )
     HOST_BOUND = (
         "host-bound",
@@ -127,17 +128,18 @@ class Flag(ExplainedWord):
     )
     THROTTLED = (
         "throttled",
-        """The device lowered its clocks around at least one of the row's rounds, and not because it was idle: its power
-        limit, heat, or a power brake. The `throttle` column names the reasons. kbench keeps the rounds. Such times repeat
-        badly, and compute-bound kernels suffer more than memory-bound ones. Compare `sm_mhz` between rows, let the device
-        cool, or lock its clocks (`nvidia-smi -lgc`, which needs rights).""",
+        """The device lowered its clocks around at least one of the row's rounds, and not because it was idle: its
+        power limit, heat, or a power brake. The `throttle` column names the reasons. kbench keeps the rounds. Such
+        times are hard to reproduce, and compute-bound kernels suffer more than memory-bound ones. Compare `sm_mhz`
+        between rows, let the device cool, or lock its clocks (`nvidia-smi -lgc`, which needs rights).""",
     )
     NOISY = (
         "noisy",
-        """The times vary too much: the medians of the rounds differ by more than 3 % ((max - min) / median) and more than
-        128 ns, or the 20th and 80th percentile of the samples lie more than 10 % of the time and more than 2 us apart. The
-        kernel has no single speed here, or something else used the machine. Look for other programs on the device, raise
-        `rounds` and `rep_ms`, add sessions, and do not believe differences of this size.""",
+        """The times vary too much: the medians of the rounds differ by more than 3 % ((max - min) / median) and by
+        more than 128 ns, or the distance between the 20th and the 80th percentile of the samples exceeds both 10 % of
+        the row's time and 2 us. The kernel has no single speed here, or something else used the machine. Look for
+        other programs on the device, raise `rounds` and `rep_ms`, add sessions, and do not believe differences of
+        this size.""",
     )
 
 
@@ -158,10 +160,11 @@ class Control(ExplainedWord):
     )
     EMPTY = (
         "empty",
-        """A control that kbench adds to every case: the timer's own overhead. On a device with do_bench it is the time of an
-        empty Triton kernel, minus half of what a second one adds. With `timer: graph` it is such a kernel among others. On
-        a host, and where Triton is not installed, it is no work at all. kbench records it and does not subtract it. Rows
-        of which it is more than 20 % are `overhead-bound`.""",
+        """A control that kbench adds to every case: the timer's own overhead. On a device with do_bench it is the
+        time of an empty Triton kernel, minus half of the time that a second such kernel adds. With `timer: graph` it
+        is the time per kernel in a graph of empty kernels. On a host, and where Triton is not installed, it is the
+        time of a call that does nothing. kbench records it and does not subtract it. If it is more than 20 % of a
+        row's time, the row is `overhead-bound`.""",
     )
     REPEAT = (
         "repeat",
