@@ -1,7 +1,7 @@
-"""The packages that kbench can use but does not need, by the name that Python imports.
+"""The optional packages of kbench, by the name that Python imports.
 
-A package and what it is called on the package index differ: `quack` comes from `quack-kernels`, and `pip install quack`
-installs another project. `pyproject.toml` declares the same packages as extras; a test holds the two together.
+The name on the package index can differ from the name that Python imports: `quack` comes from `quack-kernels`, and
+`pip install quack` installs another project. `pyproject.toml` declares the same packages as extras; a test compares the two.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 DISTRIBUTION = "kbench-gpu"
-"""This project's own name for pip. `kbench` on the package index is another project, a Kubernetes benchmark."""
+"""The name of this project on the package index. `kbench` there is another project, a Kubernetes benchmark."""
 
 
 class Package(NamedTuple):
-    """What `pip install` wants to hear, and the extra of this project that stands for it."""
+    """The argument of `pip install`, and the extra of this project that installs the same package."""
 
     requirement: str
     extra: str
@@ -27,9 +27,9 @@ OPTIONAL = {
 
 
 def missing(module: str) -> str:
-    """The sentence on a module that cannot be imported, with the command that installs it where kbench knows it.
+    """The error message for a module that cannot be imported, with the command that installs it if kbench knows one.
 
-    `triton` has no command: pip installs it with kbench on Linux, and other systems have no wheel of it.
+    `triton` has no such command: on Linux pip installs it with kbench, and other systems have no wheel.
     """
     sentence = f"Python package {module!r} is not installed"
     package = OPTIONAL.get(module.partition(".")[0])

@@ -69,7 +69,7 @@ def init(
         terminal.warn(f'"{operator}" is a new operator; kbench has one called "{near}": kbench init {near}')
     print()
     print("next:")
-    for verb, question in (("check", "are they right?"), ("run", "how fast are they?")):
+    for verb, question in (("check", "are they correct?"), ("run", "how fast are they?")):
         print(f"  kbench {verb} {shlex.quote(str(config))}".ljust(40) + f"  # {question}")
     return ExitStatus.OK
 

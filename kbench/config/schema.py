@@ -1,6 +1,6 @@
-"""The format of a config file, as pydantic models: they check a file's structure and are its JSON Schema.
+"""The format of a config file, as pydantic models. They check the structure of a file and generate its JSON Schema.
 
-What the names in a file mean is not known here; `kbench/config/load.py` looks them up.
+The models do not know operators and providers; `kbench/config/load.py` looks up those names.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Powers(Strict):
 
 
 class Range(Strict):
-    """Evenly spaced sizes: start, start + step, ... up to stop, which is included when a step lands on it."""
+    """Evenly spaced sizes: start, start + step, ... up to stop. The stop is included if a step reaches it exactly."""
 
     start: Size
     stop: Size
@@ -94,7 +94,7 @@ class Range(Strict):
 
 
 def _shape(value: Any) -> str | None:
-    """Which form of a sweep's values this is, as the tag of a union's member."""
+    """The tag of the member of `Points` that fits a value; None if no member fits."""
     match value:
         case bool():
             return None
@@ -211,7 +211,7 @@ class File(Overlay):
 
 class _Untitled(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: Any) -> bool:
-        return False  # "Warmup Ms" says less than "warmup_ms"
+        return False  # pydantic would add the title "Warmup Ms", which says less than the key "warmup_ms"
 
 
 def schema() -> dict[str, Any]:
@@ -221,7 +221,7 @@ def schema() -> dict[str, Any]:
 
 
 def keys(location: Location) -> Iterable[str]:
-    """The keys allowed in the mapping at this place of a file, for hints at misspelt ones."""
+    """The keys allowed in the mapping at this place of a file. Error messages suggest one for a misspelt key."""
     section = location[2:] if location[:1] == ("profiles",) else location
     if section[:1] == ("measure",):
         return Measure.model_fields

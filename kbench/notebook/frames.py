@@ -1,7 +1,8 @@
-"""Results as a notebook has them: frames with the columns' own types, and frames where a file is expected.
+"""Results in a notebook: frames with typed columns, and frames as arguments of functions that expect a file.
 
-`table.read` is what kbench itself reads: its cells are as the file has them. Here is what `kbench.load` and `kbench.run`
-return, and the way back: a frame becomes a file again, so that it is checked and read as one.
+`table.read` returns the cells of a file with few conversions, for kbench itself. `typed` makes of it the frame that
+`kbench.load` and `kbench.run` return. `as_files` writes a frame to a temporary file, which is then read and checked like any
+other file.
 """
 
 from __future__ import annotations
@@ -26,43 +27,48 @@ Source = str | Path | pd.DataFrame
 
 
 def typed(frame: pd.DataFrame) -> pd.DataFrame:
-    """A frame that `table.read` returned, with `deterministic` as boolean, `samples` and `device_index` as Int64 (all with
-    `pd.NA` for what is not known), and `round_ms` as tuples of floats, in ms."""
+    """A copy of a frame from `table.read` with these types: `deterministic` boolean, `samples` and `device_index` Int64 (all
+    three with `pd.NA` for unknown values), `round_ms` tuples of floats in ms."""
     found: pd.DataFrame = frame.copy()
     found["deterministic"] = frame["deterministic"].map({"True": True, "False": False}).astype("boolean")
     rounds = [tuple(map(float, cell.split(";"))) if cell else () for cell in frame["round_ms"]]
     found["round_ms"] = pd.Series(rounds, frame.index, dtype="object")
     for name in columns_of(Kind.INTEGER):
         known = frame[name].dropna()
-        if (known % 1 == 0).all():  # not where somebody has written a fraction: that is kept as it is
+        if (known % 1 == 0).all():  # somebody may have written a fraction, which is kept
             found[name] = frame[name].astype("Int64")
     return found
 
 
 @dataclass(frozen=True)
 class Files:
-    """`sources` as the commands take them: `path` or `LABEL=path`. `folder` has those that were frames, if any were; `home`
-    is where pictures of the first one belong, if it was a frame."""
+    """The files that stand for the arguments of a notebook function.
+
+    sources  `path` or `LABEL=path`, as the commands take them
+    folder   the temporary folder that holds the frames; None if no argument was a frame
+    home     the folder for pictures of the first argument; None if that was no frame
+    """
 
     sources: list[str]
     folder: Path | None = None
     home: Path | None = None
 
     def of_a_file(self, note: str) -> bool:
-        """Whether a note is of a file that is there: a frame's environment file may not be."""
+        """Whether a note is about a file of the user. A frame may have no environment file, which is not worth a note."""
         return not self.folder or str(self.folder) not in note or "no such file" not in note
 
     def readable(self, text: str) -> str:
-        """A text that may name a temporary file, with the name that the frame goes by: `softmax.csv`."""
+        """The text with `softmax.csv`, the name of the frame, in place of the path of its temporary file."""
         return re.sub(rf"{re.escape(str(self.folder))}/\d+/", "", text) if self.folder else text
 
 
 @contextmanager
 def as_files(*sources: Source | Mapping[str, Source]) -> Iterator[Files]:
-    """Sources as files, those of a mapping under its labels. Frames are written to temporary ones.
+    """Write frames to temporary files and yield all sources as files. The keys of a mapping become labels.
 
-    A frame that came from a file is called as that file, another one `frame`, and `frame-2` where that is taken. Raises
-    UsageError for a frame that lacks columns, and in one that is raised inside names the frame, not the temporary file.
+    A frame that was read from a file gets the name of that file. Any other frame is `frame`, the next one `frame-2`. Raises
+    UsageError for a frame that lacks columns. In a UsageError or ResultsError from inside the `with` block, the name of the
+    frame replaces the path of its temporary file.
     """
     with ExitStack() as stack:
         folder, home, taken, found = None, None, set[str](), list[str]()
@@ -103,7 +109,7 @@ def _unique(name: str, taken: Collection[str]) -> str:
 
 
 def _write(frame: pd.DataFrame, folder: Path, name: str) -> Path:
-    """The frame as a results file, with a copy of the environment file that belongs to it."""
+    """Write a frame to a results file, beside a copy of its environment file, and return the path."""
     frame = frame.drop(columns=LINE, errors="ignore")
     if missing := [column for column in csv_header([]) if column not in frame]:
         few = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
@@ -129,7 +135,7 @@ def _cell(value: Any) -> str:
         return ";".join(_cell(each) for each in value)
     if value is None or value is pd.NA or value is pd.NaT:
         return ""
-    value = value.item() if hasattr(value, "item") else value  # numpy's numbers write themselves in another way
+    value = value.item() if hasattr(value, "item") else value  # the repr of a numpy number is not a plain number
     if isinstance(value, float):
         return "" if value != value else repr(value)
     return str(value)

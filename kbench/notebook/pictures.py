@@ -1,4 +1,4 @@
-"""The pictures that `kbench.plot` has written, as a notebook shows them."""
+"""Shows the pictures that `kbench.plot` has written in a notebook."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import base64
 from pathlib import Path
 
 MOST_BYTES = 16 << 20
-"""A longer picture is named, not shown: a notebook keeps what it shows."""
+"""A notebook does not embed a larger picture, because the notebook file stores what it shows. It shows the name instead."""
 
 
 class Pictures(list[Path]):
-    """Paths of pictures. A notebook shows the picture of each, as PNG where there is one, else as SVG."""
+    """Paths of pictures. A notebook shows each picture once, as PNG if there is one, else as SVG."""
 
     def _repr_html_(self) -> str:
         shown = {path.with_suffix(""): path for path in sorted(self, key=lambda path: path.suffix != ".svg")}

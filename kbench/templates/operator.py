@@ -1,10 +1,10 @@
 """An operator of my own and two implementations of it, which kbench checks and measures.
 
-    kbench check my_operator.yaml    are they right?
+    kbench check my_operator.yaml    are they correct?
     kbench run my_operator.yaml      how fast are they?
 
-What stands here is an example, a row-wise RMS norm: y = x / sqrt(mean(x^2) + eps) * weight. Put your own operator in its
-place, one field after another, and run both commands again.
+The example is a row-wise RMS norm: y = x / sqrt(mean(x^2) + eps) * weight. Replace it with your own operator, one field
+after another, and run both commands again.
 """
 
 import torch
@@ -14,7 +14,7 @@ import kbench
 try:
     import triton
     import triton.language as tl
-except ImportError:  # macOS and Windows have no Triton: `mine` is "unavailable" there, everything else runs
+except ImportError:  # macOS and Windows have no Triton: there `mine` is "unavailable", and everything else runs
     triton = None
 
 EPS = 1e-6
@@ -26,7 +26,7 @@ def inputs(case, randn):
 
 
 def reference(case, x, weight):
-    """What is right. The inputs arrive in float64: write the definition, not something fast."""
+    """The correct output. The inputs are float64. Write the plain definition; it need not be fast."""
     return x / (x.square().mean(-1, keepdim=True) + EPS).sqrt() * weight
 
 
@@ -35,26 +35,26 @@ operator = kbench.Operator(
     axes=("M", "N"),
     inputs=inputs,
     reference=reference,
-    # each input read once, each output written once: what GB/s is computed from
+    # for GB/s: the bytes of each input, read once, and of each output, written once
     bytes=lambda case: (2 * case.M * case.N + case.N) * case.itemsize,
-    # allowed error of the float32 arithmetic, in its units in the last place: one for each step, and some for the mean
+    # the allowed error, in units in the last place of float32: about one for each operation, and more for the mean
     tolerance=lambda case: 16.0,
-    # a row of the output follows from the same row of x, so that large outputs can be checked in slices of rows
+    # each row of the output depends on the same row of x only, so kbench can check a large output in slices of rows
     rowwise=True,
 )
 
 
 @operator.provider("torch")
 def torch_version(x, weight):
-    """What people use today: the baseline."""
+    """The implementation that people use today. It is the baseline."""
     return torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, EPS)
 
 
 if triton:
 
     @triton.jit
-    def _rows(out, x, weight, stride, N, eps, BLOCK: tl.constexpr):
-        """One program for each row, which stays in registers. Computes in float32, whatever the inputs are."""
+    def _rms_norm(out, x, weight, stride, N, eps, BLOCK: tl.constexpr):
+        """One program for each row, held in registers. Computes in float32 for every dtype of the inputs."""
         row = tl.program_id(0).to(tl.int64)
         columns = tl.arange(0, BLOCK)
         values = tl.load(x + row * stride + columns, mask=columns < N, other=0.0).to(tl.float32)
@@ -64,7 +64,7 @@ if triton:
 
 
 def too_long(case):
-    """The reason to decline a case, or None. The rows of declined cases are `unsupported`, which is no failure."""
+    """The reason to decline a case, or None. A declined case gets a row with status `unsupported`, which is not a failure."""
     return "N > 65536: a whole row does not fit in the registers of one program" if case.N > 65536 else None
 
 
@@ -75,5 +75,7 @@ def mine(x, weight, *, num_warps=4):  # keyword-only arguments can be swept: see
         x = x if x.stride(1) == 1 else x.contiguous()
         weight = weight.contiguous()
         rows, columns = x.shape
-        _rows[(rows,)](out, x, weight, x.stride(0), columns, EPS, triton.next_power_of_2(columns), num_warps=num_warps)
-    return out  # always a new tensor; the inputs must stay as they were
+        _rms_norm[(rows,)](
+            out, x, weight, x.stride(0), columns, EPS, triton.next_power_of_2(columns), num_warps=num_warps
+        )
+    return out  # return a new tensor, and never change the inputs

@@ -1,6 +1,6 @@
 """My softmax: two implementations, which kbench checks and measures beside torch's.
 
-    kbench check softmax.yaml    are they right? on random numbers, and on -inf, NaN, strided rows and more
+    kbench check softmax.yaml    are they correct? on random numbers, -inf, NaN, strided rows and more
     kbench run softmax.yaml      how fast are they?
 
 Change `_softmax_rows` below, then run both commands again.
@@ -13,16 +13,16 @@ import kbench
 try:
     import triton
     import triton.language as tl
-except ImportError:  # macOS and Windows have no Triton: `mine` is "unavailable" there, everything else runs
+except ImportError:  # macOS and Windows have no Triton: there `mine` is "unavailable", and everything else runs
     triton = None
 
-softmax = kbench.operator("softmax")  # the operator says what is right: its reference is computed in float64
+softmax = kbench.operator("softmax")  # the operator has the reference, which kbench computes in float64
 
 if triton:
 
     @triton.jit
     def _softmax_rows(out, x, stride, N, BLOCK: tl.constexpr):
-        """One program for each row, which stays in registers. Computes in float32, whatever the inputs are."""
+        """One program for each row, held in registers. Computes in float32 for every dtype of the inputs."""
         row = tl.program_id(0).to(tl.int64)
         columns = tl.arange(0, BLOCK)
         values = tl.load(x + row * stride + columns, mask=columns < N, other=-float("inf")).to(tl.float32)
@@ -31,7 +31,7 @@ if triton:
 
 
 def too_long(case):
-    """The reason to decline a case, or None. The rows of declined cases are `unsupported`, which is no failure."""
+    """The reason to decline a case, or None. A declined case gets a row with status `unsupported`, which is not a failure."""
     return "N > 65536: a whole row does not fit in the registers of one program" if case.N > 65536 else None
 
 
@@ -42,7 +42,7 @@ def mine(x, *, num_warps=4):  # keyword-only arguments can be swept: see `provid
         x = x if x.stride(1) == 1 else x.contiguous()
         rows, columns = x.shape
         _softmax_rows[(rows,)](out, x, x.stride(0), columns, triton.next_power_of_2(columns), num_warps=num_warps)
-    return out  # always a new tensor; the inputs must stay as they were
+    return out  # return a new tensor, and never change the inputs
 
 
 @softmax.provider("mine-torch")

@@ -1,4 +1,4 @@
-"""What an exception of somebody else's code says, and where in that code it came from, in one line."""
+"""Describes an exception of a provider or a plug-in in one line: its message, and the line of code that raised it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from typing import Any
 
 
 def location(error: BaseException, fallback: str) -> str:
-    """`file:line` of the innermost frame of an exception that is people's own code; where none is, of the innermost of a
-    library. Neither is kbench's call of the code, where a function that takes no such arguments fails: see `fallback`."""
+    """`file:line` of the innermost frame of an exception that is in the user's code, or else in a library.
+
+    Returns `fallback` if kbench's own call failed, for example because the function does not take these arguments.
+    """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     callers = tuple(str(Path(__file__).parents[1] / name) for name in ("registry.py", "results", "measure"))
@@ -22,27 +24,27 @@ def location(error: BaseException, fallback: str) -> str:
 
 
 def in_library(filename: str) -> bool:
-    """Whether code is of Python or an installed package, not people's own."""
+    """Whether a source file belongs to Python or an installed package, not to the user."""
     return filename.startswith(tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
 
 
 def written_at(function: Any) -> str:
-    """Where a function is written, as `file:line`; its name where Python does not know."""
+    """The `file:line` that defines a function, or its `repr` if Python does not know the place."""
     code = getattr(inspect.unwrap(function), "__code__", None) if callable(function) else None
     return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
 
 
 def describe(error: BaseException, fallback: str = "") -> str:
-    """An exception in one line, with the place in the provider's code it came from, or `fallback` where none of it ran."""
+    """An exception in one line, with the place in the provider's code that raised it, or `fallback` if no such code ran."""
     place = Path(location(error, fallback))
     return f"{type(error).__name__}: {message(error)}" + (f" at {place.name}" if place.name else "")
 
 
 def message(error: BaseException) -> str:
-    """What an exception says in one line: its first, or that of a compiler's output which says what is wrong."""
+    """The first line of an exception's message. For the output of a compiler: the first line that contains `error:`."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return "(no message)"
-    if re.fullmatch(r"at \d+:\d+:", lines[0]):  # Triton: the place in the kernel, the kernel's source, the fault
+    if re.fullmatch(r"at \d+:\d+:", lines[0]):  # Triton: the place, the kernel's source, and last the fault
         return f"{lines[0]} {lines[-1]}"[:300]
     return next((line for line in lines if re.search(r"\berror\s*:", line)), lines[0])[:300]

@@ -1,8 +1,8 @@
-"""Text from elsewhere (a provider's reason, a file's name, a device's name) made safe to show and to store.
+"""Makes text that kbench did not write (a provider's reason, a file name, a device name) safe to show and to store.
 
-A terminal obeys escape codes, a CSV reader sees a row behind a line break, a spreadsheet computes a cell that begins with
-an equals sign, a job of GitHub Actions obeys a line that begins with `::`, and one message can be as long as a program
-likes. What passes through `printable` is one line of bounded length without control characters.
+Such text can do harm. A terminal executes escape codes. A CSV reader starts a new row at a line break. A spreadsheet computes
+a cell that begins with an equals sign. GitHub Actions executes a line that begins with `::`. A message can have any length.
+`printable` returns one line without control characters, cut at a limit.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ from __future__ import annotations
 import re
 
 REASON_LIMIT = 2000
-"""Characters of a reason that are kept. A Python exception that needs more is not read in a table."""
+"""The largest number of characters kept of a reason. Nobody reads a longer exception message in a table."""
 
 NAME_LIMIT = 200
-"""Characters of a name (a provider, a device, a file) that are kept."""
+"""The largest number of characters kept of a name (of a provider, a device or a file)."""
 
 FORMULA_SIGNS = ("=", "+", "-", "@")
-"""What a spreadsheet takes for the beginning of a formula."""
+"""A spreadsheet reads a cell that begins with one of these characters as a formula."""
 
 _CUT = re.compile(r" \.\.\. \([0-9]+ characters\)")
 
 
 def printable(text: str, limit: int | None = None) -> str:
-    """The text in one line that shows what it holds: line breaks and runs of blanks become a space, every other character
-    that is not printable (control characters, direction marks, lone surrogates) becomes its escape, such as `\\x1b`.
+    """The text on one line. A line break or a run of blanks becomes one space. Every other character that is not printable
+    (control character, direction mark, lone surrogate) becomes its escape sequence, such as `\\x1b`.
 
-    Of more than `limit` characters the first are kept, followed by how many there were. Text that was cut so before stays
-    as it is.
+    A text longer than `limit` characters is cut there, and its original length is appended. A text that this function has
+    already cut stays as it is.
     """
     whole = len(text)
-    if limit is not None and whole > 2 * limit:  # blanks may still go: keep some more than will be shown
+    if limit is not None and whole > 2 * limit:  # removing blanks shortens the text: keep more than the limit
         text = text[: 2 * limit]
     if not text.isprintable():
         text = "".join(sign if sign.isprintable() else _escaped(sign) for sign in " ".join(text.split()))
@@ -39,23 +39,23 @@ def printable(text: str, limit: int | None = None) -> str:
 
 
 def reason(text: str) -> str:
-    """Why a row is as it is, as files and tables hold it: one line of at most about REASON_LIMIT characters, no formula."""
+    """The reason of a row, safe for files and tables: one line of about REASON_LIMIT characters at most, never a formula."""
     return printable(no_formula(text), REASON_LIMIT) or ("(no message)" if text else "")
 
 
 def label(text: str) -> str:
-    """What a machine or a worker calls a thing, as rows hold it: one line of about NAME_LIMIT characters, no formula."""
+    """A name from a machine or a worker, safe for rows: one line of about NAME_LIMIT characters at most, never a formula."""
     return printable(no_formula(text), NAME_LIMIT)
 
 
 def no_formula(text: str) -> str:
-    """The text of a cell that a spreadsheet shows and does not compute."""
+    """The text with a leading apostrophe if a spreadsheet would compute it as a formula."""
     return f"'{text.lstrip()}" if text.lstrip().startswith(FORMULA_SIGNS) else text
 
 
 def harmless_line(text: str, begins: bool = True, limit: int | None = None) -> str:
-    """A piece of a printed line: nothing in it moves a cursor, or is a command to GitHub Actions, whose runner looks for `::`
-    at the beginning of a line and for `##[` anywhere. `begins` says whether the piece is what its line begins with."""
+    """A piece of a printed line that cannot move the cursor and is no command to GitHub Actions. The runner of GitHub Actions
+    looks for `::` at the beginning of a line and for `##[` anywhere. `begins`: the piece is the beginning of its line."""
     if not text.isprintable():
         text = "".join(sign if sign.isprintable() or sign == "\t" else _shown(sign) for sign in text)
     if begins and text.lstrip().startswith("::"):

@@ -1,6 +1,6 @@
-"""Secrets, the home folder and the user's name, left out of what kbench records.
+"""Removes secrets, the path of the home folder and the user's name from what kbench records.
 
-People pass env.json files and reports on, and commit them. What is recorded there is about the machine and the code.
+People share env.json files and reports, and commit them. These files describe the machine and the code, not the user.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def is_secret(name: str) -> bool:
 
 
 def text(words: str) -> str:
-    """The text with `(hidden)` for the user and password of a URL, `~` for the home folder and `(user)` for a folder that
-    is called as the user."""
+    """The text with `(hidden)` in place of the user and password of a URL, `~` in place of the home folder, and `(user)` in
+    place of a folder that has the user's name."""
     words = _IN_URL.sub(HIDDEN, words)
     for pattern, instead in _places():
         words = pattern.sub(instead, words)
@@ -33,12 +33,12 @@ def text(words: str) -> str:
 
 
 def variables(found: Mapping[str, str]) -> dict[str, str]:
-    """Environment variables by name; `(hidden)` instead of the value where the name says that it is a secret."""
+    """Environment variables by name. The value is `(hidden)` if the name suggests a secret."""
     return {name: HIDDEN if is_secret(name) else text(value) for name, value in found.items()}
 
 
 def command(words: Sequence[str]) -> list[str]:
-    """A command line as it may be recorded."""
+    """A command line without secrets: `--token=abc` becomes `--token=(hidden)`."""
     shown = []
     for word in words:
         assigned = _ASSIGNED.match(word)
@@ -49,19 +49,19 @@ def command(words: Sequence[str]) -> list[str]:
 
 @cache
 def _places() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """What to look for in a path, and what stands there instead."""
+    """Pairs of a pattern to look for in a path and the text that replaces it."""
     found = []
     try:
         home = Path.home()
         homes = {str(home), str(home.resolve())}
-    except (OSError, RuntimeError):  # nobody knows where it is
+    except (OSError, RuntimeError):  # the home folder is unknown
         homes = set()
     for folder in sorted(homes, key=len, reverse=True):
-        if len(Path(folder).parts) > 1:  # not "/", which some containers call home
+        if len(Path(folder).parts) > 1:  # some containers have "/" as the home folder
             found.append((re.compile(re.escape(folder) + r"(?![\w.-])"), "~"))
     try:
         user = getpass.getuser()
-    except (OSError, KeyError, ImportError):  # a number without a name, as in some containers
+    except (OSError, KeyError, ImportError):  # the user id has no name, as in some containers
         user = ""
     if user:
         found.append((re.compile(r"(?<=[/\\])" + re.escape(user) + r"(?=[/\\\s\"':,;)]|$)"), "(user)"))
