@@ -61,8 +61,8 @@ class ResultsFile:
 def load_sources(files: Sequence[Path | str], where: str = "") -> list[ResultsFile]:
     """The files, each given as `path` or `LABEL=path`. The default label is the stem of the path. `where` chooses rows.
 
-    A file where `where` leaves no provider is left out. Raises UsageError where that is every file or two labels are equal,
-    ResultsError for a file that cannot be read.
+    A file in which `where` chooses no row of a provider is left out. Raises UsageError if no file is left, or if two labels
+    are equal; ResultsError if a file cannot be read.
     """
     if not files:
         raise ResultsError("no results to draw; name a CSV")
@@ -92,14 +92,14 @@ def load_sources(files: Sequence[Path | str], where: str = "") -> list[ResultsFi
 
 
 def _renamed(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with every axis renamed that has the name of a column that pictures add."""
+    """The frame, in which an axis is renamed if its name is in OWN."""
     names = unclaimed(table.axes(frame))
     renamed: pd.DataFrame = frame.rename(columns=names)
     return renamed
 
 
 def unclaimed(axes: Sequence[str]) -> dict[str, str]:
-    """The names of axes beside the columns that pictures add: `axis_value` for an axis called `value`."""
+    """A name for each axis that is not in OWN: `axis_value` for an axis called `value`, and otherwise its own name."""
     names: dict[str, str] = {}
     for axis in axes:
         name = axis

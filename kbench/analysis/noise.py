@@ -1,14 +1,15 @@
 """The noise floor: how far two measurements of the same code differ. The `repeat` control measures the baseline again.
 
-The two are compared like any two curves (`pairwise.py`). `Noise.floor` is the printed value: 95 % of the cases stay below it.
-A difference must exceed more than the floor to count, because 5 % of the cases lie above it, and because a few cases predict
-the next one poorly. `Noise.at` returns that limit for a case. It is the largest of
+The baseline and its repeat are compared like any two curves (`pairwise.py`). `Noise.floor` is the printed value: the
+difference stays below it in 95 % of the cases.
+To count as real, a difference must exceed a higher limit than the floor: 5 % of the cases lie above the floor, and a few
+cases predict the next case poorly. `Noise.at` returns this limit for a case. It is the largest of three values:
 
-- what the same code exceeds in one case of a thousand, if the cases scatter normally. With few cases their scatter is hardly
-  known, so the limit is many times the scatter;
-- what the median of a case's trials exceeds in one case of a hundred, if each trial is drawn from all trials of the same
-  code. This holds however much a few rounds are disturbed;
-- the difference of the same code in this very case.
+- The difference that the same code exceeds in one case of a thousand, if the differences follow a normal distribution. From
+  few cases their scatter is poorly known, so the limit is then many times the scatter.
+- The difference that the median of a case's trials exceeds in one case of a hundred, if each trial is drawn from the trials
+  of all cases. Outliers among the rounds do not affect this value.
+- The difference between the baseline and its repeat in this case.
 """
 
 from __future__ import annotations
@@ -29,34 +30,34 @@ SHARE = 0.95
 """The share of cases that stay below the noise floor."""
 
 ALL_WITHIN = 20
-"""With fewer cases than this, the noise floor is the largest pair."""
+"""With fewer cases than this, the noise floor is the largest difference of all cases."""
 
 FALSE, FALSE_MIDDLE = 0.001, 0.01
-"""The probabilities that the same code counts as different: by the scatter of cases, and by the scatter of their trials. The
-second may be larger, because the trials of the pair itself must agree as well (`pairwise.py`)."""
+"""The probabilities that the same code counts as different: judged by the scatter of cases, and by the scatter of trials. The
+second may be larger, because `pairwise.py` also requires that the trials of the pair agree."""
 
 USUAL, USUAL_CASES = 0.001, 2
-"""The usual difference of the same code on an idle H200, 0.1 %. It has the weight of two cases of the file."""
+"""The usual difference of the same code on an idle H200, 0.1 %. It counts like two more cases of the file."""
 
 TOO_NOISY = 0.20
-"""Above this noise floor kbench ranks no provider."""
+"""If the noise floor is above this share, kbench ranks no provider."""
 
 MEANINGLESS = 10
-"""The highest share that is printed as a number; above it the text is "more than 1000 %"."""
+"""The largest share that is printed as a number. A larger one is printed as "more than 1000 %"."""
 
 BUSY_CORES = 0.25
-"""Other processes are mentioned if they used at least this many cores."""
+"""The sentence on noise mentions other processes if they used at least this many cores."""
 
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise of a file. Shares: 0.01 is a time 1.01 times as long.
+    """The noise of a file. A share of 0.01 means a time that is 1.01 times as long.
 
-    pairs   by case, how far the same code was apart, in log time
-    floor   what 95 % of the pairs stay within; None where there are none
-    worst   the largest pair
-    proof   what a difference must exceed in any case, in log time
-    other_cores  the most that other processes used of the host while a case was measured; None where it is not known
+    pairs        for each case, the absolute difference between the baseline and its repeat, in log time
+    floor        the share that 95 % of the pairs do not exceed; None if there are no pairs
+    worst        the largest pair, as a share
+    proof        the limit that a difference must exceed in every case, in log time
+    other_cores  the largest number of cores that other processes used during a case; None if unknown
     """
 
     pairs: Mapping[CaseKey, float]
@@ -67,11 +68,11 @@ class Noise:
 
     @property
     def too_noisy(self) -> bool:
-        """Whether no ranking can be believed."""
+        """Whether the file is too noisy to rank providers."""
         return self.floor is not None and self.floor > TOO_NOISY
 
     def at(self, key: CaseKey) -> Limits:
-        """The limits that hold in a case."""
+        """The limits for differences in a case."""
         if self.too_noisy:
             return Limits(math.inf, math.log1p(TOO_NOISY))
         return Limits(max(self.proof, self.pairs.get(key, 0.0)), math.log1p(self.floor or 0.0))
@@ -106,14 +107,14 @@ def _up_to(share: float) -> str:
 
 
 def percent(share: float) -> str:
-    """`0.3 %`, with no more digits than mean something; `more than 1000 %`."""
+    """A share as text: `0.3 %`, `12 %` from 10 % on, or `more than 1000 %`."""
     if share > MEANINGLESS:
         return f"more than {100 * MEANINGLESS} %"
     return f"{100 * share:.1f} %" if share < 0.1 else f"{100 * share:.0f} %"
 
 
 def noise_of(rows: Sequence[Row], baseline: str | None) -> Noise:
-    """The noise of the rows of a file, of which `baseline` is the curve that was repeated."""
+    """The noise of the rows of a file. `baseline` is the curve that the control `repeat` measured again."""
     sides: dict[CaseKey, tuple[list[Row], list[Row]]] = {}
     for row in rows:
         repeated = row.role == Role.CONTROL and row.provider == Control.REPEAT
@@ -135,8 +136,11 @@ def noise_of(rows: Sequence[Row], baseline: str | None) -> Noise:
 
 
 def _apart(baseline: Sequence[Row], repeats: Sequence[Row]) -> Difference | None:
-    """A case's baseline and its repeat; None where no session has both. Where rows were selected, the baseline may be
-    missing, but the repeat has its speed-up over it."""
+    """The difference between the baseline of a case and its repeat; None if it is unknown.
+
+    If no session has rows of both, for example because `--where` removed the baseline, the speed-up of the repeat tells the
+    difference.
+    """
     if {row.session for row in baseline} & {row.session for row in repeats}:
         return difference(baseline, repeats)
     logs = tuple(-math.log(row.speedup) for row in repeats if row.speedup and is_plausible(row.speedup))
@@ -144,15 +148,18 @@ def _apart(baseline: Sequence[Row], repeats: Sequence[Row]) -> Difference | None
 
 
 def _floor(effects: Sequence[float]) -> float:
-    """What 95 % of them stay within, the nearest first."""
+    """The value that 95 % of the effects do not exceed. `effects` are in ascending order."""
     return effects[math.ceil(SHARE * len(effects)) - 1]
 
 
 def _of_cases(effects: Sequence[float], found: Sequence[Difference]) -> float:
-    """What the same code exceeds in one case of a thousand, given how far it was apart in some, the nearest first, which are
-    held to scatter normally around no difference: Student's t. Cases beyond the noise floor count as if they were at it, for
-    a disturbed case must not blur all others. The usual noise, or what rounds scatter, counts as some more cases: else one
-    pair that agrees by chance would say that there is no noise."""
+    """The difference that the same code exceeds in one case of a thousand, from Student's t distribution.
+
+    `effects` are absolute differences in ascending order, taken as normally distributed around zero. An effect above the
+    noise floor counts as the floor, so that one disturbed case does not raise the limit of all others. USUAL, or the scatter
+    of the rounds if that is larger, counts as USUAL_CASES more cases. Otherwise one pair that agrees by chance would mean
+    that there is no noise.
+    """
     usual = max(USUAL, median(rounds.standard_error(each.trials) for each in found) if found else 0.0)
     cases = len(effects) + USUAL_CASES
     squares = math.fsum(min(effect, _floor(effects)) ** 2 for effect in effects)
@@ -161,8 +168,8 @@ def _of_cases(effects: Sequence[float], found: Sequence[Difference]) -> float:
 
 
 def _of_trials(found: Sequence[Difference]) -> float:
-    """What the median of a case's trials exceeds in one case of a hundred, if each is drawn from all trials of the same
-    code, as much to one side as to the other. By how much the few furthest of them are off does not matter."""
+    """The difference that the median of a case's trials exceeds in one case of a hundred, if each trial is drawn from the
+    trials of all cases with a random sign. The size of a few outliers does not affect it."""
     apart = sorted(abs(trial) for each in found for trial in each.trials)
     if not apart:
         return 0.0
@@ -171,7 +178,8 @@ def _of_trials(found: Sequence[Difference]) -> float:
 
 
 def _exceeding(count: int) -> float:
-    """How probable a trial is of which half of `count` happen with probability FALSE_MIDDLE / 2."""
+    """The probability p for which at least half of `count` independent events, each of probability p, happen with probability
+    FALSE_MIDDLE / 2."""
     low, high = 0.0, 0.5
     for _ in range(40):
         middle = (low + high) / 2
@@ -184,8 +192,8 @@ def _exceeding(count: int) -> float:
 
 
 def _student(df: int) -> float:
-    """The quantile of Student's t that FALSE of it lies beyond on either side, from the normal one's (Abramowitz and
-    Stegun 26.7.5): within 4 % from 3 degrees of freedom on. scipy's is exact and takes half a second to import."""
+    """The two-sided quantile of Student's t for the probability FALSE, from the normal quantile (Abramowitz and Stegun
+    26.7.5). The error is below 4 % from 3 degrees of freedom on. scipy is exact, but takes half a second to import."""
     z = NormalDist().inv_cdf(1 - FALSE / 2)
     terms = (
         z,

@@ -1,7 +1,7 @@
-"""The records and the header of a CSV file. Any file is read or refused in bounded time and memory.
+"""Reads the records of a CSV file and checks its header. The time and memory are bounded for any file.
 
-Only a regular file is opened (a FIFO would block), lines are read with a limit on their length, and every error names the
-line on which the record begins.
+kbench opens regular files only (a FIFO would block) and limits the length of a line. Every error names the line on which the
+record begins.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ from kbench.errors import ResultsError
 from kbench.results.columns import LINE, OPTIONAL_COLUMNS, axis_columns, csv_header
 
 MAX_BYTES = 64 * 2**20
-"""A longer file is refused. It would be 130,000 rows, more than a day of measuring, and ten times that in memory."""
+"""A longer file is an error. This size holds 130,000 rows, the result of more than a day, and takes ten times the memory."""
 
 MAX_LINES = 1_000_000
-"""The same for a file of blank lines, which take no memory but time."""
+"""A file with more lines is an error. Blank lines take no memory, but they take time to read."""
 
 MAX_RECORD_BYTES = 128 * 2**10
-"""A longer record is refused before it is read to its end; csv allows a field as much. kbench writes a few hundred bytes."""
+"""A longer record is an error, raised before the whole record is read. The records of kbench have a few hundred bytes. The
+module csv has the same limit for a field."""
 
 MAX_COLUMNS = 200
-"""More than any operator has axes for. Not every step of what follows is linear in them."""
+"""A file with more columns is an error. No operator needs as many, and some later steps are slower than linear in them."""
 
 _COMMAS = len(csv_header([])) - len(OPTIONAL_COLUMNS) - 1
 _BOM = b"\xef\xbb\xbf"
 
 
 def records(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The records of a file, blank ones left out, with the line on which each begins (a quoted reason may span several).
+    """The records of a file that are not blank, each with the line on which it begins. A quoted cell may span several lines.
 
-    A last record that ends inside quotes, as a killed run leaves it, comes as one cell. Raises ResultsError.
+    If the file ends inside quotes, because a run was killed, its last record is one cell. Raises ResultsError.
     """
     with _opened(path) as file:
         lines = _Lines(path, file)
@@ -48,7 +49,7 @@ def records(path: Path) -> Iterator[tuple[int, list[str]]]:
                 cells = next(reader, None)
             except csv.Error as error:
                 if not lines.ended:
-                    what = str(error).partition(" - ")[0]  # what follows is advice to programmers
+                    what = str(error).partition(" - ")[0]  # the rest is advice to programmers
                     raise lines.error(f"not readable as CSV ({what}); repair or delete the line") from None
                 cells = ["".join(lines.record)]
             if cells is None:
@@ -75,10 +76,10 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 @dataclass
 class _Lines(Iterator[str]):
-    """The lines of a file as csv asks for them. It asks for one, and for more only while a quote is open.
+    """An iterator over the lines of a file for the module csv, which asks for a second line of a record only inside quotes.
 
-    first   the line on which the current record begins
-    record  the lines of it that were read
+    first   the number of the line on which the current record begins
+    record  the lines of the current record read until now
     """
 
     path: Path
@@ -113,11 +114,11 @@ class _Lines(Iterator[str]):
         return text
 
     def _decoded(self, data: bytes) -> str:
-        data = data.removeprefix(_BOM)  # it is not only at the beginning where files were put together
+        data = data.removeprefix(_BOM)  # concatenated files have one inside, too
         try:
             text = data.decode()
         except UnicodeDecodeError as error:
-            if error.reason != "unexpected end of data":  # else the file ends inside a character
+            if error.reason != "unexpected end of data":  # that reason means that the file ends inside a character
                 raise self._not_text(data[error.start]) from None
             text = data[: error.start].decode()
         if "\0" in text:
@@ -129,7 +130,7 @@ class _Lines(Iterator[str]):
         return ResultsError(f"{where}: not a text file (byte 0x{byte:02x}); name a CSV that `kbench run` wrote")
 
     def hold_a_row(self) -> bool:
-        """Whether a line after the first is a row of its own: then a stray quote has made one record of several."""
+        """Whether a later line of the record looks like a row. A stray quote has then joined several rows into one record."""
         operator = self.record[0].split(",")[0] + "," if self.record else ""
         return any(line.startswith(operator) and line.count(",") >= _COMMAS for line in self.record[1:])
 
@@ -138,7 +139,7 @@ class _Lines(Iterator[str]):
 
 
 def check_header(path: Path, line: int, header: list[str]) -> None:
-    """Raises ResultsError for a header that cannot be read: a column is missing, repeated or in another place."""
+    """Raises ResultsError if a column of the header is missing, repeated, misnamed or in the wrong place."""
     where = f"{path}:{line}"
     known = [name for name in csv_header([]) if name in header or name not in OPTIONAL_COLUMNS]
     missing = [name for name in known if name not in header]
@@ -161,11 +162,11 @@ def check_header(path: Path, line: int, header: list[str]) -> None:
         if not name or not name.isprintable():
             raise ResultsError(f"{where}: an axis is called {shown(name)}; repair the header")
     if LINE in header:
-        raise ResultsError(f"{where}: a column is called line, as kbench calls the lines of the file; remove it")
+        raise ResultsError(f"{where}: a column is called line, which kbench uses for line numbers; rename it")
 
 
 def header_fault(found: Sequence[str], wanted: Sequence[str]) -> str:
-    """How the header of a file that is continued differs from the header that the run writes."""
+    """How the header of a file that a run continues differs from the header that the run writes."""
     missing = [name for name in wanted if name not in found]
     extra = [name for name in found if name not in wanted]
     if len(missing) == len(wanted):
@@ -177,5 +178,5 @@ def header_fault(found: Sequence[str], wanted: Sequence[str]) -> str:
 
 
 def shown(cell: str) -> str:
-    """A cell in quotes for an error message: on one line, and the beginning of a long one."""
+    """A cell for an error message: in quotes, on one line, and cut after 40 characters."""
     return repr(cell if len(cell) <= 40 else cell[:37] + "...")

@@ -1,8 +1,8 @@
-"""The environment file beside a results CSV: the machine, versions and settings that its rows come from.
+"""The environment file beside a results CSV: the machine, versions and settings with which its rows were measured.
 
-The file may be written by anybody, so it is read in bounded time and memory and checked. Text is printable and of bounded
-length, numbers are finite and within their range, and every entry that kbench knows has its type. Other entries are left out
-and named in a note. Secrets, the home folder and the user's name are removed.
+Another program may have written the file, so kbench checks it. The time and memory to read it are bounded. Text becomes
+printable and is cut at a limit. An entry with a wrong type or a number out of range is left out, and a note names it. Secrets,
+the home folder and the user's name are removed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kbench.text import redact
 from kbench.text.printable import NAME_LIMIT, REASON_LIMIT, printable
 
 MAX_BYTES = 16 << 20
-"""A longer file is not read. A config is at most 1 MiB, and every continuation of a run can bring one."""
+"""A longer file is not read. It contains the config, at most 1 MiB, and one more for every continuation of the run."""
 
 MAX_VALUES = 20_000
 MAX_DEPTH = 8
@@ -34,23 +34,27 @@ NUMBERS = {
     "cache_bytes": 2**44, "total_memory": 2**50, "peak_gbps": 10**6, "cpu_count": 2**20, "multi_processor_count": 2**20,
     "other_processes": 2**31, "device_count": 2**20, "major": 2**20, "minor": 2**20,
 }  # fmt: skip
-"""Entries that are numbers of 0 and more, and what none of them reaches."""
+"""Entries that are numbers. Each must be at least 0 and below this limit."""
 
 MAPPINGS = ("limits", "packages", "variables", "measure", "git", "config", "environments", "places")
 LISTS = ("command", "plugin_errors", "continued")
 
 NAMED = ("packages", "variables", "config", "git", "environments", "continued", "places")
-"""Mappings whose values have a type."""
+"""Mappings in which kbench checks the types of the values."""
 
 PRIVATE = ("command", "plugin_errors", "variables", "config", "continued", "environments")
-"""Entries in which paths, and texts of some length, stand."""
+"""Entries that may contain paths, secrets and long texts."""
 
 KNOWN_FROM_CSV = "what is known of the machine is what the CSV says"
 
 
 class Sidecar(NamedTuple):
-    """An environment file as far as it can be used, and in `note` what is wrong with it: "" for nothing. `there` tells
-    whether there is a file."""
+    """The content of an environment file.
+
+    environment  the valid entries
+    note         what is wrong with the file; "" if nothing is
+    there        whether the file exists
+    """
 
     environment: dict[str, Any]
     note: str
@@ -65,7 +69,7 @@ def environment_path(csv: Path | str) -> Path:
 def read(csv: Path | str) -> Sidecar:
     """The environment of a results CSV.
 
-    A CSV says enough for itself: what is missing or damaged beside it is for the caller to mention, not an error.
+    A missing or damaged file is not an error, because a CSV is useful without it. The note says what is wrong.
     """
     path = environment_path(csv)
     try:
@@ -78,7 +82,7 @@ def read(csv: Path | str) -> Sidecar:
 
 
 def load(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """The entries of an environment file, and the names of those that are left out because they cannot be right.
+    """The valid entries of an environment file, and the names of the invalid entries, which are left out.
 
     Raises FileNotFoundError, and ResultsError for a file that cannot be read.
     """
@@ -94,7 +98,7 @@ def load(path: Path) -> tuple[dict[str, Any], list[str]]:
         raise ResultsError(f"{path}: not an environment file, it is nested too deeply") from None
     except UnicodeDecodeError:
         raise ResultsError(f"{path}: not an environment file, it is not UTF-8 text") from None
-    except ValueError:  # a number of thousands of digits
+    except ValueError:  # a number with thousands of digits
         raise ResultsError(f"{path}: not an environment file, a number in it is too long") from None
     if not isinstance(data, dict):
         raise ResultsError(f"{path}: not an environment file")
@@ -106,15 +110,15 @@ def load(path: Path) -> tuple[dict[str, Any], list[str]]:
 
 
 def nonsense(path: Path, left_out: list[str]) -> str:
-    """The sentence on entries that cannot be right; "" where there are none."""
+    """A sentence that names the invalid entries of a file; "" if there are none."""
     if not left_out:
         return ""
     names = ", ".join(left_out[:4]) + (f" and {len(left_out) - 4} more" if len(left_out) > 4 else "")
-    return printable(f"{path}: left out what cannot be right: {names}")
+    return printable(f"{path}: left out invalid entries: {names}")
 
 
 class _Reader:
-    """Takes over what is right."""
+    """Copies valid entries. `left_out` names the others, and `count` is the number of values read."""
 
     def __init__(self) -> None:
         self.left_out: list[str] = []
@@ -134,7 +138,7 @@ class _Reader:
         return found
 
     def value(self, value: Any, name: str, depth: int) -> Any:
-        """The value, made clean; None for what is left out."""
+        """A safe copy of a value, without its invalid entries."""
         if isinstance(value, dict):
             return self.mapping(value, f"{name}.", depth + 1)
         if isinstance(value, list):
@@ -153,7 +157,7 @@ class _Reader:
 
 
 def _fits(name: str, value: Any) -> bool:
-    """Whether a value can be what its name says. The empty value is always allowed: not known."""
+    """Whether the type and range of a value suit the name of its entry. None is always valid; it means unknown."""
     top, _, rest = name.partition(".")
     if isinstance(value, (int, float)) and not isinstance(value, bool) and not _plausible(value):
         return False
@@ -169,11 +173,11 @@ def _fits(name: str, value: Any) -> bool:
         return isinstance(value, str)
     if top == "git":
         return isinstance(value, bool if rest == "dirty" else str)
-    return "." in rest or isinstance(value, dict)  # a machine, or who went on
+    return "." in rest or isinstance(value, dict)  # `environments` and `continued` hold mappings
 
 
 def _plausible(value: float) -> bool:
-    """Neither NaN nor infinite nor longer than any number that a machine reports."""
+    """Whether a number fits into 64 bits. NaN and infinity do not."""
     return -(2**63) <= value < 2**63
 
 

@@ -1,9 +1,9 @@
 """Choosing rows by what was measured: `--where 'dtype=bf16,N>=4k,provider=triton*|cuda'`.
 
-A term is a column, one of `= != < <= > >=`, and a value, or several between commas or `|`: `N=1024,4096`. Terms between
-commas must all hold. What follows a comma is a further value if it is no term by itself; a comma inside brackets belongs
-to the name of a curve. Sizes may end in k, M or G (powers of 1024). In words `*` and `?` stand for any characters, and
-brackets for themselves. Nothing is evaluated as code.
+A term is a column, one of `= != < <= > >=`, and one or more values: `N=1024,4096`. A comma or `|` separates values. A comma
+also separates terms, which must all hold: the text after a comma is a new term if it contains a comparison, and otherwise one
+more value. A comma inside brackets belongs to the name of a curve. Sizes may end in k, M or G (powers of 1024). In words, `*`
+stands for any characters and `?` for one; brackets have no special meaning. kbench never evaluates a term as code.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from kbench.results.vocabulary import Role
 from kbench.text.printable import NAME_LIMIT
 
 OUTCOMES = ("provider", "params", "status", "flags")
-"""Columns that tell the rows of one case apart. They choose among its providers; its controls stay, unless `role` is named."""
+"""Terms on these columns choose among the providers of a case and keep its controls, unless another term names `role`."""
 
 FILTERABLE = ("role", "session", "status", "flags", *CONDITION_COLUMNS)
-"""The columns beside the axes that a term may name."""
+"""The columns that a term may name in addition to the axes."""
 
 ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
@@ -40,16 +40,16 @@ ORDER: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 _TERM = re.compile(r"\s*([^\s=!<>|\[]+)\s*(==?|!=|<=?|>=?)\s*(?![=!<>])(.*)", re.DOTALL)
-"""A column has no bracket: `row[num_warps=4]` is a value."""
+"""The name of a column contains no bracket, so `row[num_warps=4]` is a value and not a term."""
 
-_COMMA = re.compile(r",(?![^\[\]]*\])")  # none that a bracket closes after
+_COMMA = re.compile(r",(?![^\[\]]*\])")  # a comma outside of brackets
 _SIZE = re.compile(r"(-?[0-9]{1,30})([kmg]?)", re.IGNORECASE)
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 
 
 @dataclass(frozen=True)
 class Term:
-    """One condition, as it was written and taken apart. `comparison` is `=`, `!=` or a key of ORDER."""
+    """One condition: the text that the user wrote, and its parts. `comparison` is `=`, `!=` or a key of ORDER."""
 
     text: str
     column: str
@@ -68,7 +68,8 @@ class Term:
         return cls(text.strip(), column, comparison.replace("==", "="), found)
 
     def holds(self, frame: pd.DataFrame) -> pd.Series[bool]:
-        """For which rows of a frame, which must have the column. Raises UsageError for a value that does not suit it."""
+        """Whether the condition holds, for each row of a frame. The frame must have the column. Raises UsageError for a value
+        that the column cannot have."""
         matches = self._matches_size() if is_integer_dtype(frame[self.column]) else self._matches_word()
         cells = _cells(frame, self.column)
         verdicts = {cell: matches(cell) for cell in set(cells)}
@@ -106,7 +107,7 @@ class RowFilter:
 
     @classmethod
     def parse(cls, text: str) -> RowFilter:
-        """Conditions between commas; none at all for "". Raises UsageError."""
+        """The conditions in a text, separated by commas; no conditions for "". Raises UsageError."""
         texts: list[str] = []
         for part in _COMMA.split(text) if text.strip() else ():
             if texts and part.strip() and not _like_a_term(part):
@@ -116,7 +117,7 @@ class RowFilter:
         return cls(tuple(map(Term.parse, texts)))
 
     def select(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The rows of a frame that `table.read` returned, its attrs kept. There may be none: see `nothing`.
+        """The chosen rows of a frame from `table.read`, with the same attrs. If there are none, `nothing` says why.
 
         Raises UsageError for a column that the frame does not have, and for a value that its column cannot have.
         """
@@ -129,7 +130,7 @@ class RowFilter:
         return chosen
 
     def nothing(self, frame: pd.DataFrame) -> str:
-        """Why `select` leaves no provider of a frame, in one line: the term that none of its rows meets, and what would."""
+        """One line that says why `select` keeps no provider: the term that no row meets, and the values that rows have."""
         path, rows, met = frame.attrs["path"], frame[self._chooses_among(frame)], ""
         for term in self.terms if len(rows) else ():
             chosen = rows[term.holds(rows)]
@@ -142,7 +143,7 @@ class RowFilter:
         return f"{path}: no row of a provider{met and f' has {met}'}; run the sweep again or choose other rows"
 
     def _chooses_among(self, frame: pd.DataFrame) -> pd.Series[bool]:
-        """The rows that OUTCOMES are about: all, where the terms name a role."""
+        """The rows that terms on OUTCOMES choose among: those of providers, or all rows if a term names `role`."""
         named = any(term.column == "role" for term in self.terms)
         return (frame["role"] == Role.PROVIDER) | named
 
@@ -159,17 +160,17 @@ class RowFilter:
 
 
 def _like_a_term(part: str) -> bool:
-    """Whether it is meant as a condition, right or wrong: it has a comparison outside of brackets."""
+    """Whether a text is meant as a term, valid or not: it has a comparison outside of brackets."""
     return re.search(r"[=!<>]", part.partition("[")[0]) is not None
 
 
 def _cells(frame: pd.DataFrame, column: str) -> list[Any]:
-    """The values of a column; of `provider` those of the curves, as `(provider, params)`."""
+    """The values of a column. For `provider` they are `(provider, params)`, which name a curve."""
     return list(zip(frame["provider"], frame["params"], strict=True)) if column == "provider" else list(frame[column])
 
 
 def _spellings(column: str, cell: Any) -> Iterable[str]:
-    """The words that a cell may be called by."""
+    """The words that match a cell: a dtype also has aliases, and a provider also has the name of its curve."""
     match column:
         case "provider":
             return cell[0], curve_name(*cell)

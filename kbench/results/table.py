@@ -1,4 +1,4 @@
-"""Results as a pandas frame: the columns of a CSV typed, and errors that say which cell is wrong and what to do."""
+"""Reads a results CSV into a pandas frame with typed columns. An error names the wrong cell and what to do."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def read(path: Path | str) -> pd.DataFrame:
     """The rows of a results CSV, indexed by the line of the file on which each begins.
 
     Numbers are float64 and may be NaN, infinite or negative; `session` is int64, axes are Int64 where they are integers.
-    Everything else is text with "" for nothing: what names something is printable, `round_ms` has numbers between its
-    semicolons. `attrs["path"]` is the file and `attrs["warnings"]` what was left out of it: a last line cut short by a
-    killed run. Raises ResultsError.
+    All other columns are text, "" if empty. Names are printable. `round_ms` holds numbers separated by semicolons.
+    `attrs["path"]` is the path of the file. `attrs["warnings"]` has a line if the last row is incomplete because a run was
+    killed; that row is left out. Raises ResultsError.
     """
     path = Path(path)
     header, rows, warnings = _contents(path)
@@ -52,7 +52,8 @@ def axes(frame: pd.DataFrame) -> list[str]:
 
 
 def parse_source(source: Path | str) -> tuple[str, Path]:
-    """`new=runs/b.csv` is runs/b.csv called "new", unless a file has that very name; without a label that is ""."""
+    """The label and the path of an argument: `new=runs/b.csv` is runs/b.csv with the label "new". An argument without a label,
+    or one that is itself the name of a file, has the label ""."""
     label, equals, path = str(source).partition("=")
     if equals and label and path and not Path(source).exists():
         return label, Path(path)
@@ -60,18 +61,18 @@ def parse_source(source: Path | str) -> tuple[str, Path]:
 
 
 def newest(folder: Path) -> Path:
-    """The results file in a folder that was written last, earlier runs moved aside not counted. Raises ResultsError."""
+    """The newest results file of a folder, without earlier runs that were moved aside. Raises ResultsError if there is none."""
     files = [path for path in folder.glob("*.csv") if path.is_file() and not _MOVED_ASIDE.search(path.name)]
     if not files:
         raise ResultsError(f"{folder}: no results here; make some with `kbench run CONFIG`, or name a CSV")
     return max(files, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
-# -- the shape of the file
+# -- rows and their lengths
 
 
 def _contents(path: Path) -> tuple[list[str], list[tuple[int, list[str]]], list[str]]:
-    """The header, the rows with the line each begins on, and a warning where the last one was cut short."""
+    """The header, the rows with the line on which each begins, and a warning if the last row is incomplete."""
     found = records(path)
     line, header = next(found, (0, []))
     if not header:
@@ -83,7 +84,7 @@ def _contents(path: Path) -> tuple[list[str], list[tuple[int, list[str]]], list[
         warnings.append(f"{path}:{line}: the last row is incomplete (an interrupted run?) and was left out")
     for line, cells in rows:
         if cells[:1] == header[:1]:
-            raise ResultsError(f"{path}:{line}: a second header; put what follows into a file of its own")
+            raise ResultsError(f"{path}:{line}: a second header; move it and the rows below it to another file")
         if len(cells) != len(header):
             counts = f"{len(cells)} fields where the header has {len(header)}"
             raise ResultsError(f"{path}:{line}: {counts}; repair or delete the line")
@@ -94,7 +95,7 @@ def _contents(path: Path) -> tuple[list[str], list[tuple[int, list[str]]], list[
 
 
 class _Rule(NamedTuple):
-    """How the cells of a column are read: `parse` gives None for one that is wrong, which `wrong` says in words."""
+    """How to read the cells of a column. `parse` returns None for a wrong cell; `wrong` is the error message for it."""
 
     parse: Callable[[str], Any]
     wrong: str
@@ -102,7 +103,7 @@ class _Rule(NamedTuple):
 
 
 def _values(path: Path, name: str, lines: Sequence[int], cells: Sequence[str], rule: _Rule) -> list[Any]:
-    """The cells as a rule reads them. Raises ResultsError for the first that is wrong."""
+    """The values of the cells of a column. Raises ResultsError for the first wrong cell."""
     values = {cell: rule.parse(cell) for cell in set(cells)}
     if None in values.values():
         line, cell = next((line, cell) for line, cell in zip(lines, cells, strict=True) if values[cell] is None)
@@ -111,7 +112,7 @@ def _values(path: Path, name: str, lines: Sequence[int], cells: Sequence[str], r
 
 
 def _number(cell: str) -> float | None:
-    # float() and not pandas' parser: it is exact to the last digit that kbench wrote
+    # float() reads every digit that kbench wrote; the parser of pandas may round the last one
     try:
         return float(cell or "nan")
     except ValueError:
@@ -123,7 +124,7 @@ def _numbers(cell: str) -> str | None:
 
 
 def _size(cell: str) -> int | None:
-    """4096, and 4096.0 as pandas may have written it."""
+    """An integer from `4096`, or from `4096.0` as pandas may write it; None for any other text."""
     size = int(cell.partition(".")[0]) if _LIKE_SIZE.fullmatch(cell) and len(cell) < 24 else None
     return size if size is not None and -(2**63) <= size < 2**63 else None
 

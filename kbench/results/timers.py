@@ -1,12 +1,12 @@
-"""The timers: what others need to know of each. A new timer is a class in kbench/measure/timing/ and a line in TIMERS."""
+"""The properties of each timer. To add a timer, write a class in kbench/measure/timing/ and add a line to `_KINDS`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 TICK_MS = 32e-6
-"""The resolution of device events: elapsed times are multiples of 32 ns on NVIDIA devices. A difference of two ticks or less
-is never taken for real."""
+"""The resolution of device events: on NVIDIA devices, elapsed times are multiples of 32 ns. kbench never reports a difference
+of two ticks or less as a change."""
 
 
 @dataclass(frozen=True)
@@ -15,8 +15,8 @@ class TimerKind:
 
     name            as configs and the column `timer` write it
     description     for help texts
-    resolution_ms   the step between two times of one call; 0.0 if a time is shared by so many calls that there is no step
-    launches        the host launches each timed call, so the device may have waited for it within the time
+    resolution_ms   the smallest difference between two times, in ms; 0.0 if one time covers so many calls that it is negligible
+    launches        whether the host launches each timed call; the time may then include launch overhead
     implementation  `module:class` of the worker (see measure/timing/timer.py); empty if a config cannot choose the timer
     """
 
@@ -36,14 +36,14 @@ _KINDS = (
 )
 
 TIMERS = {kind.name: kind for kind in _KINDS}
-"""By name."""
+"""All timers by name."""
 
 DEFAULT_TIMER = _KINDS[0].name
 
 SELECTABLE_TIMERS = tuple(kind.name for kind in _KINDS if kind.implementation)
-"""Those that a config can choose."""
+"""The names of the timers that a config can choose."""
 
 
 def timer_kind(name: str) -> TimerKind:
-    """The timer of this name. An unknown one, as in a file of another version, counts as the default."""
+    """The timer of this name. An unknown name, from another version of kbench, returns the default timer."""
     return TIMERS.get(name, TIMERS[DEFAULT_TIMER])
