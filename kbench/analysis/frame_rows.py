@@ -49,10 +49,15 @@ def _cases(cells: dict[str, list[Any]]) -> list[Case]:
 def _outcome(word: str, reason: str, ms: float) -> tuple[Status, str]:
     status = Status(word)
     if status is Status.OK and not 0 < ms < math.inf:
-        return Status.ERROR, f"the status is ok, but the time is {ms}"
+        return not_a_time(ms)
     if reason or status in (Status.OK, Status.CHECKED):
         return status, reason
     return status, "the file gives no reason"
+
+
+def not_a_time(ms: float) -> tuple[Status, str]:
+    """The status and reason of a row that is `ok`, but whose time cannot be right. Such a file was damaged."""
+    return Status.ERROR, f"the status is ok, but the time is {ms}"
 
 
 def _finite(number: float) -> float | None:

@@ -64,8 +64,13 @@ def _compare_files(
     frames.insert(0, frames.pop(first))
     environments.insert(0, environments.pop(first))
     axes = common_axes(frames)
-    sides, more = files(frames, axes, rules.metric)
-    drifts = {label: drift(frames[0], frame, axes) for label, frame in zip(labels[1:], frames[1:], strict=True)}
+    rows = [rows_of(frame) for frame in frames]
+    sides, more = files(frames, rows, axes, rules.metric)
+    floors = [analyse(own).noise.floor or 0.0 for own in rows]
+    drifts = {
+        label: drift(frames[0], frame, axes, max(floors[0], floor))
+        for label, frame, floor in zip(labels[1:], frames[1:], floors[1:], strict=True)
+    }
     contenders = dict(zip(labels[1:], sides[1:], strict=True))
     found = [
         difference
@@ -89,7 +94,8 @@ def _compare_providers(
     if len(frames) != 1:
         raise UsageError(f"--by provider compares the providers of one file; {len(frames)} files were given")
     [frame] = frames
-    sides = providers(frame, rules.metric)
+    rows = rows_of(frame)
+    sides = providers(frame, rows, rules.metric)
     labels = list(sides)
     wanted = baseline or of_config
     if wanted is None:
@@ -98,7 +104,7 @@ def _compare_providers(
         )
     first = labels[_find(wanted, labels, "provider")]
     contenders = {label: sides[label] for label in labels if label != first}
-    noise = analyse(rows_of(frame), of_config).noise
+    noise = analyse(rows, of_config).noise
     drifts = dict.fromkeys(contenders, Drift(noise=noise.floor or 0.0))
     judged = _judge_sides("provider", first, sides[first], contenders, rules, drifts, [], notes, noise)
     return replace(judged, source=frame.attrs["path"])

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from kbench.analysis import analyse, rows_of
 from kbench.analysis.rounds import PLAUSIBLE
 from kbench.comparison.join import CONDITIONS, CaseId
 from kbench.results.vocabulary import Control, Role, Status
@@ -76,24 +75,24 @@ class Drift:
         return abs(self.copies.get(case, taken) - taken)
 
 
-def drift(old: pd.DataFrame, new: pd.DataFrame, axes: Sequence[str]) -> Drift:
+def drift(old: pd.DataFrame, new: pd.DataFrame, axes: Sequence[str], noise: float) -> Drift:
     """The drift between two frames from `table.read`, over the cases whose copy control both have.
 
-    `axes` identify a case. If `device` is one of them, each device has its own drift.
+    `axes` identify a case. If `device` is one of them, each device has its own drift. `noise` is the larger noise floor of
+    the two files, as a share.
     """
-    seen = max(noise(old), noise(new))
     if "device" not in axes:
-        return _drift(old, new, axes, seen)
+        return _drift(old, new, axes, noise)
     both = sorted(set(old["device"]) & set(new["device"]))
     here = {device: (old[old["device"] == device], new[new["device"] == device]) for device in both}
-    return Drift(noise=seen, devices={device: _drift(*frames, axes, seen) for device, frames in here.items()})
+    return Drift(noise=noise, devices={device: _drift(*frames, axes, noise) for device, frames in here.items()})
 
 
-def _drift(old: pd.DataFrame, new: pd.DataFrame, axes: Sequence[str], seen: float) -> Drift:
+def _drift(old: pd.DataFrame, new: pd.DataFrame, axes: Sequence[str], noise: float) -> Drift:
     case = ["operator", *axes, "dtype", *(name for name in CONDITIONS if name not in axes)]
     logs = pd.concat([_copies(frame, case).assign(side=side) for side, frame in enumerate((old, new))])
     if set(logs["side"]) != {0, 1}:
-        return Drift(noise=seen)
+        return Drift(noise=noise)
     levels: Any = logs.pivot_table(index=case, columns=["side", "session"], values="log_ms", observed=True)
     levels = levels[levels[0].notna().any(axis=1) & levels[1].notna().any(axis=1)]
     # Only copies that every session has count, so a session that was interrupted early would discard most of them.
@@ -101,7 +100,7 @@ def _drift(old: pd.DataFrame, new: pd.DataFrame, axes: Sequence[str], seen: floa
     whole = counts >= SHARE * counts.groupby("side").transform("max").clip(lower=1)
     settled = levels.loc[:, whole].dropna()
     if settled.empty:
-        return Drift(noise=seen)
+        return Drift(noise=noise)
     middle = settled.mean(axis=1)
     moved = levels.loc[settled.index].sub(middle, axis=0).median().dropna()
     shifts: list[tuple[dict[int, float], dict[int, float]]] = [({}, {}), ({}, {})]
@@ -112,18 +111,13 @@ def _drift(old: pd.DataFrame, new: pd.DataFrame, axes: Sequence[str], seen: floa
         (operator, tuple(zip(axes, rest[: len(axes)], strict=True)), rest[len(axes)]): float(change)
         for (operator, *rest), change in changes.items()
     }
-    return Drift(*shifts[0], len(settled), seen, copies, shifts[1])
+    return Drift(*shifts[0], len(settled), noise, copies, shifts[1])
 
 
 def _copies(frame: pd.DataFrame, case: list[str]) -> pd.DataFrame:
     copies = frame[_control(frame, Control.COPY) & frame["ms"].between(*PLAUSIBLE)]
     logs: pd.DataFrame = copies[[*case, "session"]].assign(log_ms=np.log(copies["ms"]))
     return logs
-
-
-def noise(frame: pd.DataFrame) -> float:
-    """The noise floor of a file, as a share; 0 where it is unknown."""
-    return analyse(rows_of(frame)).noise.floor or 0.0
 
 
 def _control(frame: pd.DataFrame, name: str) -> pd.Series[bool]:

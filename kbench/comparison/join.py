@@ -5,7 +5,6 @@ A side is a file, or with `by="provider"` one provider of a file.
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +13,13 @@ from typing import Any
 
 import pandas as pd
 
-from kbench.analysis import rounds
+from kbench.analysis.frame_rows import not_a_time
 from kbench.analysis.rounds import is_plausible
 from kbench.errors import ResultsError, UsageError
 from kbench.results import table
 from kbench.results.case import curve_name
 from kbench.results.columns import CONDITION_COLUMNS
+from kbench.results.row import Row
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Flag, Role, Status
 
@@ -157,14 +157,16 @@ def common_axes(frames: Sequence[pd.DataFrame]) -> list[str]:
     return [*shared, "device"] if any(map(several_devices, frames)) else shared
 
 
-def files(frames: Sequence[pd.DataFrame], axes: Sequence[str], metric: str) -> tuple[list[Sides], list[str]]:
+def files(
+    frames: Sequence[pd.DataFrame], rows: Sequence[Sequence[Row]], axes: Sequence[str], metric: str
+) -> tuple[list[Sides], list[str]]:
     """The sides of frames from `table.read`, and notes on axes that were ignored because not every file has them.
 
-    `axes` are those of `common_axes`. Raises UsageError when such an axis has several values in its file, and ResultsError
-    when a key has the same session twice.
+    `rows` has what `rows_of` returned for each frame. `axes` are those of `common_axes`. Raises UsageError when an axis that
+    was ignored has several values in its file, and ResultsError when a key has the same session twice.
     """
     notes = [note for frame in frames for note in _drop_extra_axes(frame, axes)]
-    return [_sides(frame, axes, metric) for frame in frames], notes
+    return [_sides(frame, own, axes, metric) for frame, own in zip(frames, rows, strict=True)], notes
 
 
 def nothing_common(baseline: str, old: Sides, contender: str, new: Sides) -> str:
@@ -183,11 +185,14 @@ def nothing_common(baseline: str, old: Sides, contender: str, new: Sides) -> str
     return f"nothing to compare: {baseline} and {contender} have no row in common{told}"
 
 
-def providers(frame: pd.DataFrame, metric: str) -> dict[str, Sides]:
-    """A side for each provider of a file, by label such as `triton-row[num_warps=4]`, in the order of the file."""
+def providers(frame: pd.DataFrame, rows: Sequence[Row], metric: str) -> dict[str, Sides]:
+    """A side for each provider of a file, by label such as `triton-row[num_warps=4]`, in the order of the file.
+
+    `rows` is what `rows_of(frame)` returned.
+    """
     sides: dict[str, Sides] = {}
     device = ["device"] if several_devices(frame) else []
-    for key, side in _sides(frame, [*table.axes(frame), *device], metric).items():
+    for key, side in _sides(frame, rows, [*table.axes(frame), *device], metric).items():
         sides.setdefault(key.curve, {})[Key(key.operator, "", "", key.axes, key.dtype)] = side
     return sides
 
@@ -223,57 +228,52 @@ def several_devices(frame: pd.DataFrame) -> bool:
     return bool(frame.loc[frame["device"] != "", "device"].nunique() > 1)
 
 
-def _sides(frame: pd.DataFrame, axes: Sequence[str], metric: str) -> Sides:
-    identity = ["operator", "provider", "params", *axes, "dtype", "session"]
-    outcome = ["status", "reason", "flags", "started_at", "samples", "ms", "gbps", "round_ms"]
-    columns = list(dict.fromkeys([*identity, *outcome, *CONDITIONS, metric]))
-    rows: dict[Key, dict[int, dict[str, Any]]] = {}
-    measured = frame.loc[frame["role"] == Role.PROVIDER, columns].reset_index()
-    records: list[Any] = measured.to_dict("records")
-    for row in records:
-        values = tuple((axis, row[axis]) for axis in axes)
-        key = Key(row["operator"], row["provider"], row["params"], values, row["dtype"])
-        sessions, session = rows.setdefault(key, {}), row["session"]
-        if session in sessions:
-            where, first = f"{frame.attrs['path']}:{row['line']}", sessions[session]["line"]
-            raise ResultsError(f"{where}: {key.label} session {session} is on line {first} already; delete one of them")
-        sessions[session] = {**row, "value": row[metric]}
-    return {key: _side([sessions[session] for session in sorted(sessions)]) for key, sessions in rows.items()}
+def _sides(frame: pd.DataFrame, rows: Sequence[Row], axes: Sequence[str], metric: str) -> Sides:
+    found: dict[Key, dict[int, tuple[int, Row]]] = {}  # by key and session: the line and the row
+    for line, row in zip(frame.index.tolist(), rows, strict=True):
+        if row.role != Role.PROVIDER:
+            continue
+        case = row.case
+        values = tuple((axis, row.device if axis == "device" else case.axes[axis]) for axis in axes)
+        key = Key(case.operator, row.provider, row.params, values, case.dtype)
+        sessions = found.setdefault(key, {})
+        if row.session in sessions:
+            where, first = f"{frame.attrs['path']}:{line}", sessions[row.session][0]
+            raise ResultsError(
+                f"{where}: {key.label} session {row.session} is on line {first} already; delete one of them"
+            )
+        sessions[row.session] = line, row
+    return {key: _side([sessions[each][1] for each in sorted(sessions)], metric) for key, sessions in found.items()}
 
 
-def _side(rows: list[dict[str, Any]]) -> Side:
-    timed = [row for row in rows if _has_time(row)]
-    lost = [_loss(row) for row in rows if not _has_time(row)]
+def _side(rows: list[Row], metric: str) -> Side:
+    found = [(row, _reading(row, metric)) for row in rows]
+    timed = [row for row, reading in found if reading]
+    lost = [_loss(row) for row, reading in found if not reading]
     status, reason = min(lost, key=lambda loss: not loss[0].failed, default=(Status.OK, ""))
     return Side(
-        readings=tuple(_reading(row) for row in timed),
+        readings=tuple(reading for _, reading in found if reading),
         sessions=len(rows),
         status=status,
         reason=reason,
-        conditions={name: tuple(sorted({row[name] for row in timed})) for name in CONDITIONS},
-        suspect=any(Flag.SUSPECT in row["flags"].split(";") for row in timed),
+        conditions={name: tuple(sorted({getattr(row, name) for row in timed})) for name in CONDITIONS},
+        suspect=any(Flag.SUSPECT in row.flags for row in timed),
     )
 
 
-def _reading(row: dict[str, Any]) -> Reading:
-    gbps, samples = (None if math.isnan(row[name]) else row[name] for name in ("gbps", "samples"))
-    return Reading(
-        row["session"], row["value"], row["ms"], gbps, rounds.read(row["round_ms"]), samples, row["started_at"]
-    )
+def _reading(row: Row, metric: str) -> Reading | None:
+    """None for a row without a plausible time or a plausible value of the metric."""
+    value: float | None = getattr(row, metric)
+    if row.ms is None or value is None or not (is_plausible(row.ms) and is_plausible(value)):
+        return None
+    return Reading(row.session, value, row.ms, row.gbps, row.round_ms, row.samples, row.started_at)
 
 
-def _has_time(row: dict[str, Any]) -> bool:
-    return row["status"] == Status.OK.value and is_plausible(row["ms"]) and is_plausible(row["value"])
-
-
-def _loss(row: dict[str, Any]) -> tuple[Status, str]:
-    """The status and reason of a row without a time. A run never writes `ok` without a time, so such a file was damaged."""
-    status = Status(row["status"])
-    if status is not Status.OK:
-        return status, row["reason"]
-    if is_plausible(row["ms"]):
-        return Status.UNSUPPORTED, "this metric was not measured"
-    return Status.ERROR, f"the status is ok, but the time is {row['ms']}"
+def _loss(row: Row) -> tuple[Status, str]:
+    """The status and reason of a row without a reading."""
+    if row.ms is None:
+        return row.status, row.reason
+    return (Status.UNSUPPORTED, "this metric was not measured") if is_plausible(row.ms) else not_a_time(row.ms)
 
 
 def _values(sides: Sides) -> dict[str, set[Hashable]]:
