@@ -48,9 +48,9 @@ def check(
 ) -> ExitStatus:
     """Check every provider on edge inputs, without timing.
 
-    Edge inputs are -inf, NaN, large offsets, strided rows and others that the operator names.
+    Edge inputs often break kernels: -inf, NaN, large offsets, strided rows. Each operator can list its own.
 
-    Exit code: 0 all right or declined, 1 something wrong or failed, 2 bad input.
+    Exit code: 0 every result was right or declined, 1 a provider gave a wrong result or failed, 2 bad input.
     """
     from kbench.config.load import load
 

@@ -36,48 +36,72 @@ def compare(
     ] = "file",
     where: RowTerms = "",
     metric: Annotated[
-        str, typer.Option("--metric", metavar="NAME", help="What to compare: ms, gbps, launch_ms ...")
+        str,
+        typer.Option(
+            "--metric",
+            metavar="NAME",
+            help="The column to compare: ms, ms_min, launch_ms, gbps, achieved_gbps or copy_fraction.",
+        ),
     ] = "ms",
     margin: Annotated[
         str | None,
-        typer.Option("--margin", metavar="SHARE", help="The smallest change of interest. Default: 2% between files."),
+        typer.Option(
+            "--margin",
+            metavar="SHARE",
+            help="The smallest change that matters. Default: 2% between files, the noise between providers.",
+        ),
     ] = None,
     vary: Annotated[
         str | None,
-        typer.Option("--vary", metavar="NAMES", help="What differs between the files on purpose: torch,driver,device."),
+        typer.Option(
+            "--vary",
+            metavar="NAMES",
+            help="Allow these differences between the files, for example torch,driver,device.",
+        ),
     ] = None,
     sort: Annotated[
-        str, typer.Option("--sort", metavar="ORDER", help="The table's order: verdict, key, change or time.")
+        str,
+        typer.Option(
+            "--sort", metavar="ORDER", help="Sort the table by verdict, key (sizes and dtype), change or time."
+        ),
     ] = "verdict",
     only: Annotated[
         str | None,
-        typer.Option("--only", metavar="VERDICTS", help="Show only these rows: changed, or slower,missing."),
+        typer.Option(
+            "--only",
+            metavar="VERDICTS",
+            help="Show only rows with these verdicts, for example slower,missing. 'changed' stands for every kind of change.",
+        ),
     ] = None,
     fail_on: Annotated[
         str | None,
-        typer.Option("--fail-on", metavar="VERDICTS", help="Exit with 1 on these verdicts: slower,missing,failed."),
+        typer.Option(
+            "--fail-on",
+            metavar="VERDICTS",
+            help="Exit with 1 when a row has one of these verdicts, for example slower,missing,failed.",
+        ),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 3 when a row was measured in different ways in the files.")
+        bool, typer.Option("--strict", help="Exit with 3 when the files measured a row in different ways.")
     ] = False,
     export: Annotated[
         list[str] | None,
         typer.Option(
             "--export",
             metavar="FORMAT=FILE",
-            help="Also write the comparison to a file; - is stdout. Formats: markdown, json, csv, junit, github, "
+            help="Also write the comparison to a file. The file - is stdout. Formats: markdown, json, csv, junit, github, "
             "github-action-benchmark, bencher, benchfmt.",
         ),
     ] = None,
     github: Annotated[
-        bool, typer.Option("--github", help="In a GitHub job: write annotations, the step summary and outputs.")
+        bool, typer.Option("--github", help="Write the annotations, step summary and outputs of a GitHub job.")
     ] = False,
 ) -> ExitStatus:
     """Compare results files row by row.
 
-    Each row gets a verdict: slower, faster, same, or unclear with the reason.
+    Each row gets a verdict, such as slower, faster, same, or unclear with a reason.
 
-    Exit code: 0 comparison written, 1 the gate failed (only with --fail-on), 2 bad input, 3 nothing comparable.
+    Exit code: 0 comparison written, 1 a row has a verdict of --fail-on, 2 bad input, 3 no row could be compared.
     """
     from kbench.comparison.compare import compare as compare_files
     from kbench.comparison.options import CompareOptions

@@ -13,12 +13,12 @@ from kbench.text.suggest import nearest, show
 
 def explain(
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="WORD", help="Default: list the words that can be explained.")
+        list[str] | None, typer.Argument(metavar="WORD", help="The words to explain. Default: list all words.")
     ] = None,
 ) -> ExitStatus:
     """Explain a word that kbench prints.
 
-    The word may be a status, a flag, a verdict, a control or a column. The text also says what to do about it.
+    The word may be a status, a flag, a verdict, a control or a column. The explanation also says what to do about it.
     """
     from kbench import explain as texts
 

@@ -26,14 +26,15 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 
 def init(
     operator: Annotated[
-        str, typer.Argument(metavar="OPERATOR", help="One of kbench's operators, or a new name for your own.")
+        str,
+        typer.Argument(metavar="OPERATOR", help="An operator of kbench, or a new name for an operator of your own."),
     ] = "softmax",
-    folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder to write into.")] = Path(),
+    folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Folder for the files.")] = Path(),
 ) -> ExitStatus:
     """Write a config, a plug-in and a GitHub workflow to start from.
 
-    For an operator of kbench, the plug-in adds two providers. For a new name, it declares the operator as well. The command
-    overwrites nothing: if one of the files exists, it writes none.
+    For an operator of kbench, the plug-in adds two providers. For a new name, the plug-in also declares the operator. If one
+    of the files exists, the command writes none.
     """
     from kbench import registry
 
@@ -60,16 +61,16 @@ def init(
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     contents = f"two providers of {operator}" if shipped else f"the operator {operator} and two providers"
-    print(f"wrote {config}: the sweep: sizes, dtypes and providers")
-    print(f"wrote {plugin}: {contents}, for you to change")
-    todo = "" if requirement else " and set KBENCH there"
-    print(f"wrote {workflow}: for pull requests; copy it to .github/workflows/{todo}")
+    print(f"wrote {config}: the config, with sizes, dtypes and providers")
+    print(f"wrote {plugin}: a plug-in with {contents}, for you to change")
+    todo = "" if requirement else " and set KBENCH in it"
+    print(f"wrote {workflow}: a GitHub workflow; copy it to .github/workflows/{todo}")
     near = None if shipped else nearest(operator, registry.shipped())
     if near:
         terminal.warn(f'"{operator}" is a new operator; kbench has one called "{near}": kbench init {near}')
     print()
     print("next:")
-    for verb, question in (("check", "are they correct?"), ("run", "how fast are they?")):
+    for verb, question in (("check", "are the providers correct?"), ("run", "how fast are they?")):
         print(f"  kbench {verb} {shlex.quote(str(config))}".ljust(40) + f"  # {question}")
     return ExitStatus.OK
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def list_providers(
-    operator: Annotated[str | None, typer.Argument(metavar="OPERATOR", help="Only this operator.")] = None,
+    operator: Annotated[str | None, typer.Argument(metavar="OPERATOR", help="List only this operator.")] = None,
     plugin: Plugins = None,
 ) -> ExitStatus:
     """List operators, providers and built-in configs.
@@ -47,9 +47,9 @@ def list_providers(
 
 
 def doctor() -> ExitStatus:
-    """Show what this machine has, and what is missing.
+    """Show this machine's device and packages, and what is missing.
 
-    For each missing thing, the command shows what it would enable.
+    For everything that is missing, the command names the providers and features that need it.
     """
     catalog = _catalog(())
     machine = catalog.machine
@@ -58,7 +58,7 @@ def doctor() -> ExitStatus:
     if machine.limits:
         rows.append(["limits", ", ".join(f"{k} {v:g}" for k, v in machine.limits.items() if v is not None)])
     if machine.peak_gbps:
-        rows.append(["memory in theory", f"{machine.peak_gbps:.0f} GB/s"])
+        rows.append(["theoretical bandwidth", f"{machine.peak_gbps:.0f} GB/s"])
     if machine.other_processes:
         rows.append(["busy", f"{machine.other_processes} other processes compute on this device"])
     if machine.cache_bytes:
@@ -79,7 +79,7 @@ def doctor() -> ExitStatus:
                 missing.setdefault(info.unavailable, []).append(f"{name}/{provider}")
     if not machine.telemetry and machine.device_type == "cuda":
         missing["no answer from NVML (nvidia-ml-py) or amdsmi"] = ["clock, power and throttle readings"]
-    print("missing, and what it would enable:" if missing else "nothing is missing")
+    print("unavailable here, by reason:" if missing else "nothing is missing")
     for reason, enables in missing.items():
         terminal.console().print(f"  {reason}: {', '.join(enables)}", markup=False)
     return _report_plugins(catalog)

@@ -16,19 +16,25 @@ ConfigFile = Annotated[
 ]
 Sets = Annotated[
     Optional[list[str]],
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a value of the config: N=1024,4096 or rounds=2."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Override a value of the config, for example N=1024,4096 or rounds=2."
+    ),
 ]
 OnlyProviders = Annotated[
-    Optional[list[str]], typer.Option("--only", metavar="PROVIDERS", help="Use only these providers: triton,cuda.")
+    Optional[list[str]],
+    typer.Option("--only", metavar="PROVIDERS", help="Use only these providers, for example triton,cuda."),
 ]
 Profile = Annotated[
     Optional[str],
     typer.Option(
-        "--profile", metavar="NAME", help="Apply a profile of the config; none turns the automatic cpu profile off."
+        "--profile",
+        metavar="NAME",
+        help="Apply this profile of the config. Without a GPU, the profile cpu applies by default; 'none' disables it.",
     ),
 ]
 Plugins = Annotated[
-    Optional[list[str]], typer.Option("--plugin", metavar="FILE", help="A Python file with operators or providers.")
+    Optional[list[str]],
+    typer.Option("--plugin", metavar="FILE", help="Load operators and providers from this Python file."),
 ]
 ResultsFiles = Annotated[
     Optional[list[str]],
@@ -39,7 +45,8 @@ RowTerms = Annotated[
     typer.Option(
         "--where",
         metavar="TERMS",
-        help="Use only these rows: 'N=1024,4096,dtype=bf16'. Also != < <= > >=, and patterns: 'provider=triton*'.",
+        help="Use only the rows that match, for example 'N=1024,4096,dtype=bf16' or 'provider=triton*'. "
+        "Operators: = != < <= > >=.",
     ),
 ]
 

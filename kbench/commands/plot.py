@@ -23,15 +23,18 @@ DEFAULT_COLUMNS = 80
 def plot(
     files: ResultsFiles = None,
     metric: Annotated[
-        str, typer.Option("--metric", metavar="NAME", help="gbps (default), ms, speedup, copy_fraction or ulp.")
+        str,
+        typer.Option(
+            "--metric", metavar="NAME", help="What to draw: gbps (default), ms, speedup, copy_fraction or ulp."
+        ),
     ] = "",
     kind: Annotated[
         str,
         typer.Option(
             "--kind",
             metavar="KIND",
-            help="lines; bars: a panel for each case; heatmap: the fastest provider of each case; change: each file "
-            "against the first, or the providers of one file against the baseline.",
+            help="lines, bars, heatmap or change. bars has a panel for each case. heatmap shows the fastest provider of each "
+            "case. change compares each file with the first, or the providers of one file with the baseline.",
         ),
     ] = "lines",
     x: Annotated[
@@ -39,27 +42,34 @@ def plot(
         typer.Option("--x", metavar="AXIS", help="The horizontal axis. Default: the axis with the most values."),
     ] = None,
     by: Annotated[
-        str, typer.Option("--by", metavar="COLUMNS", help="Draw a panel for each value of these: dtype, or dtype,M.")
+        str,
+        typer.Option(
+            "--by", metavar="COLUMNS", help="Draw a panel for each value of these columns, for example dtype,M."
+        ),
     ] = "",
     baseline: Annotated[
         str | None,
         typer.Option("--baseline", metavar="LABEL", help="With --kind change: compare with this file or provider."),
     ] = None,
     margin: Annotated[
-        str, typer.Option("--margin", metavar="SHARE", help="With --kind change: the smallest change of interest.")
+        str, typer.Option("--margin", metavar="SHARE", help="With --kind change: the smallest change that matters.")
     ] = "2%",
     where: RowTerms = "",
     term: Annotated[bool, typer.Option("--term", help="Draw as text in the terminal. Write no files.")] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="The pictures' folder. Default: the CSV's folder.")
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="Folder for the pictures. Default: the folder of the CSV."),
     ] = None,
-    formats: Annotated[str, typer.Option("--format", metavar="FORMATS", help="png, svg, pdf or several.")] = "png,svg",
+    formats: Annotated[
+        str, typer.Option("--format", metavar="FORMATS", help="png, svg or pdf, or several with commas.")
+    ] = "png,svg",
     theme: Annotated[str, typer.Option("--theme", metavar="NAME", help="light or dark.")] = "light",
 ) -> ExitStatus:
     """Draw results: one line for each provider.
 
-    Several files share one picture. Axes that vary get a panel for each value. A hollow point is mostly launch overhead.
-    Providers that were wrong, failed or declined the case are marked. The command prints the paths of the pictures.
+    Several files share one picture. Every axis that varies, apart from the horizontal one, gets a panel for each of its
+    values. A hollow point means that launch overhead dominates the time. A mark below the axis means that a provider was
+    wrong, failed or declined the case. The command prints the paths of the pictures.
     """
     from kbench import plotting
 

@@ -13,12 +13,12 @@ from kbench.errors import ExitStatus
 
 def report(
     files: ResultsFiles = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The page's file.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the page.")] = Path("report.html"),
     baseline: Annotated[
         str | None, typer.Option("--baseline", metavar="OLD.csv", help="Compare with these results, row by row.")
     ] = None,
     where: RowTerms = "",
-    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="The page's heading.")] = "",
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Heading of the page.")] = "",
 ) -> ExitStatus:
     """Write an HTML page about results.
 

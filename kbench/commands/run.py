@@ -37,10 +37,10 @@ def run(
     only: OnlyProviders = None,
     profile: Profile = None,
     plugin: Plugins = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="The results' folder.")] = Path("results"),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results.")] = Path("results"),
     sessions: Annotated[
         int | None,
-        typer.Option("--sessions", metavar="N", min=1, help="Repeat the whole sweep in N fresh processes."),
+        typer.Option("--sessions", metavar="N", min=1, help="Measure the sweep N times, each time in a fresh process."),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted run: measure the cases that are missing.")
@@ -49,7 +49,9 @@ def run(
     devices: Annotated[
         str | None,
         typer.Option(
-            "--devices", metavar="DEVICES", help="Measure on several devices of this host at once: all, 0,2 or UUIDs."
+            "--devices",
+            metavar="DEVICES",
+            help="Measure on several devices of this host at once: all, indices such as 0,2, or UUIDs.",
         ),
     ] = None,
     scheduler: Annotated[
@@ -59,13 +61,16 @@ def run(
     spread: Annotated[
         bool, typer.Option("--spread", help="Measure the sessions of a case on different devices.")
     ] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait while another run uses the device.")] = True,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Wait while another run uses the device, or end with exit code 3.")
+    ] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
-    plots: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw GB/s at the end.")] = True,
+    plots: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw a plot of GB/s at the end.")] = True,
 ) -> ExitStatus:
     """Check and time every provider; write a CSV and a plot.
 
-    Exit code: 0 all well, 1 a row was wrong or failed, 2 bad input, 3 nothing could be measured, 130 interrupted.
+    Exit code: 0 success, 1 a provider gave a wrong result or failed, 2 bad input, 3 nothing could be measured, 130
+    interrupted.
     """
     from kbench.config.load import load
     from kbench.execute.run import RunOptions

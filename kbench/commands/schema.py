@@ -18,8 +18,8 @@ def schema(
 ) -> ExitStatus:
     """Print a JSON Schema of kbench's files.
 
-    `config` is for config files, so that an editor can check them. `compare` is for what `kbench compare --export json`
-    writes.
+    With the schema `config`, an editor can check config files. The schema `compare` describes the output of
+    `kbench compare --export json`.
     """
     if what == CONFIG:
         from kbench.config import schema as config_schema

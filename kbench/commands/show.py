@@ -20,7 +20,10 @@ def show(
     where: RowTerms = "",
     details: Annotated[
         bool,
-        typer.Option("--details", help="Also print GB/s, share of the copy, error and flags of each case's fastest."),
+        typer.Option(
+            "--details",
+            help="Also print GB/s, share of copy speed, error and flags of the fastest provider of each case.",
+        ),
     ] = False,
 ) -> ExitStatus:
     """Print the fastest provider of each case, and all times.
