@@ -134,10 +134,10 @@ def _moved(drift: Drift, metric: str, beside_values: bool) -> str:
     cases = "1 case" if drift.cases == 1 else f"{drift.cases} cases"
     moved = f"machine drift {percent(math.exp(drift.change))} (copy control, {cases})"
     if not drift.known:
-        return f"{moved}, not taken out of the changes: that needs {ENOUGH_CASES} cases"
+        return f"{moved}, not subtracted from the changes, because that needs {ENOUGH_CASES} cases"
     if not taken_out(drift, metric):
         return f"{moved}, which cancels in this metric"
-    return f"{moved}, taken out of the changes" + (", not of the values beside them" if beside_values else "")
+    return f"{moved}, subtracted from the changes" + (" but not from the values beside them" if beside_values else "")
 
 
 def geomeans(comparison: Comparison) -> Iterator[str]:

@@ -124,7 +124,7 @@ def test_with_one_session_two_more_are_proposed(write: Write) -> None:
 
 def test_the_machines_drift_is_said_and_whether_it_was_taken_out(every: Comparison, write: Write) -> None:
     assert (
-        "machine drift 0.0% (copy control, 10 cases), taken out of the changes, not of the values beside them"
+        "machine drift 0.0% (copy control, 10 cases), subtracted from the changes but not from the values beside them"
         in flat(terminal.text(every))
     )
     unknown = compare(write("a", [row()]), write("b", [row()]))
