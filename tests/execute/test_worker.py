@@ -289,6 +289,7 @@ def test_no_worker_can_be_started(stand_in: StandIn, monkeypatch: pytest.MonkeyP
     def refuse(*arguments: object, **options: object) -> None:
         raise OSError(24, "Too many open files")
 
+    stand_in(HONEST)
     monkeypatch.setattr("subprocess.Popen", refuse)
     with pytest.raises(
         DeviceGone, match=r"no worker can be started: no worker process can be started: .*Too many open"
