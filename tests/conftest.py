@@ -58,9 +58,11 @@ def warm_workers(warm: WarmProcesses) -> Iterator[None]:
 
 
 @pytest.fixture
-def cold_workers(warm_workers: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def cold_workers(warm_workers: None) -> Iterator[None]:
     """Let kbench start its workers as it does for a user, where a test uses `kbench` as well."""
-    monkeypatch.setattr(launch, "spawn", COLD)
+    with pytest.MonkeyPatch.context() as patch:  # its own: it has to end before that of warm_workers
+        patch.setattr(launch, "spawn", COLD)
+        yield
 
 
 @pytest.fixture
