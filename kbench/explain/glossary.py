@@ -13,7 +13,7 @@ WORDS = {
         Providers that are suspect, wrong or not timed are left out.""",
     "faster/tie/slower": """Three counts of cases: how many times the provider is faster than the baseline, ties with
         it, and is slower. A fourth number counts the cases in which the measurements do not tell which is faster.
-        `kbench compare --by provider FILE` shows each of them with its interval.""",
+        `kbench compare --by provider FILE` shows each case with its interval.""",
     "tie": """The measurements show that two times are closer than the noise floor, or closer than 2 %. A tie is
         neither a win nor a loss. If the rounds disagree too much to show that, the result is `unclear`. More rounds,
         a longer `rep_ms` and more sessions show smaller differences.""",
@@ -46,9 +46,9 @@ WORDS = {
     "verdict": """What `kbench compare` says of a row: slower, faster, same, unclear, missing, new, failed, fixed,
         suspect, incomparable or untimed. `kbench explain` has a paragraph on each verdict; docs/comparing.md
         describes the rules behind them.""",
-    "change": """What `kbench compare` finds between two sides: the new time over the old one, as a percentage. +5.0%
-        means that the new side takes 5 % longer. kbench takes the drift of the machine out, so the change may differ
-        a little from the quotient of the two times beside it.""",
+    "change": """What `kbench compare` finds between two sides: the new time divided by the old time, as a percentage
+        of change. +5.0% means that the new side takes 5 % longer. kbench takes the drift of the machine out, so the
+        change may differ a little from the quotient of the two times beside it.""",
     "interval": """The range that the true change lies in, with 95 % confidence: [+4.6, +6.1] means a change between
         4.6 % and 6.1 %. It is narrow where the sessions of both sides agree. More sessions make it narrower.""",
     "margin": """The smallest change that matters: 2 %, or what `--margin` says. A change that is certainly smaller is
@@ -57,8 +57,8 @@ WORDS = {
         controls, which run the same code on both sides. `kbench compare` takes the drift out of every change, and
         says so.""",
     "q": """The lowest false discovery rate at which the row still counts as changed. It says how likely the change is
-        to be chance, corrected for the number of rows. `kbench compare` calls a row slower or faster at 0.01 and
-        below.""",
+        to be chance, corrected for the number of rows. `kbench compare` calls a row slower or faster if q is 0.01 or
+        less.""",
     "geomean": """The geometric mean of ratios of times over rows: the usual mean for ratios, because twice as fast
         and half as fast cancel. Rows that fail or are suspect are left out on both sides.""",
     "gate": """The verdicts for which `kbench compare` exits with code 1, for a CI job: `--fail-on slower,missing,failed`.
@@ -66,12 +66,14 @@ WORDS = {
     "old": """The reference side of a comparison: the first file, or the one that `--baseline` names. A file given as
         LABEL=FILE has its label as the column's name. The other side is `new`. Both columns show times, or the values
         of `--metric`.""",
-    "input": """A kind of input that `kbench check` gives every provider: random numbers, and the operator's edge inputs, such
-        as -inf tails, NaN, strided rows or no rows. The cells say ok with the largest error, or what went wrong.""",
-    "can run": """Whether a provider can run on this machine, or what is missing. `checked only` is a Triton kernel on a
-        machine without an accelerator: Triton's interpreter shows whether it is right, but not how fast it is.""",
+    "input": """A kind of input that `kbench check` gives every provider: random numbers, and the operator's edge
+        inputs, such as -inf tails, NaN, strided rows or no rows. Each cell says `ok` with the largest error, or says
+        what went wrong.""",
+    "can run": """Whether a provider can run on this machine, or what is missing. `checked only` stands for a Triton
+        kernel on a machine without an accelerator: Triton's interpreter shows whether it is right, but not how fast
+        it is.""",
     "parameters": """The parameters of a provider that a config can sweep, with their defaults. `auto` means that the
-        provider chooses the value. In a config: `- triton-row: {num_warps: [4, 8]}` measures both.""",
+        provider chooses the value. In a config: `- triton-row: {num_warps: [4, 8]}` measures both values.""",
     "config": """A YAML file that says what to measure: an operator, its sweep, the providers and how to measure. Some are built
         in and run by name: `kbench run softmax`. `kbench list` shows them, `kbench init` writes one to change.""",
     "MB per tensor": """The size of one tensor that has all axes of the case, in megabytes (1e6 bytes). A case needs several:

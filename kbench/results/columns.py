@@ -62,9 +62,9 @@ class Column:
         return f"{self.label} ({shown})" if shown and shown not in self.label else self.label
 
 
-_QUANTILES = """The 20th and 80th percentile over all samples of all rounds: in ms for `ms_p20` and `ms_p80`, in GB/s for
-    `gbps_p20` and `gbps_p80`, where the smaller number comes first: the slower time is the lower speed. Pictures draw them
-    as a band. A row whose percentiles lie far apart is `noisy`."""
+_QUANTILES = """The 20th and 80th percentile over all samples of all rounds: in ms for `ms_p20` and `ms_p80`, in GB/s
+        for `gbps_p20` and `gbps_p80`. `gbps_p20` is the smaller speed, so it belongs to the longer time, `ms_p80`.
+        Pictures draw them as a band. A row whose percentiles lie far apart is `noisy`."""
 
 _STAGES = """The times of the steps around a kernel in a program, in ms. kbench measures them with `measure: {stages:
         true}` on an accelerator. `alloc_ms` is the time to allocate the inputs and an output with the driver.
@@ -78,7 +78,7 @@ _COLUMNS = (
     Column("provider", Kind.NAME, "", "provider", """The implementation of the operator: its name in the config, or
         the name of a control (the column `role` says which). Each combination of a provider and `params` is one curve
         of the plots."""),
-    Column("params", Kind.WORD, "", "params", """The parameters that the config gave the provider, as
+    Column("params", Kind.WORD, "", "params", """The parameters that the config gave the provider, for example
         `num_warps=4,num_stages=2`. It is empty if the config gave none: the provider then uses its own defaults."""),
     Column("dtype", Kind.DTYPE, "", "dtype", """The dtype of the elements of the inputs and of the output: float32, float16,
         bfloat16 or float64. A config may say fp16, bf16 and so on; the file always has the full name."""),
@@ -114,24 +114,25 @@ _COLUMNS = (
     Column("build_ms", Kind.NUMBER, "ms", "build", """The time of the provider's first call, and of its factory if it
         has one, in ms. It covers compiling, tuning and loading. No other time includes it. It is short if the kernels
         were already in a compiler's cache."""),
-    Column("gbps", Kind.NUMBER, "GB/s", "GB/s", """Algorithmic bytes over `ms`, in GB/s (1e9 bytes per second). Algorithmic
-        bytes are each input read once and each output written once, however much the provider really moves. Within one
-        case, GB/s ranks providers exactly as the time does. `copy_fraction` compares it with a copy."""),
+    Column("gbps", Kind.NUMBER, "GB/s", "GB/s", """Algorithmic bytes divided by `ms`, in GB/s (1e9 bytes per second).
+        Algorithmic bytes are each input read once and each output written once, however much the provider really
+        moves. Within one case, GB/s ranks providers exactly as the time does. `copy_fraction` compares it with a
+        copy."""),
     Column("gbps_p20", Kind.NUMBER, "GB/s", "p20 GB/s", _QUANTILES),
     Column("gbps_p80", Kind.NUMBER, "GB/s", "p80 GB/s", _QUANTILES),
     Column("achieved_gbps", Kind.NUMBER, "GB/s", "achieved GB/s", """Achieved bandwidth: the bytes that the provider
-        says it moves, over `ms`, in GB/s. Only providers that state their bytes (`moved_bytes=`) have it, such as one
-        that passes over memory several times. It shows whether a kernel is slow because it moves its bytes slowly or
-        because it moves too many bytes."""),
-    Column("copy_fraction", Kind.NUMBER, "", "of copy", """A row's GB/s over that of the case's `copy` control. Near 1 the
-        kernel moves its bytes as fast as a copy. A little above 1 is possible: a copy is not the fastest way to move bytes
-        at every size."""),
+        says it moves, divided by `ms`, in GB/s. Only providers that state their bytes (`moved_bytes=`) have it, such
+        as one that passes over memory several times. It shows whether a kernel is slow because it moves its bytes
+        slowly or because it moves too many bytes."""),
+    Column("copy_fraction", Kind.NUMBER, "", "of copy", """A row's GB/s divided by the GB/s of the case's `copy`
+        control. Near 1 the kernel moves its bytes as fast as a copy. A little above 1 is possible: a copy is not the
+        fastest way to move bytes at every size."""),
     Column("ceiling_gbps", Kind.NUMBER, "GB/s", "large copy GB/s", """The copy bandwidth of the device in GB/s, measured once
         per session at a size far beyond its last-level cache: what memory really delivers here. Reads and writes both
         count."""),
-    Column("speedup", Kind.NUMBER, "", "speed-up", """The baseline's `ms` over the row's, in the same case and session: above
-        1 the row is faster. It is empty without a baseline, or if the baseline has no time. This column does not say
-        whether the difference is inside the noise floor: see `tie`."""),
+    Column("speedup", Kind.NUMBER, "", "speed-up", """The baseline's `ms` divided by the row's `ms`, in the same case
+        and session. Above 1 the row is faster. It is empty without a baseline, or if the baseline has no time. This
+        column does not say whether the difference is inside the noise floor: see `tie`."""),
     Column("max_rel_err", Kind.NUMBER, "", "max relative error", """The largest relative error over all finite
         elements, against the fp64 reference. The error of an element is relative to the magnitude of the terms that
         the element is computed from, or to the scale that the operator states. `max_ulp` is the same error in units
