@@ -46,7 +46,7 @@ RowTerms = Annotated[
         "--where",
         metavar="TERMS",
         help="Use only the rows that match, for example 'N=1024,4096,dtype=bf16' or 'provider=triton*'. "
-        "Operators: = != < <= > >=.",
+        "Comparisons: = != < <= > >=.",
     ),
 ]
 

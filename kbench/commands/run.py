@@ -62,7 +62,8 @@ def run(
         bool, typer.Option("--spread", help="Measure the sessions of a case on different devices.")
     ] = False,
     wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Wait while another run uses the device, or end with exit code 3.")
+        bool,
+        typer.Option("--wait/--no-wait", help="If another run uses the device, wait for it, or end with exit code 3."),
     ] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
     plots: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw a plot of GB/s at the end.")] = True,

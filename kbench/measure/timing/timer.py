@@ -35,7 +35,8 @@ class Timer(Protocol):
     def ready(
         self, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], launch_ms: float | None
     ) -> Callable[[], list[float]]:
-        """Prepare to time `fn` over the buffers, and return a function that measures a round and returns its samples, in ms per call.
+        """Prepare to time `fn` over the buffers. Returns a function that measures a round and returns its samples, in ms per
+        call.
 
         `launch_ms` is what one launch costs the host, None if unknown. Raises Unsupported, with the reason, for a function
         that this timer cannot time.
