@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-ENDING = tuple(
+ENDING_SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
 )  # Windows has two of them
 
@@ -19,14 +19,14 @@ PATIENCE_S = 10.0
 
 def install() -> None:
     """Let each signal raise KeyboardInterrupt. A signal that is ignored stays ignored, as `nohup` needs."""
-    for number in ENDING:
+    for number in ENDING_SIGNALS:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
 
 
 def end() -> None:
     """Ignore signals from here on, so that none changes the exit code. Called last, before the interpreter ends."""
-    for number in ENDING:
+    for number in ENDING_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     # If KeyboardInterrupt leaves an exec() of a string (dataclasses use one), CPython records it, even if it is caught, and
     # kills itself with SIGINT when it ends. The next exec() clears the record.
@@ -48,7 +48,7 @@ def once() -> Iterator[None]:
 
     mine = []
     if threading.current_thread() is threading.main_thread():
-        mine = [number for number in ENDING if signal.getsignal(number) is signal.default_int_handler]
+        mine = [number for number in ENDING_SIGNALS if signal.getsignal(number) is signal.default_int_handler]
     for number in mine:
         signal.signal(number, interrupt)
     try:

@@ -67,7 +67,7 @@ def _streams_in_files() -> Iterator[list[str]]:
 
 @contextmanager
 def _as_it_was(folder: Path, arguments: list[str]) -> Iterator[None]:
-    handlers = {number: signal.getsignal(number) for number in interrupts.ENDING}
+    handlers = {number: signal.getsignal(number) for number in interrupts.ENDING_SIGNALS}
     here, words, show = Path.cwd(), sys.argv, warnings.showwarning
     os.chdir(folder)
     sys.argv = arguments

@@ -30,7 +30,7 @@ except KeyboardInterrupt:
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
     """Leave the handlers of the test's own process as they were."""
-    before = {number: signal.getsignal(number) for number in interrupts.ENDING}
+    before = {number: signal.getsignal(number) for number in interrupts.ENDING_SIGNALS}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)

@@ -26,7 +26,7 @@ from kbench.analysis.rounds import is_plausible
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role
 
-SHARE = 0.95
+SHARE_WITHIN = 0.95
 """The share of cases that stay below the noise floor."""
 
 ALL_WITHIN = 20
@@ -149,7 +149,7 @@ def _apart(baseline: Sequence[Row], repeats: Sequence[Row]) -> Difference | None
 
 def _floor(effects: Sequence[float]) -> float:
     """The value that 95 % of the effects do not exceed. `effects` are in ascending order."""
-    return effects[math.ceil(SHARE * len(effects)) - 1]
+    return effects[math.ceil(SHARE_WITHIN * len(effects)) - 1]
 
 
 def _of_cases(effects: Sequence[float], found: Sequence[Difference]) -> float:

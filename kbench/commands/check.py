@@ -79,7 +79,7 @@ def _check(config: Config, *, every_case: bool) -> ExitStatus:
         if tasks and plan.runnable:
             supervisor.try_operator(find_smallest(tasks))
         tables: dict[str, Table] = {}
-        with progress.listener(tasks) as display:
+        with progress.make_progress(tasks) as display:
             for task in tasks:
                 display.begin(task)
                 table = tables.setdefault(task.case.dtype, {})

@@ -22,10 +22,10 @@ from kbench.results.row_filter import RowFilter
 from kbench.results.vocabulary import Role
 from kbench.text.suggest import unknown
 
-DEFAULT = CompareOptions()
+DEFAULT_OPTIONS = CompareOptions()
 
 
-def compare(*sources: Path | str, options: CompareOptions = DEFAULT) -> Comparison:
+def compare(*sources: Path | str, options: CompareOptions = DEFAULT_OPTIONS) -> Comparison:
     """Compare results files with the first of them, or with the one labelled `options.baseline`.
 
     A source is a path or `LABEL=path`. With `by="provider"` there is one file, and its providers are compared with the

@@ -16,7 +16,7 @@ from kbench.results.vocabulary import Control, Role, Status
 ENOUGH_CASES = 5
 """The drift is removed from the rows only if this many cases have a copy control on both sides."""
 
-SHARE = 0.5
+SHARE_OF_COPIES = 0.5
 """A session counts for the machine's drift if it has at least this share of the copies of the fullest session."""
 
 
@@ -82,22 +82,24 @@ def drift(old: pd.DataFrame, new: pd.DataFrame, axes: Sequence[str], noise: floa
     the two files, as a share.
     """
     if "device" not in axes:
-        return _drift(old, new, axes, noise)
+        return _estimate_drift(old, new, axes, noise)
     both = sorted(set(old["device"]) & set(new["device"]))
     here = {device: (old[old["device"] == device], new[new["device"] == device]) for device in both}
-    return Drift(noise=noise, devices={device: _drift(*frames, axes, noise) for device, frames in here.items()})
+    return Drift(
+        noise=noise, devices={device: _estimate_drift(*frames, axes, noise) for device, frames in here.items()}
+    )
 
 
-def _drift(old: pd.DataFrame, new: pd.DataFrame, axes: Sequence[str], noise: float) -> Drift:
+def _estimate_drift(old: pd.DataFrame, new: pd.DataFrame, axes: Sequence[str], noise: float) -> Drift:
     case = ["operator", *axes, "dtype", *(name for name in CONDITIONS if name not in axes)]
-    logs = pd.concat([_copies(frame, case).assign(side=side) for side, frame in enumerate((old, new))])
+    logs = pd.concat([_select_copies(frame, case).assign(side=side) for side, frame in enumerate((old, new))])
     if set(logs["side"]) != {0, 1}:
         return Drift(noise=noise)
     levels: Any = logs.pivot_table(index=case, columns=["side", "session"], values="log_ms", observed=True)
     levels = levels[levels[0].notna().any(axis=1) & levels[1].notna().any(axis=1)]
     # Only copies that every session has count, so a session that was interrupted early would discard most of them.
     counts = levels.notna().sum()
-    whole = counts >= SHARE * counts.groupby("side").transform("max").clip(lower=1)
+    whole = counts >= SHARE_OF_COPIES * counts.groupby("side").transform("max").clip(lower=1)
     settled = levels.loc[:, whole].dropna()
     if settled.empty:
         return Drift(noise=noise)
@@ -114,11 +116,11 @@ def _drift(old: pd.DataFrame, new: pd.DataFrame, axes: Sequence[str], noise: flo
     return Drift(*shifts[0], len(settled), noise, copies, shifts[1])
 
 
-def _copies(frame: pd.DataFrame, case: list[str]) -> pd.DataFrame:
-    copies = frame[_control(frame, Control.COPY) & frame["ms"].between(*PLAUSIBLE)]
+def _select_copies(frame: pd.DataFrame, case: list[str]) -> pd.DataFrame:
+    copies = frame[_is_ok_control(frame, Control.COPY) & frame["ms"].between(*PLAUSIBLE)]
     logs: pd.DataFrame = copies[[*case, "session"]].assign(log_ms=np.log(copies["ms"]))
     return logs
 
 
-def _control(frame: pd.DataFrame, name: str) -> pd.Series[bool]:
+def _is_ok_control(frame: pd.DataFrame, name: str) -> pd.Series[bool]:
     return (frame["role"] == Role.CONTROL) & (frame["provider"] == name) & (frame["status"] == Status.OK.value)

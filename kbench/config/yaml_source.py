@@ -35,7 +35,7 @@ MAX_DEPTH = 20
 
 INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,99})")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-WORDS: dict[str, Scalar] = {"": None, "~": None, "null": None, "true": True, "false": False}
+SCALARS: dict[str, Scalar] = {"": None, "~": None, "null": None, "true": True, "false": False}
 
 
 @dataclass(frozen=True)
@@ -219,8 +219,8 @@ class _Builder:
             )
 
     def scalar(self, text: str, where: SourceLocation) -> Scalar:
-        if text.lower() in WORDS:
-            return WORDS[text.lower()]
+        if text.lower() in SCALARS:
+            return SCALARS[text.lower()]
         if text.lower() in ("yes", "no", "on", "off"):  # some YAML readers take them for booleans, others for words
             self.problems.append(ConfigIssue(where, f'"{text}" is ambiguous in YAML; write true or false, or quote it'))
         if INTEGER.fullmatch(text):

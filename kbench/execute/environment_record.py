@@ -24,7 +24,7 @@ CHANGING = ("other_processes", "device_id", "device_count")
 SELECTING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES")
 """Variables that choose a device. `env_id` leaves them out, because rows name their device by its UUID."""
 
-ENDING = ("finished_at", "interrupted")
+FINAL_ENTRIES = ("finished_at", "interrupted")
 """Entries of a run that has ended. A run that was killed has neither."""
 
 
@@ -119,7 +119,7 @@ def continue_run(before: Mapping[str, Any], present: Mapping[str, Any], sessions
     entry = {"date": present["started_at"]} | {name: present[name] for name in ("command", "git", "env_id")}
     if present["config"]["sha"] != before["config"]["sha"]:
         entry["config"] = present["config"]
-    kept = {name: value for name, value in before.items() if name not in ENDING}
+    kept = {name: value for name, value in before.items() if name not in FINAL_ENTRIES}
     return kept | {
         "measure": before["measure"] | {"sessions": sessions},
         "places": present["places"],

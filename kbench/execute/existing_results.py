@@ -1,8 +1,8 @@
-"""Continues a results file: which cases it has, what is left to measure, and whether new rows may be added.
+"""Reads a results file that a run continues: its finished cases, the cases left to measure, and whether rows may be added.
 
 A file can be continued when it contains only cases of the plan, each complete and with its rows in the plan's order. The
-cases may be in any order. Only the last case may be incomplete, because a run was killed while it wrote: that case is
-measured again.
+cases may be in any order. Only the last case may be incomplete, because a run may have been killed while it wrote the
+rows. That case is measured again.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ MACHINE = {
     "host": ("device_type", "cuda", "hip", "nvcc", "triton_interpreter"),
     "cluster": ("device_type",),
 }
-"""Entries of the environment file that must not change, by the scope of the run. Rows do not contain them. Packages must not
-change either; in a cluster only kbench. Other entries (driver, limits, clocks, variables) may change, with a warning."""
+"""Entries of the environment file that must not change when a run continues, for each scope of a run. The versions of packages
+must not change either; in a cluster this holds for kbench only. If another entry changes (driver, limits, variables), kbench
+prints a note."""
 
 SCOPES = {"device": "on one device", "host": "with --devices", "cluster": "with --scheduler"}
 
@@ -50,7 +51,7 @@ UNRELATED_KEYS = ("sessions", "timeout_s", "build_timeout_s")
 
 @dataclass(frozen=True)
 class Record:
-    """One row of the file as text, with its first line and its range of bytes."""
+    """One row of the file as text, the line on which it begins, and its range of bytes."""
 
     line: int
     start: int
@@ -67,14 +68,14 @@ class Record:
 
 @dataclass(frozen=True)
 class ExistingResults:
-    """The part of a run that a file already has.
+    """A results file that a run continues.
 
-    plan         the plan with all its sessions, including those of the file
+    plan         the plan with all its sessions, including the sessions in the file
     rows         the rows of finished cases
-    left         the tasks of the plan that the file does not have
-    keep         number of bytes at the beginning of the file that contain the finished cases
-    environment  the environment file's entries; None when no case is finished, so that nothing has to agree with it
-    notes        lines for the user: what was cut off, and what has changed on the machine
+    left         the tasks of the plan that are not in the file
+    keep         the number of bytes at the beginning of the file that contain the finished cases
+    environment  the entries of the environment file; None if the file has no rows
+    notes        lines for the user: an incomplete case, and changes of the machine
     """
 
     path: Path
@@ -91,61 +92,61 @@ class ExistingResults:
 
     @cached_property
     def hashes(self) -> dict[Any, str]:
-        """Hashes of the code that made the rows, by configuration and by case. A row of a lost worker has none."""
+        """The hashes of the code of each curve and of the definition of each case. The rows of a lost worker have none."""
         hashes: dict[Any, str] = {row.curve: row.source_hash for row in self.rows if row.source_hash}
         return hashes | {row.case.key: row.case_hash for row in self.rows if row.case_hash}
 
     def agree(self, rows: Sequence[Row]) -> None:
-        """Check that the code that made new rows is that of the file's rows. Raises ResultsError."""
+        """Raise ResultsError if new rows come from other code than the rows of the file."""
         for row in rows:
             if row.source_hash and self.hashes.get(row.curve, row.source_hash) != row.source_hash:
-                raise _refusal(self.path, [f"the code of {row.curve} has changed"])
+                raise _refusal_error(self.path, [f"the code of {row.curve} has changed"])
             if row.case_hash and self.hashes.get(row.case.key, row.case_hash) != row.case_hash:
-                raise _refusal(self.path, [f"the definition of {row.case.operator} has changed"])
+                raise _refusal_error(self.path, [f"the definition of {row.case.operator} has changed"])
 
 
 def read_existing(
     path: Path, plan: Plan, machine: Mapping[str, Any], mode: ResumeMode, scope: str = "device"
 ) -> ExistingResults:
-    """Find out how to continue a file. `machine` is what `MachineInfo.to_record` returns; for `scope` see Executor.
+    """Read a file and decide how to continue it. `machine` comes from `MachineInfo.to_record`; `scope` is a key of SCOPES.
 
     Raises ResultsError for a file or environment file that is damaged, has other columns, or does not fit the plan.
     """
-    header_end, records, torn = _records(path, csv_header(plan.sweep.axes))
+    header_end, records, torn = _read_records(path, csv_header(plan.sweep.axes))
     _refuse_repeats(path, records)
     environment, note = _read_environment(path) if records else (None, "")
     asked = recorded = plan.sweep.measure.sessions
     if environment:
         present = {"scope": scope, "baseline": plan.sweep.baseline, "measure": plan.sweep.measure.model_dump()}
-        if differences := _differences(environment, dict(machine) | present):
-            raise _refusal(path, differences)
+        if differences := _find_differences(environment, dict(machine) | present):
+            raise _refusal_error(path, differences)
         recorded = environment["measure"]["sessions"]
     layout = _with_sessions(plan, max(recorded, asked) if mode == "resume" else recorded)
-    finished, whole = _finished(path, records, layout)
+    finished, whole = _find_finished(path, records, layout)
     if mode == "append":
         if torn or len(finished) < len(layout.tasks):
             count = f"{len(finished)} of {len(layout.tasks)} cases are finished"
             raise ResultsError(f"{path}: {count}; finish it with --resume before adding sessions")
         layout = _with_sessions(plan, recorded + asked)
-    notes = [*([note] if note else []), f"{path}: {len(finished)} of {len(layout.tasks)} cases are there"]
+    notes = [*([note] if note else []), f"{path}: {len(finished)} of {len(layout.tasks)} cases are in the file"]
     if torn or whole < len(records):
         line = records[whole].line if whole < len(records) else torn
-        notes.append(f"{path}:{line}: a case that was cut short begins here and is measured again")
+        notes.append(f"{path}:{line}: the incomplete case that begins here is measured again")
     others = [name for name in machine if name not in (*MACHINE[scope], "packages")] if scope == "device" else []
     if changed := [name for name in others if environment and environment.get(name) != machine[name]]:
-        notes.append(f"{path}: not as it was when the file was begun: {', '.join(changed)}")
+        notes.append(f"{path}: changed since the file was begun: {', '.join(changed)}")
     return ExistingResults(
         path=path,
         plan=layout,
-        rows=list(_rows(path, records[:whole], layout)),
-        left=tuple(task for task in layout.tasks if _case(task) not in finished),
+        rows=list(_parse_rows(path, records[:whole], layout)),
+        left=tuple(task for task in layout.tasks if _case_of(task) not in finished),
         keep=records[whole - 1].end if whole else header_end,
         environment=environment,
         notes=notes,
     )
 
 
-def _refusal(path: Path, differences: Sequence[str]) -> ResultsError:
+def _refusal_error(path: Path, differences: Sequence[str]) -> ResultsError:
     return ResultsError(f"{path}: cannot be continued: {'; '.join(differences)}; put that back or start a new file")
 
 
@@ -162,7 +163,7 @@ def _with_sessions(plan: Plan, sessions: int) -> Plan:
 # -- the file
 
 
-def _records(path: Path, header: list[str]) -> tuple[int, list[Record], int | None]:
+def _read_records(path: Path, header: list[str]) -> tuple[int, list[Record], int | None]:
     """The end of the header in bytes, the complete records, and the line of a last record that is incomplete."""
     try:
         data = files.read_bytes(path, MAX_BYTES)
@@ -170,7 +171,7 @@ def _records(path: Path, header: list[str]) -> tuple[int, list[Record], int | No
         raise ResultsError(f"{path}: {error}; move it away to start anew") from None
     except OSError as error:
         raise ResultsError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
-    # surrogateescape keeps the length of a character that was cut in half
+    # surrogateescape keeps the number of bytes of an incomplete character
     lines = list(io.StringIO(data.decode(errors="surrogateescape"), newline=""))
     reader = csv.reader(lines)
     found: list[tuple[int, int, int, list[str]]] = []
@@ -207,9 +208,9 @@ def _refuse_repeats(path: Path, records: Sequence[Record]) -> None:
         lines[identity] = record.line
 
 
-def _finished(path: Path, records: Sequence[Record], plan: Plan) -> tuple[set[tuple[str, ...]], int]:
-    """The complete cases of the file, and the number of their records. Raises ResultsError for any other row."""
-    tasks = {_case(task): task for task in plan.tasks}
+def _find_finished(path: Path, records: Sequence[Record], plan: Plan) -> tuple[set[tuple[str, ...]], int]:
+    """The complete cases of the file, and the number of their records. Raises ResultsError for a row outside the plan."""
+    tasks = {_case_of(task): task for task in plan.tasks}
     groups = [list(group) for _, group in groupby(records, key=lambda record: record.case)]
     finished: set[tuple[str, ...]] = set()
     count = 0
@@ -233,15 +234,15 @@ def _finished(path: Path, records: Sequence[Record], plan: Plan) -> tuple[set[tu
     return finished, count
 
 
-_SAME = "go on with the config and options it was begun with, or start a new file"
+_SAME = "continue it with its original config and options, or start a new file"
 
 
-def _case(task: Task) -> tuple[str, ...]:
+def _case_of(task: Task) -> tuple[str, ...]:
     return (str(task.session), task.case.operator, *(str(value) for value in task.case.axes.values()), task.case.dtype)
 
 
 def _has_controls(group: Sequence[Record], task: Task) -> bool:
-    """Whether the case has its controls. They are written last, so an incomplete case lacks them first."""
+    """Whether the rows of a case include its controls. A run writes the controls last, so an incomplete case lacks them."""
     timed = {(r.cells["provider"], r.cells["params"]) for r in group if r.cells["status"] == Status.OK.value}
     present = {r.cells["provider"] for r in group if r.cells["role"] != Role.PROVIDER}
     base = next((one for one in task.configurations if one.name == task.baseline), None)
@@ -251,8 +252,8 @@ def _has_controls(group: Sequence[Record], task: Task) -> bool:
     return needed <= present
 
 
-def _rows(path: Path, records: Sequence[Record], plan: Plan) -> Iterator[Row]:
-    cases = {_case(task): task.case for task in plan.tasks}
+def _parse_rows(path: Path, records: Sequence[Record], plan: Plan) -> Iterator[Row]:
+    cases = {_case_of(task): task.case for task in plan.tasks}
     for record in records:
         try:
             yield Row.from_cells(cases[record.case], record.cells)
@@ -273,7 +274,7 @@ def _read_environment(path: Path) -> tuple[dict[str, Any], str]:
         found, left_out = environment_file.load(beside)
     except FileNotFoundError:
         raise ResultsError(
-            f"{beside}: no such file; it says how {path} was measured, which cannot be continued without it"
+            f"{beside}: no such file; it says how {path} was measured, and a run cannot continue without it"
         ) from None
     except ResultsError as error:
         raise ResultsError(f"{error}; {_SAME}") from None
@@ -286,22 +287,22 @@ def _read_environment(path: Path) -> tuple[dict[str, Any], str]:
     missing = [name for name, there in needed.items() if not there]
     missing += [name for name in left_out if name.partition(".")[0] in ("continued", "environments", "scope")]
     if missing:
-        what = f"{', '.join(missing[:4])} cannot be right or is missing"
+        what = f"{', '.join(missing[:4])} is invalid or missing"
         raise ResultsError(f"{beside}: does not say how {path} was measured ({what}); {_SAME}")
     return found, environment_file.nonsense(beside, left_out)
 
 
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Why rows of the file and of this run must not be in one file, a few words for each reason."""
+def _find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The reasons why this run must not continue the file, a few words for each."""
     begun = before.get("scope", "device")
     if begun != now["scope"]:
         return [f"it was begun {SCOPES.get(begun, begun)}, not {SCOPES[now['scope']]}"]
-    old, new = _relevant_entries(before), _relevant_entries(now)
+    old, new = _select_relevant(before), _select_relevant(now)
     names = dict.fromkeys([*old, *new])
     return [f"{name} was {old.get(name)}, is {new.get(name)}" for name in names if old.get(name) != new.get(name)]
 
 
-def _relevant_entries(environment: Mapping[str, Any]) -> dict[str, Any]:
+def _select_relevant(environment: Mapping[str, Any]) -> dict[str, Any]:
     scope = environment.get("scope", "device")
     parts: dict[str, Any] = {name: environment.get(name) for name in (*MACHINE[scope], "baseline")}
     packages: Mapping[str, str] = environment.get("packages") or {}

@@ -1,4 +1,4 @@
-"""Progress of a run, on stderr: a live bar on a terminal, otherwise one plain line per case."""
+"""Shows the progress of a run on stderr: a live bar on a terminal, otherwise one line per case."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kbench.text.terminal import console, duration, microseconds, one_line
 
 
 class PlainProgress:
-    """One line per case, for logs and CI. A listener, see executor.py."""
+    """Prints one line per case, for logs and CI. Implements the Listener of executor.py."""
 
     def __init__(self, total: int, sessions: int = 1) -> None:
         self.total, self.sessions, self.done, self.started = total, sessions, 0, time.monotonic()
@@ -57,14 +57,14 @@ class PlainProgress:
         return f"{task.case.label}{which}"
 
     def end(self, task: Task, rows: Sequence[Row], place: str = "") -> None:
-        self.advance(task, headline(rows), place)
-        for line in failures(rows):
+        self.advance(task, describe_fastest(rows), place)
+        for line in describe_failures(rows):
             self.print(f"  {line}")
 
 
 class LiveProgress(PlainProgress):
-    """A bar for the whole run. When several places measure at the same time, also a line for each: the case and provider that
-    it measures, the current estimate, and the number of cases done. A line appears when its place begins."""
+    """Shows a bar for the whole run. If several devices or hosts measure at the same time, each has a line: the current case
+    and provider, the latest time in us, and the number of finished cases. The line appears with the first case."""
 
     def __init__(self, total: int, sessions: int = 1) -> None:
         super().__init__(total, sessions)
@@ -115,25 +115,25 @@ class LiveProgress(PlainProgress):
 
     def advance(self, task: Task, text: str = "checked", place: str = "") -> None:
         self.progress.advance(self.bar)
-        if place not in self.lines:  # on another host, which does not report when a case begins
+        if place not in self.lines:  # another host does not report when a case begins
             self.progress.update(self.bar, description=self.name(task), now=f"on {place}")
         elif place:
             self.progress.advance(self.lines[place])
 
     def end(self, task: Task, rows: Sequence[Row], place: str = "") -> None:
         self.advance(task, place=place)
-        for line in failures(rows):
+        for line in describe_failures(rows):
             self.print(f"{self.name(task)}: {line}")
 
 
-def listener(tasks: Sequence[Task]) -> PlainProgress:
+def make_progress(tasks: Sequence[Task]) -> PlainProgress:
     """The progress display that suits stderr."""
     sessions = max((task.session for task in tasks), default=0) + 1
     return (LiveProgress if sys.stderr.isatty() else PlainProgress)(len(tasks), sessions)
 
 
-def headline(rows: Sequence[Row]) -> str:
-    """A few words on the fastest provider of a case."""
+def describe_fastest(rows: Sequence[Row]) -> str:
+    """The fastest provider of a case with its time and bandwidth, in a few words."""
     timed = [row for row in rows if row.role == Role.PROVIDER and row.ms is not None]
     if not timed:
         return "nothing timed"
@@ -142,6 +142,6 @@ def headline(rows: Sequence[Row]) -> str:
     return f"{best.curve} {microseconds(best.ms or 0.0)} us, {best.gbps or 0.0:.0f} GB/s{share}"
 
 
-def failures(rows: Sequence[Row]) -> list[str]:
+def describe_failures(rows: Sequence[Row]) -> list[str]:
     """A line for each row that failed."""
     return [f"{row.curve}: {row.status.value}: {row.reason}" for row in rows if row.status.failed]

@@ -134,7 +134,7 @@ def _measure(prepared: Prepared, path: Path, existing: ExistingResults | None, n
         record = EnvironmentRecord(entries, writer.write_environment)
         if not existing:
             record.save()
-        with progress.listener(tasks) as display:
+        with progress.make_progress(tasks) as display:
             writer.note = display.note
             try:
                 for finished in executor.run(tasks, homes, display):

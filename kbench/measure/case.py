@@ -34,7 +34,8 @@ from kbench.text.exception_text import message
 
 @dataclass(frozen=True)
 class CaseInputs:
-    """The tensors that all contenders share, and the outputs expected for three sets of values; they hold the first."""
+    """The tensors that all contenders share, and the expected outputs for three sets of input values. At first the tensors hold
+    the first set."""
 
     shared: SharedInputs
     first: Expected
@@ -45,8 +46,8 @@ class CaseInputs:
 class CaseRun:
     """Measures one case in this process.
 
-    `baseline` is the index of the configuration that speed-ups refer to. `ceiling_gbps` is the bandwidth of the session's
-    large copy.
+    `baseline` is the index of the configuration that speed-ups refer to. `ceiling_gbps` is the bandwidth of the large copy
+    that is measured once per session.
     """
 
     def __init__(
@@ -78,7 +79,8 @@ class CaseRun:
         self.started_at = now()
 
     def run(self) -> list[Row]:
-        """One row per configuration, then those of the controls. Raises DeviceLost when a provider broke the device."""
+        """Measure the case. Returns one row per configuration, then the rows of the controls. Raises DeviceLost when a provider
+        has broken the device."""
         try:
             inputs = self.begin()
         except OperatorFault as fault:
@@ -100,24 +102,24 @@ class CaseRun:
         return self.rows()
 
     def give_up(self, status: Status, reason: str) -> list[Row]:
-        """End every contender before it has run."""
+        """End every contender, none of which has run, with a status and a reason."""
         for contender in self.contenders:
             contender.end(status, reason)
         return self.rows()
 
     def begin(self) -> CaseInputs:
-        """Draw the inputs and call the operator's own functions, before any provider runs. Raises OperatorFault."""
+        """Draw the inputs and call the functions of the operator before any provider runs. Raises OperatorFault."""
         self.call_bytes = self.definition.bytes()
         self.case_hash = case_hash(self.operator, self.case, self.call_bytes, self.definition.tolerance())
         shared = SharedInputs(self.drawn.draw("timed"))
         first = Expected(self.definition, shared.pristine)
         second = Expected(self.definition, self.drawn.draw("second"))
         last = Expected(self.definition, self.drawn.draw("last"))
-        _ = first.shape  # computes the reference now, so that its failure is the operator's
+        _ = first.shape  # computes the reference now: a failure here is reported as the operator's fault
         return CaseInputs(shared, first, second, last)
 
     def prepare(self, contender: Contender, inputs: CaseInputs) -> None:
-        """Build one provider and check it on two sets of values. Afterwards it runs, or has ended with a reason."""
+        """Build one provider and check it on two sets of values. Afterwards it is running, or it has ended with a reason."""
         tensors = inputs.shared.tensors
         with self.steps.step(contender, "build", self.settings.build_timeout_s):
             provider = contender.admitted(self.case, self.device.type)
@@ -160,8 +162,8 @@ class CaseRun:
         return added
 
     def make_ready(self, contenders: Sequence[Contender], shared: SharedInputs) -> None:
-        """Give every contender its buffers and its sampler. The timer ends a contender that it cannot time, with a reason."""
-        rotated: list[tuple[Any, ...]] = []  # made in the step of the first contender that needs it
+        """Give every contender its buffers and its sampler. A contender that the timer cannot time ends with a reason."""
+        rotated: list[tuple[Any, ...]] = []  # made in the step of the first contender that needs them
         for contender in contenders:
             if not contender.running:
                 continue
@@ -189,7 +191,7 @@ class CaseRun:
         rounds.run(self.settings.rounds)
 
     def check_again(self, contender: Contender, inputs: CaseInputs) -> None:
-        """Check new values in the buffers that were timed: this finds a provider that returns a remembered result."""
+        """Check a provider on new values in the timed buffers. This detects a provider that returns a stored result."""
         fn = contender.fn
         if contender.control or not contender.running or fn is None:
             return
@@ -222,7 +224,7 @@ class CaseRun:
 
 
 def doubt_operator(operator: Operator, contenders: Sequence[Contender], baseline: int | None) -> None:
-    """Add to the reasons that the operator may be at fault, if the baseline or every provider is wrong."""
+    """If the baseline or every provider is wrong, add to their reasons that the operator may be at fault."""
     judged = [each for each in contenders if not each.control and each.status in (Status.WRONG, None)]
     base = None if baseline is None else contenders[baseline]
     if base in judged and base.status is Status.WRONG:
@@ -240,7 +242,7 @@ def doubt_operator(operator: Operator, contenders: Sequence[Contender], baseline
 
 
 def _moved_bytes(value: Any) -> int:
-    """The bytes that a provider says it moves. Raises TypeError and ValueError for anything but a number of bytes."""
+    """The bytes that a provider declares to move. Raises TypeError or ValueError if the value is not a number of bytes."""
     count = int(value)
     if not 0 <= count < INTEGER_LIMIT:
         raise ValueError("moved_bytes is negative, or more bytes than there are")

@@ -1,4 +1,4 @@
-"""Timing: rounds over the contenders of a case, in shuffled order."""
+"""Times the contenders of a case in rounds, each in a shuffled order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kbench.results.vocabulary import Status
 
 
 class Rounds:
-    """Times contenders, whose buffers and samplers are ready. `order` shuffles each round."""
+    """Times contenders whose buffers and samplers are ready. `order` is the random generator that shuffles each round."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Rounds:
         self.telemetry, self.timeout_s, self.order = telemetry, timeout_s, order
 
     def run(self, count: int) -> None:
-        """Let the clock settle, then take `count` rounds."""
+        """Wait until the clock has settled, then measure `count` rounds."""
         settle(self.telemetry, self._work)
         for number in range(count):
             order = self._running()
@@ -74,6 +74,6 @@ class Rounds:
 
 
 def blame_for_changes(contender: Contender, inputs: SharedInputs) -> None:
-    """End the contender, which ran last, if it has changed the shared inputs; write them back for the others."""
+    """End the contender that ran last if it has changed the shared inputs, and restore the inputs for the others."""
     if fault := inputs.repaired():
         contender.end(Status.WRONG, fault)

@@ -41,7 +41,7 @@ PICTURE_FORMATS: dict[str, dict[str, Any]] = {
 LONGEST_STEM = 160
 """Most characters of a picture's name before the metric. File systems take 255 characters for a whole name."""
 
-DEFAULT = Choices()
+DEFAULT_CHOICES = Choices()
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Picture:
 
 def write(
     files: Path | str | Sequence[Path | str],
-    choices: Choices = DEFAULT,
+    choices: Choices = DEFAULT_CHOICES,
     out_dir: Path | str | None = None,
     formats: Sequence[str] = ("png", "svg"),
     *,

@@ -23,21 +23,21 @@ MAX_BYTES = 16 << 20
 MAX_VALUES = 20_000
 MAX_DEPTH = 8
 
-WORDS = (
+TEXT_ENTRIES = (
     "env_id", "device", "device_type", "device_id", "driver", "telemetry", "cuda", "hip", "nvcc", "python", "platform",
     "kbench", "scope", "started_at", "finished_at", "profile", "baseline", "gcnArchName",
 )  # fmt: skip
 
 SWITCHES = ("triton_interpreter", "interrupted")
 
-NUMBERS = {
+NUMBER_LIMITS = {
     "cache_bytes": 2**44, "total_memory": 2**50, "peak_gbps": 10**6, "cpu_count": 2**20, "multi_processor_count": 2**20,
     "other_processes": 2**31, "device_count": 2**20, "major": 2**20, "minor": 2**20,
 }  # fmt: skip
 """Entries that are numbers. Each must be at least 0 and below this limit."""
 
-MAPPINGS = ("limits", "packages", "variables", "measure", "git", "config", "environments", "places")
-LISTS = ("command", "plugin_errors", "continued")
+MAPPING_ENTRIES = ("limits", "packages", "variables", "measure", "git", "config", "environments", "places")
+LIST_ENTRIES = ("command", "plugin_errors", "continued")
 
 NAMED = ("packages", "variables", "config", "git", "environments", "continued", "places")
 """Mappings in which kbench checks the types of the values."""
@@ -164,10 +164,10 @@ def _fits(name: str, value: Any) -> bool:
     if value is None or (rest and top not in NAMED):
         return True
     if not rest:
-        if name in NUMBERS:
-            return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < NUMBERS[name]
-        kinds = {**dict.fromkeys(WORDS, str), **dict.fromkeys(SWITCHES, bool)}
-        kinds |= {**dict.fromkeys(MAPPINGS, dict), **dict.fromkeys(LISTS, list)}
+        if name in NUMBER_LIMITS:
+            return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < NUMBER_LIMITS[name]
+        kinds = {**dict.fromkeys(TEXT_ENTRIES, str), **dict.fromkeys(SWITCHES, bool)}
+        kinds |= {**dict.fromkeys(MAPPING_ENTRIES, dict), **dict.fromkeys(LIST_ENTRIES, list)}
         return isinstance(value, kinds.get(name, object))
     if top in ("packages", "variables", "config", "places"):
         return isinstance(value, str)

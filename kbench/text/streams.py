@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from kbench.text.printable import harmless_line
 
-LINE_LIMIT = 20_000
+PRINTED_LINE_LIMIT = 20_000
 """Limit of the characters in a printed line. A provider may print longer lines than kbench does."""
 
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
@@ -51,7 +51,7 @@ class Stream(io.TextIOBase):
             inner.reconfigure(errors="backslashreplace")
 
     def write(self, text: str) -> int:
-        self.pass_on(self._safe(text, LINE_LIMIT))
+        self.pass_on(self._safe(text, PRINTED_LINE_LIMIT))
         return len(text)
 
     def write_data(self, text: str) -> None:

@@ -13,7 +13,7 @@ from kbench import summary
 from kbench.analysis import analyse
 from kbench.commands.show import show
 from kbench.errors import UsageError
-from kbench.execute.progress import PlainProgress, headline
+from kbench.execute.progress import PlainProgress, describe_fastest
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
@@ -174,4 +174,4 @@ def test_progress_names_the_session_and_bounds_the_share(capsys: Out) -> None:
     assert "session" not in capsys.readouterr().err
     wild = row("torch", 0.1)
     wild.copy_fraction = 101.23
-    assert headline([wild]) == "torch 100.0 us, 1 GB/s, > 1.5 of copy"
+    assert describe_fastest([wild]) == "torch 100.0 us, 1 GB/s, > 1.5 of copy"

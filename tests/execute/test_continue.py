@@ -132,7 +132,7 @@ def test_a_file_cut_anywhere_is_read_and_resumed_at_the_right_case(tmp_path: Pat
         if size % 20 == 0:
             assert len(table.read(path)) >= len(past.rows)
         if size > sizes[whole]:
-            assert any("cut short" in note for note in past.notes)
+            assert any("incomplete case" in note for note in past.notes)
 
 
 def test_cases_may_stand_in_any_order_and_any_may_be_missing(tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ def test_resume_and_append(kbench: Kbench, fake_machine: FakeMachine, write_conf
     csv.write_bytes(whole[: len(kept) + 100])
     done = kbench("run", path, "--resume", "--no-plot")
     assert done.returncode == 0, done.stderr
-    assert "sweep.csv:8: a case that was cut short" in done.stderr
+    assert "sweep.csv:8: the incomplete case that begins here" in done.stderr
     assert csv.read_bytes().startswith(kept) and identities(csv) == wanted
     assert len(list(csv.parent.iterdir())) == 2 and fake_machine.finished == 3
 

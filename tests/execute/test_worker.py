@@ -32,7 +32,12 @@ StandIn = Callable[..., None]
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     """Make every worker a stand-in (see stand_in.py), with short limits."""
-    for name, seconds in {"POLL_S": 0.05, "STOPPED_LIMIT_S": 0.2, "DEATH_LIMIT_S": 0.3, "IDLE_LIMIT_S": 20.0}.items():
+    for name, seconds in {
+        "POLL_S": 0.05,
+        "STOPPED_LIMIT_S": 0.2,
+        "DEATH_LIMIT_S": 0.3,
+        "SILENCE_LIMIT_S": 20.0,
+    }.items():
         monkeypatch.setattr(worker_process, name, seconds)
 
     def use(measure: str = "pass", start: str = "pass") -> None:

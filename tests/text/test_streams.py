@@ -16,7 +16,7 @@ import pytest
 
 from kbench.cli import app
 from kbench.results.stamps import digest
-from kbench.text.streams import LINE_LIMIT, Stream
+from kbench.text.streams import PRINTED_LINE_LIMIT, Stream
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="streams as POSIX has them")
 
@@ -60,7 +60,7 @@ def test_a_line_that_is_printed_in_pieces_is_no_command_either() -> None:
 
 
 def test_a_line_without_end_is_cut() -> None:
-    assert len(printed("x" * 10**6)) < LINE_LIMIT + 100
+    assert len(printed("x" * 10**6)) < PRINTED_LINE_LIMIT + 100
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "cp437", "utf-16", "koi8-r"])

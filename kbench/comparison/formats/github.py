@@ -18,7 +18,7 @@ MOST = 9
 """At most this many annotations of rows. GitHub shows ten of a kind per step and drops the rest silently; the tenth is the
 summary."""
 
-MESSAGE_LIMIT = 2_000
+ANNOTATION_LIMIT = 2_000
 """The most characters of an annotation's message."""
 
 SUMMARY_LIMIT = 900_000
@@ -80,13 +80,11 @@ def _place(row: JudgedRow, comparison: Comparison) -> str:
     provider = row.key.provider or row.contender.partition("[")[0]
     file, _, line = comparison.places.get(row.contender, {}).get(provider, "").rpartition(":")
     known = file and not file.startswith("/") and ".." not in file.split("/") and line.isdecimal() and len(line) < 8
-    return f"file={_property(printable(file, MESSAGE_LIMIT))},line={line}," if known else ""
+    return f"file={_property(printable(file, ANNOTATION_LIMIT))},line={line}," if known else ""
 
 
 def _command(level: str, title: str, message: str, place: str = "") -> str:
-    return (
-        f"::{level} {place}title={_property(f'kbench compare: {title}')}::{_data(printable(message, MESSAGE_LIMIT))}\n"
-    )
+    return f"::{level} {place}title={_property(f'kbench compare: {title}')}::{_data(printable(message, ANNOTATION_LIMIT))}\n"
 
 
 def _data(message: str) -> str:

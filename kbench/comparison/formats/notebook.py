@@ -26,7 +26,7 @@ LONGEST = 300
 WIDTH = 120
 """Columns of the text of a comparison."""
 
-NUMBERS = ("ratio", "ci_low", "ci_high", "q", "old", "new")
+NUMBER_COLUMNS = ("ratio", "ci_low", "ci_high", "q", "old", "new")
 
 _COLOURS = {"!": "#c0392b", "+": "#1e8449", "?": "#9a6700", "x": "#9a6700"}
 """By glyph. They are legible on white and on black."""
@@ -50,7 +50,7 @@ class ComparisonView(Comparison):
         cells = [csv_table.cells(row, self) for row in self.rows]
         found: pd.DataFrame = pd.DataFrame({name: [row[name] for row in cells] for name in names})
         for name in names:
-            if name in NUMBERS:
+            if name in NUMBER_COLUMNS:
                 found[name] = found[name].astype("float64")
             elif name.endswith("_sessions"):
                 found[name] = found[name].astype("int64")

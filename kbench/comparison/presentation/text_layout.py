@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from rich.cells import cell_len
 
-GAP = "  "
+COLUMN_GAP = "  "
 INDENT = "    "
 
 Cells = dict[str, str]
@@ -21,7 +21,7 @@ def paragraphs(texts: Iterable[str], width: int, indent: str = "", hang: str = "
     wrapper = textwrap.TextWrapper(
         max(width, len(indent) + 1),
         initial_indent=indent,
-        subsequent_indent=hang or indent or GAP,
+        subsequent_indent=hang or indent or COLUMN_GAP,
         break_long_words=False,
         break_on_hyphens=False,
     )
@@ -35,7 +35,7 @@ def columns(lines: Sequence[Cells], names: Iterable[str]) -> dict[str, int]:
 
 def total(widths: dict[str, int]) -> int:
     """The width of all columns together, with a gap after each."""
-    return sum(widths.values()) + len(GAP) * len(widths)
+    return sum(widths.values()) + len(COLUMN_GAP) * len(widths)
 
 
 def line(cells: Cells, widths: dict[str, int], right: Collection[str] = ()) -> str:
@@ -44,7 +44,7 @@ def line(cells: Cells, widths: dict[str, int], right: Collection[str] = ()) -> s
     for name, width in widths.items():
         space = " " * (width - cell_len(cells[name]))
         padded.append(space + cells[name] if name in right else cells[name] + space)
-    return "".join(cell + GAP for cell in padded)
+    return "".join(cell + COLUMN_GAP for cell in padded)
 
 
 class Remarks:

@@ -9,7 +9,16 @@ from rich.cells import cell_len
 from kbench.comparison.model import Comparison, JudgedRow
 from kbench.comparison.presentation import row_names
 from kbench.comparison.presentation.report_lines import quantity_of
-from kbench.comparison.presentation.text_layout import GAP, INDENT, Cells, Remarks, columns, line, paragraphs, total
+from kbench.comparison.presentation.text_layout import (
+    COLUMN_GAP,
+    INDENT,
+    Cells,
+    Remarks,
+    columns,
+    line,
+    paragraphs,
+    total,
+)
 from kbench.comparison.presentation.wording import (
     Paint,
     interval,
@@ -46,7 +55,7 @@ def table(
     if fitting is None:
         return _stacked(shown, names, comparison, width)
     of_names, of_numbers = fitting
-    indent = GAP if len(of_names) < len(names[0]) else ""
+    indent = COLUMN_GAP if len(of_names) < len(names[0]) else ""
     start = len(indent) + total(of_names) + total(of_numbers) + max(map(len, verdicts))
     remarks = Remarks(reasons, width - start)
     axes = {part for part in of_names if all(parts[part].isdigit() for parts in names)}
@@ -96,8 +105,8 @@ def _fitting(names: Sequence[Cells], cells: Sequence[Cells], room: int) -> tuple
     choices = list(_choices(list(names[0]), columns(cells, cells[0])))
     for most_suffice in (False, True):
         for of_numbers, kept in choices if most_suffice else choices[:-1]:
-            left = room - total(of_numbers) - (len(GAP) if len(kept) < len(names[0]) else 0)
-            short = [parts for parts in names if sum(cell_len(parts[part]) + len(GAP) for part in kept) <= left]
+            left = room - total(of_numbers) - (len(COLUMN_GAP) if len(kept) < len(names[0]) else 0)
+            short = [parts for parts in names if sum(cell_len(parts[part]) + len(COLUMN_GAP) for part in kept) <= left]
             enough = 2 * len(short) >= len(names) if most_suffice else len(short) == len(names)
             if enough and total(found := columns(short, kept)) <= left:
                 return found, of_numbers

@@ -47,7 +47,7 @@ CLOSE_LIMIT_S = 3.0
 FIRST_LIMIT_S = 3600.0
 """How long a run waits for the first worker of a cluster: a queueing system may take that long to start one."""
 
-UNKNOWN = DeviceInfo("", "")
+UNKNOWN_DEVICE = DeviceInfo("", "")
 """The device of a task that was lost with its worker."""
 
 Job = tuple[Task, ...]
@@ -120,7 +120,7 @@ class Cluster:
                     waiting.appendleft(job)
                 else:
                     reason = f"{LOSS_LIMIT} devices were lost while it was measured, the last one: {result.gone}"
-                    yield from (give_up(task, reason, UNKNOWN, self.catalog.machine) for task in job)
+                    yield from (give_up(task, reason, UNKNOWN_DEVICE, self.catalog.machine) for task in job)
 
     def stop(self) -> None:
         for call in (self._members.leave, partial(self._client.close, timeout=1)):

@@ -14,7 +14,7 @@ from kbench.execute.worker.worker_failed import WorkerFailed
 from kbench.execute.worker.worker_process import Worker
 from kbench.protocol import CatalogRequest, Exclusion
 
-LOSS_LIMIT = 10
+MAX_STARTS = 10
 """How many workers may be lost to plug-ins before `start` gives up."""
 
 
@@ -37,7 +37,7 @@ def start(
 
     Raises WorkerLost, also when a file that the user names takes the worker down: kbench measures nothing without it.
     """
-    for _ in range(LOSS_LIMIT):
+    for _ in range(MAX_STARTS):
         try:
             return Worker(CatalogRequest(tuple(plugins.files), tuple(plugins.without)), note, variables)
         except WorkerFailed as lost:

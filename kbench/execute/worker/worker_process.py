@@ -47,7 +47,7 @@ START_LIMIT_S = 300.0
 PLUGIN_LIMIT_S = 20.0
 """How long a plug-in of an installed package may take to import: the user has not asked for it."""
 
-IDLE_LIMIT_S = 600.0
+SILENCE_LIMIT_S = 600.0
 """How long a worker may be silent between two steps, while it draws inputs and computes references."""
 
 POLL_S = 0.5
@@ -129,7 +129,7 @@ class Worker:
             self.stop()
             raise
 
-    def ask(self, request: Request, limit_s: float = IDLE_LIMIT_S) -> Iterator[Message]:
+    def ask(self, request: Request, limit_s: float = SILENCE_LIMIT_S) -> Iterator[Message]:
         """Send a request and yield the answers as they come, without the final `RequestDone`. Raises WorkerLost."""
         self._secret = secrets.token_hex(8)
         self._send(encode(request, self._secret))
@@ -147,7 +147,7 @@ class Worker:
                 limit_s = PLUGIN_LIMIT_S if at and at.plugin not in self._named else START_LIMIT_S
                 continue
             elif isinstance(message, StepEnded):
-                at, limit_s = None, IDLE_LIMIT_S
+                at, limit_s = None, SILENCE_LIMIT_S
             elif isinstance(message, DeviceFailed):
                 self.stop()
                 raise WorkerFailed(message.status, message.reason, at)

@@ -1,4 +1,4 @@
-"""The device under test, and what measuring needs from it."""
+"""The device under test: its properties, and the operations that measuring needs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from kbench.text.printable import label
 SPIN_CALIBRATION_CYCLES = 2_000_000
 
 HOST_THREADS = 1
-"""Threads of a provider when the host itself is measured. With more, a call takes as long as its slowest thread, which waits
-for a core whenever another program runs. Beside two busy loops, 116 of 135 rounds were disturbed with two threads, and 6
-with one (docs/measuring.md)."""
+"""Threads of a provider when the host itself is measured. With more threads, a call takes as long as the slowest one, which
+waits for a core whenever another program runs. While two busy loops ran, 116 of 135 rounds were disturbed with two threads,
+and 6 with one thread (docs/measuring.md)."""
 
 THREADS_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -34,7 +34,7 @@ VISIBLE = {
 
 
 class Device:
-    """The current accelerator, or the host if there is none. Making one changes nothing; see `set_up`."""
+    """The current accelerator, or the host if there is none. The constructor changes nothing in the process; `set_up` does."""
 
     def __init__(self) -> None:
         found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
@@ -46,7 +46,7 @@ class Device:
     def set_up(self) -> None:
         """Prepare this process for measuring the device: on a host, set the threads and switch Triton's interpreter on.
 
-        Call it before anything imports triton, which reads the variable only then.
+        Call it before anything imports triton, because triton reads the variable TRITON_INTERPRET on import only.
         """
         if not self.accelerated:
             self.use_threads(HOST_THREADS)
@@ -54,9 +54,9 @@ class Device:
                 os.environ["TRITON_INTERPRET"] = "1"
 
     def use_threads(self, threads: int | None) -> None:
-        """Set the threads on the host, for torch and for libraries that are loaded later.
+        """Set the number of CPU threads, for torch and for libraries that are loaded later.
 
-        None is the default: one thread if the host is measured, torch's own number if a device is.
+        None means the default: one thread if the host is measured, and torch's own number if a device is.
         """
         if threads is None and not self.accelerated:
             threads = HOST_THREADS
@@ -98,7 +98,7 @@ class Device:
             torch.accelerator.synchronize()
 
     def healthy(self) -> bool:
-        """False if every call reports an earlier failure, as CUDA does after an illegal access."""
+        """Whether the device still works. After an illegal access, every CUDA call reports that failure."""
         try:
             self.synchronize()
             torch.zeros(1, device=self.torch_device).add_(1).item()
@@ -107,12 +107,12 @@ class Device:
         return True
 
     def release(self) -> None:
-        """Return cached memory to the driver, so that one provider's peak does not starve the next."""
+        """Return cached memory to the driver, so that the next provider can allocate it."""
         if self.accelerated:
             torch.get_device_module(self.type).empty_cache()
 
     def free_bytes(self) -> int | None:
-        """Free memory for the tensors of a case; None if the device does not report it."""
+        """The free memory in bytes for the tensors of a case; None if the device does not report it."""
         if self.type == "cuda":
             return int(torch.cuda.mem_get_info(self.torch_device)[0])
         if self.accelerated:
@@ -121,7 +121,7 @@ class Device:
 
     @cached_property
     def empty_call(self) -> Callable[[], None]:
-        """The least work that can be timed: an empty kernel on a device, nothing on the host or without Triton."""
+        """The least work that can be timed: launches an empty kernel on a device, does nothing on a host or without Triton."""
         if not self.accelerated or not find_spec("triton"):
             return lambda: None
         from kbench.measure.machine import noop
@@ -143,20 +143,20 @@ class Device:
         return lambda ms: torch.cuda._sleep(int(ms * cycles_per_ms))
 
     def keep_busy(self, ms: float) -> None:
-        """Keep the device busy for about this long, if it can be: later work is queued behind."""
+        """Keep the device busy for about `ms`, if the device has a kernel for that. Later work waits in the queue."""
         if self.spin:
             self.spin(ms)
 
     def drop_kept_lines(self) -> None:
-        """Wait for the device, and drop the cache lines that kernels asked it to keep: they survive a cache flush, and would
-        speed up the next provider."""
+        """Wait for the device, and drop the persisting lines of its L2 cache. They survive a cache flush and would speed up the
+        next provider."""
         if self.type == "cuda":
-            self.synchronize()  # kernels that still run would have lines kept
+            self.synchronize()  # a kernel that still runs could make more lines persist
             cuda_driver.reset_persisting_cache()
 
     def poison(self, shape: Sequence[int], dtype: torch.dtype) -> None:
-        """Leave NaN in memory that an allocation of this size is likely to reuse. Elements that a provider does not write
-        then cannot be right by chance."""
+        """Fill memory with NaN that the next allocation of this size is likely to reuse. An element that a provider does not
+        write is then not correct by chance."""
         blocks = [torch.full(shape, float("nan"), dtype=dtype, device=self.torch_device) for _ in range(2)]
         del blocks
 
@@ -164,8 +164,9 @@ class Device:
 def devices(kind: str) -> list[DeviceInfo]:
     """The devices of a type that this process sees, in torch's order; none for the host.
 
-    `variables` are the environment variables with which another process sees this device alone. `index` is the number in
-    them. It counts all devices of the host, unless this process was restricted to some by UUID: then it is torch's.
+    In each DeviceInfo, `variables` are the environment variables with which another process sees only this device. `index` is
+    the number in them, which counts all devices of the host. If this process sees only some devices, chosen by UUID, `index`
+    is torch's number.
     """
     if kind == "cpu":
         return []
@@ -187,7 +188,7 @@ def devices(kind: str) -> list[DeviceInfo]:
 
 
 def _uuid(properties: Any, handle: str) -> str:
-    """The UUID as the vendor's tools write it. For a MIG instance torch may report the card's, so the handle is used."""
+    """The UUID as the vendor's tools write it. For a MIG instance it is `handle`, because torch may report the card's UUID."""
     if handle.startswith("MIG-"):
         return handle
     uuid = str(getattr(properties, "uuid", ""))
@@ -204,7 +205,7 @@ def out_of_memory(error: BaseException) -> bool:
 def interpreter_probe() -> Callable[[], bool]:
     """Returns a function that tells whether a Triton kernel has run in the interpreter since this call.
 
-    A launch leaves its grid in the interpreter's builder. No grid there means no launch.
+    A launch stores its grid in the builder of the interpreter, so a builder without a grid means that nothing was launched.
     """
     if os.environ.get("TRITON_INTERPRET") != "1" or not find_spec("triton"):
         return lambda: False

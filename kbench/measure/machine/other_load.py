@@ -1,8 +1,8 @@
 """Other load: how many cores of the host other processes kept busy during a case.
 
-Linux reports how long each core was busy (/proc/stat), and how much of that each process used (/proc/PID/stat). The
-difference between the two, without this worker, the processes it started, and its parent, is other load. Other systems
-do not report it.
+Linux reports how long each core was busy (/proc/stat) and how much CPU time each process used (/proc/PID/stat). Other load is
+the busy time of the cores minus the CPU time of this worker, the processes that it started, and its parent. Other systems do
+not report these numbers.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from pathlib import Path
 PROC = Path("/proc")
 
 SHORTEST_S = 0.2
-"""The kernel counts in ticks of 10 ms: over less time than this, rounding would decide the result."""
+"""The shortest time in s over which other load is computed. Linux counts in ticks of 10 ms, which is too coarse for less."""
 
 BUSY = (0, 1, 2, 5, 6, 7)
-"""Fields of a cpu line of /proc/stat that count as busy: user, nice, system, irq, softirq, steal. Not idle and iowait; not
-the guests, which `user` includes already."""
+"""Fields of a cpu line of /proc/stat that count as busy: user, nice, system, irq, softirq and steal. Idle and iowait do not
+count. The guest fields do not count either, because `user` and `nice` include them."""
 
 
 class OtherLoad:
-    """Counts from its construction."""
+    """The load of other processes since this object was made."""
 
     def __init__(self) -> None:
         self._start_s, self._busy, self._own = time.monotonic(), _busy(), _own()
 
     def cores(self) -> float | None:
-        """How many cores other processes have kept busy since, on average; None if unknown."""
+        """The average number of cores that other processes have kept busy; None if unknown."""
         elapsed_s = time.monotonic() - self._start_s
         busy, own = _busy(), _own()
         if elapsed_s < SHORTEST_S or busy is None or self._busy is None or own is None or self._own is None:
             return None
-        if busy <= self._busy:  # a sandbox that has the file, but does not count
+        if busy <= self._busy:  # a sandbox may have the file without counting
             return None
         ticks = (busy - self._busy) - (own - self._own)
         return round(max(0.0, ticks / os.sysconf("SC_CLK_TCK") / elapsed_s), 2)
@@ -46,12 +46,12 @@ def _busy() -> int | None:
         mine = {f"cpu{core}" for core in os.sched_getaffinity(0)}
         counts = [line.split() for line in lines]
         return sum(int(fields[1 + i]) for fields in counts if fields and fields[0] in mine for i in BUSY)
-    except (OSError, AttributeError, IndexError, ValueError):  # not Linux, or a sandbox with a file of its own
+    except (OSError, AttributeError, IndexError, ValueError):  # not Linux, or a sandbox with another format
         return None
 
 
 def _own() -> int | None:
-    """Ticks that this worker's session of processes and its parent have used."""
+    """Ticks that the processes of this worker's session (see getsid) and its parent have used."""
     try:
         session, parent, total = os.getsid(0), os.getppid(), 0
         for folder in PROC.iterdir():
@@ -63,9 +63,11 @@ def _own() -> int | None:
 
 
 def _ticks(folder: Path, session: int, parent: int) -> int:
-    """Ticks of a process and its ended children; 0 for a process of others, and for one that has just ended."""
+    """Ticks of a process and of its ended children. 0 if the process is not ours or has just ended."""
     try:
-        fields = (folder / "stat").read_text().rpartition(")")[2].split()  # a name may hold blanks and brackets
+        fields = (
+            (folder / "stat").read_text().rpartition(")")[2].split()
+        )  # a process name may contain blanks and brackets
         if int(fields[3]) == session or int(folder.name) == parent:
             own = sum(int(field) for field in fields[11:13])
             return own + (sum(int(field) for field in fields[13:15]) if int(folder.name) != parent else 0)

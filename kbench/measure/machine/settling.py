@@ -1,4 +1,4 @@
-"""Waiting until the clock of the device has settled."""
+"""Keeps the device at work until its clock has settled."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ SETTLED = 0.01
 """Readings agree when the largest is at most this share above the smallest."""
 
 LIMIT_S = 2.0
-"""Seconds after which measuring starts in any case."""
+"""The longest wait in seconds. Measuring then starts, whether or not the clock has settled."""
 
 
 def settle(telemetry: Telemetry, work: Callable[[float], None]) -> None:
-    """Keep the device at work until its clock has settled: an idle device takes a while to reach its speed, and the first
-    contender to be timed would pay for it.
+    """Keep the device at work until its clock has settled. An idle device takes a while to reach its full clock rate, and the
+    first contender would otherwise be timed at a lower one.
 
-    `work(seconds)` runs the contenders for about this long. Without a clock to read, this returns at once: each round then
-    warms up by itself.
+    `work(seconds)` runs the contenders for about this long. If the telemetry has no clock, this function returns at once, and
+    only the warm-up of each round brings the device to its clock rate.
     """
     clocks: list[float] = []
     end = time.monotonic() + LIMIT_S

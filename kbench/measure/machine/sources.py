@@ -10,9 +10,10 @@ from kbench.measure.machine.telemetry_amd import AmdSmi
 from kbench.measure.machine.telemetry_nvidia import Nvml
 
 TELEMETRY: dict[str, tuple[Callable[[Device], Telemetry], ...]] = {
-    "cuda": (Nvml, AmdSmi),  # torch calls AMD's devices `cuda` too
+    "cuda": (Nvml, AmdSmi),  # the device type of AMD devices in torch is `cuda`, too
 }
-"""By device type, in the order in which they are asked. A new source is a class in a file beside this one, and an entry."""
+"""The sources for each device type, in the order in which kbench tries them. To add a source, write a class in a file beside
+this one and add it here."""
 
 
 def find_telemetry(device: Device) -> Telemetry:

@@ -1,7 +1,7 @@
-"""Telemetry: what a device reports of itself before and after each round.
+"""Telemetry: clock, power, temperature and throttling, which a device reports before and after each round.
 
-A source owns its columns: `read` returns the quantities that the source knows, each under the name of its column. A column
-that no source fills stays empty, and measuring goes on.
+A source is a library that reads them. Its `read` returns the quantities that it knows, each under the name of its column in
+the CSV. A column that no source fills stays empty.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 Quantities = Mapping[str, float | tuple[str, ...] | None]
 """Quantities by column: a number, words such as throttle reasons, or None if the device does not report it.
 
-The columns of today are `sm_mhz`, `power_w`, `temp_c` (degrees Celsius) and `throttle`; results/columns.py declares them.
+The columns are `sm_mhz`, `power_w`, `temp_c` (degrees Celsius) and `throttle`. results/columns.py declares them.
 """
 
 CLOCK = "sm_mhz"
@@ -21,7 +21,7 @@ CLOCK = "sm_mhz"
 
 
 class Unanswered(Exception):
-    """The library is installed, but does not know this device."""
+    """Raised by a source whose library is installed but does not know this device."""
 
 
 class Telemetry(Protocol):
@@ -64,7 +64,7 @@ class Nothing:
 
 
 def telemetry_columns(readings: Sequence[Quantities]) -> dict[str, Any]:
-    """The columns of a row from the readings of its rounds: the median of a number, all the words that were seen."""
+    """The columns of a row from the readings of its rounds: for numbers the median, for words all that occur, joined by `;`."""
     seen: dict[str, list[float | tuple[str, ...]]] = {}
     for reading in readings:
         for column, value in reading.items():

@@ -12,7 +12,7 @@ from kbench.measure.machine.telemetry import Quantities, Unanswered
 class AmdSmi:
     """Reads a device with amdsmi. Raises ImportError without the library, Unanswered if amdsmi does not know the device.
 
-    Written from the library's documentation and tested with a stand-in, not on a device.
+    This class was written from the documentation of amdsmi and tested with a fake library. It was never run on a device.
     """
 
     def __init__(self, device: Device) -> None:
@@ -24,7 +24,7 @@ class AmdSmi:
             handles = amdsmi.amdsmi_get_processor_handles()
         except amdsmi.AmdSmiException as error:
             raise Unanswered(str(error)) from None
-        index = device.index or 0  # amdsmi counts all cards of the host, torch only those that this process sees
+        index = device.index or 0  # amdsmi counts all cards of the host; torch counts the cards that this process sees
         if index >= len(handles):
             raise Unanswered(f"amdsmi knows {len(handles)} devices, not number {index}")
         self._handle = handles[index]

@@ -10,8 +10,8 @@ from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Quantities, Unanswered
 
 NVML_THROTTLE = {0x4: "power-cap", 0x8: "hw-slowdown", 0x20: "sw-thermal", 0x40: "hw-thermal", 0x80: "power-brake"}
-"""Bits of NVML's clock event reasons that mean that the device runs slower than it could. Bits for an idle device and for
-clocks that a user has set are left out."""
+"""The bits of NVML's clock event reasons that mean throttling, and the word for each. The bits for an idle device and for
+clocks that a user has set do not mean throttling."""
 
 
 class Nvml:
