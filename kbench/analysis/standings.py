@@ -108,7 +108,7 @@ def headline(
         text = noise.sentence()
         return f"{text[0].upper()}{text[1:]}."
     if len(found) == 1:
-        return f"{found[0].curve} was timed in {found[0].timed} of {_cases(cases)}; there is nobody to compare it with."
+        return f"{found[0].curve} was timed in {found[0].timed} of {_cases(cases)}; there is no provider to compare it with."
     best = max(found, key=lambda each: (each.sole + each.shared, each.sole, each.geomean or 1.0))
     open_ = sum(bool(won.unclear) for won in winners)
     if best.sole:
@@ -118,12 +118,12 @@ def headline(
         text = f"{best.curve} is tied for fastest in {best.shared} of {_cases(cases)}"
     else:
         where = f" in any of {cases} cases" if cases > 1 else ""
-        few = f"Which provider is fastest cannot be told{where}: the providers differ by less than the noise"
+        few = f"The measurements do not tell which provider is fastest{where}: the providers differ by less than the noise"
         return f"{few}{noise.load}. More rounds or sessions may tell."
     mean = best.geomean
     if mean is not None:
         text += f"; {mean:.2f}x {baseline} (geomean of {_cases(len(best.over_baseline))})"
-    text += f"; {_cases(open_)} cannot be told" if open_ else ""
+    text += f"; {_cases(open_)} undecided" if open_ else ""
     return f"{text}."
 
 

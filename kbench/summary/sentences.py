@@ -59,7 +59,8 @@ def left_out(rows: Sequence[Row]) -> list[str]:
     for (curve, status), members in groups.items():
         reasons = list(dict.fromkeys(row.reason for row in members if row.reason))
         why = f": {reasons[0]}" if reasons else ": correct, but not timed: the Triton interpreter ran it"
-        more = f", and {len(reasons) - 1} more reasons (see the CSV)" if len(reasons) > 1 else ""
+        others = len(reasons) - 1
+        more = f", and {others} more reason{'s' * (others > 1)} (see the CSV)" if others > 0 else ""
         cases = len({row.case.key for row in members})
         count = f"{cases} case" + "s" * (cases > 1)
         lines.append(f"{curve}: {status.value} ({count}){why}{more}")
