@@ -1,4 +1,4 @@
-"""Names that tests share. Fixtures are in conftest.py, which no test imports: every folder may have one."""
+"""Functions and constants that tests share. Fixtures are in conftest.py, which tests cannot import by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Kbench = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[], str]) -> str:
-    """What `make` returns. Test processes that run side by side share a file: the first of them makes it."""
+    """The text that `make` returns. Parallel test processes share it in a file: the first one calls `make`, the others read."""
     folder = factory.getbasetemp()
     shared = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / name
     with FileLock(f"{shared}.lock"):
@@ -34,15 +34,15 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[], str
 
 
 def run_kbench(arguments: Sequence[object], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the program `kbench` in this process, in a folder, without a terminal. What it starts are processes.
+    """Run the program `kbench` in this process, in a folder, without a terminal. Its workers are separate processes.
 
-    The program leaves this process as it was: its streams, working folder, signal handlers, arguments and warnings.
+    Afterwards the streams, working folder, signal handlers, arguments and warnings of this process are restored.
     """
     from kbench.__main__ import main
 
     words = ["kbench", *map(str, arguments)]
     code: object = 0
-    with _streams_in_files() as written, _as_it_was(folder, words):
+    with _streams_in_files() as written, _restored(folder, words):
         try:
             main()
         except SystemExit as end:
@@ -52,7 +52,7 @@ def run_kbench(arguments: Sequence[object], folder: Path) -> subprocess.Complete
 
 @contextmanager
 def _streams_in_files() -> Iterator[list[str]]:
-    """Put files in the place of stdout and stderr. At the end the list holds what was written to the two."""
+    """Replace stdout and stderr with files. At the end the list holds the content of both files."""
     before, written = (sys.stdout, sys.stderr), list[str]()
     with tempfile.TemporaryFile("w+", encoding="utf-8") as out, tempfile.TemporaryFile("w+", encoding="utf-8") as err:
         sys.stdout, sys.stderr = out, err
@@ -66,17 +66,17 @@ def _streams_in_files() -> Iterator[list[str]]:
 
 
 @contextmanager
-def _as_it_was(folder: Path, arguments: list[str]) -> Iterator[None]:
+def _restored(folder: Path, arguments: list[str]) -> Iterator[None]:
     handlers = {number: signal.getsignal(number) for number in interrupts.ENDING_SIGNALS}
     here, words, show = Path.cwd(), sys.argv, warnings.showwarning
     os.chdir(folder)
     sys.argv = arguments
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _print_warning  # on stderr, where a user would meet it
+            warnings.showwarning = _print_warning  # on stderr, as for a user
             warnings.simplefilter("default")
             for silent in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
-                warnings.simplefilter("ignore", silent)  # as Python does
+                warnings.simplefilter("ignore", silent)  # Python ignores these by default
             yield
     finally:
         sys.argv, warnings.showwarning = words, show
@@ -93,7 +93,7 @@ NO_FILES = ("FIFO", "device", "folder", "loop of links", "3 GB")
 
 
 def make_no_file(path: Path, kind: str) -> None:
-    """Put something of a kind of NO_FILES where a file is expected."""
+    """Put something at `path` that is not a usable file. `kind` is one of NO_FILES."""
     if kind == "FIFO":
         os.mkfifo(path)
     elif kind == "folder":

@@ -1,4 +1,4 @@
-"""Shared by all tests: the real command line in a process of its own, and the mark of tests that need an accelerator."""
+"""Fixtures of all tests, and the mark of tests that need an accelerator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kbench.results.row import Row
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 
 if not torch.accelerator.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"  # before anything imports triton, as kbench's own worker does
+    os.environ["TRITON_INTERPRET"] = "1"  # must be set before anything imports triton; kbench's worker sets it too
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,8 +35,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_device_locks(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Tests that run side by side must not wait for each other's device: locks lie in the temporary folder. And what they
-    print into pipes is as wide as for a user without COLUMNS, which pytest-xdist sets."""
+    """Put device locks into the temporary folder of this test process: parallel tests must not wait for each other's locks.
+    Remove COLUMNS, which pytest-xdist sets: output into pipes is then as wide as for a user."""
     os.environ.pop("COLUMNS", None)
     os.environ["TMPDIR"] = str(tmp_path_factory.getbasetemp())
 
@@ -46,20 +46,20 @@ WARM = WarmProcesses()
 
 @pytest.fixture(scope="session")
 def warm() -> WarmProcesses:
-    """Runs Python programs that find torch imported: `warm.run(source, *arguments)`."""
+    """Runs Python programs in processes that have imported torch already: `warm.run(source, *arguments)`."""
     return WARM
 
 
 @pytest.fixture
 def warm_workers(warm: WarmProcesses) -> Iterator[None]:
-    """Let kbench's workers start at once, where that is possible: see warm_processes.py."""
+    """Let kbench's workers start fast, without importing torch again. See warm_processes.py."""
     with warm.workers():
         yield
 
 
 @pytest.fixture
 def cold_workers(warm_workers: None) -> Iterator[None]:
-    """Let kbench start its workers as it does for a user, where a test uses `kbench` as well."""
+    """Let the fixture `kbench` start its workers in the usual way, not from warm processes."""
     with pytest.MonkeyPatch.context() as patch:  # its own: it has to end before that of warm_workers
         patch.setattr(launch, "spawn", COLD)
         yield
@@ -67,7 +67,7 @@ def cold_workers(warm_workers: None) -> Iterator[None]:
 
 @pytest.fixture
 def kbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm_workers: None) -> Kbench:
-    """Run `kbench ARGUMENTS` in an empty folder, as a user would, without a terminal. Only its workers are processes."""
+    """Run `kbench ARGUMENTS` in an empty folder, without a terminal, in the process of the test. Workers are real processes."""
     monkeypatch.setattr(tempfile, "tempdir", os.environ["TMPDIR"])
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -78,7 +78,7 @@ def kbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm_workers: None) 
 
 @pytest.fixture
 def fake_machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
-    """A machine that is made up, on which `kbench run` measures in milliseconds: no worker is started."""
+    """A fake machine on which `kbench run` takes milliseconds, because no worker starts."""
     machine = FakeMachine()
     monkeypatch.setattr("kbench.execute.executors.prepare.executor_for", machine.executor_for)
     return machine
@@ -86,7 +86,7 @@ def fake_machine(monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
 
 @pytest.fixture
 def kbench_process(tmp_path: Path) -> Kbench:
-    """The same in a process of its own, for tests of how the program starts and ends."""
+    """Run `kbench ARGUMENTS` in a new process, for tests of how the program starts and ends."""
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -102,7 +102,7 @@ def kbench_process(tmp_path: Path) -> Kbench:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
-    """Write rows into a results file of that name."""
+    """Write rows into a results file of the given name and return its path."""
 
     def write(name: str, rows: Iterable[Row], axes: tuple[str, ...] = ("M", "N")) -> Path:
         return write_rows(tmp_path / f"{name}.csv", rows, axes)

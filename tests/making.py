@@ -1,4 +1,4 @@
-"""Rows for the tests of comparisons."""
+"""Makes rows and results files for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the machine changed between two files, measured by the `copy` controls: the code under test does not affect them."""
+"""How the machine changed between two files, measured by the `copy` controls. The code under test does not affect them."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ ENOUGH_CASES = 5
 """The drift is removed from the rows only if this many cases have a copy control on both sides."""
 
 SHARE_OF_COPIES = 0.5
-"""A session counts for the machine's drift if it has at least this share of the copies of the fullest session."""
+"""A session counts for the drift if it has at least this share of the copies of the session with the most copies."""
 
 
 @dataclass(frozen=True)
 class Drift:
-    """How far the copies of each session are from the mean of all sessions.
+    """How far the times of the copy controls of each session are from their mean over all sessions.
 
-    old, new    that distance in log time by session number: the median over the copies
-    cases       the number of those copies
+    old, new    this distance in log time for each session number, as the median over the copies
+    cases       the number of copies that the median covers
     noise       the larger noise floor of the two files (`kbench.analysis`), as a share
     copies      the change of each copy between the files, in log time
-    incomplete  as `old` and `new`, for sessions that measured few of the cases. It corrects the rows of these sessions;
-                `change` does not include it.
+    incomplete  the same as `old` and `new`, for sessions that measured few of the cases. It corrects the rows of these
+                sessions, but `change` does not include it.
     devices     the drift of each device, where files have several
     """
 
@@ -49,12 +49,12 @@ class Drift:
 
     @property
     def parts(self) -> dict[str, Drift]:
-        """The drift by device; this one under "" where the files have one device."""
+        """The drift of each device. The key is "" if the files have one device."""
         return self.devices or {"": self}
 
     @property
     def change(self) -> float | None:
-        """How much slower the machine became, in log time; None where the files have no copy control in common."""
+        """How much slower the machine became, in log time; None if the files have no copy control in common."""
         if not self.cases:
             return None
         return float(np.mean(list(self.new.values())) - np.mean(list(self.old.values())))
@@ -66,7 +66,7 @@ class Drift:
 
     @property
     def removable(self) -> tuple[dict[int, float], dict[int, float]]:
-        """What is subtracted from the rows of each session, for both sides; nothing where there are too few controls."""
+        """The drift to subtract from the rows of each session, for both sides; empty if there are too few controls."""
         return (self.old | self.incomplete[0], self.new | self.incomplete[1]) if self.known else ({}, {})
 
     def own(self, case: CaseId) -> float:
@@ -97,7 +97,7 @@ def _estimate_drift(old: pd.DataFrame, new: pd.DataFrame, axes: Sequence[str], n
         return Drift(noise=noise)
     levels: Any = logs.pivot_table(index=case, columns=["side", "session"], values="log_ms", observed=True)
     levels = levels[levels[0].notna().any(axis=1) & levels[1].notna().any(axis=1)]
-    # Only copies that every session has count, so a session that was interrupted early would discard most of them.
+    # Only copies that every session has count. An interrupted session has few, so it must not discard those of the others.
     counts = levels.notna().sum()
     whole = counts >= SHARE_OF_COPIES * counts.groupby("side").transform("max").clip(lower=1)
     settled = levels.loc[:, whole].dropna()

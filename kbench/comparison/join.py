@@ -1,4 +1,4 @@
-"""Pair the rows of two sides by what was measured, never by their position.
+"""Pairs the rows of two sides by operator, case and provider, never by their position in the file.
 
 A side is a file, or with `by="provider"` one provider of a file.
 """
@@ -32,7 +32,7 @@ CaseId = tuple[str, tuple[tuple[str, Hashable], ...], str]
 
 @dataclass(frozen=True)
 class Key:
-    """What was measured: the identity of a row without its session. With `by="provider"`, the provider is not part of it."""
+    """The identity of a row without its session. With `by="provider"`, `provider` and `params` are empty."""
 
     operator: str
     provider: str
@@ -132,7 +132,7 @@ class Pair:
         return self.old, self.new
 
     def sessions(self, *, paired: bool) -> int:
-        """How many sessions the change rests on. Paired sides share their sessions."""
+        """The number of sessions behind the change. With `paired`, only sessions that both sides have count."""
         old, new = self.sides
         if paired:
             return len(old.by_session.keys() & new.by_session.keys())
@@ -140,7 +140,7 @@ class Pair:
 
     @property
     def timer_step(self) -> float:
-        """The resolution of the timer as a share of the shorter time; 0 where one of the timers has no steps."""
+        """The resolution of the timer as a share of the shortest time; 0 if one of the timers has no steps."""
         steps_ms = [
             timer_kind(name).resolution_ms for side in self.sides for name in side.conditions.get("timer") or ("",)
         ]
@@ -151,8 +151,8 @@ Sides = dict[Key, Side]
 
 
 def common_axes(frames: Sequence[pd.DataFrame]) -> list[str]:
-    """The columns that identify a case in all files: the axes that they share and, where a file has several devices, the
-    device."""
+    """The columns that identify a case in all files: the axes that the files share, and `device` if a file has rows of several
+    devices."""
     shared = [axis for axis in table.axes(frames[0]) if all(axis in table.axes(frame) for frame in frames)]
     return [*shared, "device"] if any(map(several_devices, frames)) else shared
 

@@ -1,14 +1,14 @@
-"""The verdict on each pair, with its reason.
+"""Decides the verdict on each pair, and its reason.
 
-With M the margin, the smallest change of interest:
+M is the margin, the smallest change of interest:
 
-    same     the 95 % interval of the change lies within M: agreement is shown, not merely "no difference found"
-    slower   the change is certain (q <= ERROR_RATE over all rows of the report), and it is not shown to be less than M
-    unclear  neither; the reason says what would settle it
+    same     the 95 % interval of the change lies within M, which is stronger than "no difference found"
+    slower   the change is certain (q <= ERROR_RATE over all rows of the report), and its interval does not lie within M
+    unclear  neither; the reason says what would decide it
 
-`faster` is `slower` with the files swapped. With one session on a side, nothing is known about how sessions differ: the
-interval is then a fixed floor, and the reason says "1 session". Two ticks of the timer are never a change. All bounds are
-factors, so swapping the files swaps the verdicts.
+`faster` is `slower` with the files swapped. With one session on a side, the scatter of sessions is unknown:
+the half-width of the interval is then a floor, and the reason says "1 session". A difference of up to two ticks of the timer is
+never a change. All bounds are factors, so swapping the files swaps the verdicts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kbench.comparison.verdict import Verdict
 from kbench.results.vocabulary import Status
 
 ERROR_RATE = 0.01
-"""The false discovery rate of `slower` and `faster`: of a hundred reports on unchanged code, about one has a false row. With
+"""The false discovery rate of `slower` and `faster`: one report in a hundred on unchanged code has a false row. With
 the usual 0.05, a gate that runs on every push would raise a false alarm every other week."""
 
 MANY_SESSIONS = 30
@@ -41,9 +41,10 @@ Judgement = tuple[Verdict, str]
 def judge(
     pairs: Sequence[Pair], drifts: Mapping[str, Drift], rules: Rules, noise: Noise | None = None
 ) -> tuple[list[JudgedRow], list[Geomean]]:
-    """The judged rows of pairs, in their order, and a geometric mean per contender.
+    """The judged rows of the pairs, in the order of the pairs, and a geometric mean for each contender.
 
-    `drifts` has the machine's drift for every contender. `noise` is the noise of the file, for providers of one file.
+    `drifts` has the drift of the machine for each contender. `noise` is the noise of the file if the pairs are providers of one
+    file, and None otherwise.
     """
     untimed = [_judge_without_times(pair, rules) for pair in pairs]
     sized: dict[int, Change] = {}  # by index in `pairs`
@@ -69,7 +70,7 @@ def judge(
     return rows, geomeans
 
 
-# ---- pairs without two times
+# ---- pairs without comparable times
 
 
 def _judge_without_times(pair: Pair, rules: Rules) -> Judgement | None:
@@ -95,8 +96,8 @@ def _one_declined(old: Side, new: Side) -> bool:
 
 
 def _judge_statuses(old: Side | None, new: Side | None) -> Judgement:
-    """The judgement of a pair of which at least one side lacks a time in some session. A failure is `failed` unless the old
-    side failed as completely."""
+    """The judgement of a pair in which a side lacks a time in a session. A failure of the new side is `failed` unless
+    the old side failed too. It is also `failed` if the new side has no times at all and the old side has some."""
     before, after = _outcome(old), _outcome(new)
     both = after if not before or before == after else f"{before}, now {after}" if after else before
     failed_before = old is not None and old.status.failed and not (old.readings and new and not new.readings)
@@ -123,7 +124,7 @@ def _outcome(side: Side | None) -> str:
     return f"{side.status.value}{where}" + (f": {' '.join(side.reason.split())}" if side.reason else "")
 
 
-# ---- pairs with two times
+# ---- pairs with comparable times
 
 
 def _judge_change(change: Change, q: float | None, drift: Drift, rules: Rules) -> Judgement:
@@ -158,8 +159,8 @@ def _judge_change(change: Change, q: float | None, drift: Drift, rules: Rules) -
 
 
 def _judge_providers(change: Change, pairwise: PairwiseComparison, rules: Rules) -> Judgement:
-    """The judgement of two providers of one file, as at the end of a run. With a margin that the caller chose, a change that
-    is shown to lie within it is `same`."""
+    """The judgement of two providers of one file, the same as in the summary of a run. If the caller chose a margin, a change
+    whose interval lies within it is `same`."""
     size = abs(change.effect)
     within = size + change.half_width <= math.log1p(rules.margin)
     if pairwise.outcome is Outcome.TIE or (rules.asked and within):
@@ -175,7 +176,7 @@ def _judge_providers(change: Change, pairwise: PairwiseComparison, rules: Rules)
 
 
 def _one_measurement(pair: Pair) -> bool:
-    """Whether both sides are the same measurement, as in a file compared with itself. Equal times are not enough."""
+    """Whether both sides are the same measurement, as in a file compared with itself. The start times must be equal, too."""
     old, new = pair.sides
     return old.readings == new.readings and all(reading.started_at for reading in old.readings)
 
@@ -192,6 +193,6 @@ def _join(*parts: str) -> str:
 
 
 def _sessions_needed(change: Change, margin: float, rules: Rules) -> int:
-    """How many sessions per side would make the interval half as wide as the margin, if sessions stay as noisy as they are."""
+    """The number of sessions per side that makes the interval half as wide as the margin, if the noise stays the same."""
     sides = 1 if rules.paired else 2
     return max(change.pair.sessions(paired=rules.paired) + 1, math.ceil(sides * (2 * 2.1 * change.sd / margin) ** 2))

@@ -1,15 +1,16 @@
-"""How large a change is and how sure: sessions as the unit, variances that rows lend each other, one error rate for all.
+"""Estimates the size of a change, its confidence interval, and its p value. The unit of observation is the session.
 
-A session is one fresh process. Its rounds and samples share the process's luck (memory placement, clocks, neighbours), so
-only sessions count as trials. With a few of them per side a variance of one's own is nearly worthless; two observations
-mend that:
+A session is one fresh process. Its rounds and samples share the memory placement, the clocks and the other load of that
+process, so only sessions count as trials. A variance that is estimated from the few sessions of one row is unreliable. Two
+observations improve the estimate:
 
-- Most of what moves between sessions moves all rows together. It is estimated as what a session's rows have in common,
-  with the few degrees of freedom that it has, and enters every row's variance.
-- What is left is of similar size from row to row. Each row's variance is drawn towards that of the sweep, as far as the
-  rows are alike: Smyth's moderated t (Linear models and empirical Bayes methods, Stat. Appl. Genet. Mol. Biol. 3, 2004).
+- Most of the variation between sessions affects all rows of a session equally. This common part is estimated from the mean of
+  the rows of each session, and added to the variance of every row.
+- The rest is of similar size in all rows. The variance of each row is shrunk towards that of the sweep, by an amount that
+  depends on how similar the rows are: Smyth's moderated t (Linear models and empirical Bayes methods, Stat. Appl. Genet. Mol.
+  Biol. 3, 2004).
 
-Everything is in natural logarithms: an effect of 0.05 is a time 1.05 times as long.
+All values are natural logarithms: an effect of 0.05 is a time that is 1.05 times as long.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ Array = npt.NDArray[np.float64]
 
 CONFIDENCE = 0.95
 LEAST = 1e-12
-"""A variance below which no clock is steady: 1e-6 of the time. Keeps the logarithms of equal times finite."""
+"""The smallest variance: a scatter of 1e-6 of the time. It keeps the logarithm of the variance of equal times finite."""
 
 FEWEST_TO_LEND = 5
-"""From how many rows on the scatter of their variances says how alike they are."""
+"""With fewer rows than this, variances are not shrunk, because their scatter is poorly known."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,10 @@ class Effects:
     """The changes of a set of rows, each array of shape (rows,).
 
     effect      log ratio
-    half_width  of its 95 % interval
-    p           two-sided, of no change at all
-    sd          between the sessions of one side, all sources together
-    mean, mean_half_width   of the effects of all rows together, for their geometric mean
+    half_width  half the width of the 95 % interval of the effect
+    p           two-sided p value for no change
+    sd          standard deviation between the sessions of one side, from all sources
+    mean, mean_half_width   the mean of the effects of all rows, and half the width of its 95 % interval
     """
 
     effect: Array
@@ -54,16 +55,16 @@ class Effects:
 def between(old: Array, new: Array, resolution: Array) -> Effects:
     """The change from one set of sessions to another, not paired.
 
-    `old` and `new` are log times of shape (rows, sessions), NaN where a session lacks a row; each row needs two in both.
-    `resolution`, of shape (rows,), is the step of the clock as a share of the time: no row varies less than it allows.
+    `old` and `new` are log times of shape (rows, sessions), NaN if a session lacks a row. Each row needs two sessions in both.
+    `resolution`, of shape (rows,), is the step of the clock as a share of the time. It gives the smallest variance of a row.
     """
     return _estimate([old, new], _mean(new) - _mean(old), resolution)
 
 
 def discoveries(p: Sequence[float]) -> Array:
-    """p values as q values: the false discovery rate of a list that ends with this row (Benjamini and Hochberg, 1995).
+    """q values from p values (Benjamini and Hochberg, 1995): the false discovery rate of the rows with this p value or less.
 
-    scipy.stats has it too and takes a second to import.
+    scipy.stats has this function too, but takes a second to import.
     """
     values = np.asarray(p, dtype=np.float64)
     order = np.argsort(values)
@@ -75,7 +76,7 @@ def discoveries(p: Sequence[float]) -> Array:
 
 def _estimate(sides: list[Array], effect: Array, resolution: Array) -> Effects:
     rows = len(effect)
-    least = np.maximum(resolution**2 / 12, LEAST)  # a uniform error of one step
+    least = np.maximum(resolution**2 / 12, LEAST)  # the variance of a uniform error of one step
     residuals = np.concatenate([side - _mean(side)[:, None] for side in sides], axis=1)
     common, common_df = _common(residuals, sides)
     counts = [np.sum(~np.isnan(side), axis=1) for side in sides]
@@ -86,7 +87,7 @@ def _estimate(sides: list[Array], effect: Array, resolution: Array) -> Effects:
         own, own_df = _moderate(np.maximum(own, least), own_df)
     variance = own + common
     spread = common**2 / common_df + np.divide(own**2, own_df, out=np.zeros(rows), where=own_df > 0)
-    df = np.divide(variance**2, spread, out=np.full(rows, common_df), where=spread > 0)  # Satterthwaite's
+    df = np.divide(variance**2, spread, out=np.full(rows, common_df), where=spread > 0)  # Satterthwaite's approximation
     variance = np.maximum(variance, least)
     trials = np.sum([1 / count for count in counts], axis=0)
     error = np.sqrt(variance * trials)
@@ -102,7 +103,7 @@ def _estimate(sides: list[Array], effect: Array, resolution: Array) -> Effects:
 
 
 def _mean(values: Array) -> Array:
-    """The means of rows that may lack values; NaN for a row that has none."""
+    """The mean of each row, without NaN; NaN for a row that has only NaN."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         means: Array = np.nanmean(values, axis=1)
@@ -112,7 +113,7 @@ def _mean(values: Array) -> Array:
 def _common(residuals: Array, sides: list[Array]) -> tuple[float, float]:
     """The variance of what all rows of a session share, and its degrees of freedom.
 
-    It includes the rows' own scatter over their number: a little too large, and never too small.
+    The estimate includes the own variance of the rows divided by their number. It is a little too large, never too small.
     """
     shared = _mean(residuals.T)
     sessions = sum(int(np.sum(~np.all(np.isnan(side), axis=0))) for side in sides)
@@ -121,15 +122,15 @@ def _common(residuals: Array, sides: list[Array]) -> tuple[float, float]:
 
 
 def _moderate(variance: Array, df: Array) -> tuple[Array, Array]:
-    """Variances drawn towards their centre, and the degrees of freedom they then have (Smyth 2004, section 6.2).
+    """Variances shrunk towards their centre, and their degrees of freedom afterwards (Smyth 2004, section 6.2).
 
-    How far is read from how much more they scatter than variances with `df` degrees of freedom do by chance.
+    They shrink less if they scatter much more than variances with `df` degrees of freedom do by chance.
     """
     if len(variance) < FEWEST_TO_LEND:
         return variance, df
     logs = np.log(variance) - digamma(df / 2) + np.log(df / 2)
     excess = float(np.var(logs, ddof=1) - np.mean(polygamma(1, df / 2)))
-    if excess <= 0:  # no more than chance: all rows have one variance
+    if excess <= 0:  # they scatter no more than by chance: all rows have one variance
         return np.full_like(variance, np.exp(logs.mean())), np.full_like(df, df.sum())
     prior_df = 2 * _inverse_trigamma(excess)
     prior = np.exp(logs.mean() + digamma(prior_df / 2) - np.log(prior_df / 2))

@@ -1,5 +1,5 @@
-"""The summary at the end of `kbench run` and in `kbench show`: the fastest provider, by how much, and how far to trust that;
-then every provider, every case, and what was not timed."""
+"""The summary at the end of `kbench run` and in `kbench show`: a headline with the fastest provider, tables of providers and
+cases, the rows without a time, and caveats."""
 
 from __future__ import annotations
 

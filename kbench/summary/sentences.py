@@ -1,4 +1,4 @@
-"""The sentences of a summary: how far to trust it, what was not timed and why."""
+"""The sentences of a summary: the noise floor, flags, and the rows without a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLAUSIBLE_SHARE = 1.5
 
 
 def copy_share(fractions: Sequence[float]) -> str:
-    """The median share of the copy control as text. A larger value than PLAUSIBLE_SHARE is noise and is not shown."""
+    """The median of shares of the copy control, as text. A median above PLAUSIBLE_SHARE is noise, shown as `> 1.5`."""
     if not fractions:
         return "-"
     middle = median(fractions)
@@ -31,7 +31,7 @@ def caveats(found: Analysis) -> list[str]:
     """Lines on how far to trust the tables: the noise floor, the number of rows with each flag, and the providers whose output
     is not deterministic."""
     providers = [row for row in found.rows if row.role == Role.PROVIDER]
-    said = found.noise.too_noisy  # the headline says so already
+    said = found.noise.too_noisy  # the headline says that the file is too noisy
     lines = [found.noise.sentence()] if any(row.ms is not None for row in providers) and not said else []
     raised = Counter(flag for row in providers for flag in row.flags)
     if raised:

@@ -36,7 +36,7 @@ DEFAULT_CONDITIONS = {"timer": DEFAULT_TIMER, "cache": "cold"}
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as they are printed. `title` says what all rows have in common; `text_columns` hold text, the others numbers."""
+    """Cells as text. `title` names what all rows have in common. `text_columns` hold words; all other columns hold numbers."""
 
     header: tuple[str, ...]
     rows: list[list[str]]
@@ -54,7 +54,7 @@ class Table:
         return sum(max(map(len, column)) for column in columns) + GAP * (len(self.header) - 1)
 
     def without(self, least: Sequence[str], width: int | None) -> Table:
-        """The table without as many of the `least` important columns as necessary to fit the width."""
+        """The table without some of the columns `least`. It drops them one by one until the table fits the width."""
         table = self
         for name in least:
             if width is None or table.width <= width:
@@ -111,9 +111,9 @@ class CaseColumns:
 
 
 def standings(found: Analysis, width: int | None = None) -> Table:
-    """A line for each provider: its mean speed-up over the baseline; in how many cases it is faster, ties and is slower; in how
-    many cases it is the fastest; its share of the copy control; its largest error. The least important columns are left out
-    if the table is wider than `width`."""
+    """A line for each provider: its mean speed-up over the baseline, the numbers of cases in which it is faster, ties and is
+    slower, the number of cases in which it is the fastest, its share of the copy control, and its largest error. The least
+    important columns are left out if the table is wider than `width`."""
     lines = [line for line in found.standings if line.timed]
     columns: dict[str, Callable[[Standing], str]] = {"provider": lambda line: line.curve}
     if found.baseline is not None and not found.noise.too_noisy:
@@ -211,7 +211,7 @@ def _title(columns_of_cases: CaseColumns, rows: list[list[str]]) -> str:
 
 
 class _Cells:
-    """The cells of a table of times: the time and mark of a provider on a case, or why there is no time."""
+    """The cells of a table of times: the time of a provider on a case with its mark, or the reason for a missing time."""
 
     def __init__(self, found: Analysis) -> None:
         self.found = found
@@ -300,7 +300,7 @@ def _speedup(found: Analysis, won: Winner) -> str:
 
 
 def stages(rows: Sequence[Row]) -> Table:
-    """The cost of a call beside its kernel, in ms: a line per case and provider whose stages were measured."""
+    """The times in ms of allocation, copies and kernel: a line for each case and provider whose stages were measured."""
     measured = [row for row in rows if row.role == Role.PROVIDER and row.alloc_ms is not None]
     axes = list(dict.fromkeys(name for row in measured for name in row.case.axes))
     return Table(
