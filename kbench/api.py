@@ -73,7 +73,7 @@ def run(
                     [
                         ConfigIssue(
                             where,
-                            "a cluster cannot get functions; put them in a file that all hosts have, and pass plugins=",
+                            "functions cannot be sent to a cluster; put them in a file on every host, and pass plugins=[file]",
                         )
                     ]
                 )
@@ -85,7 +85,7 @@ def run(
         loaded = load_config(config, sets=changes, only=_several(only), profile=profile, plugins=files)
         outcome = _execute(loaded, options)
     if outcome.interrupted:
-        raise KeyboardInterrupt(f"interrupted; what was measured is in {outcome.csv}")
+        raise KeyboardInterrupt(f"interrupted; the rows measured so far are in {outcome.csv}")
     return load(outcome.csv)
 
 

@@ -84,7 +84,7 @@ class ConfigError(KbenchError):
         self.issues = tuple(sorted(set(issues)))
         lines = [printable(str(issue), REASON_LIMIT) for issue in self.issues[:MOST_ISSUES]]
         if (more := len(self.issues) - MOST_ISSUES) > 0:
-            lines.append(printable(f"{self.issues[MOST_ISSUES].where.source}: and {more:,} more"))
+            lines.append(printable(f"{self.issues[MOST_ISSUES].where.source}: and {more:,} more problems"))
         super().__init__("\n".join(lines))
 
 

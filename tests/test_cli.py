@@ -366,7 +366,7 @@ def test_python_api(
     more = kbench.run(str(config), only="torch-native", sets="N=64", continuing="append", out=tmp_path / "out")
     assert more.session.unique().tolist() == [0, 1]
     assert len(kbench.plot(csv, by="dtype", formats="png")) == 1
-    with pytest.raises(kbench.ResultsError, match="no results to draw; name a CSV"):
+    with pytest.raises(kbench.ResultsError, match="no results file was given; name a CSV"):
         kbench.plot()
     assert kbench.compare(csv, csv).counts == {"same": 1}
 

@@ -127,7 +127,7 @@ def test_a_disk_that_fills_up_during_a_run(run: Kbench, tmp_path: Path) -> None:
         done = run()
     assert done.returncode == 2
     [line] = errors(done)
-    assert "results/sweep.csv: cannot be written (File too large); rows measured before are kept" in line
+    assert "results/sweep.csv: cannot be written (File too large); the rows measured so far are kept" in line
     data = csv.read_bytes()
     assert list(pd.read_csv(csv).N.unique()) == [64, 100] and data.endswith(b"\n")
 
@@ -177,7 +177,7 @@ def test_a_folder_where_the_file_belongs(run: Kbench, tmp_path: Path) -> None:
     done = run()
     assert done.returncode == 2
     assert errors(done) == [
-        "error: results/sweep.csv: is a folder where results would go; move it away or choose another --out"
+        "error: results/sweep.csv: is a folder, but kbench writes the results file there; move it away or choose another --out"
     ]
     assert (tmp_path / "results" / "sweep.csv").is_dir()
 
@@ -229,7 +229,9 @@ def test_a_folder_that_is_removed_during_the_run_is_there_at_the_end(
     done = run()
     assert done.returncode == 0 and errors(done) == []
     notes = [line for line in done.stderr.splitlines() if "during the run" in line]
-    assert notes == ["results/sweep.csv: another program removed or renamed it during the run; all rows are here again"]
+    assert notes == [
+        "results/sweep.csv: another program removed or renamed it during the run; kbench wrote all rows here again"
+    ]
     assert list(pd.read_csv(tmp_path / "results" / "sweep.csv").N.unique()) == [64, 100, 128]
     assert '"finished_at"' in (tmp_path / "results" / "sweep.env.json").read_text()
 
@@ -252,5 +254,5 @@ def test_a_repeated_row_and_a_truncated_file(run: Kbench, tmp_path: Path) -> Non
     csv.write_bytes(whole[:-20])
     before = contents(folder)
     done = run("--append")
-    assert done.returncode == 2 and "finish it with --resume" in errors(done)[0]
+    assert done.returncode == 2 and "finish the run with --resume" in errors(done)[0]
     assert contents(folder) == before

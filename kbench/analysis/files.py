@@ -65,7 +65,7 @@ def load_sources(files: Sequence[Path | str], where: str = "") -> list[ResultsFi
     are equal; ResultsError if a file cannot be read.
     """
     if not files:
-        raise ResultsError("no results to draw; name a CSV")
+        raise ResultsError("no results file was given; name a CSV")
     named = [table.parse_source(file) for file in files]
     stems = [path.stem for _, path in named]
     chosen = RowFilter.parse(where)
@@ -87,7 +87,7 @@ def load_sources(files: Sequence[Path | str], where: str = "") -> list[ResultsFi
         raise UsageError(chosen.nothing(left_out[0]))
     labels = [source.label for source in sources]
     if repeated := next((label for label in labels if labels.count(label) > 1), None):
-        raise UsageError(f"two files are called {repeated!r}; give them names: old=a.csv new=b.csv")
+        raise UsageError(f"two files have the label {repeated!r}; give each its own label: old=a.csv new=b.csv")
     return sources
 
 

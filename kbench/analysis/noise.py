@@ -80,12 +80,12 @@ class Noise:
     def sentence(self) -> str:
         """The noise in one sentence."""
         if self.floor is None:
-            return "noise floor: not known without a baseline to repeat"
+            return "noise floor: unknown, because there is no baseline to measure twice"
         count = len({key.case for key in self.pairs})
         cases = f"{count} case{'s' * (count != 1)}"
         if self.too_noisy:
             return (
-                f"this machine is too noisy to rank: two runs of the same code differed by {_up_to(self.worst)} "
+                f"this machine is too noisy to rank providers: two runs of the same code differed by {_up_to(self.worst)} "
                 f"(repeat control, {cases}){self.load}"
             )
         where = f"in {cases}" if count < ALL_WITHIN else f"in 95 % of {cases}"
@@ -99,7 +99,7 @@ class Noise:
         """`; other processes used up to 1.1 cores`, or "" if that is not known or less than BUSY_CORES."""
         if self.other_cores is None or self.other_cores < BUSY_CORES:
             return ""
-        return f"; other processes used up to {self.other_cores:.1f} cores"
+        return f"; other processes used up to {self.other_cores:.1f} CPU cores"
 
 
 def _up_to(share: float) -> str:

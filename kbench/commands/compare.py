@@ -175,7 +175,7 @@ def _targets(exports: Sequence[str], github: bool) -> dict[Path | None, str]:
     for text in exports:
         name, sign, path = text.partition("=")
         if not sign or not path or name not in FORMATS:
-            raise UsageError(f"--export {text!r}: write FORMAT=FILE; formats are {', '.join(FORMATS)}")
+            raise UsageError(f"--export {text!r}: expected FORMAT=FILE; the formats are {', '.join(FORMATS)}")
         target = None if path == "-" else Path(path)
         if target in found:
             raise UsageError(

@@ -67,7 +67,7 @@ def init(
     print(f"wrote {workflow}: a GitHub workflow; copy it to .github/workflows/{todo}")
     near = None if shipped else nearest(operator, registry.shipped())
     if near:
-        terminal.warn(f'"{operator}" is a new operator; kbench has one called "{near}": kbench init {near}')
+        terminal.warn(f'"{operator}" is a new operator; if you meant "{near}", run: kbench init {near}')
     print()
     print("next:")
     for verb, question in (("check", "are the providers correct?"), ("run", "how fast are they?")):

@@ -176,7 +176,7 @@ def _report(outcome: Outcome) -> None:
     print(f"{summary.counts(outcome.rows) or 'no rows'}: {outcome.csv}")
     if outcome.moved:
         first, *others = outcome.moved
-        print(f"the earlier results are now {' and '.join([str(first), *(old.name for old in others)])}")
+        print(f"the earlier results were moved to {' and '.join([str(first), *(old.name for old in others)])}")
 
 
 def _draw(outcome: Outcome) -> None:

@@ -58,7 +58,7 @@ def _compare_files(
     notes: list[str],
 ) -> Comparison:
     if len(labels) < 2:
-        raise UsageError("one file cannot be compared with itself; give two files, or use --by provider")
+        raise UsageError("only one file was given; give two files, or compare its providers with --by provider")
     first = _find(baseline or labels[0], labels, "file")
     labels.insert(0, labels.pop(first))
     frames.insert(0, frames.pop(first))

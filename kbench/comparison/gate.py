@@ -61,9 +61,7 @@ class Gate:
         if failed := [f"{count} {verdict}" for verdict, count in comparison.counts.items() if verdict in self.fail_on]:
             return Result("failed", f"gate failed: {', '.join(failed)} ({self._options})")
         if not comparison.comparable:
-            return Result(
-                "undecided", "nothing was comparable: no row is on both sides and was measured in the same way"
-            )
+            return Result("undecided", "nothing was comparable: no row was measured in the same way on both sides")
         if self.strict and (refused := len(comparison.refused)):
             rows = "row was" if refused == 1 else "rows were"
             return Result("undecided", f"{refused} {rows} not measured in the same way on both sides (--strict)")

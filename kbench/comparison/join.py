@@ -217,7 +217,7 @@ def _drop_extra_axes(frame: pd.DataFrame, shared: Sequence[str]) -> list[str]:
         values = frame[axis].unique()
         if len(values) > 1:
             raise UsageError(
-                f"{path}: axis {axis} has several values here and another file has no such axis; compare files of one operator"
+                f"{path}: axis {axis} has several values in this file, but is missing in another; compare files of one operator"
             )
         notes += [f"{path}: axis {axis}={value} is not in every file and was ignored" for value in values]
     return notes
@@ -240,7 +240,7 @@ def _sides(frame: pd.DataFrame, rows: Sequence[Row], axes: Sequence[str], metric
         if row.session in sessions:
             where, first = f"{frame.attrs['path']}:{line}", sessions[row.session][0]
             raise ResultsError(
-                f"{where}: {key.label} session {row.session} is on line {first} already; delete one of them"
+                f"{where}: {key.label} session {row.session} is also on line {first}; delete one of the two lines"
             )
         sessions[row.session] = line, row
     return {key: _side([sessions[each][1] for each in sorted(sessions)], metric) for key, sessions in found.items()}

@@ -83,10 +83,11 @@ def _judge_without_times(pair: Pair, rules: Rules) -> Judgement | None:
     if differing := old.differing_conditions(new, rules.vary):
         return Verdict.INCOMPARABLE, differing
     if rules.paired and not pair.sessions(paired=True):
-        return Verdict.INCOMPARABLE, "no session has both"
+        return Verdict.INCOMPARABLE, "no session timed both providers"
     if old.suspect or new.suspect:
-        sides = "both sides" if old.suspect and new.suspect else "the old side" if old.suspect else "the new side"
-        return Verdict.SUSPECT, f"{sides} faster than memory can be (kbench explain suspect)"
+        both = old.suspect and new.suspect
+        sides = "both sides are" if both else "the old side is" if old.suspect else "the new side is"
+        return Verdict.SUSPECT, f"{sides} faster than the memory allows (kbench explain suspect)"
     return None
 
 
@@ -106,7 +107,7 @@ def _judge_statuses(old: Side | None, new: Side | None) -> Judgement:
     if new is None:
         return Verdict.MISSING, before
     if new.status.failed:
-        return (Verdict.UNTIMED, f"failed in both: {both}") if failed_before else (Verdict.FAILED, after)
+        return (Verdict.UNTIMED, f"failed on both sides: {both}") if failed_before else (Verdict.FAILED, after)
     if old is None:
         return Verdict.NEW, after
     if new.status is Status.OK:
@@ -137,25 +138,28 @@ def _judge_change(change: Change, q: float | None, drift: Drift, rules: Rules) -
     shown_same = size + change.half_width <= margin
     note = _few_sessions(change, rules)
     if _one_measurement(change.pair):
-        return Verdict.SAME, "the very same readings"
+        return Verdict.SAME, "both sides are the same measurement"
     if any((reading.samples or math.inf) <= 1 for side in change.pair.sides for reading in side.readings):
-        return Verdict.UNCLEAR, "a session of one sample; raise measure.rep_ms"
+        return Verdict.UNCLEAR, "a session has only one sample; raise measure.rep_ms"
     if drift.change is not None and abs(drift.change) > asked:
         moved = f"{math.expm1(drift.change):+.1%}"
-        return Verdict.UNCLEAR, f"machine drift {moved} (copy control); measure both sides again, side by side"
+        return (
+            Verdict.UNCLEAR,
+            f"the machine drifted by {moved} (copy control); measure both files again, one right after the other",
+        )
     if shown_same:
         return Verdict.SAME, note
     certain = q <= ERROR_RATE if q is not None else size >= change.half_width * (1 - 1e-9)
     if certain and size > ticks:
         return direction, note
     if size <= ticks and ticks > asked:
-        return Verdict.UNCLEAR, _join(note, "within two ticks of the clock; timer: graph resolves more")
+        return Verdict.UNCLEAR, _join(note, "less than two ticks of the clock; timer: graph resolves smaller changes")
     if q is None:
         return Verdict.UNCLEAR, _join(note, "add sessions")
     needed = _sessions_needed(change, margin, rules)
     if needed > MANY_SESSIONS:
-        return Verdict.UNCLEAR, "too noisy for any number of sessions; quieten the machine, or ask for a wider --margin"
-    return Verdict.UNCLEAR, f"noisy: about {needed} sessions a side would tell"
+        return Verdict.UNCLEAR, "too noisy: more sessions would not help; quieten the machine, or set a wider --margin"
+    return Verdict.UNCLEAR, f"noisy: about {needed} sessions per side would settle it"
 
 
 def _judge_providers(change: Change, pairwise: PairwiseComparison, rules: Rules) -> Judgement:
@@ -170,9 +174,9 @@ def _judge_providers(change: Change, pairwise: PairwiseComparison, rules: Rules)
     if size <= change.half_width:
         return (
             Verdict.UNCLEAR,
-            f"{'rounds' if pairwise.sessions == 1 else 'sessions'} scatter by more than that; add sessions",
+            f"the {'rounds' if pairwise.sessions == 1 else 'sessions'} scatter by more than this change; add sessions",
         )
-    return Verdict.UNCLEAR, "the same code differs by as much; add sessions"
+    return Verdict.UNCLEAR, "two runs of the same code differ by as much; add sessions"
 
 
 def _one_measurement(pair: Pair) -> bool:
@@ -185,7 +189,7 @@ def _few_sessions(change: Change, rules: Rules) -> str:
     count = change.pair.sessions(paired=rules.paired)
     if count > 2:
         return ""
-    return "2 sessions" if count == 2 else f"1 session, floor {math.expm1(change.half_width):.1%}"
+    return "2 sessions" if count == 2 else f"1 session: only changes above {math.expm1(change.half_width):.1%} count"
 
 
 def _join(*parts: str) -> str:

@@ -162,7 +162,7 @@ def load(
         text = read(path)
         document = parse(text, str(path))
     if sign := next((sign for sign in path.name if not sign.isprintable()), None):
-        what = f"its name contains a character that cannot be printed, {code_point(sign)}; rename it: results get the same name"
+        what = f"the file name contains the unprintable character {code_point(sign)}; rename the file"
         raise ConfigError([ConfigIssue(SourceLocation(str(path)), what)])
     problems = validate(File, document, keys)
     settings = []
@@ -175,7 +175,12 @@ def load(
         problems += validate(Overlay, setting.overlay, lambda location: keys(("profiles", "", *location)))
     profiles = document.section("profiles")
     if "none" in profiles:
-        problems.append(ConfigIssue(profiles["none"].key, "rename it: --profile none means no profile"))
+        problems.append(
+            ConfigIssue(
+                profiles["none"].key,
+                "a profile cannot be called none, because --profile none means no profile; rename it",
+            )
+        )
     if profile not in (None, "none", *profiles):
         problems.append(
             ConfigIssue(SourceLocation(f"--profile {profile}"), unknown("profile", profile, [*profiles, "none"]))

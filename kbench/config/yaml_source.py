@@ -173,9 +173,7 @@ class _Builder:
         where = self.place(node.start_mark)
         self.count += 1
         if self.count > MAX_VALUES:
-            raise ConfigError(
-                [ConfigIssue(where, f"more than {MAX_VALUES:,} values after its aliases are written out")]
-            )
+            raise ConfigError([ConfigIssue(where, f"more than {MAX_VALUES:,} values once its aliases are expanded")])
         if id(node) in self.open:
             raise ConfigError([ConfigIssue(where, "this value contains itself through an alias")])
         self.open.add(id(node))
@@ -196,7 +194,7 @@ class _Builder:
         for key_node, value_node in node.value:
             key = self.place(key_node.start_mark)
             if not isinstance(key_node, yaml.ScalarNode):
-                self.problems.append(ConfigIssue(key, "a key must be a word"))
+                self.problems.append(ConfigIssue(key, "a key must be a string"))
                 continue
             name = str(key_node.value)
             if name == "<<" and key_node.style is None:
@@ -213,9 +211,7 @@ class _Builder:
         if isinstance(value, str) and not value.isprintable():
             sign = next(sign for sign in value if not sign.isprintable())
             self.problems.append(
-                ConfigIssue(
-                    where, f"{show(value)} has a character that cannot be printed, {code_point(sign)}; remove it"
-                )
+                ConfigIssue(where, f"{show(value)} contains the unprintable character {code_point(sign)}; remove it")
             )
 
     def scalar(self, text: str, where: SourceLocation) -> Scalar:
@@ -243,7 +239,7 @@ class _Mapping:
         if isinstance(value, Mapping):
             for key in value:
                 if not isinstance(key, str):
-                    self.problems.append(ConfigIssue(where, f"the key {key!r} is not a word; keys are strings"))
+                    self.problems.append(ConfigIssue(where, f"the key {key!r} is not a string; keys must be strings"))
             entries = {key: each for key, each in value.items() if isinstance(key, str)}
             return Node({k: self.build(v, f'{place}["{k}"]', depth + 1) for k, v in entries.items()}, where, where)
         if isinstance(value, (list, tuple, set, frozenset, range)):

@@ -21,7 +21,7 @@ from kbench import files
 from kbench.errors import ResultsError
 from kbench.execute.plan import MAX_TASKS, Plan, Task
 from kbench.results import environment_file
-from kbench.results.case import format_params
+from kbench.results.case import curve_name, format_params
 from kbench.results.columns import csv_header
 from kbench.results.csv_reader import MAX_BYTES, header_fault
 from kbench.results.environment_file import environment_path
@@ -126,7 +126,7 @@ def read_existing(
     if mode == "append":
         if torn or len(finished) < len(layout.tasks):
             count = f"{len(finished)} of {len(layout.tasks)} cases are finished"
-            raise ResultsError(f"{path}: {count}; finish it with --resume before adding sessions")
+            raise ResultsError(f"{path}: {count}; finish the run with --resume before adding sessions")
         layout = _with_sessions(plan, recorded + asked)
     notes = [*([note] if note else []), f"{path}: {len(finished)} of {len(layout.tasks)} cases are in the file"]
     if torn or whole < len(records):
@@ -153,7 +153,7 @@ def _refusal_error(path: Path, differences: Sequence[str]) -> ResultsError:
 def _with_sessions(plan: Plan, sessions: int) -> Plan:
     if len(plan.sweep.cases) * sessions > MAX_TASKS:
         what = f"{len(plan.sweep.cases):,} cases in {sessions:,} sessions"
-        raise ResultsError(f"{plan.sweep.path}: {what}; the limit is {MAX_TASKS:,} together")
+        raise ResultsError(f"{plan.sweep.path}: {what}; their product may be at most {MAX_TASKS:,}")
     first = [task for task in plan.tasks if task.session == 0]
     tasks = tuple(dataclasses.replace(task, session=number) for number in range(sessions) for task in first)
     measure = plan.sweep.measure.model_copy(update={"sessions": sessions})
@@ -204,7 +204,7 @@ def _refuse_repeats(path: Path, records: Sequence[Record]) -> None:
         identity = (*record.case, cells["role"], cells["provider"], cells["params"])
         if identity in lines:
             what = f"repeats line {lines[identity]}: the same provider, case and session"
-            raise ResultsError(f"{path}:{record.line}: {what}; delete one of them")
+            raise ResultsError(f"{path}:{record.line}: {what}; delete one of the two lines")
         lines[identity] = record.line
 
 
@@ -217,17 +217,21 @@ def _find_finished(path: Path, records: Sequence[Record], plan: Plan) -> tuple[s
     for group in groups:
         task = tasks.get(group[0].case)
         if task is None:
-            raise ResultsError(f"{path}:{group[0].line}: belongs to no case of the plan; {_SAME}")
+            raise ResultsError(f"{path}:{group[0].line}: the case of this row is not in the sweep; {_SAME}")
         names = [(r.cells["provider"], r.cells["params"]) for r in group if r.cells["role"] == Role.PROVIDER]
         wanted = [(one.provider, format_params(one.params)) for one in task.configurations]
         for record, found, expected in zip(group, names, wanted, strict=False):
             if found != expected:
-                raise ResultsError(f"{path}:{record.line}: {found[0]} where the plan has {expected[0]}; {_SAME}")
+                raise ResultsError(
+                    f"{path}:{record.line}: found provider {curve_name(*found)}, expected {curve_name(*expected)}; {_SAME}"
+                )
         if len(names) > len(wanted):
-            raise ResultsError(f"{path}:{group[len(wanted)].line}: the plan has no {names[len(wanted)][0]}; {_SAME}")
+            raise ResultsError(
+                f"{path}:{group[len(wanted)].line}: the config has no provider {names[len(wanted)][0]}; {_SAME}"
+            )
         if len(names) < len(wanted) or not _has_controls(group, task):
             if group is not groups[-1]:
-                raise ResultsError(f"{path}:{group[-1].line}: rows are missing after this one; {_SAME}")
+                raise ResultsError(f"{path}:{group[-1].line}: rows of this case are missing after this line; {_SAME}")
             break
         finished.add(group[0].case)
         count += len(group)
@@ -277,7 +281,7 @@ def _read_environment(path: Path) -> tuple[dict[str, Any], str]:
             f"{beside}: no such file; it says how {path} was measured, and a run cannot continue without it"
         ) from None
     except ResultsError as error:
-        raise ResultsError(f"{error}; {_SAME}") from None
+        raise ResultsError(f"{error}; restore it, or start a new file") from None
     sessions = (found.get("measure") or {}).get("sessions")
     needed = {
         "env_id": found.get("env_id"),
@@ -299,7 +303,9 @@ def _find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list
         return [f"it was begun {SCOPES.get(begun, begun)}, not {SCOPES[now['scope']]}"]
     old, new = _select_relevant(before), _select_relevant(now)
     names = dict.fromkeys([*old, *new])
-    return [f"{name} was {old.get(name)}, is {new.get(name)}" for name in names if old.get(name) != new.get(name)]
+    return [
+        f"{name} was {old.get(name)} and is now {new.get(name)}" for name in names if old.get(name) != new.get(name)
+    ]
 
 
 def _select_relevant(environment: Mapping[str, Any]) -> dict[str, Any]:

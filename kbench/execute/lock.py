@@ -51,7 +51,9 @@ def acquire_lock(key: str, what: str, *, wait: bool, note: Callable[[str], None]
     try:
         file = _open(path)
     except OSError as error:
-        note(f"cannot tell whether another run uses {printable(what, NAME_LIMIT)}: {path}: {error.strerror}")
+        note(
+            f"cannot tell whether another run uses {printable(what, NAME_LIMIT)}, measuring anyway: {path}: {error.strerror}"
+        )
         yield
         return
     try:
@@ -74,7 +76,7 @@ def acquire_results_lock(path: Path, *, wait: bool, note: Callable[[str], None])
             except FileNotFoundError:
                 break
             except OSError as error:
-                note(f"cannot tell whether another run writes {printable(str(path))}: {error.strerror}")
+                note(f"cannot tell whether another run writes {printable(str(path))}, writing anyway: {error.strerror}")
                 break
             _take(file, str(path), wait, note)
             if _is_at(file, path):
@@ -108,11 +110,11 @@ def _take(file: int, what: str, wait: bool, note: Callable[[str], None]) -> None
     except BlockingIOError:
         sentence = f"{name} is in use by {_holder(file)}"
         if not wait:
-            raise Busy(sentence) from None
-        note(f"{sentence}; waiting for it to end (Ctrl-C gives up, --no-wait does not wait)")
+            raise Busy(f"{sentence}; try again when it has ended") from None
+        note(f"{sentence}; waiting for it to end (Ctrl-C gives up; with --no-wait kbench fails at once)")
         fcntl.flock(file, fcntl.LOCK_EX)
     except OSError as error:
-        note(f"cannot tell whether another run uses {name}: {error.strerror}")
+        note(f"cannot tell whether another run uses {name}, measuring anyway: {error.strerror}")
 
 
 _FLAGS = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)

@@ -88,7 +88,9 @@ def make_plan(sweep: Sweep, catalog: Catalog) -> Plan:
     sweep. Raises ConfigError."""
     measure = sweep.measure
     if len(sweep.cases) * measure.sessions > MAX_TASKS:
-        what = f"{len(sweep.cases):,} cases in {measure.sessions:,} sessions; the limit is {MAX_TASKS:,} together"
+        what = (
+            f"{len(sweep.cases):,} cases in {measure.sessions:,} sessions; their product may be at most {MAX_TASKS:,}"
+        )
         raise ConfigError([ConfigIssue(SourceLocation(str(sweep.path)), what)])
     settings = MeasureSettings(**{field.name: getattr(measure, field.name) for field in fields(MeasureSettings)})
     providers = catalog.providers(sweep.operator)

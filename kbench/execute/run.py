@@ -100,7 +100,7 @@ def execute(prepared: Prepared, options: RunOptions, note: Callable[[str], None]
     path = options.out / f"{layout.sweep.path.stem}.csv"
     check_writable(path)
     if options.continuing == "append" and not path.exists():
-        raise ResultsError(f"{path}: no such file to add sessions to; leave out --append to make it")
+        raise ResultsError(f"{path}: no such file to add sessions to; leave out --append to create it")
     locks = {device_key(device): device.name for device in executor.devices} | {file_key(path): str(path)}
     with ExitStack() as held:
         for key in sorted(locks):  # always in this order, so that two runs never wait for each other

@@ -71,7 +71,9 @@ def check_writable(path: Path) -> None:
     """
     try:
         if path.is_dir():
-            raise ResultsError(f"{path}: is a folder where results would go; move it away or choose another --out")
+            raise ResultsError(
+                f"{path}: is a folder, but kbench writes the results file there; move it away or choose another --out"
+            )
         if path.is_symlink():
             path.stat()  # a loop of links
     except FileNotFoundError:  # a link to a file that does not exist yet
@@ -147,7 +149,7 @@ class Writer:
         data = text.getvalue().encode()
         self.check(unwritten=data)
         size = len(self._content)
-        with _explained(self.path, "rows measured before are kept; continue with --resume"):
+        with _explained(self.path, "the rows measured so far are kept; continue with --resume"):
             self._unsure = data
             try:
                 written = self._file.write(data)
@@ -166,7 +168,7 @@ class Writer:
         """Replace the environment file in one step, so that it is never incomplete."""
         self._environment = json.dumps(environment, indent=2, default=str) + "\n"
         self.check()
-        with _explained(self.environment_path, "rows measured before are kept"):
+        with _explained(self.environment_path, "the rows measured so far are kept"):
             self._put_environment()
 
     def _put_environment(self) -> None:
@@ -194,9 +196,9 @@ class Writer:
             refuge = self._rescue(unwritten)
             raise ResultsError(f"{self.path}: cannot be written ({error.strerror or error}); {refuge}") from None
         if moved:
-            what = f"another program changed it during the run; that version is now {moved[0]}, and all rows are here again"
+            what = f"another program changed it during the run; that version is now {moved[0]}, and all rows were written again"
         else:
-            what = "another program removed or renamed it during the run; all rows are here again"
+            what = "another program removed or renamed it during the run; all rows were written again"
         self.note(f"{self.path}: {what}")
 
     def _remember_state(self) -> None:
@@ -229,7 +231,7 @@ class Writer:
             with os.fdopen(handle, "wb") as file:
                 file.write(self._content + unwritten)
         except OSError as error:
-            return f"the rows measured so far are lost, {tempfile.gettempdir()} cannot be written either ({error.strerror})"
+            return f"the rows measured so far are lost; {tempfile.gettempdir()} cannot be written either ({error.strerror})"
         return f"the rows measured so far are in {name}"
 
 

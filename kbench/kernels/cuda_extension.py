@@ -114,7 +114,7 @@ def rowwise(
         if columns > 1 and x.stride(1) != 1:
             raise Unsupported("the elements of a row are not next to each other in memory (stride(-1) is not 1)")
         if rows > LARGEST_GRID:
-            raise Unsupported(f"M > {LARGEST_GRID}: one launch has no more rows")
+            raise Unsupported(f"M > {LARGEST_GRID}: a launch has at most that many rows")
         y = x.new_empty(rows, columns)
         if rows and columns:
             stream = torch.cuda.current_stream().cuda_stream
@@ -124,7 +124,7 @@ def rowwise(
                 if not (accesses_per_thread or blocks_per_row) or "invalid configuration" not in str(error):
                     raise
                 asked_for = f"packs={accesses_per_thread}, blocks={blocks_per_row}"
-                raise Unsupported(f"{asked_for}: do not hold a row of N={columns} here") from None
+                raise Unsupported(f"{asked_for} cannot hold a row of N={columns} on this device") from None
         return y
 
     return call

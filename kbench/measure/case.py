@@ -228,7 +228,7 @@ def doubt_operator(operator: Operator, contenders: Sequence[Contender], baseline
     judged = [each for each in contenders if not each.control and each.status in (Status.WRONG, None)]
     base = None if baseline is None else contenders[baseline]
     if base in judged and base.status is Status.WRONG:
-        doubted, who = [base], f"{base.configuration} itself, the baseline, fails"
+        doubted, who = [base], "the baseline fails"
     elif len(judged) > 1 and all(each.accuracy.wrong for each in judged):
         doubted, who = judged, "every provider fails"
     else:
@@ -236,14 +236,14 @@ def doubt_operator(operator: Operator, contenders: Sequence[Contender], baseline
     if not all(each.accuracy.off for each in doubted):
         return  # a wrong shape or a changed input: no tolerance would help
     near = all(each.accuracy.near for each in doubted)
-    what = "tolerance looks too narrow" if near else "reference may be what is wrong"
+    what, fault = ("tolerance", "too narrow") if near else ("reference", "wrong")
     for each in doubted:
-        each.reason += f"; {who}: the {what} (operator {operator.name})"
+        each.reason += f"; {who}, so the {what} of operator {operator.name} may be {fault}"
 
 
 def _moved_bytes(value: Any) -> int:
     """The bytes that a provider declares to move. Raises TypeError or ValueError if the value is not a number of bytes."""
     count = int(value)
     if not 0 <= count < INTEGER_LIMIT:
-        raise ValueError("moved_bytes is negative, or more bytes than there are")
+        raise ValueError("moved_bytes must be from 0 to 2^63 - 1")
     return count

@@ -93,7 +93,7 @@ def _labelled(sources: Sequence[Source | Mapping[str, Source]]) -> Iterator[tupl
         if isinstance(source, Mapping):
             for label, each in source.items():
                 if not label or "=" in label:
-                    raise UsageError(f"the label {label!r} has an equals sign; choose a label without one")
+                    raise UsageError(f"the label {label!r} is empty or has an equals sign; choose another label")
                 yield label, each
         else:
             yield "", source
@@ -113,9 +113,7 @@ def _write(frame: pd.DataFrame, folder: Path, name: str) -> Path:
     frame = frame.drop(columns=LINE, errors="ignore")
     if missing := [column for column in csv_header([]) if column not in frame]:
         few = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
-        raise UsageError(
-            f"{name}: the frame has no column {few}; choose rows of what kbench.load returned, not columns"
-        )
+        raise UsageError(f"{name}: the frame has no column {few}; keep all columns of what kbench.load returned")
     stem = re.sub(r"[^\w.-]+", "-", name)
     path = folder / f"{stem}.csv"
     folder.mkdir()

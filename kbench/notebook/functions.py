@@ -96,7 +96,8 @@ class _Module:
         else:
             raise _error(
                 self.provider,
-                f"it uses {name}, a {type(value).__name__}; it may use {ALLOWED}. Create it inside the function",
+                f"it uses {name}, a {type(value).__name__}, which kbench cannot write to a file. "
+                f"Create it inside the function, or use only {ALLOWED}",
             )
         return name
 
@@ -125,7 +126,7 @@ class _Module:
         if plain is not value and not tree.decorator_list:
             raise _error(
                 self.provider,
-                f"{name} was wrapped outside its definition; decorate it there, or call the wrapper in a def",
+                f"{name} was wrapped after its definition; decorate the def itself, or call the wrapper in a def",
             )
         for used in dict.fromkeys(_names(plain, tree)):
             found, meaning = _look_up(plain, used)

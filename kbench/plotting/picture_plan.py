@@ -75,7 +75,7 @@ def plan_pictures(sources: Sequence[ResultsFile], choices: Choices) -> PicturePl
     if kind not in PICTURE_KINDS:
         raise UsageError(f"--kind: {unknown('kind', kind, PICTURE_KINDS)}")
     if kind == "change":
-        raise UsageError("the terminal cannot draw a change; kbench compare shows the same numbers")
+        raise UsageError("--term cannot draw --kind change; kbench compare shows the same numbers")
     metric, theme = metric_by_name("ms" if kind == "heatmap" else choices.metric_name), theme_by_name(choices.theme)
     axes = axis_names(sources)
     wanted = f"axis_{choices.x}" if choices.x in OWN and f"axis_{choices.x}" in axes else choices.x  # renamed by `load`

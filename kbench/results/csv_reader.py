@@ -66,7 +66,9 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         with files.opened(path) as file:
             yield file
     except files.Unreadable as error:
-        advice = "name a results CSV in it" if path.is_dir() else "save its content as a file and name that"
+        advice = (
+            "name a results CSV in it" if path.is_dir() else "save its content to a regular file and name that file"
+        )
         raise ResultsError(f"{path}: {error}; {advice}") from None
     except FileNotFoundError:
         raise ResultsError(f"{path}: no such file; `kbench run` writes results/<config>.csv") from None
@@ -152,15 +154,21 @@ def check_header(path: Path, line: int, header: list[str]) -> None:
             f"{where}: written by another version of kbench, it has no column {names}; run the sweep again"
         )
     if len(header) > MAX_COLUMNS:
-        raise ResultsError(f"{where}: {len(header)} columns; name a CSV that `kbench run` wrote")
+        raise ResultsError(
+            f"{where}: {len(header)} columns, more than kbench writes; name a CSV that `kbench run` wrote"
+        )
     repeated, count = Counter(header).most_common(1)[0]
     if count > 1:
         raise ResultsError(f"{where}: column {shown(repeated)} appears twice; repair the header")
     if [name for name in header if name in known] != known:
-        raise ResultsError(f"{where}: the columns are not in kbench's order; restore it, other columns may follow")
+        raise ResultsError(
+            f"{where}: the columns are not in kbench's order; restore that order, other columns may only follow"
+        )
     for name in axis_columns(header):
         if not name or not name.isprintable():
-            raise ResultsError(f"{where}: an axis is called {shown(name)}; repair the header")
+            raise ResultsError(
+                f"{where}: the name of an axis is empty or cannot be printed: {shown(name)}; repair the header"
+            )
     if LINE in header:
         raise ResultsError(f"{where}: a column is called line, which kbench uses for line numbers; rename it")
 

@@ -45,7 +45,7 @@ NAMED = ("packages", "variables", "config", "git", "environments", "continued", 
 PRIVATE = ("command", "plugin_errors", "variables", "config", "continued", "environments")
 """Entries that may contain paths, secrets and long texts."""
 
-KNOWN_FROM_CSV = "what is known of the machine is what the CSV says"
+KNOWN_FROM_CSV = "only what the CSV says of the machine is known"
 
 
 class Sidecar(NamedTuple):

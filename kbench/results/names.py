@@ -14,22 +14,22 @@ from kbench.text.printable import FORMULA_SIGNS, NAME_LIMIT
 def fault(name: object) -> str:
     """The reason why this cannot be a name; "" for a valid name."""
     if not isinstance(name, str):
-        return f"a name is text, not {type(name).__name__}"
+        return f"a name must be text, not {type(name).__name__}"
     if not name:
-        return "a name is not empty"
+        return "a name must not be empty"
     if found := value_fault(name):
         return found
     if name != name.strip():
-        return "a name neither begins nor ends with a blank"
+        return "a name must not begin or end with a blank"
     if name.startswith(FORMULA_SIGNS):
-        return f"a name does not begin with {name[0]}, which spreadsheets take for a formula"
+        return f"a name must not begin with {name[0]}, which spreadsheets take for a formula"
     return ""
 
 
 def value_fault(text: str) -> str:
     """The reason why this cannot be the value of a parameter; "" for a valid value."""
     if len(text) > NAME_LIMIT:
-        return f"at most {NAME_LIMIT} characters are allowed, these are {len(text)}"
+        return f"at most {NAME_LIMIT} characters are allowed, this has {len(text)}"
     if not text.isprintable():
         sign = next(sign for sign in text if not sign.isprintable())
         return f"the character U+{ord(sign):04X} is not printable"
@@ -42,7 +42,7 @@ def taken(name: str) -> str:
     if name in csv_header([]):
         return "is a column of the results already"
     if name == LINE:
-        return "is what readers of the results call a line of the file"
+        return "is reserved for the line numbers of a results file"
     if name in CASE_NAMES:
         return "is an attribute of every Case already"
     return ""

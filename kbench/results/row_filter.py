@@ -136,11 +136,11 @@ class RowFilter:
             chosen = rows[term.holds(rows)]
             if chosen.empty:
                 values = _few(set(_cells(rows, term.column)))
-                return (
-                    f"{path}: no row has {term.text}{met and f' of those with {met}'}; there {term.column} is {values}"
-                )
+                return f"{path}: no row has {term.text}{met and f' among those with {met}'}; {term.column} is one of {values}"
             rows, met = chosen, f"{met}, {term.text}" if met else term.text
-        return f"{path}: no row of a provider{met and f' has {met}'}; run the sweep again or choose other rows"
+        return (
+            f"{path}: there is no row of a provider{met and f' with {met}'}; run the sweep again or choose other rows"
+        )
 
     def _chooses_among(self, frame: pd.DataFrame) -> pd.Series[bool]:
         """The rows that terms on OUTCOMES choose among: those of providers, or all rows if a term names `role`."""
@@ -156,7 +156,9 @@ class RowFilter:
             path, near = frame.attrs["path"], difflib.get_close_matches(term.column.lower(), lower, n=1)
             if near and term.column not in frame:
                 raise _error(term.text, f"{path} has no column {term.column!r}; did you mean {lower[near[0]]!r}?")
-            raise _error(term.text, f"{path} has no column {term.column!r} to choose by; there are {', '.join(known)}")
+            raise _error(
+                term.text, f"{path} has no column {term.column!r} to filter by; choose from {', '.join(known)}"
+            )
 
 
 def _like_a_term(part: str) -> bool:

@@ -64,7 +64,7 @@ def newest(folder: Path) -> Path:
     """The newest results file of a folder, without earlier runs that were moved aside. Raises ResultsError if there is none."""
     files = [path for path in folder.glob("*.csv") if path.is_file() and not _MOVED_ASIDE.search(path.name)]
     if not files:
-        raise ResultsError(f"{folder}: no results here; make some with `kbench run CONFIG`, or name a CSV")
+        raise ResultsError(f"{folder}: no results file here; `kbench run CONFIG` writes one, or name a CSV")
     return max(files, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
@@ -147,7 +147,7 @@ def _dtype(cell: str) -> str | None:
 
 
 def _one_of(*words: str) -> _Rule:
-    return _Rule({word: str(word) for word in words}.get, f"which is none of {', '.join(words)}", "str")
+    return _Rule({word: str(word) for word in words}.get, f"which is not one of {', '.join(words)}", "str")
 
 
 _LIKE_SIZE = re.compile(r"-?[0-9]+(\.0*)?")
@@ -165,7 +165,7 @@ _BY_KIND = {
     Kind.ROLE: _one_of(*Role),
     Kind.STATUS: _one_of(*Status),
     Kind.FLAGS: _LABEL,
-    Kind.SESSION: _Rule(_session, "not a session's number", "int64"),
+    Kind.SESSION: _Rule(_session, "not a session number", "int64"),
     Kind.INTEGER: _NUMBER,
     Kind.NUMBER: _NUMBER,
     Kind.NUMBERS: _Rule(_numbers, "not numbers", "str"),

@@ -99,7 +99,7 @@ def test_a_machine_that_is_too_noisy_ranks_nobody_and_says_why() -> None:
     found = analyse(rows, "torch")
     assert found.noise.too_noisy and not [won for won in found.winners if won.sole]
     text = found.headline()
-    assert text.startswith("This machine is too noisy to rank: two runs of the same code differed by ")
+    assert text.startswith("This machine is too noisy to rank providers: two runs of the same code differed by ")
     assert "x torch" not in text
 
 
@@ -129,7 +129,7 @@ def test_other_load_is_named_where_it_is_known() -> None:
     rows = run(random.Random(10), disturbed(0.3, 2), {"torch": 1.0}, cases=4)
     for row in rows:
         row.other_cores = 1.13
-    assert analyse(rows, "torch").noise.sentence().endswith("; other processes used up to 1.1 cores")
+    assert analyse(rows, "torch").noise.sentence().endswith("; other processes used up to 1.1 CPU cores")
 
 
 def test_the_limit_of_few_cases_is_wider_than_what_was_seen() -> None:

@@ -75,7 +75,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(kbench: Kbench, tmp_path: P
 def test_a_name_like_one_of_kbench_gets_a_hint(kbench: Kbench, tmp_path: Path) -> None:
     done = kbench("init", "sofmax")
     assert done.returncode == 0
-    assert 'warning: "sofmax" is a new operator; kbench has one called "softmax": kbench init softmax' in done.stderr
+    assert 'warning: "sofmax" is a new operator; if you meant "softmax", run: kbench init softmax' in done.stderr
 
 
 def test_a_template_is_for_an_operator_of_kbench_or_for_a_new_one() -> None:

@@ -132,17 +132,17 @@ def test_exports_go_to_files_and_one_may_go_to_stdout(kbench: Kbench, write: Wri
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--export", "yaml=x"], "--export 'yaml=x': write FORMAT=FILE; formats are markdown,"),
-        (["--export", "json"], "--export 'json': write FORMAT=FILE"),
+        (["--export", "yaml=x"], "--export 'yaml=x': expected FORMAT=FILE; the formats are markdown,"),
+        (["--export", "json"], "--export 'json': expected FORMAT=FILE"),
         (["--export", "json=/proc/nowhere/c.json"], "/proc/nowhere"),
-        (["--fail-on", "regressed"], '--fail-on: unknown verdict "regressed"; there are slower,'),
-        (["--only", "interesting"], '--only: unknown verdict "interesting"; there are changed, slower,'),
+        (["--fail-on", "regressed"], '--fail-on: unknown verdict "regressed"; choose from slower,'),
+        (["--only", "interesting"], '--only: unknown verdict "interesting"; choose from changed, slower,'),
         (["--sort", "colour"], '--sort: unknown order "colour"'),
         (["--margin", "wide"], "--margin 'wide' is not a share; write 2% or 0.02"),
         (["--margin", "200%"], "--margin: 200% is not between 0% and 100%"),
-        (["--metric", "flops"], '--metric: unknown metric "flops"; there are ms,'),
-        (["--by", "colour"], '--by: unknown grouping "colour"; there are file, provider'),
-        (["--baseline", "c"], '--baseline: unknown file "c"; there are '),
+        (["--metric", "flops"], '--metric: unknown metric "flops"; choose from ms,'),
+        (["--by", "colour"], '--by: unknown grouping "colour"; choose from file, provider'),
+        (["--baseline", "c"], '--baseline: unknown file "c"; choose from '),
         (["--where", "N>9"], "N>9"),
     ],
 )
@@ -160,7 +160,7 @@ def test_a_file_that_is_not_there_and_one_file_alone(kbench: Kbench, write: Writ
     done = kbench("compare", old, "gone.csv")
     assert done.returncode == 2 and done.stderr.startswith("error: gone.csv: no such file")
     alone = kbench("compare", old)
-    assert alone.returncode == 2 and "give two files, or use --by provider" in alone.stderr
+    assert alone.returncode == 2 and "or compare its providers with --by provider" in alone.stderr
 
 
 @pytest.mark.slow

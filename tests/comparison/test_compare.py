@@ -61,7 +61,7 @@ def words(comparison: Comparison) -> list[str]:
 )
 def test_with_one_session_only_a_change_of_three_percent_is_believed(verdict: Judge, ms: float, word: str) -> None:
     found, reason = verdict([row()], [row(ms=ms)])
-    assert found == word and reason.startswith("1 session, floor 3.0%")
+    assert found == word and reason.startswith("1 session: only changes above 3.0% count")
 
 
 def test_three_percent_is_three_percent_in_floating_point_too(verdict: Judge) -> None:
@@ -85,14 +85,14 @@ def test_rounds_that_scatter_raise_the_floor(verdict: Judge) -> None:
     calm, wild = (1.0, 1.001, 0.999, 1.0, 1.0), (1.0, 1.3, 0.8, 1.1, 0.9)
     assert verdict([row(round_ms=calm)], [row(ms=1.08, round_ms=calm)])[0] == "slower"
     word, reason = verdict([row(round_ms=calm)], [row(ms=1.08, round_ms=wild)])
-    assert word == "unclear" and float(reason.split("floor ")[1].split("%")[0]) > 8
+    assert word == "unclear" and float(reason.split("above ")[1].split("%")[0]) > 8
 
 
 def test_a_machine_that_cannot_repeat_itself_raises_the_floor(write: Write) -> None:
     repeats = [row(n, provider="repeat", role=Role.CONTROL, speedup=1.05) for n in range(1, 6)]
     old = write("old", [*(row(n) for n in range(1, 6)), *repeats])
     comparison = compare(old, write("new", [row(n, 1.06) for n in range(1, 6)]))
-    assert words(comparison) == ["unclear"] * 5 and "floor 10.0%" in comparison.rows[0].reason
+    assert words(comparison) == ["unclear"] * 5 and "above 10.0%" in comparison.rows[0].reason
 
 
 def test_a_case_whose_copy_moved_raises_its_own_floor(write: Write) -> None:
@@ -103,7 +103,7 @@ def test_a_case_whose_copy_moved_raises_its_own_floor(write: Write) -> None:
         return [*(row(n, ms) for n in (1, 2)), *copies]
 
     comparison = compare(write("old", rows(1.0, 1.0)), write("new", rows(1.06, 1.04)))
-    assert words(comparison) == ["unclear", "slower"] and "floor 8.2%" in comparison.rows[0].reason
+    assert words(comparison) == ["unclear", "slower"] and "above 8.2%" in comparison.rows[0].reason
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -138,12 +138,12 @@ def test_two_sessions_are_believed_and_said(verdict: Judge) -> None:
 
 def test_unclear_says_how_many_sessions_would_tell(verdict: Judge) -> None:
     word, reason = verdict(sessions(1.0, 1.02, 0.99), sessions(1.01, 1.03, 1.0))
-    assert word == "unclear" and "sessions a side would tell" in reason
+    assert word == "unclear" and "sessions per side would settle it" in reason
 
 
 def test_no_number_of_sessions_helps_where_they_have_nothing_in_common(verdict: Judge) -> None:
     word, reason = verdict(sessions(1.0, 2.0, 0.5), sessions(1.1, 0.6, 1.9))
-    assert word == "unclear" and reason.startswith("too noisy for any number of sessions")
+    assert word == "unclear" and reason.startswith("too noisy: more sessions would not help")
 
 
 def test_rows_lend_each_other_their_variance(write: Write) -> None:
@@ -253,7 +253,7 @@ def test_a_machine_that_drifted_by_more_than_the_margin_tells_nothing(write: Wri
     old = [r for n in range(1, 20) for r in sessions(1.0, 1.0, 1.0, n=n)]
     new = [r for n in range(1, 20) for r in sessions(1.2, 1.2, 1.2, n=n)]
     comparison = compare(write("old", with_copies(old, 1, 1, 1)), write("new", with_copies(new, 1.04, 1.04, 1.04)))
-    assert set(words(comparison)) == {"unclear"} and "machine drift +4.0%" in comparison.rows[0].reason
+    assert set(words(comparison)) == {"unclear"} and "machine drifted by +4.0%" in comparison.rows[0].reason
 
 
 def test_a_few_copies_are_shown_and_not_believed(write: Write) -> None:
@@ -415,7 +415,7 @@ def test_from_declined_to_crashed_is_failed(verdict: Judge) -> None:
 
 
 def test_failed_before_and_now_is_not_a_change(verdict: Judge) -> None:
-    assert verdict([failed()], [failed()]) == ("untimed", "failed in both: wrong: differs at 3 elements")
+    assert verdict([failed()], [failed()]) == ("untimed", "failed on both sides: wrong: differs at 3 elements")
 
 
 def test_from_flaky_to_always_wrong_is_failed(verdict: Judge) -> None:
@@ -524,7 +524,7 @@ def test_the_same_session_twice_is_an_error_with_both_lines(write: Write) -> Non
     old = write("old", [row(1), row(2), row(1)])
     with pytest.raises(ResultsError) as caught:
         compare(old, write("new", [row(1)]))
-    assert str(caught.value).startswith(f"{old}:4: softmax M=4096 N=1 float32 triton session 0 is on line 2")
+    assert str(caught.value).startswith(f"{old}:4: softmax M=4096 N=1 float32 triton session 0 is also on line 2")
 
 
 def test_an_axis_that_is_constant_and_in_one_file_only_is_left_out_with_a_note(write: Write) -> None:

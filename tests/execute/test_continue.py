@@ -149,7 +149,7 @@ def test_cases_may_stand_in_any_order_and_any_may_be_missing(tmp_path: Path) -> 
     assert f"{path}:" in refused(path, layout), "only the last case may be cut short"
     lines = cases[1].splitlines(keepends=True)
     path.write_bytes(header + b"".join(lines[:2]) + cases[0] + b"".join(lines[2:]))
-    assert f"{path}:3: rows are missing after this one" in refused(path, layout)
+    assert f"{path}:3: rows of this case are missing after this line" in refused(path, layout)
     path.write_bytes(header + cases[0] + cases[1] + cases[0])
     assert "repeats line 2" in refused(path, layout)
 
@@ -157,7 +157,7 @@ def test_cases_may_stand_in_any_order_and_any_may_be_missing(tmp_path: Path) -> 
 def test_what_was_begun_on_one_device_is_not_continued_on_several(tmp_path: Path) -> None:
     layout = plan_in(tmp_path)
     path, _ = write(layout, tmp_path)
-    with pytest.raises(ResultsError, match="it was begun on one device, not with --devices"):
+    with pytest.raises(ResultsError, match="the first run measured on one device, this one with --devices"):
         existing_results.read_existing(path, layout, MACHINE, "resume", "host")
     beside = path.with_suffix(".env.json")
     sidecar = json.loads(beside.read_text())
@@ -201,15 +201,15 @@ def test_refuses_another_sweep_and_says_where(tmp_path: Path) -> None:
     path, _ = write(layout, tmp_path)
     lines = path.read_bytes().count(b"\n", 0, path.read_bytes().index(b",100,"))
     where = refused(path, plan_in(tmp_path, N="[64, 96]"))
-    assert where.startswith(f"{path}:{lines + 1}: belongs to no case of the plan")
+    assert where.startswith(f"{path}:{lines + 1}: the case of this row is not in the sweep")
     fewer = plan_in(tmp_path, SWEEP.replace("torch-eager, ", ""))
-    assert f"{path}:3: torch-eager where the plan has cuda" in refused(path, fewer)
+    assert f"{path}:3: found provider torch-eager, expected cuda" in refused(path, fewer)
     more = plan_in(
         tmp_path,
         SWEEP.replace("cuda]", "cuda, torch-eager: {}]").replace("[torch-native, torch-eager", "[torch-native"),
     )
-    assert f"{path}:3: torch-eager where the plan has cuda" in refused(path, more)
-    assert f"{path}:8: belongs to no case of the plan" in refused(path, plan_in(tmp_path, N="64"))
+    assert f"{path}:3: found provider torch-eager, expected cuda" in refused(path, more)
+    assert f"{path}:8: the case of this row is not in the sweep" in refused(path, plan_in(tmp_path, N="64"))
 
 
 def test_refuses_damaged_files_and_names_the_line(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_refuses_damaged_files_and_names_the_line(tmp_path: Path) -> None:
     path.write_bytes(b"".join([header, first, second, second, *rest]))
     assert f"{path}:4: repeats line 3" in refused(path, layout)
     path.write_bytes(b"".join([header, first, *rest]))
-    assert f"{path}:3: cuda where the plan has torch-eager" in refused(path, layout)
+    assert f"{path}:3: found provider cuda, expected torch-eager" in refused(path, layout)
     path.write_bytes(b"".join([header, first[:-40] + b"\n", second, *rest]))
     assert f"{path}:2: " in refused(path, layout)
     path.write_bytes(b"".join([header, first.replace(b",0.1,", b",fast,"), second, *rest]))
@@ -266,7 +266,7 @@ def test_sessions_go_on_from_the_highest(tmp_path: Path) -> None:
         3,
     ]
     path.write_bytes(path.read_bytes()[: sizes[-2]])
-    assert "3 of 4 cases are finished; finish it with --resume" in refused(path, one, how="append")
+    assert "3 of 4 cases are finished; finish the run with --resume" in refused(path, one, how="append")
 
 
 def test_refuses_rows_of_changed_code(tmp_path: Path) -> None:

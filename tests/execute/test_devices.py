@@ -50,7 +50,7 @@ def test_devices_are_named_by_number_or_uuid(wanted: str, indices: list[int]) ->
 
 @pytest.mark.parametrize("wanted", ["1", "GPU-c", "", "0,,2", "GPU-a", "every", "-1"])
 def test_refuses_a_device_that_is_not_there(wanted: str) -> None:
-    with pytest.raises(UsageError, match=r"there are 0 \(GPU-a0\), 2 \(GPU-a2\), 3 \(GPU-b3\)"):
+    with pytest.raises(UsageError, match=r"choose from 0 \(GPU-a0\), 2 \(GPU-a2\), 3 \(GPU-b3\)"):
         choose_devices(wanted, CARDS)
 
 
@@ -169,7 +169,7 @@ def test_every_task_comes_back_once_whatever_is_lost(monkeypatch: pytest.MonkeyP
 
 
 def test_a_run_ends_with_its_last_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ExecutionError, match=r"device \d is lost: it fell off the bus; no device is left .*--resume"):
+    with pytest.raises(ExecutionError, match=r"device \d was lost: it fell off the bus; no device is left .*--resume"):
         measured(monkeypatch, {0, 2, 3}, tasks(*((n, 0) for n in range(20))))
 
 
@@ -181,7 +181,7 @@ def test_cases_go_to_several_devices_and_move_from_a_lost_one(kbench: Kbench, wr
     path = write_config(SWEEP.replace("[torch-native]", "[torch-native, together, breaks-device-1]"))
     done = kbench("run", path, "--devices", "2,1,GPU-00", "--no-plot")
     assert done.returncode == 0, done.stderr
-    assert "device 1 is lost: no worker can be started: " in done.stderr and "its case moves" in done.stderr
+    assert "device 1 was lost: no worker can be started: " in done.stderr and "its case moves" in done.stderr
     assert "[8/8] softmax M=16 N=" in done.stderr and " on device " in done.stderr
     rows = pd.read_csv(tmp_path / "results" / "sweep.csv", keep_default_na=False, dtype={"env_id": str})
     assert set(zip(rows.device_index, rows.device_uuid, strict=True)) == {(0, "GPU-0000"), (2, "GPU-2222")}

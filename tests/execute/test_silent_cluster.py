@@ -132,7 +132,7 @@ WANTED = sorted(one.configurations[0].provider for one in TASKS)
 
 
 def test_a_scheduler_to_which_no_worker_comes_is_not_waited_for_without_end(connected: Any) -> None:
-    with pytest.raises(ExecutionError, match=r"no worker within 0\.01 min; start one"):
+    with pytest.raises(ExecutionError, match=r"no worker appeared within 0\.01 min; start one"):
         connected(Client())
 
 
@@ -148,7 +148,7 @@ def test_cases_of_a_worker_that_falls_silent_are_measured_elsewhere(connected: A
     executor = connected(client)
     client.stopped.add("tcp://b")
     assert measured(executor) == WANTED
-    assert "b has said nothing for 0.3 s; its case is measured again elsewhere" in notes.notes
+    assert "b has not reported for 0.3 s; another worker measures its case again" in notes.notes
     assert not any(future.status == "pending" for future in client.held["tcp://b"].values())
 
 
@@ -156,7 +156,7 @@ def test_a_run_ends_when_every_worker_is_silent(connected: Any) -> None:
     client = Client("tcp://a", "tcp://b")
     executor = connected(client)
     client.stopped |= {"tcp://a", "tcp://b"}
-    with pytest.raises(ExecutionError, match=r"no worker for 0\.5 s; continue with --resume"):
+    with pytest.raises(ExecutionError, match=r"all workers have been gone for 0\.5 s; continue with --resume"):
         measured(executor)
 
 

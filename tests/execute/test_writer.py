@@ -64,7 +64,9 @@ def test_a_file_that_has_gone_is_written_again(tmp_path: Path, change: Callable[
         writer.write([row(3)])
     assert sizes(folder / "s.csv") == ["1", "2", "3"]
     assert (folder / "s.env.json").read_text() == '{\n  "env_id": "e"\n}\n'
-    assert notes == [f"{folder}/s.csv: another program removed or renamed it during the run; all rows are here again"]
+    assert notes == [
+        f"{folder}/s.csv: another program removed or renamed it during the run; kbench wrote all rows here again"
+    ]
     writer.write([row(4)])
     assert sizes(folder / "s.csv") == ["1", "2", "3", "4"] and len(notes) == 1
     if change is renamed:
@@ -100,7 +102,8 @@ def test_a_file_that_was_changed_is_moved_aside(tmp_path: Path, change: Callable
     [aside] = [path for path in writer.path.parent.glob("*.csv") if path != writer.path]
     assert aside.read_bytes() == theirs and aside.with_suffix(".env.json").exists()
     assert notes == [
-        f"{writer.path}: another program changed it during the run; that version is now {aside}, and all rows are here again"
+        f"{writer.path}: another program changed it during the run; that version is now {aside}, "
+        "and all rows were written again"
     ]
     writer.write([row(4)])
     assert sizes(writer.path) == ["1", "2", "3", "4"] and len(notes) == 1

@@ -88,7 +88,7 @@ def test_rows_may_be_chosen_from_a_frame(write: Write) -> None:
 
 def test_what_is_wrong_with_a_frame_is_told_by_its_name(write: Write) -> None:
     frame = kbench.load(results(write))
-    with pytest.raises(kbench.UsageError, match=r"^softmax-2: the frame has no column ms, gbps; choose rows"):
+    with pytest.raises(kbench.UsageError, match=r"^softmax-2: the frame has no column ms, gbps; keep all columns"):
         kbench.compare(frame, frame.drop(columns=["ms", "gbps"]).rename_axis(None), baseline="softmax")
     broken = frame.astype({"ms": object})
     broken.loc[broken.index[0], "ms"] = "fast"
@@ -191,7 +191,7 @@ def test_nothing_in_common_is_one_sentence_here_too(write: Write) -> None:
             'config["sweep"]["N"][1]: a config cannot hold a value of type object',
         ),
         ({"measure": {"roundz": 1}}, 'config["measure"]["roundz"]: unknown key "roundz"; did you mean "rounds"?'),
-        ({"sweep": {3: 4}}, 'config["sweep"]: the key 3 is not a word; keys are strings'),
+        ({"sweep": {3: 4}}, 'config["sweep"]: the key 3 is not a string; keys must be strings'),
         ({"plugins": ["gone.py"]}, 'config["plugins"][0]: no such file: gone.py'),
     ],
 )
@@ -319,8 +319,8 @@ def uses_a_wrapper() -> Any:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (uses_a_tensor(), "provider mine: it uses TENSOR, a Tensor; it may use modules, functions,"),
-        (uses_a_wrapper(), "WRAPPED was wrapped outside its definition; decorate it there"),
+        (uses_a_tensor(), "provider mine: it uses TENSOR, a Tensor, which kbench cannot write to a file"),
+        (uses_a_wrapper(), "WRAPPED was wrapped after its definition; decorate the def"),
         (lambda x: x, "is a lambda; define it with def"),
         (functools.partial(uses_a_tensor()), "is a partial, not a function; write a def that calls it"),
         ("softmax", "is a str, not a function"),

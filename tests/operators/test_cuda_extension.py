@@ -267,7 +267,7 @@ def test_what_does_not_hold_a_row_is_declined(calls: list[tuple[int, ...]]) -> N
     def refuse(*arguments: int) -> None:
         raise RuntimeError("invalid configuration argument")
 
-    with pytest.raises(Unsupported, match="packs=2, blocks=None: do not hold a row of N=9 here"):
+    with pytest.raises(Unsupported, match="packs=2, blocks=None cannot hold a row of N=9 on this device"):
         cuda_extension.rowwise(refuse, accesses_per_thread=2)(torch.zeros(1, 9))
     with pytest.raises(RuntimeError, match="invalid configuration"):
         cuda_extension.rowwise(refuse)(torch.zeros(1, 9))

@@ -126,7 +126,7 @@ def test_a_file_without_rows(tmp_path: Path) -> None:
     frame = table.read(tmp_path / "a.csv")
     where = RowFilter.parse("N>=4096,provider=triton*")
     assert where.select(frame).empty
-    assert where.nothing(frame).startswith(f"{tmp_path}/a.csv: no row of a provider")
+    assert where.nothing(frame).startswith(f"{tmp_path}/a.csv: there is no row of a provider")
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,8 @@ def test_a_file_without_rows(tmp_path: Path) -> None:
         ("dtype<float32", ["dtype holds words"]),
         ("dtpe=bf16", ["a.csv has no column 'dtpe'; did you mean 'dtype'?"]),
         ("n=256", ["did you mean 'N'?"]),
-        ("colour=red", ["there are operator, provider, params, M, N, approximate, dtype, role"]),
-        ("ms<1", ["no column 'ms' to choose by; there are operator"]),
+        ("colour=red", ["choose from operator, provider, params, M, N, approximate, dtype, role"]),
+        ("ms<1", ["no column 'ms' to filter by; choose from operator"]),
         ("params=num_warps=8,num_stages=2", ["no column 'num_stages'"]),
     ],
 )
@@ -171,14 +171,17 @@ def test_wrong_conditions(frame: pd.DataFrame, text: str, words: list[str]) -> N
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("N>1G", "no row has N>1G; there N is 256, 4096, 1048576"),
+        ("N>1G", "no row has N>1G; N is one of 256, 4096, 1048576"),
         (
             "N=256,provider=tritn,dtype=bf16",
-            "no row has provider=tritn of those with N=256; there provider is cuda, triton, ",
+            "no row has provider=tritn among those with N=256; provider is one of cuda, triton, ",
         ),
-        ("N=256,session=1,dtype=bf16", "no row has dtype=bf16 of those with N=256, session=1; there dtype is float32"),
-        ("params=x", "there params is empty, num_warps=4, num_warps=8,num_stages=2"),
-        ("role=control", "no row of a provider has role=control"),
+        (
+            "N=256,session=1,dtype=bf16",
+            "no row has dtype=bf16 among those with N=256, session=1; dtype is one of float32",
+        ),
+        ("params=x", "params is one of empty, num_warps=4, num_warps=8,num_stages=2"),
+        ("role=control", "no row of a provider with role=control"),
     ],
 )
 def test_why_nothing_is_left(frame: pd.DataFrame, text: str, what: str) -> None:
@@ -191,4 +194,4 @@ def test_long_lists_of_values_are_cut(tmp_path: Path) -> None:
     cases = [Case("softmax", {"N": n}, "float32") for n in range(100, 0, -1)]
     Writer(tmp_path / "a.csv", ("N",)).write([Row(case, "triton", ms=1.0) for case in cases])
     frame = table.read(tmp_path / "a.csv")
-    assert RowFilter.parse("N=0").nothing(frame).endswith("N is 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ..., 100")
+    assert RowFilter.parse("N=0").nothing(frame).endswith("N is one of 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ..., 100")

@@ -325,7 +325,7 @@ def test_a_damaged_session(csv: Path, cell: str) -> None:
         ("gelu,triton", f"gelu,{'x' * 100}\a", "xx...'"),
         ("tanh,float32", "tanh,", "dtype is ''"),
         ("256,tanh", "256,", "approximate is ''"),
-        ("provider,0,ok", "contrl,0,ok", "role is 'contrl', which is none of provider, control"),
+        ("provider,0,ok", "contrl,0,ok", "role is 'contrl', which is not one of provider, control"),
         ("0.12345678901234568,,,,,80", "0.12345678901234568,,,,1;2;,80", "round_ms is '1;2;', not numbers"),
         ("0.12345678901234568,,,,,80", "0.12345678901234568,,,,1 2,80", "round_ms is '1 2', not numbers"),
     ],
@@ -353,5 +353,5 @@ def test_newest_of_nothing(tmp_path: Path) -> None:
     (tmp_path / "softmax.20261120-101500.csv").touch()
     (tmp_path / "softmax.env.json").touch()
     for folder in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(ResultsError, match="no results here"):
+        with pytest.raises(ResultsError, match="no results file here"):
             table.newest(folder)

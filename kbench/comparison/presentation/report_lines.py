@@ -54,8 +54,8 @@ def footnotes(comparison: Comparison) -> Iterator[str]:
     """Explanations of the marks in column heads."""
     if quantity_of(comparison).head.endswith("*") and any(row.ratio is not None for row in comparison.rows):
         yield (
-            "* paired: the median over rounds of each round's value divided by the baseline's in the same round. "
-            "The values beside it are each provider's own medians, so their quotient may differ."
+            "* paired: each round's value is divided by that of the baseline; the change is the median of these ratios. "
+            "The values beside it are medians of each provider alone, so their ratio may differ."
         )
 
 
@@ -170,9 +170,9 @@ def next_steps(comparison: Comparison) -> Iterator[str]:
     if unclear:
         sides = [side for row in unclear for side in (row.old, row.new) if side]
         few = max(side.sessions for side in sides) == 1
-        count, hint = ("2", "") if few else ("N", "; the reasons say how many sessions, or what else helps")
-        each = ", for each file" if comparison.by == "file" else ""
-        yield f"to settle unclear rows: kbench run CONFIG --append --sessions {count}{each}{hint}"
+        count, hint = ("2", "") if few else ("N", "; the reason of each row says how many, or what else helps")
+        each = " in each file" if comparison.by == "file" else ""
+        yield f"unclear rows may need more sessions{each}: kbench run CONFIG --append --sessions {count}{hint}"
     failed = {row.new.status.value for row in comparison.rows if row.verdict is Verdict.FAILED and row.new}
     if failed:
         yield f"to understand failed rows: {', '.join(f'kbench explain {status}' for status in sorted(failed))}"

@@ -138,9 +138,11 @@ class Cluster:
         while True:
             while not self._members.registered:
                 if self._members.refused:
-                    raise ExecutionError(f"{self._address}: every worker is refused, see above")
+                    raise ExecutionError(f"{self._address}: every worker was refused; the notes above say why")
                 if time.monotonic() > given_up_at:
-                    raise ExecutionError(f"{self._address}: no worker within {FIRST_LIMIT_S / 60:g} min; start one")
+                    raise ExecutionError(
+                        f"{self._address}: no worker appeared within {FIRST_LIMIT_S / 60:g} min; start one"
+                    )
                 self._members.update(self._note)
             asked = self._members.takers[0]
             (future,) = self._submit(cluster_worker.report_catalog, only=[asked])
@@ -150,7 +152,9 @@ class Cluster:
                 time.sleep(GLANCE_S)
             if not future.done():
                 if asked in self._members.registered:
-                    self._members.release(asked, f"it reports no catalog within {CATALOG_LIMIT_S:g} s", self._note)
+                    self._members.release(
+                        asked, f"it did not list its operators and providers within {CATALOG_LIMIT_S:g} s", self._note
+                    )
                 continue
             with scheduler_errors(self._client, self._address):
                 worker, catalog, reason = call_within(ANSWER_LIMIT_S, future.result)
@@ -220,7 +224,7 @@ class Cluster:
             return dict(zip((future.key for future in done), results, strict=True))
         except TimeoutError:
             each = call_all_within(ANSWER_LIMIT_S, {future.key: future.result for future in done})
-        late = cluster_worker.JobResult("", gone="the dask worker that has measured it does not answer")
+        late = cluster_worker.JobResult("", gone="the dask worker that measured the case does not answer")
         for result in each.values():
             if isinstance(result, BaseException) and not isinstance(result, TimeoutError):
                 raise result

@@ -77,7 +77,7 @@ class Members:
         with scheduler_errors(self._client, self._address):
             present = set(call_within(ANSWER_LIMIT_S, self._client.nthreads))
         for worker in self.registered.keys() - present:
-            note(f"{display_name(worker)} is lost; its case is measured again elsewhere")
+            note(f"{display_name(worker)} was lost; another worker measures its case again")
             del self.registered[worker]
         self.silent &= present
         for worker, answer in self._register(sorted(present - self.registered.keys() - self.refused)).items():
@@ -88,7 +88,9 @@ class Members:
         if self.registered:
             self._alone_since = now
         elif self._alone_since and now - self._alone_since > ALONE_LIMIT_S:
-            raise ExecutionError(f"{self._address}: no worker for {ALONE_LIMIT_S:g} s; continue with --resume")
+            raise ExecutionError(
+                f"{self._address}: all workers have been gone for {ALONE_LIMIT_S:g} s; continue with --resume"
+            )
 
     def _register(self, workers: Sequence[str]) -> dict[str, Any]:
         """Ask workers to take part. Returns each one's `Registration`, or the exception that it raised."""
@@ -97,7 +99,9 @@ class Members:
             return {}
 
         def register(worker: str) -> Any:
-            return self._client.run(*arguments, workers=[worker], on_error="return").get(worker, OSError("it has gone"))
+            return self._client.run(*arguments, workers=[worker], on_error="return").get(
+                worker, OSError("the worker is gone")
+            )
 
         return call_all_within(ANSWER_LIMIT_S, {worker: partial(register, worker) for worker in workers})
 
@@ -108,7 +112,7 @@ class Members:
         signs = {worker: known[worker]["last_seen"] for worker in self.registered if worker in known}
         for worker in self._pulse.find_silent(signs, now):
             note(
-                f"{display_name(worker)} has said nothing for {SILENT_LIMIT_S:g} s; its case is measured again elsewhere"
+                f"{display_name(worker)} has not reported for {SILENT_LIMIT_S:g} s; another worker measures its case again"
             )
             del self.registered[worker]
             self.refused.add(worker)
@@ -119,7 +123,7 @@ class Members:
         if isinstance(answer, TimeoutError):
             reasons = [str(answer)]
         elif isinstance(answer, BaseException):
-            reasons = [f"kbench does not run there ({type(answer).__name__}: {answer})"]
+            reasons = [f"kbench failed to start there ({type(answer).__name__}: {answer})"]
         else:
             reasons = answer.differences
         if reasons:

@@ -142,7 +142,7 @@ class WorkerSession:
     def _note_wait(self, line: str) -> None:
         """Tell the user once that workers wait for each other. Workers that share a device do so at every case."""
         if not self._waited:
-            self._notes.append(f"takes turns: {line.partition('; ')[0]}")
+            self._notes.append(f"takes turns on a shared device: {line.partition('; ')[0]}")
         self._waited = True
 
     def _note(self, line: str) -> None:

@@ -56,11 +56,15 @@ def compare_code(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[st
     """How the code of a machine differs from that of the run, a few words for each difference. A machine needs no copy of the
     config, because it is sent its cases; but a copy that it has must be the same."""
     names = [name for name in dict.fromkeys([*wanted, *found]) if name in found or not name.startswith("config ")]
-    return [
-        f"{name} is {found.get(name, 'missing')}, not {wanted.get(name, 'wanted')}"
-        for name in names
-        if wanted.get(name) != found.get(name)
-    ]
+    return [_difference(name, wanted, found) for name in names if wanted.get(name) != found.get(name)]
+
+
+def _difference(name: str, wanted: Mapping[str, str], found: Mapping[str, str]) -> str:
+    if name not in found:
+        return f"{name} is missing"
+    return f"{name} is {found[name]}, " + (
+        f"but the run has {wanted[name]}" if name in wanted else "but the run has none"
+    )
 
 
 def _package_digest() -> str:

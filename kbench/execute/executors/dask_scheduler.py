@@ -65,7 +65,7 @@ async def _probe(address: str) -> None:
     except Exception as error:  # noqa: BLE001  another program may answer anything
         raise OSError(f"the program there does not speak dask's protocol: {type(error).__name__}") from None
     if not isinstance(found, Mapping) or found.get("type") != "Scheduler":
-        raise OSError("the program there is no scheduler")
+        raise OSError("the program there is not a dask scheduler")
 
 
 def _check(address: str) -> None:

@@ -69,7 +69,7 @@ class Devices:
             for thread in self._threads:
                 thread.start()
         except RuntimeError as error:
-            raise ExecutionError(f"no thread can be started for each device: {error}") from None
+            raise ExecutionError(f"cannot start a thread for each device: {error}") from None
         deadline = time.monotonic() + UP_LIMIT_S
         for place, event in zip(self.places, up, strict=True):
             if not event.wait(max(0.0, deadline - time.monotonic())):
@@ -123,9 +123,9 @@ class Devices:
                 finished = supervisor.measure(task, self._listener)
             except DeviceGone as gone:
                 if todo.give_back(task, device.uuid) >= LOSS_LIMIT:
-                    reason = f"{LOSS_LIMIT} devices were lost while it was measured, the last one: {gone}"
+                    reason = f"{LOSS_LIMIT} devices were lost while they measured this case; the last one: {gone}"
                     self._results.put(give_up(task, reason, device, self.catalog.machine, place))
-                self._results.put(ExecutionError(f"{place} is lost: {gone}"))
+                self._results.put(ExecutionError(f"{place} was lost: {gone}"))
                 return
             except Exception as error:  # noqa: BLE001  a bug: the main thread raises it
                 self._results.put(error)
@@ -196,7 +196,7 @@ def choose_devices(wanted: str, devices: Sequence[DeviceInfo]) -> list[DeviceInf
     """
     option = f"--devices {wanted}"
     if not devices:
-        raise UsageError(f"{option}: there is no accelerator here; leave it out to measure on the host")
+        raise UsageError(f"{option}: there is no accelerator here; leave out --devices to measure on the CPU")
     if wanted.strip() == "all":
         return list(devices)
     chosen: dict[str, DeviceInfo] = {}
@@ -210,8 +210,8 @@ def choose_devices(wanted: str, devices: Sequence[DeviceInfo]) -> list[DeviceInf
             chosen[found[0].uuid or str(found[0].index)] = found[0]
         else:
             names = ", ".join(f"{one.index} ({one.uuid})" if one.uuid else str(one.index) for one in devices)
-            fault = f"several devices begin with {word!r}" if found else f"no device {word!r}"
-            problems.append(f"{option}: {fault}; there are {names}")
+            fault = f"several UUIDs of devices begin with {word!r}" if found else f"no device {word!r}"
+            problems.append(f"{option}: {fault}; choose from {names}")
     if problems:
         raise UsageError("\n".join(problems))
     return list(chosen.values())

@@ -91,7 +91,7 @@ class WorkerSupervisor:
         except WorkerFailed as lost:
             self._worker = None
             end = lost.reason.removesuffix(" between steps")
-            what = f"trying its inputs and its reference on {task.case.label} ended the worker: {end}"
+            what = f"a trial call of its inputs and reference on {task.case.label} ended the worker: {end}"
             raise ConfigError([ConfigIssue(SourceLocation(f"operator {task.case.operator}"), what)]) from None
         if faults := [
             ConfigIssue(SourceLocation(event.where), event.what) for event in found if isinstance(event, TrialFailed)
@@ -153,7 +153,7 @@ class WorkerSupervisor:
             found["its UUID"], needs["its UUID"] = catalog.device.uuid, self._device.uuid
         for name, wanted in needs.items():
             if found.get(name) != wanted:
-                raise DeviceGone(f"{name} is {found.get(name) or 'not known'}, the plan is for {wanted}")
+                raise DeviceGone(f"{name} is {found.get(name) or 'not known'}, but the plan expects {wanted}")
         return self._worker
 
     def _rows(self, task: Task, listener: Listener) -> list[Row]:
@@ -178,7 +178,7 @@ class WorkerSupervisor:
                 if lost.killed and name not in spared:
                     spared.add(name)
                     if not self._stopped:
-                        listener.note(f"{task.case.label}: the worker was {lost.reason}; once more")
+                        listener.note(f"{task.case.label}: the worker was {lost.reason}; trying once more")
                     continue
                 others = self._ran - {running.name} if running else len(left) > 1
                 if (lost.exited or not running) and others and not nobody_alone:

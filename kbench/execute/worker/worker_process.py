@@ -76,7 +76,7 @@ NOTES_LIMIT = 10
 NOTE_LIMIT = 300
 """Characters of a note."""
 
-NONSENSE = "wrote something else than kbench's messages to the worker's pipe"
+NONSENSE = "wrote something other than kbench's messages to the worker's pipe"
 
 
 class Worker:
@@ -202,11 +202,11 @@ class Worker:
                 continue
             if now >= deadline:
                 self.stop()
-                raise WorkerFailed(Status.TIMEOUT, f"no end within {limit_s:g} s {_while(at)}", at)
+                raise WorkerFailed(Status.TIMEOUT, f"took longer than {limit_s:g} s {_while(at)}", at)
             stopped_since = (stopped_since or now) if process_tree.is_stopped(self._process) else None
             if stopped_since and now - stopped_since >= STOPPED_LIMIT_S:
                 self.stop()
-                raise WorkerFailed(Status.CRASHED, f"the process was stopped, as SIGSTOP does, {_while(at)}", at)
+                raise WorkerFailed(Status.CRASHED, f"the process was stopped (as by SIGSTOP) {_while(at)}", at)
 
     # -- the end
 
@@ -216,13 +216,15 @@ class Worker:
             code = self._process.wait(timeout=DEATH_LIMIT_S)
         except subprocess.TimeoutExpired:
             self.stop()
-            return WorkerFailed(Status.CRASHED, f"the process closed the pipe to kbench {_while(at)}, and went on", at)
+            return WorkerFailed(
+                Status.CRASHED, f"the process closed the pipe to kbench {_while(at)}, but kept running", at
+            )
         self.stop()
         if code < 0:
             name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
             reason = f"killed by {name} {_while(at)}"
             if name == "SIGKILL":
-                reason += ", as the system does when memory runs out"
+                reason += " (the system does this when memory runs out)"
         else:
             reason = f"the process exited with code {code} {_while(at)}"
         if place := self._find_fault():
@@ -262,7 +264,9 @@ class Worker:
             _thread(write)
         except RuntimeError as error:
             self.stop()
-            raise WorkerFailed(Status.CRASHED, f"the worker cannot be asked: {printable(str(error))}") from None
+            raise WorkerFailed(
+                Status.CRASHED, f"cannot send a request to the worker: {printable(str(error))}"
+            ) from None
 
     def _read_messages(self) -> None:
         """Queue the worker's lines. A line that does not begin with the secret is refused before it is read to its end.

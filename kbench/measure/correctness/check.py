@@ -266,7 +266,7 @@ class _Wrong:
         if self.columns and len(self.shape) > 1 and self.columns != (0, width - 1) and self.count < self.total:
             low, high = self.columns
             where = f", all in column {low}" if low == high else f", all in columns {low} to {high}"
-        hint = f"; {self.knob} of operator {self.operator.name} allows more" if self.near else ""
+        hint = f"; to allow more, raise {self.knob} of operator {self.operator.name}" if self.near else ""
         return f"{many} {kind}{where}; {self.first}{hint}"
 
 

@@ -56,7 +56,7 @@ def estimated(definition: Definition, reference: Tensor, exact: Sequence[Tensor]
         moved = [x if same else _moved(x, generator) for x, same in zip(exact, whole, strict=True)]
         with _Moving(generator):
             found = definition.reference(
-                moved, " (with inputs moved by 2^-16, to find its scale; give scale= to avoid this)"
+                moved, " (with inputs moved by 2^-16 to estimate the scale of errors; declare scale= to avoid this)"
             )
         change = ((found - reference) / STEP).nan_to_num(0.0, 0.0, 0.0)  # values that are not finite give no estimate
         squares += change * change

@@ -48,7 +48,7 @@ class Expected:
         """The shape that the output must have."""
         if not self._sliced:
             return tuple(self._whole.reference.shape)
-        row = self.definition.reference(exactly(self._rows(0, 1)), " (on the first row; rowwise=True)")
+        row = self.definition.reference(exactly(self._rows(0, 1)), " (on the first row alone, because of rowwise=True)")
         return (self.inputs[0].shape[0], *row.shape[1:])
 
     def parts(self) -> Iterator[OutputPart]:
@@ -60,7 +60,7 @@ class Expected:
         elements = max(self.inputs[0].numel(), rows * _product(self.shape[1:]), 1)
         step = max(1, CHUNK_ELEMENTS * rows // elements)
         for start in range(0, rows, step):
-            yield self._part(start, min(start + step, rows), " (on some rows; rowwise=True)")
+            yield self._part(start, min(start + step, rows), " (on some rows, because of rowwise=True)")
 
     @property
     def _whole(self) -> OutputPart:

@@ -26,7 +26,7 @@ class AmdSmi:
             raise Unanswered(str(error)) from None
         index = device.index or 0  # amdsmi counts all cards of the host; torch counts the cards that this process sees
         if index >= len(handles):
-            raise Unanswered(f"amdsmi knows {len(handles)} devices, not number {index}")
+            raise Unanswered(f"amdsmi lists {len(handles)} devices, but none has number {index}")
         self._handle = handles[index]
         self.source, self.driver = "amdsmi", ""
 

@@ -43,6 +43,8 @@ def quack(x: Tensor) -> Tensor:
     if not x.numel():
         return torch.empty_like(x)
     if x.stride(1) != 1 or x.stride(0) * x.element_size() % 16 or x.data_ptr() % 16:
-        raise Unsupported("QuACK needs every row to start at a multiple of 16 bytes, its elements next to each other")
+        raise Unsupported(
+            "QuACK needs every row to start at a multiple of 16 bytes, and its elements next to each other in memory"
+        )
     out: Tensor = softmax_fwd(x)
     return out

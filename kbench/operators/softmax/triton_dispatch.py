@@ -194,7 +194,9 @@ def dispatch(
         return {"num_warps": threads // warp_size} | ({"maxnreg": most} if most else {})
 
     if PIECES and (BLOCK or width) * PIECES < width:
-        raise Unsupported(f"BLOCK={BLOCK} in {PIECES} pieces cannot hold a row of N={N}; take more or a larger BLOCK")
+        raise Unsupported(
+            f"BLOCK={BLOCK} in {PIECES} pieces cannot hold a row of N={N}; use more PIECES or a larger BLOCK"
+        )
     if eighths:
         blocks, elements, each = eighths
         return Launch("tile", blocks | moved, options(elements, each, False))
@@ -226,7 +228,7 @@ def dispatch(
         raise Unsupported(f"BLOCK={block} cannot hold one of {parts} slices of N={N}; it must be {span} or more")
     if parts > (LARGEST_TEAM if teams else 1):
         limit = f"at most {LARGEST_TEAM}" if teams else "not possible on this device"
-        raise Unsupported(f"N={N} in {parts} slices: {limit}; take fewer parts or a larger BLOCK")
+        raise Unsupported(f"N={N} cannot be split into {parts} slices ({limit}); use fewer parts or a larger BLOCK")
     constants = {"WIDTH": triton_rows.power_of_two(parts), "BLOCK": block, **moved}
     return Launch("split", constants, options(block, slices.each, block <= slices.block), parts, span)
 

@@ -49,12 +49,12 @@ def pages(comparison: Comparison, x: str | None = None, by: Sequence[str] = ()) 
     if rows.empty or rows["effect"].isna().all():
         counts = report_lines.summary(comparison)
         raise ResultsError(
-            f"no row has a time on both sides: there is no change to draw ({counts}); see kbench compare"
+            f"no change to draw: no row has a time on both sides ({counts}); kbench compare shows the reasons"
         )
     sizes = {axis: rows[axis].nunique() for axis in axes if pd.api.types.is_integer_dtype(rows[axis])}
     if x is not None and x not in sizes:
-        known = ", ".join(sizes) or "none that is a number"
-        raise UsageError(f"--x: unknown axis {x!r}; choose from {known}")
+        advice = f"choose from {', '.join(sizes)}" if sizes else "no axis holds numbers"
+        raise UsageError(f"--x: unknown axis {x!r}; {advice}")
     if unknown := [name for name in by if name not in columns]:
         raise UsageError(f"--by: unknown column {unknown[0]!r}; choose from {', '.join(columns)}")
     along = x or max(sizes, key=lambda name: (sizes[name], list(sizes).index(name)), default="")

@@ -58,8 +58,9 @@ def along(
     numbers = parameter_numbers(drawn) if parameters else {}
     found = x_candidates(drawn, axes, numbers, colours)
     if wanted is not None and wanted not in (*found.axes, *found.parameters):
-        known = ", ".join([*found.axes, *found.parameters]) or "none that is a number"
-        raise UsageError(f"--x: unknown axis {wanted!r}; choose from {known}")
+        known = ", ".join([*found.axes, *found.parameters])
+        advice = f"choose from {known}" if known else "no axis holds numbers"
+        raise UsageError(f"--x: unknown axis {wanted!r}; {advice}")
     name = wanted or found.usual
     if name not in numbers:
         x = drawn[name].astype("float64") if name else math.nan

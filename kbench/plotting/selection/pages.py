@@ -81,7 +81,7 @@ def split_into_pages(
     if most > room:
         raise UsageError(f"{most} panels in one picture are too many{_advice(shown, varying)}")
     if len(pages) > MAX_PICTURES:
-        raise UsageError(f"that would be {len(pages)} pictures{_advice(shown, varying)}")
+        raise UsageError(f"this would draw {len(pages)} pictures, the limit is {MAX_PICTURES}{_advice(shown, varying)}")
     return pages
 
 
@@ -111,7 +111,7 @@ def _groups(points: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, 
 
 def _advice(points: pd.DataFrame, varying: list[str]) -> str:
     """How to narrow the choice, with an example from the file."""
-    counts = ", ".join(f"{points[name].nunique(dropna=False)} of {name}" for name in varying)
+    counts = ", ".join(f"{points[name].nunique(dropna=False)} values of {name}" for name in varying)
     most = max(varying, key=lambda name: points[name].nunique(dropna=False))
     example = f"--where '{most}={points[most].iloc[0]}'"
-    return f" ({counts}); narrow them with {example}, draw against another axis with --x, or choose panels with --by"
+    return f" ({counts}); select rows with {example}, choose another horizontal axis with --x, or choose the panels with --by"

@@ -98,7 +98,9 @@ def _legend(panel: pd.DataFrame, look: Look, letters: dict[tuple[str, str], str]
         entries.append((last, f"  {letter}  {_name(curve, file, look)}: {', '.join(notes)}"))
     found = [text for _, text in sorted(entries, key=lambda entry: -entry[0])]
     if missing := len(shown[["file", "curve"]].drop_duplicates()) - len(letters):
-        found.append(f"  {missing} more curves have no letter left; choose with --where 'provider=...'")
+        found.append(
+            f"  {missing} more curves are not drawn, because no letter is left; select curves with --where 'provider=...'"
+        )
     if flags := hollow_flags(panel):
         found.append(f"  small letters: {' or '.join(sorted(flags))}")
     return [wrap(line, width) for line in found]

@@ -75,8 +75,8 @@ def test_failures_and_repeated_reasons_are_told_once(write: Write) -> None:
     new = [failed(n, "error", provider="boom") for n in ns] + [row(n, 1.001, provider="same") for n in ns]
     text = markdown(compare(write("a", old), write("b", new)))
     assert text.count("differs at 3 elements") == 1 and "| ! failed | boom | all 12 cases | error: differs" in text
-    assert text.count("1 session, floor") == 1 and text.count("| ? unclear (1) |") == 12
-    assert "\n(1) 1 session, floor 3.0%; add sessions\n" in text
+    assert text.count("1 session: only changes") == 1 and text.count("| ? unclear (1) |") == 12
+    assert "\n(1) 1 session: only changes above 3.0% count; add sessions\n" in text
 
 
 def test_changed_rows_come_first_then_the_unclear_and_the_rest_is_folded(every: Comparison) -> None:

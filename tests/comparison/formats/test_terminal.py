@@ -28,7 +28,7 @@ def numbers(every: Comparison, word: str) -> list[str]:
         "failed": ["triton, 1 of 20 cases (N=2)", "wrong: differs at 3 elements"],
         "fixed": ["was wrong"],
         "incomparable": ["cache cold -> warm"],
-        "unclear": ["too noisy for"],
+        "unclear": ["too noisy: more"],
         "suspect": ["kbench explain suspect"],
     }.get(word, [])
 
@@ -86,7 +86,7 @@ def test_the_other_orders(every: Comparison) -> None:
     assert order("key") == [*range(1, 20), 40]
     assert order("change")[0] == 1 and order("change")[12] == 5  # 5 is the only faster one of those that have a change
     assert order("time")[:2] == [9, 1]
-    with pytest.raises(UsageError, match='--sort: unknown order "size"; there are verdict, key, change, time'):
+    with pytest.raises(UsageError, match='--sort: unknown order "size"; choose from verdict, key, change, time'):
         terminal.text(every, 80, "size")
 
 
@@ -108,7 +108,9 @@ def test_what_is_hidden_is_counted(every: Comparison) -> None:
 def test_the_summary_is_one_line_and_below_it_is_what_to_do(every: Comparison) -> None:
     *_, summary, settle, explain = terminal.text(every, 200).splitlines()
     assert summary == report_lines.summary(every) == ", ".join(f"{n} {word}" for word, n in every.counts.items())
-    assert settle.startswith("to settle unclear rows: kbench run CONFIG --append --sessions N, for each file")
+    assert settle.startswith(
+        "unclear rows may need more sessions in each file: kbench run CONFIG --append --sessions N"
+    )
     assert explain == "to understand failed rows: kbench explain wrong"
 
 
@@ -119,7 +121,7 @@ def test_nothing_to_do_is_nothing_said(write: Write) -> None:
 
 def test_with_one_session_two_more_are_proposed(write: Write) -> None:
     comparison = compare(write("old", [row()]), write("new", [row(ms=1.01)]))
-    assert "kbench run CONFIG --append --sessions 2, for each file\n" in terminal.text(comparison)
+    assert "more sessions in each file: kbench run CONFIG --append --sessions 2\n" in terminal.text(comparison)
 
 
 def test_the_machines_drift_is_said_and_whether_it_was_taken_out(every: Comparison, write: Write) -> None:
@@ -130,7 +132,7 @@ def test_the_machines_drift_is_said_and_whether_it_was_taken_out(every: Comparis
     unknown = compare(write("a", [row()]), write("b", [row()]))
     assert "machine drift unknown: the files have no copy control in common" in flat(terminal.text(unknown))
     free = replace(every, rules=replace(every.rules, metric="copy_fraction"))
-    assert "which cancels in this metric" in flat(terminal.text(free))
+    assert "it cancels in this metric" in flat(terminal.text(free))
 
 
 def test_the_geomean_says_of_how_many_rows(every: Comparison) -> None:
