@@ -177,11 +177,13 @@ def test_refuses_what_would_mix_measurements(tmp_path: Path) -> None:
     layout = plan_in(tmp_path)
     path, _ = write(layout, tmp_path)
     packages = MACHINE["packages"] | {"torch": "2.12.0"}  # type: ignore[operator]
-    assert "torch was 2.11.0, is 2.12.0" in refused(path, layout, MACHINE | {"packages": packages})
+    assert "torch was 2.11.0 and is now 2.12.0" in refused(path, layout, MACHINE | {"packages": packages})
     assert "device was A host, is B host" in refused(path, layout, MACHINE | {"device": "B host"}, "append")
-    assert "device_id was None, is 5" in refused(path, layout, MACHINE | {"device_id": "5"})
-    assert "rounds was 1, is 3" in refused(path, plan_in(tmp_path, rounds=3))
-    assert "baseline was torch-native, is torch-eager" in refused(path, plan_in(tmp_path, baseline="torch-eager"))
+    assert "device_id was None and is now 5" in refused(path, layout, MACHINE | {"device_id": "5"})
+    assert "rounds was 1 and is now 3" in refused(path, plan_in(tmp_path, rounds=3))
+    assert "baseline was torch-native and is now torch-eager" in refused(
+        path, plan_in(tmp_path, baseline="torch-eager")
+    )
     several = refused(path, plan_in(tmp_path, seed=1), MACHINE | {"device": "B host"})
     assert "seed" in several and "device" in several
 
@@ -339,7 +341,7 @@ def test_resume_and_append(kbench: Kbench, fake_machine: FakeMachine, write_conf
     assert done.returncode == 2 and "the code of mine has changed" in done.stderr
     assert len([line for line in done.stderr.splitlines() if line.startswith("error")]) == 1
     done = kbench("run", path, "--append", "--no-plot", "--set", "rep_ms=3")
-    assert done.returncode == 2 and "rep_ms was 2.0, is 3" in done.stderr
+    assert done.returncode == 2 and "rep_ms was 2.0 and is now 3" in done.stderr
     assert (csv.read_bytes(), beside.read_bytes()) == before
 
 

@@ -65,7 +65,7 @@ def test_a_file_that_has_gone_is_written_again(tmp_path: Path, change: Callable[
     assert sizes(folder / "s.csv") == ["1", "2", "3"]
     assert (folder / "s.env.json").read_text() == '{\n  "env_id": "e"\n}\n'
     assert notes == [
-        f"{folder}/s.csv: another program removed or renamed it during the run; kbench wrote all rows here again"
+        f"{folder}/s.csv: another program removed or renamed it during the run; all rows were written again"
     ]
     writer.write([row(4)])
     assert sizes(folder / "s.csv") == ["1", "2", "3", "4"] and len(notes) == 1

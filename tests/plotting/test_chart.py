@@ -86,6 +86,4 @@ def test_a_wide_map_of_winners_is_a_line_per_cell(chart: Any) -> None:
 
 @pytest.mark.slow
 def test_more_curves_than_letters_say_so(chart: Any) -> None:
-    assert "14 more curves are not drawn, because no letter is left; select curves with --where" in chart(
-        *sweep(*(f"p{i}" for i in range(40)))
-    )
+    assert "14 more curves are not drawn, because no letter is left;" in chart(*sweep(*(f"p{i}" for i in range(40))))
