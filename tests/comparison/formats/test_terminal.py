@@ -132,7 +132,7 @@ def test_the_machines_drift_is_said_and_whether_it_was_taken_out(every: Comparis
     unknown = compare(write("a", [row()]), write("b", [row()]))
     assert "machine drift unknown: the files have no copy control in common" in flat(terminal.text(unknown))
     free = replace(every, rules=replace(every.rules, metric="copy_fraction"))
-    assert "it cancels in this metric" in flat(terminal.text(free))
+    assert "which cancels in this metric" in flat(terminal.text(free))
 
 
 def test_the_geomean_says_of_how_many_rows(every: Comparison) -> None:
