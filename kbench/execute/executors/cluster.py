@@ -119,7 +119,9 @@ class Cluster:
                 if losses[name] < LOSS_LIMIT:
                     waiting.appendleft(job)
                 else:
-                    reason = f"{LOSS_LIMIT} devices were lost while it was measured, the last one: {result.gone}"
+                    reason = (
+                        f"{LOSS_LIMIT} devices were lost while they measured this case; the last one: {result.gone}"
+                    )
                     yield from (give_up(task, reason, UNKNOWN_DEVICE, self.catalog.machine) for task in job)
 
     def stop(self) -> None:
