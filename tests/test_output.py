@@ -230,7 +230,7 @@ def test_a_folder_that_is_removed_during_the_run_is_there_at_the_end(
     assert done.returncode == 0 and errors(done) == []
     notes = [line for line in done.stderr.splitlines() if "during the run" in line]
     assert notes == [
-        "results/sweep.csv: another program removed or renamed it during the run; kbench wrote all rows here again"
+        "results/sweep.csv: another program removed or renamed it during the run; all rows were written again"
     ]
     assert list(pd.read_csv(tmp_path / "results" / "sweep.csv").N.unique()) == [64, 100, 128]
     assert '"finished_at"' in (tmp_path / "results" / "sweep.env.json").read_text()

@@ -194,7 +194,7 @@ def test_long_names_and_wild_numbers_are_a_picture_without_a_warning(
 
 def test_what_cannot_be_drawn_is_one_line(tmp_path: Path) -> None:
     old = [each for n in NS for each in timed("triton", n, 1.0)]
-    with pytest.raises(ResultsError, match=r"no change to draw \(.*kbench compare"):
+    with pytest.raises(ResultsError, match=r"no change to draw: .*kbench compare"):
         drawn(old, [each for n in NS for each in timed("other", n, 1.0)], tmp_path)
     with pytest.raises(UsageError, match=r"--x.*'K'.*M, N"):
         drawn(old, old, tmp_path, x="K")
