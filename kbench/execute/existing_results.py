@@ -147,7 +147,7 @@ def read_existing(
 
 
 def _refusal_error(path: Path, differences: Sequence[str]) -> ResultsError:
-    return ResultsError(f"{path}: cannot be continued: {'; '.join(differences)}; put that back or start a new file")
+    return ResultsError(f"{path}: cannot be continued: {'; '.join(differences)}; undo that, or start a new file")
 
 
 def _with_sessions(plan: Plan, sessions: int) -> Plan:
@@ -292,7 +292,7 @@ def _read_environment(path: Path) -> tuple[dict[str, Any], str]:
     missing += [name for name in left_out if name.partition(".")[0] in ("continued", "environments", "scope")]
     if missing:
         what = f"{', '.join(missing[:4])} is invalid or missing"
-        raise ResultsError(f"{beside}: does not say how {path} was measured ({what}); {_SAME}")
+        raise ResultsError(f"{beside}: does not say how {path} was measured ({what}); restore it, or start a new file")
     return found, environment_file.nonsense(beside, left_out)
 
 

@@ -208,8 +208,8 @@ def test_what_tells_two_checkouts_apart(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "one" / "hangs.py").unlink()
     assert "plug-in hangs.py is missing" in compare_code(wanted, identify_code(files))[0]
     assert compare_code(wanted, wanted | {"kbench": "0.0", "installed plug-in x": "1"}) == [
-        f"kbench is 0.0, not {wanted['kbench']}",
-        "installed plug-in x is 1, not wanted",
+        f"kbench is 0.0, but the run has {wanted['kbench']}",
+        "installed plug-in x is 1, but the run has none",
     ]
 
 

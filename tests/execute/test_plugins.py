@@ -33,7 +33,7 @@ WARNED = {
     "interrupts": "KeyboardInterrupt",
     "raises": "BaseException: no",
     "again": "operator 'softmax' exists already",
-    "number": "a name is text",
+    "number": "a name must be text",
     "asked": "provider asked: the process exited with code 4 in its availability check",
     "odd": "provider odd: TypeError",
 }
