@@ -53,7 +53,7 @@ def test_what_cannot_be_written_read_or_chosen(made: Make, tmp_path: Path) -> No
         reporting.write([save(tmp_path / "softmax.csv", rivals("first"))], tmp_path / "softmax.csv" / "page.html")
     with pytest.raises(ResultsError, match="nowhere"):
         made(rivals("first"), baseline=tmp_path / "nowhere.csv")
-    with pytest.raises(UsageError, match="provider is first"):
+    with pytest.raises(UsageError, match="provider is one of first"):
         made(rivals("first"), where="provider=nobody")
 
 
