@@ -3,7 +3,9 @@
 The Python API; everything else is an implementation detail.
 
     Operator, operator(name)   declare an operator, or fetch one to add a provider to it
-    Case                       what an operator's functions are given: axis values, choices and dtype
+    Tensor                     declare an input or an output: its axes, dtype and values
+    normal, uniform, integers  how the values of an input are drawn
+    Case                       what an operator's functions are given: axes, scalars, choices, mode and dtype
     Unsupported                raise it in a provider to decline an input
     run, compare, plot, report what the commands of the same names do, also with mappings, functions and frames
     load                       the rows of a results file as a frame
@@ -27,6 +29,10 @@ from kbench.version import __version__
 
 if TYPE_CHECKING:
     from kbench.api import compare, load, plot, report, run
+    from kbench.contract.fills import integers, normal, uniform
+    from kbench.contract.operator import Operator
+    from kbench.contract.provider import ACCELERATORS, Provider, Unsupported
+    from kbench.contract.tensor import Tensor
     from kbench.errors import (
         Busy,
         ConfigError,
@@ -37,7 +43,7 @@ if TYPE_CHECKING:
         UsageError,
         WorkerLost,
     )
-    from kbench.registry import ACCELERATORS, Operator, Provider, Unsupported, operator
+    from kbench.registry import operator
     from kbench.results.case import Case
     from kbench.results.vocabulary import Status
 
@@ -53,16 +59,20 @@ __all__ = [
     "Provider",
     "ResultsError",
     "Status",
+    "Tensor",
     "Unsupported",
     "UsageError",
     "WorkerLost",
     "__version__",
     "compare",
+    "integers",
     "load",
+    "normal",
     "operator",
     "plot",
     "report",
     "run",
+    "uniform",
 ]
 
 _MODULES = {
@@ -77,7 +87,11 @@ _MODULES = {
         "UsageError",
         "WorkerLost",
     ),
-    "kbench.registry": ("ACCELERATORS", "Operator", "Provider", "Unsupported", "operator"),
+    "kbench.contract.fills": ("integers", "normal", "uniform"),
+    "kbench.contract.operator": ("Operator",),
+    "kbench.contract.provider": ("ACCELERATORS", "Provider", "Unsupported"),
+    "kbench.contract.tensor": ("Tensor",),
+    "kbench.registry": ("operator",),
     "kbench.results.row": ("Case", "Status"),
 }
 """The module that defines each public name."""

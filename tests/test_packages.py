@@ -10,7 +10,7 @@ import pytest
 from common import ROOT
 
 from kbench import packages
-from kbench.registry import Provider
+from kbench.contract.provider import Provider
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 

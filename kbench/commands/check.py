@@ -77,7 +77,7 @@ def _check(config: Config, *, every_case: bool) -> ExitStatus:
         tasks = [task for task in plan.tasks if task.session == 0 and task.case in cases]
         edges = [RANDOM, *catalog.operators[plan.sweep.operator].edges]
         if tasks and plan.runnable:
-            supervisor.try_operator(find_smallest(tasks))
+            supervisor.try_operator(find_smallest(tasks, plan.sweep))
         tables: dict[str, Table] = {}
         with progress.make_progress(tasks) as display:
             for task in tasks:
@@ -113,11 +113,9 @@ def _explain(bad: Sequence[Checked]) -> list[str]:
 
 def find_extremes(sweep: Sweep) -> list[Case]:
     """The smallest and the largest case of every dtype. Kernels often choose their algorithm by size."""
-    from kbench.execute.plan import tensor_bytes
-
     chosen: list[Case] = []
     for dtype in dict.fromkeys(case.dtype for case in sweep.cases):
-        cases = sorted((case for case in sweep.cases if case.dtype == dtype), key=tensor_bytes)
+        cases = sorted((case for case in sweep.cases if case.dtype == dtype), key=sweep.info.call_bytes)
         chosen += [cases[0]] if len(cases) == 1 else [cases[0], cases[-1]]
     return chosen
 

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 CASES_LISTED = 1000
 """`--dry-run` lists this many cases and counts the rest."""
 
+COPIES = 6
+"""The memory that a case needs, in multiples of the tensors of one call: three sets of inputs and a copy of one, outputs of two
+calls, and float64 values of the reference."""
+
 CASES_SHOWN = 30
 """On a terminal, the summary of a run shows this many cases. `kbench show` prints all of them."""
 
@@ -127,21 +131,19 @@ def _side_by_side(places: Sequence[str]) -> str:
 
 def _print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     """Print the cases, each with its expected device: devices take turns, as cases take about the same time."""
-    from kbench.execute.plan import tensor_bytes
-
     sweep, several = plan.sweep, places != ("",)
     rows = [
         [
             *(str(case.axes[name]) for name in sweep.axes),
             case.dtype,
-            _mb(tensor_bytes(case)),
-            _mb(4 * tensor_bytes(case)),
+            _mb(sweep.info.call_bytes(case)),
+            _mb(COPIES * sweep.info.call_bytes(case)),
             *([places[number % len(places)]] if several else []),
         ]
         for number, case in enumerate(sweep.cases[:CASES_LISTED])
     ]
-    header = (*sweep.axes, "dtype", "MB per tensor", "MB needed", *(["expected on"] if several else []))
-    terminal.print_table(header, rows, numeric=("MB per tensor", "MB needed"))
+    header = (*sweep.axes, "dtype", "MB per call", "MB needed", *(["expected on"] if several else []))
+    terminal.print_table(header, rows, numeric=("MB per call", "MB needed"))
     if (more := len(sweep.cases) - CASES_LISTED) > 0:
         print(f"... and {more:,} more cases")
     print()

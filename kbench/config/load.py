@@ -116,6 +116,7 @@ class Config:
             configurations=kept,
             baseline=baseline if any(one.name == baseline for one in kept) else None,
             measure=Measure.model_validate({key: node.plain for key, node in document.section("measure").items()}),
+            info=catalog.operators[name],
             plugins=self.plugins,
             profile=profile,
             profile_automatic=automatic,

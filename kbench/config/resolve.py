@@ -34,6 +34,7 @@ class Sweep:
     configurations     in the order of the file
     baseline           name of the configuration that speedup is relative to; None when `--only` leaves it out
     measure            how to measure
+    info               the operator, as the catalog describes it
     plugins            absolute paths of plug-in files
     profile            name of the profile in effect
     profile_automatic  whether the profile applies only because there is no accelerator
@@ -47,6 +48,7 @@ class Sweep:
     configurations: tuple[Configuration, ...]
     baseline: str | None
     measure: Measure
+    info: OperatorInfo
     plugins: tuple[str, ...]
     profile: str | None
     profile_automatic: bool
@@ -62,7 +64,7 @@ class ConfigResolver:
         self.operator = name
         self.axes = operator.axes
         self.words = {"dtype": operator.dtypes, **operator.choices}
-        self.columns = (*operator.axes, *operator.choices)
+        self.columns = operator.columns
         self.providers = operator.providers
         self.failures = failures
         self.issues: list[ConfigIssue] = []

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from math import ceil, prod
+from math import ceil
 
 from kbench.config.resolve import Sweep
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.protocol import Catalog, CheckRequest, Configuration, MeasureRequest, MeasureSettings, TrialRequest
-from kbench.results.case import Case
+from kbench.results.case import FORWARD, Case
 from kbench.results.vocabulary import Control
 
 MAX_TASKS = 1_000_000
@@ -117,11 +117,6 @@ def traits(catalog: Catalog, operator: str, providers: Collection[str]) -> dict[
     return {"the type of device": catalog.device.type} | code
 
 
-def find_smallest(tasks: Sequence[Task]) -> Task:
-    """The first task with the smallest case. The operator is tried on it."""
-    return min(tasks, key=lambda task: tensor_bytes(task.case))
-
-
-def tensor_bytes(case: Case) -> int:
-    """Bytes of a tensor that spans all axes of the case. `--dry-run` estimates memory from it."""
-    return prod(v for v in case.axes.values() if isinstance(v, int)) * case.itemsize
+def find_smallest(tasks: Sequence[Task], sweep: Sweep) -> Task:
+    """The first task with the smallest case, among those with gradients if there are any. The operator is tried on it."""
+    return min(tasks, key=lambda task: (task.case.mode == FORWARD, sweep.info.call_bytes(task.case)))

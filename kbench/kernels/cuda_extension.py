@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from kbench.contract.provider import Unsupported
 from kbench.kernels.cuda_driver import LARGEST_GRID
-from kbench.registry import Unsupported
 from kbench.results.stamps import digest
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from kbench.contract.provider import Unsupported
 from kbench.kernels import block_mailbox
-from kbench.registry import Unsupported
 
 if TYPE_CHECKING:
     from kbench.results.case import Case

@@ -6,13 +6,18 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from torch import Tensor
+
+from kbench.contract.operator import Operator
 from kbench.measure.contender import Contender
 from kbench.measure.controls import Controls
-from kbench.measure.correctness.check import judge_call, output_like, run_checked
+from kbench.measure.correctness.call import stage_of
+from kbench.measure.correctness.check import judge_call, poison, run_checked
 from kbench.measure.correctness.definition import Definition, OperatorFault
-from kbench.measure.correctness.expected import Expected
+from kbench.measure.correctness.expected import KEPT_BYTES, Expected
 from kbench.measure.correctness.inputs import Inputs, SharedInputs
 from kbench.measure.correctness.operator_source import case_hash
 from kbench.measure.machine.device import Device, interpreter_probe, out_of_memory
@@ -24,12 +29,15 @@ from kbench.measure.steps import Emit, Steps
 from kbench.measure.timing.stages import measure_stages
 from kbench.measure.timing.timer import make_timer, measure_launch_ms
 from kbench.protocol import INTEGER_LIMIT, Configuration, MeasureSettings
-from kbench.registry import Operator
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.stamps import now
 from kbench.results.vocabulary import Status
 from kbench.text.exception_text import message
+
+KEPT_SHARE = 0.25
+"""Share of the free memory that the expected outputs of a case may take. kbench computes them once, and again for each check
+if they do not fit."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,7 @@ class CaseRun:
         timed = [contender for contender in self.contenders if contender.running]
         if timed:
             timed += self.add_controls()
-            self.make_ready(timed, inputs.shared)
+            self.make_ready(timed, inputs)
             self.time_rounds(timed, inputs.shared)
             for contender in timed:
                 self.check_again(contender, inputs)
@@ -109,13 +117,19 @@ class CaseRun:
 
     def begin(self) -> CaseInputs:
         """Draw the inputs and call the functions of the operator before any provider runs. Raises OperatorFault."""
-        self.call_bytes = self.definition.bytes()
-        self.case_hash = case_hash(self.operator, self.case, self.call_bytes, self.definition.tolerance())
-        shared = SharedInputs(self.drawn.draw("timed"))
-        first = Expected(self.definition, shared.pristine)
-        second = Expected(self.definition, self.drawn.draw("second"))
-        last = Expected(self.definition, self.drawn.draw("last"))
-        _ = first.shape  # computes the reference now: a failure here is reported as the operator's fault
+        self.call_bytes = self.definition.call_bytes()
+        self.case_hash = case_hash(self.definition, self.call_bytes)
+        shared = SharedInputs(self.definition.input_names, self.drawn.draw("timed"))
+        sets = [shared.pristine, self.drawn.draw("second"), self.drawn.draw("last")]
+        keep_bytes = max(KEPT_BYTES, int((self.device.free_bytes() or 0) * KEPT_SHARE) // len(sets))
+        first, second, last = (Expected(self.definition, values, keep_bytes) for values in sets)
+        for expected in (
+            first,
+            second,
+            last,
+        ):  # computed now: no row waits for it, and a failure is the operator's fault
+            for _ in expected.parts():
+                pass
         return CaseInputs(shared, first, second, last)
 
     def prepare(self, contender: Contender, inputs: CaseInputs) -> None:
@@ -128,24 +142,26 @@ class CaseRun:
             if provider.moved_bytes:
                 contender.moved_bytes = _moved_bytes(provider.moved_bytes(self.case))
             start = time.perf_counter()
-            contender.fn = fn = provider.bind(self.case, contender.params)
+            contender.stage = stage = stage_of(self.definition, provider, contender.params)
             interpreted = interpreter_probe()
-            self.device.poison(inputs.first.shape, output_like(tensors).dtype)
-            output = fn(*tensors)
+            poison(inputs.first, self.device)
+            call = stage(tensors, inputs.first.shapes)
+            outputs = call.outputs(call.run())
             self.device.synchronize()
             contender.build_ms = (time.perf_counter() - start) * 1e3
         if not contender.running:
             return
         with self.steps.step(contender, "check", self.settings.timeout_s):
-            contender.judged(judge_call(inputs.first, tensors, output, output))
-            del output
+            contender.judged(judge_call(inputs.first, call, tensors, outputs, outputs))
+            del call, outputs
             if contender.running:
-                again = run_checked(inputs.second, fn, tensors, self.device)
+                again = run_checked(inputs.second, stage, tensors, self.device)
                 contender.judged(again, "right at the first call, then ")
             if contender.running and interpreted():
                 contender.end(Status.CHECKED)
             if contender.running:
-                contender.launch_ms = measure_launch_ms(lambda: fn(*tensors), self.device)
+                call = stage(tensors, inputs.first.shapes)
+                contender.launch_ms = measure_launch_ms(call.run, self.device)
         inputs.shared.restore()
 
     def add_controls(self) -> list[Contender]:
@@ -161,20 +177,22 @@ class CaseRun:
         self.contenders += added
         return added
 
-    def make_ready(self, contenders: Sequence[Contender], shared: SharedInputs) -> None:
-        """Give every contender its buffers and its sampler. A contender that the timer cannot time ends with a reason."""
-        rotated: list[tuple[Any, ...]] = []  # made in the step of the first contender that needs them
+    def make_ready(self, contenders: Sequence[Contender], inputs: CaseInputs) -> None:
+        """Give every contender its calls and its sampler. A contender that the timer cannot time ends with a reason."""
+        shared, shapes = inputs.shared, inputs.first.shapes
+        rotated: list[tuple[Tensor, ...]] = []  # made in the step of the first contender that needs them
         for contender in contenders:
             if not contender.running:
                 continue
             with self.steps.step(contender, "build", self.settings.build_timeout_s):
-                assert contender.fn is not None
-                if not contender.buffers:
+                restore = None
+                if contender.stage is not None:
                     rotated = rotated or shared.copies(self.timer.sets(self.call_bytes))
-                    contender.buffers = rotated
-                contender.sample = contender.sample or self.timer.ready(
-                    contender.fn, contender.buffers, contender.launch_ms
-                )
+                    with self.timer.staging():
+                        contender.calls = [contender.stage(tensors, shapes) for tensors in rotated]
+                    restore = partial(shared.restore_in, rotated, contender.mutates) if contender.mutates else None
+                runs = [call.run for call in contender.calls]
+                contender.sample = contender.sample or self.timer.ready(runs, contender.launch_ms, restore)
                 blame_for_changes(contender, shared)
                 if self.settings.stages and contender.running and not contender.control:
                     contender.stages = measure_stages(self.device, shared.tensors)
@@ -192,11 +210,11 @@ class CaseRun:
 
     def check_again(self, contender: Contender, inputs: CaseInputs) -> None:
         """Check a provider on new values in the timed buffers. This detects a provider that returns a stored result."""
-        fn = contender.fn
-        if contender.control or not contender.running or fn is None:
+        stage = contender.stage
+        if contender.control or not contender.running or stage is None:
             return
         with self.steps.step(contender, "check", self.settings.timeout_s):
-            found = run_checked(inputs.last, fn, inputs.shared.tensors, self.device)
+            found = run_checked(inputs.last, stage, inputs.shared.tensors, self.device)
             contender.judged(found, "right before timing, wrong after it: ")
 
     def rows(self) -> list[Row]:

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 import torch
 
 from kbench import registry
+from kbench.contract.operator import Operator
+from kbench.contract.provider import Provider
 from kbench.kernels.cuda_extension import nvcc_release
 from kbench.measure.correctness.common_edges import edge_names
 from kbench.measure.machine.device import Device, devices
@@ -30,7 +32,6 @@ from kbench.protocol import (
     ProviderInfo,
     check,
 )
-from kbench.registry import Operator, Provider
 from kbench.results.case import Value
 from kbench.results.stamps import digest
 from kbench.text import redact
@@ -81,9 +82,13 @@ def describe(operator: Operator) -> OperatorInfo:
     """The operator without its providers."""
     return OperatorInfo(
         axes=tuple(operator.axes),
-        choices={name: tuple(words) for name, words in operator.choices.items()},
+        choices={name: tuple(words) for name, words in operator.words.items()},
         dtypes=tuple(operator.dtypes),
         edges=tuple(edge_names(operator)),
+        scalars=dict(operator.scalars),
+        inputs={name: tensor.layout for name, tensor in operator.inputs.items()},
+        outputs={name: tensor.layout for name, tensor in operator.outputs.items()},
+        gradients=tuple(operator.gradients),
     )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from kbench.contract.operator import Operator
+from kbench.contract.provider import Provider
+from kbench.measure.correctness.call import Call, Stage
 from kbench.measure.correctness.check import Accuracy
 from kbench.measure.machine.telemetry import Quantities
 from kbench.protocol import Configuration
-from kbench.registry import Operator, Provider
 from kbench.results.case import Case, Value, curve_name, format_params
 from kbench.results.vocabulary import Role, Status
 
@@ -18,8 +19,8 @@ from kbench.results.vocabulary import Role, Status
 class Contender:
     """What is known so far of one future row. A contender runs until it has a status.
 
-    fn           the function of the inputs
-    buffers      the argument tuples that the timer may rotate over; the first holds the case's inputs
+    stage        prepares a call on inputs
+    calls        the prepared calls that the timer may rotate over; the first works on the case's inputs
     sample       takes the samples of one round, in ms; set once the timer is ready for this contender
     moved_bytes  bytes that one call moves, where the provider declares them
     rounds       samples in ms, one list per round
@@ -31,8 +32,8 @@ class Contender:
     params: Mapping[str, Value]
     role: str = Role.PROVIDER
     provider: Provider | None = None
-    fn: Callable[..., Any] | None = None
-    buffers: Sequence[tuple[Any, ...]] = ()
+    stage: Stage | None = None
+    calls: Sequence[Call] = ()
     sample: Callable[[], list[float]] | None = None
     status: Status | None = None
     reason: str = ""
@@ -86,4 +87,9 @@ class Contender:
     def end(self, status: Status, reason: str = "") -> None:
         """Stop here. The row states the reason and has no time."""
         self.status, self.reason = status, reason
-        self.rounds, self.fn, self.sample, self.buffers, self.stages = [], None, None, (), {}
+        self.rounds, self.stage, self.sample, self.calls, self.stages = [], None, None, (), {}
+
+    @property
+    def mutates(self) -> Collection[str]:
+        """The inputs that its calls may change."""
+        return self.calls[0].mutates if self.calls else ()

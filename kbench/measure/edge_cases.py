@@ -8,7 +8,9 @@ from functools import partial
 
 from torch import Tensor
 
+from kbench.contract.operator import Operator
 from kbench.measure.contender import Contender
+from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.common_edges import Edge, common_edges, edge_names
 from kbench.measure.correctness.definition import Definition, OperatorFault
@@ -17,7 +19,6 @@ from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import Device
 from kbench.measure.steps import Emit, Steps
 from kbench.protocol import RANDOM, Configuration, EdgeResult, Message, StepBegun, StepEnded
-from kbench.registry import Operator
 from kbench.results.case import Case
 from kbench.results.vocabulary import Status
 
@@ -63,15 +64,17 @@ def check_edges(
 def _own(definition: Definition, drawn: Inputs, name: str) -> tuple[Tensor, ...]:
     """The inputs of this name: random ones, or an edge case of the operator's own."""
     inputs = drawn.draw(RANDOM)
-    return inputs if name == RANDOM else definition.edge(name, inputs)
+    return inputs if name == RANDOM else definition.edge(name, inputs, drawn)
 
 
 def _changed(definition: Definition, drawn: Inputs, edge: Edge) -> Draw | None:
     """Returns the inputs of a common edge case; None if the operator does not accept them."""
     try:
-        inputs = edge.inputs(drawn.draw(RANDOM))
-        if inputs is None:
+        random, count = drawn.draw(RANDOM), len(definition.operator.inputs)
+        changed = edge.inputs(random[:count])
+        if changed is None:
             return None
+        inputs = (*changed, *definition.received(changed, random[count:], drawn))
         for _ in Expected(definition, inputs).parts():
             pass
     except OperatorFault:
@@ -94,8 +97,8 @@ def _check(contender: Contender, definition: Definition, draw: Draw, device: Dev
         return
     inputs = draw()
     expected = Expected(definition, [x.clone() for x in inputs])
-    fn = provider.bind(definition.case, contender.params)
-    contender.judged(run_checked(expected, fn, inputs, device))
+    stage = stage_of(definition, provider, contender.params)
+    contender.judged(run_checked(expected, stage, inputs, device))
     if contender.running:
         contender.end(Status.CHECKED)
 

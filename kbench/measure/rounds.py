@@ -55,10 +55,10 @@ class Rounds:
 
     def _occupy(self, contender: Contender, seconds: float) -> None:
         """Call one contender over and over for this long."""
-        assert contender.fn is not None
+        run = contender.calls[0].run
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            contender.fn(*contender.buffers[0])
+            run()
             self.steps.device.synchronize()
 
     def _take(self, contender: Contender, number: int) -> None:
@@ -74,6 +74,7 @@ class Rounds:
 
 
 def blame_for_changes(contender: Contender, inputs: SharedInputs) -> None:
-    """End the contender that ran last if it has changed the shared inputs, and restore the inputs for the others."""
-    if fault := inputs.repaired():
+    """End the contender that ran last if it has changed a shared input that it may not change. Restores the inputs for the
+    others."""
+    if fault := inputs.repaired(contender.mutates):
         contender.end(Status.WRONG, fault)

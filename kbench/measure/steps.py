@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from kbench.contract.provider import Unsupported
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.definition import OperatorFault
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.protocol import Message, StepBegun, StepEnded
 from kbench.protocol.events import STEPS
-from kbench.registry import Unsupported
 from kbench.results.vocabulary import Status
 from kbench.text.exception_text import describe, written_at
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kbench.results.case import Value
+from kbench.contract.layout import Layout, total_bytes
+from kbench.results.case import FORWARD, Case, Value
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,14 @@ class OperatorInfo:
     """One operator.
 
     axes       names of its integer axes, in the order of the CSV's columns
-    choices    allowed words of each choice; the first is the default
+    choices    allowed words of each choice, and of `mode` if it has gradients; the first is the default
     dtypes     dtypes that it is defined for; the first is the default
     edges      names of its edge inputs
     providers  its implementations by name
+    scalars    its numbers and booleans with their defaults
+    inputs     the tensors that it takes, by name
+    outputs    the tensors that it returns, by name
+    gradients  the inputs that have a gradient
     """
 
     axes: tuple[str, ...]
@@ -65,6 +70,22 @@ class OperatorInfo:
     dtypes: tuple[str, ...]
     edges: tuple[str, ...] = ()
     providers: Mapping[str, ProviderInfo] = field(default_factory=dict)
+    scalars: Mapping[str, bool | int | float] = field(default_factory=dict)
+    inputs: Mapping[str, Layout] = field(default_factory=dict)
+    outputs: Mapping[str, Layout] = field(default_factory=dict)
+    gradients: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the CSV that name a case, without the dtype: axes, scalars, choices and mode."""
+        return (*self.axes, *self.scalars, *self.choices)
+
+    def call_bytes(self, case: Case) -> int:
+        """The bytes of all tensors of one call: inputs, outputs and, in the modes with gradients, those. Raises SizeError."""
+        tensors = [*self.inputs.values(), *self.outputs.values()]
+        if case.mode != FORWARD:
+            tensors += [*self.outputs.values(), *(self.inputs[name] for name in self.gradients)]
+        return total_bytes(tensors, case)
 
 
 @dataclass(frozen=True)

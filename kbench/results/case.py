@@ -9,23 +9,33 @@ from typing import Any
 Value = int | float | str | bool | None
 """An axis' value, a choice or a parameter, as a config can write it."""
 
-ITEMSIZE = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
-"""Bytes per element, for every dtype of a case."""
+ITEMSIZE = {
+    "float32": 4, "float16": 2, "bfloat16": 2, "float64": 8, "float8_e4m3fn": 1, "float8_e5m2": 1,
+    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
+}  # fmt: skip
+"""Bytes per element, for every dtype of a case or of a tensor."""
+
+FLOATING = tuple(dtype for dtype in ITEMSIZE if "float" in dtype)
+"""The dtypes of floating-point numbers."""
 
 DTYPE_ALIASES = {
     "fp64": "float64", "f64": "float64", "double": "float64",
     "fp32": "float32", "f32": "float32", "float": "float32",
     "fp16": "float16", "f16": "float16", "half": "float16",
     "bf16": "bfloat16",
+    "fp8": "float8_e4m3fn", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
 }  # fmt: skip
+
+FORWARD, BACKWARD, FULL = "forward", "backward", "full"
+"""The modes of a case: the outputs, the gradients of the inputs, or both in one call."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """An operator at one point of the sweep: axis values, choices and dtype.
+    """An operator at one point of the sweep: axes, scalars, choices, mode and dtype.
 
-    `axes` maps axis names to sizes and choice names to words, in the operator's order; both read as attributes
-    (`case.N`, `case.approximate`).
+    `axes` maps the names of axes to sizes, of scalars to numbers or booleans, and of choices to words, in the operator's
+    order. All read as attributes (`case.N`, `case.eps`, `case.approximate`). An operator with gradients also has `mode`.
     """
 
     operator: str
@@ -37,6 +47,11 @@ class Case:
         if name in axes:
             return axes[name]
         raise AttributeError(f"case of {self.__dict__.get('operator')} has no axis {name!r}; it has {', '.join(axes)}")
+
+    @property
+    def mode(self) -> str:
+        """`forward`, `backward` or `full`."""
+        return str(self.axes.get("mode", FORWARD))
 
     @property
     def itemsize(self) -> int:

@@ -17,7 +17,7 @@ def location(error: BaseException, fallback: str) -> str:
     """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    callers = tuple(str(Path(__file__).parents[1] / name) for name in ("registry.py", "results", "measure"))
+    callers = tuple(str(Path(__file__).parents[1] / name) for name in ("contract", "registry.py", "results", "measure"))
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(("<", *callers))]
     frames = [f for f in frames if not in_library(f.filename)] or frames
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else fallback

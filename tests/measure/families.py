@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from kbench.contract.operator import Operator
 from kbench.measure.correctness.check import accuracy
-from kbench.registry import Operator
 from kbench.results.case import Case
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from kbench.contract.operator import Operator
 from kbench.measure.correctness.check import accuracy, ulp
-from kbench.registry import Operator, operator
+from kbench.registry import operator
 from kbench.results.case import Case
 
 DTYPES = ["float32", "float16", "bfloat16"]

@@ -8,11 +8,12 @@ import torch.nn.functional as F
 from common import Kbench
 from torch import Tensor
 
+from kbench.contract.operator import Operator
 from kbench.measure.correctness.common_edges import edge_names
 from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
 from kbench.protocol import Configuration, EdgeResult
-from kbench.registry import Operator, operator
+from kbench.registry import operator
 from kbench.results.case import Case
 
 

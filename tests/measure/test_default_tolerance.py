@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from families import FAMILIES
 from torch import Tensor
 
+from kbench.contract.operator import Operator
 from kbench.measure.correctness.check import accuracy
-from kbench.registry import Operator
 from kbench.results.case import Case
 
 DTYPES = ["float32", "float16", "bfloat16"]

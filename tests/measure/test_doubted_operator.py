@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from kbench.contract.operator import Operator
 from kbench.measure.case import CaseRun
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
 from kbench.protocol import Configuration, MeasureSettings
-from kbench.registry import Operator
 from kbench.results.case import Case
 
 

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from kbench.contract.provider import Unsupported
 from kbench.measure.timing.graph import GraphTimer
-from kbench.registry import Unsupported
 
 
 @pytest.fixture

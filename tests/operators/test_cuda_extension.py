@@ -14,11 +14,13 @@ import torch
 from torch import Tensor
 from warm_processes import WarmProcesses
 
+from kbench.contract.operator import Operator
+from kbench.contract.provider import Unsupported
 from kbench.kernels import cuda_extension
 from kbench.measure.correctness.check import accuracy
 from kbench.operators.gelu import providers_cuda as gelu_cuda
 from kbench.operators.softmax import providers_cuda as softmax_cuda
-from kbench.registry import Operator, Unsupported, operator
+from kbench.registry import operator
 from kbench.results.case import Case
 
 Build = Callable[..., subprocess.CompletedProcess[str]]

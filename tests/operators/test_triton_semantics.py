@@ -12,9 +12,10 @@ import pytest
 import torch
 from judging import DEVICE, judge, normal, providers
 
+from kbench.contract.provider import Unsupported
 from kbench.kernels import triton_rows
 from kbench.operators.softmax.triton_dispatch import DISPATCH
-from kbench.registry import Unsupported, operator
+from kbench.registry import operator
 from kbench.results.case import Case
 
 pytest.importorskip("triton")

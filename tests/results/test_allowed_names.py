@@ -19,12 +19,12 @@ from kbench.analysis.files import OWN, load_sources
 from kbench.comparison.compare import compare
 from kbench.comparison.formats import FORMATS
 from kbench.config.load import load
+from kbench.contract.operator import Operator
 from kbench.errors import ConfigError
 from kbench.execute.writer import Writer
 from kbench.plotting import terminal_charts
 from kbench.plotting.picture_plan import PICTURE_KINDS, Choices, plan_pictures
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
-from kbench.registry import Operator
 from kbench.results import table
 from kbench.results.case import Case
 from kbench.results.columns import csv_header

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from kbench.registry import Provider
+from kbench.contract.provider import Provider
 from kbench.text import exception_text
 
 

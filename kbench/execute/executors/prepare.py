@@ -26,7 +26,7 @@ def prepare(config: Config, options: RunOptions, note: Callable[[str], None]) ->
         for failure in plugin_failures(executor.catalog):  # of installed packages: the run may not need them
             note(f"warning: {failure}")
         if layout.tasks and layout.runnable:
-            executor.try_operator(find_smallest(layout.tasks))
+            executor.try_operator(find_smallest(layout.tasks, layout.sweep))
         return Prepared(executor, layout)
     except BaseException:
         executor.stop()

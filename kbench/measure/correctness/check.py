@@ -23,18 +23,19 @@ NaN and infinities must be where the reference has them. A value that is too lar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from kbench.measure.correctness.definition import Definition
+from kbench.contract.operator import Operator
+from kbench.measure.correctness.call import Call, Stage
+from kbench.measure.correctness.definition import Definition, Output, short
 from kbench.measure.correctness.error_scale import ESTIMATE_MARGIN
 from kbench.measure.correctness.expected import Expected, OutputPart
 from kbench.measure.machine.device import Device
-from kbench.registry import Operator
 from kbench.results.case import Case
 
 NEAR = 10
@@ -78,115 +79,167 @@ QUEUE_MS = 2.0
 """How long the device is kept busy before a checked call: longer than the host needs to queue the call and the copies."""
 
 
-def run_checked(expected: Expected, fn: Callable[..., Any], inputs: Sequence[Tensor], device: Device) -> Accuracy:
-    """Fill `inputs` with the values of `expected`, call `fn` on them twice, and judge the outputs.
+def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], device: Device) -> Accuracy:
+    """Fill `inputs` with the values of `expected`, make two calls on them, and judge the outputs.
 
-    On a device, the first call is queued behind a spin kernel, and its output is copied in the same queue. This finds a
+    On a device, the first call is queued behind a spin kernel, and its outputs are copied in the same queue. This finds a
     provider that works on another stream without waiting: it reads its input before it is written, or writes its output
-    after it is read. Before the second call, the memory that its output is likely to get is filled with NaN. This finds a
-    provider that skips the work. Raises OperatorFault, and whatever `fn` raises.
+    after it is read. Before the second call, the memory that its outputs are likely to get is filled with NaN. This finds a
+    provider that skips the work. Raises OperatorFault, and whatever the call raises.
     """
-    shape, dtype = expected.shape, output_like(inputs).dtype
-    device.poison(shape, dtype)
+    poison(expected, device)
     device.keep_busy(QUEUE_MS)
-    for x, value in zip(inputs, expected.inputs, strict=True):
-        x.copy_(value)
-    output = fn(*inputs)
-    delivered = output.clone() if isinstance(output, Tensor) else output
+    fill(inputs, expected.inputs)
+    call = stage(inputs, expected.shapes)
+    outputs = call.outputs(call.run())
+    delivered = [x.clone() if isinstance(x, Tensor) else x for x in outputs]
     device.synchronize()
-    found = judge_call(expected, inputs, output, delivered)
+    found = judge_call(expected, call, inputs, outputs, delivered)
     if found.wrong:
         return found
-    device.poison(shape, dtype)
-    again = fn(*inputs)
+    if call.mutates:
+        fill(inputs, expected.inputs)
+    poison(expected, device)
+    again = call.outputs(call.run())
     device.synchronize()
-    if fault := _malformed(again, shape, output_like(inputs)):
+    if fault := malformed(expected, inputs, again):
         return replace(found, wrong=f"{fault} (when called again)")
-    if _same_memory(output, again):
+    if any(_same_memory(a, b) for a, b in zip(outputs, again, strict=True) if not call.places(a)):
         return replace(
             found, wrong="returned the same memory for two calls: the later result overwrites the earlier one"
         )
-    same = bool(((delivered == again) | (delivered.isnan() & again.isnan())).all())
+    same = all(equal(a, b) for a, b in zip(delivered, again, strict=True))
     found = replace(found, deterministic=same)
-    return found if same else found.worst(judge_call(expected, inputs, again, again))
+    return found if same else found.worst(judge_call(expected, call, inputs, again, again))
 
 
-def judge_call(expected: Expected, inputs: Sequence[Tensor], output: Any, delivered: Any) -> Accuracy:
-    """Judge one call: kind, shape, dtype, device and values of the output, and whether the inputs are unchanged.
+def fill(inputs: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+    """Write values into the input tensors."""
+    for x, value in zip(inputs, values, strict=True):
+        x.copy_(value)
 
-    `delivered` holds the values that the output had when the queue reached it.
+
+def poison(expected: Expected, device: Device) -> None:
+    """Fill with NaN the memory that the outputs of the next call are likely to get."""
+    for shape, output in zip(expected.shapes, expected.definition.outputs, strict=True):
+        device.poison(shape, output.dtype)
+
+
+def judge_call(
+    expected: Expected, call: Call, inputs: Sequence[Tensor], outputs: Sequence[Any], delivered: Sequence[Any]
+) -> Accuracy:
+    """Judge one call: kind, shape, dtype, device and values of every output, and whether the inputs are unchanged but for those
+    that the call may change.
+
+    `delivered` holds the values that the outputs had when the queue reached them.
     """
-    fault = _malformed(output, expected.shape, output_like(inputs)) or changed_input(inputs, expected.inputs)
-    if fault:
+    names = expected.definition.input_names
+    if fault := malformed(expected, inputs, outputs) or changed_input(names, inputs, expected.inputs, call.mutates):
         return Accuracy(wrong=fault)
-    if any(_same_memory(output, x) for x in inputs):
-        return Accuracy(wrong="returned its own input")
-    return compared(expected, delivered)
+    for output in outputs:
+        if not call.places(output) and any(_same_memory(output, x) for x in inputs):
+            return Accuracy(wrong="returned its own input")
+    found = compared(expected, delivered)
+    if found.wrong:
+        for name, output in call.mutates.items():
+            at = names.index(name)
+            if equal(inputs[at], expected.inputs[at]):
+                return replace(
+                    found, wrong=f"left input {name} unchanged, which must hold {output} after the call", off=False
+                )
+    return found
 
 
-def output_like(inputs: Sequence[Tensor]) -> Tensor:
-    """The input with the dtype and the device that the output must have: the first floating-point input, or else the first."""
-    return next((x for x in inputs if x.is_floating_point()), inputs[0])
-
-
-def changed_input(inputs: Sequence[Tensor], before: Sequence[Tensor]) -> str | None:
-    """What to report if an input differs from its copy (NaN equals NaN); None if none does."""
-    for position, (x, old) in enumerate(zip(inputs, before, strict=True)):
-        same = torch.equal(x, old) or bool(((x == old) | (x.isnan() & old.isnan())).all())
-        if not same:
-            return f"changed its input in place (input {position})"
+def changed_input(
+    names: Sequence[str], inputs: Sequence[Tensor], before: Sequence[Tensor], may_change: Collection[str] = ()
+) -> str | None:
+    """What to report if an input differs from its copy (NaN equals NaN); None if none does but those in `may_change`."""
+    for name, x, old in zip(names, inputs, before, strict=True):
+        if name not in may_change and not equal(x, old):
+            return f"changed its input {name} in place"
     return None
 
 
-def _malformed(output: Any, shape: tuple[int, ...], like: Tensor) -> str | None:
-    if not isinstance(output, Tensor):
-        return f"returned {type(output).__name__}, expected a tensor"
-    if output.dtype != like.dtype:
-        return f"returned {_name(output.dtype)}, expected {_name(like.dtype)}"
-    if tuple(output.shape) != shape:
-        return f"returned shape {tuple(output.shape)}, expected {shape}"
-    if output.device != like.device:
-        return f"returned a tensor on {output.device}, expected {like.device}"
+def malformed(expected: Expected, inputs: Sequence[Tensor], found: Sequence[Any]) -> str | None:
+    """How the outputs differ in number, kind, dtype, shape or device from what a call must deliver; None if they do not."""
+    wanted = expected.definition.outputs
+    if len(found) != len(wanted):
+        return f"returned {len(found)} tensors, expected {len(wanted)}: {', '.join(each.name for each in wanted)}"
+    for output, each, shape in zip(found, wanted, expected.shapes, strict=True):
+        which = f" for {each.name}" if len(wanted) > 1 else ""
+        if not isinstance(output, Tensor):
+            return f"returned {type(output).__name__}{which}, expected a tensor"
+        if output.dtype != each.dtype:
+            return f"returned {short(output.dtype)}{which}, expected {short(each.dtype)}"
+        if tuple(output.shape) != shape:
+            return f"returned shape {tuple(output.shape)}{which}, expected {shape}"
+        if output.device != inputs[0].device:
+            return f"returned a tensor on {output.device}{which}, expected {inputs[0].device}"
     return None
+
+
+def equal(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors hold the same values. NaN equals NaN."""
+    if a.dtype.is_floating_point and a.dtype.itemsize == 1:  # torch compares no 8-bit floating-point numbers
+        return torch.equal(a.view(torch.uint8), b.view(torch.uint8))
+    return torch.equal(a, b) or bool(((a == b) | (a.isnan() & b.isnan())).all())
 
 
 def _same_memory(a: Tensor, b: Tensor) -> bool:
     return a.numel() > 0 and a.data_ptr() == b.data_ptr()
 
 
-def accuracy(operator: Operator, case: Case, inputs: Sequence[Tensor], output: Tensor) -> Accuracy:
-    """Compare an output of the right shape with the operator's reference on these inputs. Raises OperatorFault."""
-    return compared(Expected(Definition(operator, case), inputs), output)
+def accuracy(operator: Operator, case: Case, inputs: Sequence[Tensor], *outputs: Tensor) -> Accuracy:
+    """Compare outputs of the right shapes with the operator's reference on these inputs. Raises OperatorFault."""
+    return compared(Expected(Definition(operator, case), inputs), outputs)
 
 
-def compared(expected: Expected, output: Tensor) -> Accuracy:
-    """Compare an output of the right shape with the expected one. Raises OperatorFault."""
+def compared(expected: Expected, outputs: Sequence[Tensor]) -> Accuracy:
+    """Compare outputs of the right shapes with the expected ones. The first wrong output gives the reason. Raises
+    OperatorFault."""
+    definition, operator = expected.definition, expected.definition.operator
+    own = 0
+    if operator.check is not None:
+        own = sum(not each.gradient for each in definition.outputs)
+        said = definition.verdict(expected.inputs, outputs[:own], expected.whole[:own]) if own else None
+        if said:
+            return Accuracy(wrong=said, off=True)
     result = Accuracy()
-    if output.numel() == 0:
+    wrong = [_Wrong(output, operator, each) for output, each in zip(outputs, definition.outputs, strict=True)]
+    for part in expected.parts() if own < len(outputs) and any(x.numel() for x in outputs) else ():
+        if part.position >= own and part.reference.numel():
+            result = result.worst(_compare(part, part.of(outputs[part.position]), wrong[part.position]))
+    first = next((each for each in wrong if each.count), None)
+    if first is None:
         return result
-    operator = expected.definition.operator
-    tolerance = expected.definition.tolerance()
-    wrong = _Wrong(output, operator)
-    for part in expected.parts():
-        result = result.worst(_compare(part, part.of(output), operator, tolerance, wrong))
-    return Accuracy(result.max_ulp, result.max_rel_err, wrong.describe(), off=bool(wrong.count), near=wrong.near)
+    which = f"{first.output.name}: " if len(wrong) > 1 or first.output.gradient else ""
+    near = all(each.near for each in wrong if each.count)
+    return Accuracy(result.max_ulp, result.max_rel_err, f"{which}{first.describe()}", off=True, near=near)
 
 
-def _compare(part: OutputPart, output: Tensor, operator: Operator, tolerance: float, wrong: _Wrong) -> Accuracy:
+def _compare(part: OutputPart, output: Tensor, wrong: _Wrong) -> Accuracy:
     reference, scale = part.reference, part.scale
+    if scale is None:
+        wrong.add_exact(output == reference, part, output, reference)
+        return Accuracy()
+    operator, each = wrong.operator, wrong.output
+    estimated = operator.scale is None or each.gradient
     got = output.double()
     finite = reference.isfinite()
     error = (got - reference).abs()
     unit = ulp(reference, output.dtype)
-    rounding = operator.output_ulps * (ulp(scale, output.dtype) if operator.scale is None else unit)
-    arithmetic = tolerance * (ESTIMATE_MARGIN if operator.scale is None else 1) * ulp(scale, torch.float32)
+    rounding = each.ulps * (ulp(scale, output.dtype) if estimated else unit)
+    arithmetic = each.tolerance * (ESTIMATE_MARGIN if estimated else 1) * ulp(scale, torch.float32)
     allowed = rounding + arithmetic + torch.finfo(torch.float32).tiny
-    too_large = reference.abs() + allowed > torch.finfo(output.dtype).max
-    overflown = got.isinf() & too_large & (got.sign() == reference.sign())
+    largest = torch.finfo(output.dtype).max
+    too_large = reference.abs() + allowed > largest
+    # formats without infinity saturate, or give NaN
+    beyond = got.isinf() | (output.dtype.itemsize == 1) & (got.isnan() | (got.abs() == largest))
+    overflown = beyond & too_large & (got.isnan() | (got.sign() == reference.sign()))
     # A comparison with NaN is False, so NaN is not within any bound.
     within = (error <= allowed) | overflown
     right = torch.where(finite, within, (got == reference) | (got.isnan() & reference.isnan()))
-    wrong.add(right, part.start, got, reference, error, unit, allowed, rounding > arithmetic)
+    wrong.add(right, part, got, reference, error, unit, allowed, rounding > arithmetic)
     measured = finite & got.isfinite()
     if not measured.any():
         return Accuracy()
@@ -209,9 +262,9 @@ def ulp(value: Tensor, dtype: torch.dtype) -> Tensor:
 class _Wrong:
     """Collects the wrong elements of an output, and describes them in one sentence."""
 
-    def __init__(self, output: Tensor, operator: Operator) -> None:
-        self.shape, self.total, self.count = tuple(output.shape), output.numel(), 0
-        self.operator = operator
+    def __init__(self, tensor: Tensor, operator: Operator, output: Output) -> None:
+        self.shape, self.total, self.count = tuple(tensor.shape), tensor.numel(), 0
+        self.operator, self.output = operator, output
         self.first = self.knob = ""
         self.columns: tuple[int, int] | None = None
         self.zeros = self.nans = True
@@ -220,7 +273,7 @@ class _Wrong:
     def add(
         self,
         right: Tensor,
-        start: int,
+        part: OutputPart,
         got: Tensor,
         reference: Tensor,
         error: Tensor,
@@ -228,37 +281,48 @@ class _Wrong:
         allowed: Tensor,
         rounded: Tensor,
     ) -> None:
-        """Add a part of the output that begins at row `start`.
+        """Add a part of the output.
 
         `error` and `allowed` are absolute. `unit` is the last place of the output at the reference. `rounded` is a mask of
         the elements whose allowed error is mostly the rounding of the output.
         """
         bad = ~right
-        count = int(bad.sum())
-        if not count:
+        if not bad.any():
             return
-        index = bad.nonzero()[0]
-        at = tuple(index.tolist())
+        at = tuple(bad.nonzero()[0].tolist())
         near = bool((error[bad] <= NEAR * allowed[bad]).all())
         if not self.count:
-            is_, should = _apart(got[at].item(), reference[at].item(), 7)
-            place = ", ".join(str(i + (start if d == 0 else 0)) for d, i in enumerate(at))
-            self.first = f"first at [{place}]: {is_} instead of {should}"
+            self._begin(part, at, *_apart(got[at].item(), reference[at].item(), 7))
             units = (error[at] / unit[at]).item()
             if math.isfinite(units):
                 self.first += " ({} ulp, {} allowed)".format(*_apart(units, (allowed[at] / unit[at]).item()))
             self.knob = "output_ulps" if bool(rounded[at]) else "tolerance"
         self.near = near and (self.near or not self.count)
-        self.count += count
+        self._count(bad, got)
+
+    def add_exact(self, right: Tensor, part: OutputPart, got: Tensor, reference: Tensor) -> None:
+        """Add a part of an output that is not floating-point: every element must equal the reference."""
+        bad = ~right
+        if not bad.any():
+            return
+        at = tuple(bad.nonzero()[0].tolist())
+        if not self.count:
+            self._begin(part, at, str(got[at].item()), str(reference[at].item()))
+        self._count(bad, got)
+
+    def _begin(self, part: OutputPart, at: tuple[int, ...], is_: str, should: str) -> None:
+        place = ", ".join(str(i + (part.start if d == part.dimension else 0)) for d, i in enumerate(at))
+        self.first = f"first at [{place}]: {is_} instead of {should}"
+
+    def _count(self, bad: Tensor, got: Tensor) -> None:
+        self.count += int(bad.sum())
         self.zeros &= bool((got[bad] == 0).all())
         self.nans &= bool(got[bad].isnan().all())
-        touched = bad.any(0).flatten().nonzero() if bad.dim() > 1 else bad.nonzero()
+        touched = bad.any(0).flatten().nonzero() if bad.dim() > 1 else bad.flatten().nonzero()
         low, high = int(touched[0]), int(touched[-1])
         self.columns = (min(low, self.columns[0]), max(high, self.columns[1])) if self.columns else (low, high)
 
-    def describe(self) -> str | None:
-        if not self.count:
-            return None
+    def describe(self) -> str:
         kind = "zero" if self.zeros else "NaN" if self.nans else "wrong"
         many = "every element" if self.count == self.total else f"{self.count} of {self.total} elements"
         where = ""
@@ -274,7 +338,3 @@ def _apart(a: float, b: float, least: int = 3) -> tuple[str, str]:
     """Two numbers with `least` digits, or with as many as it takes for them to differ."""
     digits = next((digits for digits in range(least, 17) if f"{a:.{digits}g}" != f"{b:.{digits}g}"), least)
     return f"{a:.{digits}g}", f"{b:.{digits}g}"
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

@@ -14,7 +14,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from kbench.registry import Operator
+from kbench.contract.operator import Operator
 from kbench.results.case import Case
 
 TensorChange = Callable[[Tensor], Tensor]

@@ -6,17 +6,23 @@ fault of the operator and not of a provider: an OperatorFault, with the place in
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from kbench.contract import tensor as contract
+from kbench.contract.fills import Draw, Integers, Normal, Uniform
+from kbench.contract.operator import Operator
+from kbench.contract.sizes import SizeError, evaluate
 from kbench.measure.machine.device import out_of_memory
-from kbench.registry import Operator
-from kbench.results.case import Case
+from kbench.results.case import BACKWARD, FORWARD, Case
 from kbench.text.exception_text import location, message, written_at
 
 
@@ -28,53 +34,204 @@ class OperatorFault(Exception):
         self.where, self.what = where, f"operator {operator.name}: {what}"
 
 
+@dataclass(frozen=True)
+class Output:
+    """A tensor that a call must deliver: an output of the operator, or the gradient of an input.
+
+    name       how messages call it: `h`, or `gradient of x`
+    declared   the operator's declaration of the output, or of that input
+    dtype      the dtype that it must have
+    tolerance  the allowed error of the arithmetic, in units in the last place of float32
+    ulps       the allowed error of the rounding, in units in the last place of its dtype
+    gradient   whether it is the gradient of an input
+    """
+
+    name: str
+    declared: contract.Tensor
+    dtype: torch.dtype
+    tolerance: float
+    ulps: float
+    gradient: bool = False
+
+
 class Definition:
-    """One case of an operator. Every method raises OperatorFault. Out of memory is not a fault: it is raised as is."""
+    """One case of an operator. Every method raises OperatorFault. Out of memory is not a fault: it is raised as is.
+
+    `inputs` are the tensors that a call gets: the operator's inputs and, in the modes with gradients, the gradients of its
+    floating-point outputs.
+    """
 
     def __init__(self, operator: Operator, case: Case) -> None:
         self.operator, self.case = operator, case
+        received = operator.output_gradients(case) if case.mode != FORWARD else {}
+        self.declared_inputs = [*operator.inputs.values(), *received.values()]
+        self.input_names = (*operator.inputs, *(f"gradient of {name}" for name in received))
 
-    def inputs(self, randn: Callable[..., Tensor]) -> tuple[Tensor, ...]:
-        """The inputs, drawn with `randn`."""
-        with self._blamed("inputs", self.operator.inputs):
-            drawn = self.operator.inputs(self.case, randn)
-        return self._tensors("inputs", self.operator.inputs, drawn)
+    @cached_property
+    def outputs(self) -> tuple[Output, ...]:
+        """What a call of this mode must deliver, in order: the outputs, then the gradients."""
+        found = []
+        if self.case.mode != BACKWARD:
+            found += [self._output(name, tensor) for name, tensor in self.operator.outputs.items()]
+        if self.case.mode != FORWARD:
+            inputs = self.operator.inputs
+            found += [self._output(f"gradient of {name}", inputs[name], True) for name in self.operator.gradients]
+        return tuple(found)
 
-    def edge(self, name: str, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """The inputs, changed to the edge case of this name."""
-        function = self.operator.edges[name]
-        with self._blamed(f"edges[{name!r}]", function):
-            changed = function(self.case, *inputs)
-        return self._tensors(f"edges[{name!r}]", function, changed)
+    def _output(self, name: str, declared: contract.Tensor, gradient: bool = False) -> Output:
+        own = declared.tolerance is not None
+        tolerance = declared.tolerance if own else self.operator.tolerance
+        where = f"tolerance of {name}" if own else "tolerance"
+        if callable(tolerance):
+            with self._blamed(where, tolerance):
+                units = tolerance(self.case)
+            tolerance = self._number(where, tolerance, units)
+        ulps = self.operator.output_ulps if declared.ulps is None else declared.ulps
+        dtype = getattr(torch, declared.dtype_in(self.case))
+        return Output(name, declared, dtype, self._number(where, self.operator.reference, tolerance), ulps, gradient)
 
-    def reference(self, exact: Sequence[Tensor], where: str = "") -> Tensor:
-        """The reference in float64 at `exact` inputs (see `exactly`). `where` is added to the message if it fails."""
-        with self._blamed(f"reference{where}", self.operator.reference):
-            found = self.operator.reference(self.case, *exact)
+    def inputs(self, draw: Draw) -> tuple[Tensor, ...]:
+        """The inputs, filled with random values."""
+        return tuple(
+            self._filled(name, tensor, draw)
+            for name, tensor in zip(self.input_names, self.declared_inputs, strict=True)
+        )
+
+    def _filled(self, name: str, tensor: contract.Tensor, draw: Draw) -> Tensor:
+        dtype, axes = tensor.dtype_in(self.case), self.case.axes
+        fill = Normal() if name not in self.operator.inputs else tensor.fill_for(dtype)
+        with self._sized(name):
+            shape = tensor.shape_in(self.case)
+            match fill:
+                case Normal(mean, std):
+                    found = draw.normal(*shape, dtype=dtype)
+                    return found if (mean, std) == (0.0, 1.0) else found.mul_(std).add_(mean)
+                case Uniform(low, high):
+                    return draw.uniform(low, high, *shape, dtype=dtype)
+                case Integers(low, high):
+                    return draw.integers(evaluate(low, axes), evaluate(high, axes), *shape, dtype=dtype)
+        with self._blamed(f"the fill of {name}", fill):
+            found = fill(self.case, draw)
         if not isinstance(found, Tensor):
-            raise self._fault(
-                self.operator.reference, f"reference returned {type(found).__name__}; it must return a tensor"
-            )
-        return found.double()
+            raise self._fault(fill, f"the fill of {name} returned {type(found).__name__}; it must return a tensor")
+        if (tuple(found.shape), found.dtype) != (shape, getattr(torch, dtype)):
+            is_ = f"shape {tuple(found.shape)} and {short(found.dtype)}"
+            raise self._fault(fill, f"the fill of {name} returned {is_}; it must return shape {shape} and {dtype}")
+        return found
 
-    def scale(self, reference: Tensor, exact: Sequence[Tensor]) -> Tensor:
-        """The operator's own scale. The operator must have one."""
+    @contextmanager
+    def _sized(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except SizeError as error:
+            raise self._fault(self.operator.reference, f"input {name}: {error}") from None
+
+    def edge(self, name: str, inputs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
+        """The inputs, changed to the edge case of this name. Gradients of outputs are drawn anew if the shapes change."""
+        function, count = self.operator.edges[name], len(self.operator.inputs)
+        with self._blamed(f"edges[{name!r}]", function):
+            changed = function(self.case, *inputs[:count])
+        if isinstance(changed, (tuple, list)) and changed and all(isinstance(x, Tensor) for x in changed):
+            return (*changed, *self.received(changed, inputs[count:], draw))
+        kind = "an empty tuple" if isinstance(changed, (tuple, list)) and not changed else type(changed).__name__
+        raise self._fault(function, f"edges[{name!r}] returned {kind}; it must return a tuple of tensors")
+
+    def received(self, inputs: Sequence[Tensor], gradients: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
+        """Gradients of the outputs that fit to other inputs: those that have the right shape, others drawn anew."""
+        if not gradients:
+            return ()
+        outputs = [x for x in self._forward(exactly(inputs), "") if x.is_floating_point()]
+        return tuple(
+            old if old.shape == new.shape else draw.normal(*new.shape, dtype=short(old.dtype))
+            for old, new in zip(gradients, outputs, strict=True)
+        )
+
+    def expected(self, exact: Sequence[Tensor], where: str = "") -> tuple[Tensor, ...]:
+        """What a call must deliver for `exact` inputs (see `exactly`), from the reference: float64 where it is floating-point.
+        Gradients are those of autograd. `where` is added to the message if the reference fails."""
+        if self.case.mode == FORWARD:
+            return self._forward(exact, where)
+        count = len(self.operator.inputs)
+        needs = [name in self.operator.gradients for name in self.operator.inputs]
+        inputs = [x.detach().requires_grad_() if need else x for x, need in zip(exact[:count], needs, strict=True)]
+        with torch.enable_grad():
+            found = self._forward(inputs, where)
+        floating = [x for x in found if x.is_floating_point()]
+        pairs = [(x, d) for x, d in zip(floating, exact[count:], strict=True) if x.requires_grad]
+        if not pairs:
+            what = "the reference has no gradient: none of its outputs depends on the inputs in gradients="
+            raise self._fault(self.operator.reference, what)
+        leaves = [x for x, need in zip(inputs, needs, strict=True) if need]
+        with self._blamed(f"the gradient of the reference{where}", self.operator.reference):
+            gradients = torch.autograd.grad(
+                [x for x, _ in pairs], leaves, [d.expand_as(x) for x, d in pairs], materialize_grads=True
+            )
+        order = dict(zip(self._leaf_names(), gradients, strict=True))
+        outputs = [] if self.case.mode == BACKWARD else [x.detach() for x in found]
+        return (*outputs, *(order[name] for name in self.operator.gradients))
+
+    def _leaf_names(self) -> list[str]:
+        return [name for name in self.operator.inputs if name in self.operator.gradients]
+
+    def _forward(self, exact: Sequence[Tensor], where: str) -> tuple[Tensor, ...]:
+        reference = self.operator.reference
+        with self._blamed(f"reference{where}", reference):
+            found = reference(*exact, **{name: self.case.axes[name] for name in self._reference_keywords})
+        several = list(self.operator.outputs)
+        tensors = (found,) if isinstance(found, Tensor) else tuple(found) if isinstance(found, (tuple, list)) else ()
+        if len(tensors) != len(several) or not all(isinstance(x, Tensor) for x in tensors):
+            is_ = f"{len(found)} values" if isinstance(found, (tuple, list)) else type(found).__name__
+            must = "a tensor" if len(several) == 1 else f"a tuple of {len(several)} tensors ({', '.join(several)})"
+            raise self._fault(reference, f"reference returned {is_}; it must return {must}")
+        return tuple(x.double() if x.is_floating_point() else x for x in tensors)
+
+    @cached_property
+    def _reference_keywords(self) -> tuple[str, ...]:
+        """The scalars, choices and axes that the reference takes."""
+        try:
+            parameters = inspect.signature(self.operator.reference).parameters.values()
+        except ValueError:  # written in C, without a signature
+            return ()
+        ours = (*self.operator.scalars, *self.operator.choices)
+        if any(p.kind is p.VAR_KEYWORD for p in parameters):
+            return ours
+        named = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        return tuple(name for name in (*ours, *self.operator.axes) if name in named[len(self.operator.inputs) :])
+
+    def scale(self, output: Tensor, exact: Sequence[Tensor]) -> Tensor:
+        """The operator's own scale. The operator must have one, and one output."""
         assert self.operator.scale is not None
         with self._blamed("scale", self.operator.scale):
-            found = self.operator.scale(self.case, reference, *exact)
-            return torch.maximum(found, reference.abs())
+            found = self.operator.scale(self.case, output, *exact[: len(self.operator.inputs)])
+            return torch.maximum(found, output.abs())
 
-    def bytes(self) -> int:
+    def verdict(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], expected: Sequence[Tensor]) -> str | None:
+        """What the operator's own check says against the outputs; None if they are right. The operator must have a check."""
+        function, names = self.operator.check, list(self.operator.outputs)
+        assert function is not None
+        taken = dict(zip(self.operator.inputs, inputs, strict=False))
+        with self._blamed("check", function):
+            said = function(
+                self.case, taken, dict(zip(names, outputs, strict=False)), dict(zip(names, expected, strict=False))
+            )
+        if said is None or (isinstance(said, str) and said):
+            return said
+        raise self._fault(function, f"check returned {said!r:.80}; it must return None or what is wrong, in words")
+
+    def call_bytes(self) -> int:
         """Algorithmic bytes of a call."""
-        with self._blamed("bytes", self.operator.bytes):
-            count = self.operator.bytes(self.case)
-        return int(self._number("bytes", self.operator.bytes, count))
+        function = self.operator.bytes or self.operator.reference
+        with self._sized("bytes"), self._blamed("bytes", function):
+            count = self.operator.call_bytes(self.case)
+        return int(self._number("bytes", function, count))
 
-    def tolerance(self) -> float:
-        """The allowed error, in units in the last place of float32."""
-        with self._blamed("tolerance", self.operator.tolerance):
-            units = self.operator.tolerance(self.case)
-        return self._number("tolerance", self.operator.tolerance, units)
+    def flops(self) -> int | None:
+        """Floating-point operations of a call; None if the operator does not say."""
+        if self.operator.flops is None:
+            return None
+        with self._blamed("flops", self.operator.flops):
+            count = self.operator.flops(self.case)
+        return int(self._number("flops", self.operator.flops, count))
 
     @property
     def _sizes(self) -> str:
@@ -84,6 +241,8 @@ class Definition:
     def _blamed(self, name: str, function: Any) -> Iterator[None]:
         try:
             yield
+        except (SizeError, OperatorFault):
+            raise
         except (Exception, SystemExit) as error:  # whatever the function raises is the fault of the operator
             if out_of_memory(error):
                 raise
@@ -93,18 +252,32 @@ class Definition:
     def _fault(self, function: Any, what: str) -> OperatorFault:
         return OperatorFault(self.operator, written_at(function), f"{what} on {self._sizes}")
 
-    def _tensors(self, name: str, function: Any, found: Any) -> tuple[Tensor, ...]:
-        if isinstance(found, (tuple, list)) and found and all(isinstance(x, Tensor) for x in found):
-            return tuple(found)
-        kind = "an empty tuple" if isinstance(found, (tuple, list)) and not found else type(found).__name__
-        raise self._fault(function, f"{name} returned {kind}; it must return a tuple of tensors")
-
     def _number(self, name: str, function: Any, found: Any) -> float:
         if isinstance(found, (int, float)) and math.isfinite(found) and found >= 0:
             return found
         raise self._fault(function, f"{name} returned {found!r:.80}; it must return a number that is not negative")
 
+    def shape_fault(self, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[torch.dtype]) -> OperatorFault | None:
+        """A fault if the reference returns other shapes, or another kind of dtype, than the operator declares."""
+        for output, shape, dtype in zip(self.outputs, shapes, dtypes, strict=True):
+            with self._sized(output.name):
+                declared = output.declared.shape_in(self.case)
+            if shape != declared:
+                what = f"reference returned shape {shape} for {output.name}; the operator declares {declared}"
+                return self._fault(self.operator.reference, what)
+            if output.dtype.is_floating_point != dtype.is_floating_point:
+                what = (
+                    f"reference returned {short(dtype)} for {output.name}; the operator declares {short(output.dtype)}"
+                )
+                return self._fault(self.operator.reference, what)
+        return None
+
 
 def exactly(inputs: Sequence[Tensor]) -> list[Tensor]:
     """The inputs for the reference: floating-point tensors as float64, others (labels, masks) unchanged."""
     return [x.double() if x.is_floating_point() else x for x in inputs]
+
+
+def short(dtype: torch.dtype) -> str:
+    """`float16`"""
+    return str(dtype).removeprefix("torch.")

@@ -44,23 +44,29 @@ MOVES_SEED = 20_240_229
 """The moves are the same in every process, so that the same inputs always have the same scale."""
 
 
-def estimated(definition: Definition, reference: Tensor, exact: Sequence[Tensor]) -> Tensor:
-    """The scale of every element of `reference`, the operator's result at `exact` inputs. float64, of the same shape.
+def mean_squares(
+    definition: Definition, references: Sequence[Tensor], exact: Sequence[Tensor], wanted: Sequence[bool]
+) -> list[Tensor | None]:
+    """For each output that is `wanted`: the mean square of the changes of its elements, divided by the square of the moves.
 
-    Raises OperatorFault if the reference fails on inputs that have been moved.
+    `references` are the outputs for the `exact` inputs. The tensors are float64 and have the shapes of the outputs; None for
+    an output that is not wanted. Raises OperatorFault if the reference fails on inputs that have been moved.
     """
-    generator = torch.Generator(reference.device).manual_seed(MOVES_SEED)
+    generator = torch.Generator(exact[0].device).manual_seed(MOVES_SEED)
     whole = [not x.is_floating_point() or bool((x == x.round()).all()) for x in exact]
-    squares = torch.zeros_like(reference)
+    squares = [torch.zeros_like(r) if want else None for r, want in zip(references, wanted, strict=True)]
     for _ in range(TRIALS):
         moved = [x if same else _moved(x, generator) for x, same in zip(exact, whole, strict=True)]
         with _Moving(generator):
-            found = definition.reference(
+            found = definition.expected(
                 moved, " (with inputs moved by 2^-16 to estimate the scale of errors; declare scale= to avoid this)"
             )
-        change = ((found - reference) / STEP).nan_to_num(0.0, 0.0, 0.0)  # values that are not finite give no estimate
-        squares += change * change
-    return torch.maximum((squares / TRIALS).sqrt(), reference.abs())
+        for square, value, reference in zip(squares, found, references, strict=True):
+            if square is not None:
+                # values that are not finite give no estimate
+                change = ((value - reference) / STEP).nan_to_num(0.0, 0.0, 0.0)
+                square += change * change / TRIALS
+    return squares
 
 
 class _Moving(TorchDispatchMode):

@@ -1,100 +1,171 @@
-"""The output that an operator expects for one set of inputs: its shape, its exact values, and the scale of their errors."""
+"""What a call must deliver for one set of inputs: shapes, exact values, and the scale of their errors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
+import torch
 from torch import Tensor
 
 from kbench.measure.correctness.definition import Definition, exactly
-from kbench.measure.correctness.error_scale import estimated
+from kbench.measure.correctness.error_scale import mean_squares
 
 CHUNK_ELEMENTS = 2**25
-"""The output of a rowwise operator is compared in slices of this many elements. This limits float64 temporaries to a few GB."""
+"""Large outputs of an operator with independent rows are compared in slices. A slice has at most this many elements of the
+largest tensor. This limits float64 temporaries to a few GB."""
 
-KEPT_ELEMENTS = 2**22
-"""The expected values of an output of up to this many elements are computed once and kept for all providers of a case."""
+KEPT_BYTES = 2**26
+"""Expected values of up to this many bytes are computed once and kept, unless the caller allows more."""
 
 
 @dataclass(frozen=True)
 class OutputPart:
-    """Rows `start` to `stop` of an output, or all of it. `reference` and `scale` are float64 and have the same shape. Errors
-    are judged at `scale`, which is never below |reference|."""
+    """A slice of an output, or all of it.
 
+    position   index of the output among those of the definition
+    dimension  the dimension that `start` and `stop` count along; None for all of the output
+    reference  the exact values: float64, or the output's own dtype if that is not floating-point
+    scale      the magnitude at which errors are judged: float64, never below |reference|. None unless floating-point
+    """
+
+    position: int
+    dimension: int | None
     start: int
     stop: int
     reference: Tensor
-    scale: Tensor
+    scale: Tensor | None
 
     def of(self, output: Tensor) -> Tensor:
         """The same part of an output."""
-        return output[self.start : self.stop] if output.dim() else output
+        return output if self.dimension is None else output.narrow(self.dimension, self.start, self.stop - self.start)
+
+    @property
+    def bytes(self) -> int:
+        return self.reference.nbytes + (self.scale.nbytes if self.scale is not None else 0)
 
 
 class Expected:
-    """The expected output for `inputs`, which must not change. Every method raises OperatorFault.
+    """What a call must deliver for `inputs`, which must not change. Every method raises OperatorFault.
 
-    Only large outputs are sliced, and only if the operator is `rowwise`.
+    Only large outputs are sliced, and only along the operator's `rows`. A gradient that has no such axis is the sum over the
+    slices. Values of up to `keep_bytes` are computed once and kept for all providers of a case.
     """
 
-    def __init__(self, definition: Definition, inputs: Sequence[Tensor]) -> None:
-        self.definition, self.inputs = definition, inputs
+    def __init__(self, definition: Definition, inputs: Sequence[Tensor], keep_bytes: int = KEPT_BYTES) -> None:
+        self.definition, self.inputs, self._keep_bytes = definition, inputs, keep_bytes
         self._kept: list[OutputPart] | None = None
+        rows = definition.operator.rows
+        self._cuts = [None if rows is None else each.dimension_of(rows) for each in definition.declared_inputs]
+        self._seams = [None if rows is None else each.declared.dimension_of(rows) for each in definition.outputs]
 
     @cached_property
-    def shape(self) -> tuple[int, ...]:
-        """The shape that the output must have."""
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes that the outputs must have."""
         if not self._sliced:
-            return tuple(self._whole.reference.shape)
-        row = self.definition.reference(exactly(self._rows(0, 1)), " (on the first row alone, because of rowwise=True)")
-        return (self.inputs[0].shape[0], *row.shape[1:])
+            return tuple(tuple(part.reference.shape) for part in self._whole)
+        row = self.definition.expected(exactly(self._slice(0, 1)), " (on one row alone, because of rows=)")
+        return tuple(
+            tuple(self._rows if d == seam else size for d, size in enumerate(each.shape))
+            for each, seam in zip(row, self._seams, strict=True)
+        )
+
+    @cached_property
+    def whole(self) -> tuple[Tensor, ...]:
+        """The exact values of all outputs, in one piece each."""
+        return self.definition.expected(exactly(self.inputs))
 
     def parts(self) -> Iterator[OutputPart]:
-        """The whole output, in one part or in slices along its first dimension."""
-        if not self._sliced:
-            yield self._whole
+        """All outputs, each in one part or in slices."""
+        if self._kept is not None:
+            yield from self._kept
             return
-        rows = self.shape[0]
-        elements = max(self.inputs[0].numel(), rows * _product(self.shape[1:]), 1)
-        step = max(1, CHUNK_ELEMENTS * rows // elements)
-        for start in range(0, rows, step):
-            yield self._part(start, min(start + step, rows), " (on some rows, because of rowwise=True)")
+        if not self._sliced:
+            yield from self._whole
+            return
+        made: list[OutputPart] | None = []
+        size = 0
+        for part in self._slices():
+            size += part.bytes
+            if size > self._keep_bytes:
+                made = None
+            if made is not None:
+                made.append(part)
+            yield part
+        self._kept = made
 
     @property
-    def _whole(self) -> OutputPart:
-        if self._kept:
-            return self._kept[0]
-        part = self._part(None, None, "")
-        if part.reference.numel() <= KEPT_ELEMENTS:
-            self._kept = [part]
-        return part
+    def _whole(self) -> list[OutputPart]:
+        if self._kept is not None:
+            return self._kept
+        exact = exactly(self.inputs)
+        references = self.definition.expected(exact)
+        scales = self._scales(references, exact)
+        parts = [
+            OutputPart(position, None, 0, 0, reference, scale)
+            for position, (reference, scale) in enumerate(zip(references, scales, strict=True))
+        ]
+        if sum(part.bytes for part in parts) <= self._keep_bytes:
+            self._kept = parts
+        return parts
 
     @property
     def _sliced(self) -> bool:
-        first = self.inputs[0]
-        return self.definition.operator.rowwise and first.dim() > 0 and first.numel() > CHUNK_ELEMENTS
+        return max((x.numel() for x in self.inputs), default=0) > CHUNK_ELEMENTS and self._rows > 1
 
-    def _part(self, start: int | None, stop: int | None, where: str) -> OutputPart:
-        exact = exactly(self.inputs if start is None or stop is None else self._rows(start, stop))
-        reference = self.definition.reference(exact, where)
-        if self.definition.operator.scale is not None:
-            scale = self.definition.scale(reference, exact)
-        else:
-            scale = estimated(self.definition, reference, exact)
-        if start is None or stop is None:
-            start, stop = 0, reference.shape[0] if reference.dim() else 1
-        return OutputPart(start, stop, reference, scale)
+    @property
+    def _rows(self) -> int:
+        return next((x.shape[cut] for x, cut in zip(self.inputs, self._cuts, strict=True) if cut is not None), 1)
 
-    def _rows(self, start: int, stop: int) -> list[Tensor]:
-        """Rows of the inputs that have as many dimensions and rows as the first one; the other inputs whole."""
-        first = self.inputs[0]
-        return [x[start:stop] if x.dim() == first.dim() and x.shape[0] == first.shape[0] else x for x in self.inputs]
+    def _slices(self) -> Iterator[OutputPart]:
+        rows = self._rows
+        elements = max(*(x.numel() for x in self.inputs), *map(prod, self.shapes), 1)
+        step = max(1, CHUNK_ELEMENTS * rows // elements)
+        sums: dict[int, tuple[Tensor, Tensor]] = {}
+        for start in range(0, rows, step):
+            stop = min(start + step, rows)
+            exact = exactly(self._slice(start, stop))
+            references = self.definition.expected(exact, " (on some rows, because of rows=)")
+            squares = self._squares(references, exact)
+            for position, (reference, square, seam) in enumerate(zip(references, squares, self._seams, strict=True)):
+                if seam is not None:
+                    scale = self._scale(position, reference, square, exact)
+                    yield OutputPart(position, seam, start, stop, reference, scale)
+                elif square is not None:
+                    before = sums.get(position)
+                    sums[position] = (before[0] + reference, before[1] + square) if before else (reference, square)
+        for position, (reference, square) in sums.items():
+            yield OutputPart(position, None, 0, 0, reference, torch.maximum(square.sqrt(), reference.abs()))
 
+    def _scales(self, references: Sequence[Tensor], exact: Sequence[Tensor]) -> list[Tensor | None]:
+        squares = self._squares(references, exact)
+        return [self._scale(i, r, s, exact) for i, (r, s) in enumerate(zip(references, squares, strict=True))]
 
-def _product(sizes: Sequence[int]) -> int:
-    product = 1
-    for size in sizes:
-        product *= size
-    return product
+    def _squares(self, references: Sequence[Tensor], exact: Sequence[Tensor]) -> list[Tensor | None]:
+        """Mean squares of the changes of every output that has no scale of the operator's own."""
+        wanted = [
+            reference.is_floating_point() and not self._scaled(position)
+            for position, reference in enumerate(references)
+        ]
+        return mean_squares(self.definition, references, exact, wanted) if any(wanted) else [None] * len(references)
+
+    def _scaled(self, position: int) -> bool:
+        """Whether the operator declares the scale of this output."""
+        return self.definition.operator.scale is not None and not self.definition.outputs[position].gradient
+
+    def _scale(self, position: int, reference: Tensor, square: Tensor | None, exact: Sequence[Tensor]) -> Tensor | None:
+        if not reference.is_floating_point():
+            return None
+        if self._scaled(position):
+            return self.definition.scale(reference, exact)
+        assert square is not None
+        return torch.maximum(square.sqrt(), reference.abs())
+
+    def _slice(self, start: int, stop: int) -> list[Tensor]:
+        """Some rows of the inputs that have the axis `rows`; the other inputs whole."""
+        return [
+            x if cut is None else x.narrow(cut, start, stop - start)
+            for x, cut in zip(self.inputs, self._cuts, strict=True)
+        ]

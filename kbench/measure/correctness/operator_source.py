@@ -12,23 +12,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kbench.files import source_text
-from kbench.registry import Operator
-from kbench.results.case import Case
+from kbench.measure.correctness.definition import Definition
 from kbench.results.stamps import digest
 
 
-def case_hash(operator: Operator, case: Case, call_bytes: int, tolerance: float) -> str:
-    """Distinguishes two definitions of the same case: a hash of the operator's source, bytes and tolerance. Kernels in the
+def case_hash(definition: Definition, call_bytes: int) -> str:
+    """Distinguishes two definitions of the same case: a hash of the operator's source, bytes and tolerances. Kernels in the
     same file are not part of it."""
+    operator = definition.operator
     file = inspect.getsourcefile(operator.reference)
     source = source_text(Path(file)) if file else None
     return digest(
         [
             digest(source and defining(source, operator.name)),
-            case.to_json(),
+            definition.case.to_json(),
             call_bytes,
-            tolerance,
-            operator.output_ulps,
+            [(output.name, str(output.dtype), output.tolerance, output.ulps) for output in definition.outputs],
         ]
     )
 

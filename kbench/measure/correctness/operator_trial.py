@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from kbench.contract.operator import Operator
 from kbench.measure.correctness.definition import Definition, OperatorFault
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import Device, out_of_memory
-from kbench.registry import Operator
 from kbench.results.case import Case
 
 
@@ -17,10 +17,11 @@ def attempt(operator: Operator, case: Case, device: Device, seed: int) -> Operat
     """
     definition = Definition(operator, case)
     try:
-        definition.bytes()
-        definition.tolerance()
-        for _ in Expected(definition, Inputs(definition, device, seed).draw("timed")).parts():
-            pass
+        definition.call_bytes()
+        definition.flops()
+        expected = Expected(definition, Inputs(definition, device, seed).draw("timed"))
+        dtypes = {part.position: part.reference.dtype for part in expected.parts()}
+        return definition.shape_fault(expected.shapes, [dtypes[i] for i in range(len(dtypes))])
     except OperatorFault as fault:
         return fault
     except (RuntimeError, MemoryError) as error:

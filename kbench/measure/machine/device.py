@@ -155,9 +155,10 @@ class Device:
             cuda_driver.reset_persisting_cache()
 
     def poison(self, shape: Sequence[int], dtype: torch.dtype) -> None:
-        """Fill memory with NaN that the next allocation of this size is likely to reuse. An element that a provider does not
-        write is then not correct by chance."""
-        blocks = [torch.full(shape, float("nan"), dtype=dtype, device=self.torch_device) for _ in range(2)]
+        """Fill memory with NaN (integers: with the largest one) that the next allocation of this size is likely to reuse. An
+        element that a provider does not write is then not correct by chance."""
+        value = float("nan") if dtype.is_floating_point else True if dtype == torch.bool else torch.iinfo(dtype).max
+        blocks = [torch.full(shape, value, dtype=dtype, device=self.torch_device) for _ in range(2)]
         del blocks
 
 

@@ -26,5 +26,5 @@ def ceiling_gbps(device: Device) -> float | None:
     except RuntimeError:
         return None  # too little free memory: rows then have no ceiling
     timer = BenchTimer(device, "cold", warmup_ms=20, rep_ms=100)
-    samples = timer.ready(lambda: target.copy_(source), [()], None)()
+    samples = timer.ready([lambda: target.copy_(source)], None)()
     return 2 * source.numel() * source.element_size() / median(samples) * 1e-6

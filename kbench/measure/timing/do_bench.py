@@ -9,7 +9,7 @@ same do_bench runs over a driver whose events read a monotonic clock.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
 from statistics import median
@@ -48,12 +48,14 @@ class BenchTimer:
     def cold(self, call_bytes: int) -> bool:
         return self.cache == "cold"
 
+    def staging(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
     def ready(
-        self, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], launch_ms: float | None
+        self, runs: Sequence[Callable[[], Any]], launch_ms: float | None, restore: Callable[[], None] | None = None
     ) -> Callable[[], list[float]]:
         """See Timer. The device is kept busy for longer than `launch_ms`."""
-        inputs = buffers[0]
-        return lambda: self._samples(lambda: fn(*inputs), launch_ms)
+        return lambda: self._samples(runs[0], launch_ms, restore)
 
     def empty(self) -> Callable[[], list[float]]:
         """The overhead of the events. On a device: the time of one empty kernel, minus half of what a second one adds.
@@ -75,27 +77,30 @@ class BenchTimer:
 
         return samples if self.device.accelerated else lambda: self._samples(empty, None)
 
-    def _samples(self, call: Callable[[], Any], launch_ms: float | None) -> list[float]:
+    def _samples(
+        self, call: Callable[[], Any], launch_ms: float | None, restore: Callable[[], None] | None = None
+    ) -> list[float]:
         if self.name == "clock":
-            return clock_samples(call, HostDriver(self.device, self.cache), self.warmup_ms, self.rep_ms)
+            return clock_samples(call, HostDriver(self.device, self.cache, restore), self.warmup_ms, self.rep_ms)
         import triton.testing
 
-        with self._driver(launch_ms or 0.0):
+        with self._driver(launch_ms or 0.0, restore):
             times: list[float] = triton.testing.do_bench(
                 call, warmup=self.warmup_ms, rep=self.rep_ms, return_mode="all"
             )
         return times
 
     @contextmanager
-    def _driver(self, launch_ms: float) -> Iterator[None]:
+    def _driver(self, launch_ms: float, restore: Callable[[], None] | None) -> Iterator[None]:
         """Make kbench's driver the active one of Triton."""
         from triton.runtime import driver
 
         before = driver.active if self.device.accelerated else None  # a host has no driver of its own
         if before is None:
-            driver.set_active(HostDriver(self.device, self.cache))
+            driver.set_active(HostDriver(self.device, self.cache, restore))
         else:
-            driver.set_active(_PrefilledDriver(before, self, min(max(PREFILL_MS, 3 * launch_ms), MAX_PREFILL_MS)))
+            prefill_ms = min(max(PREFILL_MS, 3 * launch_ms), MAX_PREFILL_MS)
+            driver.set_active(_PrefilledDriver(before, self, prefill_ms, restore))
         try:
             yield
         finally:
@@ -103,16 +108,19 @@ class BenchTimer:
 
 
 class _PrefilledDriver:
-    """The active Triton driver. Its cache flush also puts the host ahead of the device."""
+    """The active Triton driver. Its cache flush also restores changed inputs, and puts the host ahead of the device."""
 
-    def __init__(self, inner: Any, timer: BenchTimer, prefill_ms: float) -> None:
+    def __init__(self, inner: Any, timer: BenchTimer, prefill_ms: float, restore: Callable[[], None] | None) -> None:
         self._inner, self._cold, self._prefill_ms = inner, timer.cache == "cold", prefill_ms
+        self._restore = restore
         self._spin, self._drop_kept_lines = timer.device.spin, timer.device.drop_kept_lines
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
     def clear_cache(self, cache: Any) -> None:
+        if self._restore:
+            self._restore()  # before the flush, which drops its lines from the cache
         if self._cold:
             self._drop_kept_lines()  # a flush does not displace what kernels asked the cache to keep
             self._inner.clear_cache(cache)

@@ -10,16 +10,18 @@ outputs fill the cache three times. So a buffer has been displaced from the cach
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import cycle, islice
 from math import ceil
 from typing import Any
 
 import torch
 
+from kbench.contract.provider import Unsupported
 from kbench.measure.machine.device import Device, out_of_memory
-from kbench.registry import Unsupported
 
 ROTATED_CACHE_FILLS = 3
 """How many times the rotated buffers fill the last-level cache."""
@@ -65,29 +67,47 @@ class GraphTimer:
     def _fill(self) -> int:
         return ROTATED_CACHE_FILLS * (self.device.cache_bytes or ASSUMED_CACHE_BYTES)
 
+    @contextmanager
+    def staging(self) -> Iterator[None]:
+        """See Timer. Calls are prepared on the stream of the capture, because autograd runs a backward pass on the stream of
+        its forward pass."""
+        if self.device.type != "cuda":
+            yield
+            return
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
+            yield
+        torch.cuda.current_stream().wait_stream(self._stream)
+
+    @cached_property
+    def _stream(self) -> torch.cuda.Stream:
+        return torch.cuda.Stream()
+
     def ready(
-        self, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], launch_ms: float | None
+        self, runs: Sequence[Callable[[], Any]], launch_ms: float | None, restore: Callable[[], None] | None = None
     ) -> Callable[[], list[float]]:
-        """See Timer. Captures `fn` over the buffers; raises Unsupported for a function that cannot be captured."""
+        """See Timer. Captures the calls in turn; raises Unsupported for a call that cannot be captured."""
         if self.device.type != "cuda":
             raise Unsupported(f"timer graph needs a CUDA or ROCm device; this machine has {self.device.type}")
-        calls = max(len(buffers), MIN_CALLS)
-        graph = _capture(fn, buffers, calls)
-        return lambda: self._samples(graph, calls)
+        calls = max(len(runs), MIN_CALLS)
+        graph = _capture(runs, calls, self._stream)
+        return lambda: self._samples(graph, calls, restore)
 
     def empty(self) -> Callable[[], list[float]]:
         """Empty kernels, one after another. The gap between two kernels is all that this timer adds to a call."""
-        return self.ready(self.device.empty_call, [()], None)
+        return self.ready([self.device.empty_call], None)
 
-    def _samples(self, graph: torch.cuda.CUDAGraph, calls: int) -> list[float]:
-        first = self._replay_ms(graph)
+    def _samples(self, graph: torch.cuda.CUDAGraph, calls: int, restore: Callable[[], None] | None) -> list[float]:
+        first = self._replay_ms(graph, restore)
         for _ in range(int(self.warmup_ms / first)):
             graph.replay()
         replays = max(MIN_REPLAYS, int(self.rep_ms / first))
-        return [self._replay_ms(graph) / calls for _ in range(replays)]
+        return [self._replay_ms(graph, restore) / calls for _ in range(replays)]
 
-    def _replay_ms(self, graph: torch.cuda.CUDAGraph) -> float:
+    def _replay_ms(self, graph: torch.cuda.CUDAGraph, restore: Callable[[], None] | None) -> float:
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        if restore:
+            restore()
         if self.cache == "cold":
             self.device.drop_kept_lines()
         if self.device.spin:
@@ -100,22 +120,21 @@ class GraphTimer:
         return max(elapsed_ms, 1e-6)
 
 
-def _capture(fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], calls: int) -> torch.cuda.CUDAGraph:
+def _capture(runs: Sequence[Callable[[], Any]], calls: int, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
     """A graph of `calls` calls that rotate over the buffers. An output lives until the turn of its buffers comes again, so
     outputs rotate as inputs do."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
         for _ in range(3):  # lazy initialisation must not happen during the capture
-            fn(*buffers[0])
-    torch.cuda.current_stream().wait_stream(side)
+            runs[0]()
+    torch.cuda.current_stream().wait_stream(stream)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     try:
-        with torch.cuda.graph(graph):
-            outputs: deque[Any] = deque(maxlen=len(buffers))
-            for arguments in islice(cycle(buffers), calls):
-                outputs.append(fn(*arguments))
+        with torch.cuda.graph(graph, stream=stream):
+            outputs: deque[Any] = deque(maxlen=len(runs))
+            for run in islice(cycle(runs), calls):
+                outputs.append(run())
     except Unsupported:
         raise
     except Exception as error:  # whatever the provider does that a capture forbids

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -12,6 +13,10 @@ from kbench.results.timers import TIMERS
 
 LAUNCHES = 10
 """Calls of which the median is the cost of a launch."""
+
+
+Run = Callable[[], Any]
+"""Makes one call."""
 
 
 class Timer(Protocol):
@@ -32,14 +37,17 @@ class Timer(Protocol):
     def cold(self, call_bytes: int) -> bool:
         """Whether a call that touches this many bytes finds none of them in the last-level cache."""
 
-    def ready(
-        self, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], launch_ms: float | None
-    ) -> Callable[[], list[float]]:
-        """Prepare to time `fn` over the buffers. Returns a function that measures a round and returns its samples, in ms per
-        call.
+    def staging(self) -> AbstractContextManager[object]:
+        """The context in which calls for this timer are prepared."""
 
-        `launch_ms` is what one launch costs the host, None if unknown. Raises Unsupported, with the reason, for a function
-        that this timer cannot time.
+    def ready(
+        self, runs: Sequence[Run], launch_ms: float | None, restore: Callable[[], None] | None = None
+    ) -> Callable[[], list[float]]:
+        """Prepare to time a provider. Returns a function that measures a round and returns its samples, in ms per call.
+
+        `runs` make the same call, each on a set of buffers of its own. `launch_ms` is what one launch costs the host, None if
+        unknown. `restore` writes back the inputs that the calls change; it runs outside the timed window. Raises Unsupported,
+        with the reason, for a call that this timer cannot time.
         """
 
     def empty(self) -> Callable[[], list[float]]:

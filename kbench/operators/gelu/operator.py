@@ -5,35 +5,32 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from kbench.registry import Operator
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor
 from kbench.results.case import Case
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torch import Tensor
+    import torch
 
 
-def _inputs(case: Case, randn: Callable[..., Tensor]) -> tuple[Tensor]:
-    return (randn(case.M, case.N),)
-
-
-def _reference(case: Case, x: Tensor) -> Tensor:
-    if case.approximate == "none":
+def _reference(x: torch.Tensor, *, approximate: str) -> torch.Tensor:
+    if approximate == "none":
         return 0.5 * x * (x / -math.sqrt(2)).erfc()
     u = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
     # x * sigmoid(2u) is the same function, without the cancellation in 1 + tanh(u) for negative x
     return x * (2 * u).sigmoid()
 
 
-def _strided(case: Case, x: Tensor) -> tuple[Tensor]:
+def _strided(case: Case, x: torch.Tensor) -> tuple[torch.Tensor]:
     wide = x.new_zeros(x.shape[0], x.shape[1] + 3)
     wide[:, : x.shape[1]] = x
     return (wide[:, : x.shape[1]],)
 
 
-def _first_element(value: float) -> Callable[[Case, Tensor], tuple[Tensor]]:
-    def put(case: Case, x: Tensor) -> tuple[Tensor]:
+def _first_element(value: float) -> Callable[[Case, torch.Tensor], tuple[torch.Tensor]]:
+    def put(case: Case, x: torch.Tensor) -> tuple[torch.Tensor]:
         y = x.clone()
         y[:1, :1] = value  # no element if the matrix is empty
         return (y,)
@@ -45,14 +42,14 @@ gelu = Operator(
     "gelu",
     axes=("M", "N"),
     choices={"approximate": ("tanh", "none")},
-    inputs=_inputs,
+    inputs={"x": Tensor("M", "N")},
+    outputs={"y": Tensor("M", "N")},
     reference=_reference,
-    bytes=lambda case: 2 * case.M * case.N * case.itemsize,
     # 1 + tanh(u) is accurate to about one float32 unit at 1, so the error of x/2 (1 + tanh u) counts in units at x/2
     tolerance=lambda case: 16,
     scale=lambda case, reference, x: x.abs() / 2,
     output_ulps=1,
-    rowwise=True,
+    rows="M",
     edges={
         "large positive": lambda case, x: (x.abs() * 1e3,),
         "large negative": lambda case, x: (x.abs() * -1e3,),

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from kbench.contract.provider import Unsupported
 from kbench.kernels import block_mailbox, triton_options, triton_rows
 from kbench.kernels.cuda_driver import LARGEST_GRID
 from kbench.kernels.triton_options import launch_options, override
 from kbench.operators.gelu.operator import gelu
-from kbench.registry import Unsupported
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -5,20 +5,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from kbench.registry import Operator
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor
 from kbench.results.case import Case
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torch import Tensor
+    import torch
 
 
-def _inputs(case: Case, randn: Callable[..., Tensor]) -> tuple[Tensor]:
-    return (randn(case.M, case.N),)
-
-
-def _reference(case: Case, x: Tensor) -> Tensor:
+def _reference(x: torch.Tensor) -> torch.Tensor:
     if x.numel() == 0:
         return x.clone()
     e = (x - x.amax(-1, keepdim=True)).exp()
@@ -35,14 +32,14 @@ def _tolerance(case: Case) -> float:
     return 2 * 88 + 2 * math.sqrt(case.N)
 
 
-def _last_quarter_minus_inf(case: Case, x: Tensor) -> tuple[Tensor]:
+def _last_quarter_minus_inf(case: Case, x: torch.Tensor) -> tuple[torch.Tensor]:
     y = x.clone()
     y[:, x.shape[1] - x.shape[1] // 4 :] = float("-inf")
     return (y,)
 
 
-def _one_row(value: float) -> Callable[[Case, Tensor], tuple[Tensor]]:
-    def fill(case: Case, x: Tensor) -> tuple[Tensor]:
+def _one_row(value: float) -> Callable[[Case, torch.Tensor], tuple[torch.Tensor]]:
+    def fill(case: Case, x: torch.Tensor) -> tuple[torch.Tensor]:
         y = x.clone()
         middle = x.shape[0] // 2
         y[middle : middle + 1] = value  # no row if the matrix is empty
@@ -51,8 +48,8 @@ def _one_row(value: float) -> Callable[[Case, Tensor], tuple[Tensor]]:
     return fill
 
 
-def _one_element(value: float) -> Callable[[Case, Tensor], tuple[Tensor]]:
-    def put(case: Case, x: Tensor) -> tuple[Tensor]:
+def _one_element(value: float) -> Callable[[Case, torch.Tensor], tuple[torch.Tensor]]:
+    def put(case: Case, x: torch.Tensor) -> tuple[torch.Tensor]:
         y = x.clone()
         middle = x.shape[0] // 2
         y[middle : middle + 1, -1:] = value
@@ -61,7 +58,7 @@ def _one_element(value: float) -> Callable[[Case, Tensor], tuple[Tensor]]:
     return put
 
 
-def _strided(case: Case, x: Tensor) -> tuple[Tensor]:
+def _strided(case: Case, x: torch.Tensor) -> tuple[torch.Tensor]:
     """A view of a wider matrix: the row stride is not N, and rows after the first are not aligned to 16 bytes."""
     wide = x.new_zeros(x.shape[0], x.shape[1] + 3)
     wide[:, : x.shape[1]] = x
@@ -71,13 +68,13 @@ def _strided(case: Case, x: Tensor) -> tuple[Tensor]:
 softmax = Operator(
     "softmax",
     axes=("M", "N"),
-    inputs=_inputs,
+    inputs={"x": Tensor("M", "N")},
+    outputs={"y": Tensor("M", "N")},
     reference=_reference,
-    bytes=lambda case: 2 * case.M * case.N * case.itemsize,
     tolerance=_tolerance,
     scale=lambda case, reference, x: reference,  # all terms are positive: nothing cancels
     output_ulps=1,
-    rowwise=True,
+    rows="M",
     edges={
         "large offset": lambda case, x: (x + 1e4,),
         "ascending rows": lambda case, x: (x.sort(-1).values,),

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from kbench.contract.provider import Unsupported
 from kbench.operators.softmax.operator import softmax
-from kbench.registry import Unsupported
 
 if TYPE_CHECKING:
     from torch import Tensor

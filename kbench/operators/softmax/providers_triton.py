@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from kbench.contract.provider import Unsupported
 from kbench.kernels import block_mailbox, triton_options, triton_rows
 from kbench.kernels.cuda_driver import LARGEST_GRID
 from kbench.kernels.triton_options import launch_options, override
 from kbench.operators.softmax.operator import softmax
 from kbench.operators.softmax.triton_dispatch import Launch, dispatch, persistent_launch, row_launch
-from kbench.registry import Unsupported
 
 if TYPE_CHECKING:
     from torch import Tensor

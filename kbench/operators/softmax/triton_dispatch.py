@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from kbench.contract.provider import Unsupported
 from kbench.kernels import triton_rows
-from kbench.registry import Unsupported
 
 
 class Launch(NamedTuple):

@@ -1,0 +1,143 @@
+"""Checks what an operator declares, when it is made: names, sizes, dtypes, and whether they fit together."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kbench.contract.tensor import Tensor
+from kbench.results.case import ITEMSIZE
+from kbench.results.names import fault, taken, value_fault
+from kbench.text.printable import printable
+
+if TYPE_CHECKING:
+    from kbench.contract.operator import Operator
+
+
+def check_operator(operator: Operator) -> None:
+    """Raises ValueError with the first thing that is wrong."""
+    if why := fault(operator.name):
+        raise ValueError(f"operator {_shown(operator.name)}: {why}")
+    for why in _faults(operator):
+        raise ValueError(f"operator {operator.name!r}: {why}")
+
+
+def _faults(operator: Operator) -> Iterator[str]:
+    yield from _column_faults(operator)
+    yield from _dtype_faults(operator)
+    yield from _tensor_faults(operator)
+    yield from _row_faults(operator)
+    yield from _gradient_faults(operator)
+    yield from _mutation_faults(operator)
+    yield from _reference_faults(operator)
+    if operator.scale is not None and len(operator.outputs) > 1:
+        yield "scale works with one output only; leave it out, and kbench estimates the scale of every output"
+
+
+def _column_faults(operator: Operator) -> Iterator[str]:
+    seen: set[str] = set()
+    for name in (*operator.axes, *operator.scalars, *operator.choices):
+        if why := fault(name):
+            yield f"axis, scalar or choice {_shown(name)}: {why}"
+        if why := taken(name) or ("is declared twice" if name in seen else ""):
+            yield f"{name!r} {why}; rename the axis, scalar or choice"
+        seen.add(name)
+    for word in itertools.chain(*operator.choices.values()):
+        if why := fault(word):
+            yield f"choice {_shown(word)}: {why}"
+    for name, value in operator.scalars.items():
+        if not isinstance(value, (bool, int, float)) or not math.isfinite(value):
+            yield f"the default of scalar {name} is {value!r:.80}; it must be a finite number, True or False"
+    for edge in operator.edges:  # no name of a column or a file: only `check` shows it
+        if why := value_fault(edge):
+            yield f"edge input {_shown(edge)}: {why}"
+
+
+def _dtype_faults(operator: Operator) -> Iterator[str]:
+    if not operator.dtypes:
+        yield "dtypes is empty; name at least one dtype"
+    for dtype in operator.dtypes:
+        if dtype not in ITEMSIZE:
+            yield f"unknown dtype {_shown(dtype)}; use {', '.join(ITEMSIZE)}"
+
+
+def _tensor_faults(operator: Operator) -> Iterator[str]:
+    columns = {*operator.axes, *operator.scalars, *operator.choices}
+    for kind, tensors in (("inputs", operator.inputs), ("outputs", operator.outputs)):
+        if not isinstance(tensors, dict) or not tensors:
+            yield f'{kind} must be a dict of tensors by name, for example {{"x": Tensor("M", "N")}}'
+            return
+        for name, tensor in tensors.items():
+            if why := fault(name):
+                yield f"{kind}: tensor {_shown(name)}: {why}"
+            if not isinstance(tensor, Tensor):
+                yield f"{kind}: {name} is {type(tensor).__name__}; it must be a kbench.Tensor"
+                return
+            if name in columns:
+                yield f"{name!r} names a tensor and an axis, scalar or choice; rename one of them"
+            if unknown := sorted(tensor.axes - set(operator.axes)):
+                yield f"{name} has the axis {unknown[0]}, which is not one of {', '.join(operator.axes)}"
+    for name, tensor in operator.inputs.items():
+        try:
+            for dtype in operator.dtypes:
+                tensor.fill_for(tensor.dtype or dtype)
+        except ValueError as error:
+            yield f"{name}: {error}"
+
+
+def _row_faults(operator: Operator) -> Iterator[str]:
+    rows = operator.rows
+    if rows is None:
+        return
+    if rows not in operator.axes:
+        yield f"rows is {rows!r}, which is not one of the axes {', '.join(operator.axes)}"
+    for name, tensor in {**operator.inputs, **operator.outputs}.items():
+        if any(size != rows and rows in Tensor(size).axes for size in tensor.sizes) or tensor.sizes.count(rows) > 1:
+            yield f"rows={rows!r} does not work with {name}: {rows} must be one of its dimensions by itself, or none"
+    for name, tensor in operator.outputs.items():
+        if rows not in tensor.sizes:
+            yield f"rows={rows!r}: output {name} has no axis {rows}, so its rows are not independent; leave rows out"
+
+
+def _gradient_faults(operator: Operator) -> Iterator[str]:
+    for name in operator.gradients:
+        if name not in operator.inputs:
+            yield f"gradients: {name!r} is not one of the inputs {', '.join(operator.inputs)}"
+        elif not any(operator.inputs[name].is_floating(dtype) for dtype in operator.dtypes):
+            yield f"gradients: {name} is {operator.inputs[name].dtype}, which has no gradient"
+    if operator.gradients and not any(t.is_floating(d) for t in operator.outputs.values() for d in operator.dtypes):
+        yield "gradients: no output has a floating-point dtype"
+
+
+def _mutation_faults(operator: Operator) -> Iterator[str]:
+    assert isinstance(operator.mutates, dict)
+    for name, output in operator.mutates.items():
+        if name not in operator.inputs:
+            yield f"mutates: {name!r} is not one of the inputs {', '.join(operator.inputs)}"
+        elif output not in operator.outputs:
+            yield f"mutates: {name} holds {output!r}, which is not one of the outputs {', '.join(operator.outputs)}"
+        elif operator.inputs[name].layout != operator.outputs[output].layout:
+            yield f"mutates: {name} cannot hold {output}, which has other sizes or another dtype"
+
+
+def _reference_faults(operator: Operator) -> Iterator[str]:
+    if not callable(operator.reference):
+        yield f"reference is {type(operator.reference).__name__}; it must be a function"
+        return
+    try:
+        parameters = inspect.signature(operator.reference).parameters.values()
+    except ValueError:  # written in C, without a signature
+        return
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return
+    named = {p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
+    for name in (*operator.scalars, *operator.choices):
+        if name not in named:
+            yield f"the reference has no argument {name}; add it as a keyword-only argument"
+
+
+def _shown(name: object) -> str:
+    return printable(repr(name), 60)

@@ -1,0 +1,282 @@
+"""An operator: a mathematical function of named tensors, and the rules for judging what its providers return."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kbench import registry
+from kbench.contract.check_operator import check_operator
+from kbench.contract.layout import total_bytes
+from kbench.contract.provider import Backward, Provider, keyword_only
+from kbench.contract.tensor import Tensor, Tolerance
+from kbench.results.case import BACKWARD, FORWARD, FULL, Case, Value
+from kbench.results.names import fault
+from kbench.text.printable import printable
+
+if TYPE_CHECKING:
+    import torch
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+MODES = (FORWARD, BACKWARD, FULL)
+
+
+@dataclass
+class Operator:
+    """A mathematical function of named tensors. Making an Operator registers it.
+
+    name       the operator's name in configs
+    axes       names of the integer axes, in the order of the CSV's columns
+    inputs     the tensors that it takes, by name and in order. Each says its axes, its dtype and how it is filled
+    outputs    the tensors that it returns, by name and in order
+    reference  `(*inputs, **scalars and choices) -> output`, or a tuple of outputs: the mathematical definition. Floating-point
+               inputs arrive as float64, all others (labels, masks) unchanged. A keyword-only argument with the name of a
+               scalar, a choice or an axis gets its value from the case
+    scalars    numbers and booleans that a config can sweep: name -> default
+    choices    parameters that are words: name -> allowed values. The first value is the default
+    rows       the axis of independent rows, if there is one: each row of every output depends on the same row of the inputs
+               only. kbench then computes the reference of large outputs in slices along this axis, which saves memory. It
+               slices the tensors that have this axis, and passes all others whole
+    gradients  the inputs that have a gradient. They give the modes `backward` and `full`
+    mutates    the inputs that every provider changes: names, or input -> output that it holds after the call. A name alone
+               means that the output has the same name. A single provider may say so too: see `provider`
+    tolerance  the error that float32 arithmetic may have, in units in the last place of float32: a number, or a function of
+               the case. kbench allows it in addition to `output_ulps` (see measure/correctness/check.py). 64 is enough for
+               most operators. A sequential sum of K terms needs up to 8 + 2 * sqrt(K)
+    output_ulps  the error that rounding an output may have, in units in the last place of its dtype. The default, 2, also
+               allows a kernel to round an intermediate result to that dtype. 1 allows the final rounding only
+    scale      `(case, output, *inputs) -> tensor`, for an operator with one output: the magnitude at which float32 units are
+               taken, for each element. Units of the output's dtype are then taken at `|output|`. `output` and `inputs` are
+               those of the reference. Without a scale, kbench estimates the magnitude of the terms of each element and takes
+               all units there (see measure/correctness/error_scale.py). That matters where terms cancel, as in layer
+               normalisation
+    check      `(case, inputs, outputs, expected) -> str | None`, each a dict by name: another judge of the outputs' values,
+               for operators that have no single right answer. It returns what is wrong, in words, or None. kbench still
+               checks shapes, dtypes and changed inputs, and judges gradients itself
+    bytes      `(case) -> int`: the algorithmic bytes. Default: each input read once, each output written once (backward: the
+               gradients of the outputs and the inputs read, the gradients of the inputs written; full: both). GB/s is these
+               bytes per second. `case.mode` is the mode
+    flops      `(case) -> int`: the floating-point operations. They give TFLOP/s and the share of the speed of light
+    edges      name -> `(case, *inputs) -> tuple of tensors`: edge inputs for `kbench check`. An operator without edges gets
+               those of measure/correctness/common_edges.py
+    dtypes     the dtypes that the operator is defined for. The first is the default
+    providers  the operator's providers by name. `provider` adds to them
+
+    Raises ValueError for a name that is taken or not allowed (see results/names.py), and for declarations that contradict each
+    other.
+    """
+
+    name: str
+    axes: Sequence[str]
+    inputs: Mapping[str, Tensor]
+    outputs: Mapping[str, Tensor]
+    reference: Callable[..., torch.Tensor | Sequence[torch.Tensor]]
+    scalars: Mapping[str, int | float | bool] = field(default_factory=dict)
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rows: str | None = None
+    gradients: Sequence[str] = ()
+    mutates: Sequence[str] | Mapping[str, str] = ()
+    tolerance: Tolerance = 64.0
+    output_ulps: float = 2.0
+    scale: Callable[..., torch.Tensor] | None = None
+    check: Callable[..., str | None] | None = None
+    bytes: Callable[[Case], int] | None = None
+    flops: Callable[[Case], int] | None = None
+    edges: Mapping[str, Callable[..., tuple[torch.Tensor, ...]]] = field(default_factory=dict)
+    dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
+    providers: dict[str, Provider] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.mutates = held(self.mutates)
+        check_operator(self)
+        registry.add(self)
+
+    @property
+    def words(self) -> dict[str, tuple[str, ...]]:
+        """The columns that hold words: the choices, and `mode` if the operator has gradients. The first word is the default."""
+        return {**self.choices, **({"mode": MODES} if self.gradients else {})}
+
+    def case(self, dtype: str | None = None, **values: Value) -> Case:
+        """A case of the operator: sizes of its axes, and other values than the default for scalars, choices and `mode`."""
+        defaults = {**self.scalars, **{name: words[0] for name, words in self.words.items()}}
+        axes = {name: values[name] for name in self.axes} | {name: values.get(name, v) for name, v in defaults.items()}
+        return Case(self.name, axes, dtype or self.dtypes[0])
+
+    def call_bytes(self, case: Case) -> int:
+        """The algorithmic bytes of a call. Raises whatever `bytes` raises, and SizeError."""
+        if self.bytes is not None:
+            return self.bytes(case)
+        read, written = total_bytes(self.inputs.values(), case), total_bytes(self.outputs.values(), case)
+        forward = read + written
+        received = total_bytes(self.output_gradients(case).values(), case)
+        backward = received + read + total_bytes((self.inputs[name] for name in self.gradients), case)
+        return {FORWARD: forward, BACKWARD: backward, FULL: forward + backward}[case.mode]
+
+    def output_gradients(self, case: Case) -> dict[str, Tensor]:
+        """The gradients that a backward call receives, by the names of the outputs: one per floating-point output."""
+        return {name: tensor for name, tensor in self.outputs.items() if tensor.is_floating(case.dtype)}
+
+    def provider(
+        self,
+        name: str,
+        *,
+        label: str | None = None,
+        requires: str | Sequence[str] = (),
+        devices: Sequence[str] | None = None,
+        supports: Callable[[Case], str | None] | None = None,
+        available: Callable[[], str | None] | None = None,
+        factory: bool = False,
+        moved_bytes: Callable[[Case], int] | None = None,
+        sources: Sequence[Path] = (),
+        out: Sequence[str] = (),
+        mutates: Sequence[str] | Mapping[str, str] | None = None,
+    ) -> Callable[[Function], Function]:
+        """Register the decorated function as a provider of this operator.
+
+        The function takes the operator's inputs and returns its outputs: a tensor, or a tuple if there are several. A config
+        may sweep its keyword-only arguments. An argument with the name of one of the operator's scalars or choices gets its
+        value from the case instead. A function without such an argument gets only cases with the default value.
+
+        label      the name in plots. Default: `name`
+        requires   the importable package or packages that the provider needs
+        devices    the device types that it runs on. Default: any. See `ACCELERATORS`
+        supports   `(case) -> str | None`: the reason to decline a case, None to accept it
+        available  `() -> str | None`: the reason why it cannot run on this machine, None when it can
+        factory    True when the function takes `(case, **params)` and returns the function of the inputs. Its time counts
+                   as building, not as running
+        moved_bytes  `(case) -> int`: the bytes that the implementation moves, if it moves more than the algorithm needs
+        sources    other files with code of the provider. A row's `source_hash` covers them and the function's own file
+        out        names of outputs that the function writes into buffers. It gets each buffer as a keyword argument with the
+                   name of the output, and does not return that output
+        mutates    inputs that the function changes, instead of the operator's `mutates`: names, or input -> output that the
+                   input holds after the call. The function does not return that output
+
+        Raises ValueError for a name that is taken or not allowed. A name has no commas or brackets, as `--only a,b` and
+        `a[block=2]` could not be read otherwise. See also results/names.py.
+        """
+        for each in (name, *([] if label is None else [label])):
+            if why := fault(each):
+                raise ValueError(f"provider {_shown(each)} of {self.name!r}: {why}")
+        if set(name) & set(",[]"):
+            raise ValueError(
+                f"provider {name!r} of {self.name!r}: commas and square brackets are not allowed in a name"
+            )
+        holds = held(self.mutates if mutates is None else mutates)
+        self._check_delivery(name, tuple(out), holds)
+
+        def register(function: Function) -> Function:
+            if name in self.providers:
+                raise ValueError(f"{self.name!r} has a provider {name!r} already; choose another name")
+            keywords = {k: v for k, v in keyword_only(function).items() if k not in out}
+            self._check_keywords(name, keywords)
+            ours = {**self.scalars, **{word: words[0] for word, words in self.choices.items()}}
+            from_case = tuple(k for k in ours if k in keywords or _takes_any(function))
+            self.providers[name] = Provider(
+                name=name,
+                operator=self.name,
+                function=function,
+                label=label or name,
+                requires=(requires,) if isinstance(requires, str) else tuple(requires),
+                devices=None if devices is None else tuple(devices),
+                supports=supports,
+                available=available,
+                factory=factory,
+                moved_bytes=moved_bytes,
+                sources=tuple(sources),
+                plugin=registry.current_plugin(),
+                parameters=_parameters(keywords, ours),
+                from_case=from_case,
+                fixed={k: v for k, v in ours.items() if k not in from_case},
+                out=tuple(out),
+                mutates=holds,
+            )
+            return function
+
+        return register
+
+    def backward(
+        self, provider: str, *, saves: Sequence[str] | Callable[..., Any] | None = None
+    ) -> Callable[[Function], Function]:
+        """Register the decorated function as the backward kernel of a provider. A provider whose forward function is
+        differentiable needs none.
+
+        The function takes the gradients of the floating-point outputs, then the inputs, then `saved` if there is `saves`. It
+        returns the gradients of the inputs in `gradients`: a tensor, or a tuple if there are several. Its keyword-only
+        arguments are those of a provider.
+
+        saves  what it needs from the forward pass: names of outputs, or a function of the inputs. `saved` is a tuple of the
+               outputs, or what that function returns. In mode `backward` kbench computes it outside the timed window
+
+        Raises ValueError if the provider does not exist or has a backward kernel already.
+        """
+        names = saves if saves is None or callable(saves) else tuple(saves)
+        where = f"backward kernel of provider {provider!r} of {self.name!r}"
+        if not self.gradients:
+            raise ValueError(
+                f"{where}: the operator declares no gradients; name the inputs that have one in gradients="
+            )
+        if provider not in self.providers:
+            raise ValueError(f"{where}: there is no such provider; register its forward function first")
+        if self.providers[provider].backward is not None:
+            raise ValueError(f"{where}: it has one already")
+        if isinstance(names, tuple) and (unknown := [name for name in names if name not in self.outputs]):
+            raise ValueError(
+                f"{where}: saves {unknown[0]!r}, which is not one of the outputs {', '.join(self.outputs)}"
+            )
+
+        def register(function: Function) -> Function:
+            forward, keywords = self.providers[provider], keyword_only(function)
+            self._check_keywords(provider, keywords)
+            own = _parameters(keywords, {**self.scalars, **self.choices})
+            self.providers[provider] = replace(
+                forward,
+                parameters={**own, **forward.parameters},
+                backward=Backward(function, names, tuple(keywords)),
+            )
+            return function
+
+        return register
+
+    def _check_delivery(self, provider: str, out: tuple[str, ...], holds: Mapping[str, str]) -> None:
+        where = f"provider {provider!r} of {self.name!r}"
+        for name in (*out, *holds.values()):
+            if name not in self.outputs:
+                raise ValueError(f"{where}: {name!r} is not one of the outputs {', '.join(self.outputs)}")
+        for name in holds:
+            if name not in self.inputs:
+                raise ValueError(f"{where}: mutates {name!r}, which is not one of the inputs {', '.join(self.inputs)}")
+        delivered = [*out, *holds.values()]
+        if len(set(delivered)) < len(delivered):
+            raise ValueError(f"{where}: two places hold the same output; name each output once in out= and mutates=")
+
+    def _check_keywords(self, provider: str, keywords: Mapping[str, Any]) -> None:
+        for keyword in keywords:
+            if why := fault(keyword):
+                raise ValueError(f"provider {provider!r} of {self.name!r}: parameter {_shown(keyword)}: {why}")
+
+
+def held(mutates: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    """`mutates` as input -> output: an input without an output holds the output of its own name."""
+    return dict(mutates) if isinstance(mutates, Mapping) else dict(zip(mutates, mutates, strict=True))
+
+
+def _parameters(keywords: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Value]:
+    """The keyword-only arguments that a config sweeps, with their defaults."""
+    return {k: None if v is inspect.Parameter.empty else v for k, v in keywords.items() if k not in ours}
+
+
+def _takes_any(function: Callable[..., Any]) -> bool:
+    """Whether a function takes any keyword argument."""
+    try:
+        return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
+    except ValueError:
+        return False
+
+
+def _shown(name: object) -> str:
+    """A name as an error message shows it."""
+    return printable(repr(name), 60)

@@ -1,0 +1,167 @@
+"""A provider: one implementation of an operator, and how its function is called."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kbench import packages
+from kbench.files import source_text
+from kbench.results.case import Case, Value
+from kbench.results.stamps import digest
+from kbench.text.exception_text import describe
+from kbench.text.printable import reason
+
+ACCELERATORS = ("cuda", "npu", "xpu")
+"""The device types of accelerators. torch calls AMD GPUs `cuda` too."""
+
+
+class Unsupported(Exception):
+    """A provider raises this to decline an input. The message is the reason that the user reads."""
+
+
+@dataclass(frozen=True)
+class Backward:
+    """A kernel that computes gradients, registered beside its provider's forward function.
+
+    function   takes the gradients of the outputs, the inputs, and `saved` if it saves something; returns the gradients
+    saves      names of outputs of the forward function, or a function of the inputs; None if it saves nothing
+    keywords   its keyword-only arguments
+    """
+
+    function: Callable[..., Any]
+    saves: tuple[str, ...] | Callable[..., Any] | None
+    keywords: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Provider:
+    """One implementation of an operator. `Operator.provider` makes it and documents most of its fields.
+
+    parameters  names and defaults of the keyword-only arguments that a config can sweep
+    from_case   keyword-only arguments that get their values from the case
+    fixed       scalars and choices that the function does not take, with the operator's defaults: it computes those only
+    """
+
+    name: str
+    operator: str
+    function: Callable[..., Any]
+    label: str
+    requires: tuple[str, ...] = ()
+    devices: tuple[str, ...] | None = None
+    supports: Callable[[Case], str | None] | None = None
+    available: Callable[[], str | None] | None = None
+    factory: bool = False
+    moved_bytes: Callable[[Case], int] | None = None
+    sources: tuple[Path, ...] = ()
+    plugin: str | None = None
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+    from_case: tuple[str, ...] = ()
+    fixed: Mapping[str, Value] = field(default_factory=dict)
+    out: tuple[str, ...] = ()
+    mutates: Mapping[str, str] = field(default_factory=dict)
+    backward: Backward | None = None
+
+    def unavailable(self, device: str) -> str | None:
+        """Why this provider cannot run on a machine with this device type, or None when it can."""
+        try:
+            if self.devices is not None and device not in self.devices:  # first: installing a package would not help
+                return f"needs a device of type {' or '.join(self.devices)}; this machine has {device}"
+            for module in self.requires:
+                if not _installed(module):
+                    return packages.missing(module)
+            why = self.available() if self.available else None
+            return reason(str(why)) if why else None
+        except BaseException as error:  # noqa: BLE001  a plug-in may raise anything
+            return reason(f"{describe(error)} (in its availability check)")
+
+    def declines(self, case: Case) -> str | None:
+        """Why this provider declines this case, or None when it accepts it."""
+        for name, value in self.fixed.items():
+            if case.axes.get(name, value) != value:
+                return f"has no argument {name}, so it computes {name}={value} only"
+        return self.supports(case) if self.supports else None
+
+    def bind(self, case: Case, params: Mapping[str, Value]) -> Callable[..., Any]:
+        """The forward function of the inputs. It takes a buffer for each output in `out` as a keyword argument.
+
+        `params` are the parameters of one configuration. Scalars and choices come from the case. A factory builds here.
+        """
+        ours = {name: value for name, value in params.items() if name not in self._backward_only}
+        keywords = ours | {name: case.axes[name] for name in self.from_case}
+        if self.factory:
+            built: Callable[..., Any] = self.function(case, **keywords)
+            return built
+        function = self.function
+        return (lambda *inputs, **out: function(*inputs, **out, **keywords)) if keywords else function
+
+    def bind_backward(self, case: Case, params: Mapping[str, Value]) -> Callable[..., Any] | None:
+        """The backward kernel with its keyword arguments; None if the provider registers none."""
+        if self.backward is None:
+            return None
+        known = {**case.axes, **params}
+        return partial(
+            self.backward.function, **{name: known[name] for name in self.backward.keywords if name in known}
+        )
+
+    def bind_saves(self, case: Case, params: Mapping[str, Value]) -> tuple[str, ...] | Callable[..., Any] | None:
+        """What the backward kernel saves: names of outputs, or a function of the inputs with its keyword arguments."""
+        saves = self.backward.saves if self.backward else None
+        if saves is None or isinstance(saves, tuple):
+            return saves
+        known = {**case.axes, **params}
+        return partial(saves, **{name: known[name] for name in keyword_only(saves) if name in known})
+
+    @property
+    def _backward_only(self) -> frozenset[str]:
+        """The parameters that only the backward kernel takes."""
+        return frozenset(self.backward.keywords if self.backward else ()) - keyword_only(self.function).keys()
+
+    @property
+    def place(self) -> str:
+        """Where its function is defined, relative to the working directory: `kernels/mine.py:12`. Empty for a file outside
+        that directory, and for a file of an installed package."""
+        try:
+            code = inspect.unwrap(self.function).__code__
+            file, folder = Path(code.co_filename).resolve(), Path.cwd()
+        except (AttributeError, ValueError, OSError):  # not written in Python, or the working directory was deleted
+            return ""
+        if not file.is_relative_to(folder) or not file.is_file() or "site-packages" in file.parts:
+            return ""
+        return f"{file.relative_to(folder).as_posix()}:{code.co_firstlineno}"
+
+    @property
+    def source_hash(self) -> str:
+        """A hash of the provider's code: the files that define its functions, and its `sources`."""
+        functions = [self.function, *([self.backward.function] if self.backward else [])]
+        files = list(dict.fromkeys([*filter(None, map(_source_file, functions)), *self.sources]))
+        return digest([text for path in files if (text := source_text(path))])
+
+
+def keyword_only(function: Callable[..., Any]) -> dict[str, Any]:
+    """The keyword-only arguments of a function with their defaults. `inspect.Parameter.empty` stands for none."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # written in C, without a signature, as torch.sigmoid is
+        return {}
+    return {p.name: p.default for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY}
+
+
+def _source_file(function: Callable[..., Any]) -> Path | None:
+    try:
+        file = inspect.getsourcefile(inspect.unwrap(function))
+    except TypeError:  # a function that was not written in Python
+        return None
+    return Path(file) if file else None
+
+
+def _installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the parent package of a dotted name is missing
+        return False

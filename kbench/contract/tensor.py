@@ -1,0 +1,80 @@
+"""Declares a tensor of an operator: its axes, its dtype, and how it is filled or judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kbench.contract.fills import Fill, Normal, integers
+from kbench.contract.layout import Layout
+from kbench.contract.sizes import axes_of
+from kbench.results.case import FLOATING, ITEMSIZE, Case
+
+Tolerance = float | Callable[[Case], float]
+"""The error that float32 arithmetic may have, in units in the last place of float32: a number, or a function of the case."""
+
+
+@dataclass(frozen=True, init=False)
+class Tensor(Layout):
+    """A tensor that an operator takes or returns.
+
+    `Tensor("M", "2*N")` has two dimensions, of M and 2N elements. `Tensor()` holds one value.
+
+    sizes      one size per dimension: an axis, a whole number, or arithmetic such as `N/2` (see contract/sizes.py)
+    dtype      its dtype. Default: that of the case
+    fill       how an input is filled: `normal()`, `uniform()`, `integers("V")`, or a function `(case, draw) -> tensor`.
+               Default: normal for floating-point dtypes, 0 and 1 for bool. Every other dtype needs a fill
+    tolerance  the error allowed for this output, or for the gradient of this input. Default: the operator's
+    ulps       the error that rounding this output, or the gradient of this input, may have, in units in the last place of
+               its dtype. Default: the operator's `output_ulps`
+
+    Raises ValueError for an unknown dtype and for a size that cannot be read.
+    """
+
+    fill: Fill | None = None
+    tolerance: Tolerance | None = None
+    ulps: float | None = None
+
+    def __init__(
+        self,
+        *sizes: int | str,
+        dtype: str | None = None,
+        fill: Fill | None = None,
+        tolerance: Tolerance | None = None,
+        ulps: float | None = None,
+    ) -> None:
+        for size in sizes:
+            axes_of(size)  # raises SizeError
+        if dtype is not None and dtype not in ITEMSIZE:
+            raise ValueError(f"unknown dtype {dtype!r:.80}; use {', '.join(ITEMSIZE)}")
+        values = (tuple(str(size).strip() for size in sizes), dtype, fill, tolerance, ulps)
+        for name, value in zip(("sizes", "dtype", "fill", "tolerance", "ulps"), values, strict=True):
+            object.__setattr__(self, name, value)
+
+    @property
+    def layout(self) -> Layout:
+        """Its sizes and its dtype alone."""
+        return Layout(self.sizes, self.dtype)
+
+    @property
+    def axes(self) -> frozenset[str]:
+        """All axes that occur in its sizes."""
+        return frozenset[str]().union(*map(axes_of, self.sizes))
+
+    def is_floating(self, case_dtype: str) -> bool:
+        """Whether it holds floating-point numbers in cases of this dtype."""
+        return (self.dtype or case_dtype) in FLOATING
+
+    def dimension_of(self, axis: str) -> int | None:
+        """The dimension whose size is this axis, or None."""
+        return self.sizes.index(axis) if axis in self.sizes else None
+
+    def fill_for(self, dtype: str) -> Fill:
+        """How kbench fills it when it has this dtype. Raises ValueError for a dtype that needs a fill and has none."""
+        if self.fill is not None:
+            return self.fill
+        if dtype in FLOATING:
+            return Normal()
+        if dtype == "bool":
+            return integers(2)
+        raise ValueError(f"an input of dtype {dtype} needs a fill; declare one, for example fill=integers(100)")
