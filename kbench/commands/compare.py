@@ -179,7 +179,7 @@ def _targets(exports: Sequence[str], github: bool) -> dict[Path | None, str]:
         target = None if path == "-" else Path(path)
         if target in found:
             raise UsageError(
-                f"--export {text!r}: another export writes to the same place ({found[target]}); give each its own file"
+                f"--export {text!r}: the {found[target]} export writes there too; give each export its own file"
             )
         if target is None and github:
             raise UsageError(f"--export {text!r}: --github writes to stdout too; give the export a file")

@@ -44,5 +44,5 @@ def _unknown(word: str) -> str:
     from kbench.explain.glossary import ALIASES
 
     near = nearest(word, [*(name for names in texts.listing().values() for name in names), *ALIASES])
-    hint = f'did you mean "{near}"?' if near else "kbench explain without a word lists all words"
+    hint = f'did you mean "{near}"?' if near else "run `kbench explain` to list all words"
     return f"kbench explain: unknown word {show(word)}; {hint}"

@@ -122,7 +122,7 @@ def _resuming(arguments: Sequence[str]) -> list[str]:
 def _side_by_side(places: Sequence[str]) -> str:
     if places == ("",):
         return ""
-    return f": {', '.join(places)}" if len(places) <= PLACES_NAMED else f": {len(places)} side by side"
+    return f": {', '.join(places)}" if len(places) <= PLACES_NAMED else f": {len(places)} devices side by side"
 
 
 def _print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:

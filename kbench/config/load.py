@@ -188,7 +188,9 @@ def load(
     listed = document.entries["plugins"].elements if "plugins" in document.entries else []
     files = [(node.where, path.parent / node.value) for node in listed if isinstance(node.value, str)]
     files += [(SourceLocation(f"--plugin {plugin}"), Path(plugin)) for plugin in plugins]
-    problems += [ConfigIssue(where, f"no such file: {file}") for where, file in files if not _is_file(file)]
+    problems += [
+        ConfigIssue(where, f"no such file: {file}; name a Python file") for where, file in files if not _is_file(file)
+    ]
     if problems:
         raise ConfigError(problems)
     places: dict[str, SourceLocation] = {}

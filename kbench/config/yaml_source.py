@@ -135,6 +135,8 @@ def parse(text: str, source: str, where: SourceLocation | None = None) -> Node:
         message = ", ".join(part for part in (error.context and error.context + since, error.problem) if part)
         if "'\\t'" in message:
             message = "found a tab; indent YAML with spaces"
+        elif "<block end>" in message:
+            message += "; check the indentation and the quotes of this line and of the lines above"
         raise ConfigError([ConfigIssue(place(error.problem_mark or error.context_mark), message)]) from None
     except yaml.reader.ReaderError as error:
         before = text[: error.position].split("\n")
@@ -153,10 +155,11 @@ class _Loader(yaml.SafeLoader):
         event = self.peek_event()  # type: ignore[no-untyped-call]
         self.count += 1
         if self.count > MAX_VALUES:
-            raise yaml.composer.ComposerError(None, None, f"more than {MAX_VALUES:,} keys and values", event.start_mark)
+            what = f"more than {MAX_VALUES:,} keys and values are not allowed; write long lists as ranges"
+            raise yaml.composer.ComposerError(None, None, what, event.start_mark)
         if getattr(event, "tag", None) is not None:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!")
-            raise yaml.composer.ComposerError(None, None, f"YAML tag {tag} is not allowed", event.start_mark)
+            raise yaml.composer.ComposerError(None, None, f"YAML tag {tag} is not allowed; remove it", event.start_mark)
         return super().compose_node(parent, index)
 
 
@@ -173,7 +176,8 @@ class _Builder:
         where = self.place(node.start_mark)
         self.count += 1
         if self.count > MAX_VALUES:
-            raise ConfigError([ConfigIssue(where, f"more than {MAX_VALUES:,} values once its aliases are expanded")])
+            what = f"with its aliases written out, the config has more than {MAX_VALUES:,} values; use fewer aliases"
+            raise ConfigError([ConfigIssue(where, what)])
         if id(node) in self.open:
             raise ConfigError([ConfigIssue(where, "this value contains itself through an alias")])
         self.open.add(id(node))
@@ -234,8 +238,12 @@ class _Mapping:
     def build(self, value: Any, place: str, depth: int = 0) -> Node:
         where = SourceLocation(place)
         self.count += 1
-        if self.count > MAX_VALUES or depth > MAX_DEPTH:
-            raise ConfigError([ConfigIssue(where, f"more than {MAX_VALUES:,} values, or nested too deeply")])
+        if depth > MAX_DEPTH:
+            what = f"nested too deeply; at most {MAX_DEPTH} levels are allowed"
+            raise ConfigError([ConfigIssue(where, what)])
+        if self.count > MAX_VALUES:
+            what = f"more than {MAX_VALUES:,} values are not allowed; write long lists as ranges"
+            raise ConfigError([ConfigIssue(where, what)])
         if isinstance(value, Mapping):
             for key in value:
                 if not isinstance(key, str):
@@ -261,6 +269,7 @@ class _Mapping:
 
 
 EXPECTED = {
+    "bool_type": "true or false",
     "int_type": "an integer",
     "float_type": "a number",
     "finite_number": "a finite number",

@@ -168,7 +168,7 @@ def _read_records(path: Path, header: list[str]) -> tuple[int, list[Record], int
     try:
         data = files.read_bytes(path, MAX_BYTES)
     except files.Unreadable as error:
-        raise ResultsError(f"{path}: {error}; move it away to start anew") from None
+        raise ResultsError(f"{path}: {error}; move the file away to start anew") from None
     except OSError as error:
         raise ResultsError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
     # surrogateescape keeps the number of bytes of an incomplete character
@@ -185,7 +185,7 @@ def _read_records(path: Path, header: list[str]) -> tuple[int, list[Record], int
         raise ResultsError(f"{path}:{line + 1}: not readable as CSV ({error}); repair or delete the line") from None
     if not found or found[0][3] != header or not data[: found[0][2]].endswith(b"\n"):
         fault = header_fault(found[0][3] if found else [], header)
-        raise ResultsError(f"{path}:1: {fault}; move it away to start anew")
+        raise ResultsError(f"{path}:1: {fault}; move the file away to start anew")
     (_, _, header_end, _), *rest = found
     torn = None
     if rest and (len(rest[-1][3]) < len(header) or not data.endswith(b"\n")):

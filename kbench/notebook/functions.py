@@ -97,7 +97,7 @@ class _Module:
             raise _error(
                 self.provider,
                 f"it uses {name}, a {type(value).__name__}, which kbench cannot write to a file. "
-                f"Create it inside the function, or use only {ALLOWED}",
+                f"Create {name} inside the function, or use only {ALLOWED}",
             )
         return name
 

@@ -45,7 +45,7 @@ NAMED = ("packages", "variables", "config", "git", "environments", "continued", 
 PRIVATE = ("command", "plugin_errors", "variables", "config", "continued", "environments")
 """Entries that may contain paths, secrets and long texts."""
 
-KNOWN_FROM_CSV = "only what the CSV says of the machine is known"
+KNOWN_FROM_CSV = "only the CSV describes the machine"
 
 
 class Sidecar(NamedTuple):
@@ -114,7 +114,7 @@ def nonsense(path: Path, left_out: list[str]) -> str:
     if not left_out:
         return ""
     names = ", ".join(left_out[:4]) + (f" and {len(left_out) - 4} more" if len(left_out) > 4 else "")
-    return printable(f"{path}: left out invalid entries: {names}")
+    return printable(f"{path}: kbench ignores these invalid entries: {names}")
 
 
 class _Reader:

@@ -77,11 +77,15 @@ class Row:
         if self.reason:
             self.reason = one_reason(str(self.reason))
         if self.status is Status.OK and self.ms is None:
-            raise ValueError(f"{self.case.label} {self.provider}: ok without a time")
+            raise ValueError(f"{self.case.label} {self.provider}: the status is ok, but there is no time")
         if self.status is not Status.OK and (self.ms is not None or self.round_ms):
-            raise ValueError(f"{self.case.label} {self.provider}: {self.status.value} with a time")
+            raise ValueError(
+                f"{self.case.label} {self.provider}: the status is {self.status.value}, but there is a time"
+            )
         if self.status not in (Status.OK, Status.CHECKED) and not self.reason:
-            raise ValueError(f"{self.case.label} {self.provider}: {self.status.value} without a reason")
+            raise ValueError(
+                f"{self.case.label} {self.provider}: the status is {self.status.value}, but there is no reason"
+            )
 
     @property
     def curve(self) -> str:
@@ -110,4 +114,11 @@ class Row:
         """The row of a case that `cells` wrote. Raises ValueError for a cell that does not hold what it should."""
         names = ("provider", "params", *OUTCOME_COLUMNS)
         missing = {name for name in names if name not in cells and COLUMNS[name].optional}
-        return cls(case, **{name: parse_cell(COLUMNS[name].kind, cells[name]) for name in names if name not in missing})
+        return cls(case, **{name: _parsed(name, cells[name]) for name in names if name not in missing})
+
+
+def _parsed(name: str, cell: str) -> Any:
+    try:
+        return parse_cell(COLUMNS[name].kind, cell)
+    except ValueError:
+        raise ValueError(f"{name} has the invalid value {cell[:40]!r}") from None

@@ -64,7 +64,7 @@ def newest(folder: Path) -> Path:
     """The newest results file of a folder, without earlier runs that were moved aside. Raises ResultsError if there is none."""
     files = [path for path in folder.glob("*.csv") if path.is_file() and not _MOVED_ASIDE.search(path.name)]
     if not files:
-        raise ResultsError(f"{folder}: no results file here; `kbench run CONFIG` writes one, or name a CSV")
+        raise ResultsError(f"{folder}: no results file here; run `kbench run CONFIG` first, or name a CSV")
     return max(files, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 

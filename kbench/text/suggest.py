@@ -16,7 +16,7 @@ def unknown(kind: str, word: Any, known: Sequence[str]) -> str:
     near = nearest(str(word), known)
     if near:
         return f'unknown {kind} {show(word)}; did you mean "{near}"?'
-    return f"unknown {kind} {show(word)}; " + (f"choose from {listing(known)}" if known else "there is none")
+    return f"unknown {kind} {show(word)}; " + (f"choose from {listing(known)}" if known else f"there are no {kind}s")
 
 
 def nearest(word: str, known: Sequence[str]) -> str | None:

@@ -134,4 +134,4 @@ def test_words_of_two_parts_and_several_words(kbench: Kbench) -> None:
 def test_only_a_near_word_is_suggested(kbench: Kbench) -> None:
     told = kbench("explain", "foo")
     assert told.returncode == 2
-    assert told.stderr == 'error: kbench explain: unknown word "foo"; kbench explain without a word lists all words\n'
+    assert told.stderr == 'error: kbench explain: unknown word "foo"; run `kbench explain` to list all words\n'

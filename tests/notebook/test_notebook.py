@@ -192,7 +192,7 @@ def test_nothing_in_common_is_one_sentence_here_too(write: Write) -> None:
         ),
         ({"measure": {"roundz": 1}}, 'config["measure"]["roundz"]: unknown key "roundz"; did you mean "rounds"?'),
         ({"sweep": {3: 4}}, 'config["sweep"]: the key 3 is not a string; keys must be strings'),
-        ({"plugins": ["gone.py"]}, 'config["plugins"][0]: no such file: gone.py'),
+        ({"plugins": ["gone.py"]}, 'config["plugins"][0]: no such file: gone.py; name a Python file'),
     ],
 )
 def test_what_is_wrong_with_a_mapping_is_told_by_its_key(change: dict[str, Any], message: str) -> None:

@@ -111,6 +111,6 @@ def test_nonsense_beside_the_file_is_noted(tmp_path: Path, environment: dict[str
     reporting.write([path], tmp_path / "r.html")
     [picture] = plotting.write(path, formats=["svg"])
     [page] = content([path])["files"]
-    noted = "left out invalid entries" in " ".join(page["caveats"])
+    noted = "ignores these invalid entries" in " ".join(page["caveats"])
     assert noted is ("driver" not in environment)
     assert "owned\x07" not in picture.read_text()
