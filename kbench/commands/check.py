@@ -50,7 +50,7 @@ def check(
 
     Edge inputs often break kernels: -inf, NaN, large offsets, strided rows. Each operator can list its own.
 
-    Exit code: 0 every result was right or declined, 1 a provider gave a wrong result or failed, 2 bad input.
+    Exit code: 0 no provider gave a wrong result or failed, 1 a provider gave a wrong result or failed, 2 bad input.
     """
     from kbench.config.load import load
 
@@ -129,7 +129,7 @@ def _print(sweep: Sweep, dtype: str, table: Table, edges: Sequence[str], unavail
     print(f"{sweep.operator} {dtype}; each cell shows ok and the largest error in ulp, or what went wrong")
     terminal.print_table(("input", *names), rows)
     if any(cell.endswith(VARIES) for row in rows for cell in row):
-        print(f"{VARIES} two calls on the same input are not bit-identical")
+        print(f"{VARIES} the outputs of two calls on the same input are not bit-identical")
     print()
 
 

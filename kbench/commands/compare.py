@@ -48,7 +48,8 @@ def compare(
         typer.Option(
             "--margin",
             metavar="SHARE",
-            help="The smallest change that matters. Default: 2% between files, the noise between providers.",
+            help="The smallest change that matters. Default: 2% between files. Between providers there is no "
+            "default: every change above the noise counts.",
         ),
     ] = None,
     vary: Annotated[

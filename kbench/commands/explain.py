@@ -18,7 +18,7 @@ def explain(
 ) -> ExitStatus:
     """Explain a word that kbench prints.
 
-    The word may be a status, a flag, a verdict, a control or a column. The explanation also says what to do about it.
+    The word may be a status, a flag, a verdict, a control or a column. Many explanations also say what to do.
     """
     from kbench import explain as texts
 

@@ -52,7 +52,8 @@ WORDS = {
     "interval": """The range that the true change lies in, with 95 % confidence: [+4.6, +6.1] means a change between
         4.6 % and 6.1 %. It is narrow where the sessions of both sides agree. More sessions make it narrower.""",
     "margin": """The smallest change that matters: 2 %, or what `--margin` says. A change that is certainly smaller is
-        `same`. kbench can show this only if the interval is narrow enough to lie within the margin.""",
+        `same`. kbench can show this only if the interval is narrow enough to lie within the margin. With `--by provider` and
+        without `--margin`, every change above the noise counts.""",
     "drift": """How much slower or faster the machine itself became between two files: the change of the `copy`
         controls, which run the same code on both sides. `kbench compare` takes the drift out of every change, and
         says so.""",

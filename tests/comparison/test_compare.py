@@ -133,7 +133,7 @@ def test_the_scatter_of_sessions_decides(
 
 
 def test_two_sessions_are_believed_and_said(verdict: Judge) -> None:
-    assert verdict(sessions(1.0, 1.0001), sessions(1.1, 1.1001, 1.1)) == ("slower", "2 sessions")
+    assert verdict(sessions(1.0, 1.0001), sessions(1.1, 1.1001, 1.1)) == ("slower", "only 2 sessions")
 
 
 def test_unclear_says_how_many_sessions_would_tell(verdict: Judge) -> None:

@@ -170,7 +170,7 @@ def test_a_large_comparison_is_short_in_a_notebook(write: Write) -> None:
     rows = [row(n) for n in range(1000)]
     found = kbench.compare(write("a", rows), write("b", rows))
     assert len(repr(found)) < 300 and len(found._repr_html_()) < 40_000
-    assert "900 rows more" in found._repr_html_() and len(found.frame) == 1000
+    assert "900 more rows are in" in found._repr_html_() and len(found.frame) == 1000
 
 
 def test_nothing_in_common_is_one_sentence_here_too(write: Write) -> None:

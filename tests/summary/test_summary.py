@@ -162,7 +162,7 @@ def test_sessions_share_a_line_and_the_median_stands_for_each_provider() -> None
 def test_who_does_not_repeat_himself_is_named() -> None:
     rows = at(64, [row("atomic", 0.1, deterministic=False), row("torch", 0.1, deterministic=True)])
     rows += at(128, [row("atomic", 0.1, deterministic=False), row("unknown", 0.1, deterministic=None)])
-    assert caveats(rows)[1:] == ["not bit-identical between calls: atomic (2 cases)"]
+    assert caveats(rows)[1:] == ["two calls on the same input gave different bits: atomic (2 cases)"]
 
 
 def test_stages_are_shown_when_they_were_measured() -> None:

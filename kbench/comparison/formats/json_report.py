@@ -28,47 +28,58 @@ class _Model(BaseModel):
 
 
 class Settings(_Model):
-    """What the verdicts were given by."""
+    """The settings of the comparison. The verdicts depend on them."""
 
     metric: str = Field(description="The column of the results that was compared.")
-    better: Literal["less", "more"] = Field(description="Which way the metric improves.")
-    margin: float = Field(description="The smallest change of interest, as a share.")
-    error_rate: float = Field(description="The q up to which a row may be called slower or faster.")
-    confidence: float = Field(description="That of every interval.")
-    vary: list[str] = Field(description="What was meant to differ.")
+    better: Literal["less", "more"] = Field(description="Whether a smaller or a larger value of the metric is better.")
+    margin: float = Field(
+        description="The smallest change that matters, as a share. With `by: provider` it counts only if the caller gave it."
+    )
+    error_rate: float = Field(description="A row that has a q is slower or faster only if its q is at most this.")
+    confidence: float = Field(description="The confidence level of every interval.")
+    vary: list[str] = Field(description="The conditions that the caller allowed to differ.")
 
 
 class Gate(_Model):
-    """What was asked of the comparison, and whether it passed; without a gate it does, if anything was comparable."""
+    """The gate, and whether the comparison passed. Without a gate it passes if at least one row was comparable."""
 
-    fail_on: list[str] = Field(description="The verdicts that fail it.")
-    strict: bool = Field(description="Whether a row that was measured in another way on one side fails it too.")
+    fail_on: list[str] = Field(description="The verdicts that fail the gate.")
+    strict: bool = Field(
+        description="Whether a row that was measured in different ways on the two sides also fails the gate."
+    )
     passed: bool
 
 
 class Side(_Model):
-    """A row on one side."""
+    """The measurements of a row on one side."""
 
-    status: Status = Field(description="ok when every session has a time.")
-    value: float | None = Field(description="The metric: the geometric mean of the sessions' values.")
-    sessions: int = Field(description="How many there are, with a time or without.")
-    timed: int = Field(description="How many have a time.")
+    status: Status = Field(description="ok if every session has a time.")
+    value: float | None = Field(
+        description="The geometric mean of the metric over the sessions. Null if no session has a time."
+    )
+    sessions: int = Field(description="The number of sessions, with and without a time.")
+    timed: int = Field(description="The number of sessions with a time.")
 
 
 class Row(_Model):
-    """The verdict on one thing that was measured, for one contender."""
+    """The verdict on one provider and case of one contender."""
 
     key: dict[str, int | float | str | bool | None] = Field(
-        description="The columns by which the sides were joined. With `by: provider` neither provider nor params is one."
+        description="The columns that identify the row on both sides. With `by: provider`, these do not include provider and "
+        "params."
     )
     contender: str
     verdict: str = Field(json_schema_extra={"enum": [verdict.value for verdict in Verdict]})
-    reason: str = Field(description="Why, and what would settle it; may be empty.")
-    ratio: float | None = Field(description="New over old value, the machine's drift taken out where it is known.")
-    ci: Interval | None = Field(description="The ratio's interval.")
-    q: float | None = Field(description="False discovery rate of a list of changed rows that ends with this one.")
-    old: Side | None = Field(description="The baseline's; null where it does not have the row.")
-    new: Side | None = Field(description="The contender's; null where it does not have the row.")
+    reason: str = Field(description="The reason for the verdict, and how to get a clear one. May be empty.")
+    ratio: float | None = Field(
+        description="The new value divided by the old value, without the machine's drift if the drift is known."
+    )
+    ci: Interval | None = Field(description="The confidence interval of the ratio.")
+    q: float | None = Field(
+        description="The false discovery rate of the list of this row and all rows with a more certain change."
+    )
+    old: Side | None = Field(description="The baseline's side. Null if the baseline does not have the row.")
+    new: Side | None = Field(description="The contender's side. Null if the contender does not have the row.")
 
 
 class Geomean(_Model):
@@ -77,47 +88,55 @@ class Geomean(_Model):
     contender: str
     ratio: float | None
     ci: Interval | None
-    rows: int = Field(description="Rows that have a ratio.")
-    total: int = Field(description="Rows of the contender or the baseline.")
+    rows: int = Field(description="The number of rows that have a ratio.")
+    total: int = Field(description="The number of rows that the contender or the baseline has.")
 
 
 class Drift(_Model):
-    """How the machine moved, by the copy controls of both files."""
+    """How much slower or faster the machine became, measured by the copy controls of both files."""
 
     contender: str
-    device: str | None = Field(default=None, description="Whose drift it is, where a fleet has measured a side.")
-    ratio: float | None = Field(description="A copy's time on the contender's side over that on the baseline's.")
-    cases: int = Field(description="How many copies that is the median of.")
-    noise: float = Field(description="What 95 % of readings of the same code in one session stay within, as a share.")
-    taken_out: bool = Field(description="Whether the ratios of the rows are without it.")
+    device: str | None = Field(default=None, description="The device that drifted. Null if the files have one device.")
+    ratio: float | None = Field(
+        description="The time of a copy on the contender's side, divided by its time on the baseline's side."
+    )
+    cases: int = Field(description="The ratio is the median over this number of copies.")
+    noise: float = Field(
+        description="The noise floor, as a share: in 95 % of the cases, two runs of the same code differ by at most this."
+    )
+    taken_out: bool = Field(description="Whether the drift was subtracted from the changes of the rows.")
 
 
 class Difference(_Model):
-    """Something that two files do not have in common."""
+    """A property that differs between the file of the baseline and that of a contender."""
 
     contender: str
     name: str
     old: str
     new: str
-    weight: Weight = Field(description="It forbids the comparison, may explain a change, or is varied on purpose.")
+    weight: Weight = Field(
+        description="refuse: the difference forbids the comparison. warn: it may explain a change. varied: --vary allows it."
+    )
 
 
 class Report(_Model):
     """What `kbench compare --export json=FILE` writes."""
 
-    version: Literal["kbench.compare/1"] = Field(alias="schema", description="Changes when a reader would break.")
+    version: Literal["kbench.compare/1"] = Field(
+        alias="schema", description="The version of this format. It changes if programs that read it have to change."
+    )
     by: Literal["file", "provider"] = Field(description="Whether the sides are files, or providers of one file.")
-    source: str = Field(description="That one file, else empty.")
+    source: str = Field(description="With `by: provider` the results file, otherwise empty.")
     baseline: str
     contenders: list[str]
-    comparable: bool = Field(description="False when no row is on both sides under equal conditions.")
+    comparable: bool = Field(description="False if no row was measured under the same conditions on both sides.")
     settings: Settings
     gate: Gate
-    summary: dict[str, int] = Field(description="Rows by verdict, all verdicts.")
+    summary: dict[str, int] = Field(description="The number of rows with each verdict. Every verdict is listed.")
     geomeans: list[Geomean]
     drifts: list[Drift]
     differences: list[Difference]
-    notes: list[str] = Field(description="What was assumed or left out.")
+    notes: list[str] = Field(description="Assumptions, and what the comparison left out.")
     rows: list[Row]
 
 

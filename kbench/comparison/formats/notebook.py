@@ -85,7 +85,7 @@ def html(comparison: Comparison) -> str:
     if not comparison.nothing_common:
         parts += [f"<p>{_text(note)}</p>" for note in report_lines.footnotes(comparison)]
         if (hidden := len(comparison.rows) - MOST_ROWS) > 0:
-            parts.append(f"<p>{hidden} rows more in <code>.frame</code></p>")
+            parts.append(f"<p>{hidden} more rows are in <code>.frame</code></p>")
     return f'<div class="tex2jax_ignore mathjax_ignore">{"".join(parts)}</div>'  # dollar signs must not start a formula
 
 

@@ -141,10 +141,10 @@ def _moved(drift: Drift, metric: str, beside_values: bool) -> str:
 
 
 def geomeans(comparison: Comparison) -> Iterator[str]:
-    """`geomean of time 0.994 [0.989, 0.999] over 47 of 50 rows`, for every contender."""
+    """`geomean of time ratios 0.994 [0.989, 0.999] over 47 of 50 rows`, for every contender."""
     name = quantity(comparison.rules.metric).name
     for geomean in sorted(comparison.geomeans, key=lambda geomean: comparison.contenders.index(geomean.contender)):
-        yield f"{_for(geomean.contender, comparison)}geomean of {name} {_mean(geomean)}"
+        yield f"{_for(geomean.contender, comparison)}geomean of {name} ratios {_mean(geomean)}"
 
 
 def _mean(geomean: Geomean) -> str:

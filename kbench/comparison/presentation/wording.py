@@ -117,7 +117,7 @@ def values(row: JudgedRow, shown: Quantity) -> tuple[str, str]:
 
 
 def sentence(row: JudgedRow, shown: Quantity) -> str:
-    """A row on one line: `slower: time +5.3% [+4.6, +6.1], 31.42 -> 33.10 us, q 0.001; 2 sessions`."""
+    """A row on one line: `slower: time +5.3% [+4.6, +6.1], 31.42 -> 33.10 us, q 0.001; only 2 sessions`."""
     old, new = values(row, shown)
     parts = []
     if row.ratio is not None:

@@ -55,7 +55,7 @@ def test_the_comment(every: Comparison) -> None:
     ]
     assert "| cache | cold | cold/warm | forbids the comparison |" in lines
     assert any(line.startswith("| ! slower | 1 | 31.43 | 33.03 | +5.1% |") for line in lines)
-    assert "- geomean of time 1" in markdown(every)
+    assert "- geomean of time ratios 1" in markdown(every)
 
 
 def test_the_gate_is_in_the_first_line_with_a_mark(every: Comparison) -> None:

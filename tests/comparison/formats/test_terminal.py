@@ -136,7 +136,7 @@ def test_the_machines_drift_is_said_and_whether_it_was_taken_out(every: Comparis
 
 
 def test_the_geomean_says_of_how_many_rows(every: Comparison) -> None:
-    assert re.search(r"^geomean of time 1\.\d{3} \[.*\] over 13 of 20 rows$", terminal.text(every), re.MULTILINE)
+    assert re.search(r"^geomean of time ratios 1\.\d{3} \[.*\] over 13 of 20 rows$", terminal.text(every), re.MULTILINE)
 
 
 def test_several_contenders_have_a_column_and_their_own_means(write: Write) -> None:
@@ -145,7 +145,7 @@ def test_several_contenders_have_a_column_and_their_own_means(write: Write) -> N
     assert text.startswith("b, c against a\n")
     assert re.search(r"^triton    b .*\+10\.0%", text, re.MULTILINE)
     assert re.search(r"^triton    c .*-10\.0%", text, re.MULTILINE)
-    assert "b: geomean of time 1.100" in text and "c: geomean of time 0.900" in text
+    assert "b: geomean of time ratios 1.100" in text and "c: geomean of time ratios 0.900" in text
     assert "contender" not in terminal.text(compare(f"a={old}", f"b={b}")).splitlines()[5]
 
 
@@ -272,7 +272,7 @@ def test_no_rows(write: Write) -> None:
 def test_all_failed(write: Write) -> None:
     path = write("a", [failed(n) for n in (1, 2)])
     text = terminal.text(compare(path, path))
-    assert text.splitlines()[-1] == "2 untimed" and "geomean of time none, over 0 of 2 rows" in text
+    assert text.splitlines()[-1] == "2 untimed" and "geomean of time ratios none, over 0 of 2 rows" in text
 
 
 def test_nasty_text_stays_on_its_lines(nasty: tuple[str, Comparison]) -> None:
