@@ -121,7 +121,7 @@ app = _make_app()
 def main() -> None:
     """The entry point. Turns errors into one readable line and an exit code."""
     try:
-        streams.install()
+        streams.replace_standard_streams()
         code = _run_command(sys.argv[1:])
         raise SystemExit(_exit_code(code, streams.finish()))
     except KeyboardInterrupt:  # while the last lines were printed

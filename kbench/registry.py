@@ -22,8 +22,8 @@ from kbench.files import source_text
 from kbench.results.case import ITEMSIZE, Case, Value
 from kbench.results.names import fault, taken, value_fault
 from kbench.results.stamps import digest
-from kbench.text.exception_text import describe
-from kbench.text.printable import printable, reason
+from kbench.text.exception_text import describe_exception
+from kbench.text.printable import printable, safe_reason
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,9 +66,9 @@ class Provider:
                 if not _installed(module):
                     return packages.missing(module)
             why = self.available() if self.available else None
-            return reason(str(why)) if why else None
+            return safe_reason(str(why)) if why else None
         except BaseException as error:  # noqa: BLE001  a plug-in may raise anything
-            return reason(f"{describe(error)} (in its availability check)")
+            return safe_reason(f"{describe_exception(error)} (in its availability check)")
 
     def declines(self, case: Case) -> str | None:
         """Why this provider declines this case, or None when it accepts it."""
@@ -301,7 +301,7 @@ def operator(name: str) -> Operator:
     if name not in _operators and name in shipped():
         _import_shipped(name)
     if name not in _operators:
-        raise LookupError(f"unknown operator {name!r}; the operators are {', '.join(names())}")
+        raise LookupError(f"unknown operator {name!r}; the operators are {', '.join(operator_names())}")
     return _operators[name]
 
 
@@ -317,6 +317,6 @@ def shipped() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules([str(folder)]))
 
 
-def names() -> list[str]:
+def operator_names() -> list[str]:
     """Names of all operators: kbench's own and those that plug-ins have registered."""
     return sorted({*shipped(), *_operators})

@@ -9,8 +9,8 @@
     found.compare_pair(key, old, new)    # two curves of a case: a PairwiseComparison with outcome, ratio, half_width
 
 The rule for two curves of a case is in `pairwise.py`, the limits of a difference in `noise.py`, the winner of a case in
-`winners.py`. `rows_of(frame)` makes rows of what `table.read` returned. Nothing here imports pandas, numpy or scipy: the end
-of a run must not wait for them.
+`winners.py`. `rows_of(frame)` makes rows of what `table.read_results` returned. Nothing here imports pandas, numpy or scipy:
+the end of a run must not wait for them.
 """
 
 from __future__ import annotations

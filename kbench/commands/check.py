@@ -52,9 +52,9 @@ def check(
 
     Exit code: 0 no provider gave a wrong result or failed, 1 a provider gave a wrong result or failed, 2 bad input.
     """
-    from kbench.config.load import load
+    from kbench.config.load import load_config
 
-    loaded = load(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
+    loaded = load_config(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
     return _check(loaded, every_case=every_case)
 
 
@@ -66,7 +66,7 @@ def _check(config: Config, *, every_case: bool) -> ExitStatus:
     from kbench.execute.plan import find_smallest, make_plan
     from kbench.execute.worker.starting import PluginFiles
     from kbench.protocol import RANDOM
-    from kbench.text.printable import reason
+    from kbench.text.printable import safe_reason
 
     with WorkerSupervisor(PluginFiles(config.plugins), note=terminal.note) as supervisor:
         catalog = supervisor.start()
@@ -84,7 +84,7 @@ def _check(config: Config, *, every_case: bool) -> ExitStatus:
                 display.begin(task)
                 table = tables.setdefault(task.case.dtype, {})
                 for configuration, result in supervisor.check(task, display):
-                    checked = Checked(configuration.name, task.case.label, result, reason(result.reason))
+                    checked = Checked(configuration.name, task.case.label, result, safe_reason(result.reason))
                     table.setdefault((result.edge, configuration.name), []).append(checked)
                 display.advance(task)
     for dtype, table in tables.items():

@@ -139,7 +139,7 @@ def show(found: Comparison, *, sort: str, only: str | None, exports: Sequence[st
             printed = text
         else:
             _replace(path, text)
-    terminal.write(printed, commands=targets.get(None) == "github")
+    terminal.write_text(printed, commands=targets.get(None) == "github")
 
 
 def judge(found: Comparison, *, github: bool) -> ExitStatus:
@@ -213,7 +213,7 @@ def _tell_github(found: Comparison) -> None:
     """Write annotations to stdout, and the files that the environment of a GitHub job names."""
     from kbench.comparison.formats import github as actions
 
-    terminal.write(actions.text(found), commands=True)
+    terminal.write_text(actions.text(found), commands=True)
     for variable, text in (
         ("GITHUB_STEP_SUMMARY", actions.step_summary(found)),
         ("GITHUB_OUTPUT", actions.outputs(found)),

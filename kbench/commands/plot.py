@@ -79,7 +79,7 @@ def plot(
     if term:
         _print_charts(newest_results(files), where, choices)
         return ExitStatus.OK
-    for path in plotting.write(newest_results(files), choices, out, split_words(formats), where=where):
+    for path in plotting.write_pictures(newest_results(files), choices, out, split_words(formats), where=where):
         print(path)
     return ExitStatus.OK
 

@@ -73,7 +73,7 @@ def run(
     Exit code: 0 success, 1 a provider gave a wrong result or failed, 2 bad input, 3 nothing could be measured, 130
     interrupted.
     """
-    from kbench.config.load import load
+    from kbench.config.load import load_config
     from kbench.execute.run import RunOptions
 
     if resume and append:
@@ -81,7 +81,7 @@ def run(
     continuing: ResumeMode | None = "resume" if resume else "append" if append else None
     options = RunOptions(out, devices, scheduler, spread, continuing, wait)
     changes = [*(sets or ()), *([f"measure.sessions={sessions}"] if sessions is not None else [])]
-    loaded = load(config, sets=changes, only=only or (), profile=profile, plugins=plugin or ())
+    loaded = load_config(config, sets=changes, only=only or (), profile=profile, plugins=plugin or ())
     try:
         return _measure(loaded, options, dry_run=dry_run, plots=plots)
     except KeyboardInterrupt:  # before the run began, or after it ended
@@ -185,7 +185,7 @@ def _draw(outcome: Outcome) -> None:
     if not any(row.ms is not None for row in outcome.rows):
         return
     try:
-        pictures = plotting.write(outcome.csv)
+        pictures = plotting.write_pictures(outcome.csv)
     except (UsageError, ResultsError) as error:
         terminal.warn(f"no plot: {error}")
         return

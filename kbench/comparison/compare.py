@@ -33,9 +33,9 @@ def compare(*sources: Path | str, options: CompareOptions = DEFAULT_OPTIONS) -> 
     """
     rules, gate = options.rules, options.gate
     labelled = [table.parse_source(source) for source in sources]
-    frames = [table.read(path) for _, path in labelled]
+    frames = [table.read_results(path) for _, path in labelled]
     frames = _select(frames, RowFilter.parse(options.where))
-    read = [environment_file.read(path) for _, path in labelled]
+    read = [environment_file.read_environment(path) for _, path in labelled]
     notes = [str(warning) for frame in frames for warning in frame.attrs["warnings"]]
     if options.by == "provider":
         of_config = read[0].environment.get("baseline")

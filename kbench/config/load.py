@@ -1,6 +1,6 @@
 """Reads a config in two steps.
 
-`load` reads the file and checks its structure. `Config.resolve` applies the profile and the command line to it, looks up
+`load_config` reads the file and checks its structure. `Config.resolve` applies the profile and the command line to it, looks up
 its names in the catalog that a worker reports, and writes it out as cases and configurations. Each step reports all the
 errors that it finds, with their locations. Nothing is evaluated as code.
 """
@@ -17,7 +17,7 @@ import yaml
 from kbench.config import builtin, yaml_source
 from kbench.config.resolve import ConfigResolver, Sweep
 from kbench.config.schema import File, Measure, Overlay, keys
-from kbench.config.yaml_source import Node, code_point, parse, read, validate
+from kbench.config.yaml_source import Node, code_point, parse, read_config_text, validate
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.protocol import Catalog
 from kbench.text.suggest import unknown
@@ -133,7 +133,7 @@ def plugin_failures(catalog: Catalog) -> list[str]:
     return [f"plug-in {error.plugin} failed: {error.where}: {error.message}" for error in catalog.plugin_errors]
 
 
-def load(
+def load_config(
     source: str | Path | Mapping[str, Any],
     *,
     sets: Sequence[str] = (),
@@ -158,8 +158,8 @@ def load(
         path = Path(Path(f"{document.plain.get('operator', 'config')}.yaml").name)
         text = yaml.safe_dump(document.plain, sort_keys=False, allow_unicode=True)
     else:
-        path = builtin.find(Path(source))
-        text = read(path)
+        path = builtin.find_config(Path(source))
+        text = read_config_text(path)
         document = parse(text, str(path))
     if sign := next((sign for sign in path.name if not sign.isprintable()), None):
         what = f"the file name contains the unprintable character {code_point(sign)}; rename the file"

@@ -16,7 +16,7 @@ from kbench.errors import ConfigIssue, SourceLocation
 from kbench.protocol import Configuration, OperatorInfo
 from kbench.results.case import DTYPE_ALIASES, Case
 from kbench.results.names import value_fault
-from kbench.text.suggest import candidates, listing, nearest, show, unknown
+from kbench.text.suggest import as_written, candidates, list_words, nearest, unknown
 
 MAX_CASES = 1_000_000
 MAX_CONFIGURATIONS = 1_000
@@ -155,7 +155,7 @@ class ConfigResolver:
             known = list(self.providers[name].parameters)
             for param, node in params.items():
                 if not known:
-                    self.report(node.key, f"{name} takes no parameters; remove {show(param)}")
+                    self.report(node.key, f"{name} takes no parameters; remove {as_written(param)}")
                 elif param not in known:
                     self.report(node.key, unknown(f"{name} parameter", param, known))
             # in the provider's own order, so that a configuration has the same name in every config
@@ -187,7 +187,7 @@ class ConfigResolver:
             return str(node.value) if node.value in named else named[0]
         if named:
             count = f"{len(named)} configurations"
-            self.report(node.where, f'baseline "{node.value}" has {count}; name one: {listing(named)}')
+            self.report(node.where, f'baseline "{node.value}" has {count}; name one: {list_words(named)}')
         elif configurations:
             self.report(node.where, unknown("baseline", node.value, _names(configurations)))
         return None

@@ -160,7 +160,7 @@ def _named(value: Any) -> Any:
 Values = Annotated[list[Value], Field(min_length=1)]
 Parameters = dict[str, Annotated[Any, BeforeValidator(_values, json_schema_input_type=Value | Values)]]
 
-Provider = Annotated[
+ProviderEntry = Annotated[
     Annotated[str, Tag("<name>")]
     | Annotated[dict[str, Parameters], Field(min_length=1, max_length=1), Tag("<parameters>")],
     Discriminator(lambda value: "<name>" if isinstance(value, str) else "<parameters>"),
@@ -174,7 +174,7 @@ Products = Annotated[
 ]
 
 Providers = Annotated[
-    list[Provider],
+    list[ProviderEntry],
     Field(
         min_length=1,
         description="The providers to compare. Parameters with several values give one configuration per combination.",

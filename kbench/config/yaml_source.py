@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 
 from kbench.errors import MOST_ISSUES, ConfigError, ConfigIssue, SourceLocation
 from kbench.files import Unreadable, read_bytes
-from kbench.text.suggest import candidates, nearest, show, unknown
+from kbench.text.suggest import as_written, candidates, nearest, unknown
 
 Scalar = int | float | str | bool | None
 Location = tuple[int | str, ...]
@@ -80,7 +80,7 @@ class Node:
         return node
 
 
-def read(path: Path) -> str:
+def read_config_text(path: Path) -> str:
     """The text of a config file. Raises ConfigError if it cannot be read."""
     try:
         data = read_bytes(path, MAX_BYTES)
@@ -215,7 +215,9 @@ class _Builder:
         if isinstance(value, str) and not value.isprintable():
             sign = next(sign for sign in value if not sign.isprintable())
             self.problems.append(
-                ConfigIssue(where, f"{show(value)} contains the unprintable character {code_point(sign)}; remove it")
+                ConfigIssue(
+                    where, f"{as_written(value)} contains the unprintable character {code_point(sign)}; remove it"
+                )
             )
 
     def scalar(self, text: str, where: SourceLocation) -> Scalar:
@@ -311,7 +313,7 @@ def validate(model: type[BaseModel], document: Node, keys: Callable[[Location], 
         if detail["type"] == "missing":
             missing[location] = ConfigIssue(node.where, f'missing key "{name}"')
         elif detail["type"] == "extra_forbidden" and number >= MOST_ISSUES:  # looking for near words takes time
-            problems.append(ConfigIssue(node.key, f"unknown key {show(name)}"))
+            problems.append(ConfigIssue(node.key, f"unknown key {as_written(name)}"))
         elif detail["type"] == "extra_forbidden":
             known = candidates(name, keys(parent), document.at(parent).entries)
             meant.add((*parent, nearest(name, known) or ""))
@@ -329,7 +331,7 @@ def validate(model: type[BaseModel], document: Node, keys: Callable[[Location], 
 
 
 def expected(name: str, what: str, got: Any) -> str:
-    return f"{name + ': ' if name else ''}expected {what}; got {show(got)}"
+    return f"{name + ': ' if name else ''}expected {what}; got {as_written(got)}"
 
 
 def code_point(sign: str) -> str:

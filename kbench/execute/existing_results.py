@@ -275,7 +275,7 @@ def _read_environment(path: Path) -> tuple[dict[str, Any], str]:
     """
     beside = environment_path(path)
     try:
-        found, left_out = environment_file.load(beside)
+        found, left_out = environment_file.read_entries(beside)
     except FileNotFoundError:
         raise ResultsError(
             f"{beside}: no such file; it says how {path} was measured, and a run cannot continue without it"

@@ -162,7 +162,7 @@ def _add_origin(finished: Finished, env_id: str) -> list[Row]:
     return [
         replace(
             row,
-            reason=redact.text(row.reason),
+            reason=redact.redact_text(row.reason),
             env_id=env_id,
             device=row.device or device.name,
             device_index=device.index,

@@ -1,6 +1,6 @@
 """Results in a notebook: frames with typed columns, and frames as arguments of functions that expect a file.
 
-`table.read` returns the cells of a file with few conversions, for kbench itself. `typed` makes of it the frame that
+`table.read_results` returns the cells of a file with few conversions, for kbench itself. `typed` makes of it the frame that
 `kbench.load` and `kbench.run` return. `as_files` writes a frame to a temporary file, which is then read and checked like any
 other file.
 """
@@ -27,8 +27,8 @@ Source = str | Path | pd.DataFrame
 
 
 def typed(frame: pd.DataFrame) -> pd.DataFrame:
-    """A copy of a frame from `table.read` with these types: `deterministic` boolean, `samples` and `device_index` Int64 (all
-    three with `pd.NA` for unknown values), `round_ms` tuples of floats in ms."""
+    """A copy of a frame from `table.read_results` with these types: `deterministic` boolean, `samples` and `device_index` Int64
+    (all three with `pd.NA` for unknown values), `round_ms` tuples of floats in ms."""
     found: pd.DataFrame = frame.copy()
     found["deterministic"] = frame["deterministic"].map({"True": True, "False": False}).astype("boolean")
     rounds = [tuple(map(float, cell.split(";"))) if cell else () for cell in frame["round_ms"]]

@@ -41,7 +41,7 @@ def by_name(functions: Functions) -> dict[str, Callable[..., Any]]:
     return found
 
 
-def write(functions: Functions, operator: str, folder: Path) -> list[Path]:
+def write_plugins(functions: Functions, operator: str, folder: Path) -> list[Path]:
     """Write a plug-in file for each function into `folder`. It registers the function with the operator. Raises ConfigError."""
     paths: list[Path] = []
     for name, function in by_name(functions).items():

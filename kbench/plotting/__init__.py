@@ -29,7 +29,16 @@ from kbench.plotting.style.formatting import combination_of, file_name_part
 from kbench.plotting.style.theme import theme_by_name
 from kbench.text.suggest import unknown
 
-__all__ = ["PICTURE_FORMATS", "Choices", "Picture", "plot", "plot_changes", "rendered", "terminal_charts", "write"]
+__all__ = [
+    "PICTURE_FORMATS",
+    "Choices",
+    "Picture",
+    "plot",
+    "plot_changes",
+    "rendered",
+    "terminal_charts",
+    "write_pictures",
+]
 
 PICTURE_FORMATS: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
@@ -52,7 +61,7 @@ class Picture:
     figure: Figure
 
 
-def write(
+def write_pictures(
     files: Path | str | Sequence[Path | str],
     choices: Choices = DEFAULT_CHOICES,
     out_dir: Path | str | None = None,

@@ -81,4 +81,4 @@ def _glossary(rows: Sequence[Row]) -> list[Json]:
     """The explanations of `kbench explain` for the statuses and flags that occur."""
     seen = {row.status.value for row in rows} | {flag for row in rows for flag in row.flags}
     known = [word for texts in explain.KINDS.values() for word in texts if word in seen or word in ALWAYS_EXPLAINED]
-    return [{"word": word, "text": found.text if (found := explain.find(word)) else ""} for word in known]
+    return [{"word": word, "text": found.text if (found := explain.find_explanation(word)) else ""} for word in known]

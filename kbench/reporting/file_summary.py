@@ -25,7 +25,7 @@ def file_summary(source: ResultsFile) -> Json:
     members = [row for row in rows if row.role == Role.PROVIDER]
     return {
         "file": source.label,
-        "path": redact.text(str(source.path)),
+        "path": redact.redact_text(str(source.path)),
         "operators": list(dict.fromkeys(row.case.operator for row in members)),
         "dtypes": list(dict.fromkeys(row.case.dtype for row in members)),
         "cases": len({row.case.key for row in members}),
@@ -35,7 +35,7 @@ def file_summary(source: ResultsFile) -> Json:
         "dates": sorted({row.started_at[:10] for row in members if row.started_at}),
         "counts": counts(rows),
         "headline": found.headline(),
-        "caveats": [*caveats(found), *map(redact.text, source.frame.attrs["warnings"])],
+        "caveats": [*caveats(found), *map(redact.redact_text, source.frame.attrs["warnings"])],
         "baseline": found.baseline,
         "table": _table(found, members),
         "winners": _winners(found.winners if _has_rivals(found) else []),

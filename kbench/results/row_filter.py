@@ -119,7 +119,7 @@ class RowFilter:
         return cls(tuple(map(Term.parse, texts)))
 
     def select(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The chosen rows of a frame from `table.read`, with the same attrs. If there are none, `nothing` says why.
+        """The chosen rows of a frame from `table.read_results`, with the same attrs. If there are none, `nothing` says why.
 
         Raises UsageError for a column that the frame does not have, and for a value that its column cannot have.
         """

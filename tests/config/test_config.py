@@ -68,7 +68,7 @@ def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def load(text: str | bytes, **options: Any) -> Config:
     path = Path("x.yaml")
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return configs.load(path, **options)
+    return configs.load_config(path, **options)
 
 
 def resolve(text: str | bytes, device: str = "cuda", failures: tuple[PluginError, ...] = (), **options: Any) -> Sweep:
@@ -288,7 +288,7 @@ def test_plugins_of_the_file_are_relative_to_it_and_those_of_the_command_line_to
     for file in (folder / "a.py", Path("b.py")):
         file.touch()
     (folder / "x.yaml").write_text(minimal(rest="plugins: [a.py, ./a.py]"))
-    config = configs.load(folder / "x.yaml", plugins=["b.py", "sub/a.py"])
+    config = configs.load_config(folder / "x.yaml", plugins=["b.py", "sub/a.py"])
     assert config.plugins == (str(Path("sub/a.py").resolve()), str(Path("b.py").resolve()))
     assert config.resolve(catalog()).plugins == config.plugins
 
@@ -447,7 +447,7 @@ def test_a_mapping_where_a_list_is_wanted_and_the_other_way_round() -> None:
 def test_missing_files_and_folders() -> None:
     for path, message in (("nope.yaml", "no such file or directory"), (".", "is a folder; name a YAML config")):
         with pytest.raises(ConfigError) as caught:
-            configs.load(path)
+            configs.load_config(path)
         assert str(caught.value).startswith(f"{path}: {message}")
 
 
@@ -605,9 +605,9 @@ def shipped() -> Callable[[str], Catalog]:
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_every_committed_config_resolves(path: Path, device: str, shipped: Callable[[str], Catalog]) -> None:
-    profiles = configs.load(path).document.section("profiles")
+    profiles = configs.load_config(path).document.section("profiles")
     for profile in (None, "none", *profiles):
-        sweep = configs.load(path, profile=profile).resolve(shipped(device))
+        sweep = configs.load_config(path, profile=profile).resolve(shipped(device))
         assert sweep.cases and sweep.baseline
         assert max(case.M * case.N for case in sweep.cases) <= 2**28
         if sweep.profile == "cpu":
@@ -621,6 +621,6 @@ def test_the_committed_configs_are_those_of_the_readme() -> None:
 
 
 def test_softmax_yaml_is_the_published_sweep(shipped: Callable[[str], Catalog]) -> None:
-    sweep = configs.load(ROOT / "configs" / "softmax.yaml").resolve(shipped("cuda"))
+    sweep = configs.load_config(ROOT / "configs" / "softmax.yaml").resolve(shipped("cuda"))
     assert [(case.M, case.N) for case in sweep.cases] == [(4096, 128 * i) for i in range(2, 100)]
     assert names(sweep) == ["triton", "torch-native", "torch-jit", "cuda"]

@@ -190,7 +190,7 @@ def test_what_tells_two_checkouts_apart(tmp_path: Path, monkeypatch: pytest.Monk
             "operator: softmax\nsweep: {M: 1, N: 1}\nproviders: [mine]\nplugins: [hangs.py]\n"
         )
     monkeypatch.chdir(tmp_path / "one")
-    loaded = load.load("sweep.yaml")
+    loaded = load.load_config("sweep.yaml")
     files = Files.of(loaded.path, loaded.plugins)
     wanted = identify_code(files)
     monkeypatch.chdir(tmp_path / "two")

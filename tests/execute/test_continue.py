@@ -57,7 +57,7 @@ CATALOG = Catalog(
 def plan_in(folder: Path, text: str = SWEEP, **sets: object) -> Plan:
     path = folder / "sweep.yaml"
     path.write_text(text)
-    return make_plan(load.load(path, sets=[f"{k}={v}" for k, v in sets.items()]).resolve(CATALOG), CATALOG)
+    return make_plan(load.load_config(path, sets=[f"{k}={v}" for k, v in sets.items()]).resolve(CATALOG), CATALOG)
 
 
 def rows_of(layout: Plan) -> list[list[Row]]:
@@ -130,7 +130,7 @@ def test_a_file_cut_anywhere_is_read_and_resumed_at_the_right_case(tmp_path: Pat
         assert len(past.rows) == 6 * whole
         assert past.left == layout.tasks[whole:]
         if size % 20 == 0:
-            assert len(table.read(path)) >= len(past.rows)
+            assert len(table.read_results(path)) >= len(past.rows)
         if size > sizes[whole]:
             assert any("incomplete case" in note for note in past.notes)
 

@@ -104,7 +104,13 @@ class Client:
 @pytest.fixture
 def connected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Client], cluster.Cluster]:
     """Make a cluster with a client and short limits."""
-    limits = {"LOOK_S": 0.02, "PULSE_S": 0.05, "SILENT_LIMIT_S": 0.3, "ANSWER_LIMIT_S": 0.5, "CLOSE_LIMIT_S": 0.1}
+    limits = {
+        "WORKER_SEARCH_S": 0.02,
+        "PULSE_S": 0.05,
+        "SILENT_LIMIT_S": 0.3,
+        "ANSWER_LIMIT_S": 0.5,
+        "CLOSE_LIMIT_S": 0.1,
+    }
     for name, seconds in (limits | {"ALONE_LIMIT_S": 0.5, "FIRST_LIMIT_S": 0.6}).items():
         for module in (cluster, cluster_members):
             if hasattr(module, name):

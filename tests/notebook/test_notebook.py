@@ -292,10 +292,10 @@ def test_two_functions_of_one_name_are_two_providers(tmp_path: Path) -> None:
 
         return inner
 
-    one, two = functions.write({"x 1": scaled(1.0), "x 2": scaled(2.0)}, "softmax", tmp_path)
+    one, two = functions.write_plugins({"x 1": scaled(1.0), "x 2": scaled(2.0)}, "softmax", tmp_path)
     assert "factor = 1.0\n" in one.read_text() and "factor = 2.0\n" in two.read_text()
     with pytest.raises(kbench.ConfigError, match="provider inner: two functions have this name; pass them as"):
-        functions.write([scaled(1.0), scaled(2.0)], "softmax", tmp_path)
+        functions.write_plugins([scaled(1.0), scaled(2.0)], "softmax", tmp_path)
 
 
 TENSOR = torch.ones(3)

@@ -24,7 +24,7 @@ from kbench.config.load import Config
 from kbench.errors import ExecutionError
 from kbench.execute.executor import LOSS_LIMIT, Finished, Listener, give_up
 from kbench.execute.executors import cluster_worker
-from kbench.execute.executors.cluster_members import ANSWER_LIMIT_S, LOOK_S, Members, display_name
+from kbench.execute.executors.cluster_members import ANSWER_LIMIT_S, WORKER_SEARCH_S, Members, display_name
 from kbench.execute.executors.dask_scheduler import connect, scheduler_errors
 from kbench.execute.executors.time_limits import call_all_within, call_within
 from kbench.execute.plan import Task
@@ -202,9 +202,9 @@ class Cluster:
     def _collect(
         self, ready: queue.SimpleQueue[Any], running: Mapping[str, Running]
     ) -> list[tuple[str, cluster_worker.JobResult]]:
-        """The keys and results of futures that are ready; waits up to LOOK_S for the first."""
+        """The keys and results of futures that are ready; waits up to WORKER_SEARCH_S for the first."""
         with suppress(queue.Empty):
-            futures = [ready.get(timeout=LOOK_S)]
+            futures = [ready.get(timeout=WORKER_SEARCH_S)]
             with suppress(queue.Empty):
                 while True:
                     futures.append(ready.get_nowait())

@@ -29,7 +29,7 @@ GPU = "GPU"
 """The resource that dask workers with a GPU usually declare (`--resources GPU=1`). When any worker of a cluster declares it,
 jobs go to such workers only and take the resource, so that no other task uses the device at the same time."""
 
-LOOK_S = 1.0
+WORKER_SEARCH_S = 1.0
 """How often to look for new workers."""
 
 ANSWER_LIMIT_S = 12.0
@@ -73,7 +73,7 @@ class Members:
             if not self.registered:
                 time.sleep(self._next_look - now)
             return
-        self._next_look = now + LOOK_S
+        self._next_look = now + WORKER_SEARCH_S
         with scheduler_errors(self._client, self._address):
             present = set(call_within(ANSWER_LIMIT_S, self._client.nthreads))
         for worker in self.registered.keys() - present:

@@ -26,7 +26,7 @@ from kbench.protocol import DeviceInfo
 UP_LIMIT_S = 2 * START_LIMIT_S
 """How long to wait until all workers have started. Each also has its own, shorter limit."""
 
-LOOK_S = 1.0
+THREAD_CHECK_S = 1.0
 """How often to check that the devices' threads are alive."""
 
 
@@ -97,7 +97,7 @@ class Devices:
         while True:
             alive = any(thread.is_alive() for thread in self._threads)
             try:
-                return self._results.get(timeout=LOOK_S)
+                return self._results.get(timeout=THREAD_CHECK_S)
             except queue.Empty:
                 if not alive:
                     raise ExecutionError("no device is left to measure on; continue with --resume") from None
@@ -160,7 +160,7 @@ class TaskQueue:
                     if self._homes is None or self._homes.setdefault(task.case.key, device) == device:
                         self._running += 1
                         return self._waiting.pop(number)
-                self._changed.wait(LOOK_S)
+                self._changed.wait(THREAD_CHECK_S)
             return None
 
     def done(self) -> None:
