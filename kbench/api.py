@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kbench.comparison.formats.notebook import ComparisonView
     from kbench.config.load import Config
     from kbench.execute.existing_results import ResumeMode
-    from kbench.execute.run import Outcome, RunOptions
+    from kbench.execute.run import RunOptions, RunResult
     from kbench.notebook.frames import Source
     from kbench.notebook.functions import Functions
     from kbench.notebook.pictures import Pictures
@@ -89,7 +89,7 @@ def run(
     return load(outcome.csv)
 
 
-def _execute(loaded: Config, options: RunOptions) -> Outcome:
+def _execute(loaded: Config, options: RunOptions) -> RunResult:
     from kbench.execute.executors.prepare import prepare
     from kbench.execute.run import execute
 
@@ -129,14 +129,14 @@ def compare(
     """
     from dataclasses import replace
 
-    from kbench.comparison.compare import compare as compare_files
+    from kbench.comparison.compare import compare_results
     from kbench.comparison.formats.notebook import ComparisonView
     from kbench.comparison.options import CompareOptions
     from kbench.notebook import frames
 
     options = CompareOptions(by, baseline, where, metric, margin, tuple(_words(vary)), tuple(_words(fail_on)))
     with frames.as_files(*sources) as files:
-        found = compare_files(*files.sources, options=options)
+        found = compare_results(*files.sources, options=options)
     notes = [files.readable(note) for note in found.notes if files.of_a_file(note)]
     return ComparisonView.of(replace(found, source=files.readable(found.source), notes=tuple(notes)))
 

@@ -22,7 +22,7 @@ VARIES = "*"
 """Marks a right output that differs in some bits between two calls."""
 
 
-Table = dict[tuple[str, str], list["Checked"]]
+CheckedCells = dict[tuple[str, str], list["Checked"]]
 """By edge input and configuration."""
 
 
@@ -78,7 +78,7 @@ def _check(config: Config, *, every_case: bool) -> ExitStatus:
         edges = [RANDOM, *catalog.operators[plan.sweep.operator].edges]
         if tasks and plan.runnable:
             supervisor.try_operator(find_smallest(tasks))
-        tables: dict[str, Table] = {}
+        tables: dict[str, CheckedCells] = {}
         with progress.make_progress(tasks) as display:
             for task in tasks:
                 display.begin(task)
@@ -122,7 +122,7 @@ def find_extremes(sweep: Sweep) -> list[Case]:
     return chosen
 
 
-def _print(sweep: Sweep, dtype: str, table: Table, edges: Sequence[str], unavailable: Container[str]) -> None:
+def _print(sweep: Sweep, dtype: str, table: CheckedCells, edges: Sequence[str], unavailable: Container[str]) -> None:
     names = [one.name for one in sweep.configurations if one.name not in unavailable]
     rows = [[edge, *(_word(table.get((edge, name), [])) for name in names)] for edge in edges]
     print()

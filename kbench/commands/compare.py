@@ -104,7 +104,7 @@ def compare(
 
     Exit code: 0 comparison written, 1 a row has a verdict of --fail-on, 2 bad input, 3 no row could be compared.
     """
-    from kbench.comparison.compare import compare as compare_files
+    from kbench.comparison.compare import compare_results
     from kbench.comparison.options import CompareOptions
 
     options = CompareOptions(
@@ -117,14 +117,14 @@ def compare(
         tuple(split_words(fail_on)),
         strict,
     )
-    found = compare_files(*files, options=options)
-    show(found, sort=sort, only=only, exports=export or (), github=github)
-    return judge(found, github=github)
+    found = compare_results(*files, options=options)
+    write_outputs(found, sort=sort, only=only, exports=export or (), github=github)
+    return report_gate(found, github=github)
 
 
-def show(found: Comparison, *, sort: str, only: str | None, exports: Sequence[str], github: bool) -> None:
+def write_outputs(found: Comparison, *, sort: str, only: str | None, exports: Sequence[str], github: bool) -> None:
     """Write the exports and print the table. An export to stdout takes the table's place. Files that have nothing in common
-    give no table: `judge` prints an error about them."""
+    give no table: `report_gate` prints an error about them."""
     from kbench.comparison.formats import FORMATS
     from kbench.comparison.formats import terminal as tables
 
@@ -142,7 +142,7 @@ def show(found: Comparison, *, sort: str, only: str | None, exports: Sequence[st
     terminal.write_text(printed, commands=targets.get(None) == "github")
 
 
-def judge(found: Comparison, *, github: bool) -> ExitStatus:
+def report_gate(found: Comparison, *, github: bool) -> ExitStatus:
     """Returns the exit code. When it is not 0, prints the reason to stderr."""
     result = found.gate.judge(found)
     if not result.passed:

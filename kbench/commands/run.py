@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kbench.config.load import Config
     from kbench.execute.existing_results import ResumeMode
     from kbench.execute.plan import Plan
-    from kbench.execute.run import Outcome, RunOptions
+    from kbench.execute.run import RunOptions, RunResult
 
 CASES_LISTED = 1000
 """`--dry-run` lists this many cases and counts the rest."""
@@ -165,7 +165,7 @@ def _mb(count: int) -> str:
     return f"{count / 1e6:.1f}"
 
 
-def _report(outcome: Outcome) -> None:
+def _report(outcome: RunResult) -> None:
     from kbench import summary
     from kbench.analysis import analyse
 
@@ -179,7 +179,7 @@ def _report(outcome: Outcome) -> None:
         print(f"the earlier results were moved to {' and '.join([str(first), *(old.name for old in others)])}")
 
 
-def _draw(outcome: Outcome) -> None:
+def _draw(outcome: RunResult) -> None:
     from kbench import plotting
 
     if not any(row.ms is not None for row in outcome.rows):

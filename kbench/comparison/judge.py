@@ -38,7 +38,7 @@ Judgement = tuple[Verdict, str]
 """A verdict and its reason."""
 
 
-def judge(
+def judge_pairs(
     pairs: Sequence[Pair], drifts: Mapping[str, Drift], rules: Rules, noise: Noise | None = None
 ) -> tuple[list[JudgedRow], list[Geomean]]:
     """The judged rows of the pairs, in the order of the pairs, and a geometric mean for each contender.

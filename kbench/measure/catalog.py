@@ -28,7 +28,7 @@ from kbench.protocol import (
     OperatorInfo,
     PluginError,
     ProviderInfo,
-    check,
+    as_decoded,
 )
 from kbench.registry import Operator, Provider
 from kbench.results.case import Value
@@ -128,7 +128,7 @@ def _guarded(plugin: str | None, where: str, failures: list[PluginError], make: 
     """What `make` returns, if the parent will accept it. Otherwise appends the reason to `failures` and returns None: a
     plug-in may register anything."""
     try:
-        return check(make())
+        return as_decoded(make())
     except Exception as error:  # noqa: BLE001  the plug-in's own failure, whatever it is
         failures.append(PluginError(plugin or "kbench", where, printable(describe_exception(error), REASON_LIMIT)))
         return None

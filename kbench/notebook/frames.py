@@ -41,7 +41,7 @@ def typed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 @dataclass(frozen=True)
-class Files:
+class SourceFiles:
     """The files that stand for the arguments of a notebook function.
 
     sources  `path` or `LABEL=path`, as the commands take them
@@ -63,7 +63,7 @@ class Files:
 
 
 @contextmanager
-def as_files(*sources: Source | Mapping[str, Source]) -> Iterator[Files]:
+def as_files(*sources: Source | Mapping[str, Source]) -> Iterator[SourceFiles]:
     """Write frames to temporary files and yield all sources as files. The keys of a mapping become labels.
 
     A frame that was read from a file gets the name of that file. Any other frame is `frame`, the next one `frame-2`. Raises
@@ -81,7 +81,7 @@ def as_files(*sources: Source | Mapping[str, Source]) -> Iterator[Files]:
                 found.append(f"{name}={_write(source, folder / str(len(taken)), name)}")
             else:
                 found.append(f"{label}={source}" if label else str(source))
-        files = Files(found, folder, home)
+        files = SourceFiles(found, folder, home)
         try:
             yield files
         except (UsageError, ResultsError) as error:

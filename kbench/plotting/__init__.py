@@ -17,7 +17,7 @@ import matplotlib.style
 from matplotlib.figure import Figure
 
 from kbench.analysis.files import ResultsFile, load_sources
-from kbench.comparison.compare import compare
+from kbench.comparison.compare import compare_results
 from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions
 from kbench.errors import ResultsError, UsageError
@@ -150,7 +150,7 @@ def _compared(sources: Sequence[ResultsFile], choices: Choices) -> Comparison:
         metric=choices.metric_name,
         margin=choices.margin,
     )
-    return compare(*named, options=options)
+    return compare_results(*named, options=options)
 
 
 def _styled(theme: str) -> Any:

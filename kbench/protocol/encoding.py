@@ -86,7 +86,7 @@ def decode_request(line: bytes) -> tuple[str, Request]:
 Part = TypeVar("Part")
 
 
-def check(part: Part) -> Part:
+def as_decoded(part: Part) -> Part:
     """A dataclass that is part of a message, as the parent will decode it. Raises ProtocolError, TypeError and ValueError
     when it cannot be sent."""
     checked: Part = _decoder(type(part))(json.loads(json.dumps(_to_json(part))))

@@ -24,7 +24,7 @@ from stand_in import SETTINGS
 from kbench.config import load
 from kbench.errors import DeviceGone
 from kbench.execute.executor import Finished
-from kbench.execute.executors.code_identity import Files, compare_code, identify_code
+from kbench.execute.executors.code_identity import RunFiles, compare_code, identify_code
 from kbench.execute.plan import Task
 from kbench.protocol import DeviceInfo
 from kbench.results.case import Case
@@ -191,7 +191,7 @@ def test_what_tells_two_checkouts_apart(tmp_path: Path, monkeypatch: pytest.Monk
         )
     monkeypatch.chdir(tmp_path / "one")
     loaded = load.load_config("sweep.yaml")
-    files = Files.of(loaded.path, loaded.plugins)
+    files = RunFiles.of(loaded.path, loaded.plugins)
     wanted = identify_code(files)
     monkeypatch.chdir(tmp_path / "two")
     assert identify_code(files) == wanted, "each machine may have its checkout where it likes"

@@ -16,7 +16,7 @@ from fake_executor import machine_info
 from kbench import registry, reporting, summary
 from kbench.analysis import analyse
 from kbench.analysis.files import OWN, load_sources
-from kbench.comparison.compare import compare
+from kbench.comparison.compare import compare_results
 from kbench.comparison.formats import FORMATS
 from kbench.config.load import load_config
 from kbench.errors import ConfigError
@@ -139,7 +139,7 @@ def test_what_a_run_accepts_its_readers_accept(axis: str, tmp_path: Path) -> Non
         return
     old, new = (written(tmp_path / f"{name}.csv", axis, ms) for name, ms in (("old", 0.1), ("new", 0.2)))
     assert table.axes(table.read_results(old)) == ["M", axis]
-    found = compare(str(old), str(new))
+    found = compare_results(str(old), str(new))
     for text in FORMATS.values():
         assert text(found)
     cells = list(csv.DictReader(io.StringIO(FORMATS["csv"](found))))
@@ -149,7 +149,7 @@ def test_what_a_run_accepts_its_readers_accept(axis: str, tmp_path: Path) -> Non
         panels = [panel for page in planned.pages for panel in page.panels]
         assert len(panels) == (3 if kind == "bars" else 1), kind
         assert "".join(terminal_charts(load_sources([old]), Choices(kind=kind, x=axis), 80, plain=True))
-    [times] = summary.times(analyse(rows(axis, 0.1), "torch-native"))
+    [times] = summary.times_tables(analyse(rows(axis, 0.1), "torch-native"))
     assert len(times.rows) == 3
 
 
@@ -239,7 +239,7 @@ measure: {warmup_ms: 1, rep_ms: 1, rounds: 1}
     again = kbench(*command, "--resume")
     assert again.returncode == 0 and "nothing left to measure" in again.stderr
     for text in FORMATS.values():
-        assert text(compare(str(path), str(path)))
+        assert text(compare_results(str(path), str(path)))
     assert "<script>alert(1)" not in Path(reporting.write_report([path], tmp_path / "r.html")).read_text(
         encoding="utf-8"
     )

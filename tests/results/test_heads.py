@@ -11,7 +11,7 @@ from common import ROOT
 from kbench import summary
 from kbench.analysis import analyse, rows_of
 from kbench.commands import check, inspect, run
-from kbench.comparison.compare import compare
+from kbench.comparison.compare import compare_results
 from kbench.comparison.formats import terminal as compared
 from kbench.comparison.options import CompareOptions
 from kbench.config import load
@@ -58,7 +58,7 @@ def test_of_list_doctor_check_and_the_plan(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_of_compare(files: tuple[str, ...], options: dict[str, str]) -> None:
-    found = compare(*(H200 / file for file in files), options=CompareOptions(**options))
+    found = compare_results(*(H200 / file for file in files), options=CompareOptions(**options))
     lines = [line for line in compared.text(found, WIDE).splitlines() if line.endswith("  verdict")]
     heads = [head for line in lines for head in re.split(r"\s{2,}", line.strip())]
     assert len(heads) > 5
@@ -69,7 +69,7 @@ def test_of_compare(files: tuple[str, ...], options: dict[str, str]) -> None:
 def test_of_the_summary(name: str) -> None:
     path = H200 / f"{name}.csv"
     found = analyse(rows_of(table.read_results(path)), str(environment_file.read_environment(path)[0]["baseline"]))
-    tables = [summary.standings(found), summary.details(found), summary.stages(found.rows)]
+    tables = [summary.standings_table(found), summary.details_table(found), summary.stages_table(found.rows)]
     heads = [head for shown in tables for head in shown.header]
     assert {"of copy", "ulp", "fastest", "faster/tie/slower", "host to device"} <= {
         head.removesuffix("/?") for head in heads

@@ -6,9 +6,10 @@ import math
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import GenerateJsonSchema
 
 from kbench.comparison.environment_differences import Weight
-from kbench.comparison.join import Side as Measured
+from kbench.comparison.join import Side
 from kbench.comparison.judge import ERROR_RATE
 from kbench.comparison.model import Comparison, JudgedRow
 from kbench.comparison.presentation.report_lines import taken_out
@@ -20,11 +21,26 @@ from kbench.results.vocabulary import Status
 
 Interval = tuple[float, float]
 
+PREFIX = "Exported"
+"""`ExportedRow` is how a file writes a row. The schema calls it `Row`."""
+
 
 class _Model(BaseModel):
     """No number in the file is NaN or infinite, and no key is one that the schema does not have."""
 
-    model_config = ConfigDict(allow_inf_nan=False, extra="forbid", field_title_generator=lambda name, _: name)
+    model_config = ConfigDict(
+        allow_inf_nan=False,
+        extra="forbid",
+        field_title_generator=lambda name, _: name,
+        model_title_generator=lambda model: model.__name__.removeprefix(PREFIX),
+    )
+
+
+class _WithoutPrefix(GenerateJsonSchema):
+    """Names the definitions of the schema as its readers know them: `Row`."""
+
+    def normalize_name(self, name: str) -> str:
+        return super().normalize_name(name).removeprefix(PREFIX)
 
 
 class Settings(_Model):
@@ -40,7 +56,7 @@ class Settings(_Model):
     vary: list[str] = Field(description="The conditions that the caller allowed to differ.")
 
 
-class Gate(_Model):
+class ExportedGate(_Model):
     """The gate, and whether the comparison passed. Without a gate it passes if at least one row was comparable."""
 
     fail_on: list[str] = Field(description="The verdicts that fail the gate.")
@@ -50,7 +66,7 @@ class Gate(_Model):
     passed: bool
 
 
-class Side(_Model):
+class ExportedSide(_Model):
     """The measurements of a row on one side."""
 
     status: Status = Field(description="ok if every session has a time.")
@@ -61,7 +77,7 @@ class Side(_Model):
     timed: int = Field(description="The number of sessions with a time.")
 
 
-class Row(_Model):
+class ExportedRow(_Model):
     """The verdict on one provider and case of one contender."""
 
     key: dict[str, int | float | str | bool | None] = Field(
@@ -78,11 +94,11 @@ class Row(_Model):
     q: float | None = Field(
         description="The false discovery rate of the list of this row and all rows with a more certain change."
     )
-    old: Side | None = Field(description="The baseline's side. Null if the baseline does not have the row.")
-    new: Side | None = Field(description="The contender's side. Null if the contender does not have the row.")
+    old: ExportedSide | None = Field(description="The baseline's side. Null if the baseline does not have the row.")
+    new: ExportedSide | None = Field(description="The contender's side. Null if the contender does not have the row.")
 
 
-class Geomean(_Model):
+class ExportedGeomean(_Model):
     """The geometric mean of a contender's ratios."""
 
     contender: str
@@ -92,7 +108,7 @@ class Geomean(_Model):
     total: int = Field(description="The number of rows that the contender or the baseline has.")
 
 
-class Drift(_Model):
+class ExportedDrift(_Model):
     """How much slower or faster the machine became, measured by the copy controls of both files."""
 
     contender: str
@@ -107,7 +123,7 @@ class Drift(_Model):
     taken_out: bool = Field(description="Whether the drift was subtracted from the changes of the rows.")
 
 
-class Difference(_Model):
+class ExportedDifference(_Model):
     """A property that differs between the file of the baseline and that of a contender."""
 
     contender: str
@@ -131,13 +147,13 @@ class Report(_Model):
     contenders: list[str]
     comparable: bool = Field(description="False if no row was measured under the same conditions on both sides.")
     settings: Settings
-    gate: Gate
+    gate: ExportedGate
     summary: dict[str, int] = Field(description="The number of rows with each verdict. Every verdict is listed.")
-    geomeans: list[Geomean]
-    drifts: list[Drift]
-    differences: list[Difference]
+    geomeans: list[ExportedGeomean]
+    drifts: list[ExportedDrift]
+    differences: list[ExportedDifference]
     notes: list[str] = Field(description="Assumptions, and what the comparison left out.")
-    rows: list[Row]
+    rows: list[ExportedRow]
 
 
 def text(comparison: Comparison) -> str:
@@ -147,7 +163,8 @@ def text(comparison: Comparison) -> str:
 def schema() -> dict[str, Any]:
     """The report as JSON Schema (draft 2020-12)."""
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    return head | Report.model_json_schema(mode="serialization") | {"title": "kbench comparison"}
+    generated = Report.model_json_schema(mode="serialization", schema_generator=_WithoutPrefix)
+    return head | generated | {"title": "kbench comparison"}
 
 
 def _report(comparison: Comparison) -> Report:
@@ -167,14 +184,14 @@ def _report(comparison: Comparison) -> Report:
             confidence=CONFIDENCE,
             vary=sorted(rules.vary),
         ),
-        gate=Gate(
+        gate=ExportedGate(
             fail_on=[verdict.value for verdict in comparison.gate.fail_on],
             strict=comparison.gate.strict,
             passed=comparison.gate.judge(comparison).passed,
         ),
         summary={verdict.value: counts.get(verdict, 0) for verdict in Verdict},
         geomeans=[
-            Geomean(
+            ExportedGeomean(
                 contender=plain(mean.contender),
                 ratio=finite(mean.ratio),
                 ci=_interval(mean.ci),
@@ -184,7 +201,7 @@ def _report(comparison: Comparison) -> Report:
             for mean in comparison.geomeans
         ],
         drifts=[
-            Drift(
+            ExportedDrift(
                 contender=plain(contender),
                 device=plain(device) or None,
                 ratio=None if part.change is None else finite(math.exp(part.change)),
@@ -196,7 +213,7 @@ def _report(comparison: Comparison) -> Report:
             for device, part in drift.parts.items()
         ],
         differences=[
-            Difference(
+            ExportedDifference(
                 contender=plain(found.contender),
                 name=plain(found.name),
                 old=plain(found.old),
@@ -210,8 +227,8 @@ def _report(comparison: Comparison) -> Report:
     )
 
 
-def _row(row: JudgedRow, comparison: Comparison) -> Row:
-    return Row(
+def _row(row: JudgedRow, comparison: Comparison) -> ExportedRow:
+    return ExportedRow(
         key=key_columns(row, comparison),
         contender=plain(row.contender),
         verdict=row.verdict.value,
@@ -224,10 +241,10 @@ def _row(row: JudgedRow, comparison: Comparison) -> Row:
     )
 
 
-def _side(side: Measured | None) -> Side | None:
+def _side(side: Side | None) -> ExportedSide | None:
     if side is None:
         return None
-    return Side(status=side.status, value=finite(side.value), sessions=side.sessions, timed=len(side.readings))
+    return ExportedSide(status=side.status, value=finite(side.value), sessions=side.sessions, timed=len(side.readings))
 
 
 def _interval(ci: tuple[float, float] | None) -> Interval | None:

@@ -46,7 +46,7 @@ class ComparisonView(Comparison):
         Axes are Int64 or text. `ratio`, `ci_low`, `ci_high`, `q`, `old` and `new` are float64, NaN where unknown. The
         numbers of sessions are int64.
         """
-        names = csv_table.columns(self)
+        names = csv_table.column_names(self)
         cells = [csv_table.cells(row, self) for row in self.rows]
         found: pd.DataFrame = pd.DataFrame({name: [row[name] for row in cells] for name in names})
         for name in names:

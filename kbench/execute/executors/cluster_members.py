@@ -12,7 +12,7 @@ from typing import Any
 from kbench.config.load import Config
 from kbench.errors import ExecutionError
 from kbench.execute.executors import cluster_worker
-from kbench.execute.executors.code_identity import Files, identify_code
+from kbench.execute.executors.code_identity import RunFiles, identify_code
 from kbench.execute.executors.dask_scheduler import scheduler_errors
 from kbench.execute.executors.time_limits import Pulse, call_all_within, call_within
 
@@ -47,7 +47,7 @@ class Members:
     def __init__(self, client: Any, address: str, config: Config) -> None:
         self._client, self._address = client, address
         self.ticket = f"kbench-{uuid.uuid4().hex[:12]}"
-        self._files = Files.of(config.path, config.plugins)
+        self._files = RunFiles.of(config.path, config.plugins)
         self._wanted = identify_code(self._files)
         self.registered: dict[str, bool] = {}  # whether each declares a GPU
         self.refused: set[str] = set()
