@@ -18,7 +18,7 @@ HANDLES = """
 import signal, sys
 sys.path.insert(0, {root!r})
 from kbench import interrupts
-interrupts.install()
+interrupts.raise_on_signals()
 try:
     print("ready", flush=True)
     signal.pause()
