@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,9 @@ mean billions of values."""
 
 MAX_DEPTH = 20
 """Limit of the levels of a Python mapping. A mapping may contain itself."""
+
+_NEEDS_A_HINT = ("<block end>", "<document start>", "mapping values are not allowed", "could not find")
+"""Parts of PyYAML's messages that do not tell what to look for."""
 
 INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,99})")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -135,8 +139,8 @@ def parse(text: str, source: str, where: SourceLocation | None = None) -> Node:
         message = ", ".join(part for part in (error.context and error.context + since, error.problem) if part)
         if "'\\t'" in message:
             message = "found a tab; indent YAML with spaces"
-        elif "<block end>" in message:
-            message += "; check the indentation and the quotes of this line and of the lines above"
+        elif any(words in message for words in _NEEDS_A_HINT):
+            message += "; check the brackets, quotes and indentation up to here"
         raise ConfigError([ConfigIssue(place(error.problem_mark or error.context_mark), message)]) from None
     except yaml.reader.ReaderError as error:
         before = text[: error.position].split("\n")
@@ -257,13 +261,15 @@ class _Mapping:
         if type(value).__name__ == "dtype" and str(value).startswith("torch."):
             value = str(value).removeprefix("torch.")
         elif not isinstance(value, (int, float, str, type(None))) and hasattr(value, "item"):
-            value = value.item()  # a numpy number
+            with suppress(ValueError, RuntimeError):  # an array or a tensor of several elements
+                value = value.item()  # a numpy number
         elif isinstance(value, os.PathLike):
             value = os.fspath(value)
         if not isinstance(value, (int, float, str, type(None))):
             self.problems.append(
                 ConfigIssue(
-                    where, f"a config cannot hold a value of type {type(value).__name__}; use numbers and words"
+                    where,
+                    f"a config cannot hold a value of type {type(value).__name__}; use numbers, words and lists of them",
                 )
             )
             value = None

@@ -190,6 +190,10 @@ def test_nothing_in_common_is_one_sentence_here_too(write: Write) -> None:
             {"sweep": {"M": 4, "N": [None, object()]}},
             'config["sweep"]["N"][1]: a config cannot hold a value of type object',
         ),
+        (
+            {"sweep": {"M": 4, "N": torch.arange(2)}},
+            'config["sweep"]["N"]: a config cannot hold a value of type Tensor; use numbers, words and lists of them',
+        ),
         ({"measure": {"roundz": 1}}, 'config["measure"]["roundz"]: unknown key "roundz"; did you mean "rounds"?'),
         ({"sweep": {3: 4}}, 'config["sweep"]: the key 3 is not a string; keys must be strings'),
         ({"plugins": ["gone.py"]}, 'config["plugins"][0]: no such file: gone.py; name a Python file'),
