@@ -217,7 +217,8 @@ def _drop_extra_axes(frame: pd.DataFrame, shared: Sequence[str]) -> list[str]:
         values = frame[axis].unique()
         if len(values) > 1:
             raise UsageError(
-                f"{path}: axis {axis} has several values in this file, but is missing in another; compare files of one operator"
+                f"{path}: axis {axis} has several values in this file, but is missing in another file; "
+                "compare files of one operator"
             )
         notes += [f"{path}: axis {axis}={value} is not in every file and was ignored" for value in values]
     return notes

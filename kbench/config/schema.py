@@ -208,7 +208,7 @@ class File(Overlay):
     plugins: list[str] = Field(default_factory=list, description="Python files to import, relative to this file.")
     profiles: dict[str, Overlay] = Field(
         default_factory=dict,
-        description="Parts to replace, chosen with --profile. `cpu` applies by itself on a machine without an accelerator.",
+        description="Parts to replace, chosen with --profile. Without an accelerator kbench applies `cpu` automatically.",
     )
 
 

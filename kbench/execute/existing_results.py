@@ -238,7 +238,7 @@ def _find_finished(path: Path, records: Sequence[Record], plan: Plan) -> tuple[s
     return finished, count
 
 
-_SAME = "continue it with its original config and options, or start a new file"
+_SAME = "continue the file with its original config and options, or start a new file"
 
 
 def _case_of(task: Task) -> tuple[str, ...]:
@@ -278,7 +278,7 @@ def _read_environment(path: Path) -> tuple[dict[str, Any], str]:
         found, left_out = environment_file.read_entries(beside)
     except FileNotFoundError:
         raise ResultsError(
-            f"{beside}: no such file; it says how {path} was measured, and a run cannot continue without it"
+            f"{beside}: no such file, so kbench does not know how {path} was measured; restore it, or start a new file"
         ) from None
     except ResultsError as error:
         raise ResultsError(f"{error}; restore it, or start a new file") from None
@@ -300,7 +300,7 @@ def _find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list
     """The reasons why this run must not continue the file, a few words for each."""
     begun = before.get("scope", "device")
     if begun != now["scope"]:
-        return [f"it was begun {SCOPES.get(begun, begun)}, not {SCOPES[now['scope']]}"]
+        return [f"it was begun {SCOPES.get(begun, begun)}, and this run measures {SCOPES[now['scope']]}"]
     old, new = _select_relevant(before), _select_relevant(now)
     names = dict.fromkeys([*old, *new])
     return [

@@ -28,7 +28,7 @@ TEXT_COLUMNS = ("operator", "dtype", "provider", "flags", "device", "timer", "ca
 
 WON, TIED, UNCLEAR, UNMARKED = "*", "~", "?", " "
 
-MARKS = {WON: "fastest", TIED: "tied for it", UNCLEAR: "cannot tell"}
+MARKS = {WON: "fastest", TIED: "tie", UNCLEAR: "unclear"}
 
 DEFAULT_CONDITIONS = {"timer": DEFAULT_TIMER, "cache": "cold"}
 """Conditions that titles do not mention."""

@@ -161,7 +161,7 @@ def test_a_cluster_gives_the_rows_of_one_host_whatever_is_killed(tmp_path: Path,
         assert killed.returncode == 3 and left < len(identities(alone))
         assert (
             last
-            == f"error: {first.address}: the scheduler is gone; continue with --resume, on this scheduler or another"
+            == f"error: {first.address}: the scheduler is gone; start it again or choose another, and continue with --resume"
         )
     assert "Traceback" not in errors
     with dask(here) as second:

@@ -157,7 +157,7 @@ def test_cases_may_stand_in_any_order_and_any_may_be_missing(tmp_path: Path) -> 
 def test_what_was_begun_on_one_device_is_not_continued_on_several(tmp_path: Path) -> None:
     layout = plan_in(tmp_path)
     path, _ = write(layout, tmp_path)
-    with pytest.raises(ResultsError, match="it was begun on one device, not with --devices"):
+    with pytest.raises(ResultsError, match="it was begun on one device, and this run measures with --devices"):
         existing_results.read_existing(path, layout, MACHINE, "resume", "host")
     beside = path.with_suffix(".env.json")
     sidecar = json.loads(beside.read_text())

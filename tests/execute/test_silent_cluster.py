@@ -162,7 +162,9 @@ def test_a_run_ends_when_every_worker_is_silent(connected: Any) -> None:
     client = Client("tcp://a", "tcp://b")
     executor = connected(client)
     client.stopped |= {"tcp://a", "tcp://b"}
-    with pytest.raises(ExecutionError, match=r"all workers have been gone for 0\.5 s; continue with --resume"):
+    with pytest.raises(
+        ExecutionError, match=r"all workers have been gone for 0\.5 s; start some and continue with --resume"
+    ):
         measured(executor)
 
 

@@ -120,7 +120,7 @@ class Cluster:
                     waiting.appendleft(job)
                 else:
                     reason = (
-                        f"{LOSS_LIMIT} devices were lost while they measured this case; the last one: {result.gone}"
+                        f"{LOSS_LIMIT} devices were lost while they measured this case; the last error: {result.gone}"
                     )
                     yield from (give_up(task, reason, UNKNOWN_DEVICE, self.catalog.machine) for task in job)
 
@@ -143,7 +143,7 @@ class Cluster:
                     raise ExecutionError(f"{self._address}: every worker was refused; the notes above say why")
                 if time.monotonic() > given_up_at:
                     raise ExecutionError(
-                        f"{self._address}: no worker appeared within {FIRST_LIMIT_S / 60:g} min; start one"
+                        f"{self._address}: no worker appeared within {FIRST_LIMIT_S / 60:g} min; start one and run kbench again"
                     )
                 self._members.update(self._note)
             asked = self._members.takers[0]

@@ -69,11 +69,15 @@ class Devices:
             for thread in self._threads:
                 thread.start()
         except RuntimeError as error:
-            raise ExecutionError(f"cannot start a thread for each device: {error}") from None
+            raise ExecutionError(
+                f"cannot start a thread for each device ({error}); choose fewer devices, or raise `ulimit -u`"
+            ) from None
         deadline = time.monotonic() + UP_LIMIT_S
         for place, event in zip(self.places, up, strict=True):
             if not event.wait(max(0.0, deadline - time.monotonic())):
-                raise ExecutionError(f"{place}: its worker has not started within {UP_LIMIT_S:g} s")
+                raise ExecutionError(
+                    f"{place}: its worker has not started within {UP_LIMIT_S:g} s; choose other devices with --devices"
+                )
 
     def run(self, tasks: Sequence[Task], homes: Mapping[Any, str], listener: Listener) -> Iterator[Finished]:
         known = {device.uuid for device in self.devices}
@@ -123,7 +127,7 @@ class Devices:
                 finished = supervisor.measure(task, self._listener)
             except DeviceGone as gone:
                 if todo.give_back(task, device.uuid) >= LOSS_LIMIT:
-                    reason = f"{LOSS_LIMIT} devices were lost while they measured this case; the last one: {gone}"
+                    reason = f"{LOSS_LIMIT} devices were lost while they measured this case; the last error: {gone}"
                     self._results.put(give_up(task, reason, device, self.catalog.machine, place))
                 self._results.put(ExecutionError(f"{place} was lost: {gone}"))
                 return

@@ -53,7 +53,7 @@ class Definition:
             found = self.operator.reference(self.case, *exact)
         if not isinstance(found, Tensor):
             raise self._fault(
-                self.operator.reference, f"reference returned {type(found).__name__}; it must return a tensor"
+                self.operator.reference, f"reference returned {type(found).__name__}", "it must return a tensor"
             )
         return found.double()
 
@@ -90,19 +90,19 @@ class Definition:
             said = f"{name} fails on {self._sizes}: {type(error).__name__}: {message(error)}"
             raise OperatorFault(self.operator, location(error, written_at(function)), said) from error
 
-    def _fault(self, function: Any, what: str) -> OperatorFault:
-        return OperatorFault(self.operator, written_at(function), f"{what} on {self._sizes}")
+    def _fault(self, function: Any, what: str, advice: str) -> OperatorFault:
+        return OperatorFault(self.operator, written_at(function), f"{what} on {self._sizes}; {advice}")
 
     def _tensors(self, name: str, function: Any, found: Any) -> tuple[Tensor, ...]:
         if isinstance(found, (tuple, list)) and found and all(isinstance(x, Tensor) for x in found):
             return tuple(found)
         kind = "an empty tuple" if isinstance(found, (tuple, list)) and not found else type(found).__name__
-        raise self._fault(function, f"{name} returned {kind}; it must return a tuple of tensors")
+        raise self._fault(function, f"{name} returned {kind}", "it must return a tuple of tensors")
 
     def _number(self, name: str, function: Any, found: Any) -> float:
         if isinstance(found, (int, float)) and math.isfinite(found) and found >= 0:
             return found
-        raise self._fault(function, f"{name} returned {found!r:.80}; it must return a number that is not negative")
+        raise self._fault(function, f"{name} returned {found!r:.80}", "it must return a number that is not negative")
 
 
 def exactly(inputs: Sequence[Tensor]) -> list[Tensor]:

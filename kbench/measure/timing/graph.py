@@ -70,7 +70,9 @@ class GraphTimer:
     ) -> Callable[[], list[float]]:
         """See Timer. Captures `fn` over the buffers; raises Unsupported for a function that cannot be captured."""
         if self.device.type != "cuda":
-            raise Unsupported(f"timer graph needs a CUDA or ROCm device; this machine has {self.device.type}")
+            raise Unsupported(
+                f"timer graph needs a CUDA or ROCm device; this machine has {self.device.type}; use timer: do_bench"
+            )
         calls = max(len(buffers), MIN_CALLS)
         graph = _capture(fn, buffers, calls)
         return lambda: self._samples(graph, calls)
