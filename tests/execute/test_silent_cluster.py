@@ -173,6 +173,6 @@ def test_a_run_ends_when_the_scheduler_does_not_answer(connected: Any) -> None:
     executor = connected(client)
     client.stopped.add("tcp://a")
     client.dead = True
-    with pytest.raises(ExecutionError, match="the scheduler does not answer; continue with --resume"):
+    with pytest.raises(ExecutionError, match="the scheduler does not answer; start it again or choose another"):
         measured(executor)
     executor.stop()
