@@ -5,7 +5,7 @@ from kbench.errors import ExitStatus
 
 
 def main() -> None:
-    interrupts.install()
+    interrupts.raise_on_signals()
     try:
         from kbench.cli import main as run
     except KeyboardInterrupt:  # which comes in the middle of an import, where a traceback would help nobody

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kbench.comparison.formats.notebook import ComparisonView
     from kbench.config.load import Config
     from kbench.execute.existing_results import ResumeMode
-    from kbench.execute.run import Outcome, RunOptions
+    from kbench.execute.run import RunOptions, RunResult
     from kbench.notebook.frames import Source
     from kbench.notebook.functions import Functions
     from kbench.notebook.pictures import Pictures
@@ -58,7 +58,7 @@ def run(
     interrupted and ExecutionError when nothing is left to measure on (what was measured is in the CSV). A provider that fails
     is a row, not an exception.
     """
-    from kbench.config.load import load as load_config
+    from kbench.config.load import load_config
     from kbench.execute.run import RunOptions
     from kbench.notebook import functions
 
@@ -81,7 +81,7 @@ def run(
             if isinstance(config, Mapping):
                 config = {"providers": list(names), **config}
             operator = load_config(config, sets=changes, profile=profile).document.entries["operator"].plain
-            files += map(str, functions.write(names, str(operator), Path(folder)))
+            files += map(str, functions.write_plugins(names, str(operator), Path(folder)))
         loaded = load_config(config, sets=changes, only=_several(only), profile=profile, plugins=files)
         outcome = _execute(loaded, options)
     if outcome.interrupted:
@@ -89,7 +89,7 @@ def run(
     return load(outcome.csv)
 
 
-def _execute(loaded: Config, options: RunOptions) -> Outcome:
+def _execute(loaded: Config, options: RunOptions) -> RunResult:
     from kbench.execute.executors.prepare import prepare
     from kbench.execute.run import execute
 
@@ -107,7 +107,7 @@ def load(path: str | Path) -> pd.DataFrame:
     from kbench.notebook import frames
     from kbench.results import table
 
-    return frames.typed(table.read(Path(path)))
+    return frames.typed(table.read_results(Path(path)))
 
 
 def compare(
@@ -129,14 +129,14 @@ def compare(
     """
     from dataclasses import replace
 
-    from kbench.comparison.compare import compare as compare_files
+    from kbench.comparison.compare import compare_results
     from kbench.comparison.formats.notebook import ComparisonView
     from kbench.comparison.options import CompareOptions
     from kbench.notebook import frames
 
     options = CompareOptions(by, baseline, where, metric, margin, tuple(_words(vary)), tuple(_words(fail_on)))
     with frames.as_files(*sources) as files:
-        found = compare_files(*files.sources, options=options)
+        found = compare_results(*files.sources, options=options)
     notes = [files.readable(note) for note in found.notes if files.of_a_file(note)]
     return ComparisonView.of(replace(found, source=files.readable(found.source), notes=tuple(notes)))
 
@@ -166,7 +166,7 @@ def plot(
     choices = plotting.Choices(metric, kind, x, _several(by), theme, baseline, margin)
     with frames.as_files(*sources) as files:
         folder = out if out is not None else files.home
-        return Pictures(plotting.write(files.sources, choices, folder, _several(formats), where=where))
+        return Pictures(plotting.write_pictures(files.sources, choices, folder, _several(formats), where=where))
 
 
 def report(
@@ -182,11 +182,11 @@ def report(
     where the page cannot be written.
     """
     from kbench.notebook import frames
-    from kbench.reporting import write
+    from kbench.reporting import write_report
 
     with frames.as_files(*sources, *([] if baseline is None else [baseline])) as files:
         old = None if baseline is None else files.sources.pop()
-        return write(files.sources, out, baseline=old, where=where, title=title, readable=files.readable)
+        return write_report(files.sources, out, baseline=old, where=where, title=title, readable=files.readable)
 
 
 def _words(words: str | Sequence[str]) -> list[str]:

@@ -121,7 +121,7 @@ app = _make_app()
 def main() -> None:
     """The entry point. Turns errors into one readable line and an exit code."""
     try:
-        streams.install()
+        streams.replace_standard_streams()
         code = _run_command(sys.argv[1:])
         raise SystemExit(_exit_code(code, streams.finish()))
     except KeyboardInterrupt:  # while the last lines were printed
@@ -176,7 +176,9 @@ def _exit_code(code: int, failure: OSError | None) -> int:
         return code
     if isinstance(failure, BrokenPipeError):  # a reader such as `head` that stops early is no error
         return ExitStatus.UNREAD if code in (ExitStatus.OK, ExitStatus.FAILED, ExitStatus.NOTHING) else code
-    _complain(f"stdout cannot be written ({failure.strerror}); the printed text is lost, written files are not")
+    _complain(
+        f"stdout cannot be written ({failure.strerror}); the printed text is lost; the files that kbench wrote are complete"
+    )
     return code or ExitStatus.BAD_INPUT
 
 

@@ -17,7 +17,7 @@ PATIENCE_S = 10.0
 """Seconds in which a run may finish its work. After that, another signal interrupts again."""
 
 
-def install() -> None:
+def raise_on_signals() -> None:
     """Let each signal raise KeyboardInterrupt. A signal that is ignored stays ignored, as `nohup` needs."""
     for number in ENDING_SIGNALS:
         if signal.getsignal(number) is signal.SIG_DFL:

@@ -50,7 +50,7 @@ def load_plugins(
             failures.append(failure)
     announce("")
     for one in without:
-        providers = registry.operator(one.operator).providers if one.operator in registry.names() else {}
+        providers = registry.operator(one.operator).providers if one.operator in registry.operator_names() else {}
         if one.provider in providers:
             changed = replace(providers[one.provider], requires=(), available=partial(str, one.reason))
             providers[one.provider] = changed

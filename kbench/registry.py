@@ -53,7 +53,7 @@ def operator(name: str) -> Operator:
     if name not in _operators and name in shipped():
         _import_shipped(name)
     if name not in _operators:
-        raise LookupError(f"unknown operator {name!r}; the operators are {', '.join(names())}")
+        raise LookupError(f"unknown operator {name!r}; the operators are {', '.join(operator_names())}")
     return _operators[name]
 
 
@@ -69,6 +69,6 @@ def shipped() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules([str(folder)]))
 
 
-def names() -> list[str]:
+def operator_names() -> list[str]:
     """Names of all operators: kbench's own and those that plug-ins have registered."""
     return sorted({*shipped(), *_operators})

@@ -378,5 +378,8 @@ def test_the_graph_timer_is_refused_with_a_reason(kbench: Kbench, write_config: 
     assert done.returncode == 0, done.stderr  # triton is still checked
     rows = pd.read_csv(tmp_path / "results" / "sweep.csv").set_index("provider")
     assert rows.loc["torch-native"].status == "unsupported"
-    assert rows.loc["torch-native"].reason == "timer graph needs a CUDA or ROCm device; this machine has cpu"
+    assert (
+        rows.loc["torch-native"].reason
+        == "timer graph needs a CUDA or ROCm device; this machine has cpu; use timer: do_bench"
+    )
     assert rows.ms.isna().all()

@@ -59,13 +59,13 @@ Read = Callable[[bytes], "pd.DataFrame | None"]
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory: pytest.TempPathFactory) -> Read:
-    """Read a file with this content: a frame that is what `table.read` promises, or None where it was refused properly."""
+    """Read a file with this content: a frame as `table.read_results` promises it, or None where it was refused properly."""
     path = tmp_path_factory.mktemp("hostile") / "results.csv"
 
     def read(content: bytes) -> pd.DataFrame | None:
         path.write_bytes(content)
         try:
-            frame = table.read(path)
+            frame = table.read_results(path)
         except ResultsError as error:
             message = str(error)
             assert message.startswith(f"{path}:") and len(message.splitlines()) == 1 and message.isprintable()

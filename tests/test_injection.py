@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kbench.cli import app
-from kbench.comparison.compare import compare
+from kbench.comparison.compare import compare_results
 from kbench.comparison.formats import FORMATS
 from kbench.comparison.formats import github as actions
 from kbench.execute.writer import Writer
@@ -53,7 +53,7 @@ def test_no_line_of_a_comparison_is_a_command(
 
 
 def test_annotations_are_kbenchs_own_and_one_line_each(pair: tuple[str, str]) -> None:
-    told = FORMATS["github"](compare(*pair))
+    told = FORMATS["github"](compare_results(*pair))
     lines = told.splitlines()
     assert len(lines) > len(PROVIDERS)
     for line in lines:
@@ -64,12 +64,12 @@ def test_annotations_are_kbenchs_own_and_one_line_each(pair: tuple[str, str]) ->
 
 
 def test_outputs_are_one_line_each(pair: tuple[str, str]) -> None:
-    for line in actions.outputs(compare(*pair)).splitlines():
+    for line in actions.outputs(compare_results(*pair)).splitlines():
         assert "=" in line and line.isprintable()
 
 
 def test_no_cell_of_an_exported_comparison_is_a_formula(pair: tuple[str, str]) -> None:
-    text = FORMATS["csv"](compare("+old=" + pair[0], "@new=" + pair[1]))
+    text = FORMATS["csv"](compare_results("+old=" + pair[0], "@new=" + pair[1]))
     words = [cell for row in csv.reader(io.StringIO(text)) for cell in row if not _number(cell)]
     assert "'=HYPERLINK(1)" in words and "'@SUM(1)" in words
     assert [cell for cell in words if cell.startswith(("=", "+", "-", "@"))] == []

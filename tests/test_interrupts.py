@@ -18,7 +18,7 @@ HANDLES = """
 import signal, sys
 sys.path.insert(0, {root!r})
 from kbench import interrupts
-interrupts.install()
+interrupts.raise_on_signals()
 try:
     print("ready", flush=True)
     signal.pause()
@@ -49,7 +49,7 @@ def test_each_of_them_interrupts(name: str) -> None:
 
 def test_an_ignored_signal_stays_ignored() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # as nohup does with SIGHUP
-    interrupts.install()
+    interrupts.raise_on_signals()
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
 
 

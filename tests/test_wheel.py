@@ -43,7 +43,7 @@ def test_the_wheel_has_every_file_of_the_package_and_the_configs(wheel: Path) ->
         inside = {name for name in archive.namelist() if name.startswith("kbench/")}
     package = {str(path.relative_to(ROOT)) for path in (ROOT / "kbench").rglob("*") if path.is_file()}
     package = {name for name in package if "__pycache__" not in name}
-    configs = {f"kbench/configs/{name}.yaml" for name in builtin.names()}
+    configs = {f"kbench/configs/{name}.yaml" for name in builtin.config_names()}
     assert inside == package | configs
     assert {"kbench/py.typed", "kbench/kernels/device.cuh", "kbench/kernels/binding.cpp"} <= inside
     assert {Path(name).suffix for name in inside} >= {
@@ -73,7 +73,7 @@ def test_the_wheel_runs_in_an_environment_that_has_nothing_else_of_kbench(wheel:
     kbench = environment / "bin" / "kbench"
     assert call(kbench, "--version", cwd=here) == f"kbench {__version__}\n"
     listed = call(kbench, "list", cwd=here)
-    assert "torch-native" in listed and all(f"\n{name} " in listed for name in builtin.names())
+    assert "torch-native" in listed and all(f"\n{name} " in listed for name in builtin.config_names())
     call(kbench, "run", "softmax", "--profile", "cpu", *TINY, cwd=here)
     rows = pd.read_csv(here / "results" / "softmax.csv").set_index("provider")
     assert rows.loc["torch-native"].status == "ok"

@@ -21,7 +21,7 @@ from scipy import stats
 
 from kbench.comparison.drift import Drift
 from kbench.comparison.join import Key, Pair, Reading, Side
-from kbench.comparison.judge import judge
+from kbench.comparison.judge import judge_pairs
 from kbench.comparison.options import Rules
 from kbench.comparison.stats import discoveries
 from kbench.comparison.verdict import Verdict
@@ -61,7 +61,7 @@ def _samples(rng: np.random.Generator, times: Array, shared: Array) -> Array:
 def kbench(old: File, new: File) -> Array:
     """What `kbench compare` says: -1 faster, 1 slower, 0 anything else; of shape (rows,)."""
     pairs = [Pair(_key(row), "new", _side(old, row), _side(new, row)) for row in range(ROWS)]
-    verdicts, _ = judge(pairs, {"new": _drift(old, new)}, Rules())
+    verdicts, _ = judge_pairs(pairs, {"new": _drift(old, new)}, Rules())
     return np.array([{Verdict.SLOWER: 1, Verdict.FASTER: -1}.get(row.verdict, 0) for row in verdicts])
 
 

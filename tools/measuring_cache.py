@@ -61,7 +61,7 @@ def main() -> None:
         for fn in (compiled, *functions):
             fn(x)
         for how, device in (("", Keeping()), ("with kbench's reset, ", Device())):
-            for when, first in (("otherwise", flush), ("after torch.compile", lambda x=x, fn=compiled: fn(x))):
+            for when, first in (("after flushes", flush), ("after torch.compile", lambda x=x, fn=compiled: fn(x))):
                 cells = [f"{read_us(device, fn, x, first):.1f}" for fn in functions]
                 print(f"| {M} x {N} | {how}{when} | {' | '.join(cells)} |", flush=True)
 

@@ -9,8 +9,8 @@
     found.compare_pair(key, old, new)    # two curves of a case: a PairwiseComparison with outcome, ratio, half_width
 
 The rule for two curves of a case is in `pairwise.py`, the limits of a difference in `noise.py`, the winner of a case in
-`winners.py`. `rows_of(frame)` makes rows of what `table.read` returned. Nothing here imports pandas, numpy or scipy: the end
-of a run must not wait for them.
+`winners.py`. `rows_of(frame)` makes rows of what `table.read_results` returned. Nothing here imports pandas, numpy or scipy:
+the end of a run must not wait for them.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from functools import cached_property
 from kbench.analysis.cases import CaseKey, Curves, baseline_of, by_case, key_of
 from kbench.analysis.frame_rows import rows_of
 from kbench.analysis.noise import Noise, noise_of
-from kbench.analysis.pairwise import Difference, Outcome, PairwiseComparison, difference, judge, ticks_of
-from kbench.analysis.standings import Standing, headline, standings
+from kbench.analysis.pairwise import Outcome, PairwiseComparison, TimeDifference, difference, judge_difference, ticks_of
+from kbench.analysis.standings import Standing, fastest_sentence, standings
 from kbench.analysis.winners import Winner, winner
 from kbench.results.row import Row
 
 __all__ = [
     "Analysis",
     "CaseKey",
-    "Difference",
     "Noise",
     "Outcome",
     "PairwiseComparison",
     "Standing",
+    "TimeDifference",
     "Winner",
     "analyse",
     "by_case",
     "difference",
-    "judge",
+    "judge_difference",
     "key_of",
     "noise_of",
     "rows_of",
@@ -59,7 +59,7 @@ class Analysis:
         """The comparison of the second curve of a case with the first. Raises KeyError if one of them was not timed."""
         curves = self.cases[key]
         found = difference(curves[old], curves[new])
-        return judge(found, self.noise.at(key), ticks_of(curves[old] + curves[new]))
+        return judge_difference(found, self.noise.at(key), ticks_of(curves[old] + curves[new]))
 
     @cached_property
     def winners(self) -> list[Winner]:
@@ -73,7 +73,7 @@ class Analysis:
 
     def headline(self) -> str:
         """The answer to "which is fastest here, by how much?" in one sentence."""
-        return headline(self.winners, self.standings, self.baseline, self.noise, self._count)
+        return fastest_sentence(self.winners, self.standings, self.baseline, self.noise, self._count)
 
     @property
     def _count(self) -> int:

@@ -72,14 +72,14 @@ def load_sources(files: Sequence[Path | str], where: str = "") -> list[ResultsFi
     sources, left_out = [], []
     for label, path in named:
         stem = path.stem if stems.count(path.stem) == 1 else f"{path.parent.name}/{path.stem}"
-        frame = table.read(path)
+        frame = table.read_results(path)
         rows = _renamed(frame if not chosen.terms else chosen.select(frame))
         if chosen.terms and not (rows["role"] == Role.PROVIDER).any():
             left_out.append(frame)
             continue
         providers = frame[frame["role"] == Role.PROVIDER]
         curves = frozenset(map(curve_name, providers["provider"], providers["params"]))
-        beside = environment_file.read(path)
+        beside = environment_file.read_environment(path)
         if beside.there and beside.note:
             rows.attrs["warnings"] = [*rows.attrs["warnings"], beside.note]
         sources.append(ResultsFile(label or stem, path, rows, curves, beside.environment, where))

@@ -1,4 +1,4 @@
-"""The rows of a frame that `table.read` returned, as `Row`. It is the only code that makes rows of a frame."""
+"""The rows of a frame that `table.read_results` returned, as `Row`. It is the only code that makes rows of a frame."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _BOOLEANS = {"True": True, "False": False}
 
 
 def rows_of(frame: pd.DataFrame) -> list[Row]:
-    """The rows of a frame that `table.read` returned, in its order. A row that is `ok` but has no time becomes an error: no
-    run writes such a row."""
+    """The rows of a frame that `table.read_results` returned, in its order. A row that is `ok` but has no time becomes an
+    error: no run writes such a row."""
     # Whole columns become lists first. Access to single cells of a frame is many times slower.
     cells: dict[str, list[Any]] = {str(name): column.to_numpy(dtype=object).tolist() for name, column in frame.items()}
     outcomes = list(map(_outcome, cells["status"], cells["reason"], cells["ms"]))
@@ -33,7 +33,9 @@ def rows_of(frame: pd.DataFrame) -> list[Row]:
     values["flags"] = [tuple(flag for flag in cell.split(";") if flag) if cell else () for cell in cells["flags"]]
     values["deterministic"] = [_BOOLEANS.get(cell) for cell in cells["deterministic"]]
     values["ms"] = [ms if ok else None for ms, ok in zip(values["ms"], timed, strict=True)]
-    values["round_ms"] = [rounds.read(cell) if ok else () for cell, ok in zip(cells["round_ms"], timed, strict=True)]
+    values["round_ms"] = [
+        rounds.parse_rounds(cell) if ok else () for cell, ok in zip(cells["round_ms"], timed, strict=True)
+    ]
     return list(map(Row, *(values[name] for name in _FIELDS)))
 
 

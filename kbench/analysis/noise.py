@@ -21,7 +21,7 @@ from statistics import NormalDist, median
 
 from kbench.analysis import rounds
 from kbench.analysis.cases import CaseKey, key_of, timed
-from kbench.analysis.pairwise import Difference, Limits, difference
+from kbench.analysis.pairwise import Limits, TimeDifference, difference
 from kbench.analysis.rounds import is_plausible
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role
@@ -90,7 +90,7 @@ class Noise:
             )
         where = f"in {cases}" if count < ALL_WITHIN else f"in 95 % of {cases}"
         return (
-            f"noise floor: two runs of the same code differed by at most {percent(self.floor)} {where} "
+            f"noise floor: two runs of the same code differed by at most {format_share(self.floor)} {where} "
             f"(repeat control){self.load}"
         )
 
@@ -103,10 +103,10 @@ class Noise:
 
 
 def _up_to(share: float) -> str:
-    return percent(share) if share > MEANINGLESS else f"up to {percent(share)}"
+    return format_share(share) if share > MEANINGLESS else f"up to {format_share(share)}"
 
 
-def percent(share: float) -> str:
+def format_share(share: float) -> str:
     """A share as text: `0.3 %`, `12 %` from 10 % on, or `more than 1000 %`."""
     if share > MEANINGLESS:
         return f"more than {100 * MEANINGLESS} %"
@@ -135,7 +135,7 @@ def noise_of(rows: Sequence[Row], baseline: str | None) -> Noise:
     )
 
 
-def _apart(baseline: Sequence[Row], repeats: Sequence[Row]) -> Difference | None:
+def _apart(baseline: Sequence[Row], repeats: Sequence[Row]) -> TimeDifference | None:
     """The difference between the baseline of a case and its repeat; None if it is unknown.
 
     If no session has rows of both, for example because `--where` removed the baseline, the speed-up of the repeat tells the
@@ -144,7 +144,7 @@ def _apart(baseline: Sequence[Row], repeats: Sequence[Row]) -> Difference | None
     if {row.session for row in baseline} & {row.session for row in repeats}:
         return difference(baseline, repeats)
     logs = tuple(-math.log(row.speedup) for row in repeats if row.speedup and is_plausible(row.speedup))
-    return Difference(median(logs), 0.0, True, len(logs), logs) if logs else None
+    return TimeDifference(median(logs), 0.0, True, len(logs), logs) if logs else None
 
 
 def _floor(effects: Sequence[float]) -> float:
@@ -152,7 +152,7 @@ def _floor(effects: Sequence[float]) -> float:
     return effects[math.ceil(SHARE_WITHIN * len(effects)) - 1]
 
 
-def _of_cases(effects: Sequence[float], found: Sequence[Difference]) -> float:
+def _of_cases(effects: Sequence[float], found: Sequence[TimeDifference]) -> float:
     """The difference that the same code exceeds in one case of a thousand, from Student's t distribution.
 
     `effects` are absolute differences in ascending order, taken as normally distributed around zero. An effect above the
@@ -167,7 +167,7 @@ def _of_cases(effects: Sequence[float], found: Sequence[Difference]) -> float:
     return _student(cases) * scatter
 
 
-def _of_trials(found: Sequence[Difference]) -> float:
+def _of_trials(found: Sequence[TimeDifference]) -> float:
     """The difference that the median of a case's trials exceeds in one case of a hundred, if each trial is drawn from the
     trials of all cases with a random sign. The size of a few outliers does not affect it."""
     apart = sorted(abs(trial) for each in found for trial in each.trials)

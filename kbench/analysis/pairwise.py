@@ -46,7 +46,7 @@ class Outcome(str, enum.Enum):
 
 
 @dataclass(frozen=True)
-class Difference:
+class TimeDifference:
     """How much longer the second of two takes, in log time.
 
     half_width  half the width of the interval around `effect`; 0 with fewer than two trials
@@ -81,17 +81,17 @@ class Limits:
     floor: float
 
 
-def difference(old: Sequence[Row], new: Sequence[Row]) -> Difference:
+def difference(old: Sequence[Row], new: Sequence[Row]) -> TimeDifference:
     """The difference of two curves of a case, from their timed rows, one for each session."""
-    return between(_times(old), _times(new))
+    return paired_difference(_times(old), _times(new))
 
 
-def between(old: Times, new: Times) -> Difference:
+def paired_difference(old: Times, new: Times) -> TimeDifference:
     """The difference of two sides whose sessions belong together."""
     together = sorted(old.keys() & new.keys())
     if not together:
         apart = [median(ms for ms, _ in side.values()) for side in (old, new)]
-        return Difference(math.log(apart[1] / apart[0]), math.inf, False, 0)
+        return TimeDifference(math.log(apart[1] / apart[0]), math.inf, False, 0)
     logs = []
     for session in together:
         (old_ms, old_rounds), (new_ms, new_rounds) = old[session], new[session]
@@ -104,10 +104,10 @@ def between(old: Times, new: Times) -> Difference:
         half_width = max(rounds.uncertainty(trials), rounds.uncertainty([log for each in logs for log in each]))
     effect = median(trials)
     dissenting = sum(trial * effect <= 0 for trial in trials)
-    return Difference(effect, half_width, dissenting <= len(trials) // DISSENT, len(together), tuple(trials))
+    return TimeDifference(effect, half_width, dissenting <= len(trials) // DISSENT, len(together), tuple(trials))
 
 
-def judge(found: Difference, limits: Limits, ticks: float = 0.0) -> PairwiseComparison:
+def judge_difference(found: TimeDifference, limits: Limits, ticks: float = 0.0) -> PairwiseComparison:
     """The outcome of a difference. `ticks` is the resolution of the clock, in log time: a smaller difference never counts."""
     size = abs(found.effect)
     if found.agree and size > max(limits.proof, ticks, found.half_width):

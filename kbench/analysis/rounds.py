@@ -23,7 +23,7 @@ def logs(values: Sequence[float]) -> list[float]:
     return [math.log(value) for value in values]
 
 
-def read(cell: str) -> tuple[float, ...]:
+def parse_rounds(cell: str) -> tuple[float, ...]:
     """The medians in ms that a `round_ms` cell of a results file holds: none if one of them is damaged."""
     found = tuple(map(float, cell.split(";"))) if cell else ()
     return found if all(map(is_plausible, found)) else ()

@@ -98,7 +98,7 @@ def places(winners: Sequence[Winner]) -> tuple[Counter[str], Counter[str], Count
     return sole, shared, undecided
 
 
-def headline(
+def fastest_sentence(
     winners: Sequence[Winner], found: Sequence[Standing], baseline: str | None, noise: Noise, cases: int
 ) -> str:
     """`cuda is fastest in 33 of 60 cases and tied in 19 more; 1.87x torch-native (geomean of 60 cases).`"""

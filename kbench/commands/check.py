@@ -22,7 +22,7 @@ VARIES = "*"
 """Marks a right output that differs in some bits between two calls."""
 
 
-Table = dict[tuple[str, str], list["Checked"]]
+CheckedCells = dict[tuple[str, str], list["Checked"]]
 """By edge input and configuration."""
 
 
@@ -50,11 +50,11 @@ def check(
 
     Edge inputs often break kernels: -inf, NaN, large offsets, strided rows. Each operator can list its own.
 
-    Exit code: 0 every result was right or declined, 1 a provider gave a wrong result or failed, 2 bad input.
+    Exit code: 0 no provider gave a wrong result or failed, 1 a provider gave a wrong result or failed, 2 bad input.
     """
-    from kbench.config.load import load
+    from kbench.config.load import load_config
 
-    loaded = load(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
+    loaded = load_config(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
     return _check(loaded, every_case=every_case)
 
 
@@ -66,7 +66,7 @@ def _check(config: Config, *, every_case: bool) -> ExitStatus:
     from kbench.execute.plan import find_smallest, make_plan
     from kbench.execute.worker.starting import PluginFiles
     from kbench.protocol import RANDOM
-    from kbench.text.printable import reason
+    from kbench.text.printable import safe_reason
 
     with WorkerSupervisor(PluginFiles(config.plugins), note=terminal.note) as supervisor:
         catalog = supervisor.start()
@@ -78,13 +78,13 @@ def _check(config: Config, *, every_case: bool) -> ExitStatus:
         edges = [RANDOM, *catalog.operators[plan.sweep.operator].edges]
         if tasks and plan.runnable:
             supervisor.try_operator(find_smallest(tasks, plan.sweep))
-        tables: dict[str, Table] = {}
+        tables: dict[str, CheckedCells] = {}
         with progress.make_progress(tasks) as display:
             for task in tasks:
                 display.begin(task)
                 table = tables.setdefault(task.case.dtype, {})
                 for configuration, result in supervisor.check(task, display):
-                    checked = Checked(configuration.name, task.case.label, result, reason(result.reason))
+                    checked = Checked(configuration.name, task.case.label, result, safe_reason(result.reason))
                     table.setdefault((result.edge, configuration.name), []).append(checked)
                 display.advance(task)
     for dtype, table in tables.items():
@@ -120,14 +120,14 @@ def find_extremes(sweep: Sweep) -> list[Case]:
     return chosen
 
 
-def _print(sweep: Sweep, dtype: str, table: Table, edges: Sequence[str], unavailable: Container[str]) -> None:
+def _print(sweep: Sweep, dtype: str, table: CheckedCells, edges: Sequence[str], unavailable: Container[str]) -> None:
     names = [one.name for one in sweep.configurations if one.name not in unavailable]
     rows = [[edge, *(_word(table.get((edge, name), [])) for name in names)] for edge in edges]
     print()
     print(f"{sweep.operator} {dtype}; each cell shows ok and the largest error in ulp, or what went wrong")
     terminal.print_table(("input", *names), rows)
     if any(cell.endswith(VARIES) for row in rows for cell in row):
-        print(f"{VARIES} two calls on the same input are not bit-identical")
+        print(f"{VARIES} the outputs of two calls on the same input are not bit-identical")
     print()
 
 

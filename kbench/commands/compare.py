@@ -48,7 +48,8 @@ def compare(
         typer.Option(
             "--margin",
             metavar="SHARE",
-            help="The smallest change that matters. Default: 2% between files, the noise between providers.",
+            help="The smallest change that matters. Default: 2% between files. Between providers there is no "
+            "default: every change above the noise counts.",
         ),
     ] = None,
     vary: Annotated[
@@ -103,7 +104,7 @@ def compare(
 
     Exit code: 0 comparison written, 1 a row has a verdict of --fail-on, 2 bad input, 3 no row could be compared.
     """
-    from kbench.comparison.compare import compare as compare_files
+    from kbench.comparison.compare import compare_results
     from kbench.comparison.options import CompareOptions
 
     options = CompareOptions(
@@ -116,14 +117,14 @@ def compare(
         tuple(split_words(fail_on)),
         strict,
     )
-    found = compare_files(*files, options=options)
-    show(found, sort=sort, only=only, exports=export or (), github=github)
-    return judge(found, github=github)
+    found = compare_results(*files, options=options)
+    write_outputs(found, sort=sort, only=only, exports=export or (), github=github)
+    return report_gate(found, github=github)
 
 
-def show(found: Comparison, *, sort: str, only: str | None, exports: Sequence[str], github: bool) -> None:
+def write_outputs(found: Comparison, *, sort: str, only: str | None, exports: Sequence[str], github: bool) -> None:
     """Write the exports and print the table. An export to stdout takes the table's place. Files that have nothing in common
-    give no table: `judge` prints an error about them."""
+    give no table: `report_gate` prints an error about them."""
     from kbench.comparison.formats import FORMATS
     from kbench.comparison.formats import terminal as tables
 
@@ -138,10 +139,10 @@ def show(found: Comparison, *, sort: str, only: str | None, exports: Sequence[st
             printed = text
         else:
             _replace(path, text)
-    terminal.write(printed, commands=targets.get(None) == "github")
+    terminal.write_text(printed, commands=targets.get(None) == "github")
 
 
-def judge(found: Comparison, *, github: bool) -> ExitStatus:
+def report_gate(found: Comparison, *, github: bool) -> ExitStatus:
     """Returns the exit code. When it is not 0, prints the reason to stderr."""
     result = found.gate.judge(found)
     if not result.passed:
@@ -179,7 +180,7 @@ def _targets(exports: Sequence[str], github: bool) -> dict[Path | None, str]:
         target = None if path == "-" else Path(path)
         if target in found:
             raise UsageError(
-                f"--export {text!r}: another export writes to the same place ({found[target]}); give each its own file"
+                f"--export {text!r}: the {found[target]} export writes there too; give each export its own file"
             )
         if target is None and github:
             raise UsageError(f"--export {text!r}: --github writes to stdout too; give the export a file")
@@ -212,7 +213,7 @@ def _tell_github(found: Comparison) -> None:
     """Write annotations to stdout, and the files that the environment of a GitHub job names."""
     from kbench.comparison.formats import github as actions
 
-    terminal.write(actions.text(found), commands=True)
+    terminal.write_text(actions.text(found), commands=True)
     for variable, text in (
         ("GITHUB_STEP_SUMMARY", actions.step_summary(found)),
         ("GITHUB_OUTPUT", actions.outputs(found)),

@@ -8,7 +8,7 @@ import typer
 
 from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
-from kbench.text.suggest import nearest, show
+from kbench.text.suggest import as_written, nearest
 
 
 def explain(
@@ -18,17 +18,17 @@ def explain(
 ) -> ExitStatus:
     """Explain a word that kbench prints.
 
-    The word may be a status, a flag, a verdict, a control or a column. The explanation also says what to do about it.
+    The word may be a status, a flag, a verdict, a control or a column. Many explanations also say what to do.
     """
     from kbench import explain as texts
 
     if not words:
-        for kind, names in texts.listing().items():
+        for kind, names in texts.explained_words().items():
             terminal.console().print(f"{kind}: {', '.join(names)}", markup=False)
         return ExitStatus.OK
     together = " ".join(words)  # `of copy` and `noise floor` are one name of two words, typed with or without quotes
-    asked = [together] if texts.find(together) else words
-    found = [(word, texts.find(word)) for word in asked]
+    asked = [together] if texts.find_explanation(together) else words
+    found = [(word, texts.find_explanation(word)) for word in asked]
     if missing := [word for word, text in found if text is None]:
         raise UsageError("\n".join(map(_unknown, missing)))
     for word, text in found:
@@ -43,6 +43,6 @@ def _unknown(word: str) -> str:
     from kbench import explain as texts
     from kbench.explain.glossary import ALIASES
 
-    near = nearest(word, [*(name for names in texts.listing().values() for name in names), *ALIASES])
-    hint = f'did you mean "{near}"?' if near else "kbench explain without a word lists all words"
-    return f"kbench explain: unknown word {show(word)}; {hint}"
+    near = nearest(word, [*(name for names in texts.explained_words().values() for name in names), *ALIASES])
+    hint = f'did you mean "{near}"?' if near else "run `kbench explain` to list all words"
+    return f"kbench explain: unknown word {as_written(word)}; {hint}"

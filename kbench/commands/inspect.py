@@ -60,7 +60,10 @@ def doctor() -> ExitStatus:
     if machine.peak_gbps:
         rows.append(["theoretical bandwidth", f"{machine.peak_gbps:.0f} GB/s"])
     if machine.other_processes:
-        rows.append(["busy", f"{machine.other_processes} other processes compute on this device"])
+        count = machine.other_processes
+        rows.append(
+            ["busy", f"{count} other {'process computes' if count == 1 else 'processes compute'} on this device"]
+        )
     if machine.cache_bytes:
         rows.append(["last-level cache", f"{machine.cache_bytes / 2**20:.0f} MiB"])
     rows += [

@@ -12,7 +12,7 @@ from kbench.errors import UsageError
 
 ConfigFile = Annotated[
     Path,
-    typer.Argument(metavar="CONFIG", help=f"A YAML file, or a built-in config: {', '.join(builtin.names())}."),
+    typer.Argument(metavar="CONFIG", help=f"A YAML file, or a built-in config: {', '.join(builtin.config_names())}."),
 ]
 Sets = Annotated[
     Optional[list[str]],

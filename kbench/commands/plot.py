@@ -68,8 +68,8 @@ def plot(
     """Draw results: one line for each provider.
 
     Several files share one picture. Every axis that varies, apart from the horizontal one, gets a panel for each of its
-    values. A hollow point means that launch overhead dominates the time. A mark below the axis means that a provider was
-    wrong, failed or declined the case. The command prints the paths of the pictures.
+    values. A hollow point means that launch overhead is a large part of the time. A mark below the axis means that a
+    provider was wrong, failed or declined the case. The command prints the paths of the pictures.
     """
     from kbench import plotting
 
@@ -79,7 +79,7 @@ def plot(
     if term:
         _print_charts(newest_results(files), where, choices)
         return ExitStatus.OK
-    for path in plotting.write(newest_results(files), choices, out, split_words(formats), where=where):
+    for path in plotting.write_pictures(newest_results(files), choices, out, split_words(formats), where=where):
         print(path)
     return ExitStatus.OK
 

@@ -27,5 +27,5 @@ def report(
     """
     from kbench import reporting
 
-    print(reporting.write(newest_results(files), out, baseline=baseline, where=where, title=title))
+    print(reporting.write_report(newest_results(files), out, baseline=baseline, where=where, title=title))
     return ExitStatus.OK

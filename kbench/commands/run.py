@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kbench.config.load import Config
     from kbench.execute.existing_results import ResumeMode
     from kbench.execute.plan import Plan
-    from kbench.execute.run import Outcome, RunOptions
+    from kbench.execute.run import RunOptions, RunResult
 
 CASES_LISTED = 1000
 """`--dry-run` lists this many cases and counts the rest."""
@@ -77,7 +77,7 @@ def run(
     Exit code: 0 success, 1 a provider gave a wrong result or failed, 2 bad input, 3 nothing could be measured, 130
     interrupted.
     """
-    from kbench.config.load import load
+    from kbench.config.load import load_config
     from kbench.execute.run import RunOptions
 
     if resume and append:
@@ -85,7 +85,7 @@ def run(
     continuing: ResumeMode | None = "resume" if resume else "append" if append else None
     options = RunOptions(out, devices, scheduler, spread, continuing, wait)
     changes = [*(sets or ()), *([f"measure.sessions={sessions}"] if sessions is not None else [])]
-    loaded = load(config, sets=changes, only=only or (), profile=profile, plugins=plugin or ())
+    loaded = load_config(config, sets=changes, only=only or (), profile=profile, plugins=plugin or ())
     try:
         return _measure(loaded, options, dry_run=dry_run, plots=plots)
     except KeyboardInterrupt:  # before the run began, or after it ended
@@ -126,7 +126,7 @@ def _resuming(arguments: Sequence[str]) -> list[str]:
 def _side_by_side(places: Sequence[str]) -> str:
     if places == ("",):
         return ""
-    return f": {', '.join(places)}" if len(places) <= PLACES_NAMED else f": {len(places)} side by side"
+    return f": {', '.join(places)}" if len(places) <= PLACES_NAMED else f": {len(places)} devices side by side"
 
 
 def _print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
@@ -167,7 +167,7 @@ def _mb(count: int) -> str:
     return f"{count / 1e6:.1f}"
 
 
-def _report(outcome: Outcome) -> None:
+def _report(outcome: RunResult) -> None:
     from kbench import summary
     from kbench.analysis import analyse
 
@@ -181,13 +181,13 @@ def _report(outcome: Outcome) -> None:
         print(f"the earlier results were moved to {' and '.join([str(first), *(old.name for old in others)])}")
 
 
-def _draw(outcome: Outcome) -> None:
+def _draw(outcome: RunResult) -> None:
     from kbench import plotting
 
     if not any(row.ms is not None for row in outcome.rows):
         return
     try:
-        pictures = plotting.write(outcome.csv)
+        pictures = plotting.write_pictures(outcome.csv)
     except (UsageError, ResultsError) as error:
         terminal.warn(f"no plot: {error}")
         return

@@ -37,11 +37,11 @@ def show(
     from kbench.results.vocabulary import Role
 
     path = Path(newest_results([file] if file else None)[0])
-    frame, chosen = table.read(path), RowFilter.parse(where)
+    frame, chosen = table.read_results(path), RowFilter.parse(where)
     rows = chosen.select(frame) if chosen.terms else frame
     if chosen.terms and not (rows["role"] == Role.PROVIDER).any():
         raise UsageError(chosen.nothing(frame))
-    beside = environment_file.read(path)
+    beside = environment_file.read_environment(path)
     found = analyse(rows_of(rows), beside.environment.get("baseline"))
     summary.print_summary(found, detailed=details)
     print(f"{summary.counts(found.rows) or 'no rows'}: {path}")

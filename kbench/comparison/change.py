@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kbench.analysis import CaseKey, Noise, PairwiseComparison, rounds
-from kbench.analysis.pairwise import between, judge
+from kbench.analysis.pairwise import judge_difference, paired_difference
 from kbench.comparison import stats
 from kbench.comparison.drift import Drift
 from kbench.comparison.join import Pair, Side
@@ -58,7 +58,7 @@ def changes(
     resolution = np.array([pair.timer_step for pair in replicated])
     logs = [_log_times(pair, drift, rules) for pair in replicated]
     old, new = (_matrix(side) for side in zip(*logs, strict=True))
-    effects = stats.between(old, new, resolution)
+    effects = stats.estimate_effects(old, new, resolution)
     columns = zip(replicated, effects.effect, effects.half_width, effects.p, effects.sd, strict=True)
     estimated = iter([Change(pair, float(e), float(h), float(p), float(sd)) for pair, e, h, p, sd in columns])
     found = [
@@ -88,8 +88,8 @@ def _between_providers(pair: Pair, noise: Noise, rules: Rules) -> Change:
         }
         for side in pair.sides
     )
-    found = between(old, new)
-    pairwise = judge(found, noise.at(_case_key(pair)), math.log1p(2 * pair.timer_step))
+    found = paired_difference(old, new)
+    pairwise = judge_difference(found, noise.at(_case_key(pair)), math.log1p(2 * pair.timer_step))
     return Change(pair, found.effect, found.half_width, pairwise=pairwise)
 
 

@@ -11,9 +11,9 @@ import pandas as pd
 
 from kbench.analysis import Noise, analyse, rows_of
 from kbench.comparison.drift import Drift, drift
-from kbench.comparison.environment_differences import Difference, differences, unknown_names
+from kbench.comparison.environment_differences import EnvironmentDifference, differences, unknown_names
 from kbench.comparison.join import Sides, common_axes, files, nothing_common, pairs, providers
-from kbench.comparison.judge import judge
+from kbench.comparison.judge import judge_pairs
 from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions, Rules
 from kbench.errors import UsageError
@@ -25,7 +25,7 @@ from kbench.text.suggest import unknown
 DEFAULT_OPTIONS = CompareOptions()
 
 
-def compare(*sources: Path | str, options: CompareOptions = DEFAULT_OPTIONS) -> Comparison:
+def compare_results(*sources: Path | str, options: CompareOptions = DEFAULT_OPTIONS) -> Comparison:
     """Compare results files with the first of them, or with the one labelled `options.baseline`.
 
     A source is a path or `LABEL=path`. With `by="provider"` there is one file, and its providers are compared with the
@@ -33,9 +33,9 @@ def compare(*sources: Path | str, options: CompareOptions = DEFAULT_OPTIONS) -> 
     """
     rules, gate = options.rules, options.gate
     labelled = [table.parse_source(source) for source in sources]
-    frames = [table.read(path) for _, path in labelled]
+    frames = [table.read_results(path) for _, path in labelled]
     frames = _select(frames, RowFilter.parse(options.where))
-    read = [environment_file.read(path) for _, path in labelled]
+    read = [environment_file.read_environment(path) for _, path in labelled]
     notes = [str(warning) for frame in frames for warning in frame.attrs["warnings"]]
     if options.by == "provider":
         of_config = read[0].environment.get("baseline")
@@ -117,11 +117,11 @@ def _judge_sides(
     contenders: dict[str, Sides],
     rules: Rules,
     drifts: dict[str, Drift],
-    found: Sequence[Difference],
+    found: Sequence[EnvironmentDifference],
     notes: Sequence[str],
     noise: Noise | None = None,
 ) -> Comparison:
-    rows, geomeans = judge(pairs(old, contenders), drifts, rules, noise)
+    rows, geomeans = judge_pairs(pairs(old, contenders), drifts, rules, noise)
     labels = tuple(contenders)
     unique = tuple(dict.fromkeys(notes))
     return Comparison(by, baseline, labels, rules, tuple(rows), tuple(geomeans), drifts, tuple(found), unique)

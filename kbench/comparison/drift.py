@@ -76,7 +76,7 @@ class Drift:
 
 
 def drift(old: pd.DataFrame, new: pd.DataFrame, axes: Sequence[str], noise: float) -> Drift:
-    """The drift between two frames from `table.read`, over the cases whose copy control both have.
+    """The drift between two frames from `table.read_results`, over the cases whose copy control both have.
 
     `axes` identify a case. If `device` is one of them, each device has its own drift. `noise` is the larger noise floor of
     the two files, as a share.

@@ -28,7 +28,7 @@ class Weight(str, enum.Enum):
 
 
 @dataclass(frozen=True)
-class Difference:
+class EnvironmentDifference:
     """A property that differs between two files. `contender` is the label of the file that is compared with the baseline."""
 
     contender: str
@@ -56,7 +56,7 @@ def differences(
     frames: tuple[pd.DataFrame, pd.DataFrame],
     environments: tuple[Mapping[str, Any], Mapping[str, Any]],
     vary: Collection[str],
-) -> list[Difference]:
+) -> list[EnvironmentDifference]:
     """What differs between the file of the baseline and that of a contender. Differences that forbid the comparison come first.
 
     `vary` names the properties that differ on purpose, such as `device`, `torch` or `measure.rounds`.
@@ -76,7 +76,7 @@ def differences(
             weight = Weight.REFUSE if name in CONDITIONS else Weight.WARN
             if name in vary or name.partition(".")[2] in vary:
                 weight = Weight.VARIED
-            found.append(Difference(contender, name, before, after, weight))
+            found.append(EnvironmentDifference(contender, name, before, after, weight))
     return sorted(found, key=lambda difference: list(Weight).index(difference.weight))
 
 

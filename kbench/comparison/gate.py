@@ -27,7 +27,7 @@ class Judged(Protocol):
     def refused(self) -> Sized: ...
 
 
-class Result(NamedTuple):
+class GateResult(NamedTuple):
     """`undecided`: nothing was comparable, or `strict` refused a row. `text` is one sentence; it is empty when the comparison
     passes and no gate was asked for."""
 
@@ -55,17 +55,17 @@ class Gate:
             raise UsageError(f"--fail-on: {unknown('verdict', strange[0], words)}")
         return cls(tuple(Verdict(word) for word in dict.fromkeys(fail_on)), strict)
 
-    def judge(self, comparison: Judged) -> Result:
+    def judge(self, comparison: Judged) -> GateResult:
         if comparison.nothing_common:
-            return Result("undecided", comparison.nothing_common)
+            return GateResult("undecided", comparison.nothing_common)
         if failed := [f"{count} {verdict}" for verdict, count in comparison.counts.items() if verdict in self.fail_on]:
-            return Result("failed", f"gate failed: {', '.join(failed)} ({self._options})")
+            return GateResult("failed", f"gate failed: {', '.join(failed)} ({self._options})")
         if not comparison.comparable:
-            return Result("undecided", "nothing was comparable: no row was measured in the same way on both sides")
+            return GateResult("undecided", "nothing was comparable: no row was measured in the same way on both sides")
         if self.strict and (refused := len(comparison.refused)):
             rows = "row was" if refused == 1 else "rows were"
-            return Result("undecided", f"{refused} {rows} not measured in the same way on both sides (--strict)")
-        return Result("passed", f"gate passed ({self._options})" if self._options else "")
+            return GateResult("undecided", f"{refused} {rows} not measured in the same way on both sides (--strict)")
+        return GateResult("passed", f"gate passed ({self._options})" if self._options else "")
 
     @property
     def _options(self) -> str:

@@ -160,7 +160,7 @@ def common_axes(frames: Sequence[pd.DataFrame]) -> list[str]:
 def files(
     frames: Sequence[pd.DataFrame], rows: Sequence[Sequence[Row]], axes: Sequence[str], metric: str
 ) -> tuple[list[Sides], list[str]]:
-    """The sides of frames from `table.read`, and notes on axes that were ignored because not every file has them.
+    """The sides of frames from `table.read_results`, and notes on axes that were ignored because not every file has them.
 
     `rows` has what `rows_of` returned for each frame. `axes` are those of `common_axes`. Raises UsageError when an axis that
     was ignored has several values in its file, and ResultsError when a key has the same session twice.
@@ -217,7 +217,8 @@ def _drop_extra_axes(frame: pd.DataFrame, shared: Sequence[str]) -> list[str]:
         values = frame[axis].unique()
         if len(values) > 1:
             raise UsageError(
-                f"{path}: axis {axis} has several values in this file, but is missing in another; compare files of one operator"
+                f"{path}: axis {axis} has several values in this file, but is missing in another file; "
+                "compare files of one operator"
             )
         notes += [f"{path}: axis {axis}={value} is not in every file and was ignored" for value in values]
     return notes

@@ -38,7 +38,7 @@ Judgement = tuple[Verdict, str]
 """A verdict and its reason."""
 
 
-def judge(
+def judge_pairs(
     pairs: Sequence[Pair], drifts: Mapping[str, Drift], rules: Rules, noise: Noise | None = None
 ) -> tuple[list[JudgedRow], list[Geomean]]:
     """The judged rows of the pairs, in the order of the pairs, and a geometric mean for each contender.
@@ -153,7 +153,9 @@ def _judge_change(change: Change, q: float | None, drift: Drift, rules: Rules) -
     if certain and size > ticks:
         return direction, note
     if size <= ticks and ticks > asked:
-        return Verdict.UNCLEAR, _join(note, "less than two ticks of the clock; timer: graph resolves smaller changes")
+        return Verdict.UNCLEAR, _join(
+            note, "the change is less than two ticks of the clock; timer: graph resolves smaller changes"
+        )
     if q is None:
         return Verdict.UNCLEAR, _join(note, "add sessions")
     needed = _sessions_needed(change, margin, rules)
@@ -176,7 +178,7 @@ def _judge_providers(change: Change, pairwise: PairwiseComparison, rules: Rules)
             Verdict.UNCLEAR,
             f"the {'rounds' if pairwise.sessions == 1 else 'sessions'} scatter by more than this change; add sessions",
         )
-    return Verdict.UNCLEAR, "two runs of the same code differ by as much; add sessions"
+    return Verdict.UNCLEAR, "two runs of the same code differ by as much as this change; add sessions"
 
 
 def _one_measurement(pair: Pair) -> bool:
@@ -189,7 +191,9 @@ def _few_sessions(change: Change, rules: Rules) -> str:
     count = change.pair.sessions(paired=rules.paired)
     if count > 2:
         return ""
-    return "2 sessions" if count == 2 else f"1 session: only changes above {math.expm1(change.half_width):.1%} count"
+    return (
+        "only 2 sessions" if count == 2 else f"1 session: only changes above {math.expm1(change.half_width):.1%} count"
+    )
 
 
 def _join(*parts: str) -> str:

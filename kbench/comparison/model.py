@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kbench.comparison.drift import Drift
-from kbench.comparison.environment_differences import Difference
+from kbench.comparison.environment_differences import EnvironmentDifference
 from kbench.comparison.gate import NO_GATE, Gate
 from kbench.comparison.join import Key, Side
 from kbench.comparison.options import Rules
@@ -77,7 +77,7 @@ class Comparison:
     rows: tuple[JudgedRow, ...]
     geomeans: tuple[Geomean, ...]
     drifts: dict[str, Drift]
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[EnvironmentDifference, ...] = ()
     notes: tuple[str, ...] = ()
     source: str = ""
     gate: Gate = NO_GATE

@@ -25,8 +25,8 @@ class CompareOptions:
     baseline  label of the side to compare with; None means the first file, or the baseline of the config
     where     which rows to compare, as kbench/results/row_filter.py reads it
     metric    column to compare
-    margin    smallest change of interest, as a share; None means 2 % between files, and between providers what the noise
-              allows
+    margin    smallest change of interest, as a share. None means 2 % between files. Between providers it means that every
+              change above the noise counts.
     vary      names of what differs on purpose: `torch`, `driver`, `device`
     fail_on   verdicts that fail the gate
     strict    rows that were measured in different ways on the two sides do not pass the gate

@@ -52,7 +52,7 @@ class Effects:
     mean_half_width: float
 
 
-def between(old: Array, new: Array, resolution: Array) -> Effects:
+def estimate_effects(old: Array, new: Array, resolution: Array) -> Effects:
     """The change from one set of sessions to another, not paired.
 
     `old` and `new` are log times of shape (rows, sessions), NaN if a session lacks a row. Each row needs two sessions in both.

@@ -74,8 +74,8 @@ class Verdict(enum.StrEnum):
     UNCLEAR = (
         "unclear",
         "?",
-        """The measurements show neither a difference nor its absence: which provider or which side is faster cannot
-        be told (`?` in tables). In `kbench compare` the reason says why: there are too few sessions, the sessions
+        """The measurements show neither which provider or side is faster nor that both are equally fast (`?` in
+        tables). In `kbench compare` the reason says why: there are too few sessions, the sessions
         vary too much (the reason then says about how many would suffice), the machine drifted by more than the margin
         between the two files, or the change is less than two ticks of the clock. More sessions on both sides,
         measured in alternation, usually help.""",

@@ -21,11 +21,11 @@ def folder() -> Path:
     return inside if inside.is_dir() else Path(__file__).parents[2] / "configs"
 
 
-def names() -> list[str]:
+def config_names() -> list[str]:
     return sorted(path.stem for path in folder().glob(f"*{SUFFIX}"))
 
 
-def find(given: Path) -> Path:
+def find_config(given: Path) -> Path:
     """The file that a command's CONFIG argument means: the file itself, or else `NAME.yaml` here, or else the built-in config.
 
     Raises ConfigError with a suggestion if none of them exists.
@@ -38,7 +38,7 @@ def find(given: Path) -> Path:
         here = given.with_name(given.name + SUFFIX)
         if not given.suffix and here.is_file():
             return here
-        if (name := given.name.removesuffix(SUFFIX)) in names():
+        if (name := given.name.removesuffix(SUFFIX)) in config_names():
             return folder() / (name + SUFFIX)
     if given.is_dir():
         return given  # reading it raises the right error
@@ -55,7 +55,7 @@ class Described(NamedTuple):
 
 def described() -> list[Described]:
     found = []
-    for name in names():
+    for name in config_names():
         lines = (folder() / (name + SUFFIX)).read_text(encoding="utf-8").splitlines()
         operator = next(line.partition(":")[2].strip() for line in lines if line.startswith("operator:"))
         found.append(Described(name, operator, lines[0].removeprefix("# ").rstrip(".")))
@@ -72,10 +72,10 @@ def _meant(given: Path) -> str:
     beside = given.parent
     files = [p for p in islice(beside.iterdir(), LOOKED_AT) if p.suffix in (".yaml", ".yml")] if beside.is_dir() else []
     stems = {path.stem: str(path) for path in files} if given.suffix else {path.stem: path.stem for path in files}
-    known = dict.fromkeys(names()) | stems if _is_bare(given) else stems
+    known = dict.fromkeys(config_names()) | stems if _is_bare(given) else stems
     near = nearest(given.stem, list(known))
     if near:
         return f'did you mean "{known[near] or near}"?'
-    if given.stem in names():
+    if given.stem in config_names():
         return f"a config of this name is built in: kbench run {given.stem}"
-    return f"built-in configs are {', '.join(names())}"
+    return f"built-in configs are {', '.join(config_names())}"

@@ -1,6 +1,6 @@
 """Reads a config in two steps.
 
-`load` reads the file and checks its structure. `Config.resolve` applies the profile and the command line to it, looks up
+`load_config` reads the file and checks its structure. `Config.resolve` applies the profile and the command line to it, looks up
 its names in the catalog that a worker reports, and writes it out as cases and configurations. Each step reports all the
 errors that it finds, with their locations. Nothing is evaluated as code.
 """
@@ -17,7 +17,7 @@ import yaml
 from kbench.config import builtin, yaml_source
 from kbench.config.resolve import ConfigResolver, Sweep
 from kbench.config.schema import File, Measure, Overlay, keys
-from kbench.config.yaml_source import Node, code_point, parse, read, validate
+from kbench.config.yaml_source import Node, code_point, parse, read_config_text, validate
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.protocol import Catalog
 from kbench.text.suggest import unknown
@@ -134,7 +134,7 @@ def plugin_failures(catalog: Catalog) -> list[str]:
     return [f"plug-in {error.plugin} failed: {error.where}: {error.message}" for error in catalog.plugin_errors]
 
 
-def load(
+def load_config(
     source: str | Path | Mapping[str, Any],
     *,
     sets: Sequence[str] = (),
@@ -159,8 +159,8 @@ def load(
         path = Path(Path(f"{document.plain.get('operator', 'config')}.yaml").name)
         text = yaml.safe_dump(document.plain, sort_keys=False, allow_unicode=True)
     else:
-        path = builtin.find(Path(source))
-        text = read(path)
+        path = builtin.find_config(Path(source))
+        text = read_config_text(path)
         document = parse(text, str(path))
     if sign := next((sign for sign in path.name if not sign.isprintable()), None):
         what = f"the file name contains the unprintable character {code_point(sign)}; rename the file"
@@ -189,7 +189,9 @@ def load(
     listed = document.entries["plugins"].elements if "plugins" in document.entries else []
     files = [(node.where, path.parent / node.value) for node in listed if isinstance(node.value, str)]
     files += [(SourceLocation(f"--plugin {plugin}"), Path(plugin)) for plugin in plugins]
-    problems += [ConfigIssue(where, f"no such file: {file}") for where, file in files if not _is_file(file)]
+    problems += [
+        ConfigIssue(where, f"no such file: {file}; name a Python file") for where, file in files if not _is_file(file)
+    ]
     if problems:
         raise ConfigError(problems)
     places: dict[str, SourceLocation] = {}

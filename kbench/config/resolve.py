@@ -16,7 +16,7 @@ from kbench.errors import ConfigIssue, SourceLocation
 from kbench.protocol import Configuration, OperatorInfo
 from kbench.results.case import DTYPE_ALIASES, Case
 from kbench.results.names import value_fault
-from kbench.text.suggest import candidates, listing, nearest, unknown
+from kbench.text.suggest import as_written, candidates, list_words, nearest, unknown
 
 MAX_CASES = 1_000_000
 MAX_CONFIGURATIONS = 1_000
@@ -117,7 +117,8 @@ class ConfigResolver:
             if isinstance(element.value, str) and element.value in known:
                 chosen.append(known[element.value])
             else:
-                self.report(element.where, unknown(name, element.plain, list(known)))
+                issue = unknown("dtype" if name == "dtype" else "value", element.plain, list(known))
+                self.report(element.where, issue if name == "dtype" else f"{name}: {issue}")
         return chosen
 
     def _resolve_sizes(self, name: str, node: Node) -> Sequence[int]:
@@ -155,7 +156,9 @@ class ConfigResolver:
         if name in self.providers:
             known = list(self.providers[name].parameters)
             for param, node in params.items():
-                if param not in known:
+                if not known:
+                    self.report(node.key, f"{name} takes no parameters; remove {as_written(param)}")
+                elif param not in known:
                     self.report(node.key, unknown(f"{name} parameter", param, known))
             # in the provider's own order, so that a configuration has the same name in every config
             params = {param: params[param] for param in known if param in params}
@@ -186,7 +189,7 @@ class ConfigResolver:
             return str(node.value) if node.value in named else named[0]
         if named:
             count = f"{len(named)} configurations"
-            self.report(node.where, f'baseline "{node.value}" has {count}; name one: {listing(named)}')
+            self.report(node.where, f'baseline "{node.value}" has {count}; name one: {list_words(named)}')
         elif configurations:
             self.report(node.where, unknown("baseline", node.value, _names(configurations)))
         return None

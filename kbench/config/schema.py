@@ -39,9 +39,12 @@ class Measure(Strict):
     )
     stages: bool = Field(default=False, description="Also time the allocation, and the copies to and from the device.")
     warmup_ms: float = Field(
-        default=25, ge=0, le=60_000, description="Time to run untimed before the samples of a round, in ms."
+        default=25,
+        ge=0,
+        le=60_000,
+        description="How long to run a provider untimed before the samples of a round, in ms.",
     )
-    rep_ms: float = Field(default=100, gt=0, le=60_000, description="Time to take samples in each round, in ms.")
+    rep_ms: float = Field(default=100, gt=0, le=60_000, description="How long to take samples in each round, in ms.")
     rounds: int = Field(
         default=5,
         ge=1,
@@ -131,7 +134,7 @@ Dtype = Annotated[str, WithJsonSchema({"enum": [*ITEMSIZE, *DTYPE_ALIASES]})]
 
 
 class Product(BaseModel):
-    """A cross product: every axis of the operator with its sizes, and optionally its choices with their words."""
+    """A cross product: a mapping with the sizes of every axis of the operator. Keys for its choices are optional."""
 
     model_config = ConfigDict(extra="allow", strict=True)
     __pydantic_extra__: dict[str, Points] = Field(init=False)
@@ -157,7 +160,7 @@ def _named(value: Any) -> Any:
 Values = Annotated[list[Value], Field(min_length=1)]
 Parameters = dict[str, Annotated[Any, BeforeValidator(_values, json_schema_input_type=Value | Values)]]
 
-Provider = Annotated[
+ProviderEntry = Annotated[
     Annotated[str, Tag("<name>")]
     | Annotated[dict[str, Parameters], Field(min_length=1, max_length=1), Tag("<parameters>")],
     Discriminator(lambda value: "<name>" if isinstance(value, str) else "<parameters>"),
@@ -171,7 +174,7 @@ Products = Annotated[
 ]
 
 Providers = Annotated[
-    list[Provider],
+    list[ProviderEntry],
     Field(
         min_length=1,
         description="The providers to compare. Parameters with several values give one configuration per combination.",
@@ -180,10 +183,10 @@ Providers = Annotated[
 
 
 class Overlay(Strict):
-    """What a profile may change.
+    """The keys that a profile may change.
 
-    Keys of `sweep` and `measure` replace the file's one by one; lists replace lists. A mapping under `sweep` is laid
-    over each mapping of the file's sweep.
+    A key under `sweep` or `measure` replaces the same key of the file; the other keys stay. A list replaces the whole
+    list. If the file's sweep is a list, a mapping under `sweep` changes each mapping of that list.
     """
 
     sweep: Products = Field(default_factory=Product)
@@ -191,13 +194,13 @@ class Overlay(Strict):
     baseline: str = Field(
         default_factory=str,
         description="The provider that speed-ups refer to. If not given: the first provider. When --only "
-        "leaves the baseline out, there is none.",
+        "leaves the baseline out, there is no baseline.",
     )
     measure: Measure = Field(default_factory=Measure, description="How each case is measured.")
 
 
 class File(Overlay):
-    """A kbench sweep: which operator, at which points, with which providers, measured how."""
+    """A config: the operator, the cases, the providers, and how to measure them."""
 
     operator: str = Field(description="The operator to compute, for example softmax.")
     sweep: Products
@@ -205,7 +208,7 @@ class File(Overlay):
     plugins: list[str] = Field(default_factory=list, description="Python files to import, relative to this file.")
     profiles: dict[str, Overlay] = Field(
         default_factory=dict,
-        description="Parts to replace, chosen with --profile. `cpu` applies by itself on a machine without an accelerator.",
+        description="Parts to replace, chosen with --profile. Without an accelerator kbench applies `cpu` automatically.",
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 from kbench.errors import MOST_ISSUES, ConfigError, ConfigIssue, SourceLocation
 from kbench.files import Unreadable, read_bytes
-from kbench.text.suggest import candidates, nearest, show, unknown
+from kbench.text.suggest import as_written, candidates, nearest, unknown
 
 Scalar = int | float | str | bool | None
 Location = tuple[int | str, ...]
@@ -32,6 +33,9 @@ mean billions of values."""
 
 MAX_DEPTH = 20
 """Limit of the levels of a Python mapping. A mapping may contain itself."""
+
+_NEEDS_A_HINT = ("<block end>", "<document start>", "mapping values are not allowed", "could not find")
+"""Parts of PyYAML's messages that do not tell what to look for."""
 
 INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,99})")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -80,7 +84,7 @@ class Node:
         return node
 
 
-def read(path: Path) -> str:
+def read_config_text(path: Path) -> str:
     """The text of a config file. Raises ConfigError if it cannot be read."""
     try:
         data = read_bytes(path, MAX_BYTES)
@@ -135,6 +139,8 @@ def parse(text: str, source: str, where: SourceLocation | None = None) -> Node:
         message = ", ".join(part for part in (error.context and error.context + since, error.problem) if part)
         if "'\\t'" in message:
             message = "found a tab; indent YAML with spaces"
+        elif any(words in message for words in _NEEDS_A_HINT):
+            message += "; check the brackets, quotes and indentation up to here"
         raise ConfigError([ConfigIssue(place(error.problem_mark or error.context_mark), message)]) from None
     except yaml.reader.ReaderError as error:
         before = text[: error.position].split("\n")
@@ -153,10 +159,11 @@ class _Loader(yaml.SafeLoader):
         event = self.peek_event()  # type: ignore[no-untyped-call]
         self.count += 1
         if self.count > MAX_VALUES:
-            raise yaml.composer.ComposerError(None, None, f"more than {MAX_VALUES:,} keys and values", event.start_mark)
+            what = f"more than {MAX_VALUES:,} keys and values are not allowed; write long lists as ranges"
+            raise yaml.composer.ComposerError(None, None, what, event.start_mark)
         if getattr(event, "tag", None) is not None:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!")
-            raise yaml.composer.ComposerError(None, None, f"YAML tag {tag} is not allowed", event.start_mark)
+            raise yaml.composer.ComposerError(None, None, f"YAML tag {tag} is not allowed; remove it", event.start_mark)
         return super().compose_node(parent, index)
 
 
@@ -173,7 +180,8 @@ class _Builder:
         where = self.place(node.start_mark)
         self.count += 1
         if self.count > MAX_VALUES:
-            raise ConfigError([ConfigIssue(where, f"more than {MAX_VALUES:,} values once its aliases are expanded")])
+            what = f"with its aliases written out, the config has more than {MAX_VALUES:,} values; use fewer aliases"
+            raise ConfigError([ConfigIssue(where, what)])
         if id(node) in self.open:
             raise ConfigError([ConfigIssue(where, "this value contains itself through an alias")])
         self.open.add(id(node))
@@ -211,7 +219,9 @@ class _Builder:
         if isinstance(value, str) and not value.isprintable():
             sign = next(sign for sign in value if not sign.isprintable())
             self.problems.append(
-                ConfigIssue(where, f"{show(value)} contains the unprintable character {code_point(sign)}; remove it")
+                ConfigIssue(
+                    where, f"{as_written(value)} contains the unprintable character {code_point(sign)}; remove it"
+                )
             )
 
     def scalar(self, text: str, where: SourceLocation) -> Scalar:
@@ -234,8 +244,12 @@ class _Mapping:
     def build(self, value: Any, place: str, depth: int = 0) -> Node:
         where = SourceLocation(place)
         self.count += 1
-        if self.count > MAX_VALUES or depth > MAX_DEPTH:
-            raise ConfigError([ConfigIssue(where, f"more than {MAX_VALUES:,} values, or nested too deeply")])
+        if depth > MAX_DEPTH:
+            what = f"nested too deeply; at most {MAX_DEPTH} levels are allowed"
+            raise ConfigError([ConfigIssue(where, what)])
+        if self.count > MAX_VALUES:
+            what = f"more than {MAX_VALUES:,} values are not allowed; write long lists as ranges"
+            raise ConfigError([ConfigIssue(where, what)])
         if isinstance(value, Mapping):
             for key in value:
                 if not isinstance(key, str):
@@ -247,13 +261,15 @@ class _Mapping:
         if type(value).__name__ == "dtype" and str(value).startswith("torch."):
             value = str(value).removeprefix("torch.")
         elif not isinstance(value, (int, float, str, type(None))) and hasattr(value, "item"):
-            value = value.item()  # a numpy number
+            with suppress(ValueError, RuntimeError):  # an array or a tensor of several elements
+                value = value.item()  # a numpy number
         elif isinstance(value, os.PathLike):
             value = os.fspath(value)
         if not isinstance(value, (int, float, str, type(None))):
             self.problems.append(
                 ConfigIssue(
-                    where, f"a config cannot hold a value of type {type(value).__name__}; use numbers and words"
+                    where,
+                    f"a config cannot hold a value of type {type(value).__name__}; use numbers, words and lists of them",
                 )
             )
             value = None
@@ -261,6 +277,7 @@ class _Mapping:
 
 
 EXPECTED = {
+    "bool_type": "true or false",
     "int_type": "an integer",
     "float_type": "a number",
     "finite_number": "a finite number",
@@ -302,7 +319,7 @@ def validate(model: type[BaseModel], document: Node, keys: Callable[[Location], 
         if detail["type"] == "missing":
             missing[location] = ConfigIssue(node.where, f'missing key "{name}"')
         elif detail["type"] == "extra_forbidden" and number >= MOST_ISSUES:  # looking for near words takes time
-            problems.append(ConfigIssue(node.key, f"unknown key {show(name)}"))
+            problems.append(ConfigIssue(node.key, f"unknown key {as_written(name)}"))
         elif detail["type"] == "extra_forbidden":
             known = candidates(name, keys(parent), document.at(parent).entries)
             meant.add((*parent, nearest(name, known) or ""))
@@ -320,7 +337,7 @@ def validate(model: type[BaseModel], document: Node, keys: Callable[[Location], 
 
 
 def expected(name: str, what: str, got: Any) -> str:
-    return f"{name + ': ' if name else ''}expected {what}; got {show(got)}"
+    return f"{name + ': ' if name else ''}expected {what}; got {as_written(got)}"
 
 
 def code_point(sign: str) -> str:

@@ -14,8 +14,8 @@ from kbench import packages
 from kbench.files import source_text
 from kbench.results.case import Case, Value
 from kbench.results.stamps import digest
-from kbench.text.exception_text import describe
-from kbench.text.printable import reason
+from kbench.text.exception_text import describe_exception
+from kbench.text.printable import safe_reason
 
 ACCELERATORS = ("cuda", "npu", "xpu")
 """The device types of accelerators. torch calls AMD GPUs `cuda` too."""
@@ -76,9 +76,9 @@ class Provider:
                 if not _installed(module):
                     return packages.missing(module)
             why = self.available() if self.available else None
-            return reason(str(why)) if why else None
+            return safe_reason(str(why)) if why else None
         except BaseException as error:  # noqa: BLE001  a plug-in may raise anything
-            return reason(f"{describe(error)} (in its availability check)")
+            return safe_reason(f"{describe_exception(error)} (in its availability check)")
 
     def declines(self, case: Case) -> str | None:
         """Why this provider declines this case, or None when it accepts it."""

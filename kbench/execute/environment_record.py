@@ -80,9 +80,9 @@ def describe_run(plan: Plan, catalog: Catalog, scope: str) -> dict[str, Any]:
         "started_at": now(),
         "git": find_revision(sweep.path.parent),
         "config": {
-            "path": redact.text(str(sweep.path)),
+            "path": redact.redact_text(str(sweep.path)),
             "sha": digest(sweep.text),
-            "text": redact.text(sweep.text),
+            "text": redact.redact_text(sweep.text),
         },
         "profile": sweep.profile,
         "baseline": sweep.baseline,
@@ -90,9 +90,9 @@ def describe_run(plan: Plan, catalog: Catalog, scope: str) -> dict[str, Any]:
         "places": _places(plan, catalog),
         "plugin_errors": [
             {
-                "plugin": redact.text(error.plugin),
-                "where": redact.text(error.where),
-                "message": redact.text(error.message),
+                "plugin": redact.redact_text(error.plugin),
+                "where": redact.redact_text(error.where),
+                "message": redact.redact_text(error.message),
             }
             for error in catalog.plugin_errors
         ],
@@ -108,7 +108,7 @@ def _places(plan: Plan, catalog: Catalog) -> dict[str, str]:
     """Where each provider is defined, `kernels/mine.py:12`, if it is below the working directory."""
     known = catalog.providers(plan.sweep.operator)
     names = dict.fromkeys(one.provider for one in plan.sweep.configurations)
-    return {name: redact.text(known[name].place) for name in names if name in known and known[name].place}
+    return {name: redact.redact_text(known[name].place) for name in names if name in known and known[name].place}
 
 
 def continue_run(before: Mapping[str, Any], present: Mapping[str, Any], sessions: int) -> dict[str, Any]:

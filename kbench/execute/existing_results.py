@@ -168,7 +168,7 @@ def _read_records(path: Path, header: list[str]) -> tuple[int, list[Record], int
     try:
         data = files.read_bytes(path, MAX_BYTES)
     except files.Unreadable as error:
-        raise ResultsError(f"{path}: {error}; move it away to start anew") from None
+        raise ResultsError(f"{path}: {error}; move the file away to start anew") from None
     except OSError as error:
         raise ResultsError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
     # surrogateescape keeps the number of bytes of an incomplete character
@@ -185,7 +185,7 @@ def _read_records(path: Path, header: list[str]) -> tuple[int, list[Record], int
         raise ResultsError(f"{path}:{line + 1}: not readable as CSV ({error}); repair or delete the line") from None
     if not found or found[0][3] != header or not data[: found[0][2]].endswith(b"\n"):
         fault = header_fault(found[0][3] if found else [], header)
-        raise ResultsError(f"{path}:1: {fault}; move it away to start anew")
+        raise ResultsError(f"{path}:1: {fault}; move the file away to start anew")
     (_, _, header_end, _), *rest = found
     torn = None
     if rest and (len(rest[-1][3]) < len(header) or not data.endswith(b"\n")):
@@ -238,7 +238,7 @@ def _find_finished(path: Path, records: Sequence[Record], plan: Plan) -> tuple[s
     return finished, count
 
 
-_SAME = "continue it with its original config and options, or start a new file"
+_SAME = "continue the file with its original config and options, or start a new file"
 
 
 def _case_of(task: Task) -> tuple[str, ...]:
@@ -275,10 +275,10 @@ def _read_environment(path: Path) -> tuple[dict[str, Any], str]:
     """
     beside = environment_path(path)
     try:
-        found, left_out = environment_file.load(beside)
+        found, left_out = environment_file.read_entries(beside)
     except FileNotFoundError:
         raise ResultsError(
-            f"{beside}: no such file; it says how {path} was measured, and a run cannot continue without it"
+            f"{beside}: no such file, so kbench does not know how {path} was measured; restore it, or start a new file"
         ) from None
     except ResultsError as error:
         raise ResultsError(f"{error}; restore it, or start a new file") from None
@@ -300,7 +300,7 @@ def _find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list
     """The reasons why this run must not continue the file, a few words for each."""
     begun = before.get("scope", "device")
     if begun != now["scope"]:
-        return [f"it was begun {SCOPES.get(begun, begun)}, not {SCOPES[now['scope']]}"]
+        return [f"it was begun {SCOPES.get(begun, begun)}, and this run measures {SCOPES[now['scope']]}"]
     old, new = _select_relevant(before), _select_relevant(now)
     names = dict.fromkeys([*old, *new])
     return [

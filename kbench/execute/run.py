@@ -23,7 +23,7 @@ from kbench.text import redact
 
 
 @dataclass
-class Outcome:
+class RunResult:
     """The result of a run.
 
     moved        earlier results files, under their new names
@@ -89,7 +89,7 @@ class Prepared:
         self.executor.stop()
 
 
-def execute(prepared: Prepared, options: RunOptions, note: Callable[[str], None] = lambda line: None) -> Outcome:
+def execute(prepared: Prepared, options: RunOptions, note: Callable[[str], None] = lambda line: None) -> RunResult:
     """Measure all cases that the results file does not have yet, and write each to the file when it ends.
 
     Ctrl-C ends the run and keeps the finished cases. Raises KeyboardInterrupt before the first case begins, ResultsError
@@ -117,7 +117,9 @@ def execute(prepared: Prepared, options: RunOptions, note: Callable[[str], None]
         return _measure(prepared, path, existing, note)
 
 
-def _measure(prepared: Prepared, path: Path, existing: ExistingResults | None, note: Callable[[str], None]) -> Outcome:
+def _measure(
+    prepared: Prepared, path: Path, existing: ExistingResults | None, note: Callable[[str], None]
+) -> RunResult:
     """Measure the tasks that `existing` leaves, or the whole plan. The caller holds the locks."""
     executor, layout = prepared.executor, existing.plan if existing else prepared.plan
     tasks = existing.left if existing else layout.tasks
@@ -125,7 +127,7 @@ def _measure(prepared: Prepared, path: Path, existing: ExistingResults | None, n
     entries = describe_run(layout, executor.catalog, executor.scope)
     if existing and existing.environment:
         entries = continue_run(existing.environment, entries, layout.sweep.measure.sessions)
-    outcome = Outcome(layout, path, rows=list(existing.rows) if existing else [])
+    outcome = RunResult(layout, path, rows=list(existing.rows) if existing else [])
     if not tasks:
         note(f"{path}: nothing left to measure")
         return outcome
@@ -162,7 +164,7 @@ def _add_origin(finished: Finished, env_id: str) -> list[Row]:
     return [
         replace(
             row,
-            reason=redact.text(row.reason),
+            reason=redact.redact_text(row.reason),
             env_id=env_id,
             device=row.device or device.name,
             device_index=device.index,

@@ -40,7 +40,7 @@ def move_aside(csv: Path) -> list[Path]:
         if not any(map(os.path.lexists, targets.values())):
             break
     else:
-        raise FileExistsError(17, "no free name to move it to", str(there[0]))
+        raise FileExistsError(17, "no free name for the earlier file", str(there[0]))
     if beside in there:
         _double(beside, targets[beside])
     if csv in there:
@@ -196,7 +196,7 @@ class Writer:
             refuge = self._rescue(unwritten)
             raise ResultsError(f"{self.path}: cannot be written ({error.strerror or error}); {refuge}") from None
         if moved:
-            what = f"another program changed it during the run; that version is now {moved[0]}, and all rows were written again"
+            what = f"another program changed it during the run; its version is now {moved[0]}, and all rows were written again"
         else:
             what = "another program removed or renamed it during the run; all rows were written again"
         self.note(f"{self.path}: {what}")

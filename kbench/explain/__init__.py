@@ -35,7 +35,7 @@ class Explained(NamedTuple):
     text: str
 
 
-def find(word: str) -> Explained | None:
+def find_explanation(word: str) -> Explained | None:
     """The paragraph on a word as the screen or a person writes it, or None for a word that kbench does not use."""
     wanted = " ".join(word.split()).casefold()
     for head, name in HEADS:
@@ -50,6 +50,6 @@ def find(word: str) -> Explained | None:
     return None
 
 
-def listing() -> dict[str, list[str]]:
+def explained_words() -> dict[str, list[str]]:
     """Every word that has a paragraph, by its kind."""
     return {kind: [*texts, *([ALSO_A_VERDICT] if kind == "verdict" else [])] for kind, texts in KINDS.items()}

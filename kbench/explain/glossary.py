@@ -7,9 +7,10 @@ import re
 WORDS = {
     "us": """Microseconds: a millionth of a second. Tables in the terminal show times in us, because kernels take a few to a
         few thousand of them; results files have milliseconds (`ms`), a thousand times as long.""",
-    "fastest": """The provider with the shortest time of the case, marked `*`. `~` marks providers that are as fast: a
-        `tie`. `?` says that the measurements do not tell which provider is fastest. As the heading of a column it is the
-        number of cases that a provider wins alone; `tied` is the number of cases in which it shares the first place.
+    "fastest": """The provider with the shortest time of the case, marked `*`. `~` marks the providers that
+        share the first place: see `tie`. `?` says that the measurements do not tell which provider is fastest. As the
+        heading of a column it is the number of cases that a provider wins alone; `tied` is the number of cases in which
+        it shares the first place.
         Providers that are suspect, wrong or not timed are left out.""",
     "faster/tie/slower": """Three counts of cases: how many times the provider is faster than the baseline, ties with
         it, and is slower. A fourth number counts the cases in which the measurements do not tell which is faster.
@@ -33,15 +34,15 @@ WORDS = {
         all providers alike.""",
     "sweep": """The cases of a config: every combination of the values that its section `sweep:` gives the axes, the choices
         and the dtype. `--set N=1024,4096` replaces the values of one axis; `--dry-run` prints the cases and stops.""",
-    "profile": """A named part of a config that replaces some of its values: `--profile quick`. The profile called `cpu`
-        applies by itself on a machine without an accelerator; `--profile none` turns that off.""",
+    "profile": """A named part of a config that replaces some of its values: `--profile quick`. kbench applies the
+        profile `cpu` automatically on a machine without an accelerator; `--profile none` turns that off.""",
     "plug-in": """A Python file with operators or providers of your own: `--plugin FILE`, or `plugins:` in a config. Installed
         packages announce theirs under the entry point group `kbench.plugins`. `kbench init` writes one to begin with.""",
-    "control": """A row that kbench adds to every case by itself: `copy`, `empty` and `repeat`. Controls tell what the
+    "control": """A row that kbench adds to every case automatically: `copy`, `empty` and `repeat`. Controls tell what the
         machine can do, what the timer costs and how noisy the machine is. `kbench explain` has a paragraph on each
         control.""",
-    "ceiling": """The fastest that a kernel bound by memory can be: the speed of a plain copy of as many bytes, which
-        the `copy` control measures in every case. Pictures draw it as a grey line, and the theoretical bandwidth as a
+    "ceiling": """The practical limit for a memory-bound kernel: the speed of a plain copy of as many bytes. The control
+        `copy` measures it in every case. Pictures draw it as a grey line, and the theoretical bandwidth as a
         dashed line.""",
     "verdict": """What `kbench compare` says of a row: slower, faster, same, unclear, missing, new, failed, fixed,
         suspect, incomparable or untimed. `kbench explain` has a paragraph on each verdict; docs/comparing.md
@@ -52,7 +53,8 @@ WORDS = {
     "interval": """The range that the true change lies in, with 95 % confidence: [+4.6, +6.1] means a change between
         4.6 % and 6.1 %. It is narrow where the sessions of both sides agree. More sessions make it narrower.""",
     "margin": """The smallest change that matters: 2 %, or what `--margin` says. A change that is certainly smaller is
-        `same`. kbench can show this only if the interval is narrow enough to lie within the margin.""",
+        `same`. kbench can show this only if the interval is narrow enough to lie within the margin. With `--by provider` and
+        without `--margin`, every change above the noise counts.""",
     "drift": """How much slower or faster the machine itself became between two files: the change of the `copy`
         controls, which run the same code on both sides. `kbench compare` takes the drift out of every change, and
         says so.""",

@@ -30,12 +30,12 @@ from kbench.protocol import (
     OperatorInfo,
     PluginError,
     ProviderInfo,
-    check,
+    as_decoded,
 )
 from kbench.results.case import Value
 from kbench.results.stamps import digest
 from kbench.text import redact
-from kbench.text.exception_text import describe as describe_error
+from kbench.text.exception_text import describe_exception
 from kbench.text.printable import REASON_LIMIT, printable
 from kbench.version import __version__
 
@@ -63,9 +63,9 @@ def make_catalog(
     `announce` is called before a provider of a plug-in is asked whether it is available.
     """
     operators = {}
-    for name in registry.names():
+    for name in registry.operator_names():
         operator = registry.operator(name)
-        found = _guarded(_plugin(operator), f"operator {name}", failures, partial(describe, operator))
+        found = _guarded(_plugin(operator), f"operator {name}", failures, partial(describe_operator, operator))
         if found is not None:
             operators[name] = replace(found, providers=_providers(operator, device, failures, announce))
     announce("")
@@ -78,7 +78,7 @@ def make_catalog(
     )
 
 
-def describe(operator: Operator) -> OperatorInfo:
+def describe_operator(operator: Operator) -> OperatorInfo:
     """The operator without its providers."""
     return OperatorInfo(
         axes=tuple(operator.axes),
@@ -133,9 +133,9 @@ def _guarded(plugin: str | None, where: str, failures: list[PluginError], make: 
     """What `make` returns, if the parent will accept it. Otherwise appends the reason to `failures` and returns None: a
     plug-in may register anything."""
     try:
-        return check(make())
+        return as_decoded(make())
     except Exception as error:  # noqa: BLE001  the plug-in's own failure, whatever it is
-        failures.append(PluginError(plugin or "kbench", where, printable(describe_error(error), REASON_LIMIT)))
+        failures.append(PluginError(plugin or "kbench", where, printable(describe_exception(error), REASON_LIMIT)))
         return None
 
 

@@ -12,7 +12,7 @@ from kbench.measure.machine.device import Device, out_of_memory
 from kbench.protocol import Message, StepBegun, StepEnded
 from kbench.protocol.events import STEPS
 from kbench.results.vocabulary import Status
-from kbench.text.exception_text import describe, written_at
+from kbench.text.exception_text import describe_exception, written_at
 
 Emit = Callable[[Message], None]
 
@@ -46,7 +46,7 @@ class Steps:
             contender.end(Status.UNSUPPORTED, str(refusal) or "declined without a reason")
         except BaseException as error:  # noqa: BLE001  whatever a provider raises belongs to its own row
             status = Status.OOM if out_of_memory(error) else Status.ERROR
-            contender.end(status, f"{describe(error, _place(contender))} (while {STEPS[name]})")
+            contender.end(status, f"{describe_exception(error, _place(contender))} (while {STEPS[name]})")
             del error
             self.device.release()
             if not self.device.healthy():

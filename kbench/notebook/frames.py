@@ -1,6 +1,6 @@
 """Results in a notebook: frames with typed columns, and frames as arguments of functions that expect a file.
 
-`table.read` returns the cells of a file with few conversions, for kbench itself. `typed` makes of it the frame that
+`table.read_results` returns the cells of a file with few conversions, for kbench itself. `typed` makes of it the frame that
 `kbench.load` and `kbench.run` return. `as_files` writes a frame to a temporary file, which is then read and checked like any
 other file.
 """
@@ -27,8 +27,8 @@ Source = str | Path | pd.DataFrame
 
 
 def typed(frame: pd.DataFrame) -> pd.DataFrame:
-    """A copy of a frame from `table.read` with these types: `deterministic` boolean, `samples` and `device_index` Int64 (all
-    three with `pd.NA` for unknown values), `round_ms` tuples of floats in ms."""
+    """A copy of a frame from `table.read_results` with these types: `deterministic` boolean, `samples` and `device_index` Int64
+    (all three with `pd.NA` for unknown values), `round_ms` tuples of floats in ms."""
     found: pd.DataFrame = frame.copy()
     found["deterministic"] = frame["deterministic"].map({"True": True, "False": False}).astype("boolean")
     rounds = [tuple(map(float, cell.split(";"))) if cell else () for cell in frame["round_ms"]]
@@ -41,7 +41,7 @@ def typed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 @dataclass(frozen=True)
-class Files:
+class SourceFiles:
     """The files that stand for the arguments of a notebook function.
 
     sources  `path` or `LABEL=path`, as the commands take them
@@ -63,7 +63,7 @@ class Files:
 
 
 @contextmanager
-def as_files(*sources: Source | Mapping[str, Source]) -> Iterator[Files]:
+def as_files(*sources: Source | Mapping[str, Source]) -> Iterator[SourceFiles]:
     """Write frames to temporary files and yield all sources as files. The keys of a mapping become labels.
 
     A frame that was read from a file gets the name of that file. Any other frame is `frame`, the next one `frame-2`. Raises
@@ -81,7 +81,7 @@ def as_files(*sources: Source | Mapping[str, Source]) -> Iterator[Files]:
                 found.append(f"{name}={_write(source, folder / str(len(taken)), name)}")
             else:
                 found.append(f"{label}={source}" if label else str(source))
-        files = Files(found, folder, home)
+        files = SourceFiles(found, folder, home)
         try:
             yield files
         except (UsageError, ResultsError) as error:

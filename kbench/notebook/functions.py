@@ -41,7 +41,7 @@ def by_name(functions: Functions) -> dict[str, Callable[..., Any]]:
     return found
 
 
-def write(functions: Functions, operator: str, folder: Path) -> list[Path]:
+def write_plugins(functions: Functions, operator: str, folder: Path) -> list[Path]:
     """Write a plug-in file for each function into `folder`. It registers the function with the operator. Raises ConfigError."""
     paths: list[Path] = []
     for name, function in by_name(functions).items():
@@ -97,7 +97,7 @@ class _Module:
             raise _error(
                 self.provider,
                 f"it uses {name}, a {type(value).__name__}, which kbench cannot write to a file. "
-                f"Create it inside the function, or use only {ALLOWED}",
+                f"Create {name} inside the function, or use only {ALLOWED}",
             )
         return name
 

@@ -17,7 +17,7 @@ import matplotlib.style
 from matplotlib.figure import Figure
 
 from kbench.analysis.files import ResultsFile, load_sources
-from kbench.comparison.compare import compare
+from kbench.comparison.compare import compare_results
 from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions
 from kbench.errors import ResultsError, UsageError
@@ -29,7 +29,16 @@ from kbench.plotting.style.formatting import combination_of, file_name_part
 from kbench.plotting.style.theme import theme_by_name
 from kbench.text.suggest import unknown
 
-__all__ = ["PICTURE_FORMATS", "Choices", "Picture", "plot", "plot_changes", "rendered", "terminal_charts", "write"]
+__all__ = [
+    "PICTURE_FORMATS",
+    "Choices",
+    "Picture",
+    "plot",
+    "plot_changes",
+    "rendered",
+    "terminal_charts",
+    "write_pictures",
+]
 
 PICTURE_FORMATS: dict[str, dict[str, Any]] = {
     "png": {"Software": None},
@@ -52,7 +61,7 @@ class Picture:
     figure: Figure
 
 
-def write(
+def write_pictures(
     files: Path | str | Sequence[Path | str],
     choices: Choices = DEFAULT_CHOICES,
     out_dir: Path | str | None = None,
@@ -141,7 +150,7 @@ def _compared(sources: Sequence[ResultsFile], choices: Choices) -> Comparison:
         metric=choices.metric_name,
         margin=choices.margin,
     )
-    return compare(*named, options=options)
+    return compare_results(*named, options=options)
 
 
 def _styled(theme: str) -> Any:

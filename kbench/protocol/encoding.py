@@ -86,7 +86,7 @@ def decode_request(line: bytes) -> tuple[str, Request]:
 Part = TypeVar("Part")
 
 
-def check(part: Part) -> Part:
+def as_decoded(part: Part) -> Part:
     """A dataclass that is part of a message, as the parent will decode it. Raises ProtocolError, TypeError and ValueError
     when it cannot be sent."""
     checked: Part = _decoder(type(part))(json.loads(json.dumps(_to_json(part))))
@@ -145,20 +145,20 @@ def _make_decoder(kind: Any) -> Decoder:
 
 def _decode_text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ProtocolError("no text")
+        raise ProtocolError("not text")
     return value.encode("utf-8", "replace").decode()  # half a surrogate pair cannot be written to a file
 
 
 def _decode_integer(value: Any) -> int:
     if type(value) is not int or abs(value) >= INTEGER_LIMIT:
-        raise ProtocolError("no integer of 64 bits")
+        raise ProtocolError("not an integer of 64 bits")
     return value
 
 
 def _decode_number(value: Any) -> float:
     """Accepts NaN and infinity: an error may be infinite."""
     if type(value) not in (int, float):
-        raise ProtocolError("no number")
+        raise ProtocolError("not a number")
     try:
         return float(value)
     except OverflowError:
@@ -183,18 +183,18 @@ def _decode_union(members: tuple[Decoder, ...], value: Any) -> Any:
             return member(value)
         except ProtocolError:
             continue
-    raise ProtocolError("a value of no type that the field has")
+    raise ProtocolError("a value of another type than the field has")
 
 
 def _decode_list(element: Decoder, value: Any) -> tuple[Any, ...]:
     if not isinstance(value, list):
-        raise ProtocolError("no list")
+        raise ProtocolError("not a list")
     return tuple(map(element, value))
 
 
 def _decode_mapping(element: Decoder, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ProtocolError("no object")
+        raise ProtocolError("not an object")
     return {_decode_text(name): element(each) for name, each in value.items()}
 
 
@@ -202,7 +202,7 @@ def _decode_enum(kind: type[enum.Enum], value: Any) -> enum.Enum:
     try:
         return kind(value)
     except ValueError:
-        raise ProtocolError(f"no {kind.__name__}") from None
+        raise ProtocolError(f"not a {kind.__name__}") from None
 
 
 def _decode_dataclass(kind: type[Any], decoders: Mapping[str, Decoder], value: Any) -> Any:
@@ -210,12 +210,19 @@ def _decode_dataclass(kind: type[Any], decoders: Mapping[str, Decoder], value: A
         raise ProtocolError(f"no object where a {kind.__name__} is expected")
     if not value.keys() <= decoders.keys():
         raise ProtocolError(f"a {kind.__name__} with unknown fields")
-    fields = {name: decoders[name](each) for name, each in value.items()}
+    fields = {name: _decode_field(name, decoders[name], each) for name, each in value.items()}
     try:
         made = kind(**fields)
     except (TypeError, ValueError, OverflowError) as error:
         raise ProtocolError(f"a {kind.__name__} whose fields do not fit: {error}") from error
     return _checked_row(made, value) if isinstance(made, Row) else made
+
+
+def _decode_field(name: str, decoder: Decoder, value: Any) -> Any:
+    try:
+        return decoder(value)
+    except ProtocolError as error:
+        raise ProtocolError(f"field {name}: {error}") from None
 
 
 def _checked_row(row: Row, data: Mapping[str, Any]) -> Row:

@@ -16,7 +16,7 @@ from kbench.reporting.content import content
 from kbench.reporting.page import html_page
 
 
-def write(
+def write_report(
     files: Sequence[Path | str],
     out: Path | str = "report.html",
     *,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kbench import explain
 from kbench.analysis.files import load_sources
-from kbench.comparison.compare import compare
+from kbench.comparison.compare import compare_results
 from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions
 from kbench.reporting import machine
@@ -53,7 +53,7 @@ def _compared(files: Sequence[Path | str], baseline: Path | str | None, where: s
     if baseline is None:
         return None
     contenders = [file for file in files if str(file) != str(baseline)]
-    return compare(baseline, *(contenders or files), options=CompareOptions(where=where))
+    return compare_results(baseline, *(contenders or files), options=CompareOptions(where=where))
 
 
 def _lost(rows: Mapping[str, Sequence[Row]]) -> list[Json]:
@@ -81,4 +81,4 @@ def _glossary(rows: Sequence[Row]) -> list[Json]:
     """The explanations of `kbench explain` for the statuses and flags that occur."""
     seen = {row.status.value for row in rows} | {flag for row in rows for flag in row.flags}
     known = [word for texts in explain.KINDS.values() for word in texts if word in seen or word in ALWAYS_EXPLAINED]
-    return [{"word": word, "text": found.text if (found := explain.find(word)) else ""} for word in known]
+    return [{"word": word, "text": found.text if (found := explain.find_explanation(word)) else ""} for word in known]

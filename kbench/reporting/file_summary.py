@@ -25,7 +25,7 @@ def file_summary(source: ResultsFile) -> Json:
     members = [row for row in rows if row.role == Role.PROVIDER]
     return {
         "file": source.label,
-        "path": redact.text(str(source.path)),
+        "path": redact.redact_text(str(source.path)),
         "operators": list(dict.fromkeys(row.case.operator for row in members)),
         "dtypes": list(dict.fromkeys(row.case.dtype for row in members)),
         "cases": len({row.case.key for row in members}),
@@ -35,7 +35,7 @@ def file_summary(source: ResultsFile) -> Json:
         "dates": sorted({row.started_at[:10] for row in members if row.started_at}),
         "counts": counts(rows),
         "headline": found.headline(),
-        "caveats": [*caveats(found), *map(redact.text, source.frame.attrs["warnings"])],
+        "caveats": [*caveats(found), *map(redact.redact_text, source.frame.attrs["warnings"])],
         "baseline": found.baseline,
         "table": _table(found, members),
         "winners": _winners(found.winners if _has_rivals(found) else []),
@@ -63,9 +63,9 @@ def _table(found: Analysis, rows: Sequence[Row]) -> Json:
     columns.append(number_column("timed", (line.timed for line in lines), "cases", "whole"))
     if _has_rivals(found):
         columns.append(number_column("sole", (line.sole for line in lines), "fastest", "whole"))
-        columns.append(number_column("shared", (line.shared for line in lines), "tied for it", "whole"))
+        columns.append(number_column("shared", (line.shared for line in lines), "tied for fastest", "whole"))
     if any(line.undecided for line in lines):
-        columns.append(number_column("undecided", (line.undecided for line in lines), "cannot tell", "whole"))
+        columns.append(number_column("undecided", (line.undecided for line in lines), "unclear", "whole"))
     for dtype in dtypes if baseline is not None and len(dtypes) > 1 and not found.noise.too_noisy else ():
         part = (geomean(_of_dtype(line, dtype)) for line in lines)
         columns.append(number_column(f"geomean {dtype}", part, f"{dtype} (geomean)", "factor"))
@@ -113,7 +113,7 @@ def _winners(won: Sequence[Winner]) -> Json:
             "margin", (winner.margin if winner.sole else None for winner in won), "runner-up takes", "factor"
         ),
         word_column("tied", (", ".join(winner.tied) for winner in won), "tied with"),
-        word_column("unclear", (", ".join(winner.unclear) for winner in won), "cannot be told from"),
+        word_column("unclear", (", ".join(winner.unclear) for winner in won), "may be as fast"),
     ]
     return {"count": len(won), "columns": columns}
 

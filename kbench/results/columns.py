@@ -68,8 +68,9 @@ _QUANTILES = """The 20th and 80th percentile over all samples of all rounds: in 
 
 _STAGES = """The times of the steps around a kernel in a program, in ms. kbench measures them with `measure: {stages:
         true}` on an accelerator. `alloc_ms` is the time to allocate the inputs and an output with the driver.
-        `h2d_ms` and `d2h_ms` are the times to copy them to and from the device over ordinary host memory. All three
-        are wall times on the host, medians of five, taken once per case. `kernel_ms` is the row's own `ms`."""
+        `h2d_ms` is the time to copy the inputs to the device, and `d2h_ms` the time to copy an output back. Both copies
+        use ordinary (pageable) host memory. All three are wall times on the host, medians of five, taken once per
+        case. `kernel_ms` is the row's own `ms`."""
 
 _COLUMNS = (
     Column("operator", Kind.NAME, "", "operator", """What was computed: the name of the operator in the config. The columns
@@ -93,7 +94,7 @@ _COLUMNS = (
     Column("reason", Kind.TEXT, "", "reason", """Why the row has its status: what is missing, what was wrong and where, the
         exception and its place. It is empty for `ok` and `checked`."""),
     Column("flags", Kind.FLAGS, "", "flags", """Reasons to distrust the row's time, between semicolons: suspect, host-bound,
-        overhead-bound, l2-resident, throttled, noisy. A row without flags is as good as this machine measures.
+        overhead-bound, l2-resident, throttled, noisy. kbench found no reason to distrust a row without flags.
         `kbench explain` has a paragraph on each flag."""),
     Column("ms", Kind.NUMBER, "ms", "time", """The time of one call in milliseconds: the median of the rounds' medians, which
         are in `round_ms`. It includes the timer's own overhead (the case's `empty` control), which kbench records and does
@@ -150,7 +151,7 @@ _COLUMNS = (
     Column("d2h_ms", Kind.NUMBER, "ms", "device to host", _STAGES),
     Column("timer", Kind.WORD, "", "timer", """The timer that took the time: `do_bench` (an event before and after each call),
         `graph` (calls in a CUDA graph) or `clock` (on a host without Triton). Times of different timers cannot be compared,
-        and `kbench compare` refuses to."""),
+        and `kbench compare` does not compare them."""),
     Column("cache", Kind.WORD, "", "cache", """Whether calls found their data in the last-level cache. `cold` flushes the cache
         before each call (`timer: graph` rotates over buffers instead). `warm` leaves in the cache what the previous call
         left there. Use the mode that is like your program."""),

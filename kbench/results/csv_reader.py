@@ -73,7 +73,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     except FileNotFoundError:
         raise ResultsError(f"{path}: no such file; `kbench run` writes results/<config>.csv") from None
     except OSError as error:
-        raise ResultsError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
+        raise ResultsError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions") from None
 
 
 @dataclass
@@ -108,7 +108,7 @@ class _Lines(Iterator[str]):
         text = self._decoded(data)
         if self._room < 0:
             what = f"the row that begins here is longer than {MAX_RECORD_BYTES >> 10} KiB"
-            raise self.error(f"{what}; close its quote or delete it")
+            raise self.error(f"{what}; close its open quote, or delete the row")
         if self._line > MAX_LINES or self._bytes > MAX_BYTES:
             limit = f"{MAX_LINES:,} lines or {MAX_BYTES >> 20} MiB"
             raise ResultsError(f"{self.path}:{self._line}: the file is longer than {limit}; split it or name another")
@@ -161,9 +161,7 @@ def check_header(path: Path, line: int, header: list[str]) -> None:
     if count > 1:
         raise ResultsError(f"{where}: column {shown(repeated)} appears twice; repair the header")
     if [name for name in header if name in known] != known:
-        raise ResultsError(
-            f"{where}: the columns are not in kbench's order; restore that order, other columns may only follow"
-        )
+        raise ResultsError(f"{where}: kbench's columns are not in their original order; restore that order")
     for name in axis_columns(header):
         if not name or not name.isprintable():
             raise ResultsError(
@@ -182,7 +180,7 @@ def header_fault(found: Sequence[str], wanted: Sequence[str]) -> str:
     if missing or extra:
         what = f"it has no column {missing[0]}" if missing else f"it has a column {extra[0]}"
         return f"written by another version of kbench or for another operator: {what}"
-    return "its columns are not in kbench's order, or the line is incomplete"
+    return "its columns are not in kbench's order, or its first line is incomplete"
 
 
 def shown(cell: str) -> str:

@@ -45,7 +45,7 @@ NAMED = ("packages", "variables", "config", "git", "environments", "continued", 
 PRIVATE = ("command", "plugin_errors", "variables", "config", "continued", "environments")
 """Entries that may contain paths, secrets and long texts."""
 
-KNOWN_FROM_CSV = "only what the CSV says of the machine is known"
+KNOWN_FROM_CSV = "only the CSV describes the machine"
 
 
 class Sidecar(NamedTuple):
@@ -66,14 +66,14 @@ def environment_path(csv: Path | str) -> Path:
     return Path(csv).with_suffix(".env.json")
 
 
-def read(csv: Path | str) -> Sidecar:
+def read_environment(csv: Path | str) -> Sidecar:
     """The environment of a results CSV.
 
     A missing or damaged file is not an error, because a CSV is useful without it. The note says what is wrong.
     """
     path = environment_path(csv)
     try:
-        environment, left_out = load(path)
+        environment, left_out = read_entries(path)
     except FileNotFoundError:
         return Sidecar({}, printable(f"{path}: no such file; {KNOWN_FROM_CSV}"), False)
     except ResultsError as error:
@@ -81,7 +81,7 @@ def read(csv: Path | str) -> Sidecar:
     return Sidecar(environment, nonsense(path, left_out), True)
 
 
-def load(path: Path) -> tuple[dict[str, Any], list[str]]:
+def read_entries(path: Path) -> tuple[dict[str, Any], list[str]]:
     """The valid entries of an environment file, and the names of the invalid entries, which are left out.
 
     Raises FileNotFoundError, and ResultsError for a file that cannot be read.
@@ -114,7 +114,7 @@ def nonsense(path: Path, left_out: list[str]) -> str:
     if not left_out:
         return ""
     names = ", ".join(left_out[:4]) + (f" and {len(left_out) - 4} more" if len(left_out) > 4 else "")
-    return printable(f"{path}: left out invalid entries: {names}")
+    return printable(f"{path}: kbench ignores these invalid entries: {names}")
 
 
 class _Reader:
@@ -184,11 +184,11 @@ def _plausible(value: float) -> bool:
 def _text(text: str, name: str) -> str:
     top = name.partition(".")[0]
     if name.endswith("config.text"):
-        return "\n".join(redact.text(printable(line)) for line in text.split("\n"))
+        return "\n".join(redact.redact_text(printable(line)) for line in text.split("\n"))
     if top not in PRIVATE:
         return printable(text, NAME_LIMIT)
     variable = name.rpartition(".variables.")[2] if top != "variables" else name.partition(".")[2]
     if "variables." in name and redact.is_secret(variable):
         return redact.HIDDEN
-    words = redact.command([text]) if "command." in name else [redact.text(text)]
+    words = redact.command([text]) if "command." in name else [redact.redact_text(text)]
     return printable(words[0], REASON_LIMIT)

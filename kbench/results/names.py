@@ -29,7 +29,7 @@ def fault(name: object) -> str:
 def value_fault(text: str) -> str:
     """The reason why this cannot be the value of a parameter; "" for a valid value."""
     if len(text) > NAME_LIMIT:
-        return f"at most {NAME_LIMIT} characters are allowed, this has {len(text)}"
+        return f"{len(text)} characters are too many; at most {NAME_LIMIT} are allowed"
     if not text.isprintable():
         sign = next(sign for sign in text if not sign.isprintable())
         return f"the character U+{ord(sign):04X} is not printable"

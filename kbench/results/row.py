@@ -10,8 +10,7 @@ from typing import Any
 from kbench.results.case import Case, curve_name
 from kbench.results.columns import COLUMNS, OUTCOME_COLUMNS, Kind, columns_of, format_cell, parse_cell
 from kbench.results.vocabulary import Role, Status
-from kbench.text.printable import label
-from kbench.text.printable import reason as one_reason
+from kbench.text.printable import safe_name, safe_reason
 
 _LABELS = tuple(name for name in columns_of(Kind.WORD) if name != "params")
 """What a worker says in words. Other people's code runs there, so the words are made printable."""
@@ -75,13 +74,17 @@ class Row:
     def __post_init__(self) -> None:
         self.status = Status(self.status)
         if self.reason:
-            self.reason = one_reason(str(self.reason))
+            self.reason = safe_reason(str(self.reason))
         if self.status is Status.OK and self.ms is None:
-            raise ValueError(f"{self.case.label} {self.provider}: ok without a time")
+            raise ValueError(f"{self.case.label} {self.provider}: the status is ok, but there is no time")
         if self.status is not Status.OK and (self.ms is not None or self.round_ms):
-            raise ValueError(f"{self.case.label} {self.provider}: {self.status.value} with a time")
+            raise ValueError(
+                f"{self.case.label} {self.provider}: the status is {self.status.value}, but there is a time"
+            )
         if self.status not in (Status.OK, Status.CHECKED) and not self.reason:
-            raise ValueError(f"{self.case.label} {self.provider}: {self.status.value} without a reason")
+            raise ValueError(
+                f"{self.case.label} {self.provider}: the status is {self.status.value}, but there is no reason"
+            )
 
     @property
     def curve(self) -> str:
@@ -95,7 +98,7 @@ class Row:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Row:
         tuples = {k: tuple(data[k]) for k in ("flags", "round_ms")}
-        words = {name: label(str(data[name])) for name in _LABELS if name in data}
+        words = {name: safe_name(str(data[name])) for name in _LABELS if name in data}
         return cls(**{**data, **tuples, **words, "case": Case.from_json(data["case"])})
 
     def cells(self) -> dict[str, str]:
@@ -110,4 +113,11 @@ class Row:
         """The row of a case that `cells` wrote. Raises ValueError for a cell that does not hold what it should."""
         names = ("provider", "params", *OUTCOME_COLUMNS)
         missing = {name for name in names if name not in cells and COLUMNS[name].optional}
-        return cls(case, **{name: parse_cell(COLUMNS[name].kind, cells[name]) for name in names if name not in missing})
+        return cls(case, **{name: _parsed(name, cells[name]) for name in names if name not in missing})
+
+
+def _parsed(name: str, cell: str) -> Any:
+    try:
+        return parse_cell(COLUMNS[name].kind, cell)
+    except ValueError:
+        raise ValueError(f"{name} has the invalid value {cell[:40]!r}") from None

@@ -60,7 +60,9 @@ class Term:
     def parse(cls, text: str) -> Term:
         match = _TERM.fullmatch(text)
         if not match:
-            raise _error(text, "not a condition; write COLUMN=VALUE, COLUMN=VALUE,VALUE, or another of = != < <= > >=")
+            raise _error(
+                text, "not a condition; write one like N=1024,4096 or N>=4k; the comparisons are = != < <= > >="
+            )
         column, comparison, values = match.groups()
         found = tuple(value.strip() for value in re.split(rf"\||{_COMMA.pattern}", values))
         if comparison in ORDER and len(found) > 1:
@@ -117,7 +119,7 @@ class RowFilter:
         return cls(tuple(map(Term.parse, texts)))
 
     def select(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The chosen rows of a frame from `table.read`, with the same attrs. If there are none, `nothing` says why.
+        """The chosen rows of a frame from `table.read_results`, with the same attrs. If there are none, `nothing` says why.
 
         Raises UsageError for a column that the frame does not have, and for a value that its column cannot have.
         """
@@ -156,9 +158,9 @@ class RowFilter:
             path, near = frame.attrs["path"], difflib.get_close_matches(term.column.lower(), lower, n=1)
             if near and term.column not in frame:
                 raise _error(term.text, f"{path} has no column {term.column!r}; did you mean {lower[near[0]]!r}?")
-            raise _error(
-                term.text, f"{path} has no column {term.column!r} to filter by; choose from {', '.join(known)}"
-            )
+            there = term.column in frame
+            what = f"the rows of {path} cannot be filtered by" if there else f"{path} has no column"
+            raise _error(term.text, f"{what} {term.column!r}; choose from {', '.join(known)}")
 
 
 def _like_a_term(part: str) -> bool:

@@ -14,12 +14,12 @@ from kbench.results.case import DTYPE_ALIASES
 from kbench.results.columns import COLUMNS, LINE, OPTIONAL_COLUMNS, Kind, axis_columns
 from kbench.results.csv_reader import check_header, records, shown
 from kbench.results.vocabulary import Role, Status
-from kbench.text.printable import reason
+from kbench.text.printable import safe_reason
 
 _MOVED_ASIDE = re.compile(r"\.\d{8}-\d{6}(-\d+)?\.")
 
 
-def read(path: Path | str) -> pd.DataFrame:
+def read_results(path: Path | str) -> pd.DataFrame:
     """The rows of a results CSV, indexed by the line of the file on which each begins.
 
     Numbers are float64 and may be NaN, infinite or negative; `session` is int64, axes are Int64 where they are integers.
@@ -47,7 +47,7 @@ def read(path: Path | str) -> pd.DataFrame:
 
 
 def axes(frame: pd.DataFrame) -> list[str]:
-    """The axis and choice columns of a frame that `read` returned."""
+    """The axis and choice columns of a frame that `read_results` returned."""
     return axis_columns(list(frame.columns))
 
 
@@ -64,7 +64,7 @@ def newest(folder: Path) -> Path:
     """The newest results file of a folder, without earlier runs that were moved aside. Raises ResultsError if there is none."""
     files = [path for path in folder.glob("*.csv") if path.is_file() and not _MOVED_ASIDE.search(path.name)]
     if not files:
-        raise ResultsError(f"{folder}: no results file here; `kbench run CONFIG` writes one, or name a CSV")
+        raise ResultsError(f"{folder}: no results file here; run `kbench run CONFIG` first, or name a CSV")
     return max(files, key=lambda path: (path.stat().st_mtime_ns, path.name))
 
 
@@ -160,7 +160,7 @@ _LABEL = _Rule(_label, "not printable text", "str")
 _BY_KIND = {
     Kind.NAME: _Rule(_name, "not a name", "str"),
     Kind.WORD: _LABEL,
-    Kind.TEXT: _Rule(reason, "", "str"),
+    Kind.TEXT: _Rule(safe_reason, "", "str"),
     Kind.DTYPE: _Rule(_dtype, "not a name", "str"),
     Kind.ROLE: _one_of(*Role),
     Kind.STATUS: _one_of(*Status),

@@ -28,7 +28,7 @@ class Status(ExplainedWord):
     OK = (
         "ok",
         """The output was right before and after timing, and the provider was timed. Only these rows carry a time. The
-        row's flags say how far to trust it. A row without flags is as good as this machine measures.""",
+        row's flags are reasons to distrust it. kbench found no such reason for a row without flags.""",
     )
     CHECKED = (
         "checked",
@@ -118,8 +118,8 @@ class Flag(ExplainedWord):
         "l2-resident",
         """A call may have found its data in the last-level cache. Either the cache mode is `warm` and everything that a
         call reads and writes fits there, or `timer: graph` found too few buffers to fill the cache three times. GB/s is
-        then the speed of the cache, not of the memory, and may exceed the ceiling. That is right if your program finds its
-        data in the cache too; otherwise use `cache: cold`. Cold rows of the do_bench timer are not flagged, because
+        then the speed of the cache, not of the memory, and may exceed the ceiling. Such a time is right for a program that
+        also finds its data in the cache; otherwise use `cache: cold`. Cold rows of the do_bench timer are not flagged, because
         nothing that they read is in the cache. What they write may still be in the cache when the call ends, so the last
         write-backs are not in the time. But the flush leaves the cache full of dirty lines, which the call has to push
         out. On an H200, cold copies that fit into its 60 MB cache stay below the GB/s of large ones, even without the
@@ -128,8 +128,8 @@ class Flag(ExplainedWord):
     )
     THROTTLED = (
         "throttled",
-        """The device lowered its clocks around at least one of the row's rounds, and not because it was idle: its
-        power limit, heat, or a power brake. The `throttle` column names the reasons. kbench keeps the rounds. Such
+        """The device lowered its clocks around at least one of the row's rounds, because of its power limit, heat or a
+        power brake, and not because it was idle. The `throttle` column names the reasons. kbench keeps the rounds. Such
         times are hard to reproduce, and compute-bound kernels suffer more than memory-bound ones. Compare `sm_mhz`
         between rows, let the device cool, or lock its clocks (`nvidia-smi -lgc`, which needs rights).""",
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from kbench.analysis import Analysis
 from kbench.summary.sentences import cases_of, caveats, copy_share, counts, left_out, ulps
-from kbench.summary.tables import Table, details, stages, standings, times
+from kbench.summary.tables import Table, details_table, stages_table, standings_table, times_tables
 from kbench.text import terminal
 
 __all__ = [
-    "Table", "cases_of", "caveats", "copy_share", "counts", "details", "left_out", "print_summary", "stages", "standings",
-    "times", "ulps",
+    "Table", "cases_of", "caveats", "copy_share", "counts", "details_table", "left_out", "print_summary", "stages_table",
+    "standings_table", "times_tables", "ulps",
 ]  # fmt: skip
 
 
@@ -25,7 +25,7 @@ def print_summary(found: Analysis, *, most_cases: int | None = None, more: str =
     terminal.print_paragraph(found.headline() if timed else "No provider was timed.")
     if timed:
         _print_tables(found, most_cases, more, detailed=detailed)
-    measured = stages(found.rows)
+    measured = stages_table(found.rows)
     if measured.rows:
         _print_table(measured)
     lost = left_out(found.rows)
@@ -41,14 +41,14 @@ def print_summary(found: Analysis, *, most_cases: int | None = None, more: str =
 
 def _print_tables(found: Analysis, most_cases: int | None, more: str, *, detailed: bool) -> None:
     width = terminal.width()
-    table = standings(found, width)
+    table = standings_table(found, width)
     if len(table.rows) > 1:
         _print_table(table)
-    by_case = times(found, width)
-    for table in by_case or [details(found, width)]:
+    by_case = times_tables(found, width)
+    for table in by_case or [details_table(found, width)]:
         _print_table(table, most_cases, more)
     if detailed and by_case:
-        _print_table(details(found, width))
+        _print_table(details_table(found, width))
 
 
 def _print_table(table: Table, most: int | None = None, more: str = "") -> None:

@@ -40,7 +40,7 @@ def caveats(found: Analysis) -> list[str]:
     varying = Counter(row.curve for row in providers if row.deterministic is False)
     if varying:
         counted = ", ".join(f"{curve} ({count} case{'s' * (count != 1)})" for curve, count in varying.items())
-        lines.append(f"not bit-identical between calls: {counted}")
+        lines.append(f"two calls on the same input gave different bits: {counted}")
     return lines
 
 

@@ -28,7 +28,7 @@ TEXT_COLUMNS = ("operator", "dtype", "provider", "flags", "device", "timer", "ca
 
 WON, TIED, UNCLEAR, UNMARKED = "*", "~", "?", " "
 
-MARKS = {WON: "fastest", TIED: "tied for it", UNCLEAR: "cannot tell"}
+MARKS = {WON: "fastest", TIED: "tie", UNCLEAR: "unclear"}
 
 DEFAULT_CONDITIONS = {"timer": DEFAULT_TIMER, "cache": "cold"}
 """Conditions that titles do not mention."""
@@ -110,7 +110,7 @@ class CaseColumns:
 # -- standings
 
 
-def standings(found: Analysis, width: int | None = None) -> Table:
+def standings_table(found: Analysis, width: int | None = None) -> Table:
     """A line for each provider: its mean speed-up over the baseline, the numbers of cases in which it is faster, ties and is
     slower, the number of cases in which it is the fastest, its share of the copy control, and its largest error. The least
     important columns are left out if the table is wider than `width`."""
@@ -148,7 +148,7 @@ def record(line: Standing, *, with_unclear: bool) -> str:
 # -- times
 
 
-def times(found: Analysis, width: int | None = None) -> list[Table]:
+def times_tables(found: Analysis, width: int | None = None) -> list[Table]:
     """The time of every provider on every case, in us, with the fastest marked.
 
     There is a column for each provider, in one table or, if that is too wide, in a table for each dtype. If these are too wide
@@ -248,7 +248,7 @@ def _mark(won: Winner, curve: str) -> str:
 # -- details
 
 
-def details(found: Analysis, width: int | None = None) -> Table:
+def details_table(found: Analysis, width: int | None = None) -> Table:
     """One line per case: the fastest provider with those that tie (`cuda ~ triton`) or may be as fast (`cuda ? triton`), its
     time, GB/s, share of the copy control, speed-up over the baseline, largest error, and flags if any winner has one. The least
     important columns are left out if the table is wider than `width`."""
@@ -299,7 +299,7 @@ def _speedup(found: Analysis, won: Winner) -> str:
     return "tie" if pair.outcome is Outcome.TIE else f"{1 / pair.ratio:.2f}x"
 
 
-def stages(rows: Sequence[Row]) -> Table:
+def stages_table(rows: Sequence[Row]) -> Table:
     """The times in ms of allocation, copies and kernel: a line for each case and provider whose stages were measured."""
     measured = [row for row in rows if row.role == Role.PROVIDER and row.alloc_ms is not None]
     axes = list(dict.fromkeys(name for row in measured for name in row.case.axes))

@@ -31,7 +31,7 @@ if triton:
 
 def exact_form(case):
     """The reason to decline a case, or None. A declined case gets a row with status `unsupported`, which is not a failure."""
-    return "only the tanh form is written" if case.approximate == "none" else None
+    return "only the tanh form is implemented" if case.approximate == "none" else None
 
 
 @gelu.provider("mine", requires="triton", supports=exact_form)

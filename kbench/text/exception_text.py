@@ -34,7 +34,7 @@ def written_at(function: Any) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
 
 
-def describe(error: BaseException, fallback: str = "") -> str:
+def describe_exception(error: BaseException, fallback: str = "") -> str:
     """An exception in one line, with the place in the provider's code that raised it, or `fallback` if no such code ran."""
     place = Path(location(error, fallback))
     return f"{type(error).__name__}: {message(error)}" + (f" at {place.name}" if place.name else "")

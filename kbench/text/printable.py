@@ -38,12 +38,12 @@ def printable(text: str, limit: int | None = None) -> str:
     return text
 
 
-def reason(text: str) -> str:
+def safe_reason(text: str) -> str:
     """The reason of a row, safe for files and tables: one line of about REASON_LIMIT characters at most, never a formula."""
     return printable(no_formula(text), REASON_LIMIT) or ("(no message)" if text else "")
 
 
-def label(text: str) -> str:
+def safe_name(text: str) -> str:
     """A name from a machine or a worker, safe for rows: one line of about NAME_LIMIT characters at most, never a formula."""
     return printable(no_formula(text), NAME_LIMIT)
 

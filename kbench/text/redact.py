@@ -23,7 +23,7 @@ def is_secret(name: str) -> bool:
     return bool(_SECRET.search(name))
 
 
-def text(words: str) -> str:
+def redact_text(words: str) -> str:
     """The text with `(hidden)` in place of the user and password of a URL, `~` in place of the home folder, and `(user)` in
     place of a folder that has the user's name."""
     words = _IN_URL.sub(HIDDEN, words)
@@ -34,7 +34,7 @@ def text(words: str) -> str:
 
 def variables(found: Mapping[str, str]) -> dict[str, str]:
     """Environment variables by name. The value is `(hidden)` if the name suggests a secret."""
-    return {name: HIDDEN if is_secret(name) else text(value) for name, value in found.items()}
+    return {name: HIDDEN if is_secret(name) else redact_text(value) for name, value in found.items()}
 
 
 def command(words: Sequence[str]) -> list[str]:
@@ -43,7 +43,7 @@ def command(words: Sequence[str]) -> list[str]:
     for word in words:
         assigned = _ASSIGNED.match(word)
         secret = assigned and is_secret(assigned[1])
-        shown.append(f"{assigned[1]}={HIDDEN}" if assigned and secret else text(word))
+        shown.append(f"{assigned[1]}={HIDDEN}" if assigned and secret else redact_text(word))
     return shown
 
 

@@ -168,7 +168,7 @@ class _AsItIs(io.TextIOBase):
         return self._stream.encoding
 
 
-def install() -> None:
+def replace_standard_streams() -> None:
     """Replace sys.stdout and sys.stderr with streams. A second call changes nothing.
 
     If the shell closed one of the first three descriptors (`>&-`), it becomes /dev/null. Otherwise the next opened file

@@ -15,8 +15,10 @@ def unknown(kind: str, word: Any, known: Sequence[str]) -> str:
     """`unknown provider "tritn"; did you mean "triton"?`. Lists the known words if none is near."""
     near = nearest(str(word), known)
     if near:
-        return f'unknown {kind} {show(word)}; did you mean "{near}"?'
-    return f"unknown {kind} {show(word)}; " + (f"choose from {listing(known)}" if known else "there is none")
+        return f'unknown {kind} {as_written(word)}; did you mean "{near}"?'
+    return f"unknown {kind} {as_written(word)}; " + (
+        f"choose from {list_words(known)}" if known else f"there are no {kind}s"
+    )
 
 
 def nearest(word: str, known: Sequence[str]) -> str | None:
@@ -38,12 +40,12 @@ def candidates(word: str, known: Iterable[str], present: Container[str]) -> list
     return absent if nearest(word, absent) else list(known)
 
 
-def listing(words: Sequence[str], limit: int = 16) -> str:
+def list_words(words: Sequence[str], limit: int = 16) -> str:
     more = f" and {len(words) - limit} more" if len(words) > limit else ""
     return (", ".join(words[:limit]) or "none") + more
 
 
-def show(value: Any) -> str:
+def as_written(value: Any) -> str:
     """A value as the user may have written it, at most 60 characters long."""
     text = "nothing" if value is None else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else text[:57] + "..."

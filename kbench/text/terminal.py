@@ -65,7 +65,7 @@ def one_line(text: str) -> str:
     return harmless_line(printable(text, MESSAGE_LIMIT))
 
 
-def write(text: str, *, commands: bool = False) -> None:
+def write_text(text: str, *, commands: bool = False) -> None:
     """Write text with lines of any length to stdout. `commands`: the text is kbench's own workflow commands for GitHub
     Actions. A reader that stops early, such as `head`, is no failure."""
     stream = sys.stdout

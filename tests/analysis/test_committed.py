@@ -10,7 +10,7 @@ import pytest
 from kbench import summary
 from kbench.analysis import Analysis, Outcome, Winner
 from kbench.analysis.files import load_sources
-from kbench.comparison.compare import compare
+from kbench.comparison.compare import compare_results
 from kbench.comparison.options import CompareOptions
 from kbench.plotting.picture_plan import Choices, plan_pictures
 from kbench.plotting.selection.winners import winners_of
@@ -33,11 +33,11 @@ def test_run_compare_plot_and_report_agree(path: Path) -> None:
     found = source.analysis
     said = [(won.curve, won.tied, won.unclear) for won in found.winners]
 
-    table = summary.details(found)
+    table = summary.details_table(found)
     assert Counter(line[table.header.index("fastest")].split(" ")[0] for line in table.rows) == Counter(
         curve for curve, *_ in said
     )
-    [times] = summary.times(found)
+    [times] = summary.times_tables(found)
     marked = Counter(cell[-1] for line in times.rows for cell in line if cell[-1] in "*~?")
     assert marked["*"] == sum(won.sole for won in found.winners if len(found.cases[won.key]) > 1)
     assert summary.caveats(found)[0] == found.noise.sentence()
@@ -61,7 +61,7 @@ def test_run_compare_plot_and_report_agree(path: Path) -> None:
 def _compare_agrees(path: Path, found: Analysis) -> None:
     """Against the curve that wins most, compare calls everybody slower where it won, and the same where it ties."""
     best = Counter(won.curve for won in found.winners).most_common(1)[0][0]
-    comparison = compare(path, options=CompareOptions(by="provider", baseline=best))
+    comparison = compare_results(path, options=CompareOptions(by="provider", baseline=best))
     assert {drift.noise for drift in comparison.drifts.values()} <= {found.noise.floor or 0.0}
     cases = {(won.key.case, won.curve): won for won in found.winners}
     words = {(row.key.case, row.contender): row.verdict for row in comparison.rows if row.ratio is not None}

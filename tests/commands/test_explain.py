@@ -8,7 +8,7 @@ import pytest
 from common import ROOT, Kbench
 
 from kbench.comparison.verdict import Verdict
-from kbench.explain import KINDS, find, listing
+from kbench.explain import KINDS, explained_words, find_explanation
 from kbench.explain.glossary import ALIASES, HEADS
 from kbench.measure import flags
 from kbench.measure.timing.do_bench import MAX_PREFILL_MS
@@ -23,7 +23,7 @@ def test_every_status_and_flag_has_a_paragraph() -> None:
     assert {*KINDS["verdict"], "suspect"} == set(Verdict)
     for words in KINDS.values():
         for word in words:
-            found = find(word)
+            found = find_explanation(word)
             assert found and found.name == word and len(found.text) > 100
             assert "\n" not in found.text and "  " not in found.text
 
@@ -37,7 +37,7 @@ def test_no_word_has_two_meanings() -> None:
     assert len(words) == len(set(words))
 
 
-@pytest.mark.parametrize("source", [find, None], ids=["explain", "docs/measuring.md"])
+@pytest.mark.parametrize("source", [find_explanation, None], ids=["explain", "docs/measuring.md"])
 @pytest.mark.parametrize(
     ("flag", "figures"),
     [
@@ -102,21 +102,21 @@ def test_at_the_command_line(kbench: Kbench, tmp_path: Path) -> None:
     ],
 )
 def test_words_as_the_screen_writes_them(printed: str, name: str) -> None:
-    found = find(printed)
+    found = find_explanation(printed)
     assert found and found.name == name
 
 
 def test_every_other_word_leads_to_a_paragraph() -> None:
     assert all(name == name.casefold() for name in ALIASES)
     for name, meant in [*ALIASES.items(), *((head.pattern, word) for head, word in HEADS)]:
-        assert find(meant), (name, meant)
-    words = {word.casefold() for words in listing().values() for word in words}
+        assert find_explanation(meant), (name, meant)
+    words = {word.casefold() for words in explained_words().values() for word in words}
     assert not words & set(ALIASES), "a word with a paragraph of its own needs no other"
 
 
 def test_suspect_is_listed_with_the_verdicts_and_the_flags() -> None:
-    assert "suspect" in listing()["flag"] and "suspect" in listing()["verdict"]
-    found = find("suspect")
+    assert "suspect" in explained_words()["flag"] and "suspect" in explained_words()["verdict"]
+    found = find_explanation("suspect")
     assert found and found.kind == "flag and verdict"
 
 
@@ -134,4 +134,4 @@ def test_words_of_two_parts_and_several_words(kbench: Kbench) -> None:
 def test_only_a_near_word_is_suggested(kbench: Kbench) -> None:
     told = kbench("explain", "foo")
     assert told.returncode == 2
-    assert told.stderr == 'error: kbench explain: unknown word "foo"; kbench explain without a word lists all words\n'
+    assert told.stderr == 'error: kbench explain: unknown word "foo"; run `kbench explain` to list all words\n'

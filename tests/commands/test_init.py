@@ -199,7 +199,7 @@ def test_the_first_pull_request_has_nothing_to_compare_with(repository: Path, tm
 def test_a_workflow_that_does_not_know_what_to_install_says_so(repository: Path) -> None:
     workflow = Workflow(repository)
     done = workflow.step("Install", repository, KBENCH="")
-    assert done.returncode == 1 and "::error::set KBENCH" in done.stdout
+    assert done.returncode == 1 and "::error::KBENCH is empty" in done.stdout
 
 
 def test_the_workflow_names_nothing_of_this_repository() -> None:

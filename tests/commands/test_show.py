@@ -68,7 +68,7 @@ def test_ties_and_what_cannot_be_told_are_marked_apart() -> None:
         r if r.provider != "cuda" else replace(row("cuda", 0.25), round_ms=(0.2, 0.3, 0.25, 0.2, 0.3)) for r in tie
     ]
     for rows, mark in ((tie, "~"), (unclear, "?")):
-        [table] = summary.times(analyse(rows, "torch"))
+        [table] = summary.times_tables(analyse(rows, "torch"))
         assert [cell[-1] for cell in table.rows[0][-2:]] == [mark, mark]
         assert mark in table.title
 
@@ -78,7 +78,7 @@ def test_what_has_no_time_says_why_and_a_suspect_time_is_none() -> None:
     rows[1] = Row(rows[1].case, "cuda", status=Status.WRONG, reason="off by one")
     rows.append(row("cheat", 1e-6, 256, flags=("suspect",)))
     rows.append(row("cheat", 0.4, 512))
-    [table] = summary.times(analyse(rows, "torch"))
+    [table] = summary.times_tables(analyse(rows, "torch"))
     column = {name.strip(): place for place, name in enumerate(table.header)}
     assert [line[column["cuda"]].strip() for line in table.rows] == ["wrong", "256.0*"]
     assert [line[column["cheat"]].strip() for line in table.rows] == ["suspect", "400.0"]
@@ -101,17 +101,17 @@ def test_tables_fit_the_width_that_is_asked_for(
 def test_where_everybody_fits_only_by_dtype_there_is_a_table_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     names = {f"provider-{n}": 1 + n / 10 for n in range(4)}
     found = analyse(sweep(256, 512, dtypes=("float16", "float32"), **names), "torch")
-    whole = summary.times(found)
+    whole = summary.times_tables(found)
     assert len(whole) == 1 and "dtype" in whole[0].header
-    parts = summary.times(found, whole[0].width - 1)
+    parts = summary.times_tables(found, whole[0].width - 1)
     assert [part.title.split(":")[0] for part in parts] == ["softmax, M=64, float16", "softmax, M=64, float32"]
-    assert summary.times(found, 20) == []
+    assert summary.times_tables(found, 20) == []
 
 
 def test_cases_come_in_the_order_of_their_size_whoever_finished_first() -> None:
     rows = sweep(64, 128, 1024, 4096, cuda=2.0)
     random.Random(0).shuffle(rows)
-    [table] = summary.times(analyse(rows, "torch"))
+    [table] = summary.times_tables(analyse(rows, "torch"))
     assert [line[0] for line in table.rows] == ["64", "128", "1024", "4096"]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from making import Write, failed, row, sessions
 
-from kbench.comparison.compare import compare
+from kbench.comparison.compare import compare_results
 from kbench.comparison.gate import Gate
 from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions
@@ -28,7 +28,7 @@ def verdict(write: Write) -> Callable[[Iterable[Row], Iterable[Row]], tuple[str,
     """The word and reason of two files that hold one key."""
 
     def verdict(old: Iterable[Row], new: Iterable[Row]) -> tuple[str, str]:
-        [only] = compare(write("old", old), write("new", new)).rows
+        [only] = compare_results(write("old", old), write("new", new)).rows
         return only.verdict, only.reason
 
     return verdict
@@ -91,7 +91,7 @@ def test_rounds_that_scatter_raise_the_floor(verdict: Judge) -> None:
 def test_a_machine_that_cannot_repeat_itself_raises_the_floor(write: Write) -> None:
     repeats = [row(n, provider="repeat", role=Role.CONTROL, speedup=1.05) for n in range(1, 6)]
     old = write("old", [*(row(n) for n in range(1, 6)), *repeats])
-    comparison = compare(old, write("new", [row(n, 1.06) for n in range(1, 6)]))
+    comparison = compare_results(old, write("new", [row(n, 1.06) for n in range(1, 6)]))
     assert words(comparison) == ["unclear"] * 5 and "above 10.0%" in comparison.rows[0].reason
 
 
@@ -102,7 +102,7 @@ def test_a_case_whose_copy_moved_raises_its_own_floor(write: Write) -> None:
         copies = [row(n, copy if n == 1 else 1.0, "copy", role=Role.CONTROL) for n in range(1, 10)]
         return [*(row(n, ms) for n in (1, 2)), *copies]
 
-    comparison = compare(write("old", rows(1.0, 1.0)), write("new", rows(1.06, 1.04)))
+    comparison = compare_results(write("old", rows(1.0, 1.0)), write("new", rows(1.06, 1.04)))
     assert words(comparison) == ["unclear", "slower"] and "above 8.2%" in comparison.rows[0].reason
 
 
@@ -133,7 +133,7 @@ def test_the_scatter_of_sessions_decides(
 
 
 def test_two_sessions_are_believed_and_said(verdict: Judge) -> None:
-    assert verdict(sessions(1.0, 1.0001), sessions(1.1, 1.1001, 1.1)) == ("slower", "2 sessions")
+    assert verdict(sessions(1.0, 1.0001), sessions(1.1, 1.1001, 1.1)) == ("slower", "only 2 sessions")
 
 
 def test_unclear_says_how_many_sessions_would_tell(verdict: Judge) -> None:
@@ -153,20 +153,22 @@ def test_rows_lend_each_other_their_variance(write: Write) -> None:
     new = [
         row(n, math.exp(rng.gauss(0, 0.004)) * (1.022 if n == 7 else 1), session=s) for n in range(40) for s in range(3)
     ]
-    found = words(compare(write("old", old), write("new", new)))
+    found = words(compare_results(write("old", old), write("new", new)))
     assert found[7] == "slower" and set(found[:7] + found[8:]) == {"same"}
-    alone = compare(write("old", [r for r in old if r.case.N == 7]), write("new", [r for r in new if r.case.N == 7]))
+    alone = compare_results(
+        write("old", [r for r in old if r.case.N == 7]), write("new", [r for r in new if r.case.N == 7])
+    )
     assert words(alone) == ["unclear"]
 
 
 def test_the_margin_is_the_callers(write: Write) -> None:
     old = write("old", [r for n in (1, 2) for r in sessions(1.0, 1.001, 1.002, n=n)])
     new = write("new", [r for n in (1, 2) for r in sessions(1.031, 1.03, 1.032, n=n)])
-    assert words(compare(old, new)) == ["slower"] * 2
-    assert words(compare(old, new, options=CompareOptions(margin=0.05))) == ["same"] * 2
+    assert words(compare_results(old, new)) == ["slower"] * 2
+    assert words(compare_results(old, new, options=CompareOptions(margin=0.05))) == ["same"] * 2
     for margin in (0, -1, 1):
         with pytest.raises(UsageError, match="margin"):
-            compare(old, new, options=CompareOptions(margin=margin))
+            compare_results(old, new, options=CompareOptions(margin=margin))
 
 
 @pytest.mark.parametrize(("timer", "word"), [("do_bench", "unclear"), ("graph", "slower")])
@@ -177,7 +179,7 @@ def test_two_ticks_of_the_event_clock_are_no_change(verdict: Judge, timer: str, 
 
 
 def test_the_ratio_is_that_of_the_sessions_geometric_means(write: Write) -> None:
-    [only] = compare(write("old", sessions(1.0, 2.0, 4.0)), write("new", sessions(3.0, 3.0, 3.0))).rows
+    [only] = compare_results(write("old", sessions(1.0, 2.0, 4.0)), write("new", sessions(3.0, 3.0, 3.0))).rows
     assert only.old and only.new
     assert (only.old.value, only.new.value, only.ratio) == pytest.approx((2.0, 3.0, 1.5))
     assert only.ci and only.ci[0] < 1.5 < only.ci[1] and only.q is not None
@@ -197,7 +199,7 @@ def test_swapping_the_files_swaps_the_words(write: Write, count: int) -> None:
 
     a, b = write("a", rows()), write("b", rows())
     swap = {"slower": "faster", "faster": "slower", "unclear": "unclear", "same": "same"}
-    there, back = compare(a, b), compare(b, a)
+    there, back = compare_results(a, b), compare_results(b, a)
     assert {"slower", "faster", "unclear"} <= set(words(there))
     assert [swap[word] for word in words(there)] == words(back)
     for one, other in zip(there.rows, back.rows, strict=True):
@@ -209,7 +211,7 @@ def test_a_file_against_itself_is_the_same(write: Write, count: int) -> None:
     when = {"started_at": "2026-11-20T10:00:00+00:00"}
     rows = [row(n, random.uniform(0.9, 1.1), session=s, **when) for n in range(1, 50) for s in range(count)]
     old = write("old", rows)
-    comparison = compare(old, old)
+    comparison = compare_results(old, old)
     assert comparison.counts == {"same": 49}
     assert all(gate(comparison, {word}) for word in Verdict if word != "same")
     assert comparison.geomeans[0].ratio == pytest.approx(1.0)
@@ -234,7 +236,7 @@ def test_what_moves_the_copies_too_is_the_machine(write: Write) -> None:
     new = [r for n in range(1, 20) for r in sessions(*(1.01 * level for level in levels), n=n)]
     a = write("old", with_copies(old, *levels))
     b = write("new", with_copies(new, *(1.01 * level for level in levels)))
-    comparison = compare(a, b)
+    comparison = compare_results(a, b)
     assert set(words(comparison)) == {"same"}
     assert comparison.rows[0].ratio == pytest.approx(1.0)
     drift = comparison.drifts[str(b)]
@@ -245,21 +247,23 @@ def test_what_moves_all_rows_and_not_the_copies_is_the_code(write: Write) -> Non
     levels = (1.0, 1.004, 0.996)
     old = [r for n in range(1, 20) for r in sessions(*levels, n=n)]
     new = [r for n in range(1, 20) for r in sessions(*(1.03 * level for level in levels), n=n)]
-    comparison = compare(write("old", with_copies(old, *levels)), write("new", with_copies(new, *levels)))
+    comparison = compare_results(write("old", with_copies(old, *levels)), write("new", with_copies(new, *levels)))
     assert set(words(comparison)) == {"slower"}
 
 
 def test_a_machine_that_drifted_by_more_than_the_margin_tells_nothing(write: Write) -> None:
     old = [r for n in range(1, 20) for r in sessions(1.0, 1.0, 1.0, n=n)]
     new = [r for n in range(1, 20) for r in sessions(1.2, 1.2, 1.2, n=n)]
-    comparison = compare(write("old", with_copies(old, 1, 1, 1)), write("new", with_copies(new, 1.04, 1.04, 1.04)))
+    comparison = compare_results(
+        write("old", with_copies(old, 1, 1, 1)), write("new", with_copies(new, 1.04, 1.04, 1.04))
+    )
     assert set(words(comparison)) == {"unclear"} and "machine drifted by +4.0%" in comparison.rows[0].reason
 
 
 def test_a_few_copies_are_shown_and_not_believed(write: Write) -> None:
     a = write("old", with_copies(sessions(1.0, 1.0, 1.0), 1, 1, 1, cases=2))
     b = write("new", with_copies(sessions(1.015, 1.015, 1.015), 1.015, 1.015, 1.015, cases=2))
-    comparison = compare(a, b)
+    comparison = compare_results(a, b)
     drift = comparison.drifts[str(b)]
     assert drift.change == pytest.approx(math.log(1.015)) and not drift.known
     assert comparison.rows[0].ratio == pytest.approx(1.015)
@@ -274,7 +278,7 @@ def test_a_session_cut_short_takes_no_copies_from_the_others(write: Write) -> No
            for name, role in (("triton", "provider"), ("copy", Role.CONTROL))]  # fmt: skip
     a = write("old", with_copies(old, 1.0, 1.002, 0.998))
     b = write("new", [*with_copies(new, 1.015, 1.017), *cut])
-    comparison = compare(a, b)
+    comparison = compare_results(a, b)
     assert set(words(comparison)) == {"same"}
     drift = comparison.drifts[str(b)]
     assert drift.cases == 8 and drift.change == pytest.approx(math.log(1.016), abs=1e-4)
@@ -297,7 +301,7 @@ def test_every_device_of_a_fleet_has_its_own_drift(write: Write) -> None:
         return write(name, rows)
 
     a, b = fleet("old", 1.0), fleet("new", 1.015)
-    comparison = compare(a, b)
+    comparison = compare_results(a, b)
     assert set(words(comparison)) == {"same"}
     changes = {device: part.change for device, part in comparison.drifts[str(b)].parts.items()}
     assert changes == {"NVIDIA H100": pytest.approx(math.log(1.015)), "NVIDIA H200": pytest.approx(0.0, abs=1e-9)}
@@ -309,27 +313,27 @@ def test_every_device_of_a_fleet_has_its_own_drift(write: Write) -> None:
 def test_of_a_speed_more_is_better(write: Write) -> None:
     old = write("old", [row(ms=1.0, gbps=2000.0)])
     new = write("new", [row(ms=0.5, gbps=4000.0)])
-    [only] = compare(old, new, options=CompareOptions(metric="gbps")).rows
+    [only] = compare_results(old, new, options=CompareOptions(metric="gbps")).rows
     assert (only.verdict, only.ratio) == ("faster", pytest.approx(2.0))
     with pytest.raises(UsageError, match=r'"speed".*gbps'):
-        compare(old, new, options=CompareOptions(metric="speed"))
+        compare_results(old, new, options=CompareOptions(metric="speed"))
 
 
 def test_a_metric_that_was_not_measured_is_no_failure(write: Write) -> None:
     old = write("old", [row(achieved_gbps=1.0), row(512)])
-    assert words(compare(old, old, options=CompareOptions(metric="achieved_gbps"))) == ["unclear", "untimed"]
+    assert words(compare_results(old, old, options=CompareOptions(metric="achieved_gbps"))) == ["unclear", "untimed"]
 
 
 def test_three_files_are_all_compared_with_the_baseline(write: Write) -> None:
     a, b, c = (write(name, [row(1, ms), row(2, ms)]) for name, ms in (("a", 1.0), ("b", 1.5), ("c", 0.5)))
-    comparison = compare(f"main={a}", f"pr={b}", c)
+    comparison = compare_results(f"main={a}", f"pr={b}", c)
     assert (comparison.baseline, comparison.contenders) == ("main", ("pr", str(c)))
     assert [(v.contender, v.verdict) for v in comparison.rows] == [("pr", "slower"), (str(c), "faster")] * 2
     assert [g.ratio for g in comparison.geomeans] == pytest.approx([1.5, 0.5])
-    other = compare(f"main={a}", f"pr={b}", c, options=CompareOptions(baseline="pr"))
+    other = compare_results(f"main={a}", f"pr={b}", c, options=CompareOptions(baseline="pr"))
     assert other.contenders == ("main", str(c)) and set(words(other)) == {"faster"}
     with pytest.raises(UsageError, match=r'"base".*main, pr'):
-        compare(f"main={a}", f"pr={b}", options=CompareOptions(baseline="base"))
+        compare_results(f"main={a}", f"pr={b}", options=CompareOptions(baseline="base"))
 
 
 def test_providers_of_one_file_are_paired_by_session_and_round(write: Write) -> None:
@@ -342,20 +346,20 @@ def test_providers_of_one_file_are_paired_by_session_and_round(write: Write) -> 
                 rounds = tuple(level * factor * swing for swing in swings)
                 rows.append(row(n, sorted(rounds)[2], name, session=s, round_ms=rounds, samples=100))
     path = write("all", rows)
-    comparison = compare(path, options=CompareOptions(by="provider", baseline="torch-native"))
+    comparison = compare_results(path, options=CompareOptions(by="provider", baseline="torch-native"))
     assert comparison.contenders == ("triton", "cuda")
     assert [(v.contender, v.verdict) for v in comparison.rows] == [("triton", "faster"), ("cuda", "same")] * 3
     assert comparison.rows[0].ratio == pytest.approx(0.95)
     with pytest.raises(
         UsageError, match=r"there is no baseline; choose one with --baseline: torch-native, triton, cuda"
     ):
-        compare(path, options=CompareOptions(by="provider"))
+        compare_results(path, options=CompareOptions(by="provider"))
     path.with_suffix(".env.json").write_text('{"baseline": "cuda"}')
-    assert compare(path, options=CompareOptions(by="provider")).baseline == "cuda"
+    assert compare_results(path, options=CompareOptions(by="provider")).baseline == "cuda"
     with pytest.raises(UsageError, match="the providers of one file"):
-        compare(path, path, options=CompareOptions(by="provider"))
+        compare_results(path, path, options=CompareOptions(by="provider"))
     with pytest.raises(UsageError, match="give two files"):
-        compare(path)
+        compare_results(path)
 
 
 def test_rounds_that_swing_together_are_no_scatter(write: Write) -> None:
@@ -363,7 +367,7 @@ def test_rounds_that_swing_together_are_no_scatter(write: Write) -> None:
     rounds = (1.0, 1.3, 1.0, 1.25, 1.1)
     slower = tuple(1.1 * ms for ms in rounds)
     path = write("all", [row(ms=1.1, provider="a", round_ms=rounds), row(ms=1.21, provider="b", round_ms=slower)])
-    [only] = compare(path, options=CompareOptions(by="provider", baseline="a")).rows
+    [only] = compare_results(path, options=CompareOptions(by="provider", baseline="a")).rows
     assert only.verdict == "slower" and only.ratio == pytest.approx(1.1)
 
 
@@ -374,22 +378,22 @@ def test_providers_are_compared_by_the_metric_that_was_asked_for(write: Write) -
     )
     path = write("all", [row(provider="slow", **slow), row(ms=0.5, provider="fast", **fast)])
     for metric, word, ratio in (("ms", "faster", 0.5), ("gbps", "faster", 2.0), ("launch_ms", "slower", 3.0)):
-        [only] = compare(path, options=CompareOptions(by="provider", baseline="slow", metric=metric)).rows
+        [only] = compare_results(path, options=CompareOptions(by="provider", baseline="slow", metric=metric)).rows
         assert (only.verdict, only.ratio) == (word, pytest.approx(ratio))
 
 
 def test_a_provider_that_failed_beside_one_that_did_not(write: Write) -> None:
     path = write("all", [row(provider="a"), failed(provider="b"), row(2, provider="a")])
-    comparison = compare(path, options=CompareOptions(by="provider", baseline="a"))
+    comparison = compare_results(path, options=CompareOptions(by="provider", baseline="a"))
     assert words(comparison) == ["missing", "failed"]
 
 
 def test_only_the_rows_that_were_asked_for(write: Write) -> None:
     rows = [row(n, dtype=dtype) for n in (128, 4096) for dtype in ("float32", "bfloat16")]
     a = write("a", rows)
-    assert len(compare(a, write("b", rows), options=CompareOptions(where="dtype=bf16,N>=4096")).rows) == 1
+    assert len(compare_results(a, write("b", rows), options=CompareOptions(where="dtype=bf16,N>=4096")).rows) == 1
     with pytest.raises(UsageError):
-        compare(a, a, options=CompareOptions(where="colour=red"))
+        compare_results(a, a, options=CompareOptions(where="colour=red"))
 
 
 # ---- rows without a time
@@ -429,7 +433,7 @@ def test_what_never_had_a_time_is_not_missed(write: Write) -> None:
     """A provider that this machine does not have, in one of the files alone."""
     with_it, without = write("with", [row(1), failed(2, status="unavailable")]), write("without", [row(1)])
     for old, new in ((with_it, without), (without, with_it)):
-        comparison = compare(old, new)
+        comparison = compare_results(old, new)
         assert words(comparison) == ["unclear", "untimed"]
         assert comparison.rows[1].reason.startswith("unavailable: ")
 
@@ -449,15 +453,15 @@ def test_a_failure_in_one_session_of_three_is_a_failure(verdict: Judge) -> None:
 
 def test_rows_in_one_file_only(write: Write) -> None:
     old, new = write("old", [row(1), row(2), row(3)]), write("new", [row(2), row(3), row(4), failed(5)])
-    assert words(compare(old, new)) == ["missing", "unclear", "unclear", "new", "failed"]
+    assert words(compare_results(old, new)) == ["missing", "unclear", "unclear", "new", "failed"]
 
 
 @pytest.mark.parametrize("time", ["", "nan", "inf", "0.0", "-1.0", "1e308", "5e-324"])
 def test_an_ok_row_whose_time_was_lost_is_no_time(write: Write, time: str) -> None:
     old, new = write("old", [row(ms=1.25)]), write("new", [row(ms=1.25)])
     new.write_text(new.read_text().replace(",1.25,", f",{time},"))
-    assert words(compare(old, new)) == ["failed"]
-    assert words(compare(new, old)) == ["fixed"]
+    assert words(compare_results(old, new)) == ["failed"]
+    assert words(compare_results(new, old)) == ["fixed"]
 
 
 # ---- conditions
@@ -483,7 +487,7 @@ def test_in_a_file_of_several_devices_each_is_compared_with_itself(write: Write)
     """A fleet measured the cases; a case may have gone to another kind of device than last time."""
     old = [row(1, device="NVIDIA H200"), row(2, device="NVIDIA H100"), row(3, device="NVIDIA H100")]
     new = [row(1, 2.0, device="NVIDIA H200"), row(2, 2.0, device="NVIDIA H100"), row(3, device="NVIDIA H200")]
-    comparison = compare(write("old", old), write("new", new))
+    comparison = compare_results(write("old", old), write("new", new))
     assert [(dict(v.key.axes)["N"], dict(v.key.axes)["device"], v.verdict) for v in comparison.rows] == [
         (1, "NVIDIA H200", "slower"),
         (2, "NVIDIA H100", "slower"),
@@ -492,8 +496,8 @@ def test_in_a_file_of_several_devices_each_is_compared_with_itself(write: Write)
     ]
     assert comparison.differences == ()
     alone = write("alone", [row(1, 2.0, device="NVIDIA H200")])
-    assert compare(write("fleet", old), alone).differences == ()
-    assert words(compare(write("h200", old[:1]), alone)) == ["slower"]
+    assert compare_results(write("fleet", old), alone).differences == ()
+    assert words(compare_results(write("h200", old[:1]), alone)) == ["slower"]
 
 
 # ---- joining
@@ -502,28 +506,28 @@ def test_in_a_file_of_several_devices_each_is_compared_with_itself(write: Write)
 def test_the_order_of_rows_changes_nothing(write: Write) -> None:
     old = [row(n, 1.0 + n / 100, session=s, provider=p) for n in (9, 10, 80) for s in (0, 1, 2) for p in ("a", "b")]
     new = [failed(9, provider="a") if r.session == 0 and r.case.N == 9 and r.provider == "a" else r for r in old]
-    before = compare(write("old", old), write("new", new))
+    before = compare_results(write("old", old), write("new", new))
     random.Random(0).shuffle(old)
     random.Random(1).shuffle(new)
-    assert compare(write("old", old), write("new", new)) == before
+    assert compare_results(write("old", old), write("new", new)) == before
     assert [(v.key.axes[1][1], v.key.provider) for v in before.rows] == [(n, p) for n in (9, 10, 80) for p in "ab"]
 
 
 def test_controls_are_not_compared(write: Write) -> None:
     rows = [row(), row(provider="copy", role=Role.CONTROL), row(provider="repeat", role=Role.CONTROL)]
-    assert len(compare(write("old", rows), write("new", rows)).rows) == 1
+    assert len(compare_results(write("old", rows), write("new", rows)).rows) == 1
 
 
 def test_parameters_and_dtype_belong_to_the_key(write: Write) -> None:
     old = [row(), row(params="num_warps=4"), row(dtype="float16")]
-    assert words(compare(write("old", old), write("new", old))) == ["unclear"] * 3
-    assert sorted(words(compare(write("old", old[:2]), write("new", old[1:])))) == ["missing", "new", "unclear"]
+    assert words(compare_results(write("old", old), write("new", old))) == ["unclear"] * 3
+    assert sorted(words(compare_results(write("old", old[:2]), write("new", old[1:])))) == ["missing", "new", "unclear"]
 
 
 def test_the_same_session_twice_is_an_error_with_both_lines(write: Write) -> None:
     old = write("old", [row(1), row(2), row(1)])
     with pytest.raises(ResultsError) as caught:
-        compare(old, write("new", [row(1)]))
+        compare_results(old, write("new", [row(1)]))
     assert str(caught.value).startswith(f"{old}:4: softmax M=4096 N=1 float32 triton session 0 is also on line 2")
 
 
@@ -535,16 +539,16 @@ def test_an_axis_that_is_constant_and_in_one_file_only_is_left_out_with_a_note(w
         })  # fmt: skip
 
     old = write("old", [row(1), row(2)])
-    comparison = compare(old, write("new", [wide(1, 7), wide(2, 7)], ("M", "N", "K")))
+    comparison = compare_results(old, write("new", [wide(1, 7), wide(2, 7)], ("M", "N", "K")))
     assert words(comparison) == ["unclear", "unclear"]
     assert "axis K=7" in comparison.notes[0]
     with pytest.raises(UsageError, match="axis K has several values"):
-        compare(old, write("new", [wide(1, 7), wide(2, 8)], ("M", "N", "K")))
+        compare_results(old, write("new", [wide(1, 7), wide(2, 8)], ("M", "N", "K")))
 
 
 def test_nothing_in_common_says_what_differs(write: Write) -> None:
     old = [row(n, dtype="float16") for n in (1, 2)]
-    comparison = compare(write("old", old), write("new", [row(n, dtype="bfloat16") for n in (1, 2)]))
+    comparison = compare_results(write("old", old), write("new", [row(n, dtype="bfloat16") for n in (1, 2)]))
     assert not comparison.comparable
     assert comparison.geomeans[0].ratio is None
     assert comparison.nothing_common == (
@@ -555,24 +559,26 @@ def test_nothing_in_common_says_what_differs(write: Write) -> None:
 
 def test_values_that_differ_are_named_in_their_order(write: Write) -> None:
     old, new = write("old", [row(n) for n in (4096, 256, 1024, 512)]), write("new", [row(n) for n in (8, 16)])
-    told = compare(f"old={old}", f"new={new}").nothing_common
+    told = compare_results(f"old={old}", f"new={new}").nothing_common
     assert told.endswith(": N is 256, 512, 1024, ... in old and 8, 16 in new")
 
 
 def test_a_file_without_rows_is_named(write: Write) -> None:
     old, new = write("old", [row()]), write("new", [])
-    assert compare(f"old={old}", f"new={new}").nothing_common == "nothing to compare: new has no row of a provider"
+    assert (
+        compare_results(f"old={old}", f"new={new}").nothing_common == "nothing to compare: new has no row of a provider"
+    )
 
 
 def test_one_contender_of_two_with_nothing_in_common_is_a_note(write: Write) -> None:
     a, b, c = write("a", [row(1)]), write("b", [row(1)]), write("c", [row(2)])
-    comparison = compare(f"a={a}", f"b={b}", f"c={c}")
+    comparison = compare_results(f"a={a}", f"b={b}", f"c={c}")
     assert comparison.nothing_common == ""
     assert comparison.notes[0].startswith("nothing to compare: a and c have no row in common: N is 1 in a and 2 in c")
 
 
 def test_two_empty_files(write: Write) -> None:
-    comparison = compare(write("old", []), write("new", []))
+    comparison = compare_results(write("old", []), write("new", []))
     assert comparison.rows == () and not comparison.comparable and not gate(comparison, {"slower", "missing"})
     assert "have no row of a provider" in comparison.nothing_common
 
@@ -580,7 +586,7 @@ def test_two_empty_files(write: Write) -> None:
 def test_a_torn_file_is_compared_and_noted(write: Write) -> None:
     new = write("new", [row(1), row(2)])
     new.write_text(new.read_text()[:-40])
-    comparison = compare(write("old", [row(1), row(2)]), new)
+    comparison = compare_results(write("old", [row(1), row(2)]), new)
     assert words(comparison) == ["unclear", "missing"]
     assert "incomplete" in comparison.notes[0]
 
@@ -591,7 +597,7 @@ def test_a_torn_file_is_compared_and_noted(write: Write) -> None:
 def test_the_geomean_is_of_the_rows_that_both_files_have(write: Write) -> None:
     old = [row(1, 1.0), row(2, 1.0), row(3, 1e-6), failed(4), row(5, timer="graph")]
     new = [row(1, 2.0), row(2, 8.0), failed(3), row(4, 1e6), row(5), row(6, 1e6)]
-    comparison = compare(write("old", old), write("new", new))
+    comparison = compare_results(write("old", old), write("new", new))
     [geomean] = comparison.geomeans
     assert geomean.ratio == pytest.approx(4.0)
     assert (geomean.rows, geomean.total) == (2, 6)
@@ -599,15 +605,15 @@ def test_the_geomean_is_of_the_rows_that_both_files_have(write: Write) -> None:
 
 def test_files_without_a_common_condition_are_not_comparable_but_failures_are(write: Write) -> None:
     old = write("old", [row(1), row(2)])
-    assert not compare(old, write("new", [row(1, device="other"), row(2, device="other")])).comparable
-    assert compare(old, write("new", [failed(1), failed(2)])).comparable
-    assert not compare(old, write("new", [failed(3)])).comparable
+    assert not compare_results(old, write("new", [row(1, device="other"), row(2, device="other")])).comparable
+    assert compare_results(old, write("new", [failed(1), failed(2)])).comparable
+    assert not compare_results(old, write("new", [failed(3)])).comparable
 
 
 @pytest.mark.parametrize("count", [1, 255, 256, 257])
 def test_the_gate_closes_on_any_number_of_slower_rows(write: Write, count: int) -> None:
     old, new = [row(n) for n in range(count)], [row(n, 1.5) for n in range(count)]
-    comparison = compare(write("old", old), write("new", new))
+    comparison = compare_results(write("old", old), write("new", new))
     assert comparison.counts == {"slower": count}
     assert gate(comparison, {"slower"}) is False
     assert gate(comparison, {"failed", "missing"}) is True
@@ -615,24 +621,24 @@ def test_the_gate_closes_on_any_number_of_slower_rows(write: Write, count: int) 
 
 
 def test_the_gate_stays_open_when_everything_got_faster(write: Write) -> None:
-    comparison = compare(write("old", [row(n) for n in (1, 2)]), write("new", [row(n, 0.5) for n in (1, 2)]))
+    comparison = compare_results(write("old", [row(n) for n in (1, 2)]), write("new", [row(n, 0.5) for n in (1, 2)]))
     assert gate(comparison, {"slower", "failed", "missing"})
 
 
 def test_a_missing_row_closes_the_gate_for_missing_rows(write: Write) -> None:
-    comparison = compare(write("old", [row(1), row(2)]), write("new", [row(1)]))
+    comparison = compare_results(write("old", [row(1), row(2)]), write("new", [row(1)]))
     assert not gate(comparison, {"missing"})
 
 
 def test_a_word_that_is_no_verdict_is_refused(write: Write) -> None:
-    comparison = compare(write("old", [row()]), write("new", [row()]))
+    comparison = compare_results(write("old", [row()]), write("new", [row()]))
     with pytest.raises(UsageError, match=r'"regressed".*slower'):
         gate(comparison, {"slower", "regressed"})
 
 
 def test_all_rows_failed_on_both_sides(write: Write) -> None:
     rows = [failed(n) for n in (1, 2)]
-    comparison = compare(write("old", rows), write("new", rows))
+    comparison = compare_results(write("old", rows), write("new", rows))
     assert comparison.counts == {"untimed": 2}
     assert comparison.geomeans[0].ratio is None
 
@@ -657,13 +663,18 @@ def test_providers_are_told_apart_by_as_little_as_the_noise_allows_unless_a_marg
         )
     ]
     path = write("all", rows)
-    assert compare(path, options=CompareOptions(by="provider", baseline="a")).counts == {"faster": 20, "same": 20}
-    assert compare(path, options=CompareOptions(by="provider", baseline="a", margin=0.05)).counts == {"same": 40}
+    assert compare_results(path, options=CompareOptions(by="provider", baseline="a")).counts == {
+        "faster": 20,
+        "same": 20,
+    }
+    assert compare_results(path, options=CompareOptions(by="provider", baseline="a", margin=0.05)).counts == {
+        "same": 40
+    }
 
 
 @pytest.mark.parametrize("status", ["checked", "unsupported", "unavailable"])
 def test_a_provider_that_was_not_timed_beside_another_is_untimed_not_missing(write: Write, status: str) -> None:
     path = write("all", [row(provider="base"), failed(provider="other", status=status)])
     for baseline, reason in (("base", status), ("other", f"baseline: {status}")):
-        [only] = compare(path, options=CompareOptions(by="provider", baseline=baseline)).rows
+        [only] = compare_results(path, options=CompareOptions(by="provider", baseline=baseline)).rows
         assert only.verdict == "untimed" and only.reason.startswith(reason)

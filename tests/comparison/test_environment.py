@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from making import Write, row
 
-from kbench.comparison.compare import compare
+from kbench.comparison.compare import compare_results
 from kbench.comparison.options import CompareOptions
 
 MACHINE = {
@@ -28,7 +28,7 @@ def beside(path: Path, **changes: object) -> Path:
 
 
 def found(old: Path, new: Path, **options: object) -> list[tuple[str, str, str, str]]:
-    differences = compare(old, new, options=CompareOptions(**options)).differences  # type: ignore[arg-type]
+    differences = compare_results(old, new, options=CompareOptions(**options)).differences  # type: ignore[arg-type]
     return [(d.name, d.old, d.new, d.weight.value) for d in differences]
 
 
@@ -44,7 +44,7 @@ def new(write: Write) -> Path:
 
 def test_equal_machines_need_no_word(old: Path, new: Path) -> None:
     beside(new, command=["other"], started_at="later", git={"commit": "bbbb", "dirty": False})
-    assert found(old, new) == [] and compare(old, new).notes == ()
+    assert found(old, new) == [] and compare_results(old, new).notes == ()
 
 
 def test_what_may_explain_a_change_is_named_with_both_values(old: Path, new: Path) -> None:
@@ -89,8 +89,8 @@ def test_clocks_throttling_and_sessions_are_read_from_the_rows(write: Write) -> 
 def test_another_device_forbids_the_comparison_unless_that_is_the_point(write: Write) -> None:
     old, new = beside(write("old", [row()])), beside(write("new", [row(ms=0.5, device="NVIDIA B200")]))
     assert found(old, new) == [("device", "NVIDIA H200", "NVIDIA B200", "refuse")]
-    assert not compare(old, new).comparable
-    comparison = compare(old, new, options=CompareOptions(vary=["device"]))
+    assert not compare_results(old, new).comparable
+    comparison = compare_results(old, new, options=CompareOptions(vary=["device"]))
     assert comparison.comparable and comparison.rows[0].verdict == "faster"
     assert comparison.differences[0].weight.value == "varied"
 
@@ -98,13 +98,13 @@ def test_another_device_forbids_the_comparison_unless_that_is_the_point(write: W
 @pytest.mark.parametrize("text", ["", "{", "[1]", "\\x00", '{"packages": 3, "git": [], "driver": null}'])
 def test_a_damaged_file_beside_the_csv_is_mentioned_and_no_more(old: Path, new: Path, text: str) -> None:
     new.with_suffix(".env.json").write_text(text)
-    comparison = compare(old, new)
+    comparison = compare_results(old, new)
     assert comparison.counts == {"unclear": 1}
     assert text.startswith('{"') or any(str(new.with_suffix(".env.json")) in note for note in comparison.notes)
 
 
 def test_no_file_beside_the_csv(old: Path, new: Path) -> None:
     new.with_suffix(".env.json").unlink()
-    [note] = compare(old, new).notes
+    [note] = compare_results(old, new).notes
     assert note.startswith(f"{new.with_suffix('.env.json')}: no such file")
     assert found(old, new) == []  # nothing is known to differ

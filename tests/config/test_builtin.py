@@ -8,7 +8,7 @@ import pytest
 from common import ROOT, Kbench
 
 from kbench.config import builtin
-from kbench.config.load import load
+from kbench.config.load import load_config
 from kbench.errors import ConfigError
 
 TITLE_LIMIT = 100
@@ -21,28 +21,28 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", builtin.names())
+@pytest.mark.parametrize("name", builtin.config_names())
 def test_every_built_in_config_loads_by_its_name_and_says_what_it_is_for(here: Path, name: str) -> None:
-    assert load(name).document.entries["operator"].value in ("softmax", "gelu")
+    assert load_config(name).document.entries["operator"].value in ("softmax", "gelu")
     [title] = [config.about for config in builtin.described() if config.name == name]
     assert 20 < len(title) < TITLE_LIMIT and not title.startswith("#")
 
 
 def test_a_file_here_wins_over_the_built_in_config(here: Path) -> None:
     mine = "{operator: softmax, sweep: {M: 7, N: 7, dtype: float32}, providers: [triton]}"
-    assert load("softmax").path == ROOT / "configs" / "softmax.yaml"
+    assert load_config("softmax").path == ROOT / "configs" / "softmax.yaml"
     Path("softmax.yaml").write_text(mine)
-    assert load("softmax").text == load("softmax.yaml").text == mine
+    assert load_config("softmax").text == load_config("softmax.yaml").text == mine
     Path("softmax").write_text("{operator: gelu, sweep: {M: 7, N: 7, dtype: float32}, providers: [triton]}")
-    assert load("softmax").document.entries["operator"].value == "gelu"
+    assert load_config("softmax").document.entries["operator"].value == "gelu"
 
 
 def test_a_folder_of_that_name_does_not_hide_the_built_in_config(here: Path) -> None:
     Path("softmax").mkdir()
-    assert load("softmax").path.name == "softmax.yaml"
+    assert load_config("softmax").path.name == "softmax.yaml"
     Path("bench").mkdir()
     with pytest.raises(ConfigError, match=r"^bench: is a folder"):
-        load("bench")
+        load_config("bench")
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ def test_an_unknown_name_suggests_a_near_one(here: Path, given: str, message: st
     Path("bench").mkdir()
     Path("bench/mine.yaml").write_text("")
     with pytest.raises(ConfigError) as raised:
-        load(given)
+        load_config(given)
     assert message in str(raised.value)
 
 
 def test_the_help_names_the_built_in_configs(kbench: Kbench) -> None:
     text = "".join(kbench("run", "--help").stdout.replace("│", " ").split())  # a line may end within a name
-    assert all(f"{name}," in text for name in builtin.names()[:-1])
+    assert all(f"{name}," in text for name in builtin.config_names()[:-1])
     assert "Start with: kbench run softmax" in kbench("--help").stdout

@@ -24,7 +24,7 @@ CATALOG = Catalog(DeviceInfo("cpu", "A host"), (), {"softmax": SOFTMAX}, (), mac
 
 def problems(path: Path, **options: list[str]) -> list[str]:
     with pytest.raises(ConfigError) as caught:
-        load.load(path, **options)  # type: ignore[arg-type]
+        load.load_config(path, **options)  # type: ignore[arg-type]
     lines = str(caught.value).splitlines()
     assert all(line.isprintable() and len(line) < 2100 for line in lines) and len(lines) <= MOST_ISSUES + 1
     return lines
@@ -77,7 +77,7 @@ def test_options_of_the_command_line(tmp_path: Path, option: str) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(HEAD)
     try:
-        load.load(path, sets=[option], only=[option], plugins=[]).resolve(CATALOG)
+        load.load_config(path, sets=[option], only=[option], plugins=[]).resolve(CATALOG)
     except ConfigError as error:
         assert all(line.isprintable() for line in str(error).split("\n"))
     else:
@@ -109,7 +109,7 @@ def test_more_tasks_than_anybody_can_measure(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(HEAD.replace("N: [64, 128]", "N: {start: 1, stop: 20000, step: 1}") + "measure: {sessions: 100}\n")
     with pytest.raises(ConfigError, match="20,000 cases in 100 sessions; their product may be at most 1,000,000"):
-        make_plan(load.load(path).resolve(CATALOG), CATALOG)
+        make_plan(load.load_config(path).resolve(CATALOG), CATALOG)
 
 
 def test_a_working_folder_that_is_gone(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from stand_in import SETTINGS
 from kbench.config import load
 from kbench.errors import DeviceGone
 from kbench.execute.executor import Finished
-from kbench.execute.executors.code_identity import Files, compare_code, identify_code
+from kbench.execute.executors.code_identity import RunFiles, compare_code, identify_code
 from kbench.execute.plan import Task
 from kbench.protocol import DeviceInfo
 from kbench.results.case import Case
@@ -161,7 +161,7 @@ def test_a_cluster_gives_the_rows_of_one_host_whatever_is_killed(tmp_path: Path,
         assert killed.returncode == 3 and left < len(identities(alone))
         assert (
             last
-            == f"error: {first.address}: the scheduler is gone; continue with --resume, on this scheduler or another"
+            == f"error: {first.address}: the scheduler is gone; start it again or choose another, and continue with --resume"
         )
     assert "Traceback" not in errors
     with dask(here) as second:
@@ -190,8 +190,8 @@ def test_what_tells_two_checkouts_apart(tmp_path: Path, monkeypatch: pytest.Monk
             "operator: softmax\nsweep: {M: 1, N: 1}\nproviders: [mine]\nplugins: [hangs.py]\n"
         )
     monkeypatch.chdir(tmp_path / "one")
-    loaded = load.load("sweep.yaml")
-    files = Files.of(loaded.path, loaded.plugins)
+    loaded = load.load_config("sweep.yaml")
+    files = RunFiles.of(loaded.path, loaded.plugins)
     wanted = identify_code(files)
     monkeypatch.chdir(tmp_path / "two")
     assert identify_code(files) == wanted, "each machine may have its checkout where it likes"

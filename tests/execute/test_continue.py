@@ -57,7 +57,7 @@ CATALOG = Catalog(
 def plan_in(folder: Path, text: str = SWEEP, **sets: object) -> Plan:
     path = folder / "sweep.yaml"
     path.write_text(text)
-    return make_plan(load.load(path, sets=[f"{k}={v}" for k, v in sets.items()]).resolve(CATALOG), CATALOG)
+    return make_plan(load.load_config(path, sets=[f"{k}={v}" for k, v in sets.items()]).resolve(CATALOG), CATALOG)
 
 
 def rows_of(layout: Plan) -> list[list[Row]]:
@@ -130,7 +130,7 @@ def test_a_file_cut_anywhere_is_read_and_resumed_at_the_right_case(tmp_path: Pat
         assert len(past.rows) == 6 * whole
         assert past.left == layout.tasks[whole:]
         if size % 20 == 0:
-            assert len(table.read(path)) >= len(past.rows)
+            assert len(table.read_results(path)) >= len(past.rows)
         if size > sizes[whole]:
             assert any("incomplete case" in note for note in past.notes)
 
@@ -157,7 +157,7 @@ def test_cases_may_stand_in_any_order_and_any_may_be_missing(tmp_path: Path) -> 
 def test_what_was_begun_on_one_device_is_not_continued_on_several(tmp_path: Path) -> None:
     layout = plan_in(tmp_path)
     path, _ = write(layout, tmp_path)
-    with pytest.raises(ResultsError, match="it was begun on one device, not with --devices"):
+    with pytest.raises(ResultsError, match="it was begun on one device, and this run measures with --devices"):
         existing_results.read_existing(path, layout, MACHINE, "resume", "host")
     beside = path.with_suffix(".env.json")
     sidecar = json.loads(beside.read_text())
@@ -227,7 +227,7 @@ def test_refuses_damaged_files_and_names_the_line(tmp_path: Path) -> None:
     path.write_bytes(b"".join([header, first[:-40] + b"\n", second, *rest]))
     assert f"{path}:2: " in refused(path, layout)
     path.write_bytes(b"".join([header, first.replace(b",0.1,", b",fast,"), second, *rest]))
-    assert f"{path}:2: could not convert string to float: 'fast'" in refused(path, layout)
+    assert f"{path}:2: ms has the invalid value 'fast'" in refused(path, layout)
     for older in (header.replace(b",deterministic", b""), header.replace(b",deterministic", b",same")):
         path.write_bytes(b"".join([older, first, second, *rest]))
         assert f"{path}:1: " in refused(path, layout) and "no column deterministic" in refused(path, layout)

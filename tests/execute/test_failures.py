@@ -111,7 +111,7 @@ HOSTILE = {
     "forks-and-sys-exits": ("ok", ""),
     "prints-notes": ("ok", ""),
     "leaves-a-daemon": ("ok", ""),
-    "forges": ("crashed", "wrote something other than kbench's messages to the worker's pipe while building"),
+    "forges": ("crashed", "something other than kbench's messages arrived from the worker while building"),
 }
 
 

@@ -246,7 +246,7 @@ def check_readable(folder: Path, wanted: list[list[Any]]) -> int:
     path = folder / "results" / "sweep.csv"
     if not path.exists():
         return 0
-    rows = table.read(path)
+    rows = table.read_results(path)
     assert rows[IDENTITY].astype({"M": int, "N": int}).values.tolist() == wanted[: len(rows)]
     return len(rows)
 

@@ -104,7 +104,13 @@ class Client:
 @pytest.fixture
 def connected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Client], cluster.Cluster]:
     """Make a cluster with a client and short limits."""
-    limits = {"LOOK_S": 0.02, "PULSE_S": 0.05, "SILENT_LIMIT_S": 0.3, "ANSWER_LIMIT_S": 0.5, "CLOSE_LIMIT_S": 0.1}
+    limits = {
+        "WORKER_SEARCH_S": 0.02,
+        "PULSE_S": 0.05,
+        "SILENT_LIMIT_S": 0.3,
+        "ANSWER_LIMIT_S": 0.5,
+        "CLOSE_LIMIT_S": 0.1,
+    }
     for name, seconds in (limits | {"ALONE_LIMIT_S": 0.5, "FIRST_LIMIT_S": 0.6}).items():
         for module in (cluster, cluster_members):
             if hasattr(module, name):
@@ -156,7 +162,9 @@ def test_a_run_ends_when_every_worker_is_silent(connected: Any) -> None:
     client = Client("tcp://a", "tcp://b")
     executor = connected(client)
     client.stopped |= {"tcp://a", "tcp://b"}
-    with pytest.raises(ExecutionError, match=r"all workers have been gone for 0\.5 s; continue with --resume"):
+    with pytest.raises(
+        ExecutionError, match=r"all workers have been gone for 0\.5 s; start some and continue with --resume"
+    ):
         measured(executor)
 
 
@@ -165,6 +173,6 @@ def test_a_run_ends_when_the_scheduler_does_not_answer(connected: Any) -> None:
     executor = connected(client)
     client.stopped.add("tcp://a")
     client.dead = True
-    with pytest.raises(ExecutionError, match="the scheduler does not answer; continue with --resume"):
+    with pytest.raises(ExecutionError, match="the scheduler does not answer; start it again or choose another"):
         measured(executor)
     executor.stop()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbench.measure.machine import other_load
-from kbench.results.table import read
+from kbench.results.table import read_results
 
 ROOT = Path(__file__).parents[2]
 TICK = os.sysconf("SC_CLK_TCK")
@@ -80,5 +80,5 @@ def test_a_strange_file_is_no_error(host: Host, text: str) -> None:
 
 
 def test_files_from_before_the_column_are_read() -> None:
-    frame = read(ROOT / "results" / "h200" / "softmax.csv")
+    frame = read_results(ROOT / "results" / "h200" / "softmax.csv")
     assert frame["other_cores"].isna().all()

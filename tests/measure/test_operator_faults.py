@@ -29,10 +29,10 @@ plugins: [{plugin}]
 
 FAULTS = {
     "inputs-typo": "has no axis 'MM'",
-    "inputs-none": "inputs returned NoneType; it must return a tuple of tensors",
+    "inputs-none": "inputs returned NoneType on M=4 N=8 float32; it must return a tuple of tensors",
     "reference-raises": "reference fails on M=4 N=8 float32: RuntimeError",
-    "reference-text": "reference returned str; it must return a tensor",
-    "bytes-text": "bytes returned 'many'; it must return a number that is not negative",
+    "reference-text": "reference returned str on M=4 N=8 float32; it must return a tensor",
+    "bytes-text": "bytes returned 'many' on M=4 N=8 float32; it must return a number that is not negative",
     "tolerance-nan": "tolerance returned nan",
     "scale-raises": "scale fails on M=4 N=8 float32: AttributeError",
 }

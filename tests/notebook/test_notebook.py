@@ -170,7 +170,7 @@ def test_a_large_comparison_is_short_in_a_notebook(write: Write) -> None:
     rows = [row(n) for n in range(1000)]
     found = kbench.compare(write("a", rows), write("b", rows))
     assert len(repr(found)) < 300 and len(found._repr_html_()) < 40_000
-    assert "900 rows more" in found._repr_html_() and len(found.frame) == 1000
+    assert "900 more rows are in" in found._repr_html_() and len(found.frame) == 1000
 
 
 def test_nothing_in_common_is_one_sentence_here_too(write: Write) -> None:
@@ -190,9 +190,13 @@ def test_nothing_in_common_is_one_sentence_here_too(write: Write) -> None:
             {"sweep": {"M": 4, "N": [None, object()]}},
             'config["sweep"]["N"][1]: a config cannot hold a value of type object',
         ),
+        (
+            {"sweep": {"M": 4, "N": torch.arange(2)}},
+            'config["sweep"]["N"]: a config cannot hold a value of type Tensor; use numbers, words and lists of them',
+        ),
         ({"measure": {"roundz": 1}}, 'config["measure"]["roundz"]: unknown key "roundz"; did you mean "rounds"?'),
         ({"sweep": {3: 4}}, 'config["sweep"]: the key 3 is not a string; keys must be strings'),
-        ({"plugins": ["gone.py"]}, 'config["plugins"][0]: no such file: gone.py'),
+        ({"plugins": ["gone.py"]}, 'config["plugins"][0]: no such file: gone.py; name a Python file'),
     ],
 )
 def test_what_is_wrong_with_a_mapping_is_told_by_its_key(change: dict[str, Any], message: str) -> None:
@@ -292,10 +296,10 @@ def test_two_functions_of_one_name_are_two_providers(tmp_path: Path) -> None:
 
         return inner
 
-    one, two = functions.write({"x 1": scaled(1.0), "x 2": scaled(2.0)}, "softmax", tmp_path)
+    one, two = functions.write_plugins({"x 1": scaled(1.0), "x 2": scaled(2.0)}, "softmax", tmp_path)
     assert "factor = 1.0\n" in one.read_text() and "factor = 2.0\n" in two.read_text()
     with pytest.raises(kbench.ConfigError, match="provider inner: two functions have this name; pass them as"):
-        functions.write([scaled(1.0), scaled(2.0)], "softmax", tmp_path)
+        functions.write_plugins([scaled(1.0), scaled(2.0)], "softmax", tmp_path)
 
 
 TENSOR = torch.ones(3)

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from kbench.analysis.files import load_sources
 from kbench.errors import ResultsError, UsageError
-from kbench.plotting import Choices, plot, terminal_charts, write
+from kbench.plotting import Choices, plot, terminal_charts, write_pictures
 from kbench.plotting.style.theme import DARK
 from kbench.results.case import Case
 from kbench.results.row import Row
@@ -160,7 +160,9 @@ def test_the_providers_of_one_file_are_against_its_baseline(tmp_path: Path) -> N
 
 def test_names_of_files_and_colours_of_a_dark_picture(tmp_path: Path) -> None:
     files = [save(tmp_path / f"{n}.csv", [e for k in NS for e in timed("triton", k, 1.0)]) for n in ("old", "new")]
-    assert [path.name for path in write(files, Choices(kind="change"), formats=["pdf"])] == ["old-vs-new_change.pdf"]
+    assert [path.name for path in write_pictures(files, Choices(kind="change"), formats=["pdf"])] == [
+        "old-vs-new_change.pdf"
+    ]
     [picture] = plot(load_sources(files), Choices(kind="change", theme="dark"))
     assert to_hex(picture.figure.axes[0].get_facecolor()) == DARK.background.lower()
 
@@ -188,7 +190,7 @@ def test_long_names_and_wild_numbers_are_a_picture_without_a_warning(
     old = [each for n in NS for each in timed(name, n, 1e-3)]
     new = [each for n in NS for each in timed(name, n, 1e6 if n == 512 else 1e-3)]
     files = [save(tmp_path / f"{'y' * 200}{i}.csv", rows) for i, rows in enumerate((old, new))]
-    assert len(write(files, Choices(kind="change"), formats=["png"])) == 1
+    assert len(write_pictures(files, Choices(kind="change"), formats=["png"])) == 1
     assert not [str(warning.message) for warning in recwarn if warning.category is UserWarning]  # matplotlib's
 
 

@@ -15,7 +15,7 @@ from drawing import NS, caption, case, copies, row, save, sweep
 
 from kbench.analysis.files import load_sources
 from kbench.errors import ResultsError, UsageError
-from kbench.plotting import PICTURE_FORMATS, Choices, plot, write
+from kbench.plotting import PICTURE_FORMATS, Choices, plot, write_pictures
 
 
 @pytest.mark.slow
@@ -29,7 +29,7 @@ def test_names_of_files(tmp_path: Path) -> None:
     }
     save(path, [row(case(n), name, copy_fraction=0.5) for n in NS for name in "ab"])
     for stem, choices in named.items():
-        assert [picture.name for picture in write(path, choices)] == [f"{stem}.png", f"{stem}.svg"]
+        assert [picture.name for picture in write_pictures(path, choices)] == [f"{stem}.png", f"{stem}.svg"]
 
 
 @pytest.mark.slow
@@ -40,11 +40,11 @@ def test_names_of_files(tmp_path: Path) -> None:
 )
 def test_bytes_depend_on_the_csv_alone(tmp_path: Path, choices: Choices) -> None:
     rows = [*sweep("triton", "cuda", "mine$", flags=("overhead-bound",)), *sweep("bad", status="wrong"), *copies()]
-    first = write(save(tmp_path / "softmax.csv", rows), choices, formats=list(PICTURE_FORMATS))
+    first = write_pictures(save(tmp_path / "softmax.csv", rows), choices, formats=list(PICTURE_FORMATS))
     random.Random(0).shuffle(rows)
     time.sleep(1.1)  # a moment in the metadata would show
     deep = tmp_path / "deep" / "er"
-    again = write(save(tmp_path / "again" / "softmax.csv", rows), choices, deep, formats=list(PICTURE_FORMATS))
+    again = write_pictures(save(tmp_path / "again" / "softmax.csv", rows), choices, deep, formats=list(PICTURE_FORMATS))
     assert {path.parent for path in again} == {deep}
     for one, other in zip(first, again, strict=True):
         assert one.read_bytes() == other.read_bytes(), one.suffix
@@ -61,9 +61,9 @@ def test_panels_stand_where_no_process_puts_them_elsewhere(tmp_path: Path) -> No
 
 def test_the_readers_own_matplotlib_settings_change_nothing(tmp_path: Path) -> None:
     path = save(tmp_path / "softmax.csv", sweep("triton"))
-    before = [picture.read_bytes() for picture in write(path)]
+    before = [picture.read_bytes() for picture in write_pictures(path)]
     with matplotlib.rc_context({"font.size": 30, "savefig.dpi": 30, "xtick.direction": "in"}):
-        assert [picture.read_bytes() for picture in write(path)] == before
+        assert [picture.read_bytes() for picture in write_pictures(path)] == before
 
 
 def test_nothing_ok_is_one_line_with_the_counts(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_nothing_ok_is_one_line_with_the_counts(tmp_path: Path) -> None:
     path = save(tmp_path / "a.csv", [*rows, *copies()])
     for kind in ("lines", "bars", "heatmap"):
         with pytest.raises(ResultsError) as caught:
-            write(path, Choices(kind=kind))
+            write_pictures(path, Choices(kind=kind))
         assert "1 crashed, 2 wrong" in str(caught.value) and str(path) in str(caught.value)
         assert "\n" not in str(caught.value)
     assert list(tmp_path.glob("*.png")) == []
@@ -80,7 +80,7 @@ def test_nothing_ok_is_one_line_with_the_counts(tmp_path: Path) -> None:
 def test_only_controls_or_no_rows_at_all(tmp_path: Path) -> None:
     for rows in ([], copies()):
         with pytest.raises(ResultsError, match="no rows of providers at all"):
-            write(save(tmp_path / "a.csv", rows))
+            write_pictures(save(tmp_path / "a.csv", rows))
 
 
 @pytest.mark.parametrize(
@@ -94,18 +94,18 @@ def test_only_controls_or_no_rows_at_all(tmp_path: Path) -> None:
 )
 def test_a_choice_that_there_is_not_names_those_that_there_are(tmp_path: Path, choices: Choices, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        write(save(tmp_path / "a.csv", sweep("triton")), choices)
+        write_pictures(save(tmp_path / "a.csv", sweep("triton")), choices)
 
 
 def test_an_unknown_format(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"gif.*png, svg, pdf"):
-        write(save(tmp_path / "a.csv", sweep("triton")), formats=("gif",))
+        write_pictures(save(tmp_path / "a.csv", sweep("triton")), formats=("gif",))
 
 
 def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
     path = save(tmp_path / "a.csv", sweep("triton"))
     with pytest.raises(ResultsError, match="cannot be written"):
-        write(path, out_dir=path)
+        write_pictures(path, out_dir=path)
 
 
 def test_an_incomplete_file_says_so_in_the_picture(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_an_incomplete_file_says_so_in_the_picture(tmp_path: Path) -> None:
 )
 def test_ugly_files_are_pictures(tmp_path: Path, rows: list[object], kind: str) -> None:
     path = save(tmp_path / "ugly.csv", rows)  # type: ignore[arg-type]
-    pictures = write(path, Choices(kind=kind), formats=["svg"])
+    pictures = write_pictures(path, Choices(kind=kind), formats=["svg"])
     assert pictures and all(picture.stat().st_size > 5000 for picture in pictures)
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from kbench.analysis.files import load_sources
 from kbench.errors import UsageError
-from kbench.plotting import Choices, plot, write
+from kbench.plotting import Choices, plot, write_pictures
 
 
 def draw(*files: Path | str, where: str = "", **choices: object) -> list[Figure]:
@@ -97,5 +97,5 @@ def test_different_operators_are_panels(tmp_path: Path) -> None:
 
 
 def test_the_file_is_named_after_all_of_them(two: tuple[Path, Path]) -> None:
-    [path] = write(two, formats=["svg"])
+    [path] = write_pictures(two, formats=["svg"])
     assert path == two[0].parent / "old-vs-new_gbps.svg"

@@ -10,7 +10,7 @@ from drawing import NS, Draw, caption, case, curves, legend, panels, row, save, 
 
 from kbench.analysis.files import load_sources
 from kbench.errors import UsageError
-from kbench.plotting import Choices, plot, write
+from kbench.plotting import Choices, plot, write_pictures
 from kbench.results.case import Case
 from kbench.results.row import Row
 
@@ -85,10 +85,10 @@ def test_one_shape_beside_a_sweep_is_bars_that_name_it(draw: Draw) -> None:
 @pytest.mark.slow
 def test_more_configurations_are_pictures_named_by_what_they_hold(tmp_path: Path) -> None:
     rows = [row(case(n, m, d)) for n in (256, 512, 1024, 2048) for m in (1, 2, 3) for d in ("float16", "bfloat16")]
-    names = [path.name for path in write(save(tmp_path / "large.csv", rows), Choices("ms"), formats=("png",))]
+    names = [path.name for path in write_pictures(save(tmp_path / "large.csv", rows), Choices("ms"), formats=("png",))]
     assert names == ["large_ms_bfloat16.png", "large_ms_float16.png"]
     rows = [row(case(n, m)) for n in range(1, 9) for m in (1, 2, 3, 4, 5)]
-    names = [path.name for path in write(save(tmp_path / "five.csv", rows), formats=("svg",))]
+    names = [path.name for path in write_pictures(save(tmp_path / "five.csv", rows), formats=("svg",))]
     assert names == [f"five_gbps_M{m}.svg" for m in (1, 2, 3, 4, 5)]
 
 

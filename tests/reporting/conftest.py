@@ -28,7 +28,7 @@ def made(tmp_path: Path) -> Make:
 
     def made(rows: Sequence[Row], environment: dict[str, Any] | None = ENVIRONMENT, **options: Any) -> Path:
         path = save(tmp_path / "softmax.csv", rows, environment)
-        return reporting.write([path], tmp_path / "report.html", **options)
+        return reporting.write_report([path], tmp_path / "report.html", **options)
 
     return made
 

@@ -47,7 +47,7 @@ def test_opens_with_the_network_cut(made: Make, view: View) -> None:
 def test_a_reason_of_100_kb_does_not_stall_the_page(tmp_path: Path, view: View) -> None:
     path = save(tmp_path / "x.csv", [row("first"), row("second", status="error")])
     path.write_text(path.read_text().replace("it is so", 100_000 * "x"))
-    page = view(reporting.write([path], tmp_path / "report.html"))
+    page = view(reporting.write_report([path], tmp_path / "report.html"))
     assert "xxx ... (100000 characters)" in page.locator("body").inner_text()
 
 
@@ -104,7 +104,7 @@ def test_a_swept_parameter_can_run_along_x(made: Make, view: View) -> None:
 @pytest.mark.slow
 def test_files_are_lines_of_their_own(tmp_path: Path, view: View) -> None:
     files = [save(tmp_path / f"{name}.csv", rivals("first"), {}) for name in ("old", "new")]
-    page = view(reporting.write(files, tmp_path / "report.html"))
+    page = view(reporting.write_report(files, tmp_path / "report.html"))
     assert {"first · old", "first · new"} < set(curves(page))
     choose(page, "file", "old")
     assert set(curves(page)) == {"first", "copy (control)"}
@@ -114,7 +114,7 @@ def test_files_are_lines_of_their_own(tmp_path: Path, view: View) -> None:
 def test_a_line_breaks_where_its_own_file_has_no_value(tmp_path: Path, view: View) -> None:
     gap = [each for each in rivals("first", "second") if (each.provider, each.case.N) != ("second", 512)]
     files = [save(tmp_path / "old.csv", gap, {}), save(tmp_path / "new.csv", rivals("first", ns=(256, 2048)), {})]
-    drawn = curves(view(reporting.write(files, tmp_path / "report.html")))
+    drawn = curves(view(reporting.write_report(files, tmp_path / "report.html")))
     assert [(n, y is None) for n, y in drawn["second · old"]] == [
         (256, False),
         (512, True),

@@ -27,7 +27,7 @@ def test_a_speedup_that_cannot_be(tmp_path: Path, speedup: float) -> None:
 def test_a_name_of_thousands_of_digits(tmp_path: Path) -> None:
     path = save(tmp_path / "x.csv", [row("9" * 5000), row("a"), row("a" + 4400 * "1")], {"baseline": "a"})
     assert 5000 * "9" in json.dumps(content([path], baseline=path))
-    assert len(plotting.write(path, formats=["png"])) == 1
+    assert len(plotting.write_pictures(path, formats=["png"])) == 1
 
 
 def test_natural_order() -> None:
@@ -46,7 +46,7 @@ def test_a_reason_of_any_length_is_cut(tmp_path: Path) -> None:
 def test_too_many_curves_for_a_picture(tmp_path: Path) -> None:
     path = save(tmp_path / "x.csv", [row(f"provider{n}", ms=1 + n / 1000) for n in range(300)])
     with pytest.raises(UsageError, match="300 curves are too many for a picture, the limit is 200; choose some with"):
-        plotting.write(path)
+        plotting.write_pictures(path)
 
 
 def test_the_home_folder_and_secrets_are_not_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,11 +63,11 @@ def test_the_home_folder_and_secrets_are_not_on_the_page(tmp_path: Path, monkeyp
 
 
 def write_report(path: Path, target: Path) -> None:
-    reporting.write([path], target)
+    reporting.write_report([path], target)
 
 
 def write_picture(path: Path, target: Path) -> None:
-    plotting.write(path, formats=["svg"])
+    plotting.write_pictures(path, formats=["svg"])
 
 
 def export(path: Path, target: Path) -> None:
@@ -108,9 +108,9 @@ def test_a_full_disk_leaves_the_older_file(
 )
 def test_nonsense_beside_the_file_is_noted(tmp_path: Path, environment: dict[str, object]) -> None:
     path = save(tmp_path / "x.csv", rivals("first", "second", ns=[256, 512]), environment)
-    reporting.write([path], tmp_path / "r.html")
-    [picture] = plotting.write(path, formats=["svg"])
+    reporting.write_report([path], tmp_path / "r.html")
+    [picture] = plotting.write_pictures(path, formats=["svg"])
     [page] = content([path])["files"]
-    noted = "left out invalid entries" in " ".join(page["caveats"])
+    noted = "ignores these invalid entries" in " ".join(page["caveats"])
     assert noted is ("driver" not in environment)
     assert "owned\x07" not in picture.read_text()

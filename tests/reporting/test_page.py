@@ -50,7 +50,9 @@ def test_an_error_is_one_line(kbench: Callable[..., object], tmp_path: Path) -> 
 
 def test_what_cannot_be_written_read_or_chosen(made: Make, tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match=r"softmax\.csv.page\.html: cannot be written"):
-        reporting.write([save(tmp_path / "softmax.csv", rivals("first"))], tmp_path / "softmax.csv" / "page.html")
+        reporting.write_report(
+            [save(tmp_path / "softmax.csv", rivals("first"))], tmp_path / "softmax.csv" / "page.html"
+        )
     with pytest.raises(ResultsError, match="nowhere"):
         made(rivals("first"), baseline=tmp_path / "nowhere.csv")
     with pytest.raises(UsageError, match="provider is one of first"):
@@ -60,7 +62,7 @@ def test_what_cannot_be_written_read_or_chosen(made: Make, tmp_path: Path) -> No
 @pytest.mark.slow
 def test_all_committed_results_fit_into_3_mb(tmp_path: Path) -> None:
     files = sorted(RESULTS.glob("*.csv"))
-    page = reporting.write(files, tmp_path / "report.html")
+    page = reporting.write_report(files, tmp_path / "report.html")
     assert files and page.stat().st_size < 3_000_000
 
 
@@ -99,7 +101,7 @@ def test_a_title_that_is_not_unicode_is_written(made: Make) -> None:
 def test_files_of_several_operators_have_no_baseline_in_common(tmp_path: Path) -> None:
     files = [RESULTS / "softmax.csv", RESULTS / "gelu-providers.csv"]
     with pytest.raises(UsageError, match="files of one operator"):
-        reporting.write(files, tmp_path / "report.html", baseline=RESULTS / "softmax-providers.csv")
+        reporting.write_report(files, tmp_path / "report.html", baseline=RESULTS / "softmax-providers.csv")
 
 
 def test_the_library_is_the_one_that_its_note_names() -> None:

@@ -16,9 +16,9 @@ from fake_executor import machine_info
 from kbench import registry, reporting, summary
 from kbench.analysis import analyse
 from kbench.analysis.files import OWN, load_sources
-from kbench.comparison.compare import compare
+from kbench.comparison.compare import compare_results
 from kbench.comparison.formats import FORMATS
-from kbench.config.load import load
+from kbench.config.load import load_config
 from kbench.contract.operator import Operator
 from kbench.errors import ConfigError
 from kbench.execute.writer import Writer
@@ -97,7 +97,7 @@ def test_a_parameter_is_set_to_words_in_one_line(value: str, tmp_path: Path) -> 
     described = OperatorInfo(("M",), {}, ("float32",), providers={"mine": ProviderInfo(parameters={"mode": None})})
     catalog = Catalog(DeviceInfo("cpu", ""), (), {"scale": described}, (), machine_info())
     with pytest.raises(ConfigError) as refused:
-        load(path).resolve(catalog)
+        load_config(path).resolve(catalog)
     [line] = str(refused.value).splitlines()
     assert line.startswith(f"{path}:5:") and line.isprintable() and len(line) < 1000
 
@@ -138,8 +138,8 @@ def test_what_a_run_accepts_its_readers_accept(axis: str, tmp_path: Path) -> Non
         assert "rename the axis" in str(refused)
         return
     old, new = (written(tmp_path / f"{name}.csv", axis, ms) for name, ms in (("old", 0.1), ("new", 0.2)))
-    assert table.axes(table.read(old)) == ["M", axis]
-    found = compare(str(old), str(new))
+    assert table.axes(table.read_results(old)) == ["M", axis]
+    found = compare_results(str(old), str(new))
     for text in FORMATS.values():
         assert text(found)
     cells = list(csv.DictReader(io.StringIO(FORMATS["csv"](found))))
@@ -149,7 +149,7 @@ def test_what_a_run_accepts_its_readers_accept(axis: str, tmp_path: Path) -> Non
         panels = [panel for page in planned.pages for panel in page.panels]
         assert len(panels) == (3 if kind == "bars" else 1), kind
         assert "".join(terminal_charts(load_sources([old]), Choices(kind=kind, x=axis), 80, plain=True))
-    [times] = summary.times(analyse(rows(axis, 0.1), "torch-native"))
+    [times] = summary.times_tables(analyse(rows(axis, 0.1), "torch-native"))
     assert len(times.rows) == 3
 
 
@@ -166,7 +166,7 @@ def test_pictures_and_reports_add_no_columns_but_their_own(tmp_path: Path) -> No
 
 def test_a_report_tells_an_axis_from_its_own_columns(tmp_path: Path) -> None:
     for axis in ("file", "curve", "kind"):
-        page = reporting.write([written(tmp_path / f"{axis}.csv", axis, 0.1)], tmp_path / "r.html")
+        page = reporting.write_report([written(tmp_path / f"{axis}.csv", axis, 0.1)], tmp_path / "r.html")
         assert f"axis_{axis}" in Path(page).read_text(encoding="utf-8")
 
 
@@ -233,12 +233,14 @@ measure: {warmup_ms: 1, rep_ms: 1, rounds: 1}
     done = kbench(*command, "--no-plot")
     assert done.returncode == 0, done.stderr
     path = tmp_path / "results" / "s.csv"
-    frame = table.read(path)
+    frame = table.read_results(path)
     assert len(frame) == 1 + 4 + 5 + 3 and set(frame["status"]) == {"ok"}
 
     again = kbench(*command, "--resume")
     assert again.returncode == 0 and "nothing left to measure" in again.stderr
     for text in FORMATS.values():
-        assert text(compare(str(path), str(path)))
-    assert "<script>alert(1)" not in Path(reporting.write([path], tmp_path / "r.html")).read_text(encoding="utf-8")
+        assert text(compare_results(str(path), str(path)))
+    assert "<script>alert(1)" not in Path(reporting.write_report([path], tmp_path / "r.html")).read_text(
+        encoding="utf-8"
+    )
     assert len(load_sources([path])[0].curves) == 10

@@ -35,7 +35,7 @@ GOOD: dict[str, Any] = {
 def read(folder: Path, content: str | bytes) -> environment_file.Sidecar:
     path = folder / "s.env.json"
     path.write_bytes(content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content)
-    found = environment_file.read(folder / "s.csv")
+    found = environment_file.read_environment(folder / "s.csv")
     assert found.there and found.note.isprintable() and len(found.note) < 2100
     return found
 
@@ -50,11 +50,11 @@ def test_a_good_one_comes_back_as_it_was(tmp_path: Path) -> None:
 
 def test_committed_ones_come_back_without_a_note() -> None:
     files = sorted((Path(__file__).parents[2] / "results").rglob("*.csv"))
-    assert files and [found.note for found in map(environment_file.read, files) if found.note] == []
+    assert files and [found.note for found in map(environment_file.read_environment, files) if found.note] == []
 
 
 def test_a_missing_one(tmp_path: Path) -> None:
-    found = environment_file.read(tmp_path / "s.csv")
+    found = environment_file.read_environment(tmp_path / "s.csv")
     assert found.environment == {} and not found.there and "no such file" in found.note
 
 
@@ -76,7 +76,7 @@ WRONG = {
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
 def test_what_cannot_be_is_left_out_and_named(tmp_path: Path, name: str, value: object) -> None:
     found = changed(tmp_path, **{name: value})
-    assert name not in found.environment and found.note.endswith(f"left out invalid entries: {name}")
+    assert name not in found.environment and found.note.endswith(f"kbench ignores these invalid entries: {name}")
     assert {key: found.environment.get(key) for key in GOOD if key != name} == {
         k: v for k, v in GOOD.items() if k != name
     }
@@ -134,7 +134,7 @@ def test_files_that_are_no_environment(tmp_path: Path, name: str) -> None:
 def test_what_is_no_file(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "s.env.json"
     make_no_file(path, kind)
-    found = environment_file.read(tmp_path / "s.csv")
+    found = environment_file.read_environment(tmp_path / "s.csv")
     assert found.environment == {} and found.there and "cannot be read (" in found.note
 
 

@@ -11,12 +11,12 @@ from common import ROOT
 from kbench import summary
 from kbench.analysis import analyse, rows_of
 from kbench.commands import check, inspect, run
-from kbench.comparison.compare import compare
+from kbench.comparison.compare import compare_results
 from kbench.comparison.formats import terminal as compared
 from kbench.comparison.options import CompareOptions
 from kbench.config import load
 from kbench.execute.plan import make_plan
-from kbench.explain import find
+from kbench.explain import find_explanation
 from kbench.results import environment_file, table
 from kbench.text import terminal
 
@@ -26,13 +26,13 @@ WIDE = 400
 
 def unexplained(heads: Iterable[str], names: Iterable[str] = ()) -> list[str]:
     """The heads that are no names of axes, choices or curves, and have no paragraph."""
-    return [head for head in heads if head and head not in set(names) and not find(head)]
+    return [head for head in heads if head and head not in set(names) and not find_explanation(head)]
 
 
 @pytest.mark.slow
 def test_of_list_doctor_check_and_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     catalog = inspect._catalog(())
-    sweep = load.load("softmax").resolve(catalog)
+    sweep = load.load_config("softmax").resolve(catalog)
     heads: list[str] = []
 
     def note(header: Sequence[str], rows: object, **options: object) -> None:
@@ -58,7 +58,7 @@ def test_of_list_doctor_check_and_the_plan(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_of_compare(files: tuple[str, ...], options: dict[str, str]) -> None:
-    found = compare(*(H200 / file for file in files), options=CompareOptions(**options))
+    found = compare_results(*(H200 / file for file in files), options=CompareOptions(**options))
     lines = [line for line in compared.text(found, WIDE).splitlines() if line.endswith("  verdict")]
     heads = [head for line in lines for head in re.split(r"\s{2,}", line.strip())]
     assert len(heads) > 5
@@ -68,8 +68,8 @@ def test_of_compare(files: tuple[str, ...], options: dict[str, str]) -> None:
 @pytest.mark.parametrize("name", ["softmax", "softmax-ladder", "comparing/a/softmax"])
 def test_of_the_summary(name: str) -> None:
     path = H200 / f"{name}.csv"
-    found = analyse(rows_of(table.read(path)), str(environment_file.read(path)[0]["baseline"]))
-    tables = [summary.standings(found), summary.details(found), summary.stages(found.rows)]
+    found = analyse(rows_of(table.read_results(path)), str(environment_file.read_environment(path)[0]["baseline"]))
+    tables = [summary.standings_table(found), summary.details_table(found), summary.stages_table(found.rows)]
     heads = [head for shown in tables for head in shown.header]
     assert {"of copy", "ulp", "fastest", "faster/tie/slower", "host to device"} <= {
         head.removesuffix("/?") for head in heads

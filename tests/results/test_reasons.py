@@ -46,7 +46,7 @@ def test_a_reason_is_one_line_that_files_and_tables_can_hold(reason: str, tmp_pa
     writer.write([row, Row(CASE, "other", ms=0.1)])
     writer.close()
     assert (tmp_path / "s.csv").read_text().count("\n") == 3
-    frame = table.read(tmp_path / "s.csv")
+    frame = table.read_results(tmp_path / "s.csv")
     assert list(frame["provider"]) == ["mine", "other"] and frame["reason"].iloc[0] == row.reason
 
 
@@ -64,7 +64,7 @@ def test_a_reason_of_somebody_elses_file_is_one_line_too(tmp_path: Path) -> None
     text = (tmp_path / "s.csv").read_text()
     for reason in ('"two\nlines"', "x" * 100_000, "=cmd()", "\x1b[2J"):
         (tmp_path / "s.csv").write_text(text.replace("REASON", reason))
-        [read] = table.read(tmp_path / "s.csv")["reason"]
+        [read] = table.read_results(tmp_path / "s.csv")["reason"]
         assert read.isprintable() and 4 < len(read) < REASON_LIMIT + 50 and not read.startswith("=")
 
 

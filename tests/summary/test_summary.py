@@ -29,7 +29,7 @@ def at(n: int, rows: Sequence[Row], session: int = 0) -> list[Row]:
 
 
 def table(rows: Sequence[Row]) -> list[dict[str, str]]:
-    made = summary.details(analyse(rows, "torch"))
+    made = summary.details_table(analyse(rows, "torch"))
     return [dict(zip(made.header, line, strict=True)) for line in made.rows]
 
 
@@ -129,7 +129,7 @@ def test_a_noisy_case_does_not_blur_the_others() -> None:
 def test_without_a_repeat_control_the_floor_is_not_known() -> None:
     rows = [row("cuda", 0.1, speedup=None), row("triton", 0.2, speedup=None)]
     assert caveats(rows) == ["noise floor: unknown, because there is no baseline to measure twice"]
-    made = summary.details(analyse(rows))
+    made = summary.details_table(analyse(rows))
     assert made.rows[0][made.header.index("speed-up")] == "-"
     assert made.title == "softmax, M=4096, N=1024, float32: the fastest of each case"
 
@@ -162,14 +162,14 @@ def test_sessions_share_a_line_and_the_median_stands_for_each_provider() -> None
 def test_who_does_not_repeat_himself_is_named() -> None:
     rows = at(64, [row("atomic", 0.1, deterministic=False), row("torch", 0.1, deterministic=True)])
     rows += at(128, [row("atomic", 0.1, deterministic=False), row("unknown", 0.1, deterministic=None)])
-    assert caveats(rows)[1:] == ["not bit-identical between calls: atomic (2 cases)"]
+    assert caveats(rows)[1:] == ["two calls on the same input gave different bits: atomic (2 cases)"]
 
 
 def test_stages_are_shown_when_they_were_measured() -> None:
-    assert summary.stages([row("torch", 0.1)]).rows == []
+    assert summary.stages_table([row("torch", 0.1)]).rows == []
     staged = row("cuda", 0.1, alloc_ms=1.5, h2d_ms=20.25, kernel_ms=0.1, d2h_ms=None)
     failed = Row(case=CASE, provider="broken", status=Status.ERROR, reason="no")
-    made = summary.stages([staged, failed, row("repeat", 0.1)])
+    made = summary.stages_table([staged, failed, row("repeat", 0.1)])
     assert made.header == ("M", "N", "dtype", "provider", "allocate", "host to device", "kernel", "device to host")
     assert made.rows == [["4096", "1024", "float32", "cuda", "1.500", "20.250", "0.100", "-"]]
 

@@ -32,7 +32,7 @@ def test_an_error_is_where_the_provider_raised_it() -> None:
     def mine(x: object, *, block: int) -> None:
         raise ValueError("no")
 
-    assert exception_text.describe(caught(called_by_kbench(mine))).startswith(
+    assert exception_text.describe_exception(caught(called_by_kbench(mine))).startswith(
         f"ValueError: no at {Path(__file__).name}:"
     )
 
@@ -42,7 +42,7 @@ def test_a_function_that_takes_other_arguments_does_not_fail_in_a_file_of_kbench
 
     error = caught(called_by_kbench(mine))
     assert error.__traceback__, "kbench's frame is there, and is not told"
-    assert exception_text.describe(error).endswith("missing 1 required positional argument: 'y'")
+    assert exception_text.describe_exception(error).endswith("missing 1 required positional argument: 'y'")
     assert exception_text.location(error, "my.py") == "my.py"
 
 

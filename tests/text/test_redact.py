@@ -43,12 +43,12 @@ def test_command_lines() -> None:
 
 
 def test_paths() -> None:
-    assert redact.text("No such file: '/home/alice/data/x'") == "No such file: '~/data/x'"
-    assert redact.text("/home/alice2/x and /scratch/alice/x") == "/home/alice2/x and /scratch/(user)/x"
-    assert redact.text(str(Path("results/s.csv"))) == "results/s.csv"
+    assert redact.redact_text("No such file: '/home/alice/data/x'") == "No such file: '~/data/x'"
+    assert redact.redact_text("/home/alice2/x and /scratch/alice/x") == "/home/alice2/x and /scratch/(user)/x"
+    assert redact.redact_text(str(Path("results/s.csv"))) == "results/s.csv"
 
 
 def test_a_root_folder_as_home_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/")
     redact._places.cache_clear()
-    assert redact.text("/data/x") == "/data/x"
+    assert redact.redact_text("/data/x") == "/data/x"

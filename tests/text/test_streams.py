@@ -108,7 +108,7 @@ def test_a_full_disk_behind_stdout_is_an_error_in_one_line(tmp_path: Path) -> No
 def test_a_pipe_that_does_not_block_loses_nothing() -> None:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    code = "from kbench.text import streams; streams.install(); print(('y' * 99 + '\\n') * 10_000)"
+    code = "from kbench.text import streams; streams.replace_standard_streams(); print(('y' * 99 + '\\n') * 10_000)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=writer) as process:
         os.close(writer)
         time.sleep(0.5)  # more than the pipe holds is written meanwhile

@@ -21,7 +21,7 @@ OUTCOME = (
 def text(comparison: Comparison) -> str:
     """Empty cells are unknown values. `old` and `new` are values of the column in `metric`."""
     lines = io.StringIO()
-    writer = csv.DictWriter(lines, list(map(no_formula, columns(comparison))), lineterminator="\n")
+    writer = csv.DictWriter(lines, list(map(no_formula, column_names(comparison))), lineterminator="\n")
     writer.writeheader()
     for row in comparison.rows:
         told = cells(row, comparison).items()
@@ -29,7 +29,7 @@ def text(comparison: Comparison) -> str:
     return lines.getvalue()
 
 
-def columns(comparison: Comparison) -> list[str]:
+def column_names(comparison: Comparison) -> list[str]:
     """The names of the columns: what was compared, then OUTCOME."""
     axes = [_column(name) for row in comparison.rows[:1] for name, _ in row.key.axes]
     who = ["provider", "params"] if comparison.by == "file" else []

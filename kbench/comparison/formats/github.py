@@ -36,7 +36,7 @@ def text(comparison: Comparison) -> str:
         _command(_level(row, fail_on), row.verdict, message, _place(row, comparison)) for row, message, _ in told[:MOST]
     ]
     left = sum(count for _, _, count in told[MOST:])
-    more = f"; and {left} more" if left else ""
+    more = f"; {left} more row{'s have' if left > 1 else ' has'} no annotation" if left else ""
     return "".join([*lines, _command("notice", "summary", headline(comparison) + more)])
 
 

@@ -6,9 +6,10 @@ import math
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import GenerateJsonSchema
 
 from kbench.comparison.environment_differences import Weight
-from kbench.comparison.join import Side as Measured
+from kbench.comparison.join import Side
 from kbench.comparison.judge import ERROR_RATE
 from kbench.comparison.model import Comparison, JudgedRow
 from kbench.comparison.presentation.report_lines import taken_out
@@ -20,105 +21,139 @@ from kbench.results.vocabulary import Status
 
 Interval = tuple[float, float]
 
+PREFIX = "Exported"
+"""`ExportedRow` is how a file writes a row. The schema calls it `Row`."""
+
 
 class _Model(BaseModel):
     """No number in the file is NaN or infinite, and no key is one that the schema does not have."""
 
-    model_config = ConfigDict(allow_inf_nan=False, extra="forbid", field_title_generator=lambda name, _: name)
+    model_config = ConfigDict(
+        allow_inf_nan=False,
+        extra="forbid",
+        field_title_generator=lambda name, _: name,
+        model_title_generator=lambda model: model.__name__.removeprefix(PREFIX),
+    )
+
+
+class _WithoutPrefix(GenerateJsonSchema):
+    """Names the definitions of the schema as its readers know them: `Row`."""
+
+    def normalize_name(self, name: str) -> str:
+        return super().normalize_name(name).removeprefix(PREFIX)
 
 
 class Settings(_Model):
-    """What the verdicts were given by."""
+    """The settings of the comparison. The verdicts depend on them."""
 
     metric: str = Field(description="The column of the results that was compared.")
-    better: Literal["less", "more"] = Field(description="Which way the metric improves.")
-    margin: float = Field(description="The smallest change of interest, as a share.")
-    error_rate: float = Field(description="The q up to which a row may be called slower or faster.")
-    confidence: float = Field(description="That of every interval.")
-    vary: list[str] = Field(description="What was meant to differ.")
+    better: Literal["less", "more"] = Field(description="Whether a smaller or a larger value of the metric is better.")
+    margin: float = Field(
+        description="The smallest change that matters, as a share. With `by: provider` it counts only if the caller gave it."
+    )
+    error_rate: float = Field(description="A row that has a q is slower or faster only if its q is at most this.")
+    confidence: float = Field(description="The confidence level of every interval.")
+    vary: list[str] = Field(description="The conditions that the caller allowed to differ.")
 
 
-class Gate(_Model):
-    """What was asked of the comparison, and whether it passed; without a gate it does, if anything was comparable."""
+class ExportedGate(_Model):
+    """The gate, and whether the comparison passed. Without a gate it passes if at least one row was comparable."""
 
-    fail_on: list[str] = Field(description="The verdicts that fail it.")
-    strict: bool = Field(description="Whether a row that was measured in another way on one side fails it too.")
+    fail_on: list[str] = Field(description="The verdicts that fail the gate.")
+    strict: bool = Field(
+        description="Whether a row that was measured in different ways on the two sides also fails the gate."
+    )
     passed: bool
 
 
-class Side(_Model):
-    """A row on one side."""
+class ExportedSide(_Model):
+    """The measurements of a row on one side."""
 
-    status: Status = Field(description="ok when every session has a time.")
-    value: float | None = Field(description="The metric: the geometric mean of the sessions' values.")
-    sessions: int = Field(description="How many there are, with a time or without.")
-    timed: int = Field(description="How many have a time.")
+    status: Status = Field(description="ok if every session has a time.")
+    value: float | None = Field(
+        description="The geometric mean of the metric over the sessions. Null if no session has a time."
+    )
+    sessions: int = Field(description="The number of sessions, with and without a time.")
+    timed: int = Field(description="The number of sessions with a time.")
 
 
-class Row(_Model):
-    """The verdict on one thing that was measured, for one contender."""
+class ExportedRow(_Model):
+    """The verdict on one provider and case of one contender."""
 
     key: dict[str, int | float | str | bool | None] = Field(
-        description="The columns by which the sides were joined. With `by: provider` neither provider nor params is one."
+        description="The columns that identify the row on both sides. With `by: provider`, these do not include provider and "
+        "params."
     )
     contender: str
     verdict: str = Field(json_schema_extra={"enum": [verdict.value for verdict in Verdict]})
-    reason: str = Field(description="Why, and what would settle it; may be empty.")
-    ratio: float | None = Field(description="New over old value, the machine's drift taken out where it is known.")
-    ci: Interval | None = Field(description="The ratio's interval.")
-    q: float | None = Field(description="False discovery rate of a list of changed rows that ends with this one.")
-    old: Side | None = Field(description="The baseline's; null where it does not have the row.")
-    new: Side | None = Field(description="The contender's; null where it does not have the row.")
+    reason: str = Field(description="The reason for the verdict, and how to get a clear one. May be empty.")
+    ratio: float | None = Field(
+        description="The new value divided by the old value, without the machine's drift if the drift is known."
+    )
+    ci: Interval | None = Field(description="The confidence interval of the ratio.")
+    q: float | None = Field(
+        description="The false discovery rate of the list of this row and all rows with a more certain change."
+    )
+    old: ExportedSide | None = Field(description="The baseline's side. Null if the baseline does not have the row.")
+    new: ExportedSide | None = Field(description="The contender's side. Null if the contender does not have the row.")
 
 
-class Geomean(_Model):
+class ExportedGeomean(_Model):
     """The geometric mean of a contender's ratios."""
 
     contender: str
     ratio: float | None
     ci: Interval | None
-    rows: int = Field(description="Rows that have a ratio.")
-    total: int = Field(description="Rows of the contender or the baseline.")
+    rows: int = Field(description="The number of rows that have a ratio.")
+    total: int = Field(description="The number of rows that the contender or the baseline has.")
 
 
-class Drift(_Model):
-    """How the machine moved, by the copy controls of both files."""
+class ExportedDrift(_Model):
+    """How much slower or faster the machine became, measured by the copy controls of both files."""
 
     contender: str
-    device: str | None = Field(default=None, description="Whose drift it is, where a fleet has measured a side.")
-    ratio: float | None = Field(description="A copy's time on the contender's side over that on the baseline's.")
-    cases: int = Field(description="How many copies that is the median of.")
-    noise: float = Field(description="What 95 % of readings of the same code in one session stay within, as a share.")
-    taken_out: bool = Field(description="Whether the ratios of the rows are without it.")
+    device: str | None = Field(default=None, description="The device that drifted. Null if the files have one device.")
+    ratio: float | None = Field(
+        description="The time of a copy on the contender's side, divided by its time on the baseline's side."
+    )
+    cases: int = Field(description="The ratio is the median over this number of copies.")
+    noise: float = Field(
+        description="The noise floor, as a share: in 95 % of the cases, two runs of the same code differ by at most this."
+    )
+    taken_out: bool = Field(description="Whether the drift was subtracted from the changes of the rows.")
 
 
-class Difference(_Model):
-    """Something that two files do not have in common."""
+class ExportedDifference(_Model):
+    """A property that differs between the file of the baseline and that of a contender."""
 
     contender: str
     name: str
     old: str
     new: str
-    weight: Weight = Field(description="It forbids the comparison, may explain a change, or is varied on purpose.")
+    weight: Weight = Field(
+        description="refuse: the difference forbids the comparison. warn: it may explain a change. varied: --vary allows it."
+    )
 
 
 class Report(_Model):
     """What `kbench compare --export json=FILE` writes."""
 
-    version: Literal["kbench.compare/1"] = Field(alias="schema", description="Changes when a reader would break.")
+    version: Literal["kbench.compare/1"] = Field(
+        alias="schema", description="The version of this format. It changes if programs that read it have to change."
+    )
     by: Literal["file", "provider"] = Field(description="Whether the sides are files, or providers of one file.")
-    source: str = Field(description="That one file, else empty.")
+    source: str = Field(description="With `by: provider` the results file, otherwise empty.")
     baseline: str
     contenders: list[str]
-    comparable: bool = Field(description="False when no row is on both sides under equal conditions.")
+    comparable: bool = Field(description="False if no row was measured under the same conditions on both sides.")
     settings: Settings
-    gate: Gate
-    summary: dict[str, int] = Field(description="Rows by verdict, all verdicts.")
-    geomeans: list[Geomean]
-    drifts: list[Drift]
-    differences: list[Difference]
-    notes: list[str] = Field(description="What was assumed or left out.")
-    rows: list[Row]
+    gate: ExportedGate
+    summary: dict[str, int] = Field(description="The number of rows with each verdict. Every verdict is listed.")
+    geomeans: list[ExportedGeomean]
+    drifts: list[ExportedDrift]
+    differences: list[ExportedDifference]
+    notes: list[str] = Field(description="Assumptions, and what the comparison left out.")
+    rows: list[ExportedRow]
 
 
 def text(comparison: Comparison) -> str:
@@ -128,7 +163,8 @@ def text(comparison: Comparison) -> str:
 def schema() -> dict[str, Any]:
     """The report as JSON Schema (draft 2020-12)."""
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    return head | Report.model_json_schema(mode="serialization") | {"title": "kbench comparison"}
+    generated = Report.model_json_schema(mode="serialization", schema_generator=_WithoutPrefix)
+    return head | generated | {"title": "kbench comparison"}
 
 
 def _report(comparison: Comparison) -> Report:
@@ -148,14 +184,14 @@ def _report(comparison: Comparison) -> Report:
             confidence=CONFIDENCE,
             vary=sorted(rules.vary),
         ),
-        gate=Gate(
+        gate=ExportedGate(
             fail_on=[verdict.value for verdict in comparison.gate.fail_on],
             strict=comparison.gate.strict,
             passed=comparison.gate.judge(comparison).passed,
         ),
         summary={verdict.value: counts.get(verdict, 0) for verdict in Verdict},
         geomeans=[
-            Geomean(
+            ExportedGeomean(
                 contender=plain(mean.contender),
                 ratio=finite(mean.ratio),
                 ci=_interval(mean.ci),
@@ -165,7 +201,7 @@ def _report(comparison: Comparison) -> Report:
             for mean in comparison.geomeans
         ],
         drifts=[
-            Drift(
+            ExportedDrift(
                 contender=plain(contender),
                 device=plain(device) or None,
                 ratio=None if part.change is None else finite(math.exp(part.change)),
@@ -177,7 +213,7 @@ def _report(comparison: Comparison) -> Report:
             for device, part in drift.parts.items()
         ],
         differences=[
-            Difference(
+            ExportedDifference(
                 contender=plain(found.contender),
                 name=plain(found.name),
                 old=plain(found.old),
@@ -191,8 +227,8 @@ def _report(comparison: Comparison) -> Report:
     )
 
 
-def _row(row: JudgedRow, comparison: Comparison) -> Row:
-    return Row(
+def _row(row: JudgedRow, comparison: Comparison) -> ExportedRow:
+    return ExportedRow(
         key=key_columns(row, comparison),
         contender=plain(row.contender),
         verdict=row.verdict.value,
@@ -205,10 +241,10 @@ def _row(row: JudgedRow, comparison: Comparison) -> Row:
     )
 
 
-def _side(side: Measured | None) -> Side | None:
+def _side(side: Side | None) -> ExportedSide | None:
     if side is None:
         return None
-    return Side(status=side.status, value=finite(side.value), sessions=side.sessions, timed=len(side.readings))
+    return ExportedSide(status=side.status, value=finite(side.value), sessions=side.sessions, timed=len(side.readings))
 
 
 def _interval(ci: tuple[float, float] | None) -> Interval | None:

@@ -46,7 +46,7 @@ def _add(suite: Element, row: JudgedRow, comparison: Comparison) -> None:
     parts = row_names.distinguishing_parts(row, comparison, ("operator", "dtype"))
     names = {
         "classname": plain(f"{row.key.operator}.{row.key.dtype}"),
-        "name": row_names.label(parts) or row.key.operator,
+        "name": row_names.format_parts(parts) or row.key.operator,
     }
     case = SubElement(suite, "testcase", names)
     message = sentence(row, report_lines.quantity_of(comparison))

@@ -46,7 +46,7 @@ class ComparisonView(Comparison):
         Axes are Int64 or text. `ratio`, `ci_low`, `ci_high`, `q`, `old` and `new` are float64, NaN where unknown. The
         numbers of sessions are int64.
         """
-        names = csv_table.columns(self)
+        names = csv_table.column_names(self)
         cells = [csv_table.cells(row, self) for row in self.rows]
         found: pd.DataFrame = pd.DataFrame({name: [row[name] for row in cells] for name in names})
         for name in names:
@@ -85,7 +85,7 @@ def html(comparison: Comparison) -> str:
     if not comparison.nothing_common:
         parts += [f"<p>{_text(note)}</p>" for note in report_lines.footnotes(comparison)]
         if (hidden := len(comparison.rows) - MOST_ROWS) > 0:
-            parts.append(f"<p>{hidden} rows more in <code>.frame</code></p>")
+            parts.append(f"<p>{hidden} more rows are in <code>.frame</code></p>")
     return f'<div class="tex2jax_ignore mathjax_ignore">{"".join(parts)}</div>'  # dollar signs must not start a formula
 
 

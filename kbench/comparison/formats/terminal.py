@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from kbench.comparison.environment_differences import Difference
+from kbench.comparison.environment_differences import EnvironmentDifference
 from kbench.comparison.model import Comparison, JudgedRow
 from kbench.comparison.presentation import report_lines
 from kbench.comparison.presentation.groups import grouped, sections
 from kbench.comparison.presentation.report_lines import WEIGHTS
 from kbench.comparison.presentation.row_names import common_parts, ordered, with_short_dtype
-from kbench.comparison.presentation.text_layout import INDENT, columns, line, paragraphs, total
+from kbench.comparison.presentation.text_layout import INDENT, column_widths, line, paragraphs, total
 from kbench.comparison.presentation.text_table import table
 from kbench.comparison.presentation.wording import Paint, painted, plain, unpainted
 from kbench.comparison.verdict import Verdict
@@ -71,7 +71,7 @@ def _groups(
 
 def _head(comparison: Comparison, common: dict[str, str], width: int) -> list[str]:
     facts = report_lines.facts(comparison, common)
-    names = columns([{"": name} for name, _ in facts], [""])
+    names = column_widths([{"": name} for name, _ in facts], [""])
     named = (line({"": name}, names) + value for name, value in facts)
     return paragraphs([report_lines.title(comparison)], width) + paragraphs(named, width, hang=" " * total(names))
 
@@ -83,12 +83,12 @@ def _differences(comparison: Comparison, contender: str, width: int) -> list[str
         return []
     names = {"not the same": "not the same", "old": plain(comparison.baseline), "new": plain(contender), "": ""}
     cells = [dict(zip(names, each, strict=True)) for each in map(_cells, found)]
-    widths = columns([names, *cells], names)
+    widths = column_widths([names, *cells], names)
     if total(widths) <= width:
         return [line(row, widths) for row in (names, *cells)]
     return paragraphs((f"{name}: {old} -> {new} ({weight})" for name, old, new, weight in map(_cells, found)), width)
 
 
-def _cells(difference: Difference) -> tuple[str, str, str, str]:
+def _cells(difference: EnvironmentDifference) -> tuple[str, str, str, str]:
     old, new = plain(difference.old), plain(difference.new)
     return plain(difference.name), old, new, WEIGHTS[difference.weight]

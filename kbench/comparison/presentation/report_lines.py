@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator
 
 from kbench.analysis.metrics import COMPARED
-from kbench.analysis.noise import percent as spread
+from kbench.analysis.noise import format_share
 from kbench.comparison.drift import ENOUGH_CASES, Drift
 from kbench.comparison.environment_differences import Weight
 from kbench.comparison.join import Side
 from kbench.comparison.model import Comparison, Geomean
 from kbench.comparison.presentation import row_names
-from kbench.comparison.presentation.wording import Quantity, factor, percent, plain, quantity
+from kbench.comparison.presentation.wording import Quantity, factor, format_change, plain, quantity
 from kbench.comparison.verdict import Verdict
 from kbench.results.columns import CONDITION_COLUMNS
 
@@ -71,7 +71,7 @@ def facts(comparison: Comparison, common: dict[str, str]) -> list[tuple[str, str
         ("conditions", ", ".join(_conditions(comparison))),
         ("sessions", _sessions(comparison)),
         ("compared", f"{metric.with_unit}, more is {direction}{margin}"),
-        ("all rows", row_names.label(common)),
+        ("all rows", row_names.format_parts(common)),
     ]
     return [(name, value) for name, value in found if value]
 
@@ -113,7 +113,7 @@ def drifts(comparison: Comparison, *, beside_values: bool = True) -> Iterator[st
     `beside_values` says whether the reader sees the two values beside each change.
     """
     for contender, drift in comparison.drifts.items():
-        noise = f"noise floor {spread(drift.noise)} (repeat control)" if drift.noise else ""
+        noise = f"noise floor {format_share(drift.noise)} (repeat control)" if drift.noise else ""
         if comparison.by == "provider":
             yield from filter(None, [noise])
             return  # all contenders are in one file
@@ -132,7 +132,7 @@ def _moved(drift: Drift, metric: str, beside_values: bool) -> str:
     if drift.change is None:
         return "machine drift unknown: the files have no copy control in common"
     cases = "1 case" if drift.cases == 1 else f"{drift.cases} cases"
-    moved = f"machine drift {percent(math.exp(drift.change))} (copy control, {cases})"
+    moved = f"machine drift {format_change(math.exp(drift.change))} (copy control, {cases})"
     if not drift.known:
         return f"{moved}, not subtracted from the changes, because that needs {ENOUGH_CASES} cases"
     if not taken_out(drift, metric):
@@ -141,10 +141,10 @@ def _moved(drift: Drift, metric: str, beside_values: bool) -> str:
 
 
 def geomeans(comparison: Comparison) -> Iterator[str]:
-    """`geomean of time 0.994 [0.989, 0.999] over 47 of 50 rows`, for every contender."""
+    """`geomean of time ratios 0.994 [0.989, 0.999] over 47 of 50 rows`, for every contender."""
     name = quantity(comparison.rules.metric).name
     for geomean in sorted(comparison.geomeans, key=lambda geomean: comparison.contenders.index(geomean.contender)):
-        yield f"{_for(geomean.contender, comparison)}geomean of {name} {_mean(geomean)}"
+        yield f"{_for(geomean.contender, comparison)}geomean of {name} ratios {_mean(geomean)}"
 
 
 def _mean(geomean: Geomean) -> str:

@@ -59,7 +59,7 @@ def with_short_dtype(parts: dict[str, str]) -> dict[str, str]:
     return parts | {"dtype": _SHORT.get(parts["dtype"], parts["dtype"])} if "dtype" in parts else parts
 
 
-def label(parts: dict[str, str]) -> str:
+def format_parts(parts: dict[str, str]) -> str:
     """`softmax float32 M=4096 N=256 triton`"""
     return " ".join(value if name in SELF_EXPLAINING else f"{name}={value}" for name, value in parts.items())
 

@@ -28,7 +28,7 @@ def paragraphs(texts: Iterable[str], width: int, indent: str = "", hang: str = "
     return [line for text in texts for line in wrapper.wrap(text)]
 
 
-def columns(lines: Sequence[Cells], names: Iterable[str]) -> dict[str, int]:
+def column_widths(lines: Sequence[Cells], names: Iterable[str]) -> dict[str, int]:
     """The width of each column with its name, in terminal cells: a CJK character takes two."""
     return {name: max([cell_len(name), *(cell_len(cells[name]) for cells in lines)]) for name in names}
 

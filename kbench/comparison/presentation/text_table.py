@@ -14,15 +14,15 @@ from kbench.comparison.presentation.text_layout import (
     INDENT,
     Cells,
     Remarks,
-    columns,
+    column_widths,
     line,
     paragraphs,
     total,
 )
 from kbench.comparison.presentation.wording import (
     Paint,
+    format_change,
     interval,
-    percent,
     plain,
     plus_minus,
     probability,
@@ -64,7 +64,9 @@ def table(
     heading = ""
     for row, parts, numbered, verdict, reason in zip(shown, names, cells, verdicts, reasons, strict=True):
         fits = all(cell_len(parts[part]) <= size for part, size in of_names.items())
-        above = row_names.label({part: value for part, value in parts.items() if not fits or part not in of_names})
+        above = row_names.format_parts(
+            {part: value for part, value in parts.items() if not fits or part not in of_names}
+        )
         if above and above != heading:
             lines += paragraphs([above], width)
         heading = above
@@ -87,7 +89,7 @@ def numbers(shown: Sequence[JudgedRow], comparison: Comparison) -> list[Cells]:
             {
                 old: before,
                 new: after,
-                metric.head: "" if row.ratio is None else percent(row.ratio),
+                metric.head: "" if row.ratio is None else format_change(row.ratio),
                 INTERVAL: interval(row.ci) if row.ci else "",
                 SPARE: "" if row.q is None else probability(row.q),
             }
@@ -102,13 +104,13 @@ def _fitting(names: Sequence[Cells], cells: Sequence[Cells], room: int) -> tuple
 
     If no choice fits all names, the columns fit at least half of them; the other names get a line of their own.
     """
-    choices = list(_choices(list(names[0]), columns(cells, cells[0])))
+    choices = list(_choices(list(names[0]), column_widths(cells, cells[0])))
     for most_suffice in (False, True):
         for of_numbers, kept in choices if most_suffice else choices[:-1]:
             left = room - total(of_numbers) - (len(COLUMN_GAP) if len(kept) < len(names[0]) else 0)
             short = [parts for parts in names if sum(cell_len(parts[part]) + len(COLUMN_GAP) for part in kept) <= left]
             enough = 2 * len(short) >= len(names) if most_suffice else len(short) == len(names)
-            if enough and total(found := columns(short, kept)) <= left:
+            if enough and total(found := column_widths(short, kept)) <= left:
                 return found, of_numbers
     return None
 
@@ -135,6 +137,6 @@ def _stacked(shown: Sequence[JudgedRow], names: Sequence[Cells], comparison: Com
     metric = quantity_of(comparison)
     lines = []
     for row, parts in zip(shown, names, strict=True):
-        lines += paragraphs([row_names.label(parts)], width)
+        lines += paragraphs([row_names.format_parts(parts)], width)
         lines += paragraphs([f"{row.verdict.glyph} {sentence(row, metric)}"], width, INDENT)
     return lines

@@ -77,7 +77,7 @@ def plain(text: str) -> str:
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in line)
 
 
-def percent(ratio: float) -> str:
+def format_change(ratio: float) -> str:
     """A ratio as a change: 1.053 is +5.3%."""
     change = ratio - 1
     text = f"{change:+.1%}" if abs(change) < 10 else f"{change:+.0%}"
@@ -86,7 +86,7 @@ def percent(ratio: float) -> str:
 
 def interval(ci: tuple[float, float]) -> str:
     """The interval of a change, in percent: `[+4.6, +6.1]`."""
-    return f"[{', '.join(percent(end).removesuffix('%') for end in ci)}]"
+    return f"[{', '.join(format_change(end).removesuffix('%') for end in ci)}]"
 
 
 def plus_minus(ratio: float | None, ci: tuple[float, float] | None) -> str:
@@ -117,11 +117,11 @@ def values(row: JudgedRow, shown: Quantity) -> tuple[str, str]:
 
 
 def sentence(row: JudgedRow, shown: Quantity) -> str:
-    """A row on one line: `slower: time +5.3% [+4.6, +6.1], 31.42 -> 33.10 us, q 0.001; 2 sessions`."""
+    """A row on one line: `slower: time +5.3% [+4.6, +6.1], 31.42 -> 33.10 us, q 0.001; only 2 sessions`."""
     old, new = values(row, shown)
     parts = []
     if row.ratio is not None:
-        parts.append(f"{shown.name} {percent(row.ratio)}{f' {interval(row.ci)}' if row.ci else ''}{shown.basis}")
+        parts.append(f"{shown.name} {format_change(row.ratio)}{f' {interval(row.ci)}' if row.ci else ''}{shown.basis}")
     if old or new:
         parts.append(f"{old or 'none'} -> {new or 'none'} {shown.unit}")
     if row.q is not None:

@@ -24,7 +24,7 @@ from kbench.config.load import Config
 from kbench.errors import ExecutionError
 from kbench.execute.executor import LOSS_LIMIT, Finished, Listener, give_up
 from kbench.execute.executors import cluster_worker
-from kbench.execute.executors.cluster_members import ANSWER_LIMIT_S, LOOK_S, Members, display_name
+from kbench.execute.executors.cluster_members import ANSWER_LIMIT_S, WORKER_SEARCH_S, Members, display_name
 from kbench.execute.executors.dask_scheduler import connect, scheduler_errors
 from kbench.execute.executors.time_limits import call_all_within, call_within
 from kbench.execute.plan import Task
@@ -120,7 +120,7 @@ class Cluster:
                     waiting.appendleft(job)
                 else:
                     reason = (
-                        f"{LOSS_LIMIT} devices were lost while they measured this case; the last one: {result.gone}"
+                        f"{LOSS_LIMIT} devices were lost while they measured this case; the last error: {result.gone}"
                     )
                     yield from (give_up(task, reason, UNKNOWN_DEVICE, self.catalog.machine) for task in job)
 
@@ -143,7 +143,7 @@ class Cluster:
                     raise ExecutionError(f"{self._address}: every worker was refused; the notes above say why")
                 if time.monotonic() > given_up_at:
                     raise ExecutionError(
-                        f"{self._address}: no worker appeared within {FIRST_LIMIT_S / 60:g} min; start one"
+                        f"{self._address}: no worker appeared within {FIRST_LIMIT_S / 60:g} min; start one and run kbench again"
                     )
                 self._members.update(self._note)
             asked = self._members.takers[0]
@@ -202,9 +202,9 @@ class Cluster:
     def _collect(
         self, ready: queue.SimpleQueue[Any], running: Mapping[str, Running]
     ) -> list[tuple[str, cluster_worker.JobResult]]:
-        """The keys and results of futures that are ready; waits up to LOOK_S for the first."""
+        """The keys and results of futures that are ready; waits up to WORKER_SEARCH_S for the first."""
         with suppress(queue.Empty):
-            futures = [ready.get(timeout=LOOK_S)]
+            futures = [ready.get(timeout=WORKER_SEARCH_S)]
             with suppress(queue.Empty):
                 while True:
                     futures.append(ready.get_nowait())

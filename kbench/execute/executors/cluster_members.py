@@ -12,7 +12,7 @@ from typing import Any
 from kbench.config.load import Config
 from kbench.errors import ExecutionError
 from kbench.execute.executors import cluster_worker
-from kbench.execute.executors.code_identity import Files, identify_code
+from kbench.execute.executors.code_identity import RunFiles, identify_code
 from kbench.execute.executors.dask_scheduler import scheduler_errors
 from kbench.execute.executors.time_limits import Pulse, call_all_within, call_within
 
@@ -29,7 +29,7 @@ GPU = "GPU"
 """The resource that dask workers with a GPU usually declare (`--resources GPU=1`). When any worker of a cluster declares it,
 jobs go to such workers only and take the resource, so that no other task uses the device at the same time."""
 
-LOOK_S = 1.0
+WORKER_SEARCH_S = 1.0
 """How often to look for new workers."""
 
 ANSWER_LIMIT_S = 12.0
@@ -47,7 +47,7 @@ class Members:
     def __init__(self, client: Any, address: str, config: Config) -> None:
         self._client, self._address = client, address
         self.ticket = f"kbench-{uuid.uuid4().hex[:12]}"
-        self._files = Files.of(config.path, config.plugins)
+        self._files = RunFiles.of(config.path, config.plugins)
         self._wanted = identify_code(self._files)
         self.registered: dict[str, bool] = {}  # whether each declares a GPU
         self.refused: set[str] = set()
@@ -73,7 +73,7 @@ class Members:
             if not self.registered:
                 time.sleep(self._next_look - now)
             return
-        self._next_look = now + LOOK_S
+        self._next_look = now + WORKER_SEARCH_S
         with scheduler_errors(self._client, self._address):
             present = set(call_within(ANSWER_LIMIT_S, self._client.nthreads))
         for worker in self.registered.keys() - present:
@@ -89,7 +89,7 @@ class Members:
             self._alone_since = now
         elif self._alone_since and now - self._alone_since > ALONE_LIMIT_S:
             raise ExecutionError(
-                f"{self._address}: all workers have been gone for {ALONE_LIMIT_S:g} s; continue with --resume"
+                f"{self._address}: all workers have been gone for {ALONE_LIMIT_S:g} s; start some and continue with --resume"
             )
 
     def _register(self, workers: Sequence[str]) -> dict[str, Any]:

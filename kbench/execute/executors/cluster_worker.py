@@ -17,7 +17,7 @@ import distributed
 
 from kbench.errors import DeviceGone, WorkerLost
 from kbench.execute.executor import Finished
-from kbench.execute.executors.code_identity import Files, compare_code, identify_code
+from kbench.execute.executors.code_identity import RunFiles, compare_code, identify_code
 from kbench.execute.executors.supervisor import WorkerSupervisor
 from kbench.execute.lock import acquire_lock, device_key
 from kbench.execute.plan import Task
@@ -59,7 +59,7 @@ class JobResult:
     gone: str = ""
 
 
-async def register(ticket: str, files: Files, wanted: Mapping[str, str], *, dask_worker: Any) -> Registration:
+async def register(ticket: str, files: RunFiles, wanted: Mapping[str, str], *, dask_worker: Any) -> Registration:
     """Let a worker take part in a run if it has the same code.
 
     The ticket becomes a resource of the worker in dask. Jobs require it, so they reach registered workers only. A worker

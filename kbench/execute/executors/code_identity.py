@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
-class Files:
+class RunFiles:
     """The config and the plug-ins of a run, as other machines can find them.
 
     `root` is the working directory of the run. Files below it are named relative to it, so that another machine may have
@@ -28,7 +28,7 @@ class Files:
     plugins: tuple[str, ...]
 
     @classmethod
-    def of(cls, config: Path, plugins: tuple[str, ...]) -> Files:
+    def of(cls, config: Path, plugins: tuple[str, ...]) -> RunFiles:
         root = Path.cwd()
         names = [os.path.relpath(path, root) if path.is_relative_to(root) else str(path) for path in map(Path, plugins)]
         config = config.resolve()
@@ -41,7 +41,7 @@ class Files:
         return path if (path := Path(name).resolve()).exists() else Path(self.root, name)
 
 
-def identify_code(files: Files) -> dict[str, str]:
+def identify_code(files: RunFiles) -> dict[str, str]:
     """Hashes of the code on this machine, by names for messages."""
     found = {"kbench": __version__, "kbench's source": _package_digest()}
     for entry in importlib.metadata.entry_points(group="kbench.plugins"):

@@ -31,7 +31,8 @@ def connect(address: str) -> Any:
         client = partial(distributed.Client, address, timeout=CONNECT_LIMIT_S, set_as_default=False, name="kbench")
         return call_within(2 * CONNECT_LIMIT_S, client)
     except (OSError, TimeoutError, ValueError) as error:
-        raise ExecutionError(f"{address}: no dask scheduler answers ({_first_line(error)})") from None
+        advice = "" if isinstance(error, ValueError) else "; check the address, or start one with `dask scheduler`"
+        raise ExecutionError(f"{address}: no dask scheduler answers ({_first_line(error)}){advice}") from None
 
 
 @contextmanager
@@ -48,7 +49,7 @@ def scheduler_errors(client: Any, address: str) -> Iterator[None]:
         gone = client.status != "running" or not isinstance(error, TimeoutError)
         fault = "is gone" if gone else "does not answer"
         raise ExecutionError(
-            f"{address}: the scheduler {fault}; continue with --resume, on this scheduler or another"
+            f"{address}: the scheduler {fault}; start it again or choose another, and continue with --resume"
         ) from None
 
 

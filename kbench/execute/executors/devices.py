@@ -26,7 +26,7 @@ from kbench.protocol import DeviceInfo
 UP_LIMIT_S = 2 * START_LIMIT_S
 """How long to wait until all workers have started. Each also has its own, shorter limit."""
 
-LOOK_S = 1.0
+THREAD_CHECK_S = 1.0
 """How often to check that the devices' threads are alive."""
 
 
@@ -69,11 +69,15 @@ class Devices:
             for thread in self._threads:
                 thread.start()
         except RuntimeError as error:
-            raise ExecutionError(f"cannot start a thread for each device: {error}") from None
+            raise ExecutionError(
+                f"cannot start a thread for each device ({error}); choose fewer devices, or raise `ulimit -u`"
+            ) from None
         deadline = time.monotonic() + UP_LIMIT_S
         for place, event in zip(self.places, up, strict=True):
             if not event.wait(max(0.0, deadline - time.monotonic())):
-                raise ExecutionError(f"{place}: its worker has not started within {UP_LIMIT_S:g} s")
+                raise ExecutionError(
+                    f"{place}: its worker has not started within {UP_LIMIT_S:g} s; choose other devices with --devices"
+                )
 
     def run(self, tasks: Sequence[Task], homes: Mapping[Any, str], listener: Listener) -> Iterator[Finished]:
         known = {device.uuid for device in self.devices}
@@ -97,7 +101,7 @@ class Devices:
         while True:
             alive = any(thread.is_alive() for thread in self._threads)
             try:
-                return self._results.get(timeout=LOOK_S)
+                return self._results.get(timeout=THREAD_CHECK_S)
             except queue.Empty:
                 if not alive:
                     raise ExecutionError("no device is left to measure on; continue with --resume") from None
@@ -123,7 +127,7 @@ class Devices:
                 finished = supervisor.measure(task, self._listener)
             except DeviceGone as gone:
                 if todo.give_back(task, device.uuid) >= LOSS_LIMIT:
-                    reason = f"{LOSS_LIMIT} devices were lost while they measured this case; the last one: {gone}"
+                    reason = f"{LOSS_LIMIT} devices were lost while they measured this case; the last error: {gone}"
                     self._results.put(give_up(task, reason, device, self.catalog.machine, place))
                 self._results.put(ExecutionError(f"{place} was lost: {gone}"))
                 return
@@ -160,7 +164,7 @@ class TaskQueue:
                     if self._homes is None or self._homes.setdefault(task.case.key, device) == device:
                         self._running += 1
                         return self._waiting.pop(number)
-                self._changed.wait(LOOK_S)
+                self._changed.wait(THREAD_CHECK_S)
             return None
 
     def done(self) -> None:

@@ -76,7 +76,7 @@ NOTES_LIMIT = 10
 NOTE_LIMIT = 300
 """Characters of a note."""
 
-NONSENSE = "wrote something other than kbench's messages to the worker's pipe"
+NONSENSE = "something other than kbench's messages arrived from the worker"
 
 
 class Worker:
@@ -117,7 +117,7 @@ class Worker:
         catalog = next((answer for answer in answers if isinstance(answer, Catalog)), None)
         if catalog is None:
             self.stop()
-            raise WorkerFailed(Status.CRASHED, f"the worker {NONSENSE}")
+            raise WorkerFailed(Status.CRASHED, NONSENSE)
         self.catalog = catalog
 
     def _start(self, environment: Mapping[str, str]) -> None:

@@ -113,10 +113,10 @@ class Definition:
         with self._blamed(f"the fill of {name}", fill):
             found = fill(self.case, draw)
         if not isinstance(found, Tensor):
-            raise self._fault(fill, f"the fill of {name} returned {type(found).__name__}; it must return a tensor")
+            raise self._fault(fill, f"the fill of {name} returned {type(found).__name__}", "it must return a tensor")
         if (tuple(found.shape), found.dtype) != (shape, getattr(torch, dtype)):
             is_ = f"shape {tuple(found.shape)} and {short(found.dtype)}"
-            raise self._fault(fill, f"the fill of {name} returned {is_}; it must return shape {shape} and {dtype}")
+            raise self._fault(fill, f"the fill of {name} returned {is_}", f"it must return shape {shape} and {dtype}")
         return found
 
     @contextmanager
@@ -124,7 +124,8 @@ class Definition:
         try:
             yield
         except SizeError as error:
-            raise self._fault(self.operator.reference, f"input {name}: {error}") from None
+            what = f"the size of {name} has no value: {error}"
+            raise self._fault(self.operator.reference, what, "leave such sizes out of the sweep") from None
 
     def edge(self, name: str, inputs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
         """The inputs, changed to the edge case of this name. Gradients of outputs are drawn anew if the shapes change."""
@@ -134,7 +135,7 @@ class Definition:
         if isinstance(changed, (tuple, list)) and changed and all(isinstance(x, Tensor) for x in changed):
             return (*changed, *self.received(changed, inputs[count:], draw))
         kind = "an empty tuple" if isinstance(changed, (tuple, list)) and not changed else type(changed).__name__
-        raise self._fault(function, f"edges[{name!r}] returned {kind}; it must return a tuple of tensors")
+        raise self._fault(function, f"edges[{name!r}] returned {kind}", "it must return a tuple of tensors")
 
     def received(self, inputs: Sequence[Tensor], gradients: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
         """Gradients of the outputs that fit to other inputs: those that have the right shape, others drawn anew."""
@@ -159,8 +160,8 @@ class Definition:
         floating = [x for x in found if x.is_floating_point()]
         pairs = [(x, d) for x, d in zip(floating, exact[count:], strict=True) if x.requires_grad]
         if not pairs:
-            what = "the reference has no gradient: none of its outputs depends on the inputs in gradients="
-            raise self._fault(self.operator.reference, what)
+            what = "no output of the reference has a gradient"
+            raise self._fault(self.operator.reference, what, "compute an output from the inputs in gradients=")
         leaves = [x for x, need in zip(inputs, needs, strict=True) if need]
         with self._blamed(f"the gradient of the reference{where}", self.operator.reference):
             gradients = torch.autograd.grad(
@@ -182,7 +183,7 @@ class Definition:
         if len(tensors) != len(several) or not all(isinstance(x, Tensor) for x in tensors):
             is_ = f"{len(found)} values" if isinstance(found, (tuple, list)) else type(found).__name__
             must = "a tensor" if len(several) == 1 else f"a tuple of {len(several)} tensors ({', '.join(several)})"
-            raise self._fault(reference, f"reference returned {is_}; it must return {must}")
+            raise self._fault(reference, f"reference returned {is_}", f"it must return {must}")
         return tuple(x.double() if x.is_floating_point() else x for x in tensors)
 
     @cached_property
@@ -216,7 +217,7 @@ class Definition:
             )
         if said is None or (isinstance(said, str) and said):
             return said
-        raise self._fault(function, f"check returned {said!r:.80}; it must return None or what is wrong, in words")
+        raise self._fault(function, f"check returned {said!r:.80}", "it must return None or what is wrong, in words")
 
     def call_bytes(self) -> int:
         """Algorithmic bytes of a call."""
@@ -249,13 +250,13 @@ class Definition:
             said = f"{name} fails on {self._sizes}: {type(error).__name__}: {message(error)}"
             raise OperatorFault(self.operator, location(error, written_at(function)), said) from error
 
-    def _fault(self, function: Any, what: str) -> OperatorFault:
-        return OperatorFault(self.operator, written_at(function), f"{what} on {self._sizes}")
+    def _fault(self, function: Any, what: str, advice: str) -> OperatorFault:
+        return OperatorFault(self.operator, written_at(function), f"{what} on {self._sizes}; {advice}")
 
     def _number(self, name: str, function: Any, found: Any) -> float:
         if isinstance(found, (int, float)) and math.isfinite(found) and found >= 0:
             return found
-        raise self._fault(function, f"{name} returned {found!r:.80}; it must return a number that is not negative")
+        raise self._fault(function, f"{name} returned {found!r:.80}", "it must return a number that is not negative")
 
     def shape_fault(self, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[torch.dtype]) -> OperatorFault | None:
         """A fault if the reference returns other shapes, or another kind of dtype, than the operator declares."""
@@ -263,13 +264,11 @@ class Definition:
             with self._sized(output.name):
                 declared = output.declared.shape_in(self.case)
             if shape != declared:
-                what = f"reference returned shape {shape} for {output.name}; the operator declares {declared}"
-                return self._fault(self.operator.reference, what)
+                what = f"reference returned shape {shape} for {output.name}"
+                return self._fault(self.operator.reference, what, f"the operator declares {declared}")
             if output.dtype.is_floating_point != dtype.is_floating_point:
-                what = (
-                    f"reference returned {short(dtype)} for {output.name}; the operator declares {short(output.dtype)}"
-                )
-                return self._fault(self.operator.reference, what)
+                what = f"reference returned {short(dtype)} for {output.name}"
+                return self._fault(self.operator.reference, what, f"the operator declares {short(output.dtype)}")
         return None
 
 

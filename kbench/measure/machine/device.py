@@ -14,7 +14,7 @@ import torch
 
 from kbench.kernels import cuda_driver
 from kbench.protocol import DeviceInfo
-from kbench.text.printable import label
+from kbench.text.printable import safe_name
 
 SPIN_CALIBRATION_CYCLES = 2_000_000
 
@@ -72,8 +72,8 @@ class Device:
     @cached_property
     def name(self) -> str:
         if self.accelerated:
-            return label(str(torch.get_device_module(self.type).get_device_name(self.torch_device)))
-        return label(_host_name())
+            return safe_name(str(torch.get_device_module(self.type).get_device_name(self.torch_device)))
+        return safe_name(_host_name())
 
     @property
     def index(self) -> int | None:
@@ -179,7 +179,7 @@ def devices(kind: str) -> list[DeviceInfo]:
         found.append(
             DeviceInfo(
                 type=kind,
-                name=label(str(module.get_device_name(number))),
+                name=safe_name(str(module.get_device_name(number))),
                 index=int(handle) if handle.isdecimal() else number,
                 uuid=_uuid(module.get_device_properties(number), handle),
                 variables={variable: handle},

@@ -88,7 +88,9 @@ class GraphTimer:
     ) -> Callable[[], list[float]]:
         """See Timer. Captures the calls in turn; raises Unsupported for a call that cannot be captured."""
         if self.device.type != "cuda":
-            raise Unsupported(f"timer graph needs a CUDA or ROCm device; this machine has {self.device.type}")
+            raise Unsupported(
+                f"timer graph needs a CUDA or ROCm device; this machine has {self.device.type}; use timer: do_bench"
+            )
         calls = max(len(runs), MIN_CALLS)
         graph = _capture(runs, calls, self._stream)
         return lambda: self._samples(graph, calls, restore)

@@ -131,7 +131,7 @@ def legend(panels: Sequence[pd.DataFrame], look: Look) -> list[tuple[str, Patch]
     ties, open_ = int((tied & ~unclear).sum()), int(unclear.sum())
     if ties or open_:
         grey = look.theme.quiet
-        counts = [f"~ tie ({ties})"] * bool(ties) + [f"? cannot tell ({open_})"] * bool(open_)
+        counts = [f"~ tie ({ties})"] * bool(ties) + [f"? unclear ({open_})"] * bool(open_)
         patch = Patch(facecolor=grey, hatch=TIE_HATCH, edgecolor=look.theme.background, linewidth=0)
         entries.append((", ".join(counts), patch))
     return entries

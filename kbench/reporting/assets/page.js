@@ -44,8 +44,8 @@ function standing(file) {
     ]),
     table.element,
     notes([
-      ...(file.baseline ? [`Speed-ups are over ${file.baseline}: geometric means over the cases that both were timed on. `
-        + "Providers that were timed on different cases cannot be ranked by them."] : ["No baseline was measured: there are no speed-ups."]),
+      ...(file.baseline ? [`A speed-up is over ${file.baseline}: the geometric mean over the cases in which both providers were timed. `
+        + "Do not rank providers by it if they were timed in different cases."] : ["No baseline was measured: there are no speed-ups."]),
       ...file.caveats,
     ]),
     winners);
@@ -101,7 +101,7 @@ function rowsSection() {
     table.controls.append(labelled("kind of row", select(options, "providers", (value) => table.keep(keep[value]), "kind of row")));
     table.keep(keep.providers);
   }
-  return section("rows", "All rows", el("p", { class: "count" }, caption.length ? `All of ${caption.join(" · ")}` : null),
+  return section("rows", "All rows", el("p", { class: "count" }, caption.length ? `The same in all rows: ${caption.join(" · ")}` : null),
     el("p", { class: "hint" }, "Click a column's name to sort by it."), table.element);
 }
 
@@ -158,8 +158,8 @@ function sideBySide({ files, lines }, label) {
 
 function methodSection() {
   return section("method", "How it was measured",
-    el("p", {}, "Every output was compared with an fp64 reference before and after it was timed. A provider with a wrong output "
-      + "has no time. All providers of a case were timed together in rounds, in shuffled order. A row is the median of its rounds."),
+    el("p", {}, "kbench compared the output of every provider with an fp64 reference before and after timing. A provider with a wrong output "
+      + "has no time. All providers of a case were timed together in rounds, in shuffled order. The time of a row is the median of its rounds."),
     sideBySide(content.method, "how it was measured"),
     content.configs.map(({ file, path, text }) => el("details", {}, el("summary", {}, `Config of ${file}${path ? `: ${path}` : ""}`), el("pre", {}, text))));
 }

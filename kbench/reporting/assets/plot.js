@@ -38,7 +38,7 @@ function plotSection() {
     const room = printing ? PAPER : chart.clientWidth || 800;
     const { data, layout } = figure(plan, hidden, theme, room);
     if (printing) layout.width = PAPER;
-    hint.textContent = "Click a name to hide its line, twice to see it alone."
+    hint.textContent = "Click a name to hide its line. Double-click it to see only its line."
       + (layout.dragmode ? " Drag in the chart to zoom, double-click to see it all." : "");
     layout.uirevision = [state.metric, plan.x, plan.scale, describe(plan)].join(); // a zoom survives the hiding of lines, and nothing else
     Plotly.react(chart, data, layout, { displayModeBar: false, responsive: true });

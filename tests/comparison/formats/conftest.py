@@ -9,8 +9,8 @@ from itertools import cycle
 import pytest
 from making import failed, row, write_rows
 
-from kbench.comparison.compare import compare
-from kbench.comparison.environment_differences import Difference, Weight
+from kbench.comparison.compare import compare_results
+from kbench.comparison.environment_differences import EnvironmentDifference, Weight
 from kbench.comparison.join import Key
 from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions
@@ -52,7 +52,7 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     folder = tmp_path_factory.mktemp("every")
     old_csv = write_rows(folder / "old.csv", [*old, *same, *COPIES])
     new_csv = write_rows(folder / "new.csv", [*new, *same, *COPIES])
-    return compare(f"{OLD}={old_csv}", f"{NEW}={new_csv}", options=CompareOptions(vary=("torch",)))
+    return compare_results(f"{OLD}={old_csv}", f"{NEW}={new_csv}", options=CompareOptions(vary=("torch",)))
 
 
 @pytest.fixture(scope="session")
@@ -84,7 +84,7 @@ def ugly(every: Comparison) -> Ugly:
             rows=rows,
             geomeans=tuple(replace(mean, contender=text) for mean in every.geomeans),
             drifts=dict.fromkeys([text], *every.drifts.values()),
-            differences=tuple(Difference(text, "driver", text, text, weight) for weight in Weight),
+            differences=tuple(EnvironmentDifference(text, "driver", text, text, weight) for weight in Weight),
             notes=(text,),
         )
 

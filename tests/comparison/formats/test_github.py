@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from making import Write, failed, row
 
-from kbench.comparison.compare import compare
+from kbench.comparison.compare import compare_results
 from kbench.comparison.formats import github
 from kbench.comparison.gate import Gate
 from kbench.comparison.model import Comparison
@@ -52,7 +52,7 @@ def test_there_are_never_more_than_github_shows(big: Comparison) -> None:
     *rows, (level, _, message) = commands(annotations(big, {"slower"}))
     assert len(rows) == 9 and {row[0] for row in rows} == {"error"}
     changed = sum(big.counts[word] for word in Verdict if word not in ("unclear", "same", "untimed"))
-    assert level == "notice" and message.endswith(f"; and {changed - 9} more")
+    assert level == "notice" and message.endswith(f"; {changed - 9} more rows have no annotation")
 
 
 def test_the_summary_says_whether_the_gate_passed(every: Comparison) -> None:
@@ -65,7 +65,7 @@ def test_the_summary_says_whether_the_gate_passed(every: Comparison) -> None:
 def test_a_provider_that_fails_everywhere_is_one_annotation(write: Write) -> None:
     old = [row(n, provider=p) for n in range(1, 13) for p in ("boom", "gone")]
     new = [failed(n, "error", provider="boom") for n in range(1, 13)]
-    found = commands(annotations(compare(write("a", old), write("b", new)), {"missing"}))
+    found = commands(annotations(compare_results(write("a", old), write("b", new)), {"missing"}))
     assert [each[::2] for each in found[:-1]] == [
         ("error", "softmax gone, all 12 cases"),
         ("warning", "softmax boom, all 12 cases: error: differs at 3 elements"),

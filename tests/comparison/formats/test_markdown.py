@@ -14,8 +14,8 @@ from making import Write, failed, row
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from kbench.comparison.compare import compare
-from kbench.comparison.environment_differences import Difference, Weight
+from kbench.comparison.compare import compare_results
+from kbench.comparison.environment_differences import EnvironmentDifference, Weight
 from kbench.comparison.formats import FORMATS, github
 from kbench.comparison.formats.markdown import document, escape
 from kbench.comparison.gate import Gate
@@ -55,7 +55,7 @@ def test_the_comment(every: Comparison) -> None:
     ]
     assert "| cache | cold | cold/warm | forbids the comparison |" in lines
     assert any(line.startswith("| ! slower | 1 | 31.43 | 33.03 | +5.1% |") for line in lines)
-    assert "- geomean of time 1" in markdown(every)
+    assert "- geomean of time ratios 1" in markdown(every)
 
 
 def test_the_gate_is_in_the_first_line_with_a_mark(every: Comparison) -> None:
@@ -73,7 +73,7 @@ def test_failures_and_repeated_reasons_are_told_once(write: Write) -> None:
     ns = range(1, 13)
     old = [row(n, provider=name) for n in ns for name in ("boom", "same")]
     new = [failed(n, "error", provider="boom") for n in ns] + [row(n, 1.001, provider="same") for n in ns]
-    text = markdown(compare(write("a", old), write("b", new)))
+    text = markdown(compare_results(write("a", old), write("b", new)))
     assert text.count("differs at 3 elements") == 1 and "| ! failed | boom | all 12 cases | error: differs" in text
     assert text.count("1 session: only changes") == 1 and text.count("| ? unclear (1) |") == 12
     assert "\n(1) 1 session: only changes above 3.0% count; add sessions\n" in text
@@ -117,7 +117,9 @@ def test_a_step_summary_has_room_for_more(big: Comparison) -> None:
 
 
 def test_long_texts_and_many_notes_fit_too(every: Comparison) -> None:
-    differences = [Difference("pr 7", f"variables.{i}", "@" * 5_000, "内" * 5_000, Weight.WARN) for i in range(500)]
+    differences = [
+        EnvironmentDifference("pr 7", f"variables.{i}", "@" * 5_000, "内" * 5_000, Weight.WARN) for i in range(500)
+    ]
     full = replace(every, notes=tuple(f"note {i} {'<' * 5_000}" for i in range(500)), differences=tuple(differences))
     text = markdown(full)
     assert len(text.encode()) <= 60_000

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from making import Write, row
 
-from kbench.comparison.compare import compare
+from kbench.comparison.compare import compare_results
 from kbench.comparison.formats import FORMATS, json_report
 from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions
@@ -74,7 +74,7 @@ def test_a_row_has_its_key_verdict_and_both_sides(every: Comparison) -> None:
 
 def test_keys_of_providers_have_no_provider(write: Write) -> None:
     path = write("a", [row(provider=name, params=params, ms=1.0) for name, params in (("base", ""), ("x", "w=4"))])
-    found = report(compare(path, options=CompareOptions(by="provider", baseline="base")))
+    found = report(compare_results(path, options=CompareOptions(by="provider", baseline="base")))
     assert found["source"] == str(path)
     [only] = found["rows"]
     assert only["key"] == {"operator": "softmax", "M": 4096, "N": 256, "dtype": "float32"}
@@ -117,7 +117,7 @@ def test_csv_is_the_same_rows_for_pandas(every: Comparison) -> None:
 def test_csv_of_providers_names_them_as_contenders(write: Write) -> None:
     path = write("a", [row(provider=name) for name in ("base", "x")])
     frame = pd.read_csv(
-        io.StringIO(FORMATS["csv"](compare(path, options=CompareOptions(by="provider", baseline="base"))))
+        io.StringIO(FORMATS["csv"](compare_results(path, options=CompareOptions(by="provider", baseline="base"))))
     )
     assert "provider" not in frame and list(frame["contender"]) == ["x"] and list(frame["baseline"]) == ["base"]
 
@@ -133,7 +133,7 @@ def test_nasty_text_is_one_line_and_exact(nasty: tuple[str, Comparison]) -> None
 
 def test_csv_of_no_rows_has_a_header(write: Write) -> None:
     path = write("a", [])
-    assert FORMATS["csv"](compare(path, path)).splitlines()[0].startswith("operator,provider,params,dtype,")
+    assert FORMATS["csv"](compare_results(path, path)).splitlines()[0].startswith("operator,provider,params,dtype,")
 
 
 # ---- JUnit
@@ -164,7 +164,7 @@ def test_junit_properties_are_the_environment(every: Comparison) -> None:
 
 def test_names_in_junit_are_unique_with_several_contenders(write: Write) -> None:
     old, b, c = (write(name, [row(ms=ms)]) for name, ms in (("a", 1.0), ("b", 1.1), ("c", 0.9)))
-    root = ElementTree.fromstring(FORMATS["junit"](compare(f"a={old}", f"b={b}", f"c={c}")))
+    root = ElementTree.fromstring(FORMATS["junit"](compare_results(f"a={old}", f"b={b}", f"c={c}")))
     assert [case.get("name") for case in root.iter("testcase")] == ["M=4096 N=256 triton b", "M=4096 N=256 triton c"]
 
 

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from making import Write, row
 
-from kbench.comparison.compare import compare
+from kbench.comparison.compare import compare_results
 from kbench.comparison.formats import FORMATS
 from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions
@@ -64,7 +64,7 @@ def test_its_range_is_a_number_that_the_action_can_read(every: Comparison) -> No
 
 def test_rows_without_a_speed_are_left_out(write: Write) -> None:
     path = write("a", [row(1), row(2, gbps=100.0), row(3, gbps=float("inf")), row(4, gbps=0.0), row(5, gbps=-1.0)])
-    assert [entry["name"] for entry in entries(compare(path, path))] == ["softmax M=4096 N=2 float32 triton"]
+    assert [entry["name"] for entry in entries(compare_results(path, path))] == ["softmax M=4096 N=2 float32 triton"]
 
 
 # ---- Bencher
@@ -111,7 +111,7 @@ def test_bencher_gets_nanoseconds_and_speeds(every: Comparison) -> None:
 
 def test_with_one_session_the_rounds_give_the_bounds(write: Write) -> None:
     path = write("a", [row(ms=1.0, round_ms=(0.9, 1.0, 1.2), gbps=10.0)])
-    [found] = metrics(compare(path, path)).values()
+    [found] = metrics(compare_results(path, path)).values()
     assert found["latency"] == {"value": pytest.approx(1e6), "lower_value": 0.9e6, "upper_value": 1.2e6}
     assert found["gbps"] == {
         "value": pytest.approx(10), "lower_value": pytest.approx(10 / 1.2), "upper_value": pytest.approx(10 / 0.9),
@@ -121,16 +121,16 @@ def test_with_one_session_the_rounds_give_the_bounds(write: Write) -> None:
 def test_names_that_are_too_long_stay_apart(write: Write) -> None:
     rows = [row(provider="x" * 1100 + end) for end in "ab"]
     path = write("a", rows)
-    assert len(metrics(compare(path, path))) == 2
+    assert len(metrics(compare_results(path, path))) == 2
 
 
 @pytest.mark.parametrize("name", ["bencher", "github-action-benchmark"])
 def test_contenders_and_providers_have_names_of_their_own(write: Write, name: str) -> None:
     old, b, c = (write(label, [row(gbps=1.0)]) for label in "abc")
-    text = FORMATS[name](compare(f"a={old}", f"b={b}", f"c={c}"))
+    text = FORMATS[name](compare_results(f"a={old}", f"b={b}", f"c={c}"))
     assert "softmax M=4096 N=256 float32 triton (b)" in text and "triton (c)" in text
     path = write("d", [row(provider=label, gbps=1.0) for label in ("base", "x", "y")])
-    text = FORMATS[name](compare(path, options=CompareOptions(by="provider", baseline="base")))
+    text = FORMATS[name](compare_results(path, options=CompareOptions(by="provider", baseline="base")))
     assert "softmax M=4096 N=256 float32 x" in text and "float32 y" in text
 
 
@@ -232,21 +232,23 @@ def test_benchstat_finds_both_sides_with_a_line_per_session(every: Comparison) -
 
 def test_another_metric_is_a_unit_of_its_own(write: Write) -> None:
     path = write("a", [row(gbps=10.0, copy_fraction=0.9)])
-    read = Benchfmt.read(FORMATS["benchfmt"](compare(path, path, options=CompareOptions(metric="copy_fraction"))))
+    read = Benchfmt.read(
+        FORMATS["benchfmt"](compare_results(path, path, options=CompareOptions(metric="copy_fraction")))
+    )
     assert read.units["copy_fraction", "better"] == "higher"
     assert read.results[0][3] == {"ns/op": 1e6, "GB/s": 10, "copy_fraction": 0.9}
 
 
 def test_the_baseline_is_there_once_for_several_contenders(write: Write) -> None:
     old, b, c = (write(label, [row()]) for label in "abc")
-    read = Benchfmt.read(FORMATS["benchfmt"](compare(f"a={old}", f"b={b}", f"c={c}")))
+    read = Benchfmt.read(FORMATS["benchfmt"](compare_results(f"a={old}", f"b={b}", f"c={c}")))
     assert [configuration["label"] for configuration, *_ in read.results] == ["a", "b", "c"]
 
 
 def test_providers_are_columns(write: Write) -> None:
     path = write("d", [row(provider=label) for label in ("base", "x")])
     columns = Benchfmt.read(
-        FORMATS["benchfmt"](compare(path, options=CompareOptions(by="provider", baseline="base")))
+        FORMATS["benchfmt"](compare_results(path, options=CompareOptions(by="provider", baseline="base")))
     ).columns()
     assert {label: list(cells) for label, cells in columns.items()} == {
         label: ["Softmax/M=4096/N=256/dtype=float32"] for label in ("base", "x")

@@ -10,7 +10,7 @@ from making import Write, failed, row
 from rich.cells import cell_len
 
 from kbench.analysis.metrics import COMPARED
-from kbench.comparison.compare import compare
+from kbench.comparison.compare import compare_results
 from kbench.comparison.formats import terminal
 from kbench.comparison.gate import Gate
 from kbench.comparison.model import Comparison
@@ -95,7 +95,9 @@ def test_the_worst_change_comes_first_whichever_way_the_metric_improves(write: W
     new = [row(1, 0.5, gbps=200.0), row(2, 2.0, gbps=50.0)]
     old, new_path = write("old", rows.values()), write("new", new)
     for metric in ("ms", "gbps"):
-        lines = terminal.text(compare(old, new_path, options=CompareOptions(metric=metric)), 200, "change").splitlines()
+        lines = terminal.text(
+            compare_results(old, new_path, options=CompareOptions(metric=metric)), 200, "change"
+        ).splitlines()
         assert [line.split()[0] for line in lines if re.match(r"\d .*[!+] ", line)] == ["2", "1"]
 
 
@@ -116,11 +118,11 @@ def test_the_summary_is_one_line_and_below_it_is_what_to_do(every: Comparison) -
 
 def test_nothing_to_do_is_nothing_said(write: Write) -> None:
     path = write("a", [row(started_at="2026-11-20T10:00:00+00:00")])
-    assert terminal.text(compare(path, path)).splitlines()[-1] == "1 same"
+    assert terminal.text(compare_results(path, path)).splitlines()[-1] == "1 same"
 
 
 def test_with_one_session_two_more_are_proposed(write: Write) -> None:
-    comparison = compare(write("old", [row()]), write("new", [row(ms=1.01)]))
+    comparison = compare_results(write("old", [row()]), write("new", [row(ms=1.01)]))
     assert "kbench run CONFIG --append --sessions 2" in flat(terminal.text(comparison))
 
 
@@ -129,29 +131,31 @@ def test_the_machines_drift_is_said_and_whether_it_was_taken_out(every: Comparis
         "machine drift 0.0% (copy control, 10 cases), subtracted from the changes but not from the values beside them"
         in flat(terminal.text(every))
     )
-    unknown = compare(write("a", [row()]), write("b", [row()]))
+    unknown = compare_results(write("a", [row()]), write("b", [row()]))
     assert "machine drift unknown: the files have no copy control in common" in flat(terminal.text(unknown))
     free = replace(every, rules=replace(every.rules, metric="copy_fraction"))
     assert "which cancels in this metric" in flat(terminal.text(free))
 
 
 def test_the_geomean_says_of_how_many_rows(every: Comparison) -> None:
-    assert re.search(r"^geomean of time 1\.\d{3} \[.*\] over 13 of 20 rows$", terminal.text(every), re.MULTILINE)
+    assert re.search(r"^geomean of time ratios 1\.\d{3} \[.*\] over 13 of 20 rows$", terminal.text(every), re.MULTILINE)
 
 
 def test_several_contenders_have_a_column_and_their_own_means(write: Write) -> None:
     old, b, c = (write(name, [row(ms=ms)]) for name, ms in (("a", 1.0), ("b", 1.1), ("c", 0.9)))
-    text = terminal.text(compare(f"a={old}", f"b={b}", f"c={c}"))
+    text = terminal.text(compare_results(f"a={old}", f"b={b}", f"c={c}"))
     assert text.startswith("b, c against a\n")
     assert re.search(r"^triton    b .*\+10\.0%", text, re.MULTILINE)
     assert re.search(r"^triton    c .*-10\.0%", text, re.MULTILINE)
-    assert "b: geomean of time 1.100" in text and "c: geomean of time 0.900" in text
-    assert "contender" not in terminal.text(compare(f"a={old}", f"b={b}")).splitlines()[5]
+    assert "b: geomean of time ratios 1.100" in text and "c: geomean of time ratios 0.900" in text
+    assert "contender" not in terminal.text(compare_results(f"a={old}", f"b={b}")).splitlines()[5]
 
 
 def test_providers_of_one_file(write: Write) -> None:
     path = write("a", [row(provider=name, ms=ms, gbps=1 / ms) for name, ms in (("base", 1.0), ("x", 2.0), ("y", 0.5))])
-    text = terminal.text(compare(path, options=CompareOptions(by="provider", baseline="base", metric="gbps")), 100)
+    text = terminal.text(
+        compare_results(path, options=CompareOptions(by="provider", baseline="base", metric="gbps")), 100
+    )
     assert flat(text).startswith(f"providers of {path} against base conditions ")
     assert "speed in GB/s, more is faster" in text
     assert re.search(r"^provider  base GB/s  GB/s +speed\* ", text, re.MULTILINE)
@@ -162,16 +166,16 @@ def test_providers_of_one_file(write: Write) -> None:
 
 def test_one_provider_against_the_baseline_is_named(write: Write) -> None:
     path = write("a", [row(provider=name) for name in ("base", "x")])
-    assert flat(terminal.text(compare(path, options=CompareOptions(by="provider", baseline="base")))).startswith(
-        f"x of {path} against base "
-    )
+    assert flat(
+        terminal.text(compare_results(path, options=CompareOptions(by="provider", baseline="base")))
+    ).startswith(f"x of {path} against base ")
 
 
 def test_a_row_is_a_line_at_80_columns(write: Write) -> None:
     """Where names are long, the parts that change least often stand above the rows that share them."""
     several = [row(n, dtype=dtype, provider=f"torch-inductor-x{i}") for n in (1024, 65536) for dtype in
                ("float32", "bfloat16") for i in "ab"]  # fmt: skip
-    text = terminal.text(compare(write("c", several), write("d", [replace(r, ms=1.05) for r in several])))
+    text = terminal.text(compare_results(write("c", several), write("d", [replace(r, ms=1.05) for r in several])))
     table = text[text.index("  N  provider") : text.index("\n(1) ")].splitlines()
     assert [line for line in table if "1000" not in line][1:] == ["bf16", "fp32"]
     assert len([line for line in table if re.search(r"^ +(1024|65536)  torch-inductor-x[ab] +1000 ", line)]) == 8
@@ -184,7 +188,7 @@ def test_the_interval_becomes_its_half_before_rows_become_two_lines(write: Write
         [replace(row(ms=ms), case=case, provider=p) for case in cases] for p, ms in (("base", 1.0), ("o" * 20, 2.1))
     )
     path = write("a", [*base, *other, *(replace(r, provider="second-provider") for r in base)])
-    text = terminal.text(compare(path, options=CompareOptions(by="provider", baseline="base")), 80)
+    text = terminal.text(compare_results(path, options=CompareOptions(by="provider", baseline="base")), 80)
     assert len(re.findall(rf"^ *\d+ +\d+  {'o' * 20} +1000 +2100 +\+110\.0%  ±\d", text, re.MULTILINE)) == 3
     assert "[" not in text[text.index("provider  ") : text.index("! slower")]
 
@@ -192,20 +196,20 @@ def test_the_interval_becomes_its_half_before_rows_become_two_lines(write: Write
 def test_names_that_no_line_holds_stand_above_their_numbers(write: Write) -> None:
     params = "num_warps=16,num_stages=4,maxnreg=128,cluster=2"
     rows = [row(n, provider=name, params=params) for n in (1, 2) for name in ("triton-row", "triton-tile")]
-    text = terminal.text(compare(write("a", rows), write("b", rows)))
+    text = terminal.text(compare_results(write("a", rows), write("b", rows)))
     assert text.count(f"\nN=1 triton-row[{params}]\n") == 1
 
 
 def test_what_all_rows_share_is_said_once(write: Write) -> None:
     rows = [row(n, dtype="bfloat16") for n in (1, 2)]
-    text = terminal.text(compare(write("a", rows), write("b", rows)))
+    text = terminal.text(compare_results(write("a", rows), write("b", rows)))
     assert "all rows    softmax bf16 M=4096 triton\n" in text and text.count("triton") == 1
 
 
 def test_the_last_column_to_go_is_the_one_that_the_files_have_too(write: Write) -> None:
     rows = [row(n, t, session=s, provider="a-provider-of-24-letters") for n in (1, 2) for s, t in enumerate((1.0, 1.1))]
     rows += [replace(r, provider="b") for r in rows]
-    comparison = compare(write("a", rows), write("b", rows))
+    comparison = compare_results(write("a", rows), write("b", rows))
     narrow, wide = terminal.text(comparison, 80), terminal.text(comparison, 120)
     assert re.search(r"interval +q  verdict", wide) and re.search(r"interval  verdict", narrow)
 
@@ -222,7 +226,7 @@ def test_failures_are_told_by_provider_and_reason(write: Write) -> None:
     new += [failed(n, provider="liar", dtype=dtype) for n, dtype in cases[:5]] + [
         row(4096, provider="liar", dtype="bfloat16")
     ]
-    text = terminal.text(compare(write("a", old), write("b", new)), 120)
+    text = terminal.text(compare_results(write("a", old), write("b", new)), 120)
     assert "! failed  boom, all 6 cases: for example error: RuntimeError: N=1024 is too much\n" in text
     assert "! failed  liar, 5 of 6 cases (bf16 N=1024, 2048; fp32 N=1024, 2048, 4096): wrong: differs" in text
     assert "11 failed, 7 unclear" in text
@@ -245,14 +249,14 @@ def test_colour_is_for_the_verdict_and_changes_nothing_else(every: Comparison) -
 
 def test_one_name_that_is_too_long_does_not_cost_the_others_their_columns(write: Write) -> None:
     rows = [row(n) for n in range(5)] + [row(1, provider="x" * 300)]
-    text = terminal.text(compare(write("a", rows), write("b", rows)))
+    text = terminal.text(compare_results(write("a", rows), write("b", rows)))
     assert "x" * 300 in text
     assert re.search(r"^3  triton   ", text, re.MULTILINE)
 
 
 def test_a_reason_that_many_rows_have_is_said_once(write: Write) -> None:
     old, new = write("old", [row(n) for n in range(9)]), write("new", [row(n, 1.01) for n in range(9)])
-    narrow, wide = (terminal.text(compare(old, new), width) for width in (70, 200))
+    narrow, wide = (terminal.text(compare_results(old, new), width) for width in (70, 200))
     assert narrow.count("? unclear (1)\n") == 9 and narrow.count("\n(1) 1 session") == 1
     assert wide.count("? unclear: 1 session") == 9
 
@@ -266,13 +270,13 @@ def test_every_metric_has_a_name_and_a_unit(every: Comparison, metric: str) -> N
 
 def test_no_rows(write: Write) -> None:
     empty = write("a", [])
-    assert "have no row of a provider" in flat(terminal.text(compare(empty, empty)))
+    assert "have no row of a provider" in flat(terminal.text(compare_results(empty, empty)))
 
 
 def test_all_failed(write: Write) -> None:
     path = write("a", [failed(n) for n in (1, 2)])
-    text = terminal.text(compare(path, path))
-    assert text.splitlines()[-1] == "2 untimed" and "geomean of time none, over 0 of 2 rows" in text
+    text = terminal.text(compare_results(path, path))
+    assert text.splitlines()[-1] == "2 untimed" and "geomean of time ratios none, over 0 of 2 rows" in text
 
 
 def test_nasty_text_stays_on_its_lines(nasty: tuple[str, Comparison]) -> None:
@@ -287,7 +291,7 @@ def test_nasty_text_stays_on_its_lines(nasty: tuple[str, Comparison]) -> None:
 
 def test_wide_signs_do_not_break_the_columns(write: Write) -> None:
     rows = [row(provider=name) for name in ("plain", "内核内核内核")]
-    lines = terminal.text(compare(write("a", rows), write("b", rows)), 200).splitlines()
+    lines = terminal.text(compare_results(write("a", rows), write("b", rows)), 200).splitlines()
     found = [line for line in lines if "unclear" in line and "1000" in line]
     assert len({cell_len(line.partition("1000")[0]) for line in found}) == 1 and len(found) == 2
 
