@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "comparison/formats": "comparison comparison/presentation results text",
     "comparison/presentation": "analysis comparison errors results text",
     "config": "errors files protocol results text",
+    "contract": "files packages registry results text",
     "errors": "text",
     "execute": "config errors files interrupts protocol results summary text version",
     "execute/executors": "config errors execute execute/worker files packages protocol results text version",
@@ -34,15 +35,16 @@ MAY_IMPORT = {
     "explain": "comparison results",
     "files": "",
     "interrupts": "",
-    "kernels": "registry results",
+    "kernels": "contract results",
     "measure": (
-        "kernels measure/correctness measure/machine measure/timing plugins protocol registry results text version"
+        "contract kernels measure/correctness measure/machine measure/timing plugins protocol registry "
+        "results text version"
     ),
-    "measure/correctness": "files measure/machine registry results text",
+    "measure/correctness": "contract files measure/machine results text",
     "measure/machine": "kernels protocol text",
-    "measure/timing": "measure/machine registry results",
+    "measure/timing": "contract measure/machine results",
     "notebook": "errors results",
-    "operators": "kernels registry results",
+    "operators": "contract kernels results",
     "packages": "",
     "plotting": (
         "analysis comparison errors files plotting/changes plotting/page plotting/panels plotting/selection "
@@ -58,8 +60,8 @@ MAY_IMPORT = {
     "plotting/style": "errors text",
     "plotting/terminal": "plotting/panels plotting/selection plotting/style",
     "plugins": "protocol registry results text",
-    "protocol": "results",
-    "registry": "files packages results text",
+    "protocol": "contract results",
+    "registry": "",
     "reporting": (
         "analysis comparison comparison/presentation errors explain files plotting plotting/selection "
         "plotting/style results summary text version"
