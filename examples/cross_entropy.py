@@ -15,13 +15,7 @@ except ImportError:  # without Triton the provider `triton` is "unavailable"; ev
     triton = None
 
 
-def inputs(case, randn):
-    """Logits of shape (M, V) and labels of shape (M,). The labels are made from `randn`, so that the seed fixes them."""
-    uniform = torch.special.ndtr(randn(case.M).double())
-    return randn(case.M, case.V), (uniform * case.V).long().clamp(max=case.V - 1)
-
-
-def reference(case, logits, labels):
+def reference(logits, labels):
     """The loss of each row. Floating-point inputs arrive as float64, the labels as they are."""
     return logits.logsumexp(-1) - logits.gather(1, labels[:, None])[:, 0]
 
@@ -29,11 +23,13 @@ def reference(case, logits, labels):
 cross_entropy = kbench.Operator(
     "cross_entropy",
     axes=("M", "V"),
-    inputs=inputs,
+    inputs={
+        "logits": kbench.Tensor("M", "V"),
+        "labels": kbench.Tensor("M", dtype="int64", fill=kbench.integers("V")),  # from 0 to V - 1
+    },
+    outputs={"loss": kbench.Tensor("M")},
     reference=reference,
-    bytes=lambda case: case.M * (case.V * case.itemsize + 8 + case.itemsize),  # logits, labels (int64), losses
-    tolerance=lambda case: 64.0,
-    # `rowwise` stays False: kbench would slice the logits by rows, but not the labels, which have one dimension.
+    rows="M",  # the loss of row i depends on row i of the logits and on label i only
     # `kbench check` tries these inputs, too.
     edges={
         "large offset": lambda case, logits, labels: (logits + 100, labels),

@@ -22,12 +22,14 @@ except ImportError:  # without Triton the provider `triton` is "unavailable"; ev
 matmul = kbench.Operator(
     "matmul",
     axes=("M", "N", "K"),
-    inputs=lambda case, randn: (randn(case.M, case.K), randn(case.K, case.N)),
-    reference=lambda case, a, b: a @ b,
-    bytes=lambda case: (case.M * case.K + case.K * case.N + case.M * case.N) * case.itemsize,
+    inputs={"a": kbench.Tensor("M", "K"), "b": kbench.Tensor("K", "N")},
+    outputs={"c": kbench.Tensor("M", "N")},
+    reference=lambda a, b: a @ b,
     # An element is a sum of K terms. The error of the float32 sum grows with the square root of K.
     tolerance=lambda case: 8 + 2 * math.sqrt(case.K),
-    # `rowwise` stays False: b has to stay whole.
+    # Row i of c depends on row i of a, and on all of b, which has no axis M: kbench slices a and c, and passes b whole.
+    rows="M",
+    flops=lambda case: 2 * case.M * case.N * case.K,
 )
 
 

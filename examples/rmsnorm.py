@@ -14,42 +14,38 @@ try:
 except ImportError:  # without Triton the provider `triton` is "unavailable"; everything else still runs
     triton = None
 
-EPS = 1e-6
 
-
-def inputs(case, randn):
-    """`case` has the values of the axes; `randn(*shape)` draws normal values of the case's dtype on the device."""
-    return randn(case.M, case.N), randn(case.N)
-
-
-def reference(case, x, weight):
+def reference(x, weight, *, eps):
     """The definition. kbench passes the inputs as float64 tensors."""
-    return x / (x.square().mean(-1, keepdim=True) + EPS).sqrt() * weight
+    return x / (x.square().mean(-1, keepdim=True) + eps).sqrt() * weight
 
 
 rmsnorm = kbench.Operator(
     "rmsnorm",
     axes=("M", "N"),
-    inputs=inputs,
+    # The tensors by name, with their axes. The dtype is that of the case, and kbench fills inputs with normal values.
+    inputs={"x": kbench.Tensor("M", "N"), "weight": kbench.Tensor("N")},
+    outputs={"y": kbench.Tensor("M", "N")},
+    # A number that a config can sweep, with its default.
+    scalars={"eps": 1e-6},
     reference=reference,
-    # Each input is read once and the output is written once. GB/s is computed from this number.
-    bytes=lambda case: (2 * case.M * case.N + case.N) * case.itemsize,
     # The allowed error of the float32 arithmetic, in units in the last place of float32.
-    tolerance=lambda case: 16.0,
+    tolerance=16,
     # Row i of the output depends on row i of x only. kbench then checks large outputs in slices of rows.
-    rowwise=True,
+    rows="M",
 )
 
 
 @rmsnorm.provider("torch-native")
-def torch_native(x, weight):
-    return torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, EPS)
+def torch_native(x, weight, *, eps):
+    """`eps` comes from the case, because it is one of the operator's scalars."""
+    return torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, eps)
 
 
 @rmsnorm.provider("torch-compile", factory=True)
-def torch_compile(case):
+def torch_compile(case, *, eps):
     """A factory gets the case and returns the function to time. The time that it takes is reported as `build_ms`."""
-    return torch.compile(lambda x, weight: reference(case, x.float(), weight.float()).to(x.dtype), dynamic=False)
+    return torch.compile(lambda x, weight: reference(x.float(), weight.float(), eps=eps).to(x.dtype), dynamic=False)
 
 
 if triton:
@@ -71,13 +67,13 @@ def too_long(case):
 
 
 @rmsnorm.provider("triton", requires="triton", supports=too_long)
-def triton_rows(x, weight, *, num_warps=4):
-    """A config can sweep the keyword-only arguments: see `providers:` in rmsnorm.yaml."""
+def triton_rows(x, weight, *, eps, num_warps=4):
+    """A config can sweep the other keyword-only arguments: see `providers:` in rmsnorm.yaml."""
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     if x.numel():
         x = x if x.stride(1) == 1 else x.contiguous()
         weight = weight.contiguous()
         rows, columns = x.shape
         block = triton.next_power_of_2(columns)
-        _rmsnorm_rows[(rows,)](out, x, weight, x.stride(0), columns, EPS, block, num_warps=num_warps)
+        _rmsnorm_rows[(rows,)](out, x, weight, x.stride(0), columns, eps, block, num_warps=num_warps)
     return out

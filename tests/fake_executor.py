@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from kbench.config.load import Config
+from kbench.contract.layout import Layout
 from kbench.execute.executor import Finished, Listener, make_failed_row
 from kbench.execute.plan import Task
 from kbench.execute.run import RunOptions
@@ -104,7 +105,15 @@ class FakeMachine:
             )
             for name, provider in self.providers.items()
         }
-        return OperatorInfo(axes=("M", "N"), choices={}, dtypes=("float32",), providers=described)
+        matrix = Layout(("M", "N"))
+        return OperatorInfo(
+            axes=("M", "N"),
+            choices={},
+            dtypes=("float32",),
+            providers=described,
+            inputs={"x": matrix},
+            outputs={"y": matrix},
+        )
 
     def rows(self, task: Task) -> list[Row]:
         """What a worker would have answered. A case with a runnable provider has controls."""

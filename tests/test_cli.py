@@ -228,8 +228,8 @@ def test_names_that_results_or_options_could_not_hold_are_refused(
     kbench: Kbench, tmp_path: Path, axes: list[str], choices: dict[str, tuple[str, ...]], provider: str, complaint: str
 ) -> None:
     (tmp_path / "mine.py").write_text(
-        "import kbench\n\n"
-        f"mine = kbench.Operator('mine', {axes}, None, None, None, None, choices={choices})\n"
+        "import kbench\nx = kbench.Tensor()\n"
+        f"mine = kbench.Operator('mine', {axes}, {{'x': x}}, {{'y': x}}, max, choices={choices})\n"
         f"mine.provider({provider!r})(lambda x: x)\n"
     )
     done = kbench("list", "--plugin", "mine.py")

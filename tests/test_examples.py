@@ -22,9 +22,9 @@ import torch, yaml
 sys.path.insert(0, sys.argv[1])
 import kbench
 from kbench.measure.correctness.check import accuracy
-
-def normal(*shape):
-    return torch.randn(shape)
+from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.machine.device import Device
 
 found = []
 for name in sys.argv[2:]:
@@ -34,8 +34,8 @@ for name in sys.argv[2:]:
         profile = yaml.safe_load(file)["profiles"]["cpu"]
     values = [profile["sweep"][axis] for axis in operator.axes]
     for sizes in itertools.product(*(each if isinstance(each, list) else [each] for each in values)):
-        case = kbench.Case(name, dict(zip(operator.axes, sizes)), "float32")
-        drawn = operator.inputs(case, normal)
+        case = operator.case("float32", **dict(zip(operator.axes, sizes)))
+        drawn = Inputs(Definition(operator, case), Device(), 0).draw("")
         for inputs in [drawn, *(edge(case, *drawn) for edge in operator.edges.values())]:
             for provider in profile["providers"]:
                 output = operator.providers[provider].bind(case, {})(*inputs)

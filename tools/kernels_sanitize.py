@@ -15,7 +15,6 @@ import torch
 
 import kbench
 from kbench.measure.correctness.check import accuracy
-from kbench.results.case import Case
 
 LENGTHS = (64, 160, 781, 1000, 4096, 12288, 32768, 50257, 131072, 151936, 262144, 1_000_000)
 """Of a row, in elements: a part of a warp, a warp, a block, a cluster of blocks, more than a cluster holds; odd ones."""
@@ -31,8 +30,7 @@ def main(dtypes: list[str]) -> None:
         for N in LENGTHS:
             for M in ROWS if N <= 4096 else ROWS[:3]:
                 for dtype in dtypes:
-                    choices = {choice: words[0] for choice, words in operator.choices.items()}
-                    case = Case(name, {"M": M, "N": N} | choices, dtype)
+                    case = operator.case(dtype, M=M, N=N)
                     x = torch.randn(M, N, device="cuda", dtype=getattr(torch, dtype))
                     y = operator.providers["cuda"].bind(case, {})(x)
                     # judged on the host: some of torch's own kernels are not clean

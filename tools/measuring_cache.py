@@ -40,7 +40,7 @@ def flush() -> None:
 
 def read_us(device: Device, fn: Callable[..., Any], x: torch.Tensor, first: Callable[[], Any]) -> float:
     """The median of some rounds' medians, each after `first`."""
-    sample = BenchTimer(device, "cold", 5, 15).ready(fn, [(x,)], 0.05)
+    sample = BenchTimer(device, "cold", 5, 15).ready([lambda: fn(x)], 0.05)
     medians = []
     for _ in range(ROUNDS):
         first()

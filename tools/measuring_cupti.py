@@ -41,7 +41,7 @@ def timed_us(
     timer: Timer, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], launch_ms: float | None
 ) -> float:
     """The median of the rounds' medians, as a row of kbench has it."""
-    sample = timer.ready(fn, buffers, launch_ms)
+    sample = timer.ready([partial(fn, *each) for each in buffers], launch_ms)
     return median(median(sample()) for _ in range(ROUNDS)) * 1e3
 
 
@@ -58,7 +58,7 @@ def both_us(
     timer: Timer, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]], launch_ms: float
 ) -> tuple[float, float]:
     """The medians over a round's calls of the time between do_bench's events, and of the time of the kernels between them."""
-    sample = timer.ready(fn, buffers, launch_ms)
+    sample = timer.ready([partial(fn, *each) for each in buffers], launch_ms)
     timed, events, spins = profiled(sample)
     each = spins[-1] - spins[-2]  # a flush, a spin, and what the call launches
     if (
@@ -73,7 +73,7 @@ def both_us(
 
 def replayed_us(timer: GraphTimer, fn: Callable[..., Any], buffers: Sequence[tuple[Any, ...]]) -> tuple[float, float]:
     """The medians over a round's replays of a graph of the time of a call, and of the time of its kernels."""
-    sample = timer.ready(fn, buffers, None)
+    sample = timer.ready([partial(fn, *each) for each in buffers], None)
     timed, events, spins = profiled(sample)
     replays = [events[a + 1 : b] for a, b in pairwise([*spins, len(events)])]
     calls = max(len(buffers), MIN_CALLS)
@@ -103,7 +103,7 @@ def main() -> None:
         for n in SIZES:
             case = Case("softmax", {"M": 4096, "N": n}, dtype)
             x = torch.randn(4096, n, device="cuda", dtype=getattr(torch, dtype))
-            sets = graph.sets(softmax.bytes(case))
+            sets = graph.sets(softmax.call_bytes(case))
             rotated = [(x, torch.empty_like(x)), *((x.clone(), torch.empty_like(x)) for _ in range(sets - 1))]
             calls = {name: inputs_only(softmax.providers[name].bind(case, {})) for name in PROVIDERS}
             calls["copy"] = lambda x, target: target.copy_(x)

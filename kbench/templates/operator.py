@@ -20,12 +20,7 @@ except ImportError:  # macOS and Windows have no Triton: there `mine` is "unavai
 EPS = 1e-6
 
 
-def inputs(case, randn):
-    """The tensors that every implementation gets. `case` has the values of the axes, `dtype` and `itemsize`."""
-    return randn(case.M, case.N), randn(case.N)
-
-
-def reference(case, x, weight):
+def reference(x, weight):
     """The correct output. The inputs are float64. Write the plain definition; it need not be fast."""
     return x / (x.square().mean(-1, keepdim=True) + EPS).sqrt() * weight
 
@@ -33,14 +28,15 @@ def reference(case, x, weight):
 operator = kbench.Operator(
     "my_operator",
     axes=("M", "N"),
-    inputs=inputs,
+    # the tensors that every implementation gets and returns, with their axes; other dtypes, sizes and values: see
+    # `kbench.Tensor`
+    inputs={"x": kbench.Tensor("M", "N"), "weight": kbench.Tensor("N")},
+    outputs={"y": kbench.Tensor("M", "N")},
     reference=reference,
-    # for GB/s: the bytes of each input, read once, and of each output, written once
-    bytes=lambda case: (2 * case.M * case.N + case.N) * case.itemsize,
     # the allowed error, in units in the last place of float32: about one for each operation, and more for the mean
-    tolerance=lambda case: 16.0,
+    tolerance=16,
     # each row of the output depends on the same row of x only, so kbench can check a large output in slices of rows
-    rowwise=True,
+    rows="M",
 )
 
 

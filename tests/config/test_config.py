@@ -18,6 +18,7 @@ from kbench.config.resolve import Sweep
 from kbench.config.schema import File, Measure, keys
 from kbench.config.schema import schema as config_schema
 from kbench.config.yaml_source import MAX_BYTES, parse, validate
+from kbench.contract.layout import Layout
 from kbench.errors import ConfigError
 from kbench.protocol import Catalog, Configuration, DeviceInfo, OperatorInfo, PluginError, ProviderInfo
 
@@ -27,7 +28,9 @@ CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
 
 def entry(axes: list[str], choices: dict[str, tuple[str, ...]], providers: dict[str, list[str]]) -> OperatorInfo:
     described = {name: ProviderInfo(name, dict.fromkeys(parameters)) for name, parameters in providers.items()}
-    return OperatorInfo(tuple(axes), choices, ("float32", "float16", "bfloat16"), (), described)
+    matrix = {"t": Layout(tuple(axes))}
+    dtypes = ("float32", "float16", "bfloat16")
+    return OperatorInfo(tuple(axes), choices, dtypes, (), described, inputs=matrix, outputs=matrix)
 
 
 def catalog(device: str = "cuda", failures: tuple[PluginError, ...] = ()) -> Catalog:
@@ -598,12 +601,13 @@ def test_the_schema_documents_every_key_of_measure_and_refuses_unknown_ones() ->
 def shipped() -> Callable[[str], Catalog]:
     """The catalog of what comes with kbench, as seen from a machine with some device."""
     from kbench import registry
+    from kbench.measure.catalog import describe_operator
 
     operators = {}
     for name in registry.shipped():
         one = registry.operator(name)
         providers = {p.name: ProviderInfo(p.label, p.parameters) for p in one.providers.values()}
-        operators[name] = OperatorInfo(tuple(one.axes), one.choices, one.dtypes, (), providers)
+        operators[name] = replace(describe_operator(one), providers=providers)
     return lambda device: Catalog(DeviceInfo(device, ""), (), operators, (), machine_info())
 
 

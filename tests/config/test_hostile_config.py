@@ -11,13 +11,17 @@ from common import NO_FILES, make_no_file
 from fake_executor import machine_info
 
 from kbench.config import load, yaml_source
+from kbench.contract.layout import Layout
 from kbench.errors import MOST_ISSUES, ConfigError
 from kbench.execute.plan import make_plan
 from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
 
 HEAD = "operator: softmax\nsweep: {M: 8, N: [64, 128], dtype: float32}\nproviders: [torch-native]\n"
 
-SOFTMAX = OperatorInfo(("M", "N"), {}, ("float32",), providers={"torch-native": ProviderInfo()})
+MATRIX = {"x": Layout(("M", "N"))}
+SOFTMAX = OperatorInfo(
+    ("M", "N"), {}, ("float32",), providers={"torch-native": ProviderInfo()}, inputs=MATRIX, outputs=MATRIX
+)
 
 CATALOG = Catalog(DeviceInfo("cpu", "A host"), (), {"softmax": SOFTMAX}, (), machine_info())
 

@@ -14,6 +14,7 @@ from common import Kbench
 from fake_executor import FakeMachine, Provider, machine_info
 
 from kbench.config import load
+from kbench.contract.layout import Layout
 from kbench.errors import ResultsError
 from kbench.execute import existing_results
 from kbench.execute.plan import Plan, make_plan
@@ -45,10 +46,12 @@ PROVIDERS = {
     "cuda": ProviderInfo(unavailable="no nvcc"),
 }
 
+MATRIX = {"x": Layout(("M", "N"))}
+
 CATALOG = Catalog(
     DeviceInfo("cpu", "A host"),
     (),
-    {"softmax": OperatorInfo(("M", "N"), {}, ("float32",), providers=PROVIDERS)},
+    {"softmax": OperatorInfo(("M", "N"), {}, ("float32",), providers=PROVIDERS, inputs=MATRIX, outputs=MATRIX)},
     (),
     machine_info("A host"),
 )

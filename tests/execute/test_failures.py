@@ -28,13 +28,13 @@ WRONG = {
     "all-nan": "every element NaN",
     "bf16": "returned bfloat16, expected float32",
     "rounded": "wrong",
-    "in-place": "changed its input in place",
+    "in-place": "changed its input x in place",
     "transposed-shape": r"returned shape \(4, \d+\), expected",
     "nothing": "returned NoneType, expected a tensor",
     "gives-up": r"right at the first call, then returned NoneType, expected a tensor \(when called again\)",
     "first-call-only": "right at the first call, then ",
     "after-many-calls": "right before timing, wrong after it",
-    "in-place-later": "changed its input in place",
+    "in-place-later": "changed its input x in place",
     "by-pointer": "right at the first call, then|right before timing, wrong after it",
 }
 

@@ -10,7 +10,7 @@ import pytest
 from common import Kbench
 
 EXTENDS = "import kbench, os, pathlib, time\nregister = kbench.operator('softmax').provider\n"
-OPERATOR = "import kbench\nkbench.Operator({}, axes=('M',), inputs=None, reference=None, bytes=None, tolerance=None)\n"
+OPERATOR = "import kbench\nx = kbench.Tensor('M')\nkbench.Operator({}, ('M',), {{'x': x}}, {{'y': x}}, reference=max)\n"
 
 PLUGINS = {
     "exits": "import os; os._exit(3)",

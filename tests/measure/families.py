@@ -12,7 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from kbench.contract.fills import integers
 from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.correctness.check import accuracy
 from kbench.results.case import Case
 
@@ -33,33 +35,34 @@ class Family:
         return accuracy(self.operator, Case(self.operator.name, {"M": m, "N": n}, dtype), inputs, output).wrong
 
 
-def _operator(name: str, reference: Callable[..., Tensor]) -> Operator:
+def _operator(
+    name: str, reference: Callable[..., Tensor], inputs: dict[str, Declared], output: Declared, rows: str | None = "M"
+) -> Operator:
     return Operator(
-        f"family-{name}",
-        axes=("M", "N"),
-        inputs=lambda case, randn: (randn(case.M, case.N),),
-        reference=reference,
-        bytes=lambda case: 8 * case.M * case.N,
-        tolerance=lambda case: 64,
+        f"family-{name}", axes=("M", "N"), inputs=inputs, outputs={"y": output}, reference=reference, rows=rows
     )
+
+
+MATRIX, ROW, COLUMN = Declared("M", "N"), Declared("N"), Declared("M")
+LABELS = Declared("M", dtype="int64", fill=integers("N"))
 
 
 def _normal(*shape: int, dtype: torch.dtype, generator: torch.Generator) -> Tensor:
     return torch.randn(shape, generator=generator).to(dtype)
 
 
-def _layer_norm(case: Case, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+def _layer_norm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     centred = x - x.mean(-1, keepdim=True)
     return centred / ((centred**2).mean(-1, keepdim=True) + 1e-5).sqrt() * w + b
 
 
-def _cross_entropy(case: Case, x: Tensor, labels: Tensor) -> Tensor:
+def _cross_entropy(x: Tensor, labels: Tensor) -> Tensor:
     return x.logsumexp(-1) - x.gather(1, labels[:, None])[:, 0]
 
 
 FAMILIES = {
     "layernorm": Family(
-        _operator("layernorm", _layer_norm),
+        _operator("layernorm", _layer_norm, {"x": MATRIX, "w": ROW, "b": ROW}, MATRIX),
         lambda x, w, b: F.layer_norm(x, x.shape[1:], w, b),
         lambda m, n, dtype, g: (
             _normal(m, n, dtype=dtype, generator=g),
@@ -68,22 +71,22 @@ FAMILIES = {
         ),
     ),
     "matmul": Family(
-        _operator("matmul", lambda case, a, b: a @ b),
+        _operator("matmul", lambda a, b: a @ b, {"a": MATRIX, "b": Declared("N", "M")}, Declared("M", "M"), None),
         torch.matmul,
         lambda m, n, dtype, g: (_normal(m, n, dtype=dtype, generator=g), _normal(n, m, dtype=dtype, generator=g)),
     ),
     "linear": Family(
-        _operator("linear", lambda case, x, w: x @ w.t()),
+        _operator("linear", lambda x, w: x @ w.t(), {"x": MATRIX, "w": Declared("N", "N")}, MATRIX),
         F.linear,
         lambda m, n, dtype, g: (_normal(m, n, dtype=dtype, generator=g), _normal(n, n, dtype=dtype, generator=g)),
     ),
     "cross-entropy": Family(
-        _operator("cross-entropy", _cross_entropy),
+        _operator("cross-entropy", _cross_entropy, {"x": MATRIX, "labels": LABELS}, COLUMN),
         lambda x, labels: F.cross_entropy(x, labels, reduction="none"),
         lambda m, n, dtype, g: (_normal(m, n, dtype=dtype, generator=g), torch.randint(n, (m,), generator=g)),
     ),
     "scaled-rows": Family(
-        _operator("scaled-rows", lambda case, x, s: x * s[:, None]),
+        _operator("scaled-rows", lambda x, s: x * s[:, None], {"x": MATRIX, "s": COLUMN}, MATRIX),
         lambda x, s: x * s[:, None],
         lambda m, n, dtype, g: (_normal(m, n, dtype=dtype, generator=g), _normal(m, dtype=dtype, generator=g)),
     ),

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor
 from kbench.measure.correctness.check import accuracy, ulp
 from kbench.registry import operator
 from kbench.results.case import Case
@@ -91,11 +92,11 @@ def test_a_weight_per_column_is_no_row(monkeypatch: pytest.MonkeyPatch, rows: in
     scaled = Operator(
         name=f"scaled-{rows}",
         axes=["R", "C"],
-        inputs=lambda case, randn: (randn(case.R, case.C), randn(case.C)),
-        reference=lambda case, x, weight: x * weight,
-        bytes=lambda case: 8 * case.R * case.C,
-        tolerance=lambda case: 1,
-        rowwise=True,
+        inputs={"x": Tensor("R", "C"), "weight": Tensor("C")},
+        outputs={"y": Tensor("R", "C")},
+        reference=lambda x, weight: x * weight,
+        tolerance=1,
+        rows="R",
     )
     x, weight = torch.randn(rows, 5), torch.randn(5)
     case = Case(scaled.name, {"R": rows, "C": 5}, "float32")
@@ -110,10 +111,10 @@ def test_an_error_just_above_the_bound_reads_as_more_than_it() -> None:
     off = Operator(
         "off",
         ["N"],
-        lambda case, randn: (randn(case.N),),
-        lambda case, x: x - 0.0002 * unit,
-        lambda case: 8 * case.N,
-        lambda case: 0,
+        {"x": Tensor("N")},
+        {"y": Tensor("N")},
+        lambda x: x - 0.0002 * unit,
+        tolerance=0,
         scale=lambda case, reference, x: reference,
         output_ulps=1,
     )

@@ -9,6 +9,7 @@ from common import Kbench
 from torch import Tensor
 
 from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.correctness.common_edges import edge_names
 from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
@@ -17,17 +18,16 @@ from kbench.registry import operator
 from kbench.results.case import Case
 
 
-def _reference(case: Case, x: Tensor, w: Tensor) -> Tensor:
+def _reference(x: Tensor, w: Tensor) -> Tensor:
     return x / (x.pow(2).mean(-1, keepdim=True) + 1e-6).sqrt() * w
 
 
 rms = Operator(
     "edges-rmsnorm",
     axes=("M", "N"),
-    inputs=lambda case, randn: (randn(case.M, case.N), randn(case.N)),
+    inputs={"x": Declared("M", "N"), "w": Declared("N")},
+    outputs={"y": Declared("M", "N")},
     reference=_reference,
-    bytes=lambda case: 8 * case.M * case.N,
-    tolerance=lambda case: 64,
 )
 
 
@@ -99,10 +99,10 @@ def test_an_edge_that_the_operator_does_not_take_is_left_out() -> None:
     even = Operator(
         "edges-even",
         axes=("M", "N"),
-        inputs=lambda case, randn: (randn(case.M, 2, case.N // 2),),
-        reference=lambda case, x: x.flatten(1).unflatten(1, (case.N, 1)),
-        bytes=lambda case: 8 * case.M * case.N,
-        tolerance=lambda case: 1,
+        inputs={"x": Declared("M", 2, "N/2")},
+        outputs={"y": Declared("M", "N", 1)},
+        reference=lambda x, *, N: x.flatten(1).unflatten(1, (N, 1)),
+        tolerance=1,
     )
     even.provider("right")(lambda x: x.flatten(1).unsqueeze(2).clone())
     assert list(outcomes("right", even)) == [edge for edge in ALL if edge != "N=1"]
@@ -123,12 +123,12 @@ def test_a_function_that_takes_other_arguments_is_named_with_its_place() -> None
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        ('kbench.Operator("softmax", ("M",), None, None, None, None)', "operator 'softmax' exists already"),
-        ('kbench.Operator("mine", ("M",), None, None, None, None, dtypes=("int8",))', "unknown dtype 'int8'"),
+        ('kbench.Operator("softmax", ("M",), {"x": x}, {"y": x}, max)', "operator 'softmax' exists already"),
+        ('kbench.Operator("mine", ("M",), {"x": x}, {"y": x}, max, dtypes=("int3",))', "unknown dtype 'int3'"),
     ],
 )
 def test_an_operator_that_cannot_be_is_refused_with_its_place(kbench: Kbench, tmp_path, call: str, says: str) -> None:
-    (tmp_path / "mine.py").write_text(f"import kbench\n\n{call}\n")
+    (tmp_path / "mine.py").write_text(f"import kbench\nx = kbench.Tensor('M')\n{call}\n")
     done = kbench("list", "softmax", "--plugin", "mine.py")
     assert done.returncode == 1
     assert says in done.stderr and "mine.py:3: ValueError" in done.stderr

@@ -10,7 +10,9 @@ import torch.nn.functional as F
 from families import FAMILIES
 from torch import Tensor
 
+from kbench.contract.fills import integers
 from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.correctness.check import accuracy
 from kbench.results.case import Case
 
@@ -102,14 +104,14 @@ def test_one_pass_variance_is_found_on_a_large_offset() -> None:
 
 
 def elementwise(name: str, reference: Callable[..., Tensor], **fields: object) -> Operator:
+    matrix = Declared("M", "N")
+    tensors: dict[str, object] = {"inputs": {"x": matrix}, "outputs": {"y": matrix}}
     return Operator(
         f"elementwise-{name}",
         axes=("M", "N"),
-        inputs=lambda case, randn: (randn(case.M, case.N),),
         reference=reference,
-        bytes=lambda case: 8 * case.M * case.N,
-        tolerance=lambda case: 16,
-        **fields,  # type: ignore[arg-type]
+        tolerance=16,
+        **(tensors | fields),  # type: ignore[arg-type]
     )
 
 
@@ -120,7 +122,7 @@ def wrong(operator: Operator, inputs: tuple[Tensor, ...], output: Tensor) -> str
 
 def test_terms_that_cancel_on_the_way_count_too() -> None:
     """1 + tanh(u) is as good as zero for x = -8: no input is large, but a float32 kernel has rounded a 1."""
-    gelu = elementwise("gelu", lambda case, x: 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x**3))))
+    gelu = elementwise("gelu", lambda x: 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x**3))))
     x = torch.linspace(-8, 8, 4096).reshape(4, 1024)
     right = F.gelu(x, approximate="tanh")
     assert wrong(gelu, (x,), right) is None
@@ -129,7 +131,7 @@ def test_terms_that_cancel_on_the_way_count_too() -> None:
 
 
 def test_a_kernel_that_rounds_twice_is_right_unless_the_operator_says_otherwise() -> None:
-    def reference(case: Case, x: Tensor) -> Tensor:
+    def reference(x: Tensor) -> Tensor:
         return x / (x.pow(2).mean(-1, keepdim=True) + 1e-6).sqrt() * 1.7
 
     def twice(x: Tensor) -> Tensor:
@@ -144,7 +146,7 @@ def test_a_kernel_that_rounds_twice_is_right_unless_the_operator_says_otherwise(
 
 
 def test_the_narrower_knob_is_the_one_that_is_named() -> None:
-    close = elementwise("close", lambda case, x: x, scale=lambda case, reference, x: reference)
+    close = elementwise("close", lambda x: x, scale=lambda case, reference, x: reference)
     x = torch.rand(4, 8) + 1
     assert str(wrong(close, (x,), x * (1 + 50 * 2**-23))).endswith(
         "to allow more, raise tolerance of operator elementwise-close"
@@ -153,7 +155,7 @@ def test_the_narrower_knob_is_the_one_that_is_named() -> None:
 
 
 def test_a_value_that_the_dtype_cannot_hold_may_be_infinite() -> None:
-    product = elementwise("product", lambda case, x: x * 1000)
+    product = elementwise("product", lambda x: x * 1000)
     x = torch.full((2, 4), 100.0, dtype=torch.float16)
     assert wrong(product, (x,), x * 1000) is None
     assert wrong(product, (x,), -(x * 1000))
@@ -162,8 +164,13 @@ def test_a_value_that_the_dtype_cannot_hold_may_be_infinite() -> None:
 
 def test_references_that_jump_do_not_let_everything_pass() -> None:
     """Labels that come as floating-point numbers, and a comparison with the largest element."""
-    picked = elementwise("picked", lambda case, x, labels: x.gather(1, labels.long()[:, None])[:, 0])
-    largest = elementwise("largest", lambda case, x: torch.where(x == x.amax(-1, keepdim=True), x, x * 0.5))
+    picked = elementwise(
+        "picked",
+        lambda x, labels: x.gather(1, labels.long()[:, None])[:, 0],
+        inputs={"x": Declared("M", "N"), "labels": Declared("M", fill=integers("N"))},
+        outputs={"y": Declared("M")},
+    )
+    largest = elementwise("largest", lambda x: torch.where(x == x.amax(-1, keepdim=True), x, x * 0.5))
     x = torch.randn(16, 8, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(16.0) % 8
     right = x.gather(1, labels.long()[:, None])[:, 0]

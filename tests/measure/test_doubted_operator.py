@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.case import CaseRun
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
@@ -18,10 +19,10 @@ def made(name: str, tolerance: float, **providers: object) -> Operator:
     operator = Operator(
         name,
         axes=("M", "N"),
-        inputs=lambda case, randn: (randn(case.M, case.N),),
-        reference=lambda case, x: x.exp() / x.exp().sum(-1, keepdim=True),
-        bytes=lambda case: 8 * case.M * case.N,
-        tolerance=lambda case: tolerance,
+        inputs={"x": Declared("M", "N")},
+        outputs={"y": Declared("M", "N")},
+        reference=lambda x: x.exp() / x.exp().sum(-1, keepdim=True),
+        tolerance=tolerance,
         scale=lambda case, reference, x: reference,
         output_ulps=0.5,
     )

@@ -28,10 +28,17 @@ plugins: [{plugin}]
 """
 
 FAULTS = {
-    "inputs-typo": "has no axis 'MM'",
-    "inputs-none": "inputs returned NoneType on M=4 N=8 float32; it must return a tuple of tensors",
+    "fill-typo": "the fill of x fails on M=4 N=8 float32: AttributeError: case of fill-typo has no axis 'MM'",
+    "fill-none": "the fill of x returned NoneType on M=4 N=8 float32; it must return a tensor",
+    "fill-shape": "the fill of x returned shape (8, 4) and float32 on M=4 N=8 float32; it must return shape (4, 8) and ",
+    "fill-dtype": "the fill of x returned shape (4, 8) and int64 on M=4 N=8 float32; it must return shape (4, 8) and ",
     "reference-raises": "reference fails on M=4 N=8 float32: RuntimeError",
     "reference-text": "reference returned str on M=4 N=8 float32; it must return a tensor",
+    "reference-shape": "reference returned shape (4, 7) for y on M=4 N=8 float32; the operator declares (4, 8)",
+    "reference-dtype": "reference returned bool for y on M=4 N=8 float32; the operator declares float32",
+    "reference-of-two": "reference returned 2 values on M=4 N=8 float32; it must return a tensor",
+    "uneven-size": "the size of bytes has no value: N/3 is not a whole number at N=8 on M=4 N=8 float32; leave such",
+    "flops-text": "flops returned 'many' on M=4 N=8 float32; it must return a number that is not negative",
     "bytes-text": "bytes returned 'many' on M=4 N=8 float32; it must return a number that is not negative",
     "tolerance-nan": "tolerance returned nan",
     "scale-raises": "scale fails on M=4 N=8 float32: AttributeError",
@@ -94,12 +101,12 @@ def test_inputs_depend_on_seed_and_case_not_on_the_session() -> None:
 
 @pytest.mark.slow
 def test_a_run_ends_with_a_config_error_and_no_results(kbench: Kbench, write_config, tmp_path: Path) -> None:
-    config = write_config(SWEEP.format(operator="inputs-typo", n="[8, 16]", plugin=PLUGINS / "faulty.py"))
+    config = write_config(SWEEP.format(operator="fill-typo", n="[8, 16]", plugin=PLUGINS / "faulty.py"))
     for command in ("run", "check"):
         done = kbench(command, config)
         assert done.returncode == 2
         assert done.stderr.count("has no axis 'MM'") == 1
-        assert "faulty.py:20" in done.stderr
+        assert "faulty.py:24" in done.stderr
         assert "right" not in done.stderr
     assert not list((tmp_path / "results").glob("*.csv"))
 

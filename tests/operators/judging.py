@@ -8,7 +8,7 @@ import torch
 
 from kbench.measure.correctness.check import accuracy
 from kbench.registry import operator, shipped
-from kbench.results.case import Case
+from kbench.results.case import Case, Value
 
 DEVICE = torch.device("cpu")
 if torch.accelerator.is_available():
@@ -18,10 +18,9 @@ else:
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
-def case_of(op: str, m: int, n: int, dtype: torch.dtype, **choices: object) -> Case:
-    """A case of an operator over (M, N) matrices, its choices at their defaults unless given."""
-    axes = {"M": m, "N": n} | {choice: words[0] for choice, words in operator(op).choices.items()}
-    return Case(op, axes | choices, str(dtype).removeprefix("torch."))
+def case_of(op: str, m: int, n: int, dtype: torch.dtype, **choices: Value) -> Case:
+    """A case of an operator over (M, N) matrices, its scalars and choices at their defaults unless given."""
+    return operator(op).case(str(dtype).removeprefix("torch."), M=m, N=n, **choices)
 
 
 def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -29,7 +28,7 @@ def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape))).to(DEVICE, dtype)
 
 
-def judge(op: str, name: str, x: torch.Tensor, **keywords: object) -> str | None:
+def judge(op: str, name: str, x: torch.Tensor, **keywords: Value) -> str | None:
     """Run a provider on one matrix: what is wrong with its output, None when it is right.
 
     Keywords are choices of the operator (`approximate`) or parameters of the provider (`num_warps`).
@@ -48,7 +47,7 @@ def providers(beginning: str, *without: str) -> list[tuple[str, str]]:
         (name, provider)
         for name in shipped()
         if tuple(operator(name).axes) == ("M", "N")
-        and len(operator(name).inputs(case_of(name, 2, 2, torch.float32), normal)) == 1
+        and [tensor.sizes for tensor in operator(name).inputs.values()] == [("M", "N")]
         for provider in operator(name).providers
         if provider.startswith(beginning) and provider not in without
     ]

@@ -1,4 +1,4 @@
-"""A whole operator of one's own: axes, reference, bytes and two providers."""
+"""A whole operator of one's own: axes, tensors, reference and two providers."""
 
 import kbench
 
@@ -6,11 +6,11 @@ cumsum = kbench.Operator(
     "cumsum",
     axes=("ROWS", "LENGTH"),
     choices={"order": ("forward", "backward")},
-    inputs=lambda case, randn: (randn(case.ROWS, case.LENGTH),),
-    reference=lambda case, x: x.cumsum(-1) if case.order == "forward" else x.flip(-1).cumsum(-1).flip(-1),
-    bytes=lambda case: 2 * case.ROWS * case.LENGTH * case.itemsize,
-    tolerance=lambda case: 64.0,
-    rowwise=True,
+    inputs={"x": kbench.Tensor("ROWS", "LENGTH")},
+    outputs={"y": kbench.Tensor("ROWS", "LENGTH")},
+    reference=lambda x, *, order: x.cumsum(-1) if order == "forward" else x.flip(-1).cumsum(-1).flip(-1),
+    tolerance=64.0,
+    rows="ROWS",
     scale=lambda case, reference, x: x.abs().cumsum(-1).amax(-1, keepdim=True).expand_as(reference),
 )
 

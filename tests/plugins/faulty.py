@@ -7,22 +7,34 @@ import kbench
 
 def faulty(name, **fields):
     sound = {
-        "inputs": lambda case, randn: (randn(case.M, case.N),),
-        "reference": lambda case, x: x * 2,
-        "bytes": lambda case: 2 * case.M * case.N * case.itemsize,
-        "tolerance": lambda case: 4,
+        "inputs": {"x": kbench.Tensor("M", "N")},
+        "outputs": {"y": kbench.Tensor("M", "N")},
+        "reference": lambda x: x * 2,
+        "tolerance": 4,
     }
     operator = kbench.Operator(name, axes=("M", "N"), **(sound | fields))
     operator.provider("right")(lambda x: x * 2)
     operator.provider("also-right")(lambda x: x + x)
 
 
-faulty("inputs-typo", inputs=lambda case, randn: (randn(case.MM, case.N),))
-faulty("inputs-none", inputs=lambda case, randn: None)
-faulty("reference-raises", reference=lambda case, x: x @ x)
-faulty("reference-text", reference=lambda case, x: "twice")
+def filled(fill):
+    return {"x": kbench.Tensor("M", "N", fill=fill)}
+
+
+faulty("fill-typo", inputs=filled(lambda case, draw: draw.normal(case.MM, case.N)))
+faulty("fill-none", inputs=filled(lambda case, draw: None))
+faulty("fill-shape", inputs=filled(lambda case, draw: draw.normal(case.N, case.M)))
+faulty("fill-dtype", inputs=filled(lambda case, draw: draw.integers(0, 9, case.M, case.N)))
+faulty("reference-raises", reference=lambda x: x @ x)
+faulty("reference-text", reference=lambda x: "twice")
+faulty("reference-shape", reference=lambda x: x[:, :-1])
+faulty("reference-dtype", reference=lambda x: x > 0)
+faulty("reference-of-two", reference=lambda x: (x, x))
+faulty("uneven-size", reference=lambda x: x[:, ::3], outputs={"y": kbench.Tensor("M", "N/3")})
+faulty("flops-text", flops=lambda case: "many")
+faulty("check-says-false", check=lambda case, inputs, outputs, expected: False)
 faulty("bytes-text", bytes=lambda case: "many")
 faulty("tolerance-nan", tolerance=lambda case: float("nan"))
 faulty("scale-raises", scale=lambda case, reference, x: reference / case.K)
-faulty("reference-ends-the-process", reference=lambda case, x: os._exit(3))
-faulty("only-wide", reference=lambda case, x: x * 2 if case.N < 100 else x[:, : case.K])
+faulty("reference-ends-the-process", reference=lambda x: os._exit(3))
+faulty("only-wide", reference=lambda x: x * 2 if x.shape[1] < 100 else x[:, :missing])  # noqa: F821

@@ -5,11 +5,11 @@ import kbench
 rowsum = kbench.Operator(
     "rowsum",
     axes=("M", "N"),
-    inputs=lambda case, randn: (randn(case.M, case.N),),
-    reference=lambda case, x: x.sum(-1),
-    bytes=lambda case: (case.M * case.N + case.M) * case.itemsize,
+    inputs={"x": kbench.Tensor("M", "N")},
+    outputs={"sum": kbench.Tensor("M")},
+    reference=lambda x: x.sum(-1),
     tolerance=lambda case: case.N,
-    rowwise=True,
+    rows="M",
     scale=lambda case, reference, x: x.abs().sum(-1),
     edges={"no rows": lambda case, x: (x[:0],), "one column": lambda case, x: (x[:, :1],)},
 )

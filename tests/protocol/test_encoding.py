@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from fake_executor import machine_info
 
+from kbench.contract.layout import Layout
 from kbench.protocol import (
     AcceleratorInfo,
     Catalog,
@@ -59,6 +60,10 @@ CATALOG = Catalog(
             ("float32",),
             ("inf",),
             {"triton": ProviderInfo("Triton", {"block": 64}, "no triton", "mine.py", "1a", "mine.py:3", True)},
+            {"eps": 1e-6, "causal": False, "heads": 4},
+            {"x": Layout(("M", "2*N")), "labels": Layout(("M",), "int64")},
+            {"y": Layout(("M", "N"))},
+            ("x",),
         )
     },
     (PluginError("mine.py", "mine.py:3", "NameError"),),

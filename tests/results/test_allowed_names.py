@@ -20,6 +20,7 @@ from kbench.comparison.compare import compare_results
 from kbench.comparison.formats import FORMATS
 from kbench.config.load import load_config
 from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor
 from kbench.errors import ConfigError
 from kbench.execute.writer import Writer
 from kbench.plotting import terminal_charts
@@ -54,7 +55,8 @@ def operators_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def operator(name: Any = "scale", axes: Any = ("M", "N"), **others: Any) -> Operator:
-    return Operator(name, axes, inputs=tuple, reference=max, bytes=lambda case: 1, tolerance=lambda case: 1.0, **others)
+    tensors: dict[str, Any] = {"inputs": {"t": Tensor()}, "outputs": {"u": Tensor()}, "reference": lambda t, **words: t}
+    return Operator(name, axes, **(tensors | others))
 
 
 def one_line(refused: pytest.ExceptionInfo[ValueError]) -> None:
@@ -67,7 +69,7 @@ def test_no_ugly_name_is_registered(name: Any) -> None:
         {"name": name},
         {"axes": ("M", name)},
         {"choices": {name: ("a", "b")}},
-        {"choices": {"mode": ("a", name)}},
+        {"choices": {"form": ("a", name)}},
     ):
         with pytest.raises(ValueError, match=r"a name|not printable|characters") as refused:
             operator(**arguments)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kbench.contract.provider import Provider
+from kbench.results.case import Case
 from kbench.text import exception_text
 
 
@@ -25,7 +26,7 @@ def caught(call: Callable[[], object]) -> BaseException:
 def called_by_kbench(function: Callable[..., object]) -> Callable[[], object]:
     """The call of a provider with one input, which a file of kbench makes."""
     provider = Provider("p", "softmax", function, "p")
-    return lambda: provider.bind(None, {"block": 1})(0)  # type: ignore[arg-type]
+    return lambda: provider.bind(Case("softmax", {}, "float32"), {"block": 1})(0)
 
 
 def test_an_error_is_where_the_provider_raised_it() -> None:
