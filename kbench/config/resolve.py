@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kbench.config.schema import POINTS, Measure
-from kbench.config.yaml_source import Node, expected
+from kbench.config.derived_sizes import without_value
+from kbench.config.points import read_integers, read_scalars, read_words
+from kbench.config.schema import Measure
+from kbench.config.yaml_source import Node
 from kbench.errors import ConfigIssue, SourceLocation
 from kbench.protocol import Configuration, OperatorInfo
 from kbench.results.case import DTYPE_ALIASES, Case
@@ -29,7 +31,7 @@ class Sweep:
     path               the config file, as the user named it
     text               its source
     operator           name of the operator
-    axes               names of the axis columns: the operator's axes, then its choices
+    axes               names of the axis columns: the operator's axes, then its scalars, its choices and `mode`
     cases              in the order of the file, each once
     configurations     in the order of the file
     baseline           name of the configuration that speedup is relative to; None when `--only` leaves it out
@@ -62,7 +64,9 @@ class ConfigResolver:
 
     def __init__(self, name: str, operator: OperatorInfo, failures: str) -> None:
         self.operator = name
+        self.info = operator
         self.axes = operator.axes
+        self.scalars = operator.scalars
         self.words = {"dtype": operator.dtypes, **operator.choices}
         self.columns = operator.columns
         self.providers = operator.providers
@@ -78,62 +82,68 @@ class ConfigResolver:
         count = sum(math.prod(map(len, product.values())) for product in products)
         if count > MAX_CASES:
             self.report(sweep.where, f"sweep: {count:,} cases; the limit is {MAX_CASES:,}")
+        if not self.issues:
+            for node, product in zip(sweep.elements, products, strict=True):
+                self._check_sizes(node, product)
         if self.issues:
             return ()
         cases: dict[Any, Case] = {}
         for product in products:
             for values in itertools.product(*product.values()):
-                point = dict(zip(product, values, strict=True))
-                case = Case(self.operator, {name: point[name] for name in self.columns}, point["dtype"])
+                case = self._case(dict(zip(product, values, strict=True)))
                 cases.setdefault(case.key, case)
         return tuple(cases.values())
 
+    def _case(self, point: Mapping[str, Any]) -> Case:
+        return Case(self.operator, {name: point[name] for name in self.columns}, point["dtype"])
+
     def _resolve_product(self, node: Node) -> dict[str, Sequence[Any]]:
-        """The values of dtype, every choice and every axis. Dtype and choices default to the operator's first."""
-        known, present = [*self.axes, *self.words], node.entries
+        """The values of dtype, every choice, every scalar and every axis. Only axes have no default."""
+        present = node.entries
         missing = [name for name in self.axes if name not in present]
         for name, values in present.items():
-            if name not in known:
-                # a bare key of --set may also be one of these
-                others = [] if values.key.line else [*Measure.model_fields, "baseline"]
-                options = candidates(name, [*known, *others], present)
-                an_axis = not others or nearest(name, options) in known
-                self.report(values.key, unknown("axis" if an_axis else "key", name, options))
-                missing = [axis for axis in missing if axis != nearest(name, options)]
+            if name not in self.columns and name != "dtype":
+                near = self._report_unknown(name, values, present)
+                missing = [axis for axis in missing if axis != near]
         if missing:
             self.report(node.where, f"sweep: no values for {' and '.join(missing)}")
         product: dict[str, Sequence[Any]] = {}
         for name, words in self.words.items():
-            product[name] = self._resolve_words(name, present[name]) if name in present else words[:1]
-        return product | {name: self._resolve_sizes(name, present[name]) for name in self.axes if name in present}
+            known = {word: word for word in words}
+            if name == "dtype":
+                known |= {alias: dtype for alias, dtype in DTYPE_ALIASES.items() if dtype in known}
+            product[name] = read_words(name, known, present[name], self.report) if name in present else words[:1]
+        for name, default in self.scalars.items():
+            product[name] = read_scalars(name, default, present[name], self.report) if name in present else [default]
+        return product | {
+            name: read_integers(name, present[name], self.report) for name in self.axes if name in present
+        }
 
-    def _resolve_words(self, name: str, node: Node) -> list[str]:
-        """The words of a choice, or the full names of dtypes."""
-        known = {word: word for word in self.words[name]}
-        if name == "dtype":
-            known |= {alias: dtype for alias, dtype in DTYPE_ALIASES.items() if dtype in known}
-        chosen = []
-        for element in node.elements:
-            if isinstance(element.value, str) and element.value in known:
-                chosen.append(known[element.value])
-            else:
-                issue = unknown("dtype" if name == "dtype" else "value", element.plain, list(known))
-                self.report(element.where, issue if name == "dtype" else f"{name}: {issue}")
-        return chosen
+    def _report_unknown(self, name: str, values: Node, present: Mapping[str, Node]) -> str | None:
+        """Report a key that the operator does not have. Returns the key that was probably meant."""
+        if name == "mode":
+            what = f"{self.operator} has no gradients, so it has no modes; remove mode"
+            self.report(values.key, f"{what}, or declare gradients= in the operator")
+            return None
+        known = [*self.axes, *self.words, *self.scalars]
+        # a bare key of --set may also be one of these
+        others = [] if values.key.line else [*Measure.model_fields, "baseline"]
+        options = candidates(name, [*known, *others], present)
+        near = nearest(name, options)
+        kind = "scalar" if near in self.scalars else "axis" if near in known or not others else "key"
+        self.report(values.key, unknown(kind, name, options))
+        return near
 
-    def _resolve_sizes(self, name: str, node: Node) -> Sequence[int]:
-        match node.plain:
-            case {"pow2": [first, last]}:
-                return [2**exponent for exponent in range(first, last + 1)]
-            case {"start": start, "stop": stop, "step": step}:
-                return range(start, stop + 1, step)
-        sizes = []
-        for element in node.elements:
-            if isinstance(element.value, int):
-                sizes.append(element.value)
-            else:
-                self.report(element.where, expected(name, POINTS, element.plain))
-        return sizes
+    def _check_sizes(self, node: Node, product: Mapping[str, Sequence[Any]]) -> None:
+        """Report the sizes of tensors that have no value at some point of a cross product."""
+        for point, what in without_value(self.info, product):
+            where = node.where
+            if len(point) == 1:
+                [(axis, size)] = point.items()
+                elements = node.entries[axis].elements
+                where = next((each.where for each in elements if each.value == size), node.entries[axis].where)
+            first = self._case({name: values[0] for name, values in product.items()} | point)
+            self.report(where, f"sweep: {what}; the first such case is {first.label}; leave such sizes out")
 
     def resolve_configurations(self, providers: Node) -> tuple[Configuration, ...]:
         """One configuration per provider, or per combination of its parameters' values. The last parameter varies fastest.
@@ -156,7 +166,10 @@ class ConfigResolver:
         if name in self.providers:
             known = list(self.providers[name].parameters)
             for param, node in params.items():
-                if not known:
+                if param in self.columns:
+                    kind = "a scalar" if param in self.scalars else "an axis" if param in self.axes else "a choice"
+                    self.report(node.key, f"{param} is {kind} of {self.operator}; move it to sweep")
+                elif not known:
                     self.report(node.key, f"{name} takes no parameters; remove {as_written(param)}")
                 elif param not in known:
                     self.report(node.key, unknown(f"{name} parameter", param, known))

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 else:
     TimerName = Literal[SELECTABLE_TIMERS]
 
-POINTS = "an integer, a list of integers, {pow2: [a, b]} or {start, stop, step}"
-
 
 class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
@@ -96,45 +94,36 @@ class Range(Strict):
         return self
 
 
-def _shape(value: Any) -> str | None:
-    """The tag of the member of `Points` that fits a value; None if no member fits."""
+def _shape(value: Any) -> str:
+    """The tag of the member of `Points` that fits a value."""
     match value:
-        case bool():
-            return None
-        case int():
-            return "<integer>"
-        case str():
-            return "<word>"
-        case [*elements]:
-            return "<words>" if elements and all(isinstance(e, str) for e in elements) else "<integers>"
+        case [*_]:
+            return "<values>"
         case {"pow2": _}:
             return "<powers>"
         case {"start": _} | {"stop": _} | {"step": _}:
             return "<range>"
-    return None
+    return "<value>"
 
+
+_SCALAR = {"type": ["number", "boolean", "string"]}
 
 Points = Annotated[
-    Annotated[Size, Tag("<integer>")]
-    | Annotated[list[Size], Field(min_length=1), Tag("<integers>")]
-    | Annotated[str, Tag("<word>")]
-    | Annotated[list[str], Field(min_length=1), Tag("<words>")]
+    Annotated[Any, WithJsonSchema(_SCALAR), Tag("<value>")]
+    | Annotated[list[Annotated[Any, WithJsonSchema(_SCALAR)]], Field(min_length=1), Tag("<values>")]
     | Annotated[Powers, Tag("<powers>")]
     | Annotated[Range, Tag("<range>")],
-    Discriminator(
-        _shape,
-        custom_error_type="expected",
-        custom_error_message="expected {forms}",
-        custom_error_context={"forms": POINTS},
-    ),
+    Discriminator(_shape),
 ]
-"""The values of an axis (integers) or of a choice (words)."""
+"""The values of an axis (integers), of a scalar (numbers or booleans) or of a choice (words). Their types depend on the
+operator, so config/points.py checks them."""
 
 Dtype = Annotated[str, WithJsonSchema({"enum": [*ITEMSIZE, *DTYPE_ALIASES]})]
 
 
 class Product(BaseModel):
-    """A cross product: a mapping with the sizes of every axis of the operator. Keys for its choices are optional."""
+    """A cross product: a mapping with the sizes of every axis of the operator. Keys for its scalars, its choices and `mode` are
+    optional."""
 
     model_config = ConfigDict(extra="allow", strict=True)
     __pydantic_extra__: dict[str, Points] = Field(init=False)

@@ -263,6 +263,8 @@ class _Mapping:
         elif not isinstance(value, (int, float, str, type(None))) and hasattr(value, "item"):
             with suppress(ValueError, RuntimeError):  # an array or a tensor of several elements
                 value = value.item()  # a numpy number
+        elif isinstance(value, float):
+            value = float(value)  # numpy's float64 is a float that YAML cannot write
         elif isinstance(value, os.PathLike):
             value = os.fspath(value)
         if not isinstance(value, (int, float, str, type(None))):

@@ -1,0 +1,92 @@
+"""The values of one key of a sweep: sizes of an axis, values of a scalar, or words of a choice.
+
+Every function takes the node of the values, and calls `report` with the place of each wrong value and what is allowed there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kbench.config.yaml_source import FLOAT, Node, expected
+from kbench.errors import SourceLocation
+from kbench.text.suggest import unknown
+
+INTEGERS = "an integer, a list of integers, {pow2: [a, b]} or {start, stop, step}"
+
+NUMBERS = "a number or a list of numbers"
+
+LARGEST = 2**62
+"""The limit of sizes and of integer scalars: tensors count their elements in 64 bits."""
+
+Report = Callable[[SourceLocation, str], None]
+
+
+def read_integers(name: str, node: Node, report: Report, least: int = 0) -> Sequence[int]:
+    """Sizes of an axis, or values of an integer scalar, from `least` to LARGEST."""
+    match node.plain:
+        case {"pow2": [first, last]}:
+            return [2**exponent for exponent in range(first, last + 1)]
+        case {"start": start, "stop": stop, "step": step}:
+            return range(start, stop + 1, step)
+    found = []
+    for element in node.elements:
+        value = element.value
+        if type(value) is not int:
+            report(element.where, expected(name, INTEGERS if element is node else "an integer", element.plain))
+        elif not least <= value <= LARGEST:
+            what = f"at least {least}" if value < least else f"at most {LARGEST}"
+            report(element.where, expected(name, what, value))
+        else:
+            found.append(value)
+    return found
+
+
+def read_scalars(name: str, default: float, node: Node, report: Report) -> Sequence[bool | int | float]:
+    """Values of a scalar, in the type of its default. Integers and text such as "1e-6" are numbers too."""
+    if isinstance(default, bool):
+        return _read_booleans(name, node, report)
+    if isinstance(default, int):
+        return read_integers(name, node, report, -LARGEST)
+    if node.entries:
+        report(node.where, expected(name, NUMBERS, node.plain))
+        return []
+    return [value for each in node.elements if (value := _number(name, each, node, report)) is not None]
+
+
+def read_words(name: str, known: Mapping[str, str], node: Node, report: Report) -> list[str]:
+    """Words of a choice, or dtypes. `known` maps each word that may be written to the word that it stands for."""
+    found = []
+    for element in node.elements:
+        if isinstance(element.value, str) and element.value in known:
+            found.append(known[element.value])
+        else:
+            issue = unknown("dtype" if name == "dtype" else "value", element.plain, list(known))
+            report(element.where, issue if name == "dtype" else f"{name}: {issue}")
+    return found
+
+
+def _read_booleans(name: str, node: Node, report: Report) -> list[bool]:
+    found = []
+    for element in node.elements:
+        if isinstance(element.value, bool):
+            found.append(element.value)
+        else:
+            report(element.where, expected(name, "true or false", element.plain))
+    return found
+
+
+def _number(name: str, element: Node, node: Node, report: Report) -> float | None:
+    value: Any = element.value
+    if isinstance(value, str) and FLOAT.fullmatch(value):
+        value = float(value)
+    if type(value) not in (int, float):
+        report(element.where, expected(name, NUMBERS if element is node else "a number", element.plain))
+        return None
+    if isinstance(value, int) and abs(value) > LARGEST:
+        value = math.inf
+    if not math.isfinite(value):
+        report(element.where, expected(name, "a finite number", element.plain))
+        return None
+    return float(value) + 0.0  # -0.0 becomes 0.0, which is the same case
