@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "comparison": "analysis errors results text",
     "comparison/formats": "comparison comparison/presentation results text",
     "comparison/presentation": "analysis comparison errors results text",
-    "config": "errors files protocol results text",
+    "config": "contract errors files protocol results text",
     "contract": "files packages registry results text",
     "errors": "text",
     "execute": "config errors files interrupts protocol results summary text version",

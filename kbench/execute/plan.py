@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from math import ceil
+from math import ceil, prod
 
 from kbench.config.resolve import Sweep
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
@@ -118,5 +118,11 @@ def traits(catalog: Catalog, operator: str, providers: Collection[str]) -> dict[
 
 
 def find_smallest(tasks: Sequence[Task], sweep: Sweep) -> Task:
-    """The first task with the smallest case, among those with gradients if there are any. The operator is tried on it."""
-    return min(tasks, key=lambda task: (task.case.mode == FORWARD, sweep.info.call_bytes(task.case)))
+    """The first task with the smallest product of its axes, among those with gradients if there are any. The operator is tried
+    on it."""
+
+    def size(task: Task) -> tuple[bool, int]:
+        case = task.case
+        return case.mode == FORWARD, prod(case.axes[name] for name in sweep.info.axes)  # type: ignore[misc]
+
+    return min(tasks, key=size)
