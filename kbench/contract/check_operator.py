@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kbench.contract.tensor import Tensor
-from kbench.results.case import ITEMSIZE
+from kbench.results.case import ITEMSIZE, LIKE_NUMBER
 from kbench.results.names import fault, taken, value_fault
 from kbench.text.printable import printable
 
@@ -48,6 +48,8 @@ def _column_faults(operator: Operator) -> Iterator[str]:
     for word in itertools.chain(*operator.choices.values()):
         if why := fault(word):
             yield f"choice {_shown(word)}: {why}"
+        elif LIKE_NUMBER.fullmatch(word) or word.lower() in ("true", "false"):
+            yield f"choice {_shown(word)} reads as a number or a boolean; declare a scalar, or rename the choice"
     for name, value in operator.scalars.items():
         if not isinstance(value, (bool, int, float)) or not math.isfinite(value):
             yield f"the default of scalar {name} is {value!r:.80}; it must be a finite number, True or False"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,9 @@ DTYPE_ALIASES = {
     "bf16": "bfloat16",
     "fp8": "float8_e4m3fn", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
 }  # fmt: skip
+
+LIKE_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+"""The numbers that the cells of axes and scalars may hold, and that `--where` takes."""
 
 FORWARD, BACKWARD, FULL = "forward", "backward", "full"
 """The modes of a case: the outputs, the gradients of the inputs, or both in one call."""

@@ -2,8 +2,9 @@
 
 A term is a column, one of `= != < <= > >=`, and one or more values: `N=1024,4096`. A comma or `|` separates values. A comma
 also separates terms, which must all hold: the text after a comma is a new term if it contains a comparison, and otherwise one
-more value. A comma inside brackets belongs to the name of a curve. Sizes may end in k, M or G (powers of 1024). In words, `*`
-stands for any characters and `?` for one; brackets have no special meaning. kbench never evaluates a term as code.
+more value. A comma inside brackets belongs to the name of a curve. Sizes may end in k, M or G (powers of 1024). A scalar takes
+numbers such as 1e-6, or true and false. In words, `*` stands for any characters and `?` for one; brackets have no special
+meaning. kbench never evaluates a term as code.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 import pandas as pd
-from pandas.api.types import is_integer_dtype
+from pandas.api.types import is_bool_dtype, is_float_dtype, is_integer_dtype
 
 from kbench.errors import UsageError
 from kbench.results import table
-from kbench.results.case import DTYPE_ALIASES, curve_name
+from kbench.results.case import DTYPE_ALIASES, LIKE_NUMBER, curve_name
 from kbench.results.columns import CONDITION_COLUMNS, IDENTITY_COLUMNS
 from kbench.results.vocabulary import Role
 from kbench.text.printable import NAME_LIMIT
@@ -72,16 +73,39 @@ class Term:
     def holds(self, frame: pd.DataFrame) -> pd.Series[bool]:
         """Whether the condition holds, for each row of a frame. The frame must have the column. Raises UsageError for a value
         that the column cannot have."""
-        matches = self._matches_size() if is_integer_dtype(frame[self.column]) else self._matches_word()
+        column = frame[self.column]
+        if is_integer_dtype(column):
+            matches = self._matches_number(self._size)
+        elif is_float_dtype(column):
+            matches = self._matches_number(self._number)
+        else:
+            matches = self._matches_flag() if is_bool_dtype(column) else self._matches_word()
         cells = _cells(frame, self.column)
         verdicts = {cell: matches(cell) for cell in set(cells)}
         return pd.Series([verdicts[cell] for cell in cells], frame.index, dtype="bool")
 
-    def _matches_size(self) -> Callable[[Any], bool]:
-        sizes = [self._size(value) for value in self.values]
+    def _matches_number(self, read: Callable[[str], float]) -> Callable[[Any], bool]:
+        numbers = [read(value) for value in self.values]
         if order := ORDER.get(self.comparison):
-            return lambda cell: order(cell, sizes[0])
-        return lambda cell: (cell in sizes) == (self.comparison == "=")
+            return lambda cell: order(cell, numbers[0])
+        return lambda cell: (cell in numbers) == (self.comparison == "=")
+
+    def _number(self, value: str) -> float:
+        if _SIZE.fullmatch(value):
+            return self._size(value)
+        if not LIKE_NUMBER.fullmatch(value):
+            raise _error(self.text, f"{_shown(value)} is not a number; write one like 0.1 or 1e-6")
+        return float(value)
+
+    def _matches_flag(self) -> Callable[[Any], bool]:
+        if self.comparison in ORDER:
+            raise _error(self.text, f"{self.column} is true or false, which have no order; use = or !=")
+        flags = []
+        for value in self.values:
+            if value.lower() not in ("true", "false"):
+                raise _error(self.text, f"{_shown(value)} is neither true nor false")
+            flags.append(value.lower() == "true")
+        return lambda cell: (cell in flags) == (self.comparison == "=")
 
     def _size(self, value: str) -> int:
         match = _SIZE.fullmatch(value)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from kbench.errors import ResultsError
-from kbench.results.case import DTYPE_ALIASES
+from kbench.results.case import DTYPE_ALIASES, LIKE_NUMBER
 from kbench.results.columns import COLUMNS, LINE, OPTIONAL_COLUMNS, Kind, axis_columns
 from kbench.results.csv_reader import check_header, records, shown
 from kbench.results.vocabulary import Role, Status
@@ -22,10 +23,10 @@ _MOVED_ASIDE = re.compile(r"\.\d{8}-\d{6}(-\d+)?\.")
 def read_results(path: Path | str) -> pd.DataFrame:
     """The rows of a results CSV, indexed by the line of the file on which each begins.
 
-    Numbers are float64 and may be NaN, infinite or negative; `session` is int64, axes are Int64 where they are integers.
-    All other columns are text, "" if empty. Names are printable. `round_ms` holds numbers separated by semicolons.
-    `attrs["path"]` is the path of the file. `attrs["warnings"]` has a line if the last row is incomplete because a run was
-    killed; that row is left out. Raises ResultsError.
+    Numbers are float64 and may be NaN, infinite or negative; `session` is int64. Axes and scalars are Int64, float64 (finite)
+    or bool, by what their cells hold. All other columns are text, "" if empty. Names are printable. `round_ms` holds numbers
+    separated by semicolons. `attrs["path"]` is the path of the file. `attrs["warnings"]` has a line if the last row is
+    incomplete because a run was killed; that row is left out. Raises ResultsError.
     """
     path = Path(path)
     header, rows, warnings = _contents(path)
@@ -36,7 +37,7 @@ def read_results(path: Path | str) -> pd.DataFrame:
     for name, text in zip(header, texts, strict=True):
         rule = _RULES.get(name, _TEXT)
         if name in axis_columns(header):
-            rule = _SIZE if any(map(_LIKE_SIZE.fullmatch, set(text))) else _WORD
+            rule = _axis_rule(set(text))
         data[name] = pd.Series(_values(path, name, lines, text, rule), index, rule.dtype)
     for name in OPTIONAL_COLUMNS:
         if name not in data:
@@ -47,7 +48,7 @@ def read_results(path: Path | str) -> pd.DataFrame:
 
 
 def axes(frame: pd.DataFrame) -> list[str]:
-    """The axis and choice columns of a frame that `read_results` returned."""
+    """The columns of axes, scalars and choices of a frame that `read_results` returned."""
     return axis_columns(list(frame.columns))
 
 
@@ -111,6 +112,15 @@ def _values(path: Path, name: str, lines: Sequence[int], cells: Sequence[str], r
     return [values[cell] for cell in cells]
 
 
+def _axis_rule(cells: Collection[str]) -> _Rule:
+    """How to read an axis, a scalar or a choice. kbench writes integers without a point, and other numbers with a point or an
+    exponent, so the cells tell what they are. A choice cannot have words that read as numbers or booleans."""
+    for like, rule in ((_LIKE_INTEGER, _SIZE), (LIKE_NUMBER, _SCALAR), (_LIKE_FLAG, _FLAG)):
+        if any(map(like.fullmatch, cells)):
+            return rule
+    return _WORD
+
+
 def _number(cell: str) -> float | None:
     # float() reads every digit that kbench wrote; the parser of pandas may round the last one
     try:
@@ -127,6 +137,15 @@ def _size(cell: str) -> int | None:
     """An integer from `4096`, or from `4096.0` as pandas may write it; None for any other text."""
     size = int(cell.partition(".")[0]) if _LIKE_SIZE.fullmatch(cell) and len(cell) < 24 else None
     return size if size is not None and -(2**63) <= size < 2**63 else None
+
+
+def _scalar(cell: str) -> float | None:
+    number = float(cell) if LIKE_NUMBER.fullmatch(cell) else math.inf
+    return number if math.isfinite(number) else None
+
+
+def _flag(cell: str) -> bool | None:
+    return {"true": True, "false": False}.get(cell.lower())  # spreadsheets write TRUE
 
 
 def _session(cell: str) -> int | None:
@@ -151,10 +170,14 @@ def _one_of(*words: str) -> _Rule:
 
 
 _LIKE_SIZE = re.compile(r"-?[0-9]+(\.0*)?")
+_LIKE_INTEGER = re.compile(r"-?[0-9]+")
+_LIKE_FLAG = re.compile("true|false", re.IGNORECASE)
 
 _TEXT = _Rule(str, "", "str")
 _WORD = _Rule(_name, "not a size or a word", "str")
 _SIZE = _Rule(_size, "not a size", "Int64")
+_SCALAR = _Rule(_scalar, "not a finite number", "float64")
+_FLAG = _Rule(_flag, "neither True nor False", "bool")
 _NUMBER = _Rule(_number, "not a number", "float64")
 _LABEL = _Rule(_label, "not printable text", "str")
 _BY_KIND = {
