@@ -37,7 +37,7 @@ def test_a_call_is_timed_to_the_end_of_its_work(monkeypatch: pytest.MonkeyPatch)
     def call() -> None:
         device.queued += 1
 
-    samples = bench.ready(call, [()], None)()
+    samples = bench.ready([call], None)()
     assert bench.name == "clock" and samples and min(samples) >= WORK_MS
 
 
@@ -46,5 +46,5 @@ def test_the_host_needs_no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     host: Any = SimpleNamespace(
         accelerated=False, cache_bytes=1024, torch_device=torch.device("cpu"), synchronize=lambda: None
     )
-    samples = do_bench.BenchTimer(host, "warm", warmup_ms=1, rep_ms=2).ready(lambda: None, [()], None)()
+    samples = do_bench.BenchTimer(host, "warm", warmup_ms=1, rep_ms=2).ready([lambda: None], None)()
     assert samples and all(sample > 0 for sample in samples)
