@@ -42,7 +42,7 @@ def test_every_cuda_provider_is_registered_and_builds_before_it_runs() -> None:
             assert provider.factory and provider.devices == ("cuda",)
             assert provider.available is cuda_extension.missing_tools
     assert SOFTMAX.providers["cuda"].parameters == {"packs": None, "blocks": None}
-    assert GELU.providers["cuda"].choices == ("approximate",)
+    assert GELU.providers["cuda"].from_case == ("approximate",)
 
 
 def test_sources_are_beside_the_modules() -> None:
@@ -119,14 +119,14 @@ import os, sys
 os.environ["BUILDER"] = str(os.getpid())
 from pathlib import Path
 from kbench.kernels import cuda_extension as extension
-from kbench.text.exception_text import describe
+from kbench.text.exception_text import describe_exception
 source = Path(sys.argv[1])
 extension._target = lambda: "sm_90"
 extension.BINDING, extension.HEADERS = source.with_name("binding.cpp"), ()
 try:
     print(extension.build("probe", source).answer)
 except RuntimeError as error:
-    sys.exit(describe(error))
+    sys.exit(describe_exception(error))
 """
 
 
