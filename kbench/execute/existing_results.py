@@ -291,7 +291,7 @@ def _read_environment(path: Path) -> tuple[dict[str, Any], str]:
     missing = [name for name, there in needed.items() if not there]
     missing += [name for name in left_out if name.partition(".")[0] in ("continued", "environments", "scope")]
     if missing:
-        what = f"{', '.join(missing[:4])} is invalid or missing"
+        what = f"invalid or missing: {', '.join(missing[:4])}"
         raise ResultsError(f"{beside}: does not say how {path} was measured ({what}); restore it, or start a new file")
     return found, environment_file.nonsense(beside, left_out)
 

@@ -65,8 +65,8 @@ WORDS = {
         and half as fast cancel. Rows that fail or are suspect are left out on both sides.""",
     "gate": """The verdicts for which `kbench compare` exits with code 1, for a CI job: `--fail-on slower,missing,failed`.
         Without the option, no verdict makes the command fail.""",
-    "old": """The reference side of a comparison: the first file, or the one that `--baseline` names. A file given as
-        LABEL=FILE has its label as the column's name. The other side is `new`. Both columns show times, or the values
+    "old": """The reference side of a comparison: the first file, or the one that `--baseline` names. `LABEL=FILE`
+        gives a file a name for the report. The other side is `new`. Both columns show times, or the values
         of `--metric`.""",
     "input": """A kind of input that `kbench check` gives every provider: random numbers, and the operator's edge
         inputs, such as -inf tails, NaN, strided rows or no rows. Each cell says `ok` with the largest error, or says

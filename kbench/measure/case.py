@@ -141,7 +141,7 @@ class CaseRun:
             del output
             if contender.running:
                 again = run_checked(inputs.second, fn, tensors, self.device)
-                contender.judged(again, "right at the first call, then ")
+                contender.judged(again, "correct at the first call, then ")
             if contender.running and interpreted():
                 contender.end(Status.CHECKED)
             if contender.running:
@@ -197,7 +197,7 @@ class CaseRun:
             return
         with self.steps.step(contender, "check", self.settings.timeout_s):
             found = run_checked(inputs.last, fn, inputs.shared.tensors, self.device)
-            contender.judged(found, "right before timing, wrong after it: ")
+            contender.judged(found, "correct before timing, wrong after it: ")
 
     def rows(self) -> list[Row]:
         context = CaseContext(
