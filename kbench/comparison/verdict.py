@@ -90,7 +90,7 @@ class Verdict(enum.StrEnum):
         "untimed",
         "-",
         """There are no times to compare: neither side has a time in every session, because the provider declines the
-        case, cannot run here, or fails on both sides. With `--by provider` it also means that one of the two
+        case, cannot run here, was only checked, or fails on both sides. With `--by provider` it also means that one of the two
         providers has no time although it did not fail. The reason shows the status and its message.""",
     )
 

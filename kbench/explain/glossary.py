@@ -56,8 +56,8 @@ WORDS = {
         `same`. kbench can show this only if the interval is narrow enough to lie within the margin. With `--by provider` and
         without `--margin`, every change above the noise counts.""",
     "drift": """How much slower or faster the machine itself became between two files: the change of the `copy`
-        controls, which run the same code on both sides. `kbench compare` takes the drift out of every change, and
-        says so.""",
+        controls, which run the same code on both sides. `kbench compare` subtracts the drift from the changes if
+        the files have at least 5 copies in common. The report says whether it did.""",
     "q": """The lowest false discovery rate at which the row still counts as changed. It says how likely the change is
         to be chance, corrected for the number of rows. `kbench compare` calls a row slower or faster if q is 0.01 or
         less.""",
