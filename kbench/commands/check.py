@@ -30,7 +30,7 @@ CheckedCells = dict[tuple[str, str], list["Checked"]]
 class Checked:
     """The result of a configuration on one edge input of one case. `reason` is one printable line."""
 
-    configuration: str
+    configuration_name: str
     case: str
     result: EdgeResult
     reason: str
@@ -101,7 +101,7 @@ def _explain(bad: Sequence[Checked]) -> list[str]:
     """One line per configuration, status and reason, with the inputs and the cases that have it."""
     groups: dict[tuple[str, str, str], list[Checked]] = {}
     for one in bad:
-        groups.setdefault((one.configuration, one.result.status.value, one.reason), []).append(one)
+        groups.setdefault((one.configuration_name, one.result.status.value, one.reason), []).append(one)
     lines = []
     for (name, status, why), group in groups.items():
         edges = list(dict.fromkeys(one.result.edge for one in group))

@@ -25,8 +25,8 @@ WORDS = {
     "baseline": """The provider that speed-ups compare with: the one that the config names as `baseline:`, or else its first.
         In `kbench compare` it is the first file, or what `--baseline` names. A speed-up of 2 says that the baseline takes
         twice as long.""",
-    "curve": """A provider with the values of its parameters, such as `triton-row[num_warps=4]`: one line of a plot. A config
-        that gives a parameter several values measures one curve for each of them. `--only` takes such names.""",
+    "configuration": """A provider with values for its parameters, such as `triton-row[num_warps=4]`: one line of a plot. A
+        config that gives a parameter several values measures one configuration for each of them. `--only` takes such names.""",
     "case": """One point of the sweep: a value for each axis and choice, and a dtype. All providers of a case are
         measured together on the same inputs and the same device, in shuffled order, so their times can be compared.""",
     "round": """One pass over all providers of a case, in shuffled order. A row's `ms` is the median over the rounds
@@ -121,7 +121,7 @@ ALIASES = {
     "host to device": "h2d_ms",
     "kernel": "kernel_ms",
     "device to host": "d2h_ms",
-    "configuration": "curve",
+    "curve": "configuration",
 }
 """Synonyms, in small letters, and the word whose paragraph explains them."""
 

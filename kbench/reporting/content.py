@@ -62,7 +62,7 @@ def _lost(rows: Mapping[str, Sequence[Row]]) -> list[Json]:
     for file, members in rows.items():
         for row in members:
             if row.role == Role.PROVIDER and row.status is not Status.OK:
-                groups.setdefault((file, row.curve, row.status, row.reason), []).append(row)
+                groups.setdefault((file, row.configuration_name, row.status, row.reason), []).append(row)
     ordered = sorted(groups.items(), key=lambda group: not group[0][2].failed)
     return [
         {

@@ -52,7 +52,7 @@ def test_a_margin_that_the_rounds_disagree_about_cannot_be_told(draw: Draw) -> N
 def test_who_ties_is_known_by_name(tmp_path: Path) -> None:
     [source] = load_sources([save(tmp_path / "a.csv", race(256, a=1.0, b=1.0, c=2.0))])
     [winner] = source.analysis.winners
-    assert (winner.curve, winner.tied, winner.margin) == ("a", ("b",), 1.0)
+    assert (winner.configuration_name, winner.tied, winner.margin) == ("a", ("b",), 1.0)
 
 
 def test_ties_are_counted_apart_from_wins(draw: Draw) -> None:

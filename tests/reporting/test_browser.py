@@ -78,7 +78,7 @@ def test_another_metric_is_another_axis(made: Make, view: View) -> None:
 
 
 @pytest.mark.slow
-def test_no_line_joins_two_configurations(made: Make, view: View) -> None:
+def test_no_line_joins_rows_that_differ_in_more_than_x(made: Make, view: View) -> None:
     rows = rivals("first", dtype="float32") + rivals("first", dtype="float16") + rivals("first", m=64, ns=(256, 512))
     page = view(made(rows))
     choose(page, "metric", "ulp")

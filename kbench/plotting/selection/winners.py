@@ -29,7 +29,7 @@ def winners_of(
             case = {"file": source.label, "operator": won.case.operator, "dtype": won.case.dtype, **won.case.axes}
             how = {"device": won.key.device, "timer": won.key.timer, "cache": won.key.cache}
             outcome = {
-                "curve": won.curve,
+                "curve": won.configuration_name,
                 "margin": won.margin,
                 "tied": won.tied,
                 "unclear": won.unclear,
