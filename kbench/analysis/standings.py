@@ -125,8 +125,8 @@ def fastest_sentence(
         text = f"{best.configuration_name} is tied for fastest in {best.shared} of {_cases(cases)}"
     else:
         where = f" in any of {cases} cases" if cases > 1 else ""
-        few = f"The measurements do not tell which provider is fastest{where}: the providers differ by less than the noise"
-        return f"{few}{noise.load}. More rounds or sessions may tell."
+        text = f"The measurements do not tell which provider is fastest{where}: noise may explain the differences"
+        return f"{text}{noise.load}. More rounds or sessions may tell."
     mean = best.geomean
     if mean is not None:
         text += f"; {mean:.2f}x {baseline} (geomean of {_cases(len(best.over_baseline))})"

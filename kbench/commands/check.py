@@ -126,7 +126,7 @@ def _print(sweep: Sweep, dtype: str, table: CheckedCells, edges: Sequence[str], 
     names = [one.name for one in sweep.configurations if one.name not in unavailable]
     rows = [[edge, *(_word(table.get((edge, name), [])) for name in names)] for edge in edges]
     print()
-    print(f"{sweep.operator} {dtype}; each cell shows ok and the largest error in ulp, or what went wrong")
+    print(f"{sweep.operator} {dtype}; each cell shows ok and the largest error in ulp, declined, or what went wrong")
     terminal.print_table(("input", *names), rows)
     if any(cell.endswith(VARIES) for row in rows for cell in row):
         print(f"{VARIES} the outputs of two calls on the same input are not bit-identical")

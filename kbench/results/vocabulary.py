@@ -87,6 +87,9 @@ class Status(ExplainedWord):
 
 _FAILED = frozenset({Status.WRONG, Status.ERROR, Status.OOM, Status.TIMEOUT, Status.CRASHED})
 
+CHECKED_REASON = "correct, but not timed: the Triton interpreter ran it"
+"""What readers see as the reason of a `checked` row. The row itself has no reason."""
+
 
 class Flag(ExplainedWord):
     """A reason to distrust the time of an `ok` row. The order is that in which a row lists its flags: the gravest first."""

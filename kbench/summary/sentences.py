@@ -8,7 +8,7 @@ from statistics import median
 
 from kbench.analysis import Analysis
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role, Status
+from kbench.results.vocabulary import CHECKED_REASON, Role, Status
 
 PLAUSIBLE_SHARE = 1.5
 """The largest plausible share of the copy control's GB/s. On an H200 the largest of 4,000 rows is 1.2."""
@@ -60,7 +60,7 @@ def left_out(rows: Sequence[Row]) -> list[str]:
     lines = []
     for (configuration, status), members in groups.items():
         reasons = list(dict.fromkeys(row.reason for row in members if row.reason))
-        why = f": {reasons[0]}" if reasons else ": correct, but not timed: the Triton interpreter ran it"
+        why = f": {reasons[0] if reasons else CHECKED_REASON}"
         others = len(reasons) - 1
         more = f", and {others} more reason{'s' * (others > 1)} (see the CSV)" if others > 0 else ""
         cases = len({row.case.key for row in members})
