@@ -69,7 +69,7 @@ class Verdict(enum.StrEnum):
         "x",
         """Both sides have a time, but they were measured in different ways: on another device, with another timer or cache
         mode, or with another definition of the case (its bytes, inputs or tolerance). The reason says which. `--vary` allows a
-        difference that you made on purpose. `--strict` makes such a row exit code 3.""",
+        difference that you made on purpose. With `--strict`, such a row makes the command exit with code 3.""",
     )
     UNCLEAR = (
         "unclear",
