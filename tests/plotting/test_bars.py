@@ -41,7 +41,7 @@ def test_parameters_are_bars_of_their_own(draw: Draw) -> None:
     rows = [drawn_row(case(256), "row", f"w={w}", gbps=float(w)) for w in range(1, 13)]
     [figure] = draw(*rows, kind="bars")
     assert names(figure) == [f"w={w}" for w in range(12, 0, -1)]
-    assert "curves named only by parameters are those of row" in caption(figure)
+    assert "configurations named only by parameters are those of row" in caption(figure)
     assert len({to_hex(bar.get_facecolor()) for bar in figure.axes[0].patches}) == 1  # a colour is a provider
 
 
