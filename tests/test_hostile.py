@@ -30,7 +30,7 @@ AXES = ("M", "N", "approximate")
 
 
 def good_rows() -> list[list[str]]:
-    """A header and six rows: timed, failed over two lines, a control, a curve with a comma in its name."""
+    """A header and six rows: timed, failed over two lines, a control, a configuration with a comma in its name."""
     small, large = (Case("gelu", {"M": 64, "N": n, "approximate": "tanh"}, "float32") for n in (256, 4096))
     seen = {"timer": "do_bench", "cache": "cold", "device": "NVIDIA H200", "started_at": "2026-11-20T10:00:00+00:00"}
     timed = {"ms": 1 / 3, "round_ms": (0.25, 1 / 3, 0.5), "gbps": 2345.678, "samples": 80, "flags": ("noisy",), **seen}

@@ -2,6 +2,8 @@
 
     python tools/scaling_dask.py [CASES]        10,000 by default, some ten minutes; no GPU needed, pip install '.[cluster]'
 
+CASES is a multiple of 100.
+
 The same config runs on this host alone, then through a scheduler with one worker. The difference is the overhead.
 """
 

@@ -3,12 +3,12 @@
     found = analyse(rows, baseline)      # rows of one file, controls included; baseline: the config's, None to find it
     found.noise.floor                    # a share: 95 % of the pairs of the same code differ by less; None: not known
     found.noise.too_noisy                # then kbench ranks no provider, and found.noise.sentence() says why
-    found.winners                        # a Winner per case: curve, tied, unclear, margin
-    found.standings                      # a Standing per curve: geomean, faster/tied/slower/unclear, sole, shared
+    found.winners                        # a Winner per case: configuration_name, tied, unclear, margin
+    found.standings                      # a Standing per configuration: geomean, faster/tied/slower/unclear, sole, shared
     found.headline()                     # one sentence: "cuda is fastest in 33 of 60 cases and tied in 19 more; ..."
-    found.compare_pair(key, old, new)    # two curves of a case: a PairwiseComparison with outcome, ratio, half_width
+    found.compare_pair(key, old, new)    # two configurations of a case: a PairwiseComparison with outcome, ratio, half_width
 
-The rule for two curves of a case is in `pairwise.py`, the limits of a difference in `noise.py`, the winner of a case in
+The rule for two configurations of a case is in `pairwise.py`, the limits of a difference in `noise.py`, the winner of a case in
 `winners.py`. `rows_of(frame)` makes rows of what `table.read_results` returned. Nothing here imports pandas, numpy or scipy:
 the end of a run must not wait for them.
 """
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from kbench.analysis.cases import CaseKey, Curves, baseline_of, by_case, key_of
+from kbench.analysis.cases import CaseKey, RowsByConfiguration, baseline_of, by_case, key_of
 from kbench.analysis.frame_rows import rows_of
 from kbench.analysis.noise import Noise, noise_of
 from kbench.analysis.pairwise import Outcome, PairwiseComparison, TimeDifference, difference, judge_difference, ticks_of
@@ -48,27 +48,28 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Analysis:
-    """The analysis of the rows of one file. `cases` holds the timed rows of each case by curve, without suspect curves."""
+    """The analysis of the rows of one file. `cases` holds the timed rows of each case by configuration, without suspect
+    configurations."""
 
     rows: Sequence[Row]
     baseline: str | None
-    cases: dict[CaseKey, Curves]
+    cases: dict[CaseKey, RowsByConfiguration]
     noise: Noise
 
     def compare_pair(self, key: CaseKey, old: str, new: str) -> PairwiseComparison:
-        """The comparison of the second curve of a case with the first. Raises KeyError if one of them was not timed."""
-        curves = self.cases[key]
-        found = difference(curves[old], curves[new])
-        return judge_difference(found, self.noise.at(key), ticks_of(curves[old] + curves[new]))
+        """The comparison of the second configuration of a case with the first. Raises KeyError if one of them was not timed."""
+        configurations = self.cases[key]
+        found = difference(configurations[old], configurations[new])
+        return judge_difference(found, self.noise.at(key), ticks_of(configurations[old] + configurations[new]))
 
     @cached_property
     def winners(self) -> list[Winner]:
-        """A winner for every case in which a curve was timed, in the order of the rows."""
+        """A winner for every case in which a configuration was timed, in the order of the rows."""
         return [winner(key, self.cases[key], self.compare_pair) for key in self.cases]
 
     @cached_property
     def standings(self) -> list[Standing]:
-        """A standing for every curve, the highest mean speed-up first, curves without one last."""
+        """A standing for every configuration, the highest mean speed-up first, configurations without one last."""
         return standings(self.rows, self.cases, self.baseline, self.winners, self.compare_pair)
 
     def headline(self) -> str:
@@ -82,6 +83,6 @@ class Analysis:
 
 
 def analyse(rows: Sequence[Row], baseline: str | None = None) -> Analysis:
-    """The analysis of the rows of one file, controls included. `baseline` is the curve that speed-ups are over."""
+    """The analysis of the rows of one file, controls included. `baseline` is the configuration that speed-ups are over."""
     known = baseline_of(rows, baseline)
     return Analysis(rows, known, by_case(rows), noise_of(rows, known))

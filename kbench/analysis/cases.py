@@ -22,8 +22,8 @@ class CaseKey(NamedTuple):
     cache: str
 
 
-Curves = dict[str, list[Row]]
-"""The rows of a case by curve, a row for each session."""
+RowsByConfiguration = dict[str, list[Row]]
+"""The rows of a case by configuration, a row for each session."""
 
 
 def key_of(row: Row) -> CaseKey:
@@ -35,29 +35,31 @@ def timed(row: Row) -> bool:
     return row.ms is not None and is_plausible(row.ms)
 
 
-def by_case(rows: Sequence[Row]) -> dict[CaseKey, Curves]:
-    """The timed rows of providers by case and curve, in the order of the rows. A curve that is suspect in one session of a case
+def by_case(rows: Sequence[Row]) -> dict[CaseKey, RowsByConfiguration]:
+    """The timed rows of providers by case and configuration, in the order of the rows. A configuration that is suspect in one
+    session of a case
     is left out of that case."""
-    cases: dict[CaseKey, Curves] = {}
+    cases: dict[CaseKey, RowsByConfiguration] = {}
     suspect = set()
     for row in rows:
         if row.role == Role.PROVIDER and timed(row):
             key = key_of(row)
-            cases.setdefault(key, {}).setdefault(row.curve, []).append(row)
+            cases.setdefault(key, {}).setdefault(row.configuration_name, []).append(row)
             if Flag.SUSPECT in row.flags:
-                suspect.add((key, row.curve))
-    for key, curve in suspect:
-        del cases[key][curve]
-    return {key: curves for key, curves in cases.items() if curves}
+                suspect.add((key, row.configuration_name))
+    for key, configuration in suspect:
+        del cases[key][configuration]
+    return {key: configurations for key, configurations in cases.items() if configurations}
 
 
 def baseline_of(rows: Sequence[Row], stated: str | None) -> str | None:
-    """The curve that speed-ups are over: the stated one if it has rows, else the curve whose own speed-up is always 1."""
+    """The configuration that speed-ups are over: the stated one if it has rows, else the one whose own speed-up is always
+    1."""
     providers = [row for row in rows if row.role == Role.PROVIDER]
-    if stated is not None and any(row.curve == stated for row in providers):
+    if stated is not None and any(row.configuration_name == stated for row in providers):
         return stated
     factors: dict[str, set[float]] = {}
     for row in providers:
         if row.speedup is not None:
-            factors.setdefault(row.curve, set()).add(row.speedup)
-    return next((curve for curve, seen in factors.items() if seen == {1.0}), None)
+            factors.setdefault(row.configuration_name, set()).add(row.speedup)
+    return next((configuration for configuration, seen in factors.items() if seen == {1.0}), None)

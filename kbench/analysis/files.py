@@ -13,7 +13,7 @@ import pandas as pd
 from kbench.analysis import Analysis, analyse, rows_of
 from kbench.errors import ResultsError, UsageError
 from kbench.results import environment_file, table
-from kbench.results.case import curve_name
+from kbench.results.case import configuration_name
 from kbench.results.row_filter import RowFilter
 from kbench.results.vocabulary import Role
 
@@ -30,14 +30,14 @@ class ResultsFile:
 
     label        its name in the picture
     frame        the rows that `where` chooses
-    curves       the curves of all rows, whatever `where` chooses
+    configurations   the names of the configurations of all rows, whatever `where` chooses
     environment  the content of the environment file, empty where there is none
     """
 
     label: str
     path: Path
     frame: pd.DataFrame
-    curves: frozenset[str]
+    configurations: frozenset[str]
     environment: dict[str, Any]
     where: str = ""
 
@@ -78,11 +78,11 @@ def load_sources(files: Sequence[Path | str], where: str = "") -> list[ResultsFi
             left_out.append(frame)
             continue
         providers = frame[frame["role"] == Role.PROVIDER]
-        curves = frozenset(map(curve_name, providers["provider"], providers["params"]))
+        configurations = frozenset(map(configuration_name, providers["provider"], providers["params"]))
         beside = environment_file.read_environment(path)
         if beside.there and beside.note:
             rows.attrs["warnings"] = [*rows.attrs["warnings"], beside.note]
-        sources.append(ResultsFile(label or stem, path, rows, curves, beside.environment, where))
+        sources.append(ResultsFile(label or stem, path, rows, configurations, beside.environment, where))
     if not sources:
         raise UsageError(chosen.nothing(left_out[0]))
     labels = [source.label for source in sources]

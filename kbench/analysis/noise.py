@@ -1,6 +1,6 @@
 """The noise floor: how far two measurements of the same code differ. The `repeat` control measures the baseline again.
 
-The baseline and its repeat are compared like any two curves (`pairwise.py`). `Noise.floor` is the printed value: the
+The baseline and its repeat are compared like any two configurations (`pairwise.py`). `Noise.floor` is the printed value: the
 difference stays below it in 95 % of the cases.
 To count as real, a difference must exceed a higher limit than the floor: 5 % of the cases lie above the floor, and a few
 cases predict the next case poorly. `Noise.at` returns this limit for a case. It is the largest of three values:
@@ -114,11 +114,11 @@ def format_share(share: float) -> str:
 
 
 def noise_of(rows: Sequence[Row], baseline: str | None) -> Noise:
-    """The noise of the rows of a file. `baseline` is the curve that the control `repeat` measured again."""
+    """The noise of the rows of a file. `baseline` is the configuration that the control `repeat` measured again."""
     sides: dict[CaseKey, tuple[list[Row], list[Row]]] = {}
     for row in rows:
         repeated = row.role == Role.CONTROL and row.provider == Control.REPEAT
-        if timed(row) and (repeated or (row.role == Role.PROVIDER and row.curve == baseline)):
+        if timed(row) and (repeated or (row.role == Role.PROVIDER and row.configuration_name == baseline)):
             sides.setdefault(key_of(row), ([], []))[repeated].append(row)
     differences = {key: _apart(*pair) for key, pair in sides.items()}
     found = {key: each for key, each in differences.items() if each}

@@ -1,11 +1,11 @@
-"""The comparison of two curves of a case: faster, slower, a tie, or unclear.
+"""The comparison of two configurations of a case: faster, slower, a tie, or unclear.
 
-Curves are compared round by round. In a round all curves of a case run within a second or two, so a disturbance of the
-machine affects both. The ratio of a session is the median of its rounds' ratios. With several sessions, the ratio is the
-median of theirs, and sessions are the trials. The outcome is
+Configurations are compared round by round. In a round all configurations of a case run within a second or two, so a
+disturbance of the machine affects both. The ratio of a session is the median of its rounds' ratios. With several sessions,
+the ratio is the median of theirs, and sessions are the trials. The outcome is
 
     faster, slower   if the difference exceeds the noise (`noise.py`) and the scatter of its own trials, and nearly all trials
-                     agree on which curve is faster
+                     agree on which configuration is faster
     tie              if neither is shown, and the difference plus its uncertainty is below the noise floor, or below TIE if
                      TIE is larger
     unclear          otherwise
@@ -26,18 +26,18 @@ from kbench.results.row import Row
 from kbench.results.timers import timer_kind
 
 TIE = math.log1p(0.02)
-"""Two curves tie if they are shown to be less than 2 % apart, and neither is shown to be faster. 2 % is also the default
-margin of `kbench compare`."""
+"""Two configurations tie if they are shown to be less than 2 % apart, and neither is shown to be faster. 2 % is also the
+default margin of `kbench compare`."""
 
 DISSENT = 9
-"""One trial in nine may disagree about which curve is faster. With fewer trials, none may."""
+"""One trial in nine may disagree about which configuration is faster. With fewer trials, none may."""
 
 Times = Mapping[int, tuple[float, Sequence[float]]]
 """By session: the time in ms, and the medians of its rounds in ms, empty if they are not known."""
 
 
 class Outcome(str, enum.Enum):
-    """How the second curve compares with the first."""
+    """How the second configuration compares with the first."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -64,7 +64,7 @@ class TimeDifference:
 
 @dataclass(frozen=True)
 class PairwiseComparison:
-    """The second curve against the first: the outcome, and its time over the first's (2.0: it takes twice as long) with
+    """The second configuration against the first: the outcome, and its time over the first's (2.0: it takes twice as long) with
     the half width of the interval, as a logarithm."""
 
     outcome: Outcome
@@ -82,7 +82,7 @@ class Limits:
 
 
 def difference(old: Sequence[Row], new: Sequence[Row]) -> TimeDifference:
-    """The difference of two curves of a case, from their timed rows, one for each session."""
+    """The difference of two configurations of a case, from their timed rows, one for each session."""
     return paired_difference(_times(old), _times(new))
 
 

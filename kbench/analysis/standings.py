@@ -1,4 +1,4 @@
-"""Who wins how often, and by how much over the baseline: a line for each curve, and one sentence."""
+"""Who wins how often, and by how much over the baseline: a line for each configuration, and one sentence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from kbench.analysis.cases import CaseKey, Curves
+from kbench.analysis.cases import CaseKey, RowsByConfiguration
 from kbench.analysis.noise import Noise
 from kbench.analysis.pairwise import Outcome, PairwiseComparison
 from kbench.analysis.winners import ComparePair, Winner
@@ -18,7 +18,7 @@ from kbench.results.vocabulary import Role
 
 @dataclass(frozen=True)
 class Standing:
-    """A curve over all cases of a file.
+    """A configuration over all cases of a file.
 
     over_baseline   the comparison with the baseline, by case; empty for the baseline itself
     sole            cases that it wins alone
@@ -29,7 +29,7 @@ class Standing:
     max_ulp         largest error in units in the last place
     """
 
-    curve: str
+    configuration_name: str
     over_baseline: Mapping[CaseKey, PairwiseComparison]
     sole: int
     shared: int
@@ -55,27 +55,27 @@ def geomean(pairs: Sequence[PairwiseComparison]) -> float | None:
 
 def standings(
     rows: Sequence[Row],
-    cases: Mapping[CaseKey, Curves],
+    cases: Mapping[CaseKey, RowsByConfiguration],
     baseline: str | None,
     winners: Sequence[Winner],
     compare: ComparePair,
 ) -> list[Standing]:
-    """The standing of every provider's curve, the highest geometric mean first, providers without one last."""
+    """The standing of every provider's configuration, the highest geometric mean first, providers without one last."""
     sole, shared, undecided = places(winners)
     found = []
-    for curve in dict.fromkeys(row.curve for row in rows if row.role == Role.PROVIDER):
-        own = [row for row in rows if row.role == Role.PROVIDER and row.curve == curve]
-        timed = [key for key, curves in cases.items() if curve in curves]
-        against = [key for key in timed if baseline in cases[key]] if curve != baseline else []
+    for name in dict.fromkeys(row.configuration_name for row in rows if row.role == Role.PROVIDER):
+        own = [row for row in rows if row.role == Role.PROVIDER and row.configuration_name == name]
+        timed = [key for key, configurations in cases.items() if name in configurations]
+        against = [key for key in timed if baseline in cases[key]] if name != baseline else []
         copies = [row.copy_fraction for row in own if row.copy_fraction is not None]
         errors = [row.max_ulp for row in own if row.max_ulp is not None]
         found.append(
             Standing(
-                curve,
-                {key: compare(key, baseline, curve) for key in against if baseline is not None},
-                sole[curve],
-                shared[curve],
-                undecided[curve],
+                name,
+                {key: compare(key, baseline, name) for key in against if baseline is not None},
+                sole[name],
+                shared[name],
+                undecided[name],
                 len(timed),
                 median(copies) if copies else None,
                 max(errors, default=None),
@@ -85,16 +85,21 @@ def standings(
 
 
 def _rank(standing: Standing, baseline: str | None) -> float:
-    if standing.curve == baseline and standing.timed:
+    if standing.configuration_name == baseline and standing.timed:
         return 1.0
     return standing.geomean or 0.0
 
 
 def places(winners: Sequence[Winner]) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Three counts for each curve: cases that it wins alone, cases in which it ties for the first place, undecided cases."""
-    sole = Counter(won.curve for won in winners if won.sole)
-    shared = Counter(curve for won in winners if won.tied and not won.unclear for curve in (won.curve, *won.tied))
-    undecided = Counter(curve for won in winners if won.unclear for curve in (won.curve, *won.tied, *won.unclear))
+    """Three counts for each configuration: cases that it wins alone, cases in which it ties for the first place, and
+    undecided cases."""
+    sole = Counter(won.configuration_name for won in winners if won.sole)
+    shared = Counter(
+        name for won in winners if won.tied and not won.unclear for name in (won.configuration_name, *won.tied)
+    )
+    undecided = Counter(
+        name for won in winners if won.unclear for name in (won.configuration_name, *won.tied, *won.unclear)
+    )
     return sole, shared, undecided
 
 
@@ -108,18 +113,20 @@ def fastest_sentence(
         text = noise.sentence()
         return f"{text[0].upper()}{text[1:]}."
     if len(found) == 1:
-        return f"{found[0].curve} was timed in {found[0].timed} of {_cases(cases)}; there is no provider to compare it with."
+        [only] = found
+        timed = f"{only.configuration_name} was timed in {only.timed} of {_cases(cases)}"
+        return f"{timed}; there is no provider to compare it with."
     best = max(found, key=lambda each: (each.sole + each.shared, each.sole, each.geomean or 1.0))
     open_ = sum(bool(won.unclear) for won in winners)
     if best.sole:
-        text = f"{best.curve} is fastest in {best.sole} of {_cases(cases)}"
+        text = f"{best.configuration_name} is fastest in {best.sole} of {_cases(cases)}"
         text += f" and tied in {best.shared} more" if best.shared else ""
     elif best.shared:
-        text = f"{best.curve} is tied for fastest in {best.shared} of {_cases(cases)}"
+        text = f"{best.configuration_name} is tied for fastest in {best.shared} of {_cases(cases)}"
     else:
         where = f" in any of {cases} cases" if cases > 1 else ""
-        few = f"The measurements do not tell which provider is fastest{where}: the providers differ by less than the noise"
-        return f"{few}{noise.load}. More rounds or sessions may tell."
+        text = f"The measurements do not tell which provider is fastest{where}: noise may explain the differences"
+        return f"{text}{noise.load}. More rounds or sessions may tell."
     mean = best.geomean
     if mean is not None:
         text += f"; {mean:.2f}x {baseline} (geomean of {_cases(len(best.over_baseline))})"

@@ -30,7 +30,7 @@ CheckedCells = dict[tuple[str, str], list["Checked"]]
 class Checked:
     """The result of a configuration on one edge input of one case. `reason` is one printable line."""
 
-    configuration: str
+    configuration_name: str
     case: str
     result: EdgeResult
     reason: str
@@ -101,7 +101,7 @@ def _explain(bad: Sequence[Checked]) -> list[str]:
     """One line per configuration, status and reason, with the inputs and the cases that have it."""
     groups: dict[tuple[str, str, str], list[Checked]] = {}
     for one in bad:
-        groups.setdefault((one.configuration, one.result.status.value, one.reason), []).append(one)
+        groups.setdefault((one.configuration_name, one.result.status.value, one.reason), []).append(one)
     lines = []
     for (name, status, why), group in groups.items():
         edges = list(dict.fromkeys(one.result.edge for one in group))
@@ -124,7 +124,7 @@ def _print(sweep: Sweep, dtype: str, table: CheckedCells, edges: Sequence[str], 
     names = [one.name for one in sweep.configurations if one.name not in unavailable]
     rows = [[edge, *(_word(table.get((edge, name), [])) for name in names)] for edge in edges]
     print()
-    print(f"{sweep.operator} {dtype}; each cell shows ok and the largest error in ulp, or what went wrong")
+    print(f"{sweep.operator} {dtype}; each cell shows ok and the largest error in ulp, declined, or what went wrong")
     terminal.print_table(("input", *names), rows)
     if any(cell.endswith(VARIES) for row in rows for cell in row):
         print(f"{VARIES} the outputs of two calls on the same input are not bit-identical")

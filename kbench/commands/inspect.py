@@ -82,9 +82,9 @@ def doctor() -> ExitStatus:
                 missing.setdefault(info.unavailable, []).append(f"{name}/{provider}")
     if not machine.telemetry and machine.device_type == "cuda":
         missing["no answer from NVML (nvidia-ml-py) or amdsmi"] = ["clock, power and throttle readings"]
-    print("unavailable here, by reason:" if missing else "nothing is missing")
+    print("unavailable here:" if missing else "nothing is missing")
     for reason, enables in missing.items():
-        terminal.console().print(f"  {reason}: {', '.join(enables)}", markup=False)
+        terminal.console().print(f"  {', '.join(enables)}: {reason}", markup=False)
     return _report_plugins(catalog)
 
 

@@ -65,7 +65,7 @@ def plot(
     ] = "png,svg",
     theme: Annotated[str, typer.Option("--theme", metavar="NAME", help="light or dark.")] = "light",
 ) -> ExitStatus:
-    """Draw results: one line for each provider.
+    """Draw results: one line for each configuration.
 
     Several files share one picture. Every axis that varies, apart from the horizontal one, gets a panel for each of its
     values. A hollow point means that launch overhead is a large part of the time. A mark below the axis means that a

@@ -17,7 +17,7 @@ from kbench.analysis.frame_rows import not_a_time
 from kbench.analysis.rounds import is_plausible
 from kbench.errors import ResultsError, UsageError
 from kbench.results import table
-from kbench.results.case import curve_name
+from kbench.results.case import configuration_name
 from kbench.results.columns import CONDITION_COLUMNS
 from kbench.results.row import Row
 from kbench.results.timers import timer_kind
@@ -45,14 +45,14 @@ class Key:
         return self.operator, self.axes, self.dtype
 
     @property
-    def curve(self) -> str:
-        return curve_name(self.provider, self.params)
+    def configuration_name(self) -> str:
+        return configuration_name(self.provider, self.params)
 
     @property
     def label(self) -> str:
         """`softmax M=4096 N=256 float32 triton`"""
         return " ".join(
-            [self.operator, *(f"{name}={value}" for name, value in self.axes), self.dtype, self.curve]
+            [self.operator, *(f"{name}={value}" for name, value in self.axes), self.dtype, self.configuration_name]
         ).strip()
 
     @property
@@ -193,7 +193,7 @@ def providers(frame: pd.DataFrame, rows: Sequence[Row], metric: str) -> dict[str
     sides: dict[str, Sides] = {}
     device = ["device"] if several_devices(frame) else []
     for key, side in _sides(frame, rows, [*table.axes(frame), *device], metric).items():
-        sides.setdefault(key.curve, {})[Key(key.operator, "", "", key.axes, key.dtype)] = side
+        sides.setdefault(key.configuration_name, {})[Key(key.operator, "", "", key.axes, key.dtype)] = side
     return sides
 
 
@@ -280,7 +280,7 @@ def _loss(row: Row) -> tuple[Status, str]:
 def _values(sides: Sides) -> dict[str, set[Hashable]]:
     values: dict[str, set[Hashable]] = {}
     for key in sides:
-        named = {"operator": key.operator, "provider": key.curve, **dict(key.axes), "dtype": key.dtype}
+        named = {"operator": key.operator, "provider": key.configuration_name, **dict(key.axes), "dtype": key.dtype}
         for name, value in named.items():
             values.setdefault(name, set()).add(value)
     return values

@@ -25,7 +25,7 @@ from kbench.comparison.join import Pair, Side
 from kbench.comparison.model import Geomean, JudgedRow
 from kbench.comparison.options import Rules
 from kbench.comparison.verdict import Verdict
-from kbench.results.vocabulary import Status
+from kbench.results.vocabulary import CHECKED_REASON, Status
 
 ERROR_RATE = 0.01
 """The false discovery rate of `slower` and `faster`: one report in a hundred on unchanged code has a false row. With
@@ -122,7 +122,8 @@ def _outcome(side: Side | None) -> str:
     lost = side.sessions - len(side.readings)
     verb = "has" if lost == 1 else "have"
     where = f" ({lost} of {side.sessions} sessions {verb} no time)" if lost < side.sessions else ""
-    return f"{side.status.value}{where}" + (f": {' '.join(side.reason.split())}" if side.reason else "")
+    reason = " ".join(side.reason.split()) or (CHECKED_REASON if side.status is Status.CHECKED else "")
+    return f"{side.status.value}{where}" + (f": {reason}" if reason else "")
 
 
 # ---- pairs with comparable times
@@ -178,7 +179,7 @@ def _judge_providers(change: Change, pairwise: PairwiseComparison, rules: Rules)
             Verdict.UNCLEAR,
             f"the {'rounds' if pairwise.sessions == 1 else 'sessions'} scatter by more than this change; add sessions",
         )
-    return Verdict.UNCLEAR, "two runs of the same code differ by as much as this change; add sessions"
+    return Verdict.UNCLEAR, "noise may explain this change; add sessions"
 
 
 def _one_measurement(pair: Pair) -> bool:

@@ -69,7 +69,7 @@ class Verdict(enum.StrEnum):
         "x",
         """Both sides have a time, but they were measured in different ways: on another device, with another timer or cache
         mode, or with another definition of the case (its bytes, inputs or tolerance). The reason says which. `--vary` allows a
-        difference that you made on purpose. `--strict` makes such a row exit code 3.""",
+        difference that you made on purpose. With `--strict`, such a row makes the command exit with code 3.""",
     )
     UNCLEAR = (
         "unclear",
@@ -90,7 +90,7 @@ class Verdict(enum.StrEnum):
         "untimed",
         "-",
         """There are no times to compare: neither side has a time in every session, because the provider declines the
-        case, cannot run here, or fails on both sides. With `--by provider` it also means that one of the two
+        case, cannot run here, was only checked, or fails on both sides. With `--by provider` it also means that one of the two
         providers has no time although it did not fail. The reason shows the status and its message.""",
     )
 

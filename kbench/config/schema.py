@@ -71,7 +71,9 @@ Size = Annotated[int, Field(ge=0, le=2**62)]
 class Powers(Strict):
     """Powers of two: `{pow2: [8, 17]}` is 256, 512, ... 131072."""
 
-    pow2: list[Annotated[int, Field(ge=0, le=62)]] = Field(min_length=2, max_length=2, description="Both exponents.")
+    pow2: list[Annotated[int, Field(ge=0, le=62)]] = Field(
+        min_length=2, max_length=2, description="The smallest and the largest exponent."
+    )
 
     @model_validator(mode="after")
     def _ascending(self) -> Powers:

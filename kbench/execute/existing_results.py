@@ -21,7 +21,7 @@ from kbench import files
 from kbench.errors import ResultsError
 from kbench.execute.plan import MAX_TASKS, Plan, Task
 from kbench.results import environment_file
-from kbench.results.case import curve_name, format_params
+from kbench.results.case import configuration_name, format_params
 from kbench.results.columns import csv_header
 from kbench.results.csv_reader import MAX_BYTES, header_fault
 from kbench.results.environment_file import environment_path
@@ -92,15 +92,16 @@ class ExistingResults:
 
     @cached_property
     def hashes(self) -> dict[Any, str]:
-        """The hashes of the code of each curve and of the definition of each case. The rows of a lost worker have none."""
-        hashes: dict[Any, str] = {row.curve: row.source_hash for row in self.rows if row.source_hash}
+        """The hashes of the code of each configuration and of the definition of each case. The rows of a lost worker have
+        none."""
+        hashes: dict[Any, str] = {row.configuration_name: row.source_hash for row in self.rows if row.source_hash}
         return hashes | {row.case.key: row.case_hash for row in self.rows if row.case_hash}
 
     def agree(self, rows: Sequence[Row]) -> None:
         """Raise ResultsError if new rows come from other code than the rows of the file."""
         for row in rows:
-            if row.source_hash and self.hashes.get(row.curve, row.source_hash) != row.source_hash:
-                raise _refusal_error(self.path, [f"the code of {row.curve} has changed"])
+            if row.source_hash and self.hashes.get(row.configuration_name, row.source_hash) != row.source_hash:
+                raise _refusal_error(self.path, [f"the code of {row.configuration_name} has changed"])
             if row.case_hash and self.hashes.get(row.case.key, row.case_hash) != row.case_hash:
                 raise _refusal_error(self.path, [f"the definition of {row.case.operator} has changed"])
 
@@ -222,9 +223,8 @@ def _find_finished(path: Path, records: Sequence[Record], plan: Plan) -> tuple[s
         wanted = [(one.provider, format_params(one.params)) for one in task.configurations]
         for record, found, expected in zip(group, names, wanted, strict=False):
             if found != expected:
-                raise ResultsError(
-                    f"{path}:{record.line}: found provider {curve_name(*found)}, expected {curve_name(*expected)}; {_SAME}"
-                )
+                name, wanted_name = configuration_name(*found), configuration_name(*expected)
+                raise ResultsError(f"{path}:{record.line}: found provider {name}, expected {wanted_name}; {_SAME}")
         if len(names) > len(wanted):
             raise ResultsError(
                 f"{path}:{group[len(wanted)].line}: the config has no provider {names[len(wanted)][0]}; {_SAME}"
@@ -291,7 +291,7 @@ def _read_environment(path: Path) -> tuple[dict[str, Any], str]:
     missing = [name for name, there in needed.items() if not there]
     missing += [name for name in left_out if name.partition(".")[0] in ("continued", "environments", "scope")]
     if missing:
-        what = f"{', '.join(missing[:4])} is invalid or missing"
+        what = f"invalid or missing: {', '.join(missing[:4])}"
         raise ResultsError(f"{beside}: does not say how {path} was measured ({what}); restore it, or start a new file")
     return found, environment_file.nonsense(beside, left_out)
 

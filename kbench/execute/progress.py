@@ -139,9 +139,9 @@ def describe_fastest(rows: Sequence[Row]) -> str:
         return "nothing timed"
     best = min(timed, key=lambda row: row.ms or 0.0)
     share = f", {copy_share([best.copy_fraction])} of copy" if best.copy_fraction else ""
-    return f"{best.curve} {microseconds(best.ms or 0.0)} us, {best.gbps or 0.0:.0f} GB/s{share}"
+    return f"{best.configuration_name} {microseconds(best.ms or 0.0)} us, {best.gbps or 0.0:.0f} GB/s{share}"
 
 
 def describe_failures(rows: Sequence[Row]) -> list[str]:
     """A line for each row that failed."""
-    return [f"{row.curve}: {row.status.value}: {row.reason}" for row in rows if row.status.failed]
+    return [f"{row.configuration_name}: {row.status.value}: {row.reason}" for row in rows if row.status.failed]

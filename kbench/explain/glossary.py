@@ -25,8 +25,8 @@ WORDS = {
     "baseline": """The provider that speed-ups compare with: the one that the config names as `baseline:`, or else its first.
         In `kbench compare` it is the first file, or what `--baseline` names. A speed-up of 2 says that the baseline takes
         twice as long.""",
-    "curve": """A provider with the values of its parameters, such as `triton-row[num_warps=4]`: one line of a plot. A config
-        that gives a parameter several values measures one curve for each of them. `--only` takes such names.""",
+    "configuration": """A provider with values for its parameters, such as `triton-row[num_warps=4]`: one line of a plot. A
+        config that gives a parameter several values measures one configuration for each of them. `--only` takes such names.""",
     "case": """One point of the sweep: a value for each axis and choice, and a dtype. All providers of a case are
         measured together on the same inputs and the same device, in shuffled order, so their times can be compared.""",
     "round": """One pass over all providers of a case, in shuffled order. A row's `ms` is the median over the rounds
@@ -56,8 +56,8 @@ WORDS = {
         `same`. kbench can show this only if the interval is narrow enough to lie within the margin. With `--by provider` and
         without `--margin`, every change above the noise counts.""",
     "drift": """How much slower or faster the machine itself became between two files: the change of the `copy`
-        controls, which run the same code on both sides. `kbench compare` takes the drift out of every change, and
-        says so.""",
+        controls, which run the same code on both sides. `kbench compare` subtracts the drift from the changes if
+        the files have at least 5 copies in common. The report says whether it did.""",
     "q": """The lowest false discovery rate at which the row still counts as changed. It says how likely the change is
         to be chance, corrected for the number of rows. `kbench compare` calls a row slower or faster if q is 0.01 or
         less.""",
@@ -65,8 +65,8 @@ WORDS = {
         and half as fast cancel. Rows that fail or are suspect are left out on both sides.""",
     "gate": """The verdicts for which `kbench compare` exits with code 1, for a CI job: `--fail-on slower,missing,failed`.
         Without the option, no verdict makes the command fail.""",
-    "old": """The reference side of a comparison: the first file, or the one that `--baseline` names. A file given as
-        LABEL=FILE has its label as the column's name. The other side is `new`. Both columns show times, or the values
+    "old": """The reference side of a comparison: the first file, or the one that `--baseline` names. `LABEL=FILE`
+        gives a file a name for the report. The other side is `new`. Both columns show times, or the values
         of `--metric`.""",
     "input": """A kind of input that `kbench check` gives every provider: random numbers, and the operator's edge
         inputs, such as -inf tails, NaN, strided rows or no rows. Each cell says `ok` with the largest error, or says
@@ -121,7 +121,7 @@ ALIASES = {
     "host to device": "h2d_ms",
     "kernel": "kernel_ms",
     "device to host": "d2h_ms",
-    "configuration": "curve",
+    "curve": "configuration",
 }
 """Synonyms, in small letters, and the word whose paragraph explains them."""
 

@@ -156,7 +156,7 @@ class CaseRun:
             del call, outputs
             if contender.running:
                 again = run_checked(inputs.second, stage, tensors, self.device)
-                contender.judged(again, "right at the first call, then ")
+                contender.judged(again, "correct at the first call, then ")
             if contender.running and interpreted():
                 contender.end(Status.CHECKED)
             if contender.running:
@@ -215,7 +215,7 @@ class CaseRun:
             return
         with self.steps.step(contender, "check", self.settings.timeout_s):
             found = run_checked(inputs.last, stage, inputs.shared.tensors, self.device)
-            contender.judged(found, "right before timing, wrong after it: ")
+            contender.judged(found, "correct before timing, wrong after it: ")
 
     def rows(self) -> list[Row]:
         context = CaseContext(

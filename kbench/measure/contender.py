@@ -11,7 +11,7 @@ from kbench.measure.correctness.call import Call, Stage
 from kbench.measure.correctness.check import Accuracy
 from kbench.measure.machine.telemetry import Quantities
 from kbench.protocol import Configuration
-from kbench.results.case import Case, Value, curve_name, format_params
+from kbench.results.case import Case, Value, configuration_name, format_params
 from kbench.results.vocabulary import Role, Status
 
 
@@ -60,9 +60,9 @@ class Contender:
         return self.role == Role.CONTROL
 
     @property
-    def configuration(self) -> str:
+    def configuration_name(self) -> str:
         """The name of the configuration: `triton-row[num_warps=4]`."""
-        return curve_name(self.name, format_params(self.params))
+        return configuration_name(self.name, format_params(self.params))
 
     def admitted(self, case: Case, device_type: str) -> Provider | None:
         """The provider, if it exists, runs on this machine and supports the case; otherwise the contender ends.

@@ -70,7 +70,7 @@ class Rounds:
         blame_for_changes(contender, self.inputs)
         if contender.running:
             contender.rounds.append(samples)
-            self.steps.emit(RoundTimed(contender.index, contender.configuration, number, median(samples)))
+            self.steps.emit(RoundTimed(contender.index, contender.configuration_name, number, median(samples)))
 
 
 def blame_for_changes(contender: Contender, inputs: SharedInputs) -> None:

@@ -37,7 +37,7 @@ class Steps:
 
         Raises DeviceLost when the device no longer answers afterwards.
         """
-        self.emit(StepBegun(contender.index, contender.configuration, name, limit_s))
+        self.emit(StepBegun(contender.index, contender.configuration_name, name, limit_s))
         try:
             yield
         except OperatorFault as fault:

@@ -12,7 +12,7 @@ from kbench.plotting.page.caption import caption
 from kbench.plotting.panels.look import Look
 from kbench.plotting.selection.along import along, companions
 from kbench.plotting.selection.pages import MAX_BY, MAX_PANELS, Page, split_into_pages
-from kbench.plotting.selection.points import axis_names, configuration, points
+from kbench.plotting.selection.points import axis_names, fixed_columns, points
 from kbench.plotting.selection.winners import winners_of
 from kbench.plotting.style.theme import MARKERS, theme_by_name
 from kbench.text.suggest import unknown
@@ -83,7 +83,7 @@ def plan_pictures(sources: Sequence[ResultsFile], choices: Choices) -> PicturePl
     if (count := drawn["curve"].nunique()) > MOST_CURVES:
         what = f"{count:,} curves are too many for a picture, the limit is {MOST_CURVES}"
         raise UsageError(f"{what}; choose some with --where provider=NAME")
-    columns = configuration(drawn, sources)
+    columns = fixed_columns(drawn, sources)
     titled = list(dict.fromkeys([*columns, "device"]))
     paired = companions(drawn, axes, x) if kind != "bars" else {}
     if kind == "heatmap":

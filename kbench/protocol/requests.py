@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kbench.results.case import Case, Value, curve_name, format_params
+from kbench.results.case import Case, Value, configuration_name, format_params
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Configuration:
     @property
     def name(self) -> str:
         """`triton-row[num_warps=4]`"""
-        return curve_name(self.provider, format_params(self.params))
+        return configuration_name(self.provider, format_params(self.params))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from kbench.reporting.json_columns import Json
 from kbench.reporting.plot_data import plot_data
 from kbench.reporting.row_table import joined_rows, row_table
 from kbench.results.row import Row
-from kbench.results.vocabulary import Control, Role, Status
+from kbench.results.vocabulary import CHECKED_REASON, Control, Role, Status
 from kbench.version import __version__
 
 ALWAYS_EXPLAINED = ("tie", Control.COPY, Control.REPEAT, "copy_fraction", "max_ulp")
@@ -62,7 +62,7 @@ def _lost(rows: Mapping[str, Sequence[Row]]) -> list[Json]:
     for file, members in rows.items():
         for row in members:
             if row.role == Role.PROVIDER and row.status is not Status.OK:
-                groups.setdefault((file, row.curve, row.status, row.reason), []).append(row)
+                groups.setdefault((file, row.configuration_name, row.status, row.reason), []).append(row)
     ordered = sorted(groups.items(), key=lambda group: not group[0][2].failed)
     return [
         {
@@ -70,7 +70,7 @@ def _lost(rows: Mapping[str, Sequence[Row]]) -> list[Json]:
             "curve": curve,
             "status": status.value,
             "failed": status.failed,
-            "reason": reason or "correct, but not timed: the Triton interpreter ran it",
+            "reason": reason or CHECKED_REASON,
             "cases": list(dict.fromkeys(row.case.label for row in members)),
         }
         for (file, curve, status, reason), members in ordered

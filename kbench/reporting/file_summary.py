@@ -51,7 +51,7 @@ def _table(found: Analysis, rows: Sequence[Row]) -> Json:
     lines, baseline = found.standings, found.baseline
     open_ = any(line.count(Outcome.UNCLEAR) for line in lines)
     dtypes = list(dict.fromkeys(row.case.dtype for row in rows))
-    columns = [word_column("curve", (line.curve for line in lines), "provider")]
+    columns = [word_column("curve", (line.configuration_name for line in lines), "provider")]
     if baseline is not None and not found.noise.too_noisy:
         columns += [
             number_column("geomean", (_over(line, baseline) for line in lines), "speed-up (geomean)", "factor"),
@@ -72,7 +72,10 @@ def _table(found: Analysis, rows: Sequence[Row]) -> Json:
     columns += [
         _copy_fractions(lines),
         number_column("ulp", (line.max_ulp for line in lines), "max ulp", "ulp"),
-        word_column("flags", (_flags([row for row in rows if row.curve == line.curve]) for line in lines)),
+        word_column(
+            "flags",
+            (_flags([row for row in rows if row.configuration_name == line.configuration_name]) for line in lines),
+        ),
     ]
     return {"count": len(lines), "columns": columns}
 
@@ -83,7 +86,7 @@ def _has_rivals(found: Analysis) -> bool:
 
 
 def _over(line: Standing, baseline: str) -> float | None:
-    return 1.0 if line.curve == baseline and line.timed else line.geomean
+    return 1.0 if line.configuration_name == baseline and line.timed else line.geomean
 
 
 def _of_dtype(line: Standing, dtype: str) -> list[PairwiseComparison]:
@@ -93,7 +96,7 @@ def _of_dtype(line: Standing, dtype: str) -> list[PairwiseComparison]:
 def _standing(line: Standing, found: Analysis) -> str:
     """`faster`, `slower` or `a tie`, by the noise floor."""
     mean = line.geomean
-    if line.curve == found.baseline:
+    if line.configuration_name == found.baseline:
         return "the baseline"
     if mean is None:
         return "not known"
@@ -108,7 +111,7 @@ def _winners(won: Sequence[Winner]) -> Json:
     columns = [
         *(word_column(name, (winner.case.axes[name] for winner in won)) for name in axes),
         word_column("dtype", (winner.case.dtype for winner in won)),
-        word_column("fastest", (winner.curve for winner in won)),
+        word_column("fastest", (winner.configuration_name for winner in won)),
         number_column(
             "margin", (winner.margin if winner.sole else None for winner in won), "runner-up takes", "factor"
         ),

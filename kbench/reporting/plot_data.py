@@ -15,7 +15,7 @@ from kbench.plotting.selection.points import ABSENT, COPY_CURVE, HOLLOW, axis_na
 from kbench.plotting.style.colours import slots
 from kbench.plotting.style.theme import MARKERS, THEMES, Theme
 from kbench.reporting.json_columns import Json, six_digits, word_column
-from kbench.results.case import curve_name
+from kbench.results.case import configuration_name
 from kbench.results.vocabulary import Flag
 
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
@@ -118,11 +118,11 @@ def _parameters(drawn: pd.DataFrame, numbers: Numbers) -> Json:
 def _slots(
     drawn: pd.DataFrame, sources: Sequence[ResultsFile], numbers: Numbers
 ) -> dict[str, dict[str, tuple[int, int]]]:
-    everyone = frozenset().union(*(source.curves for source in sources))
+    everyone = frozenset().union(*(source.configurations for source in sources))
     found = {"": slots(everyone)}
     pairs = set(zip(drawn["provider"], drawn["params"], strict=True))
     for name in numbers:
-        found[name] = slots({curve_along(*pair, name) for pair in pairs if curve_name(*pair) in everyone})
+        found[name] = slots({curve_along(*pair, name) for pair in pairs if configuration_name(*pair) in everyone})
     return found
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pandas as pd
 
 from kbench.analysis.files import ResultsFile
-from kbench.plotting.selection.points import axis_names, configuration, curves_of
+from kbench.plotting.selection.points import axis_names, curves_of, fixed_columns
 from kbench.reporting.json_columns import Json, number_column, word_column
-from kbench.results.case import curve_name
+from kbench.results.case import configuration_name
 from kbench.results.columns import COLUMNS
 
 NUMBER_FORMATS = {
@@ -45,7 +45,7 @@ def joined_rows(sources: Sequence[ResultsFile]) -> pd.DataFrame:
     line   the line of the plot: the curve, COPY_CURVE for the copy control, "" for the other controls
     """
     joined = pd.concat([source.frame.assign(file=source.label) for source in sources], ignore_index=True)
-    curves = [curve_name(*pair) for pair in zip(joined["provider"], joined["params"], strict=True)]
+    curves = [configuration_name(*pair) for pair in zip(joined["provider"], joined["params"], strict=True)]
     return joined.assign(curve=pd.Series(curves, joined.index, dtype="object"), line=curves_of(joined))
 
 
@@ -55,7 +55,7 @@ def row_table(joined: pd.DataFrame, sources: Sequence[ResultsFile]) -> Json:
     columns        the columns
     hidden         names of columns that are not shown
     axes           names of the axes and choices
-    configuration  names of the columns whose values must be equal along a line
+    fixed          names of the columns whose values must be equal along a line
     """
     names = axis_names(sources)
     identity = {"file": "file", "operator": "operator", "curve": "provider", **{name: name for name in names}}
@@ -63,7 +63,7 @@ def row_table(joined: pd.DataFrame, sources: Sequence[ResultsFile]) -> Json:
     return {
         "count": len(joined),
         "axes": names,
-        "configuration": configuration(joined, sources),
+        "fixed": fixed_columns(joined, sources),
         "hidden": HIDDEN_COLUMNS,
         "columns": [
             *(word_column(name, joined[name], label) for name, label in identity.items()),

@@ -1,4 +1,4 @@
-"""A case: an operator at one point of the sweep. And how parameters and curves are written."""
+"""A case: an operator at one point of the sweep. And how parameters and configurations are written."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ class Case:
 
 
 def format_params(params: Mapping[str, Value]) -> str:
-    """`{"num_warps": 4}` as the CSV and the curves' names write it: `num_warps=4`."""
+    """`{"num_warps": 4}` as the CSV and the names of configurations write it: `num_warps=4`."""
     return ",".join(f"{k}={v}" for k, v in params.items())
 
 
-def curve_name(provider: str, params: str) -> str:
-    """The name of a provider's curve: `triton-row[num_warps=4]`."""
+def configuration_name(provider: str, params: str) -> str:
+    """The name of a configuration: `triton-row[num_warps=4]`."""
     return f"{provider}[{params}]" if params else provider

@@ -77,8 +77,8 @@ _COLUMNS = (
         between `params` and `dtype` are its axes and choices. With `dtype` they are the case of the row. `kbench list`
         shows all operators."""),
     Column("provider", Kind.NAME, "", "provider", """The implementation of the operator: its name in the config, or
-        the name of a control (the column `role` says which). Each combination of a provider and `params` is one curve
-        of the plots."""),
+        the name of a control (the column `role` says which). Each combination of a provider and `params` is one configuration:
+        one line of a plot."""),
     Column("params", Kind.WORD, "", "params", """The parameters that the config gave the provider, for example
         `num_warps=4,num_stages=2`. It is empty if the config gave none: the provider then uses its own defaults."""),
     Column("dtype", Kind.DTYPE, "", "dtype", """The dtype of the elements of the inputs and of the output: float32, float16,

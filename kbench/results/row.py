@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kbench.results.case import Case, curve_name
+from kbench.results.case import Case, configuration_name
 from kbench.results.columns import COLUMNS, OUTCOME_COLUMNS, Kind, columns_of, format_cell, parse_cell
 from kbench.results.vocabulary import Role, Status
 from kbench.text.printable import safe_name, safe_reason
@@ -87,8 +87,8 @@ class Row:
             )
 
     @property
-    def curve(self) -> str:
-        return curve_name(self.provider, self.params)
+    def configuration_name(self) -> str:
+        return configuration_name(self.provider, self.params)
 
     def to_json(self) -> dict[str, Any]:
         """The row as the process boundary carries it."""

@@ -2,9 +2,9 @@
 
 A term is a column, one of `= != < <= > >=`, and one or more values: `N=1024,4096`. A comma or `|` separates values. A comma
 also separates terms, which must all hold: the text after a comma is a new term if it contains a comparison, and otherwise one
-more value. A comma inside brackets belongs to the name of a curve. Sizes may end in k, M or G (powers of 1024). A scalar takes
-numbers such as 1e-6, or true and false. In words, `*` stands for any characters and `?` for one; brackets have no special
-meaning. kbench never evaluates a term as code.
+more value. A comma inside brackets belongs to the name of a configuration. Sizes may end in k, M or G (powers of 1024). A
+scalar takes numbers such as 1e-6, or true and false. In words, `*` stands for any characters and `?` for one; brackets have no
+special meaning. kbench never evaluates a term as code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pandas.api.types import is_bool_dtype, is_float_dtype, is_integer_dtype
 
 from kbench.errors import UsageError
 from kbench.results import table
-from kbench.results.case import DTYPE_ALIASES, LIKE_NUMBER, curve_name
+from kbench.results.case import DTYPE_ALIASES, LIKE_NUMBER, configuration_name
 from kbench.results.columns import CONDITION_COLUMNS, IDENTITY_COLUMNS
 from kbench.results.vocabulary import Role
 from kbench.text.printable import NAME_LIMIT
@@ -193,15 +193,15 @@ def _like_a_term(part: str) -> bool:
 
 
 def _cells(frame: pd.DataFrame, column: str) -> list[Any]:
-    """The values of a column. For `provider` they are `(provider, params)`, which name a curve."""
+    """The values of a column. For `provider` they are `(provider, params)`, which name a configuration."""
     return list(zip(frame["provider"], frame["params"], strict=True)) if column == "provider" else list(frame[column])
 
 
 def _spellings(column: str, cell: Any) -> Iterable[str]:
-    """The words that match a cell: a dtype also has aliases, and a provider also has the name of its curve."""
+    """The words that match a cell: a dtype also has aliases, and a provider also has the name of its configuration."""
     match column:
         case "provider":
-            return cell[0], curve_name(*cell)
+            return cell[0], configuration_name(*cell)
         case "dtype":
             return cell, *(alias for alias, dtype in DTYPE_ALIASES.items() if dtype == cell)
         case "flags":
@@ -210,7 +210,7 @@ def _spellings(column: str, cell: Any) -> Iterable[str]:
 
 
 def _few(cells: set[Any]) -> str:
-    words = [curve_name(*cell) if isinstance(cell, tuple) else str(cell) or "empty" for cell in sorted(cells)]
+    words = [configuration_name(*cell) if isinstance(cell, tuple) else str(cell) or "empty" for cell in sorted(cells)]
     return ", ".join(words if len(words) <= 12 else [*words[:10], "...", words[-1]])
 
 

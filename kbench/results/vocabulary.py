@@ -27,7 +27,7 @@ class Status(ExplainedWord):
 
     OK = (
         "ok",
-        """The output was right before and after timing, and the provider was timed. Only these rows carry a time. The
+        """The output was correct before and after timing, and the provider was timed. Only these rows carry a time. The
         row's flags are reasons to distrust it. kbench found no such reason for a row without flags.""",
     )
     CHECKED = (
@@ -87,6 +87,9 @@ class Status(ExplainedWord):
 
 _FAILED = frozenset({Status.WRONG, Status.ERROR, Status.OOM, Status.TIMEOUT, Status.CRASHED})
 
+CHECKED_REASON = "correct, but not timed: the Triton interpreter ran it"
+"""What readers see as the reason of a `checked` row. The row itself has no reason."""
+
 
 class Flag(ExplainedWord):
     """A reason to distrust the time of an `ok` row. The order is that in which a row lists its flags: the gravest first."""
@@ -131,7 +134,7 @@ class Flag(ExplainedWord):
         """The device lowered its clocks around at least one of the row's rounds, because of its power limit, heat or a
         power brake, and not because it was idle. The `throttle` column names the reasons. kbench keeps the rounds. Such
         times are hard to reproduce, and compute-bound kernels suffer more than memory-bound ones. Compare `sm_mhz`
-        between rows, let the device cool, or lock its clocks (`nvidia-smi -lgc`, which needs rights).""",
+        between rows, let the device cool, or lock its clocks (`nvidia-smi -lgc`, which needs administrator rights).""",
     )
     NOISY = (
         "noisy",

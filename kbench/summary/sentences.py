@@ -8,7 +8,7 @@ from statistics import median
 
 from kbench.analysis import Analysis
 from kbench.results.row import Row
-from kbench.results.vocabulary import Role, Status
+from kbench.results.vocabulary import CHECKED_REASON, Role, Status
 
 PLAUSIBLE_SHARE = 1.5
 """The largest plausible share of the copy control's GB/s. On an H200 the largest of 4,000 rows is 1.2."""
@@ -37,9 +37,11 @@ def caveats(found: Analysis) -> list[str]:
     if raised:
         counted = ", ".join(f"{count} {flag}" for flag, count in raised.most_common())
         lines.append(f"flags: {counted} (kbench explain {next(iter(raised.most_common()))[0]})")
-    varying = Counter(row.curve for row in providers if row.deterministic is False)
+    varying = Counter(row.configuration_name for row in providers if row.deterministic is False)
     if varying:
-        counted = ", ".join(f"{curve} ({count} case{'s' * (count != 1)})" for curve, count in varying.items())
+        counted = ", ".join(
+            f"{configuration} ({count} case{'s' * (count != 1)})" for configuration, count in varying.items()
+        )
         lines.append(f"two calls on the same input gave different bits: {counted}")
     return lines
 
@@ -54,16 +56,16 @@ def left_out(rows: Sequence[Row]) -> list[str]:
     groups: dict[tuple[str, Status], list[Row]] = {}
     for row in rows:
         if row.status is not Status.OK:
-            groups.setdefault((row.curve, row.status), []).append(row)
+            groups.setdefault((row.configuration_name, row.status), []).append(row)
     lines = []
-    for (curve, status), members in groups.items():
+    for (configuration, status), members in groups.items():
         reasons = list(dict.fromkeys(row.reason for row in members if row.reason))
-        why = f": {reasons[0]}" if reasons else ": correct, but not timed: the Triton interpreter ran it"
+        why = f": {reasons[0] if reasons else CHECKED_REASON}"
         others = len(reasons) - 1
         more = f", and {others} more reason{'s' * (others > 1)} (see the CSV)" if others > 0 else ""
         cases = len({row.case.key for row in members})
         count = f"{cases} case" + "s" * (cases > 1)
-        lines.append(f"{curve}: {status.value} ({count}){why}{more}")
+        lines.append(f"{configuration}: {status.value} ({count}){why}{more}")
     return lines
 
 

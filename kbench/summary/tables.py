@@ -115,7 +115,7 @@ def standings_table(found: Analysis, width: int | None = None) -> Table:
     slower, the number of cases in which it is the fastest, its share of the copy control, and its largest error. The least
     important columns are left out if the table is wider than `width`."""
     lines = [line for line in found.standings if line.timed]
-    columns: dict[str, Callable[[Standing], str]] = {"provider": lambda line: line.curve}
+    columns: dict[str, Callable[[Standing], str]] = {"provider": lambda line: line.configuration_name}
     if found.baseline is not None and not found.noise.too_noisy:
         columns[f"vs {found.baseline}"] = lambda line: _mean(line, found)
         with_unclear = any(line.count(Outcome.UNCLEAR) for line in lines)
@@ -133,7 +133,7 @@ def standings_table(found: Analysis, width: int | None = None) -> Table:
 
 
 def _mean(line: Standing, found: Analysis) -> str:
-    if line.curve == found.baseline:
+    if line.configuration_name == found.baseline:
         return "baseline"
     return "-" if line.geomean is None else f"{line.geomean:.2f}x"
 
@@ -185,9 +185,12 @@ def _dtypes(cases: Cases) -> list[str]:
 
 def _row_per_case(found: Analysis, cases: Cases) -> Table:
     """A table with a line for each case."""
-    columns_of_cases, curves, cell = CaseColumns(cases), _curves(found), _Cells(found)
-    rows = [[*columns_of_cases.cells(case, key), *(cell(key, curve) for curve in curves)] for case, key in cases]
-    header = (*columns_of_cases.names, *(f"{curve}{UNMARKED}" for curve in curves))
+    columns_of_cases, configurations, cell = CaseColumns(cases), _timed_names(found), _Cells(found)
+    rows = [
+        [*columns_of_cases.cells(case, key), *(cell(key, configuration) for configuration in configurations)]
+        for case, key in cases
+    ]
+    header = (*columns_of_cases.names, *(f"{configuration}{UNMARKED}" for configuration in configurations))
     return Table(header, rows, _title(columns_of_cases, rows))
 
 
@@ -195,12 +198,12 @@ def _row_per_provider(found: Analysis, cases: Cases) -> Table:
     """A table with a line for each provider."""
     columns_of_cases, cell = CaseColumns(cases), _Cells(found)
     header = ("provider", *(_named(columns_of_cases.names, columns_of_cases.cells(*case)) + UNMARKED for case in cases))
-    rows = [[curve, *(cell(key, curve) for _, key in cases)] for curve in _curves(found)]
+    rows = [[configuration, *(cell(key, configuration) for _, key in cases)] for configuration in _timed_names(found)]
     return Table(header, rows, _title(columns_of_cases, rows))
 
 
-def _curves(found: Analysis) -> list[str]:
-    return [line.curve for line in found.standings if line.timed]
+def _timed_names(found: Analysis) -> list[str]:
+    return [line.configuration_name for line in found.standings if line.timed]
 
 
 def _title(columns_of_cases: CaseColumns, rows: list[list[str]]) -> str:
@@ -219,15 +222,17 @@ class _Cells:
         self.without: dict[tuple[Any, str], str] = {}
         for row in found.rows:
             if row.role == Role.PROVIDER and (row.status.failed or row.ms is not None):
-                self.without[row.case.key, row.curve] = row.status.value if row.status.failed else Flag.SUSPECT
+                self.without[row.case.key, row.configuration_name] = (
+                    row.status.value if row.status.failed else Flag.SUSPECT
+                )
 
-    def __call__(self, key: CaseKey, curve: str) -> str:
-        rows = self.found.cases[key].get(curve)
+    def __call__(self, key: CaseKey, configuration: str) -> str:
+        rows = self.found.cases[key].get(configuration)
         if not rows:
-            return self.without.get((key.case, curve), "-") + UNMARKED
+            return self.without.get((key.case, configuration), "-") + UNMARKED
         ranked = len(self.found.cases[key]) > 1 and not self.found.noise.too_noisy
         return microseconds(median(row.ms or 0.0 for row in rows)) + (
-            _mark(self.won[key], curve) if ranked else UNMARKED
+            _mark(self.won[key], configuration) if ranked else UNMARKED
         )
 
 
@@ -239,8 +244,8 @@ def _case(found: Analysis, key: CaseKey) -> Case:
     return next(iter(found.cases[key].values()))[0].case
 
 
-def _mark(won: Winner, curve: str) -> str:
-    if curve not in (won.curve, *won.tied, *won.unclear):
+def _mark(won: Winner, configuration: str) -> str:
+    if configuration not in (won.configuration_name, *won.tied, *won.unclear):
         return UNMARKED
     return UNCLEAR if won.unclear else TIED if won.tied else WON
 
@@ -280,10 +285,10 @@ def details_table(found: Analysis, width: int | None = None) -> Table:
 def _fastest(won: Winner, *, too_noisy: bool) -> str:
     others, sign = (won.unclear + won.tied, "?") if won.unclear else (won.tied, "~")
     if not others:
-        return won.curve
+        return won.configuration_name
     if too_noisy:
-        return f"{won.curve} ?"
-    return f"{won.curve} {sign} {others[0] if len(others) == 1 else f'{len(others)} others'}"
+        return f"{won.configuration_name} ?"
+    return f"{won.configuration_name} {sign} {others[0] if len(others) == 1 else f'{len(others)} others'}"
 
 
 def _speedup(found: Analysis, won: Winner) -> str:
@@ -291,9 +296,9 @@ def _speedup(found: Analysis, won: Winner) -> str:
         return "-"
     if found.noise.too_noisy:
         return "noisy"
-    if won.curve == found.baseline:
+    if won.configuration_name == found.baseline:
         return "baseline"
-    pair = found.compare_pair(won.key, found.baseline, won.curve)
+    pair = found.compare_pair(won.key, found.baseline, won.configuration_name)
     if pair.outcome is Outcome.UNCLEAR:
         return "unclear"
     return "tie" if pair.outcome is Outcome.TIE else f"{1 / pair.ratio:.2f}x"
@@ -309,7 +314,7 @@ def stages_table(rows: Sequence[Row]) -> Table:
             [
                 *(str(row.case.axes[name]) for name in axes),
                 row.case.dtype,
-                row.curve,
+                row.configuration_name,
                 *("-" if (ms := getattr(row, name)) is None else f"{ms:.3f}" for name in STAGES),
             ]
             for row in measured

@@ -15,7 +15,7 @@ from kbench.comparison.options import CompareOptions
 from kbench.plotting.picture_plan import Choices, plan_pictures
 from kbench.plotting.selection.winners import winners_of
 from kbench.reporting.file_summary import file_summary
-from kbench.results.case import curve_name
+from kbench.results.case import configuration_name
 
 RESULTS = Path(__file__).resolve().parents[2] / "results" / "h200"
 FILES = sorted(RESULTS.rglob("*.csv"))
@@ -31,11 +31,11 @@ def test_there_are_files() -> None:
 def test_run_compare_plot_and_report_agree(path: Path) -> None:
     [source] = load_sources([path])
     found = source.analysis
-    said = [(won.curve, won.tied, won.unclear) for won in found.winners]
+    said = [(won.configuration_name, won.tied, won.unclear) for won in found.winners]
 
     table = summary.details_table(found)
     assert Counter(line[table.header.index("fastest")].split(" ")[0] for line in table.rows) == Counter(
-        curve for curve, *_ in said
+        name for name, *_ in said
     )
     [times] = summary.times_tables(found)
     marked = Counter(cell[-1] for line in times.rows for cell in line if cell[-1] in "*~?")
@@ -46,7 +46,7 @@ def test_run_compare_plot_and_report_agree(path: Path) -> None:
     columns = {column["name"]: column for column in page["winners"]["columns"]}
     named = columns["fastest"]
     assert [named["words"][code] for code in named["codes"]] == [
-        won.curve for won in found.winners if len(found.cases[won.key]) > 1
+        won.configuration_name for won in found.winners if len(found.cases[won.key]) > 1
     ]
     assert page["caveats"][0] == found.noise.sentence() and page["headline"] == found.headline()
 
@@ -59,11 +59,11 @@ def test_run_compare_plot_and_report_agree(path: Path) -> None:
 
 
 def _compare_agrees(path: Path, found: Analysis) -> None:
-    """Against the curve that wins most, compare calls everybody slower where it won, and the same where it ties."""
-    best = Counter(won.curve for won in found.winners).most_common(1)[0][0]
+    """Against the configuration that wins most, compare calls everybody slower where it won, and the same where it ties."""
+    best = Counter(won.configuration_name for won in found.winners).most_common(1)[0][0]
     comparison = compare_results(path, options=CompareOptions(by="provider", baseline=best))
     assert {drift.noise for drift in comparison.drifts.values()} <= {found.noise.floor or 0.0}
-    cases = {(won.key.case, won.curve): won for won in found.winners}
+    cases = {(won.key.case, won.configuration_name): won for won in found.winners}
     words = {(row.key.case, row.contender): row.verdict for row in comparison.rows if row.ratio is not None}
     checked = 0
     for ((operator, axes, dtype), contender), word in words.items():
@@ -78,4 +78,7 @@ def _compare_agrees(path: Path, found: Analysis) -> None:
             )
             assert word == WORDS[outcome], (path.name, axes, contender)
             checked += 1
-    assert checked or len({curve_name(row.provider, row.params) for row in found.rows if row.role == "provider"}) == 1
+    assert (
+        checked
+        or len({configuration_name(row.provider, row.params) for row in found.rows if row.role == "provider"}) == 1
+    )

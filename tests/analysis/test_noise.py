@@ -52,7 +52,7 @@ def test_one_disturbed_round_of_nine_does_not_hide_a_factor_of_two() -> None:
     rows = run(rng, quiet(0.03), {"torch": 1.0, "jit": 2.0}, rounds=9)
     hit = [replace(r, round_ms=(44.0, *r.round_ms[1:])) if r.provider == "jit" else r for r in rows]
     found = analyse(hit, "torch")
-    assert [(won.curve, won.sole) for won in found.winners] == [("jit", True)] * 3
+    assert [(won.configuration_name, won.sole) for won in found.winners] == [("jit", True)] * 3
     assert found.standings[0].geomean == pytest.approx(2.0, rel=0.05)
 
 
@@ -67,13 +67,13 @@ def test_three_sessions_of_one_mind_are_enough() -> None:
             if row.session == 1:
                 row = replace(row, round_ms=(44.0, *row.round_ms[1:]))
         rows.append(row)
-    assert {won.curve for won in analyse(rows, "torch").winners if won.sole} == {"torch"}
+    assert {won.configuration_name for won in analyse(rows, "torch").winners if won.sole} == {"torch"}
 
 
 def test_one_per_cent_is_a_win_on_a_quiet_machine() -> None:
     [found] = analyses(quiet(0.001), {"torch": 1.0, "mine": 1.01}, 1, cases=20, rounds=5)
     assert found.noise.floor is not None and found.noise.floor < 0.004
-    assert sum(won.curve == "mine" and won.sole for won in found.winners) >= 19
+    assert sum(won.configuration_name == "mine" and won.sole for won in found.winners) >= 19
     assert found.headline().startswith("mine is fastest in ")
 
 
@@ -115,7 +115,7 @@ def test_the_runner_up_is_judged_round_by_round_not_by_medians() -> None:
     even = Row(case, "even", ms=1.5, round_ms=(1.0, 1.2, 1.5, 1.8, 2.0))
     odd = Row(case, "odd", ms=1.49, round_ms=(1.1, 1.32, 1.65, 1.98, 2.2))
     [won] = analyse([even, odd]).winners
-    assert (won.curve, won.sole) == ("even", True) and won.margin == pytest.approx(1.1)
+    assert (won.configuration_name, won.sole) == ("even", True) and won.margin == pytest.approx(1.1)
 
 
 def test_sessions_that_share_nothing_cannot_be_told() -> None:
@@ -141,7 +141,7 @@ def test_the_limit_of_few_cases_is_wider_than_what_was_seen() -> None:
 def test_a_round_of_no_time_at_all_is_no_round() -> None:
     rows = run(random.Random(11), quiet(0.001), {"torch": 1.0, "mine": 2.0}, cases=2)
     coarse = [replace(r, round_ms=(0.0, *r.round_ms[1:])) if r.provider == "mine" else r for r in rows]
-    assert [won.curve for won in analyse(coarse, "torch").winners] == ["mine", "mine"]
+    assert [won.configuration_name for won in analyse(coarse, "torch").winners] == ["mine", "mine"]
 
 
 def test_a_case_on_two_kinds_of_device_is_two_cases() -> None:

@@ -94,7 +94,7 @@ def test_at_the_command_line(kbench: Kbench, tmp_path: Path) -> None:
         ("drift", "drift"),
         ("vs torch-native", "speedup"),
         ("baseline", "baseline"),
-        ("curve", "curve"),
+        ("curve", "configuration"),
         ("~", "tie"),
         ("old us", "old"),
         ("base GB/s", "baseline"),

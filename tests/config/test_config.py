@@ -89,7 +89,7 @@ def sizes(sweep: Sweep, axis: str = "N") -> list[Any]:
 
 
 def names(sweep: Sweep) -> list[str]:
-    return [curve.name for curve in sweep.configurations]
+    return [configuration.name for configuration in sweep.configurations]
 
 
 def minimal(sweep: str = "{M: 1, N: 2}", providers: str = "[triton]", rest: str = "", operator: str = "softmax") -> str:
@@ -147,7 +147,7 @@ def test_choices_are_columns_and_default_to_their_first_word() -> None:
     assert sizes(sweep, "approximate") == ["none", "tanh"]
 
 
-def test_every_combination_of_parameters_is_a_curve_named_in_the_providers_own_order() -> None:
+def test_every_combination_of_parameters_is_a_configuration_named_in_the_providers_own_order() -> None:
     both = "triton-row: {num_stages: [2, 3], num_warps: [4, 8]}"
     sweep = resolve(minimal(providers=f"[{both}, triton-row: {{num_warps: null}}]"))
     pairs = [f"triton-row[num_warps={w},num_stages={s}]" for w in (4, 8) for s in (2, 3)]
@@ -156,7 +156,7 @@ def test_every_combination_of_parameters_is_a_curve_named_in_the_providers_own_o
 
 def test_parameters_may_be_numbers_words_booleans_and_null() -> None:
     sweep = resolve(minimal(providers="[triton-row: {num_warps: [4, 0.5, true, word, null]}]"))
-    assert [curve.params["num_warps"] for curve in sweep.configurations] == [4, 0.5, True, "word", None]
+    assert [configuration.params["num_warps"] for configuration in sweep.configurations] == [4, 0.5, True, "word", None]
 
 
 @pytest.mark.parametrize(
@@ -164,11 +164,11 @@ def test_parameters_may_be_numbers_words_booleans_and_null() -> None:
     [("", "triton"), ("baseline: cuda", "cuda"), ("baseline: triton-row[num_warps=4]", "triton-row[num_warps=4]"),
      ("baseline: triton-row", "triton-row[num_warps=4]")],
 )  # fmt: skip
-def test_the_baseline_is_a_provider_or_a_curve_and_by_default_the_first(baseline: str, expected: str) -> None:
+def test_the_baseline_is_a_provider_or_a_configuration_and_by_default_the_first(baseline: str, expected: str) -> None:
     assert resolve(minimal(providers="[triton, cuda, triton-row: {num_warps: 4}]", rest=baseline)).baseline == expected
 
 
-def test_a_provider_without_parameters_is_a_baseline_beside_its_parametrised_curves() -> None:
+def test_a_provider_without_parameters_is_a_baseline_beside_its_parametrised_configurations() -> None:
     text = minimal(providers="[triton-row, triton-row: {num_warps: [4, 8]}]", rest="baseline: triton-row")
     assert resolve(text).baseline == "triton-row"
 
@@ -260,8 +260,8 @@ def test_set_a_choice_and_a_baseline() -> None:
     )
     assert (sizes(sweep, "approximate"), sweep.baseline) == (["none", "tanh"], "torch-native")
     text = minimal(providers="[triton, triton-row: {num_warps: 4, num_stages: [1, 2]}]")
-    curve = "triton-row[num_warps=4,num_stages=2]"
-    assert resolve(text, sets=[f"baseline={curve}"]).baseline == curve
+    configuration = "triton-row[num_warps=4,num_stages=2]"
+    assert resolve(text, sets=[f"baseline={configuration}"]).baseline == configuration
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_set_a_choice_and_a_baseline() -> None:
         (["triton, triton-row[num_warps=8,num_stages=1]"], ["triton", "triton-row[num_warps=8,num_stages=1]"]),
     ],
 )
-def test_only_keeps_providers_and_curves(only: list[str], expected: list[str]) -> None:
+def test_only_keeps_providers_and_configurations(only: list[str], expected: list[str]) -> None:
     providers = "[triton, torch-native, triton-row: {num_warps: [4, 8], num_stages: 1}]"
     assert names(resolve(minimal(providers=providers), only=only)) == expected
 
@@ -296,7 +296,7 @@ def test_plugins_of_the_file_are_relative_to_it_and_those_of_the_command_line_to
     assert config.resolve(catalog()).plugins == config.plugins
 
 
-def test_a_broken_installed_plugin_costs_its_own_curves_only() -> None:
+def test_a_broken_installed_plugin_costs_its_own_configurations_only() -> None:
     text = minimal(providers="[triton, mine: {block: [1, 2]}]")
     sweep = resolve(text, failures=(BROKEN,))
     assert names(sweep) == ["triton", "mine[block=1]", "mine[block=2]"]
@@ -487,7 +487,7 @@ def test_a_baseline_that_the_profile_removed_is_an_error() -> None:
     assert errors(text, profile="a") == ['x.yaml:4:11: unknown baseline "triton"; choose from cuda, torch-native']
 
 
-def test_too_many_curves() -> None:
+def test_too_many_configurations() -> None:
     values = list(range(40))
     line = "x.yaml:3:13: triton-row: 1,600 configurations; the limit is 1,000"
     assert errors(minimal(providers=f"[triton-row: {{num_warps: {values}, num_stages: {values}}}]")) == [line]

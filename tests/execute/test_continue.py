@@ -79,7 +79,7 @@ def rows_of(layout: Plan) -> list[list[Row]]:
     return cases
 
 
-def write(layout: Plan, folder: Path) -> tuple[Path, list[int]]:
+def write_finished(layout: Plan, folder: Path) -> tuple[Path, list[int]]:
     """Write a finished results file and its environment file. Returns its path and its sizes,
     before the first case and after each."""
     path = folder / "sweep.csv"
@@ -114,7 +114,7 @@ def refused(
 
 def test_rows_survive_the_file(tmp_path: Path) -> None:
     layout = plan_in(tmp_path)
-    path, _ = write(layout, tmp_path)
+    path, _ = write_finished(layout, tmp_path)
     past = existing_results.read_existing(path, layout, MACHINE, "resume")
     assert past.rows == [row for rows in rows_of(layout) for row in rows]
     assert past.left == ()
@@ -123,7 +123,7 @@ def test_rows_survive_the_file(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_file_cut_anywhere_is_read_and_resumed_at_the_right_case(tmp_path: Path) -> None:
     layout = plan_in(tmp_path, N="64")
-    path, sizes = write(layout, tmp_path)
+    path, sizes = write_finished(layout, tmp_path)
     data = path.read_bytes()
     for size in [sizes[0], *range(sizes[1] - 300, len(data))]:  # the end of one case, and all of another
         path.write_bytes(data[:size])
@@ -140,7 +140,7 @@ def test_a_file_cut_anywhere_is_read_and_resumed_at_the_right_case(tmp_path: Pat
 
 def test_cases_may_stand_in_any_order_and_any_may_be_missing(tmp_path: Path) -> None:
     layout = plan_in(tmp_path)
-    path, sizes = write(layout, tmp_path)
+    path, sizes = write_finished(layout, tmp_path)
     data = path.read_bytes()
     header, *cases = [data[a:b] for a, b in zip([0, *sizes], sizes, strict=False)]
     path.write_bytes(header + cases[3] + cases[0] + cases[2][:-30])
@@ -159,7 +159,7 @@ def test_cases_may_stand_in_any_order_and_any_may_be_missing(tmp_path: Path) -> 
 
 def test_what_was_begun_on_one_device_is_not_continued_on_several(tmp_path: Path) -> None:
     layout = plan_in(tmp_path)
-    path, _ = write(layout, tmp_path)
+    path, _ = write_finished(layout, tmp_path)
     with pytest.raises(ResultsError, match="it was begun on one device, and this run measures with --devices"):
         existing_results.read_existing(path, layout, MACHINE, "resume", "host")
     beside = path.with_suffix(".env.json")
@@ -178,7 +178,7 @@ def test_what_was_begun_on_one_device_is_not_continued_on_several(tmp_path: Path
 
 def test_refuses_what_would_mix_measurements(tmp_path: Path) -> None:
     layout = plan_in(tmp_path)
-    path, _ = write(layout, tmp_path)
+    path, _ = write_finished(layout, tmp_path)
     packages = MACHINE["packages"] | {"torch": "2.12.0"}  # type: ignore[operator]
     assert "torch was 2.11.0 and is now 2.12.0" in refused(path, layout, MACHINE | {"packages": packages})
     assert "device was A host and is now B host" in refused(path, layout, MACHINE | {"device": "B host"}, "append")
@@ -193,7 +193,7 @@ def test_refuses_what_would_mix_measurements(tmp_path: Path) -> None:
 
 def test_only_warns_of_what_may_change(tmp_path: Path) -> None:
     layout = plan_in(tmp_path, timeout_s=5)
-    path, _ = write(layout, tmp_path)
+    path, _ = write_finished(layout, tmp_path)
     packages = MACHINE["packages"] | {"numpy": "3.0"}  # type: ignore[operator]
     past = existing_results.read_existing(
         path, plan_in(tmp_path, timeout_s=9), MACHINE | {"driver": "1", "packages": packages}, "resume"
@@ -203,7 +203,7 @@ def test_only_warns_of_what_may_change(tmp_path: Path) -> None:
 
 def test_refuses_another_sweep_and_says_where(tmp_path: Path) -> None:
     layout = plan_in(tmp_path)
-    path, _ = write(layout, tmp_path)
+    path, _ = write_finished(layout, tmp_path)
     lines = path.read_bytes().count(b"\n", 0, path.read_bytes().index(b",100,"))
     where = refused(path, plan_in(tmp_path, N="[64, 96]"))
     assert where.startswith(f"{path}:{lines + 1}: the case of this row is not in the sweep")
@@ -219,7 +219,7 @@ def test_refuses_another_sweep_and_says_where(tmp_path: Path) -> None:
 
 def test_refuses_damaged_files_and_names_the_line(tmp_path: Path) -> None:
     layout = plan_in(tmp_path)
-    path, _ = write(layout, tmp_path)
+    path, _ = write_finished(layout, tmp_path)
     data = path.read_bytes()
     header, first, second, *rest = data.splitlines(keepends=True)
 
@@ -242,7 +242,7 @@ def test_refuses_damaged_files_and_names_the_line(tmp_path: Path) -> None:
 
 def test_refuses_a_sidecar_that_does_not_tell(tmp_path: Path) -> None:
     layout = plan_in(tmp_path)
-    path, _ = write(layout, tmp_path)
+    path, _ = write_finished(layout, tmp_path)
     beside = path.with_suffix(".env.json")
     text = beside.read_text()
     beside.write_text(text[: len(text) // 2])
@@ -257,7 +257,7 @@ def test_refuses_a_sidecar_that_does_not_tell(tmp_path: Path) -> None:
 
 def test_sessions_go_on_from_the_highest(tmp_path: Path) -> None:
     two = plan_in(tmp_path)
-    path, sizes = write(two, tmp_path)
+    path, sizes = write_finished(two, tmp_path)
     one = plan_in(tmp_path, sessions=1)
     assert [task.session for task in existing_results.read_existing(path, one, MACHINE, "append").left] == [2, 2]
     # a file that was begun with more sessions is resumed to the end, whatever the config says
@@ -276,7 +276,7 @@ def test_sessions_go_on_from_the_highest(tmp_path: Path) -> None:
 
 def test_refuses_rows_of_changed_code(tmp_path: Path) -> None:
     layout = plan_in(tmp_path)
-    path, _ = write(layout, tmp_path)
+    path, _ = write_finished(layout, tmp_path)
     past = existing_results.read_existing(path, layout, MACHINE, "append")
     new = [dataclasses.replace(row, session=2) for row in rows_of(layout)[0]]
     past.agree(new)

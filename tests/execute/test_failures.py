@@ -31,11 +31,11 @@ WRONG = {
     "in-place": "changed its input x in place",
     "transposed-shape": r"returned shape \(4, \d+\), expected",
     "nothing": "returned NoneType, expected a tensor",
-    "gives-up": r"right at the first call, then returned NoneType, expected a tensor \(when called again\)",
-    "first-call-only": "right at the first call, then ",
-    "after-many-calls": "right before timing, wrong after it",
+    "gives-up": r"correct at the first call, then returned NoneType, expected a tensor \(when called again\)",
+    "first-call-only": "correct at the first call, then ",
+    "after-many-calls": "correct before timing, wrong after it",
     "in-place-later": "changed its input x in place",
-    "by-pointer": "right at the first call, then|right before timing, wrong after it",
+    "by-pointer": "correct at the first call, then|correct before timing, wrong after it",
 }
 
 

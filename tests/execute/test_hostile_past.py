@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from common import NO_FILES, make_no_file
 from fake_executor import machine_info
-from test_continue import CATALOG, MACHINE, plan_in, write
+from test_continue import CATALOG, MACHINE, plan_in, write_finished
 
 from kbench.errors import ResultsError
 from kbench.execute import existing_results
@@ -57,7 +57,7 @@ NONSENSE = [
 @pytest.mark.parametrize(("name", "value"), NONSENSE)
 def test_nonsense_in_the_sidecar(tmp_path: Path, name: str, value: object) -> None:
     layout = plan_in(tmp_path)
-    path, _ = write(layout, tmp_path)
+    path, _ = write_finished(layout, tmp_path)
     beside = path.with_suffix(".env.json")
     data = json.loads(beside.read_text())
     data.pop(name, None)
@@ -69,7 +69,7 @@ def test_nonsense_in_the_sidecar(tmp_path: Path, name: str, value: object) -> No
 
 def test_sound_ones_are_continued(tmp_path: Path) -> None:
     layout = plan_in(tmp_path)
-    path, _ = write(layout, tmp_path)
+    path, _ = write_finished(layout, tmp_path)
     assert outcome(path, layout) == ""
 
 
@@ -77,7 +77,7 @@ def test_sound_ones_are_continued(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", NO_FILES)
 def test_what_is_no_file(tmp_path: Path, which: str, kind: str) -> None:
     layout = plan_in(tmp_path)
-    path, _ = write(layout, tmp_path)
+    path, _ = write_finished(layout, tmp_path)
     file = path if which == "csv" else path.with_suffix(".env.json")
     file.unlink()
     make_no_file(file, kind)
@@ -86,7 +86,7 @@ def test_what_is_no_file(tmp_path: Path, which: str, kind: str) -> None:
 
 def test_names_with_escapes(tmp_path: Path) -> None:
     layout = plan_in(tmp_path)
-    path, _ = write(layout, tmp_path)
+    path, _ = write_finished(layout, tmp_path)
     text = path.read_text()
     path.write_text(text.replace("torch-eager", "\x1b]0;owned", 1))
     assert "\\x1b]0;owned, expected torch-eager" in outcome(path, layout)

@@ -25,7 +25,7 @@ H200 = {
 """An environment file."""
 
 
-def row(case: Case, provider: str = "triton", params: str = "", **fields: object) -> Row:
+def drawn_row(case: Case, provider: str = "triton", params: str = "", **fields: object) -> Row:
     """A row that is ok at 2000 GB/s, unless `status` says otherwise."""
     ms = case.N / 1e5
     measured = {"ms": ms, "ms_p20": ms * 0.9, "ms_p80": ms * 1.2, "gbps": 2e3, "gbps_p20": 1800.0, "gbps_p80": 2200.0}
@@ -46,11 +46,11 @@ def case(n: int, m: int = 4096, dtype: str = "float32", operator: str = "softmax
 
 def sweep(*providers: str, ns: Iterable[int] = NS, **fields: object) -> list[Row]:
     """A row of each provider at each size."""
-    return [row(case(n), provider, **fields) for n in ns for provider in providers]
+    return [drawn_row(case(n), provider, **fields) for n in ns for provider in providers]
 
 
 def copies(ns: Iterable[int] = NS, **fields: object) -> list[Row]:
-    return [row(case(n), "copy", role=Role.CONTROL, **fields) for n in ns]
+    return [drawn_row(case(n), "copy", role=Role.CONTROL, **fields) for n in ns]
 
 
 def save(path: Path, rows: Iterable[Row], axes: tuple[str, ...] = ("M", "N")) -> Path:

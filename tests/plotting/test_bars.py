@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drawing import H200, NS, Draw, caption, case, labels, legend, panels, row, sweep, title
+from drawing import H200, NS, Draw, caption, case, drawn_row, labels, legend, panels, sweep, title
 from matplotlib.colors import to_hex
 
 
@@ -16,18 +16,18 @@ def names(figure: Any, panel: int = 0) -> list[str]:
 
 def test_one_case_is_bars_sorted_by_speed_with_values(draw: Draw) -> None:
     speeds = {"naive": 4.0, "best": 3900.0, "middle": 1700.0}
-    rows = [row(case(32768), name, gbps=speed, gbps_p20=None, gbps_p80=None) for name, speed in speeds.items()]
+    rows = [drawn_row(case(32768), name, gbps=speed, gbps_p20=None, gbps_p80=None) for name, speed in speeds.items()]
     [figure] = draw(*rows)
     assert names(figure) == ["best", "middle", "naive"]
     assert labels(figure.axes[0]) == ["3900", "1700", "4"]
     assert "N=32768" in title(figure)
     assert figure.axes[0].get_xlim()[0] == 0
-    [figure] = draw(*(row(case(32768), name, ms=speed) for name, speed in speeds.items()), metric="ms")
+    [figure] = draw(*(drawn_row(case(32768), name, ms=speed) for name, speed in speeds.items()), metric="ms")
     assert names(figure) == ["naive", "middle", "best"]
 
 
 def test_the_interval_is_a_whisker(draw: Draw) -> None:
-    [figure] = draw(row(case(256)))
+    [figure] = draw(drawn_row(case(256)))
     spans = {tuple(path.vertices[:, 0]) for lines in figure.axes[0].collections for path in lines.get_paths()}
     assert spans == {(1800.0, 2200.0)}
 
@@ -38,16 +38,18 @@ def test_the_kind_can_be_chosen_and_has_a_panel_per_case(draw: Draw) -> None:
 
 
 def test_parameters_are_bars_of_their_own(draw: Draw) -> None:
-    rows = [row(case(256), "row", f"w={w}", gbps=float(w)) for w in range(1, 13)]
+    rows = [drawn_row(case(256), "row", f"w={w}", gbps=float(w)) for w in range(1, 13)]
     [figure] = draw(*rows, kind="bars")
     assert names(figure) == [f"w={w}" for w in range(12, 0, -1)]
-    assert "curves named only by parameters are those of row" in caption(figure)
+    assert "configurations named only by parameters are those of row" in caption(figure)
     assert len({to_hex(bar.get_facecolor()) for bar in figure.axes[0].patches}) == 1  # a colour is a provider
 
 
 def test_many_curves_are_dots_with_their_numbers_behind(draw: Draw) -> None:
-    rows = [row(case(256), "row", f"w={w}", gbps=1000.0 + w) for w in range(25)] + [row(case(256), "cuda", gbps=2000.0)]
-    [figure] = draw(*rows, row(case(256), "bad", status="wrong"), kind="bars", environment=H200)
+    rows = [drawn_row(case(256), "row", f"w={w}", gbps=1000.0 + w) for w in range(25)] + [
+        drawn_row(case(256), "cuda", gbps=2000.0)
+    ]
+    [figure] = draw(*rows, drawn_row(case(256), "bad", status="wrong"), kind="bars", environment=H200)
     [axes] = figure.axes
     assert names(figure) == ["cuda", *(f"w={w}" for w in range(24, -1, -1)), "bad"]
     numbers = [text for text in axes.texts if "theoretical" not in text.get_text()]
@@ -57,22 +59,22 @@ def test_many_curves_are_dots_with_their_numbers_behind(draw: Draw) -> None:
 
 
 def test_whoever_has_no_time_stands_below_with_the_reason(draw: Draw) -> None:
-    rows = [row(case(256), status, status=status) for status in ("wrong", "unsupported", "oom")]
-    cheat = row(case(256), "cheat", gbps=123456.0, flags=("suspect",))
-    [figure] = draw(*rows, cheat, row(case(256)))
+    rows = [drawn_row(case(256), status, status=status) for status in ("wrong", "unsupported", "oom")]
+    cheat = drawn_row(case(256), "cheat", gbps=123456.0, flags=("suspect",))
+    [figure] = draw(*rows, cheat, drawn_row(case(256)))
     assert names(figure) == ["triton", "cheat", "oom", "unsupported", "wrong"]
     assert labels(figure.axes[0]) == ["2000", "suspect: 123456", "oom", "unsupported", "wrong"]
     assert figure.axes[0].get_xlim()[1] < 3000
 
 
 def test_overhead_bound_bars_are_hollow(draw: Draw) -> None:
-    [figure] = draw(row(case(256), "short", flags=("overhead-bound",)), row(case(256), "long"))
+    [figure] = draw(drawn_row(case(256), "short", flags=("overhead-bound",)), drawn_row(case(256), "long"))
     faces = dict(zip(names(figure), (to_hex(bar.get_facecolor()) for bar in figure.axes[0].patches), strict=True))
     assert faces["short"] == "#ffffff" != faces["long"]
     assert legend(figure) == ["overhead-bound"]
 
 
 def test_panels_of_bars_share_their_scale(draw: Draw) -> None:
-    rows = [row(case(n), gbps=1000.0 + n) for n in NS[:2]]
+    rows = [drawn_row(case(n), gbps=1000.0 + n) for n in NS[:2]]
     [figure] = draw(*rows, kind="bars")
     assert figure.axes[0].get_xlim()[1] / figure.axes[1].get_xlim()[1] > 0.8

@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from drawing import NS, caption, case, labels, legend, panels, row, save, title
+from drawing import NS, caption, case, drawn_row, labels, legend, panels, save, title
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -24,7 +24,7 @@ Times = dict[str, float]
 def timed(provider: str, n: int, ms: float, m: int = 4096, dtype: str = "float32", **fields: object) -> list[Row]:
     """Three sessions, 0.1 % apart, with copy controls that show the machine's drift."""
     return [
-        row(case(n, m, dtype), provider, ms=ms * (1 + 0.001 * session), session=session, **fields)
+        drawn_row(case(n, m, dtype), provider, ms=ms * (1 + 0.001 * session), session=session, **fields)
         for session in range(3)
     ]
 
@@ -98,7 +98,7 @@ def test_providers_and_dtypes_are_panels_on_one_scale(tmp_path: Path) -> None:
 def test_rows_without_a_change_have_a_mark_in_the_strip_below(tmp_path: Path) -> None:
     old = [each for n in NS for each in timed("triton", n, 1.0)]
     new = [each for n in NS[1:4] for each in timed("triton", n, 1.0)]
-    new += [row(case(256), "triton", session=session, status="wrong") for session in range(3)]
+    new += [drawn_row(case(256), "triton", session=session, status="wrong") for session in range(3)]
     [figure] = drawn(old, new, tmp_path)
     found = changes(figure.axes[0])
     assert [x for x, _ in found["(6, 2, 0)"]] == [256] and [x for x, _ in found["x"]] == [4096]
@@ -169,7 +169,7 @@ def test_names_of_files_and_colours_of_a_dark_picture(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [pytest.param(24, marks=pytest.mark.slow), 25, 100])
 def test_more_providers_than_there_is_room_for_panels_are_one_picture_in_order(tmp_path: Path, count: int) -> None:
-    sides = ([row(case(n), f"p{i}", ms=ms) for n in NS[:3] for i in range(count)] for ms in (1.0, 1.2))
+    sides = ([drawn_row(case(n), f"p{i}", ms=ms) for n in NS[:3] for i in range(count)] for ms in (1.0, 1.2))
     [figure] = drawn(*sides, tmp_path)
     assert len(figure.axes) == (24 if count == 24 else 1)
     assert legend(figure) == [f"{3 * count} slower"]

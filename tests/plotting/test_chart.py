@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drawing import NS, case, copies, row, save, sweep
+from drawing import NS, case, copies, drawn_row, save, sweep
 
 from kbench.analysis.files import load_sources
 from kbench.plotting import Choices, terminal_charts
@@ -25,7 +25,7 @@ def chart(tmp_path: Path) -> Any:
 
 
 def test_a_curve_is_a_letter_with_its_name_and_last_value_below(chart: Any) -> None:
-    rows = [row(case(n), name, gbps=speed) for n in NS for name, speed in (("cuda", 3000.0), ("triton", 1000.0))]
+    rows = [drawn_row(case(n), name, gbps=speed) for n in NS for name, speed in (("cuda", 3000.0), ("triton", 1000.0))]
     text = chart(*rows, *copies(gbps=4000.0))
     assert "softmax - float32 - M=4096 - NVIDIA H200\nGB/s\n" in text
     assert re.findall(r"^  (\S)  (.*)$", text, re.MULTILINE) == [
@@ -58,9 +58,9 @@ def test_a_terminal_gets_colour_and_the_same_letters(chart: Any) -> None:
 
 
 def test_what_failed_and_what_says_little_is_told(chart: Any) -> None:
-    rows = [row(case(n), "cuda", flags=("overhead-bound",) if n == 256 else ()) for n in NS]
-    liger = [row(case(n), "liger", gbps=500.0, status="unsupported" if n > 512 else "ok") for n in NS]
-    cheat = [row(case(n), "cheat", gbps=1e6, flags=("suspect",)) for n in NS]
+    rows = [drawn_row(case(n), "cuda", flags=("overhead-bound",) if n == 256 else ()) for n in NS]
+    liger = [drawn_row(case(n), "liger", gbps=500.0, status="unsupported" if n > 512 else "ok") for n in NS]
+    cheat = [drawn_row(case(n), "cheat", gbps=1e6, flags=("suspect",)) for n in NS]
     text = chart(*rows, *liger, *cheat)
     assert "liger: 500, unsupported at N=1024, 2048, 4096" in text
     assert "cheat: suspect at N=256, 512, 1024 and 2 more" in text
@@ -69,17 +69,19 @@ def test_what_failed_and_what_says_little_is_told(chart: Any) -> None:
 
 
 def test_bars_and_winners(chart: Any) -> None:
-    rows = [row(case(256), name, gbps=speed, ms=1 / speed) for name, speed in (("slow", 100.0), ("fast", 200.0))]
-    bars = chart(*rows, row(case(256), "bad", status="wrong"))
+    rows = [drawn_row(case(256), name, gbps=speed, ms=1 / speed) for name, speed in (("slow", 100.0), ("fast", 200.0))]
+    bars = chart(*rows, drawn_row(case(256), "bad", status="wrong"))
     fast, slow, bad = bars.splitlines()[2:5]
     assert fast.startswith("fast |##") and fast.endswith("200") and fast.count("#") == 2 * slow.count("#")
     assert bad.strip() == "bad |wrong"
-    table = chart(*rows, *(row(case(512), name, ms=ms) for name, ms in (("slow", 1.0), ("fast", 3.0))), kind="heatmap")
+    table = chart(
+        *rows, *(drawn_row(case(512), name, ms=ms) for name, ms in (("slow", 1.0), ("fast", 3.0))), kind="heatmap"
+    )
     assert "N    fastest\n256  fast 2.00x\n512  slow 3.00x\n" in table
 
 
 def test_a_wide_map_of_winners_is_a_line_per_cell(chart: Any) -> None:
-    rows = [row(case(n, m), "a-name-of-some-length", ms=1.0) for n in (256, 512) for m in range(1, 13)]
+    rows = [drawn_row(case(n, m), "a-name-of-some-length", ms=1.0) for n in (256, 512) for m in range(1, 13)]
     text = chart(*rows, kind="heatmap", x="N")
     assert "N    M   fastest\n256  1   a-name-of-some-length alone\n" in text
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import matplotlib
 import pytest
-from drawing import NS, caption, case, copies, row, save, sweep
+from drawing import NS, caption, case, copies, drawn_row, save, sweep
 
 from kbench.analysis.files import load_sources
 from kbench.errors import ResultsError, UsageError
@@ -27,7 +27,7 @@ def test_names_of_files(tmp_path: Path) -> None:
         "softmax_gbps_dark": Choices(theme="dark"),
         "softmax_winners": Choices(kind="heatmap"),
     }
-    save(path, [row(case(n), name, copy_fraction=0.5) for n in NS for name in "ab"])
+    save(path, [drawn_row(case(n), name, copy_fraction=0.5) for n in NS for name in "ab"])
     for stem, choices in named.items():
         assert [picture.name for picture in write_pictures(path, choices)] == [f"{stem}.png", f"{stem}.svg"]
 
@@ -52,7 +52,7 @@ def test_bytes_depend_on_the_csv_alone(tmp_path: Path, choices: Choices) -> None
 
 def test_panels_stand_where_no_process_puts_them_elsewhere(tmp_path: Path) -> None:
     """The last digits of matplotlib's layout depend on PYTHONHASHSEED, and names inside an SVG on those digits."""
-    path = save(tmp_path / "softmax.csv", [row(case(n, m)) for n in NS[:3] for m in (1, 2)])
+    path = save(tmp_path / "softmax.csv", [drawn_row(case(n, m)) for n in NS[:3] for m in (1, 2)])
     [picture] = plot(load_sources([path]), Choices(kind="bars"))
     picture.figure.draw_without_rendering()
     places = [place for axes in picture.figure.axes for place in axes.get_position(original=True).bounds]
@@ -67,7 +67,7 @@ def test_the_readers_own_matplotlib_settings_change_nothing(tmp_path: Path) -> N
 
 
 def test_nothing_ok_is_one_line_with_the_counts(tmp_path: Path) -> None:
-    rows = [row(case(n), status=status) for n, status in ((1, "wrong"), (2, "wrong"), (3, "crashed"))]
+    rows = [drawn_row(case(n), status=status) for n, status in ((1, "wrong"), (2, "wrong"), (3, "crashed"))]
     path = save(tmp_path / "a.csv", [*rows, *copies()])
     for kind in ("lines", "bars", "heatmap"):
         with pytest.raises(ResultsError) as caught:

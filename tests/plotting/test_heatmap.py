@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from drawing import Draw, caption, case, labels, legend, panels, row, save, title
+from drawing import Draw, caption, case, drawn_row, labels, legend, panels, save, title
 from matplotlib.patches import Rectangle
 
 from kbench.analysis.files import load_sources
@@ -17,7 +17,7 @@ from kbench.results.vocabulary import Role
 
 
 def race(n: int, m: int = 4096, dtype: str = "float32", **ms: float) -> list[Row]:
-    return [row(case(n, m, dtype), name, ms=t) for name, t in ms.items()]
+    return [drawn_row(case(n, m, dtype), name, ms=t) for name, t in ms.items()]
 
 
 def test_each_cell_names_the_winner_and_its_margin(draw: Draw) -> None:
@@ -33,7 +33,7 @@ def test_each_cell_names_the_winner_and_its_margin(draw: Draw) -> None:
 
 
 def test_a_margin_within_the_noise_floor_is_a_tie(draw: Draw) -> None:
-    repeats = [row(case(n), "repeat", role=Role.CONTROL, speedup=1 / 1.03) for n in (256, 512)]  # a floor of 3 %
+    repeats = [drawn_row(case(n), "repeat", role=Role.CONTROL, speedup=1 / 1.03) for n in (256, 512)]  # a floor of 3 %
     rows = [*repeats, *race(256, a=1.0, b=1.02), *race(512, a=1.0, b=1.4)]
     [figure] = draw(*rows, kind="heatmap")
     assert labels(figure.axes[0]) == ["a\n~", "a\n1.40x"]
@@ -52,7 +52,7 @@ def test_a_margin_that_the_rounds_disagree_about_cannot_be_told(draw: Draw) -> N
 def test_who_ties_is_known_by_name(tmp_path: Path) -> None:
     [source] = load_sources([save(tmp_path / "a.csv", race(256, a=1.0, b=1.0, c=2.0))])
     [winner] = source.analysis.winners
-    assert (winner.curve, winner.tied, winner.margin) == ("a", ("b",), 1.0)
+    assert (winner.configuration_name, winner.tied, winner.margin) == ("a", ("b",), 1.0)
 
 
 def test_ties_are_counted_apart_from_wins(draw: Draw) -> None:
@@ -88,8 +88,8 @@ def test_an_axis_that_goes_with_x_is_a_second_line_of_sizes(draw: Draw) -> None:
 
 
 def test_a_suspect_or_failed_row_wins_nothing(draw: Draw) -> None:
-    cheat = row(case(256), "cheat", ms=1e-6, flags=("suspect",))
-    [figure] = draw(cheat, row(case(256), "broken", status="wrong"), *race(256, a=1.0), kind="heatmap")
+    cheat = drawn_row(case(256), "cheat", ms=1e-6, flags=("suspect",))
+    [figure] = draw(cheat, drawn_row(case(256), "broken", status="wrong"), *race(256, a=1.0), kind="heatmap")
     assert labels(figure.axes[0]) == ["a\nalone"]
     with pytest.raises(ResultsError, match="suspect"):
         draw(cheat, kind="heatmap")
@@ -97,7 +97,9 @@ def test_a_suspect_or_failed_row_wins_nothing(draw: Draw) -> None:
 
 def test_sessions_are_pooled(draw: Draw) -> None:
     rows = [
-        row(case(256), name, ms=ms, session=s) for s in range(3) for name, ms in (("a", (1.0, 1.3, 1.0)[s]), ("b", 2.0))
+        drawn_row(case(256), name, ms=ms, session=s)
+        for s in range(3)
+        for name, ms in (("a", (1.0, 1.3, 1.0)[s]), ("b", 2.0))
     ]
     [figure] = draw(*rows, kind="heatmap")
     assert labels(figure.axes[0]) == ["a\n2.00x"]
@@ -105,7 +107,9 @@ def test_sessions_are_pooled(draw: Draw) -> None:
 
 def test_cold_and_warm_times_of_a_case_are_not_mixed(draw: Draw) -> None:
     times = {("a", "cold"): 1.0, ("b", "cold"): 2.0, ("a", "warm"): 0.9, ("b", "warm"): 0.3}
-    [figure] = draw(*(row(case(256), name, ms=ms, cache=cache) for (name, cache), ms in times.items()), kind="heatmap")
+    [figure] = draw(
+        *(drawn_row(case(256), name, ms=ms, cache=cache) for (name, cache), ms in times.items()), kind="heatmap"
+    )
     assert [labels(axes) for axes in figure.axes] == [["a\n2.00x"], ["b\n3.00x"]]
 
 

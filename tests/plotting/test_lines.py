@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from drawing import H200, NS, Draw, case, copies, curves, labels, legend, marks, points, row, sweep, title
+from drawing import H200, NS, Draw, case, copies, curves, drawn_row, labels, legend, marks, points, sweep, title
 
 from kbench.plotting.selection.points import COPY_CURVE
 from kbench.plotting.style.colours import styles
@@ -16,7 +16,7 @@ from kbench.results.vocabulary import Role
 
 def test_a_line_per_provider(draw: Draw) -> None:
     speeds = {"slow": 100.0, "fast": 300.0}
-    [figure] = draw(*(row(case(n), name, gbps=speed) for n in NS for name, speed in speeds.items()))
+    [figure] = draw(*(drawn_row(case(n), name, gbps=speed) for n in NS for name, speed in speeds.items()))
     assert sorted(curves(figure.axes[0])) == [[(n, 100.0) for n in NS], [(n, 300.0) for n in NS]]
     assert title(figure) == "softmax · float32 · M=4096 · NVIDIA H200"
     assert figure.axes[0].get_xlabel() == "N" and figure.axes[0].get_ylabel() == "GB/s"
@@ -24,7 +24,7 @@ def test_a_line_per_provider(draw: Draw) -> None:
 
 def test_the_copy_control_is_the_grey_ceiling_and_no_other_control_is_drawn(draw: Draw) -> None:
     speeds = {"copy": 4000.0, "empty": 1.0, "repeat": 2.0}
-    controls = [row(case(n), name, role=Role.CONTROL, gbps=speed) for n in NS for name, speed in speeds.items()]
+    controls = [drawn_row(case(n), name, role=Role.CONTROL, gbps=speed) for n in NS for name, speed in speeds.items()]
     [figure] = draw(*controls, *sweep("triton"))
     assert sorted({y for line in curves(figure.axes[0]) for _, y in line}) == [2000, 4000]
     assert labels(figure.axes[0]) == ["triton", COPY_CURVE]
@@ -56,7 +56,7 @@ def test_nothing_is_made_up_where_the_machine_is_not_known(draw: Draw, environme
 
 
 def test_the_region_that_fits_into_the_cache_is_shaded_up_to_its_edge(draw: Draw) -> None:
-    rows = [row(case(n), ms=n / 1e3, gbps=8000.0 / 1e3) for n in NS]  # n * 8000 bytes a call
+    rows = [drawn_row(case(n), ms=n / 1e3, gbps=8000.0 / 1e3) for n in NS]  # n * 8000 bytes a call
     [figure] = draw(*rows, environment={"cache_bytes": 8000 * 600})
     assert "fits in L2\n(5 MiB)" in labels(figure.axes[0])
     [region] = figure.axes[0].patches
@@ -67,14 +67,18 @@ def test_the_region_that_fits_into_the_cache_is_shaded_up_to_its_edge(draw: Draw
 
 def test_calls_of_one_size_shade_nothing_whatever_the_noise_of_their_times(draw: Draw) -> None:
     """Bytes are computed from GB/s and ms. Their rounding errors are no growth."""
-    rows = [row(case(n), ms=ms, gbps=2**20 / ms / 1e6) for n, ms in zip(NS, (0.3, 0.7, 0.013, 0.1, 0.9), strict=True)]
+    rows = [
+        drawn_row(case(n), ms=ms, gbps=2**20 / ms / 1e6) for n, ms in zip(NS, (0.3, 0.7, 0.013, 0.1, 0.9), strict=True)
+    ]
     [figure] = draw(*rows, environment=H200)
     assert not figure.axes[0].patches
 
 
 def test_sessions_are_one_line_with_the_widest_band(draw: Draw) -> None:
     rows = [
-        row(case(n), session=s, ms=ms, ms_p20=ms - 1, ms_p80=ms + s) for n in NS for s, ms in enumerate((5.0, 9.0, 6.0))
+        drawn_row(case(n), session=s, ms=ms, ms_p20=ms - 1, ms_p80=ms + s)
+        for n in NS
+        for s, ms in enumerate((5.0, 9.0, 6.0))
     ]
     [figure] = draw(*rows, metric="ms")
     assert curves(figure.axes[0]) == [[(n, 6000.0) for n in NS]]  # in microseconds
@@ -83,7 +87,7 @@ def test_sessions_are_one_line_with_the_widest_band(draw: Draw) -> None:
 
 
 def test_a_gap_where_a_provider_has_no_value(draw: Draw) -> None:
-    rows = [row(case(n), "cuda", status="wrong" if n == 1024 else "ok") for n in NS]
+    rows = [drawn_row(case(n), "cuda", status="wrong" if n == 1024 else "ok") for n in NS]
     [figure] = draw(*rows, *sweep("triton"))
     gaps = [[n for n, y in line if math.isnan(y)] for line in curves(figure.axes[0])]
     assert sorted(gaps) == [[], [1024]]
@@ -91,7 +95,7 @@ def test_a_gap_where_a_provider_has_no_value(draw: Draw) -> None:
 
 def test_a_long_line_has_few_markers_but_one_on_every_lonely_point(draw: Draw) -> None:
     ns = range(128, 128 * 60, 128)
-    rows = [row(case(n), "cuda", status="timeout" if n == 128 * 32 or n > 128 * 33 else "ok") for n in ns]
+    rows = [drawn_row(case(n), "cuda", status="timeout" if n == 128 * 32 or n > 128 * 33 else "ok") for n in ns]
     [figure] = draw(*rows, *sweep("triton", ns=ns))
     circles, squares = marks(figure.axes[0], "o"), marks(figure.axes[0], "s")
     assert 128 * 33 in circles[0].get_xdata()  # cuda's, between two gaps
@@ -119,7 +123,7 @@ def test_markers_of_lines_on_top_of_each_other_stand_apart(draw: Draw) -> None:
     ],
 )
 def test_the_x_scale_follows_the_sweep(draw: Draw, sizes: list[int], scale: str) -> None:
-    [figure] = draw(*(row(case(n), ms=1.0) for n in sizes))
+    [figure] = draw(*(drawn_row(case(n), ms=1.0) for n in sizes))
     assert figure.axes[0].get_xscale() == scale
 
 
@@ -130,7 +134,7 @@ def test_ticks_of_a_stepped_sweep_are_sizes_that_people_use(draw: Draw) -> None:
 
 
 def test_times_far_apart_are_on_a_logarithmic_scale_with_readable_ticks(draw: Draw) -> None:
-    [figure] = draw(*(row(case(n), ms=n / 1e4) for n in (256, 2560, 25600)), metric="ms")
+    [figure] = draw(*(drawn_row(case(n), ms=n / 1e4) for n in (256, 2560, 25600)), metric="ms")
     figure.draw_without_rendering()
     axes = figure.axes[0]
     assert axes.get_yscale() == "log"
@@ -153,7 +157,7 @@ def test_shares_have_a_line_at_one(draw: Draw) -> None:
 
 
 def test_errors_are_drawn_for_checked_rows_too_and_may_be_zero(draw: Draw) -> None:
-    checked = [row(case(n), "triton", status="checked", reason="", max_ulp=0.0) for n in NS]
+    checked = [drawn_row(case(n), "triton", status="checked", reason="", max_ulp=0.0) for n in NS]
     timed = sweep("cuda", max_ulp=2.5, flags=("overhead-bound", "suspect"))
     [figure] = draw(*checked, *timed, metric="ulp", environment=H200)
     assert sorted(curves(figure.axes[0])) == [[(n, 0.0) for n in NS], [(n, 2.5) for n in NS]]
@@ -171,7 +175,7 @@ def test_a_where_chooses_rows_and_leaves_colours_alone(draw: Draw) -> None:
 
 
 def test_rows_can_be_drawn_against_another_axis(draw: Draw) -> None:
-    rows = [row(case(n, m), gbps=float(m)) for n in (256, 512, 1024) for m in (16, 64, 256)]
+    rows = [drawn_row(case(n, m), gbps=float(m)) for n in (256, 512, 1024) for m in (16, 64, 256)]
     figures = draw(*rows, x="M")
     assert [axes.get_xlabel() for axes in figures[0].axes] == ["M"] * 3
     assert curves(figures[0].axes[0]) == [[(16, 16), (64, 64), (256, 256)]]

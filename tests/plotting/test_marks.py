@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from drawing import NS, Draw, caption, case, curves, labels, legend, marks, row, sweep
+from drawing import NS, Draw, caption, case, curves, drawn_row, labels, legend, marks, sweep
 from matplotlib.colors import to_hex
 
 from kbench.plotting.panels.marks import MARK_SHAPES, QUESTION_MARK
@@ -13,7 +13,7 @@ from kbench.plotting.style.theme import LIGHT
 
 @pytest.mark.parametrize("flag", ["host-bound", "overhead-bound"])
 def test_points_that_say_little_about_the_kernel_are_hollow_and_the_key_says_why(draw: Draw, flag: str) -> None:
-    rows = [row(case(n), flags=(flag, "noisy") if n < 1000 else ()) for n in NS]
+    rows = [drawn_row(case(n), flags=(flag, "noisy") if n < 1000 else ()) for n in NS]
     [figure] = draw(*rows)
     solid, hollow = marks(figure.axes[0], styles(["triton"], LIGHT)["triton"].marker)
     assert list(hollow.get_xdata()) == [256, 512] and list(solid.get_xdata()) == [1024, 2048, 4096]
@@ -33,7 +33,7 @@ def test_points_that_say_little_about_the_kernel_are_hollow_and_the_key_says_why
     ],
 )
 def test_a_row_without_a_time_is_a_mark_on_the_axis_in_its_colour(draw: Draw, status: str, kind: str) -> None:
-    rows = [row(case(n), "cuda", status="ok" if n < 1000 else status) for n in NS]
+    rows = [drawn_row(case(n), "cuda", status="ok" if n < 1000 else status) for n in NS]
     [figure] = draw(*rows, *sweep("triton"))
     axes = figure.axes[0]
     [mark] = [line for line in axes.lines if line.get_marker() == MARK_SHAPES[kind]]
@@ -59,7 +59,7 @@ def test_curves_that_fail_together_have_a_row_of_marks_each(draw: Draw) -> None:
 
 
 def test_a_suspect_value_is_a_question_mark_and_no_part_of_the_line_or_the_scale(draw: Draw) -> None:
-    cheat = [row(case(n), "cheat", gbps=1e6, flags=("suspect",)) for n in NS]
+    cheat = [drawn_row(case(n), "cheat", gbps=1e6, flags=("suspect",)) for n in NS]
     [figure] = draw(*cheat, *sweep("triton"))
     axes = figure.axes[0]
     [questions] = [line for line in axes.lines if line.get_marker() is QUESTION_MARK]
@@ -88,15 +88,15 @@ def test_many_names_in_the_caption_are_cut(draw: Draw) -> None:
 
 
 def test_marks_without_an_x_and_labels_do_not_disturb_each_other(draw: Draw) -> None:
-    swept = [row(case(256), "row", f"w={w}", status="wrong" if w == 4 else "ok") for w in range(1, 11)]
-    [figure] = draw(*swept, row(case(256), "row", status="wrong"), x="w")
+    swept = [drawn_row(case(256), "row", f"w={w}", status="wrong" if w == 4 else "ok") for w in range(1, 11)]
+    [figure] = draw(*swept, drawn_row(case(256), "row", status="wrong"), x="w")
     assert figure.axes[0].get_xlabel() == "w"
     assert labels(figure.axes[0]) == ["row[w=*]"]
     assert "not drawn: 1 of 11 rows: 1 wrong (row)" in caption(figure)
 
 
 def test_a_failure_in_the_middle_is_explained_beside_labelled_lines(draw: Draw) -> None:
-    rows = [row(case(n), "cuda", gbps=900.0, status="wrong" if n == 1024 else "ok") for n in NS]
+    rows = [drawn_row(case(n), "cuda", gbps=900.0, status="wrong" if n == 1024 else "ok") for n in NS]
     [figure] = draw(*rows, *sweep("triton"))
     assert labels(figure.axes[0]) == ["cuda", "triton"]
     assert legend(figure) == ["wrong"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from drawing import NS, Draw, case, labels, legend, row, sweep
+from drawing import NS, Draw, case, drawn_row, labels, legend, sweep
 from matplotlib.text import Text
 
 from kbench.plotting.panels.labels import LABEL_HEIGHT
@@ -14,14 +14,14 @@ ODD = ["_mine", "a$^$b", "$x_1$", "naïve", "<script>", "x[y=1]", "{}%s", "--hel
 
 def test_labels_stand_at_the_ends_of_lines_in_their_order(draw: Draw) -> None:
     speeds = {"slow": 1000.0, "middle": 1500.0, "fast": 3000.0}
-    [figure] = draw(*(row(case(n), name, gbps=speed) for n in NS for name, speed in speeds.items()))
+    [figure] = draw(*(drawn_row(case(n), name, gbps=speed) for n in NS for name, speed in speeds.items()))
     assert labels(figure.axes[0]) == ["slow", "middle", "fast"]
     assert legend(figure) == []
 
 
 def test_labels_of_lines_that_end_close_together_do_not_overlap(draw: Draw) -> None:
     speeds = {"a": 2000.0, "b": 2001.0, "c": 2002.0}
-    [figure] = draw(*(row(case(n), name, gbps=speed) for n in NS for name, speed in speeds.items()))
+    [figure] = draw(*(drawn_row(case(n), name, gbps=speed) for n in NS for name, speed in speeds.items()))
     figure.draw_without_rendering()
     boxes = [Text.get_window_extent(text) for text in figure.axes[0].texts]
     assert len(boxes) == 3
@@ -36,12 +36,12 @@ def test_too_many_at_one_height_are_a_legend(draw: Draw) -> None:
 
 def test_the_legend_is_in_the_order_of_the_last_values(draw: Draw) -> None:
     speeds = {f"p{i}": 100.0 * i for i in range(1, 13)}
-    [figure] = draw(*(row(case(n), name, gbps=speed) for n in NS for name, speed in speeds.items()))
+    [figure] = draw(*(drawn_row(case(n), name, gbps=speed) for n in NS for name, speed in speeds.items()))
     assert legend(figure) == [f"p{i}" for i in range(12, 0, -1)]
 
 
 def test_a_line_that_ends_early_is_not_labelled_as_if_it_went_on(draw: Draw) -> None:
-    short = [row(case(n), "short", gbps=500.0) for n in NS[:3]]
+    short = [drawn_row(case(n), "short", gbps=500.0) for n in NS[:3]]
     [figure] = draw(*short, *sweep("triton"))
     assert labels(figure.axes[0]) == []
     assert legend(figure) == ["triton", "short"]

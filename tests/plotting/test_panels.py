@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from drawing import NS, Draw, caption, case, curves, legend, panels, row, save, sweep, title
+from drawing import NS, Draw, caption, case, curves, drawn_row, legend, panels, save, sweep, title
 
 from kbench.analysis.files import load_sources
 from kbench.errors import UsageError
@@ -17,7 +17,7 @@ from kbench.results.row import Row
 
 @pytest.mark.parametrize("field", ["device", "timer", "cache"])
 def test_no_line_joins_two_ways_of_measuring(draw: Draw, field: str) -> None:
-    rows = [row(case(n), **{field: f"{field}-{n % 3}"}) for n in (256, 512, 1024, 2048, 4096, 8192)]
+    rows = [drawn_row(case(n), **{field: f"{field}-{n % 3}"}) for n in (256, 512, 1024, 2048, 4096, 8192)]
     [figure] = draw(*rows)
     assert [len(line) for axes in figure.axes for line in curves(axes)] == [3, 3]
     assert panels(figure) == [f"{field}-1", f"{field}-2"]
@@ -28,25 +28,27 @@ def test_no_line_joins_two_ways_of_measuring(draw: Draw, field: str) -> None:
 @pytest.mark.parametrize("timer", ["", "clock"])
 def test_a_row_of_a_lost_worker_makes_no_panel_of_its_own(draw: Draw, timer: str) -> None:
     """A failed row has only planned values for device, timer and cache, in older files none."""
-    lost = [row(case(n), "hangs", status="timeout", timer=timer, cache="") for n in NS]
+    lost = [drawn_row(case(n), "hangs", status="timeout", timer=timer, cache="") for n in NS]
     [figure] = draw(*sweep("triton"), *lost)
     assert panels(figure) == [""] and title(figure) == title(draw(*sweep("triton"))[0])
 
 
 def test_up_to_four_configurations_are_panels_on_one_scale(draw: Draw) -> None:
-    rows = [row(case(n, m), gbps=2000.0 + m) for m in (16, 4096) for n in (256, 512, 1024)]
+    rows = [drawn_row(case(n, m), gbps=2000.0 + m) for m in (16, 4096) for n in (256, 512, 1024)]
     [figure] = draw(*rows)
     assert panels(figure) == ["M=16", "M=4096"]
     assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
 
 
 def test_a_panel_that_one_scale_would_flatten_has_its_own(draw: Draw) -> None:
-    [figure] = draw(*[row(case(n, m), gbps=m, gbps_p20=m, gbps_p80=m) for m in (16, 4096) for n in (256, 512, 1024)])
+    [figure] = draw(
+        *[drawn_row(case(n, m), gbps=m, gbps_p20=m, gbps_p80=m) for m in (16, 4096) for n in (256, 512, 1024)]
+    )
     assert figure.axes[0].get_ylim()[1] < 20 < figure.axes[1].get_ylim()[1]
 
 
 def test_all_panels_of_times_have_one_kind_of_scale(draw: Draw) -> None:
-    rows = [row(case(n, m), ms=1 + n * m / 1e5) for m in (1, 4096) for n in (256, 2560, 25600)]
+    rows = [drawn_row(case(n, m), ms=1 + n * m / 1e5) for m in (1, 4096) for n in (256, 2560, 25600)]
     [figure] = draw(*rows, metric="ms")
     assert [axes.get_yscale() for axes in figure.axes] == ["log", "log"]
     assert figure.axes[0].get_ylabel() == "time (\N{MICRO SIGN}s)"
@@ -58,43 +60,49 @@ def test_speeds_that_grow_a_lot_are_logarithmic_and_slow_curves_are_no_reason(dr
         return {"gbps": of, "gbps_p20": of, "gbps_p80": of}
 
     growing = [
-        row(case(n), name, **speed(n, n * share)) for n in (10, 100, 1000) for name, share in (("a", 1), ("b", 0.5))
+        drawn_row(case(n), name, **speed(n, n * share))
+        for n in (10, 100, 1000)
+        for name, share in (("a", 1), ("b", 0.5))
     ]
     assert draw(*growing)[0].axes[0].get_yscale() == "log"
     apart = [
-        row(case(n), name, **speed(n, of)) for n in (10, 100, 1000) for name, of in (("a", 4000.0), ("naive", 40.0))
+        drawn_row(case(n), name, **speed(n, of))
+        for n in (10, 100, 1000)
+        for name, of in (("a", 4000.0), ("naive", 40.0))
     ]
     assert draw(*apart)[0].axes[0].get_yscale() == "linear"
 
 
 def test_an_axis_that_goes_with_x_makes_no_panels(draw: Draw) -> None:
     """Sizes whose product is constant make one line, and the caption says so."""
-    rows = [row(case(n, 2**20 // n)) for n in (256, 512, 1024, 2048)]
+    rows = [drawn_row(case(n, 2**20 // n)) for n in (256, 512, 1024, 2048)]
     [figure] = draw(*rows)
     assert [len(line) for axes in figure.axes for line in curves(axes)] == [4]
     assert "M goes with N: 4096 at 256, 512 at 2048" in caption(figure)
-    shared = [*rows, row(case(4096, 512))]  # two lengths have 512 rows: that is a choice again
+    shared = [*rows, drawn_row(case(4096, 512))]  # two lengths have 512 rows: that is a choice again
     assert sum(len(panels(figure)) or 1 for figure in draw(*shared)) > 1
 
 
 def test_one_shape_beside_a_sweep_is_bars_that_name_it(draw: Draw) -> None:
-    [figure] = draw(row(case(781, 1823)), *sweep("triton"))
+    [figure] = draw(drawn_row(case(781, 1823)), *sweep("triton"))
     assert panels(figure) == ["M=1823 · N=781", "M=4096"]
 
 
 @pytest.mark.slow
 def test_more_configurations_are_pictures_named_by_what_they_hold(tmp_path: Path) -> None:
-    rows = [row(case(n, m, d)) for n in (256, 512, 1024, 2048) for m in (1, 2, 3) for d in ("float16", "bfloat16")]
+    rows = [
+        drawn_row(case(n, m, d)) for n in (256, 512, 1024, 2048) for m in (1, 2, 3) for d in ("float16", "bfloat16")
+    ]
     names = [path.name for path in write_pictures(save(tmp_path / "large.csv", rows), Choices("ms"), formats=("png",))]
     assert names == ["large_ms_bfloat16.png", "large_ms_float16.png"]
-    rows = [row(case(n, m)) for n in range(1, 9) for m in (1, 2, 3, 4, 5)]
+    rows = [drawn_row(case(n, m)) for n in range(1, 9) for m in (1, 2, 3, 4, 5)]
     names = [path.name for path in write_pictures(save(tmp_path / "five.csv", rows), formats=("svg",))]
     assert names == [f"five_gbps_M{m}.svg" for m in (1, 2, 3, 4, 5)]
 
 
 @pytest.mark.slow
 def test_by_chooses_what_is_beside_each_other(draw: Draw) -> None:
-    rows = [row(case(n, m, d)) for n in (256, 512, 1024) for m in (1, 2, 3) for d in ("float16", "bfloat16")]
+    rows = [drawn_row(case(n, m, d)) for n in (256, 512, 1024) for m in (1, 2, 3) for d in ("float16", "bfloat16")]
     figures = draw(*rows, by=["dtype"])
     assert [panels(figure) for figure in figures] == [["bfloat16", "float16"]] * 3
     assert [title(figure) for figure in figures] == [f"softmax · M={m} · NVIDIA H200" for m in (1, 2, 3)]
@@ -104,7 +112,7 @@ def test_by_chooses_what_is_beside_each_other(draw: Draw) -> None:
 
 @pytest.mark.slow
 def test_too_many_pictures_or_panels_say_how_to_choose(draw: Draw) -> None:
-    rows = [row(case(n, m)) for n in range(256, 300) for m in range(1, 41)]
+    rows = [drawn_row(case(n, m)) for n in range(256, 300) for m in range(1, 41)]
     for choices in ({}, {"by": ["M"]}, {"kind": "bars"}):
         with pytest.raises(UsageError, match=r"--where '[MN]=.*--x.*--by") as caught:
             draw(*rows, **choices)
@@ -129,7 +137,9 @@ def test_an_operator_without_sizes_is_bars(tmp_path: Path) -> None:
 
 def parameter_sweep(ns: Iterable[int]) -> list[Row]:
     params = [f"num_warps={w},num_stages={s}" for w in (1, 2, 4, 8, 16, 32) for s in (1, 2, 3, 4)]
-    return [row(case(n), *curve) for n in ns for curve in [("triton-row", p) for p in params] + [("torch-native", "")]]
+    return [
+        drawn_row(case(n), *curve) for n in ns for curve in [("triton-row", p) for p in params] + [("torch-native", "")]
+    ]
 
 
 def test_a_wide_parameter_sweep_runs_along_the_parameter(draw: Draw) -> None:
@@ -145,7 +155,7 @@ def test_a_curve_without_the_parameter_that_failed_everywhere_is_in_the_caption_
     draw: Draw,
 ) -> None:
     sizes = (1024, 4096, 8192, 16384)
-    hanging = [row(case(n), "hangs", status="timeout" if n > 1024 else "oom") for n in sizes]
+    hanging = [drawn_row(case(n), "hangs", status="timeout" if n > 1024 else "oom") for n in sizes]
     [figure] = draw(*parameter_sweep(sizes), *hanging)
     assert figure.axes[0].get_xlabel() == "num_warps"
     assert not {"hangs", "timeout", "oom"} & set(legend(figure))
@@ -153,8 +163,8 @@ def test_a_curve_without_the_parameter_that_failed_everywhere_is_in_the_caption_
 
 
 def test_a_parameters_default_beside_its_sweep_is_a_level_of_its_own(draw: Draw) -> None:
-    rows = [row(case(n), "row", f"num_warps={w}") for n in (256, 512) for w in (*range(1, 10), None)]
-    [figure] = draw(*rows, *(row(case(n), "row") for n in (256, 512)))
+    rows = [drawn_row(case(n), "row", f"num_warps={w}") for n in (256, 512) for w in (*range(1, 10), None)]
+    [figure] = draw(*rows, *(drawn_row(case(n), "row") for n in (256, 512)))
     assert sorted(legend(figure)) == ["row", "row[num_warps=*]", "row[num_warps=None]"]
 
 

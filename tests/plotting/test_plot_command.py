@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from common import Kbench
-from drawing import NS, case, row, save, sweep
+from drawing import NS, case, drawn_row, save, sweep
 
 
 @pytest.mark.slow
@@ -20,7 +20,7 @@ def test_the_newest_results_are_drawn_and_the_paths_printed(kbench: Kbench, tmp_
 
 @pytest.mark.slow
 def test_all_options_together(kbench: Kbench, tmp_path: Path) -> None:
-    rows = [row(case(n, m, d)) for n in NS for m in (16, 64) for d in ("float16", "bfloat16", "float32")]
+    rows = [drawn_row(case(n, m, d)) for n in NS for m in (16, 64) for d in ("float16", "bfloat16", "float32")]
     save(tmp_path / "old.csv", rows)
     save(tmp_path / "b.csv", rows)
     options = ("--metric", "ms", "--x", "N", "--by", "dtype", "--where", "M=16,dtype!=fp32", "--theme", "dark")
@@ -57,6 +57,6 @@ def test_errors_are_one_line_and_exit_code_2(kbench: Kbench, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_ten_thousand_rows(kbench: Kbench, tmp_path: Path) -> None:
-    rows = [row(case(n, m), f"p{i}") for n in range(128, 128 * 251, 128) for m in (16, 64) for i in range(20)]
+    rows = [drawn_row(case(n, m), f"p{i}") for n in range(128, 128 * 251, 128) for m in (16, 64) for i in range(20)]
     save(tmp_path / "big.csv", rows)
     assert kbench("plot", "big.csv").stdout.split() == ["big_gbps.png", "big_gbps.svg"]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 import pytest
-from drawing import Draw, case, row
+from drawing import Draw, case, drawn_row
 from matplotlib.colors import to_hex
 
 from kbench.plotting.style.colours import slots, styles
@@ -56,7 +56,7 @@ def test_text_can_be_read(theme: Theme) -> None:
 
 
 def test_a_dark_picture_is_dark_all_over(draw: Draw) -> None:
-    [figure] = draw(*(row(case(n)) for n in (256, 512, 1024)), theme="dark")
+    [figure] = draw(*(drawn_row(case(n)) for n in (256, 512, 1024)), theme="dark")
     assert to_hex(figure.get_facecolor()) == to_hex(figure.axes[0].get_facecolor()) == DARK.background.lower()
     assert to_hex(figure.axes[0].xaxis.label.get_color()) == DARK.ink.lower()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reporting import ENVIRONMENT, save
+from report_rows import ENVIRONMENT, save_results
 
 from kbench import reporting
 from kbench.reporting.content import content
@@ -27,7 +27,7 @@ def made(tmp_path: Path) -> Make:
     """The page on rows: `made(rows, environment={...}, baseline=path)`."""
 
     def made(rows: Sequence[Row], environment: dict[str, Any] | None = ENVIRONMENT, **options: Any) -> Path:
-        path = save(tmp_path / "softmax.csv", rows, environment)
+        path = save_results(tmp_path / "softmax.csv", rows, environment)
         return reporting.write_report([path], tmp_path / "report.html", **options)
 
     return made
@@ -38,7 +38,7 @@ def said(tmp_path: Path) -> Say:
     """What the page on rows says, before it is HTML."""
 
     def said(rows: Sequence[Row], environment: dict[str, Any] | None = ENVIRONMENT, **options: Any) -> dict[str, Any]:
-        return content([save(tmp_path / "softmax.csv", rows, environment)], **options)
+        return content([save_results(tmp_path / "softmax.csv", rows, environment)], **options)
 
     return said
 

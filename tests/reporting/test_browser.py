@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reporting import BOLD, IMAGE, NS, SCRIPT, rivals, row, save
+from report_rows import BOLD, IMAGE, SCRIPT, SIZES, report_row, rivals, save_results
 
 from kbench import reporting
 
@@ -45,7 +45,7 @@ def test_opens_with_the_network_cut(made: Make, view: View) -> None:
 
 @pytest.mark.slow
 def test_a_reason_of_100_kb_does_not_stall_the_page(tmp_path: Path, view: View) -> None:
-    path = save(tmp_path / "x.csv", [row("first"), row("second", status="error")])
+    path = save_results(tmp_path / "x.csv", [report_row("first"), report_row("second", status="error")])
     path.write_text(path.read_text().replace("it is so", 100_000 * "x"))
     page = view(reporting.write_report([path], tmp_path / "report.html"))
     assert "xxx ... (100000 characters)" in page.locator("body").inner_text()
@@ -72,17 +72,17 @@ def test_another_metric_is_another_axis(made: Make, view: View) -> None:
     assert page.locator(Y_TITLE).text_content() == "GB/s"
     choose(page, "metric", "ms")
     assert page.locator(Y_TITLE).text_content() == "time (µs)"
-    assert curves(page)["first"] == [(n, pytest.approx(n / 10)) for n in NS]
+    assert curves(page)["first"] == [(n, pytest.approx(n / 10)) for n in SIZES]
     choose(page, "metric", "speedup")
-    assert curves(page) == {"first": [(n, 1) for n in NS], "second": [(n, 1.1) for n in NS]}  # a copy has none
+    assert curves(page) == {"first": [(n, 1) for n in SIZES], "second": [(n, 1.1) for n in SIZES]}  # a copy has none
 
 
 @pytest.mark.slow
-def test_no_line_joins_two_configurations(made: Make, view: View) -> None:
+def test_no_line_joins_rows_that_differ_in_more_than_x(made: Make, view: View) -> None:
     rows = rivals("first", dtype="float32") + rivals("first", dtype="float16") + rivals("first", m=64, ns=(256, 512))
     page = view(made(rows))
     choose(page, "metric", "ulp")
-    assert [n for n, _ in curves(page)["first"]] == [*NS]
+    assert [n for n, _ in curves(page)["first"]] == [*SIZES]
     assert page.locator("#plot .chart-title").inner_text() == "softmax · M=4096 · float32"
     choose(page, "M", "64")
     assert [n for n, _ in curves(page)["first"]] == [256, 512]
@@ -92,7 +92,7 @@ def test_no_line_joins_two_configurations(made: Make, view: View) -> None:
 
 @pytest.mark.slow
 def test_a_swept_parameter_can_run_along_x(made: Make, view: View) -> None:
-    rows = [row("tuned", n, params=f"warps={warps}") for n in NS for warps in (1, 2, 4)] + rivals("plain")
+    rows = [report_row("tuned", n, params=f"warps={warps}") for n in SIZES for warps in (1, 2, 4)] + rivals("plain")
     page = view(made(rows))
     assert "tuned[warps=2]" in curves(page)
     choose(page, "x", "warps")
@@ -103,7 +103,7 @@ def test_a_swept_parameter_can_run_along_x(made: Make, view: View) -> None:
 
 @pytest.mark.slow
 def test_files_are_lines_of_their_own(tmp_path: Path, view: View) -> None:
-    files = [save(tmp_path / f"{name}.csv", rivals("first"), {}) for name in ("old", "new")]
+    files = [save_results(tmp_path / f"{name}.csv", rivals("first"), {}) for name in ("old", "new")]
     page = view(reporting.write_report(files, tmp_path / "report.html"))
     assert {"first · old", "first · new"} < set(curves(page))
     choose(page, "file", "old")
@@ -113,7 +113,10 @@ def test_files_are_lines_of_their_own(tmp_path: Path, view: View) -> None:
 @pytest.mark.slow
 def test_a_line_breaks_where_its_own_file_has_no_value(tmp_path: Path, view: View) -> None:
     gap = [each for each in rivals("first", "second") if (each.provider, each.case.N) != ("second", 512)]
-    files = [save(tmp_path / "old.csv", gap, {}), save(tmp_path / "new.csv", rivals("first", ns=(256, 2048)), {})]
+    files = [
+        save_results(tmp_path / "old.csv", gap, {}),
+        save_results(tmp_path / "new.csv", rivals("first", ns=(256, 2048)), {}),
+    ]
     drawn = curves(view(reporting.write_report(files, tmp_path / "report.html")))
     assert [(n, y is None) for n, y in drawn["second · old"]] == [
         (256, False),
@@ -126,7 +129,7 @@ def test_a_line_breaks_where_its_own_file_has_no_value(tmp_path: Path, view: Vie
 
 @pytest.mark.slow
 def test_hovering_shows_numbers_and_flags(made: Make, view: View) -> None:
-    page = view(made([row("first", n, 0.1234, flags=("overhead-bound", "noisy")) for n in NS]))
+    page = view(made([report_row("first", n, 0.1234, flags=("overhead-bound", "noisy")) for n in SIZES]))
     page.locator("#plot").scroll_into_view_if_needed()
     box = page.locator("#chart .point").first.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
@@ -137,15 +140,19 @@ def test_hovering_shows_numbers_and_flags(made: Make, view: View) -> None:
 
 @pytest.mark.slow
 def test_what_to_distrust_and_what_failed_is_in_the_chart(made: Make, view: View) -> None:
-    rows = [*rivals("first"), row("first", 4096, status="wrong"), row("fast", 256, 1e-6, flags=("suspect",))]
-    rows += [row("bound", n, flags=("host-bound",)) for n in NS]
+    rows = [
+        *rivals("first"),
+        report_row("first", 4096, status="wrong"),
+        report_row("fast", 256, 1e-6, flags=("suspect",)),
+    ]
+    rows += [report_row("bound", n, flags=("host-bound",)) for n in SIZES]
     page = view(made(rows))
     notes = page.locator("#plot .notes").inner_text()
     assert "hollow: host-bound" in notes and ": wrong" in notes and "?: suspect" in notes
     filled = page.evaluate(
         "() => document.getElementById('chart').data.find((trace) => trace.name === 'bound' && trace.showlegend).marker.color"
     )
-    assert filled[: len(NS)] == ["#FFFFFF"] * len(NS)  # the paper's
+    assert filled[: len(SIZES)] == ["#FFFFFF"] * len(SIZES)  # the paper's
     marks = page.evaluate("() => document.getElementById('chart').data.filter((trace) => trace.yaxis === 'y2')")
     assert [mark["x"] for mark in marks] == [[4096]]
     assert page.locator("#chart").text_content().count("?") == 1
@@ -153,7 +160,16 @@ def test_what_to_distrust_and_what_failed_is_in_the_chart(made: Make, view: View
 
 @pytest.mark.slow
 def test_a_column_sorts_the_table_by_its_numbers(made: Make, view: View) -> None:
-    page = view(made([row("a", 256, 1.25), row("b", 256, 10.0), row("c", 256, status="oom"), row("d", 256, 1.5)]))
+    page = view(
+        made(
+            [
+                report_row("a", 256, 1.25),
+                report_row("b", 256, 10.0),
+                report_row("c", 256, status="oom"),
+                report_row("d", 256, 1.5),
+            ]
+        )
+    )
     assert column(page, "#rows", "provider") == ["a", "b", "c", "d"]
     head = page.locator("#rows thead button", has_text="time (µs)")
     head.press("Enter")
@@ -168,7 +184,7 @@ def test_the_table_is_filtered_by_text_and_by_choice(made: Make, view: View) -> 
     rows = [
         *rivals("first", "second"),
         *rivals("first", "second", dtype="float16"),
-        row("first", 4096, status="timeout"),
+        report_row("first", 4096, status="timeout"),
     ]
     page = view(made(rows))
     assert page.locator("#rows .count").last.inner_text() == "17 rows"  # of providers
@@ -187,9 +203,12 @@ def test_the_table_is_filtered_by_text_and_by_choice(made: Make, view: View) -> 
 
 @pytest.mark.slow
 def test_names_and_reasons_are_text(made: Make, view: View, tmp_path: Path) -> None:
-    rows = [*rivals("first", SCRIPT, IMAGE, BOLD), row(SCRIPT, 4096, status="wrong", reason=f"{IMAGE}\n{SCRIPT}")]
+    rows = [
+        *rivals("first", SCRIPT, IMAGE, BOLD),
+        report_row(SCRIPT, 4096, status="wrong", reason=f"{IMAGE}\n{SCRIPT}"),
+    ]
     environment = {"device": IMAGE, "driver": SCRIPT, "config": {"text": f"</script>{SCRIPT}"}, "baseline": "first"}
-    old = save(tmp_path / "old.csv", rows, environment)
+    old = save_results(tmp_path / "old.csv", rows, environment)
     page = view(made(rows, environment, title=f"{SCRIPT} {IMAGE}", baseline=old))
     assert page.title() == f"{SCRIPT} {IMAGE}"
     assert page.locator("img:not(.changes img), #main script").count() == 0
@@ -205,7 +224,7 @@ def test_names_and_reasons_are_text(made: Make, view: View, tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_hover_texts_show_markup_as_it_is(made: Make, view: View) -> None:
-    page = view(made([row(BOLD, n) for n in NS]))
+    page = view(made([report_row(BOLD, n) for n in SIZES]))
     page.locator("#plot").scroll_into_view_if_needed()
     box = page.locator("#chart .point").first.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
@@ -232,7 +251,9 @@ def test_no_script_but_its_own_may_run(made: Make, browser: Any) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_scrolls_tables_and_not_the_page(scheme: str, made: Make, view: View) -> None:
     long = "provider-with-a-name-that-is-longer-than-any-screen-is-wide-" * 2
-    page = view(made([*rivals("first", long), row(long, 4096, status="error", reason="no-space-" * 40)]), 390, scheme)
+    page = view(
+        made([*rivals("first", long), report_row(long, 4096, status="error", reason="no-space-" * 40)]), 390, scheme
+    )
     assert page.evaluate("() => document.documentElement.scrollWidth - window.innerWidth") == 0
     wide = page.locator("#rows .box").evaluate("(box) => box.scrollWidth > box.clientWidth")
     assert wide, "the table is wider than the phone, and scrolls in its box"
@@ -242,7 +263,7 @@ def test_a_phone_scrolls_tables_and_not_the_page(scheme: str, made: Make, view: 
 
 @pytest.mark.slow
 def test_verdicts_against_a_baseline(made: Make, view: View, tmp_path: Path) -> None:
-    old = save(tmp_path / "old.csv", rivals("first", "second"), {})
+    old = save_results(tmp_path / "old.csv", rivals("first", "second"), {})
     new = [row for row in rivals("first", "second") if row.provider != "second" or row.case.N != 256]
     page = view(made(new, baseline=old))
     assert "! 1 missing" in page.locator("#comparison .chips").inner_text()
@@ -255,7 +276,7 @@ def test_verdicts_against_a_baseline(made: Make, view: View, tmp_path: Path) -> 
 def test_the_changes_against_a_baseline_are_a_picture_in_the_colours_of_the_page(
     made: Make, view: View, tmp_path: Path
 ) -> None:
-    old = save(tmp_path / "old.csv", rivals("first", "second"), {})
+    old = save_results(tmp_path / "old.csv", rivals("first", "second"), {})
     page = view(made(rivals("first", "second"), baseline=old), scheme="dark")
 
     def shown() -> list[str | None]:
@@ -271,8 +292,8 @@ def test_the_changes_against_a_baseline_are_a_picture_in_the_colours_of_the_page
 
 @pytest.mark.slow
 def test_an_axis_that_goes_with_x_leaves_one_line_per_provider(made: Make, view: View) -> None:
-    page = view(made([row(name, n, n / 1e4, m=2**20 // n) for n in NS for name in ("first", "second")]))
-    assert [n for n, _ in curves(page)["first"]] == [*NS]
+    page = view(made([report_row(name, n, n / 1e4, m=2**20 // n) for n in SIZES for name in ("first", "second")]))
+    assert [n for n, _ in curves(page)["first"]] == [*SIZES]
     assert "M goes with N: 4096 at 256, 512 at 2048" in page.locator("#plot .notes").inner_text()
     assert page.get_by_label("M", exact=True).count() == 0
 
@@ -305,7 +326,7 @@ def test_a_phone_shows_the_time_and_says_once_what_all_rows_share(made: Make, vi
 
 @pytest.mark.slow
 def test_nothing_timed(made: Make, view: View) -> None:
-    page = view(made([row(name, n, status="error", reason="boom") for name in "ab" for n in NS]))
+    page = view(made([report_row(name, n, status="error", reason="boom") for name in "ab" for n in SIZES]))
     assert "nothing to draw" in page.locator("#plot").inner_text()
     assert "No provider was timed" in page.locator("#summary").inner_text()
     assert page.locator("#lost tbody tr").count() == 2
@@ -314,7 +335,7 @@ def test_nothing_timed(made: Make, view: View) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 4096])
 def test_one_case_is_drawn_as_bars(n: int, made: Make, view: View) -> None:
-    page = view(made([*rivals("first", "second", ns=[n]), row("third", n, status="oom")]))
+    page = view(made([*rivals("first", "second", ns=[n]), report_row("third", n, status="oom")]))
     assert page.locator("#chart .barlayer .point").count() == 3
     assert "oom" in page.locator("#chart").text_content()
     assert page.locator("#plot .chart-title").inner_text() == f"softmax · M=4096 · float32 · N={n}"
@@ -332,7 +353,7 @@ def test_many_providers_of_one_case_are_dots(made: Make, view: View) -> None:
 
 @pytest.mark.slow
 def test_one_provider_and_forty(made: Make, view: View) -> None:
-    assert len(curves(view(made([row("alone", n) for n in NS], {})))) == 1
+    assert len(curves(view(made([report_row("alone", n) for n in SIZES], {})))) == 1
     page = view(made(rivals(*(f"provider-{i}" for i in range(40)))))
     assert len(curves(page)) == 41
     assert page.locator("#plot .legend button").count() == 42  # and one for all

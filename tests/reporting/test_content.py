@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reporting import ENVIRONMENT, NS, rivals, row, save
+from report_rows import ENVIRONMENT, SIZES, report_row, rivals, save_results
 
 from kbench.reporting.content import content
 
@@ -26,7 +26,7 @@ def standing(said: dict[str, Any], curve: str, file: int = 0) -> dict[str, Any]:
 
 
 def test_the_summary_counts_wins_and_means_speed_ups(said: Say) -> None:
-    slow = [row("second", 4096, 2.0, speedup=0.5), row("first", 4096, 1.0, speedup=1.0)]
+    slow = [report_row("second", 4096, 2.0, speedup=0.5), report_row("first", 4096, 1.0, speedup=1.0)]
     found = said([*rivals("first", "second"), *slow])
     second = standing(found, "second")
     assert (second["sole"], second["shared"], second["timed"]) == (4, 0, 5)
@@ -38,21 +38,21 @@ def test_the_summary_counts_wins_and_means_speed_ups(said: Say) -> None:
 
 def test_what_lies_within_the_noise_is_a_tie(said: Say) -> None:
     rows = rivals("first")  # whose repeat control differs by 0.1 %
-    rows += [row("near", n, n / 1e4 / 1.0005, speedup=1.0005) for n in NS]
+    rows += [report_row("near", n, n / 1e4 / 1.0005, speedup=1.0005) for n in SIZES]
     near = standing(said(rows), "near")
     assert (near["standing"], near["record"], near["sole"], near["shared"]) == ("a tie", "0/4/0", 0, 4)
 
 
 def test_what_the_rounds_disagree_about_cannot_be_told(said: Say) -> None:
     rows = [replace(r, round_ms=(r.ms or 0.0,) * 3) if r.provider == "first" else r for r in rivals("first")]
-    rows += [row("near", n, n / 1e4 / 1.02, speedup=1.02) for n in NS]
+    rows += [report_row("near", n, n / 1e4 / 1.02, speedup=1.02) for n in SIZES]
     assert standing(said(rows), "near")["record"] == "4/0/0"
     spread = [replace(r, round_ms=tuple((r.ms or 0.0) * f for f in (0.97, 1.0, 1.04))) for r in rows]
     assert standing(said([*rows[:-4], *spread[-4:]]), "near")["record"] == "0/0/0/4"
 
 
 def test_a_suspect_row_wins_nothing_and_is_in_no_mean(said: Say) -> None:
-    rows = [*rivals("first", "second"), *(row("cheat", n, 1e-6, speedup=1e5, flags=("suspect",)) for n in NS)]
+    rows = [*rivals("first", "second"), *(report_row("cheat", n, 1e-6, speedup=1e5, flags=("suspect",)) for n in SIZES)]
     cheat = standing(said(rows), "cheat")
     assert (cheat["sole"], cheat["geomean"], cheat["standing"], cheat["timed"]) == (0, None, "not known", 0)
 
@@ -64,7 +64,10 @@ def test_a_provider_without_rivals_is_not_called_the_fastest(said: Say) -> None:
 
 
 def test_over_a_suspect_baseline_there_is_no_speed_up(said: Say) -> None:
-    rows = [row("first", 256, 1e-6, speedup=1.0, flags=("suspect",)), row("second", 256, 1.0, speedup=1e-6)]
+    rows = [
+        report_row("first", 256, 1e-6, speedup=1.0, flags=("suspect",)),
+        report_row("second", 256, 1.0, speedup=1e-6),
+    ]
     assert standing(said(rows), "second")["geomean"] is None
 
 
@@ -75,19 +78,19 @@ def test_the_baseline_is_found_without_an_environment_file(said: Say) -> None:
 
 
 def test_without_a_baseline_there_are_no_speed_ups(said: Say) -> None:
-    found = said([row("a"), row("b")], {})
+    found = said([report_row("a"), report_row("b")], {})
     assert found["files"][0]["baseline"] is None and "geomean" not in standing(found, "a")
 
 
 def test_dtypes_have_means_of_their_own(said: Say) -> None:
-    half = [row(name, 256, 1 / s, dtype="float16", speedup=s) for name, s in (("first", 1.0), ("second", 3.0))]
+    half = [report_row(name, 256, 1 / s, dtype="float16", speedup=s) for name, s in (("first", 1.0), ("second", 3.0))]
     second = standing(said([*rivals("first", "second"), *half]), "second")
     assert (second["geomean float32"], second["geomean float16"]) == (pytest.approx(1.1), 3.0)
 
 
 def test_sessions_are_one_trial_each(said: Say) -> None:
     rows = [
-        row(name, ms=ms, speedup=2.0 / ms, session=session)
+        report_row(name, ms=ms, speedup=2.0 / ms, session=session)
         for session, factor in enumerate((1, 1.1, 5))
         for name, ms in (("first", 2.0), ("second", 1.0 * factor))
     ]
@@ -96,8 +99,8 @@ def test_sessions_are_one_trial_each(said: Say) -> None:
 
 
 def test_what_has_no_time_is_grouped_by_reason(said: Say) -> None:
-    rows = [*rivals("first"), *(row("picky", n, status="unsupported", reason="N too odd") for n in NS)]
-    rows.append(row("broken", status="wrong", reason="NaN\nat [0, 0]"))
+    rows = [*rivals("first"), *(report_row("picky", n, status="unsupported", reason="N too odd") for n in SIZES)]
+    rows.append(report_row("broken", status="wrong", reason="NaN\nat [0, 0]"))
     lost = said(rows)["lost"]
     assert [(each["curve"], each["status"], len(each["cases"])) for each in lost] == [
         ("broken", "wrong", 1),
@@ -108,7 +111,10 @@ def test_what_has_no_time_is_grouped_by_reason(said: Say) -> None:
 
 def test_only_what_differs_between_machines_is_marked(tmp_path: Path) -> None:
     newer = ENVIRONMENT | {"packages": {"torch": "2.12", "triton": "3.6"}, "started_at": "2027-01-01T00:00:00+00:00"}
-    files = [save(tmp_path / "a.csv", rivals("first"), ENVIRONMENT), save(tmp_path / "b.csv", rivals("first"), newer)]
+    files = [
+        save_results(tmp_path / "a.csv", rivals("first"), ENVIRONMENT),
+        save_results(tmp_path / "b.csv", rivals("first"), newer),
+    ]
     found = content(files)
     lines = [*found["machine"]["lines"], *found["method"]["lines"]]
     assert [(line["name"], line["values"]) for line in lines if line["differs"]] == [
@@ -124,13 +130,13 @@ def test_settings_and_config_are_shown(said: Say) -> None:
 
 
 def test_words_that_occur_are_explained(said: Say) -> None:
-    found = said([*rivals("first"), row("x", status="oom"), row("y", flags=("noisy",))])
+    found = said([*rivals("first"), report_row("x", status="oom"), report_row("y", flags=("noisy",))])
     words = {each["word"] for each in found["words"]}
     assert {"ok", "oom", "noisy", "tie"} <= words and "timeout" not in words
 
 
 def test_verdicts_are_those_of_compare(said: Say, tmp_path: Path) -> None:
-    old = save(tmp_path / "old.csv", rivals("first", "second"), {})
+    old = save_results(tmp_path / "old.csv", rivals("first", "second"), {})
     slower = [replace(r, ms=(r.ms or 0.0) * (1.5 if r.provider != "copy" else 1.0)) for r in rivals("first")]
     found = said(slower, baseline=f"before={old}")
     assert {each["word"]: each["count"] for each in found["comparison"]["counts"]} == {"slower": 4, "missing": 4}
@@ -141,8 +147,8 @@ def test_verdicts_are_those_of_compare(said: Say, tmp_path: Path) -> None:
 
 
 def test_the_baseline_may_be_one_of_the_files(tmp_path: Path) -> None:
-    old = save(tmp_path / "old.csv", rivals("first"), {})
-    new = save(tmp_path / "new.csv", rivals("first"), {})
+    old = save_results(tmp_path / "old.csv", rivals("first"), {})
+    new = save_results(tmp_path / "new.csv", rivals("first"), {})
     found = content([old, new], baseline=old)
     assert [each["file"] for each in found["files"]] == ["old", "new"]
     assert (
@@ -152,8 +158,12 @@ def test_the_baseline_may_be_one_of_the_files(tmp_path: Path) -> None:
 
 
 def test_python_says_what_each_row_is_drawn_as_and_what_runs_along_x(said: Say) -> None:
-    rows = [row("tuned", n, params=f"warps={warps}") for n in NS for warps in (1, 2, 4)]
-    rows += [row("copy", 256, role="control"), row("repeat", 256, role="control"), row("tuned", 4096, status="oom")]
+    rows = [report_row("tuned", n, params=f"warps={warps}") for n in SIZES for warps in (1, 2, 4)]
+    rows += [
+        report_row("copy", 256, role="control"),
+        report_row("repeat", 256, role="control"),
+        report_row("tuned", 4096, status="oom"),
+    ]
     found = said(rows)["plot"]
     drawn = {name: [column["words"][code] for code in column["codes"]] for name, column in found["kinds"].items()}
     assert drawn["gbps"] == ["value"] * 12 + ["value", "", "failed"]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from reporting import ENVIRONMENT, rivals, row, save
+from report_rows import ENVIRONMENT, report_row, rivals, save_results
 
 from kbench import plotting, reporting
 from kbench.commands import compare
@@ -20,12 +20,16 @@ from kbench.text import redact
 
 @pytest.mark.parametrize("speedup", [-1.0, 0.0, float("inf"), float("-inf"), 1e308, 1e-308])
 def test_a_speedup_that_cannot_be(tmp_path: Path, speedup: float) -> None:
-    path = save(tmp_path / "x.csv", [row("a", speedup=1.0), row("b", speedup=speedup)], {"baseline": "a"})
+    path = save_results(
+        tmp_path / "x.csv", [report_row("a", speedup=1.0), report_row("b", speedup=speedup)], {"baseline": "a"}
+    )
     assert "files" in content([path])
 
 
 def test_a_name_of_thousands_of_digits(tmp_path: Path) -> None:
-    path = save(tmp_path / "x.csv", [row("9" * 5000), row("a"), row("a" + 4400 * "1")], {"baseline": "a"})
+    path = save_results(
+        tmp_path / "x.csv", [report_row("9" * 5000), report_row("a"), report_row("a" + 4400 * "1")], {"baseline": "a"}
+    )
     assert 5000 * "9" in json.dumps(content([path], baseline=path))
     assert len(plotting.write_pictures(path, formats=["png"])) == 1
 
@@ -36,7 +40,7 @@ def test_natural_order() -> None:
 
 
 def test_a_reason_of_any_length_is_cut(tmp_path: Path) -> None:
-    path = save(tmp_path / "x.csv", [row("a"), row("b", status="error")])
+    path = save_results(tmp_path / "x.csv", [report_row("a"), report_row("b", status="error")])
     text = path.read_text()
     path.write_text(text.replace("it is so", '"' + 33_000 * "no\n" + '"'))
     page = json.dumps(content([path]))
@@ -44,7 +48,7 @@ def test_a_reason_of_any_length_is_cut(tmp_path: Path) -> None:
 
 
 def test_too_many_curves_for_a_picture(tmp_path: Path) -> None:
-    path = save(tmp_path / "x.csv", [row(f"provider{n}", ms=1 + n / 1000) for n in range(300)])
+    path = save_results(tmp_path / "x.csv", [report_row(f"provider{n}", ms=1 + n / 1000) for n in range(300)])
     with pytest.raises(UsageError, match="300 curves are too many for a picture, the limit is 200; choose some with"):
         plotting.write_pictures(path)
 
@@ -56,7 +60,7 @@ def test_the_home_folder_and_secrets_are_not_on_the_page(tmp_path: Path, monkeyp
         "variables": {"TORCH_HUB_TOKEN": "s3cret"},
         "command": ["kbench", "run", f"{tmp_path}/s.yaml", "token=s3cret"],
     }
-    path = save(tmp_path / "x.csv", rivals("first", "second"), {**ENVIRONMENT, **secret})
+    path = save_results(tmp_path / "x.csv", rivals("first", "second"), {**ENVIRONMENT, **secret})
     page = json.dumps(content([path]))
     redact._places.cache_clear()
     assert str(tmp_path) not in page and "s3cret" not in page and "~/s.yaml" in page
@@ -80,7 +84,7 @@ def export(path: Path, target: Path) -> None:
 def test_a_full_disk_leaves_the_older_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path, Path], None], name: str
 ) -> None:
-    path = save(tmp_path / "x.csv", rivals("first", "second"))
+    path = save_results(tmp_path / "x.csv", rivals("first", "second"))
     target = tmp_path / name
     target.write_text("older")
 
@@ -107,7 +111,7 @@ def test_a_full_disk_leaves_the_older_file(
     ],
 )
 def test_nonsense_beside_the_file_is_noted(tmp_path: Path, environment: dict[str, object]) -> None:
-    path = save(tmp_path / "x.csv", rivals("first", "second", ns=[256, 512]), environment)
+    path = save_results(tmp_path / "x.csv", rivals("first", "second", ns=[256, 512]), environment)
     reporting.write_report([path], tmp_path / "r.html")
     [picture] = plotting.write_pictures(path, formats=["svg"])
     [page] = content([path])["files"]

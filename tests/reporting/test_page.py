@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from reporting import BOLD, ENVIRONMENT, IMAGE, SCRIPT, rivals, row, save
+from report_rows import BOLD, ENVIRONMENT, IMAGE, SCRIPT, report_row, rivals, save_results
 
 from kbench import reporting
 from kbench.errors import ResultsError, UsageError
@@ -23,7 +23,7 @@ DATA = re.compile(r'<script type="application/json" id="content">(.*?)</script>'
 
 @pytest.mark.slow
 def test_the_command_writes_a_page_and_prints_its_path(kbench: Callable[..., object], tmp_path: Path) -> None:
-    save(tmp_path / "softmax.csv", rivals("first", "second"), ENVIRONMENT)
+    save_results(tmp_path / "softmax.csv", rivals("first", "second"), ENVIRONMENT)
     done = kbench("report", "new=softmax.csv", "-o", "out/page.html", "--title", "A & B", "--where", "N>=512")
     assert (done.returncode, done.stdout, done.stderr) == (0, "out/page.html\n", "")
     text = (tmp_path / "out" / "page.html").read_text()
@@ -35,7 +35,7 @@ def test_the_command_writes_a_page_and_prints_its_path(kbench: Callable[..., obj
 @pytest.mark.slow
 def test_without_files_the_newest_results_are_taken(kbench: Callable[..., object], tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
-    save(tmp_path / "results" / "softmax.csv", rivals("first"))
+    save_results(tmp_path / "results" / "softmax.csv", rivals("first"))
     assert kbench("report").returncode == 0
     assert (tmp_path / "report.html").exists()
 
@@ -51,7 +51,7 @@ def test_an_error_is_one_line(kbench: Callable[..., object], tmp_path: Path) -> 
 def test_what_cannot_be_written_read_or_chosen(made: Make, tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match=r"softmax\.csv.page\.html: cannot be written"):
         reporting.write_report(
-            [save(tmp_path / "softmax.csv", rivals("first"))], tmp_path / "softmax.csv" / "page.html"
+            [save_results(tmp_path / "softmax.csv", rivals("first"))], tmp_path / "softmax.csv" / "page.html"
         )
     with pytest.raises(ResultsError, match="nowhere"):
         made(rivals("first"), baseline=tmp_path / "nowhere.csv")
@@ -78,7 +78,7 @@ def test_the_page_asks_for_nothing(made: Make) -> None:
 def test_what_comes_from_files_is_never_markup(made: Make) -> None:
     rows = [
         *rivals("first", SCRIPT, IMAGE, BOLD),
-        row("first", 4096, status="wrong", reason=f"</script>{SCRIPT}\u2028"),
+        report_row("first", 4096, status="wrong", reason=f"</script>{SCRIPT}\u2028"),
     ]
     text = made(rows, {"device": IMAGE, "config": {"text": SCRIPT}}, title=f"</title>{SCRIPT}").read_text()
     assert SCRIPT not in text and IMAGE not in text and BOLD not in text
@@ -88,7 +88,7 @@ def test_what_comes_from_files_is_never_markup(made: Make) -> None:
 
 
 def test_a_damaged_number_is_no_number(made: Make) -> None:
-    rows = [row("first", max_ulp=float("inf"), copy_fraction=float("nan")), row("second")]
+    rows = [report_row("first", max_ulp=float("inf"), copy_fraction=float("nan")), report_row("second")]
     content = json.loads(DATA.findall(made(rows).read_text())[0], parse_constant=pytest.fail)
     values = {column["name"]: column.get("values") for column in content["rows"]["columns"]}
     assert values["max_ulp"] == [None, 1.5] and values["copy_fraction"] == [None, 0.5]

@@ -245,4 +245,4 @@ measure: {warmup_ms: 1, rep_ms: 1, rounds: 1}
     assert "<script>alert(1)" not in Path(reporting.write_report([path], tmp_path / "r.html")).read_text(
         encoding="utf-8"
     )
-    assert len(load_sources([path])[0].curves) == 10
+    assert len(load_sources([path])[0].configurations) == 10

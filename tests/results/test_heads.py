@@ -25,7 +25,7 @@ WIDE = 400
 
 
 def unexplained(heads: Iterable[str], names: Iterable[str] = ()) -> list[str]:
-    """The heads that are no names of axes, choices or curves, and have no paragraph."""
+    """The heads that are no names of axes, choices or configurations, and have no paragraph."""
     return [head for head in heads if head and head not in set(names) and not find_explanation(head)]
 
 

@@ -15,7 +15,12 @@ from kbench.results.row import Row
 from kbench.results.row_filter import RowFilter
 from kbench.results.vocabulary import Role
 
-CURVES = [("cuda", ""), ("triton", ""), ("triton-row", "num_warps=4"), ("triton-row", "num_warps=8,num_stages=2")]
+CONFIGURATIONS = [
+    ("cuda", ""),
+    ("triton", ""),
+    ("triton-row", "num_warps=4"),
+    ("triton-row", "num_warps=8,num_stages=2"),
+]
 
 
 @pytest.fixture
@@ -25,11 +30,11 @@ def frame(tmp_path: Path) -> pd.DataFrame:
         for dtype in ("float32", "bfloat16"):
             case = Case("gelu", {"M": 64, "N": n, "approximate": "tanh"}, dtype)
             where = {"timer": "do_bench", "cache": "cold", "device": "NVIDIA H200"}
-            rows += [Row(case, *curve, ms=1.0, **where) for curve in CURVES]  # type: ignore[arg-type]
+            rows += [Row(case, *configuration, ms=1.0, **where) for configuration in CONFIGURATIONS]  # type: ignore[arg-type]
             rows += [Row(case, "copy", role=Role.CONTROL, ms=1.0)]
     rows[0].flags = ("noisy", "throttled")
     rows[1].session = 1
-    rows[2] = Row(rows[2].case, *CURVES[2], status="oom", reason="out of memory")  # type: ignore[arg-type]
+    rows[2] = Row(rows[2].case, *CONFIGURATIONS[2], status="oom", reason="out of memory")  # type: ignore[arg-type]
     Writer(tmp_path / "a.csv", ("M", "N", "approximate")).write(rows)
     return table.read_results(tmp_path / "a.csv")
 
@@ -83,26 +88,26 @@ def test_how_many_rows(frame: pd.DataFrame, text: str, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "curves"),
+    ("text", "configurations"),
     [
-        ("provider=triton", CURVES[1:2]),
-        ("provider=triton*", CURVES[1:]),
-        ("provider=triton,cuda", CURVES[:2]),
-        ("provider=cuda,triton-row[num_warps=4],N=256", [CURVES[0], CURVES[2]]),
-        ("provider=triton-row[num_warps=8,num_stages=2],cuda", [CURVES[0], CURVES[3]]),
-        ("provider=triton-row", CURVES[2:]),
-        ("provider!=triton-row", CURVES[:2]),
-        ("provider=triton-row[num_warps=4]", CURVES[2:3]),
-        ("provider!=triton-row[num_warps=4]", [*CURVES[:2], CURVES[3]]),
-        ("provider=triton-row[num_warps=8,num_stages=2],N=256", CURVES[3:]),
-        ("provider=triton-row[num_warps=?,*]|c?da", [CURVES[0], CURVES[3]]),
+        ("provider=triton", CONFIGURATIONS[1:2]),
+        ("provider=triton*", CONFIGURATIONS[1:]),
+        ("provider=triton,cuda", CONFIGURATIONS[:2]),
+        ("provider=cuda,triton-row[num_warps=4],N=256", [CONFIGURATIONS[0], CONFIGURATIONS[2]]),
+        ("provider=triton-row[num_warps=8,num_stages=2],cuda", [CONFIGURATIONS[0], CONFIGURATIONS[3]]),
+        ("provider=triton-row", CONFIGURATIONS[2:]),
+        ("provider!=triton-row", CONFIGURATIONS[:2]),
+        ("provider=triton-row[num_warps=4]", CONFIGURATIONS[2:3]),
+        ("provider!=triton-row[num_warps=4]", [*CONFIGURATIONS[:2], CONFIGURATIONS[3]]),
+        ("provider=triton-row[num_warps=8,num_stages=2],N=256", CONFIGURATIONS[3:]),
+        ("provider=triton-row[num_warps=?,*]|c?da", [CONFIGURATIONS[0], CONFIGURATIONS[3]]),
         ("provider=TRITON", []),
         ("provider=[a-z]*", []),
     ],
 )
-def test_providers_and_curves(frame: pd.DataFrame, text: str, curves: list[tuple[str, str]]) -> None:
+def test_providers_and_configurations(frame: pd.DataFrame, text: str, configurations: list[tuple[str, str]]) -> None:
     rows = chosen(frame, text)
-    assert list(rows[["provider", "params"]].drop_duplicates().itertuples(index=False, name=None)) == curves
+    assert list(rows[["provider", "params"]].drop_duplicates().itertuples(index=False, name=None)) == configurations
 
 
 def test_controls_stay_with_the_cases_that_are_chosen(frame: pd.DataFrame) -> None:

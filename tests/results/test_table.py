@@ -21,7 +21,7 @@ def gelu_row(n: int = 1024, **fields: object) -> Row:
     return Row(case, "triton", **{"ms": 0.1234567890123456789, "samples": 80, **fields})  # type: ignore[arg-type]
 
 
-def write(path: Path, *rows: Row) -> Path:
+def write_gelu_rows(path: Path, *rows: Row) -> Path:
     writer = Writer(path, ("M", "N", "approximate"))
     writer.write(list(rows))
     return path
@@ -29,7 +29,7 @@ def write(path: Path, *rows: Row) -> Path:
 
 @pytest.fixture
 def csv(tmp_path: Path) -> Path:
-    return write(
+    return write_gelu_rows(
         tmp_path / "gelu.csv", gelu_row(256), gelu_row(1024, params="num_warps=4", flags=("noisy", "throttled"))
     )
 
@@ -67,7 +67,9 @@ def test_types(csv: Path) -> None:
 @pytest.mark.parametrize("ms", [0.1234567890123456789, 5e-324, 1.7976931348623157e308, 1 / 3, 100 * 1.1])
 def test_no_digit_is_lost(tmp_path: Path, ms: float) -> None:
     assert list(
-        table.read_results(write(tmp_path / "a.csv", gelu_row(ms=ms, ms_p20=ms / 3)))[["ms", "ms_p20"]].iloc[0]
+        table.read_results(write_gelu_rows(tmp_path / "a.csv", gelu_row(ms=ms, ms_p20=ms / 3)))[["ms", "ms_p20"]].iloc[
+            0
+        ]
     ) == [
         ms,
         ms / 3,
@@ -95,7 +97,7 @@ def test_columns_of_others_are_kept_as_text(csv: Path) -> None:
 def test_rows_are_indexed_by_their_line_even_after_a_reason_of_several_lines(tmp_path: Path) -> None:
     failed = gelu_row(ms=None, samples=None, status="error", reason="as older versions wrote it")
     failed.reason = 'two\nlines, a comma and a "quote"'
-    frame = table.read_results(write(tmp_path / "a.csv", failed, gelu_row()))
+    frame = table.read_results(write_gelu_rows(tmp_path / "a.csv", failed, gelu_row()))
     assert list(frame.index) == [2, 4]
     assert frame["reason"].iloc[0] == 'two lines, a comma and a "quote"'
 
@@ -115,7 +117,7 @@ def test_what_a_spreadsheet_saves_is_read_alike(csv: Path) -> None:
 
 
 def test_a_file_with_only_a_header_has_no_rows(tmp_path: Path) -> None:
-    assert len(table.read_results(write(tmp_path / "a.csv"))) == 0
+    assert len(table.read_results(write_gelu_rows(tmp_path / "a.csv"))) == 0
 
 
 def test_a_torn_last_line_is_left_out_with_a_warning(csv: Path) -> None:
@@ -129,7 +131,7 @@ def test_a_torn_last_line_is_left_out_with_a_warning(csv: Path) -> None:
 def test_a_line_torn_inside_a_quoted_reason(tmp_path: Path) -> None:
     failed = gelu_row(ms=None, samples=None, status="error", reason="as older versions wrote it")
     failed.reason = "first line\nsecond line"
-    path = write(tmp_path / "a.csv", gelu_row(), failed)
+    path = write_gelu_rows(tmp_path / "a.csv", gelu_row(), failed)
     path.write_text(path.read_text()[: path.read_text().index("second") + 3])
     frame = table.read_results(path)
     assert list(frame["status"]) == ["ok"]
@@ -144,7 +146,7 @@ def test_a_line_torn_inside_a_character(csv: Path) -> None:
 @pytest.mark.parametrize("column", ["provider", "reason", "env_id"])
 def test_a_stray_quote_takes_no_rows_with_it(tmp_path: Path, column: str) -> None:
     """It opens a cell that ends with the file, or at the next stray quote: the rows between would be lost in it."""
-    path = write(tmp_path / "a.csv", *(gelu_row(2**n) for n in range(8, 13)))
+    path = write_gelu_rows(tmp_path / "a.csv", *(gelu_row(2**n) for n in range(8, 13)))
     lines = [line.split(",") for line in path.read_text().splitlines()]
     place = lines[0].index(column)
     lines[2][place] = '"' + lines[2][place]

@@ -81,7 +81,7 @@ def test_colours_stay_on_a_terminal_and_nothing_else_does() -> None:
     assert inner.getvalue() == "\x1b[1;31mred\x1b[0m \\x1b[2Jgone \\x1b]0;owned\\x07\n\x1b[0m\\::error::x\n"
 
 
-def kbench(
+def kbench_in_shell(
     folder: Path, arguments: Sequence[str], redirections: str, **variables: str
 ) -> subprocess.CompletedProcess[bytes]:
     """kbench as a shell starts it."""
@@ -92,13 +92,13 @@ def kbench(
 @posix
 @pytest.mark.parametrize("redirections", [">&-", "<&- >&- 2>&-", "2>/dev/full"])
 def test_streams_that_are_closed_or_full_are_not_missed(tmp_path: Path, redirections: str) -> None:
-    done = kbench(tmp_path, ["explain", "noisy"], redirections)
+    done = kbench_in_shell(tmp_path, ["explain", "noisy"], redirections)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
 @posix
 def test_a_full_disk_behind_stdout_is_an_error_in_one_line(tmp_path: Path) -> None:
-    done = kbench(tmp_path, ["explain", "noisy"], ">/dev/full")
+    done = kbench_in_shell(tmp_path, ["explain", "noisy"], ">/dev/full")
     assert done.returncode == 2
     assert done.stderr.decode().startswith("error: stdout cannot be written (No space left on device)")
     assert done.stderr.count(b"\n") == 1
@@ -145,10 +145,10 @@ def test_comparisons_and_charts_in_every_encoding(tmp_path: Path, results: Calla
         (["compare", path, path], legacy),
         (["plot", path, "--term"], {"PYTHONIOENCODING": "cp1252"}),
     ):
-        done = kbench(tmp_path, command, "", **variables)
+        done = kbench_in_shell(tmp_path, command, "", **variables)
         assert done.returncode == 0, done.stderr
         assert b"Device" in done.stdout
-    assert kbench(tmp_path, ["compare", path, path], ">&-", **legacy).returncode == 0
+    assert kbench_in_shell(tmp_path, ["compare", path, path], ">&-", **legacy).returncode == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every name of a file is Unicode")

@@ -51,7 +51,7 @@ def _result(reading: Reading, metric: str) -> str:
 
 def _name(key: Key) -> str:
     """`BenchmarkSoftmax/provider=triton/M=4096/N=8192/dtype=bfloat16`"""
-    parts = {"provider": key.curve, **dict(key.axes), "dtype": key.dtype}
+    parts = {"provider": key.configuration_name, **dict(key.axes), "dtype": key.dtype}
     told = (f"/{_escape(name)}={_escape(str(value))}" for name, value in parts.items() if value != "")
     operator = _escape(key.operator)
     return f"Benchmark{operator[:1].upper()}{operator[1:]}{''.join(told)}"

@@ -58,7 +58,7 @@ def document(comparison: Comparison, limit: int) -> str:
         fill = _fill_table if changed else _fill_groups
         lost_rows += len(members) - fill(page, members, comparison, common)
     page.fill((escape(note) for note in report_lines.footnotes(comparison)), closing=[""])
-    lost = [f"{count} {what}" for count, what in ((lost_rows, "rows"), (lost_lines, "lines above them")) if count]
+    lost = [f"{count} {what}" for count, what in ((lost_rows, "rows"), (lost_lines, "lines above the tables")) if count]
     if lost:
         page.left += RESERVE
         page.fill([f"**No room for {' and '.join(lost)}**: `kbench compare ... --export json=FILE` has everything."])

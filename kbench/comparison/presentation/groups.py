@@ -99,7 +99,11 @@ def _who(row: JudgedRow, comparison: Comparison) -> str:
     if comparison.by == "provider":
         return plain(row.contender)
     several = len(comparison.contenders) > 1
-    return f"{plain(row.key.curve)} of {plain(row.contender)}" if several else plain(row.key.curve)
+    return (
+        f"{plain(row.key.configuration_name)} of {plain(row.contender)}"
+        if several
+        else plain(row.key.configuration_name)
+    )
 
 
 def _cases(group: Sequence[JudgedRow], comparison: Comparison, common: Collection[str]) -> str:

@@ -144,15 +144,15 @@ def geomeans(comparison: Comparison) -> Iterator[str]:
     """`geomean of time ratios 0.994 [0.989, 0.999] over 47 of 50 rows`, for every contender."""
     name = quantity(comparison.rules.metric).name
     for geomean in sorted(comparison.geomeans, key=lambda geomean: comparison.contenders.index(geomean.contender)):
-        yield f"{_for(geomean.contender, comparison)}geomean of {name} ratios {_mean(geomean)}"
+        yield f"{_for(geomean.contender, comparison)}{_mean(geomean, name)}"
 
 
-def _mean(geomean: Geomean) -> str:
-    over = f"over {geomean.rows} of {geomean.total} rows"
+def _mean(geomean: Geomean, name: str) -> str:
+    of = f"{geomean.rows} of {geomean.total} rows"
     if geomean.ratio is None:
-        return f"none, {over}"
+        return f"no geomean of {name} ratios: {of} have a ratio"
     ends = f" [{factor(geomean.ci[0])}, {factor(geomean.ci[1])}]" if geomean.ci else ""
-    return f"{factor(geomean.ratio)}{ends} {over}"
+    return f"geomean of {name} ratios {factor(geomean.ratio)}{ends} over {of}"
 
 
 def _for(contender: str, comparison: Comparison) -> str:
@@ -170,7 +170,7 @@ def next_steps(comparison: Comparison) -> Iterator[str]:
     if unclear:
         sides = [side for row in unclear for side in (row.old, row.new) if side]
         few = max(side.sessions for side in sides) == 1
-        count, hint = ("2", "") if few else ("N", "; the reason of each row says how many, or what else helps")
+        count, hint = ("2", "") if few else ("N", "; see the reason of each row")
         each = " in each file" if comparison.by == "file" else ""
         yield f"unclear rows may need more sessions{each}: kbench run CONFIG --append --sessions {count}{hint}"
     failed = {row.new.status.value for row in comparison.rows if row.verdict is Verdict.FAILED and row.new}

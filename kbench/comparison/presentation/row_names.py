@@ -31,7 +31,7 @@ def name_parts(row: JudgedRow, comparison: Comparison) -> dict[str, str]:
     axes = {name: plain(str(value)) for name, value in key.axes}
     parts = {"operator": plain(key.operator), "dtype": plain(key.dtype), **axes}
     if comparison.by == "file":
-        parts["provider"] = plain(key.curve)
+        parts["provider"] = plain(key.configuration_name)
     if len(comparison.contenders) > 1:
         parts["provider" if comparison.by == "provider" else "contender"] = plain(row.contender)
     return parts
@@ -45,7 +45,7 @@ def common_parts(comparison: Comparison) -> dict[str, str]:
         for name, value in key.axes:
             seen.setdefault(name, set()).add(value)
     if comparison.by == "file" and any(len(values) > 1 for values in seen.values()):
-        seen["provider"] = {key.curve for key in keys}
+        seen["provider"] = {key.configuration_name for key in keys}
     return {part: plain(str(*values)) for part, values in seen.items() if len(values) == 1}
 
 

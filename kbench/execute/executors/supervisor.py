@@ -193,7 +193,7 @@ class WorkerSupervisor:
                 unblamed += 1
                 if unblamed >= UNBLAMED_LIMIT:
                     failed |= {one.name: make_failed_row(task, one, lost.status, lost.reason) for one in left}
-        measured = {row.curve: row for row in rows if row.role == Role.PROVIDER} | failed
+        measured = {row.configuration_name: row for row in rows if row.role == Role.PROVIDER} | failed
         return [measured[one.name] for one in task.configurations] + [row for row in rows if row.role != Role.PROVIDER]
 
     def _find_guilty(

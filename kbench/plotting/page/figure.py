@@ -96,7 +96,7 @@ def draw(page: Page, look: Look, caption: str, *, bars_only: bool = False) -> Fi
         if entries
     ]
     _, provider = without_provider(curve for points in of_bars for curve in points["curve"])
-    caption += f"\ncurves named only by parameters are those of {provider}" if provider else ""
+    caption += f"\nconfigurations named only by parameters are those of {provider}" if provider else ""
     if beside:
         body = max(body, HEIGHTS.legend_row * len(curves) + HEIGHTS.around_legend)
     figure = Sheet(columns, body, title_of(page.whole(look.titled)), caption, below, look.theme).figure()

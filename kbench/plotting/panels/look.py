@@ -57,7 +57,7 @@ class Look:
         has the same colour in all pictures of a file.
         """
         shown = set(drawn.loc[drawn["kind"] != ABSENT, "curve"]) - {COPY_CURVE}
-        everyone = shown.union(*(source.curves for source in sources))
+        everyone = shown.union(*(source.configurations for source in sources))
         found = styles(everyone if len(everyone) <= len(MARKERS) else shown, theme)
         copy = Style(theme.quiet, "", "-")
         names = shorten([*found, COPY_CURVE])

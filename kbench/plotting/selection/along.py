@@ -10,7 +10,7 @@ import pandas as pd
 
 from kbench.errors import UsageError
 from kbench.plotting.selection.points import ABSENT, MARKED, VALUE
-from kbench.results.case import curve_name, format_params
+from kbench.results.case import configuration_name, format_params
 from kbench.results.vocabulary import Role
 
 
@@ -94,8 +94,8 @@ def curve_along(provider: str, params: str, name: str) -> str:
     """The name of a curve whose parameter `name` runs along x: `triton-row[num_warps=*]`."""
     known = parameters_of(params)
     if math.isnan(number_of(known.get(name, ""))):
-        return curve_name(provider, params)
-    return curve_name(provider, format_params({**known, name: "*"}))
+        return configuration_name(provider, params)
+    return configuration_name(provider, format_params({**known, name: "*"}))
 
 
 def companions(drawn: pd.DataFrame, axes: Sequence[str], x: str) -> dict[str, str]:

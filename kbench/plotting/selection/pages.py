@@ -1,4 +1,4 @@
-"""What is a panel and what is a picture of its own. No line ever joins two configurations.
+"""What is a panel and what is a picture of its own. No line ever joins rows that differ in more than x.
 
 A provider with its parameters is a line. Whatever else varies (dtype, an axis that does not run along x, a choice, the
 device, the timer) makes panels, and pictures where the panels are too many for one.

@@ -1,6 +1,6 @@
 """From rows to points: which rows of results files are drawn, and as what.
 
-A provider with its parameters is a curve. Each of its rows becomes a value or a mark: readers see where a time is missing.
+A configuration is drawn as a curve. Each of its rows becomes a value or a mark: readers see where a time is missing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kbench.analysis.files import ResultsFile
 from kbench.analysis.metrics import Metric
 from kbench.errors import ResultsError
 from kbench.results import table
-from kbench.results.case import curve_name
+from kbench.results.case import configuration_name
 from kbench.results.columns import CONDITION_COLUMNS
 from kbench.results.vocabulary import Control, Flag, Role, Status
 
@@ -62,7 +62,7 @@ def points(sources: Sequence[ResultsFile], metric: Metric) -> pd.DataFrame:
 def curves_of(rows: pd.DataFrame) -> pd.Series[str]:
     """The curve of each row, COPY_CURVE for the copy control, "" for the other controls."""
     copy = (rows["role"] == Role.CONTROL) & (rows["provider"] == Control.COPY)
-    names = [curve_name(*pair) for pair in zip(rows["provider"], rows["params"], strict=True)]
+    names = [configuration_name(*pair) for pair in zip(rows["provider"], rows["params"], strict=True)]
     curves = pd.Series(names, rows.index, dtype="str")
     return curves.mask(rows["role"] != Role.PROVIDER, "").mask(copy, COPY_CURVE)
 
@@ -80,7 +80,7 @@ def axis_names(sources: Sequence[ResultsFile]) -> list[str]:
     return list(dict.fromkeys(axis for source in sources for axis in table.axes(source.frame)))
 
 
-def configuration(drawn: pd.DataFrame, sources: Sequence[ResultsFile]) -> list[str]:
+def fixed_columns(drawn: pd.DataFrame, sources: Sequence[ResultsFile]) -> list[str]:
     """The columns whose values must be equal along a line: what was measured, and how.
 
     Device, timer and cache are among them where they vary within a file. Files may differ in them, because each file has

@@ -29,7 +29,7 @@ def winners_of(
             case = {"file": source.label, "operator": won.case.operator, "dtype": won.case.dtype, **won.case.axes}
             how = {"device": won.key.device, "timer": won.key.timer, "cache": won.key.cache}
             outcome = {
-                "curve": won.curve,
+                "curve": won.configuration_name,
                 "margin": won.margin,
                 "tied": won.tied,
                 "unclear": won.unclear,
@@ -38,7 +38,7 @@ def winners_of(
             found.append(case | how | outcome)
     if not found:
         paths = ", ".join(str(source.path) for source in sources)
-        raise ResultsError(f"{paths}: no row has a time without the flag suspect; see the columns `reason` and `flags`")
+        raise ResultsError(f"{paths}: no row has a time that is not suspect; see the columns `reason` and `flags`")
     frame = pd.DataFrame(found)
     if x not in axes:
         raise UsageError("--kind heatmap needs an axis with whole numbers; choose one with --x, or use --kind bars")

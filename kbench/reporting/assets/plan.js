@@ -1,5 +1,5 @@
-// From rows to lines. A line is one provider with its parameters in one file and one configuration. Whatever else varies is
-// for the reader to choose, so that no line joins two configurations. Sessions are pooled: the median and the widest band.
+// From rows to lines. A line is one provider with its parameters in one file. Its rows have equal values in the fixed columns,
+// except x. The reader chooses these values where they vary. Sessions are pooled: the median and the widest band.
 // What a row is drawn as, and what can run along x, comes from kbench/reporting/plot_data.py.
 
 const rows = Object.fromEntries(decoded(content.rows).map((column) => [column.name, column.values]));
@@ -63,7 +63,7 @@ function planned(state) {
   const x = sweep.options.includes(state.x) ? state.x : sweep.usual[metric.name];
   if (sweep.options.length > 1) choices.push({ name: "x", options: sweep.options.map((name) => [name, name]), value: x });
   const paired = Object.hasOwn(sweep.paired, x) ? sweep.paired[x] : {};
-  const others = content.rows.configuration.filter((name) => name !== "operator" && name !== x && !Object.hasOwn(paired, name));
+  const others = content.rows.fixed.filter((name) => name !== "operator" && name !== x && !Object.hasOwn(paired, name));
   for (const name of [...others.filter(isAxis), ...others.filter((name) => !isAxis(name))]) narrow(name, x);
   return { metric, x, choices, fixed, selected, paired: Object.values(paired), lines: linesOf(selected, metric, x) };
 }

@@ -276,7 +276,7 @@ def test_no_rows(write: Write) -> None:
 def test_all_failed(write: Write) -> None:
     path = write("a", [failed(n) for n in (1, 2)])
     text = terminal.text(compare_results(path, path))
-    assert text.splitlines()[-1] == "2 untimed" and "geomean of time ratios none, over 0 of 2 rows" in text
+    assert text.splitlines()[-1] == "2 untimed" and "no geomean of time ratios: 0 of 2 rows have a ratio" in text
 
 
 def test_nasty_text_stays_on_its_lines(nasty: tuple[str, Comparison]) -> None:

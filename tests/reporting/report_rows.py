@@ -12,12 +12,14 @@ from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 
-NS = (256, 512, 1024, 2048)
+SIZES = (256, 512, 1024, 2048)
 SCRIPT, IMAGE, BOLD = "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "<b>bold</b>&amp;"
 """Names that have an effect if a browser takes them for markup."""
 
 
-def row(provider: str, n: int = 256, ms: float = 1.0, dtype: str = "float32", m: int = 4096, **fields: Any) -> Row:
+def report_row(
+    provider: str, n: int = 256, ms: float = 1.0, dtype: str = "float32", m: int = 4096, **fields: Any
+) -> Row:
     """A row that is ok, at a bandwidth that follows from its time, unless `status` says otherwise."""
     case = Case("softmax", {"M": m, "N": n}, dtype)
     measured: dict[str, Any] = {"reason": "it is so"}
@@ -34,19 +36,19 @@ def row(provider: str, n: int = 256, ms: float = 1.0, dtype: str = "float32", m:
     return Row(case, provider, **{**constant, **measured, **fields})
 
 
-def rivals(*providers: str, ns: Iterable[int] = NS, **fields: Any) -> list[Row]:
+def rivals(*providers: str, ns: Iterable[int] = SIZES, **fields: Any) -> list[Row]:
     """Every provider at every size with its controls: the first is the baseline, each next one 10 % faster than it."""
     found = []
     for n in ns:
         for place, provider in enumerate(providers):
             speedup = 1 + place / 10
-            found.append(row(provider, n, n / 1e4 / speedup, speedup=speedup, **fields))
-        found.append(row("copy", n, n / 2e4, role=Role.CONTROL, **fields))
-        found.append(row("repeat", n, n / 1e4 / 1.001, role=Role.CONTROL, speedup=1.001, **fields))
+            found.append(report_row(provider, n, n / 1e4 / speedup, speedup=speedup, **fields))
+        found.append(report_row("copy", n, n / 2e4, role=Role.CONTROL, **fields))
+        found.append(report_row("repeat", n, n / 1e4 / 1.001, role=Role.CONTROL, speedup=1.001, **fields))
     return found
 
 
-def save(path: Path, rows: Iterable[Row], environment: dict[str, Any] | None = None) -> Path:
+def save_results(path: Path, rows: Iterable[Row], environment: dict[str, Any] | None = None) -> Path:
     Writer(path, ("M", "N")).write(list(rows))
     if environment is not None:
         path.with_suffix(".env.json").write_text(json.dumps(environment))
