@@ -87,7 +87,7 @@ def _judge_without_times(pair: Pair, rules: Rules) -> Judgement | None:
     if old.suspect or new.suspect:
         both = old.suspect and new.suspect
         sides = "both sides are" if both else "the old side is" if old.suspect else "the new side is"
-        return Verdict.SUSPECT, f"{sides} faster than the memory allows (kbench explain suspect)"
+        return Verdict.SUSPECT, f"{sides} faster than the device allows (kbench explain suspect)"
     return None
 
 

@@ -78,7 +78,7 @@ def serve(requests: queue.Queue[bytes], answers: Answers) -> None:
     from kbench.measure.machine.device import Device
     from kbench.measure.machine.sources import find_telemetry
     from kbench.measure.steps import DeviceLost
-    from kbench.measure.timing.ceiling import ceiling_gbps
+    from kbench.measure.timing.ceiling import ceiling_gbps, ceiling_tflops
     from kbench.plugins import load_plugins
 
     device = Device()
@@ -87,6 +87,7 @@ def serve(requests: queue.Queue[bytes], answers: Answers) -> None:
         _limit_host_memory(device.free_bytes())
     reader = find_telemetry(device)
     ceiling: list[float | None] = []  # measured once, for a session's first case
+    compute: dict[str, float | None] = {}  # by dtype, measured once, for the first case of an operator with flops
 
     def announce(plugin: str, operator: str = "", provider: str = "") -> None:
         """Tell the parent which plug-in, or which of its providers, runs now: it may hang or end the process."""
@@ -116,6 +117,9 @@ def serve(requests: queue.Queue[bytes], answers: Answers) -> None:
             )
         elif isinstance(request, MeasureRequest):
             ceiling[:] = ceiling or [ceiling_gbps(device)]
+            dtype = request.case.dtype if operator.flops else None
+            if dtype and dtype not in compute:
+                compute[dtype] = ceiling_tflops(device, dtype)
             run = CaseRun(
                 operator,
                 request.case,
@@ -123,6 +127,7 @@ def serve(requests: queue.Queue[bytes], answers: Answers) -> None:
                 baseline=request.baseline,
                 session=request.session,
                 ceiling_gbps=ceiling[0],
+                ceiling_tflops=compute[dtype] if dtype else None,
                 settings=settings,
                 device=device,
                 telemetry=reader,

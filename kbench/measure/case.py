@@ -55,7 +55,8 @@ class CaseRun:
     """Measures one case in this process.
 
     `baseline` is the index of the configuration that speed-ups refer to. `ceiling_gbps` is the bandwidth of the large copy
-    that is measured once per session.
+    that is measured once per session, `ceiling_tflops` the speed of the best large matrix product of the case's dtype. kbench
+    measures the latter only for operators with `flops`.
     """
 
     def __init__(
@@ -71,9 +72,11 @@ class CaseRun:
         telemetry: Telemetry,
         emit: Emit,
         ceiling_gbps: float | None = None,
+        ceiling_tflops: float | None = None,
     ) -> None:
         self.operator, self.case, self.settings, self.session = operator, case, settings, session
-        self.device, self.telemetry, self.baseline, self.ceiling_gbps = device, telemetry, baseline, ceiling_gbps
+        self.device, self.telemetry, self.baseline = device, telemetry, baseline
+        self.ceiling_gbps, self.ceiling_tflops = ceiling_gbps, ceiling_tflops
         self.steps = Steps(device, emit)
         self.timer = make_timer(settings.timer, device, settings.cache, settings.warmup_ms, settings.rep_ms)
         self.contenders = [
@@ -83,6 +86,7 @@ class CaseRun:
         self.drawn = Inputs(self.definition, device, settings.seed)
         self.load = OtherLoad()
         self.call_bytes = 0
+        self.flops: int | None = None
         self.case_hash = ""
         self.started_at = now()
 
@@ -118,7 +122,8 @@ class CaseRun:
     def begin(self) -> CaseInputs:
         """Draw the inputs and call the functions of the operator before any provider runs. Raises OperatorFault."""
         self.call_bytes = self.definition.call_bytes()
-        self.case_hash = case_hash(self.definition, self.call_bytes)
+        self.flops = self.definition.flops()
+        self.case_hash = case_hash(self.definition, self.call_bytes, self.flops)
         shared = SharedInputs(self.definition.input_names, self.drawn.draw("timed"))
         sets = [shared.pristine, self.drawn.draw("second"), self.drawn.draw("last")]
         keep_bytes = max(KEPT_BYTES, int((self.device.free_bytes() or 0) * KEPT_SHARE) // len(sets))
@@ -221,9 +226,11 @@ class CaseRun:
         context = CaseContext(
             case=self.case,
             call_bytes=self.call_bytes,
+            flops=self.flops,
             baseline=self.baseline,
             cache_bytes=self.device.cache_bytes,
             ceiling_gbps=self.ceiling_gbps,
+            ceiling_tflops=self.ceiling_tflops,
             peak_gbps=self.telemetry.peak_gbps(),
             accelerated=self.device.accelerated,
             cold=self.timer.cold(self.call_bytes),

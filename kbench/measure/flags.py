@@ -38,6 +38,15 @@ of the theoretical bandwidth, and a kernel that mostly reads comes closer to it 
 HOST_COPY_SHARE = 0.5
 """The same on the host, where a copy may move three bytes per two that count, and other programs use the memory too."""
 
+COMPUTE_MARGIN = 3.0
+"""A time may beat the compute ceiling by this factor before it is `suspect`, for dtypes of 1 or 2 bytes. The ceiling is a
+measured product, not a theoretical peak: on an H100 or H200, products in bfloat16 reach two thirds of it, and how close one
+comes depends on power, clocks and values. Consumer GPUs also compute float16 twice as fast if they add up in float16."""
+
+WIDE_COMPUTE_MARGIN = 12.0
+"""The same for wider dtypes. A float32 kernel may use tensor cores (TF32, or several products of shorter numbers), where torch
+does not. TF32 has 8 times the float32 rate of an H200, of which a product again reaches two thirds."""
+
 SLACK_MS = 1e-3
 """How far `ms` minus `empty` may fall short of the kernel's own time. Both come from events, which tick every 32 ns, and
 which cost one kernel some tenths of a us more than another."""
@@ -47,12 +56,15 @@ which cost one kernel some tenths of a us more than another."""
 class Evidence:
     """The numbers from which flags follow: of one row, and of its case, device and session. None means unknown.
 
-    bytes         algorithmic bytes of a call
-    cache         `cold` only if calls really found a cold cache
-    empty_ms      time of the case's `empty` control; for that control itself None
-    prefill_ms    the longest that the timer can keep the device busy before a timed launch; 0 if it cannot
-    ceiling_gbps  the session's copy bandwidth
-    peak_gbps     the theoretical bandwidth
+    bytes           algorithmic bytes of a call
+    flops           floating-point operations of a call; 0 if the operator does not state them
+    itemsize        bytes of an element of the case's dtype
+    cache           `cold` only if calls really found a cold cache
+    empty_ms        time of the case's `empty` control; for that control itself None
+    prefill_ms      the longest that the timer can keep the device busy before a timed launch; 0 if it cannot
+    ceiling_gbps    the session's copy bandwidth
+    ceiling_tflops  the session's TFLOP/s of the best large matrix product of the case's dtype
+    peak_gbps       the theoretical bandwidth
     """
 
     ms: float
@@ -65,10 +77,13 @@ class Evidence:
     cache: str
     accelerated: bool
     prefill_ms: float
+    flops: int = 0
+    itemsize: int = 4
     launch_ms: float | None = None
     empty_ms: float | None = None
     cache_bytes: int | None = None
     ceiling_gbps: float | None = None
+    ceiling_tflops: float | None = None
     peak_gbps: float | None = None
     throttle: str = ""
 
@@ -87,6 +102,10 @@ def flags(row: Evidence) -> tuple[Flag, ...]:
 
 
 def suspect(row: Evidence) -> bool:
+    return beats_memory(row) or beats_arithmetic(row)
+
+
+def beats_memory(row: Evidence) -> bool:
     """Faster than the memory allows, by more than the cache can explain."""
     if row.peak_gbps:
         limit_gbps = MARGIN * row.peak_gbps
@@ -94,8 +113,21 @@ def suspect(row: Evidence) -> bool:
         limit_gbps = MARGIN * row.ceiling_gbps / (COPY_SHARE if row.accelerated else HOST_COPY_SHARE)
     else:
         return False
-    kernel_ms = row.ms - (row.empty_ms or 0.0) + SLACK_MS
-    return row.gbps > limit_gbps and kernel_ms < uncached_bytes(row) / limit_gbps * 1e-6
+    return row.gbps > limit_gbps and kernel_ms(row) < uncached_bytes(row) / limit_gbps * 1e-6
+
+
+def beats_arithmetic(row: Evidence) -> bool:
+    """Faster than the best large matrix product, by more than a better kernel can explain."""
+    if not row.ceiling_tflops:
+        return False
+    limit_tflops = row.ceiling_tflops * (COMPUTE_MARGIN if row.itemsize <= 2 else WIDE_COMPUTE_MARGIN)
+    shortest_ms = row.flops / limit_tflops * 1e-9
+    return row.ms < shortest_ms and kernel_ms(row) < shortest_ms
+
+
+def kernel_ms(row: Evidence) -> float:
+    """The longest that the kernel itself can have taken."""
+    return row.ms - (row.empty_ms or 0.0) + SLACK_MS
 
 
 def uncached_bytes(row: Evidence) -> float:

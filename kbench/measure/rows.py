@@ -1,4 +1,4 @@
-"""Makes rows of contenders: medians, GB/s, shares of the copy control, flags."""
+"""Makes rows of contenders: medians, GB/s, TFLOP/s, shares of the copy control and of the speed of light, flags."""
 
 from __future__ import annotations
 
@@ -19,21 +19,35 @@ from kbench.results.vocabulary import Control, Role, Status
 class CaseContext:
     """What all rows of a case share.
 
-    prefill_ms  the longest that the timer can keep the device busy before a launch
-    cold        whether calls really found a cold cache
-    common      columns with the same value in every row
+    flops           floating-point operations of a call; None if the operator does not state them
+    ceiling_tflops  TFLOP/s of the best large matrix product of the case's dtype
+    prefill_ms      the longest that the timer can keep the device busy before a launch
+    cold            whether calls really found a cold cache
+    common          columns with the same value in every row
     """
 
     case: Case
     call_bytes: int
+    flops: int | None
     baseline: int | None
     cache_bytes: int | None
     ceiling_gbps: float | None
+    ceiling_tflops: float | None
     peak_gbps: float | None
     accelerated: bool
     prefill_ms: float
     cold: bool
     common: dict[str, Any]
+
+    @property
+    def light_ms(self) -> float | None:
+        """The shortest possible time of a call in ms, from the ceilings; None if one that it needs is not known."""
+        if not self.ceiling_gbps or (self.flops and not self.ceiling_tflops):
+            return None
+        bytes_ms = self.call_bytes / self.ceiling_gbps * 1e-6
+        return (
+            max(bytes_ms, self.flops / self.ceiling_tflops * 1e-9) if self.flops and self.ceiling_tflops else bytes_ms
+        )
 
 
 def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row]:
@@ -64,6 +78,7 @@ def _row(context: CaseContext, contender: Contender) -> Row:
         build_ms=contender.build_ms,
         launch_ms=contender.launch_ms,
         ceiling_gbps=context.ceiling_gbps,
+        ceiling_tflops=context.ceiling_tflops,
         deterministic=contender.accuracy.deterministic,
         source_hash=contender.provider.source_hash if contender.provider else "",
         **context.common,
@@ -83,6 +98,8 @@ def _numbers(context: CaseContext, contender: Contender) -> dict[str, Any]:
     round_ms = tuple(median(samples) for samples in contender.rounds)
     ms, ms_p20, ms_p80 = median(round_ms), *_p20_p80(samples)
     moves = 0 if contender.control and contender.name == Control.EMPTY else context.call_bytes
+    computes = not contender.control or contender.name == Control.REPEAT
+    light_ms = context.light_ms if computes else None
     return {
         "ms": ms,
         "ms_p20": ms_p20,
@@ -94,6 +111,8 @@ def _numbers(context: CaseContext, contender: Contender) -> dict[str, Any]:
         "gbps_p20": gbps(moves, ms_p80),
         "gbps_p80": gbps(moves, ms_p20),
         "achieved_gbps": None if contender.moved_bytes is None else gbps(contender.moved_bytes, ms),
+        "tflops": None if context.flops is None or not computes else context.flops / ms * 1e-9,
+        "sol": None if light_ms is None else light_ms / ms,
         **({**contender.stages, "kernel_ms": ms} if contender.stages else {}),
     }
 
@@ -107,6 +126,8 @@ def _evidence(context: CaseContext, row: Row, empty_ms: float | None) -> Evidenc
         round_ms=row.round_ms,
         gbps=row.gbps or 0.0,
         bytes=context.call_bytes if row.gbps else 0,
+        flops=(context.flops or 0) if row.tflops else 0,
+        itemsize=context.case.itemsize,
         timer=row.timer,
         cache="cold" if context.cold else "warm",
         accelerated=context.accelerated,
@@ -115,6 +136,7 @@ def _evidence(context: CaseContext, row: Row, empty_ms: float | None) -> Evidenc
         empty_ms=empty_ms,
         cache_bytes=context.cache_bytes,
         ceiling_gbps=context.ceiling_gbps,
+        ceiling_tflops=context.ceiling_tflops,
         peak_gbps=context.peak_gbps,
         throttle=row.throttle,
     )

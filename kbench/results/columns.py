@@ -131,6 +131,20 @@ _COLUMNS = (
     Column("ceiling_gbps", Kind.NUMBER, "GB/s", "large copy GB/s", """The copy bandwidth of the device in GB/s, measured once
         per session at a size far beyond its last-level cache: what memory really delivers here. Reads and writes both
         count."""),
+    Column("tflops", Kind.NUMBER, "TFLOP/s", "TFLOP/s", """The floating-point operations of a call divided by `ms`, in
+        TFLOP/s (1e12 operations per second). Only operators that state their operations (`flops=`) have it. The count is
+        the operator's, whatever the provider really computes. Within one case, TFLOP/s ranks providers exactly as the time
+        does. `ceiling_tflops` is what the device reaches.""", optional=True),
+    Column("ceiling_tflops", Kind.NUMBER, "TFLOP/s", "large matmul TFLOP/s", """The TFLOP/s of the best large matrix product
+        of the row's dtype that torch computes on the device. kbench tries several shapes and sizes, once per session and
+        dtype. It is empty if the operator states no operations, or if torch cannot multiply matrices of this dtype here.
+        float32 products use TF32 only if torch's setting allows it, as it stands when the operator's file has been
+        loaded.""", optional=True),
+    Column("sol", Kind.NUMBER, "", "sol", """The share of the speed of light: the shortest possible time of a call divided
+        by `ms`. The shortest possible time is the larger of two times: of the algorithmic bytes at `ceiling_gbps`, and of
+        the floating-point operations at `ceiling_tflops`. For operators without `flops=` it is the first. Near 1 there is
+        little left to gain. Both ceilings are measured, so a row may come out a little above 1, and well above 1 if it
+        finds its data in the cache. It is empty if a ceiling that it needs is not known.""", optional=True),
     Column("speedup", Kind.NUMBER, "", "speed-up", """The baseline's `ms` divided by the row's `ms`, in the same case
         and session. Above 1 the row is faster. It is empty without a baseline, or if the baseline has no time. This
         column does not say whether the difference is inside the noise floor: see `tie`."""),

@@ -18,7 +18,8 @@ _LABELS = tuple(name for name in columns_of(Kind.WORD) if name != "params")
 
 @dataclass
 class Row:
-    """The outcome of case x provider x session. Times in ms, speeds in GB/s (1e9 bytes per second).
+    """The outcome of case x provider x session. Times in ms, speeds in GB/s (1e9 bytes per second) and
+    TFLOP/s (1e12 operations per second).
 
     A reason is kept as one printable line, cut after REASON_LIMIT characters, that no spreadsheet takes for a formula.
 
@@ -48,6 +49,9 @@ class Row:
     achieved_gbps: float | None = None
     copy_fraction: float | None = None
     ceiling_gbps: float | None = None
+    tflops: float | None = None
+    ceiling_tflops: float | None = None
+    sol: float | None = None
     speedup: float | None = None
     max_rel_err: float | None = None
     max_ulp: float | None = None

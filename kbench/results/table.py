@@ -12,7 +12,7 @@ import pandas as pd
 
 from kbench.errors import ResultsError
 from kbench.results.case import DTYPE_ALIASES, LIKE_NUMBER
-from kbench.results.columns import COLUMNS, LINE, OPTIONAL_COLUMNS, Kind, axis_columns
+from kbench.results.columns import COLUMNS, LINE, OPTIONAL_COLUMNS, Kind, axis_columns, csv_header
 from kbench.results.csv_reader import check_header, records, shown
 from kbench.results.vocabulary import Role, Status
 from kbench.text.printable import safe_reason
@@ -39,12 +39,17 @@ def read_results(path: Path | str) -> pd.DataFrame:
         if name in axis_columns(header):
             rule = _axis_rule(set(text))
         data[name] = pd.Series(_values(path, name, lines, text, rule), index, rule.dtype)
-    for name in OPTIONAL_COLUMNS:
-        if name not in data:
-            data[name] = pd.Series(float("nan"), index, "float64")
-    frame: pd.DataFrame = pd.DataFrame(data, index)
+    unknown = pd.Series(float("nan"), index, "float64")
+    names = [*header, *(name for name in OPTIONAL_COLUMNS if name not in data)]
+    frame: pd.DataFrame = pd.DataFrame({name: data.get(name, unknown) for name in _in_order(names)}, index)
     frame.attrs.update(path=str(path), warnings=warnings)
     return frame
+
+
+def _in_order(names: Sequence[str]) -> list[str]:
+    """The columns in the order in which kbench writes them. Columns of other programs come last."""
+    known = [name for name in csv_header(axis_columns(names)) if name in names]
+    return [*known, *(name for name in names if name not in known)]
 
 
 def axes(frame: pd.DataFrame) -> list[str]:

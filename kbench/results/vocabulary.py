@@ -96,12 +96,13 @@ class Flag(ExplainedWord):
 
     SUSPECT = (
         "suspect",
-        """The row is faster than its memory can be: its GB/s exceed 1.02 times the theoretical bandwidth, and data
-        held in the last-level cache cannot explain the excess. If the theoretical bandwidth is not known, kbench uses
-        the session's copy bandwidth divided by 0.8 (on a host by 0.5). Either the work was not done within the timed
-        interval (left on another stream, skipped, answered from memory), or the operator's byte count is wrong. Such
-        a row never wins, and no mean includes it. First look at what the provider does with streams, caches and lazy
-        results.""",
+        """The row is faster than the device can be, for one of two reasons. Its GB/s exceed 1.02 times the theoretical
+        bandwidth, and data held in the last-level cache cannot explain the excess. If the theoretical bandwidth is not
+        known, kbench uses the session's copy bandwidth divided by 0.8 (on a host by 0.5). Or its TFLOP/s exceed
+        `ceiling_tflops` by a factor of 3 (for dtypes of 4 bytes and more, a factor of 12). Either the work was not done
+        within the timed interval (left on another stream, skipped, answered from memory), or the operator's count of
+        bytes or operations is wrong. Such a row never wins, and no mean includes it. First look at what the provider does
+        with streams, caches and lazy results.""",
     )
     HOST_BOUND = (
         "host-bound",

@@ -41,7 +41,16 @@ def test_no_word_has_two_meanings() -> None:
 @pytest.mark.parametrize(
     ("flag", "figures"),
     [
-        ("suspect", (f"{flags.MARGIN:g}", f"{flags.COPY_SHARE:g}", f"{flags.HOST_COPY_SHARE:g}")),
+        (
+            "suspect",
+            (
+                f"{flags.MARGIN:g}",
+                f"{flags.COPY_SHARE:g}",
+                f"{flags.HOST_COPY_SHARE:g}",
+                f"factor of {flags.COMPUTE_MARGIN:g} ",
+                f"factor of {flags.WIDE_COMPUTE_MARGIN:g})",
+            ),
+        ),
         ("host-bound", (f"{MAX_PREFILL_MS:g} ms",)),
         ("overhead-bound", (f"{100 * flags.OVERHEAD_SHARE:g} %",)),
         (

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+from common import ROOT
+
+import kbench
 from kbench.results.case import Case
 from kbench.results.columns import COLUMNS, OUTCOME_COLUMNS, Kind, csv_header, parse_cell
 from kbench.results.row import Row
@@ -32,6 +35,13 @@ def test_a_column_that_older_files_lack_is_not_known_there() -> None:
     cells = Row(CASE, "torch", ms=1.0, other_cores=0.5).cells()
     del cells["other_cores"]
     assert Row.from_cells(CASE, cells).other_cores is None
+
+
+def test_a_frame_of_an_older_file_has_all_columns_in_their_order() -> None:
+    frame = kbench.load(ROOT / "results" / "h200" / "softmax.csv")
+    assert [name for name in frame.columns if name in COLUMNS] == csv_header()
+    assert frame["sol"].isna().all()
+    assert kbench.compare(frame, frame).rows  # the frame becomes a file that kbench reads
 
 
 def test_an_empty_cell_is_not_known() -> None:

@@ -25,6 +25,9 @@ from kbench.measure.machine.device import out_of_memory
 from kbench.results.case import BACKWARD, FORWARD, Case
 from kbench.text.exception_text import location, message, written_at
 
+COUNT_LIMIT = 1 << 63
+"""The bytes and the floating-point operations of a call are fewer than this: a device of 1 PFLOP/s would take hours."""
+
 
 class OperatorFault(Exception):
     """A function of an operator fails on a case. `where` is file:line in its code; `what` describes the fault."""
@@ -224,7 +227,7 @@ class Definition:
         function = self.operator.bytes or self.operator.reference
         with self._sized("bytes"), self._blamed("bytes", function):
             count = self.operator.call_bytes(self.case)
-        return int(self._number("bytes", function, count))
+        return self._count("bytes", function, count)
 
     def flops(self) -> int | None:
         """Floating-point operations of a call; None if the operator does not say."""
@@ -232,7 +235,7 @@ class Definition:
             return None
         with self._blamed("flops", self.operator.flops):
             count = self.operator.flops(self.case)
-        return int(self._number("flops", self.operator.flops, count))
+        return self._count("flops", self.operator.flops, count)
 
     @property
     def _sizes(self) -> str:
@@ -257,6 +260,15 @@ class Definition:
         if isinstance(found, (int, float)) and math.isfinite(found) and found >= 0:
             return found
         raise self._fault(function, f"{name} returned {found!r:.80}", "it must return a number that is not negative")
+
+    def _count(self, name: str, function: Any, found: Any) -> int:
+        if isinstance(found, int) and abs(found) >= COUNT_LIMIT:  # Python refuses to write very large integers
+            is_ = f"{name} returned an integer of {found.bit_length()} bits"
+            raise self._fault(function, is_, "it must return a number below 2^63")
+        number = self._number(name, function, found)
+        if number >= COUNT_LIMIT:
+            raise self._fault(function, f"{name} returned {number}", "it must return a number below 2^63")
+        return int(number)
 
     def shape_fault(self, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[torch.dtype]) -> OperatorFault | None:
         """A fault if the reference returns other shapes, or another kind of dtype, than the operator declares."""

@@ -16,9 +16,9 @@ from kbench.measure.correctness.definition import Definition
 from kbench.results.stamps import digest
 
 
-def case_hash(definition: Definition, call_bytes: int) -> str:
-    """Distinguishes two definitions of the same case: a hash of the operator's source, bytes and tolerances. Kernels in the
-    same file are not part of it."""
+def case_hash(definition: Definition, call_bytes: int, flops: int | None = None) -> str:
+    """Distinguishes two definitions of the same case: a hash of the operator's source, bytes, floating-point operations and
+    tolerances. Kernels in the same file are not part of it."""
     operator = definition.operator
     file = inspect.getsourcefile(operator.reference)
     source = source_text(Path(file)) if file else None
@@ -28,6 +28,7 @@ def case_hash(definition: Definition, call_bytes: int) -> str:
             definition.case.to_json(),
             call_bytes,
             [(output.name, str(output.dtype), output.tolerance, output.ulps) for output in definition.outputs],
+            *([] if flops is None else [flops]),
         ]
     )
 

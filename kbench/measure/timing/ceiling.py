@@ -1,10 +1,14 @@
-"""The ceiling: the bandwidth of a large copy, measured once per session."""
+"""The ceilings of a session: the bandwidth of a large copy, and the FLOP/s of the best large matrix product."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from statistics import median
 
 import torch
+from torch import Tensor
 
 from kbench.measure.machine.device import Device
 from kbench.measure.timing.do_bench import BenchTimer
@@ -14,6 +18,12 @@ COPY_CACHE_FILLS = 20
 
 LARGEST_BYTES = {"cpu": 2**28}
 """The largest copy by device type, in bytes of both tensors together; 4 GiB for other types."""
+
+SMALLEST_MATRIX, LARGEST_MATRIX = {"cpu": 256}, 16384
+"""The rows of the matrices that are multiplied: from the smallest by device type, 2048 for other types, to the largest."""
+
+LONGEST_PRODUCT_MS = {"cpu": 20.0}
+"""A product that is expected to take longer than this is left out; 50 ms for other types."""
 
 
 def ceiling_gbps(device: Device) -> float | None:
@@ -28,3 +38,78 @@ def ceiling_gbps(device: Device) -> float | None:
     timer = BenchTimer(device, "cold", warmup_ms=20, rep_ms=100)
     samples = timer.ready([lambda: target.copy_(source)], None)()
     return 2 * source.numel() * source.element_size() / median(samples) * 1e-6
+
+
+def ceiling_tflops(device: Device, dtype: str) -> float | None:
+    """TFLOP/s (1e12 operations per second) of the best large product of two matrices of a dtype, filled with normal values.
+    None if torch cannot multiply such matrices on the device.
+
+    The matrices grow until a product takes too long. Each size is tried square and with twice as many terms per sum, and
+    with the second matrix stored by rows and by columns: libraries have a kernel for each. float32 products obey torch's
+    present setting for TF32.
+    """
+    kind = getattr(torch, dtype)
+    found = max((tflops for form in _forms(device, kind) for tflops in _speeds(device, kind, form)), default=None)
+    device.release()
+    return found
+
+
+Form = Callable[[Tensor, Tensor], Tensor]
+"""Multiplies two matrices."""
+
+
+def _by_rows(a: Tensor, b: Tensor) -> Tensor:
+    return a @ b
+
+
+def _by_columns(a: Tensor, b: Tensor) -> Tensor:
+    """The memory of `b`, read as a matrix that is stored by columns."""
+    return a @ b.view(b.shape[1], b.shape[0]).t()
+
+
+def _in_float32(a: Tensor, b: Tensor) -> Tensor:
+    return (a.float() @ b.float()).to(a.dtype)
+
+
+def _forms(device: Device, dtype: torch.dtype) -> list[Form]:
+    """A host without instructions for a short dtype multiplies it up to a hundred times as slowly as float32. The best product
+    there converts the matrices."""
+    short = dtype.is_floating_point and dtype.itemsize < 4
+    return [_by_rows, _by_columns, *([_in_float32] if short and not device.accelerated else [])]
+
+
+def _speeds(device: Device, dtype: torch.dtype, form: Form) -> Iterator[float]:
+    """TFLOP/s of products of growing size. Ends before the first one that would take too long, or that torch cannot do."""
+    timer = BenchTimer(device, "warm", warmup_ms=10, rep_ms=40)
+    longest_ms = LONGEST_PRODUCT_MS.get(device.type, 50.0)
+    rows, tflops = SMALLEST_MATRIX.get(device.type, 2048), None
+    while rows <= LARGEST_MATRIX:
+        for depth in (rows, 2 * rows):
+            flops = 2 * rows * rows * depth
+            if tflops and flops / tflops * 1e-9 > longest_ms:
+                return
+            try:
+                call = partial(form, _matrix(device, dtype, rows, depth), _matrix(device, dtype, depth, rows))
+                ms = _second_call_ms(device, call)
+                if ms <= longest_ms:
+                    ms = median(timer.ready([call], None)())
+            except (RuntimeError, TypeError):  # no such product on this device, or too little memory
+                return
+            tflops = flops / ms * 1e-9
+            yield tflops
+        rows *= 2
+
+
+def _matrix(device: Device, dtype: torch.dtype, rows: int, columns: int) -> Tensor:
+    drawn = dtype if dtype.is_floating_point and dtype.itemsize > 1 else torch.float32
+    return torch.randn(rows, columns, dtype=drawn, device=device.torch_device).to(dtype)
+
+
+def _second_call_ms(device: Device, call: Callable[[], Tensor]) -> float:
+    """The wall time of a second call. The first one loads and tunes."""
+    call()
+    device.synchronize()
+    start = time.perf_counter_ns()
+    call()
+    device.synchronize()
+    return max(time.perf_counter_ns() - start, 1) * 1e-6

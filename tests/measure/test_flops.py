@@ -1,0 +1,160 @@
+"""TFLOP/s, the compute ceiling and the share of the speed of light, and operators that miscount their operations."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from common import PLUGINS, Kbench
+
+from kbench.measure.case import CaseRun
+from kbench.measure.correctness.operator_trial import attempt
+from kbench.measure.machine.device import Device
+from kbench.measure.machine.telemetry import Nothing
+from kbench.measure.timing import ceiling
+from kbench.protocol import Configuration, MeasureSettings
+from kbench.registry import operator
+from kbench.results.case import Case
+from kbench.results.row import Row
+
+SWEEP = """
+operator: {operator}
+sweep: {{M: 32, N: [32, 48], K: 64, dtype: {dtype}}}
+providers: [torch, fused]
+baseline: torch
+measure: {{warmup_ms: 1, rep_ms: 5, rounds: 2}}
+plugins: [{plugin}]
+"""
+
+MISCOUNTS = {
+    "negative": "flops returned -16384 on M=16 N=16 K=32 float32; it must return a number that is not negative",
+    "raises": "flops fails on M=16 N=16 K=32 float32: AttributeError: case of product-raises has no axis 'size'",
+    "text": "flops returned 'many' on",
+    "nothing": "flops returned None on",
+    "nan": "flops returned nan on",
+    "infinite": "flops returned inf on",
+    "huge": "flops returned an integer of 1329 bits on M=16 N=16 K=32 float32; it must return a number below 2^63",
+    "unprintable": "flops returned an integer of 16610 bits on",
+    "large": "flops returned 1e+300 on",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def operators() -> None:
+    runpy.run_path(str(PLUGINS / "flops.py"))
+
+
+def case(name: str, size: int = 16) -> Case:
+    return Case(f"product-{name}", {"M": size, "N": size, "K": 2 * size}, "float32")
+
+
+def rows(
+    name: str, *, size: int = 16, ceiling_gbps: float | None = 10.0, ceiling_tflops: float | None = 0.05
+) -> dict[str, Row]:
+    """The rows of a case by provider, under ceilings that are made up."""
+    run = CaseRun(
+        operator(f"product-{name}"),
+        case(name, size),
+        [Configuration("torch", {}), Configuration("fused", {})],
+        baseline=0,
+        settings=MeasureSettings("do_bench", "warm", False, 0, 1, 1, 0, timeout_s=60, build_timeout_s=60),
+        session=0,
+        device=Device(),
+        telemetry=Nothing(),
+        emit=lambda event: None,
+        ceiling_gbps=ceiling_gbps,
+        ceiling_tflops=ceiling_tflops,
+    )
+    return {row.provider: row for row in run.run()}
+
+
+def test_a_row_has_the_operations_per_second_and_the_share_of_the_ceiling() -> None:
+    found = rows("right", size=64)
+    for name in ("torch", "fused", "repeat"):
+        row = found[name]
+        assert row.ms and row.tflops and row.sol
+        assert row.tflops == pytest.approx(2 * 64 * 64 * 128 / (row.ms * 1e-3) / 1e12)
+        assert row.ceiling_tflops == 0.05
+        assert row.sol == pytest.approx(row.tflops / 0.05)  # the arithmetic takes longer than the memory
+    assert [(found[name].tflops, found[name].sol) for name in ("copy", "empty")] == [(None, None)] * 2
+
+
+def test_where_the_memory_takes_longer_it_is_the_speed_of_light() -> None:
+    for row in (
+        rows("right", ceiling_tflops=1e6)["torch"],
+        rows("zero")["torch"],
+        rows("uncounted", ceiling_tflops=None)["torch"],
+    ):
+        assert row.gbps and row.sol == pytest.approx(row.gbps / 10.0)
+
+
+def test_without_a_ceiling_that_it_needs_the_share_is_not_known() -> None:
+    unknown = rows("right", ceiling_tflops=None)["torch"]
+    assert unknown.tflops and unknown.sol is None and unknown.ceiling_tflops is None
+    assert rows("right", ceiling_gbps=None)["torch"].sol is None
+    assert rows("zero", ceiling_tflops=None)["torch"].sol is not None
+
+
+def test_without_a_count_there_is_no_tflops_and_no_operations_are_none_per_second() -> None:
+    assert rows("uncounted", ceiling_tflops=None)["torch"].tflops is None
+    assert rows("zero")["torch"].tflops == 0.0
+
+
+def test_a_count_that_no_device_can_reach_is_suspect() -> None:
+    assert "suspect" in rows("exaggerated", size=64, ceiling_tflops=1.0)["torch"].flags
+    assert "suspect" not in rows("right", size=64, ceiling_tflops=1.0)["torch"].flags
+
+
+@pytest.mark.parametrize("name", MISCOUNTS)
+def test_a_miscount_is_the_fault_of_the_operator(name: str) -> None:
+    fault = attempt(operator(f"product-{name}"), case(name), Device(), seed=0)
+    assert fault is not None
+    assert fault.what.startswith(f"operator product-{name}: {MISCOUNTS[name]}")
+    assert f"{PLUGINS / 'flops.py'}:" in fault.where
+    assert all(row.status.value == "error" and name in row.reason for row in rows(name).values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_ceiling_is_the_best_product_and_does_not_take_long(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = []
+
+    def speeds(device: Device, kind: torch.dtype, form: ceiling.Form) -> list[float]:
+        found = list(whole(device, kind, form))
+        shapes.append(found)
+        return found
+
+    whole = ceiling._speeds
+    monkeypatch.setattr(ceiling, "_speeds", speeds)
+    device = Device()
+    best = ceiling.ceiling_tflops(device, dtype)
+    assert best == max(speed for found in shapes for speed in found) > 0
+    assert all(shapes)
+
+
+def test_a_dtype_that_torch_cannot_multiply_has_no_ceiling() -> None:
+    assert ceiling.ceiling_tflops(Device(), "bool") is None
+
+
+@pytest.mark.slow
+def test_a_run_measures_the_ceiling_once_per_session(kbench: Kbench, write_config, tmp_path: Path) -> None:
+    text = SWEEP.format(operator="product-right", dtype="[float32, float16]", plugin=PLUGINS / "flops.py")
+    done = kbench("run", write_config(text), "--no-plot")
+    assert done.returncode == 0, done.stderr
+    found = pd.read_csv(tmp_path / "results" / "sweep.csv")
+    assert found.groupby("dtype")["ceiling_tflops"].nunique().to_dict() == {"float32": 1, "float16": 1}
+    timed = found.query("role == 'provider'")
+    assert (timed["tflops"] > 0).all() and (timed["sol"] > 0).all()
+    assert found.query("provider in ['copy', 'empty']")[["tflops", "sol"]].isna().all(axis=None)
+
+
+@pytest.mark.slow
+def test_a_miscount_ends_the_run_before_anything_is_timed(kbench: Kbench, write_config, tmp_path: Path) -> None:
+    text = SWEEP.format(operator="product-negative", dtype="float32", plugin=PLUGINS / "flops.py")
+    done = kbench("run", write_config(text), "--no-plot")
+    assert done.returncode == 2
+    assert "operator product-negative: flops returned -" in done.stderr and "flops.py:" in done.stderr
+    assert not list((tmp_path / "results").glob("*.csv"))
