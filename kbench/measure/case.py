@@ -128,17 +128,19 @@ class CaseRun:
         sets = [shared.pristine, self.drawn.draw("second"), self.drawn.draw("last")]
         keep_bytes = max(KEPT_BYTES, int((self.device.free_bytes() or 0) * KEPT_SHARE) // len(sets))
         first, second, last = (Expected(self.definition, values, keep_bytes) for values in sets)
-        for expected in (
-            first,
-            second,
-            last,
-        ):  # computed now: no row waits for it, and a failure is the operator's fault
-            for _ in expected.parts():
-                pass
+        for expected in (first, second, last):  # now: no row waits for it, and a failure is the operator's fault
+            expected.compute()
         return CaseInputs(shared, first, second, last)
 
     def prepare(self, contender: Contender, inputs: CaseInputs) -> None:
-        """Build one provider and check it on two sets of values. Afterwards it is running, or it has ended with a reason."""
+        """Build one provider and check it on two sets of values. Afterwards it is running, or it has ended with a reason, and the
+        inputs have their first values."""
+        try:
+            self._prepare(contender, inputs)
+        finally:
+            inputs.shared.restore()
+
+    def _prepare(self, contender: Contender, inputs: CaseInputs) -> None:
         tensors = inputs.shared.tensors
         with self.steps.step(contender, "build", self.settings.build_timeout_s):
             provider = contender.admitted(self.case, self.device.type)
@@ -167,7 +169,6 @@ class CaseRun:
             if contender.running:
                 call = stage(tensors, inputs.first.shapes)
                 contender.launch_ms = measure_launch_ms(call.run, self.device)
-        inputs.shared.restore()
 
     def add_controls(self) -> list[Contender]:
         controls = Controls(
@@ -190,17 +191,19 @@ class CaseRun:
             if not contender.running:
                 continue
             with self.steps.step(contender, "build", self.settings.build_timeout_s):
-                restore = None
                 if contender.stage is not None:
                     rotated = rotated or shared.copies(self.timer.sets(self.call_bytes))
                     with self.timer.staging():
                         contender.calls = [contender.stage(tensors, shapes) for tensors in rotated]
-                    restore = partial(shared.restore_in, rotated, contender.mutates) if contender.mutates else None
+                    if contender.mutates:
+                        contender.restore = partial(shared.restore_in, rotated, contender.mutates)
                 runs = [call.run for call in contender.calls]
-                contender.sample = contender.sample or self.timer.ready(runs, contender.launch_ms, restore)
+                contender.sample = contender.sample or self.timer.ready(runs, contender.launch_ms, contender.restore)
                 blame_for_changes(contender, shared)
                 if self.settings.stages and contender.running and not contender.control:
                     contender.stages = measure_stages(self.device, shared.tensors)
+            if not contender.running:
+                shared.restore()
 
     def time_rounds(self, contenders: Sequence[Contender], shared: SharedInputs) -> None:
         rounds = Rounds(

@@ -22,6 +22,7 @@ class Contender:
     stage        prepares a call on inputs
     calls        the prepared calls that the timer may rotate over; the first works on the case's inputs
     sample       takes the samples of one round, in ms; set once the timer is ready for this contender
+    restore      writes back the inputs that its calls change; None if they change none
     moved_bytes  bytes that one call moves, where the provider declares them
     rounds       samples in ms, one list per round
     readings     telemetry, taken before and after each round
@@ -35,6 +36,7 @@ class Contender:
     stage: Stage | None = None
     calls: Sequence[Call] = ()
     sample: Callable[[], list[float]] | None = None
+    restore: Callable[[], None] | None = None
     status: Status | None = None
     reason: str = ""
     accuracy: Accuracy = field(default_factory=Accuracy)
@@ -88,6 +90,7 @@ class Contender:
         """Stop here. The row states the reason and has no time."""
         self.status, self.reason = status, reason
         self.rounds, self.stage, self.sample, self.calls, self.stages = [], None, None, (), {}
+        self.restore = None
 
     @property
     def mutates(self) -> Collection[str]:

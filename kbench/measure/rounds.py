@@ -41,6 +41,7 @@ class Rounds:
             for contender in order:
                 with self.steps.step(contender, "time", self.timeout_s):
                     self._take(contender, number)
+                self._after(contender)
 
     def _running(self) -> list[Contender]:
         return [contender for contender in self.contenders if contender.running]
@@ -52,6 +53,12 @@ class Rounds:
             with self.steps.step(contender, "time", self.timeout_s):
                 self._occupy(contender, seconds / len(running))
                 blame_for_changes(contender, self.inputs)
+            self._after(contender)
+
+    def _after(self, contender: Contender) -> None:
+        """Restore the inputs if the contender has failed: it may have changed them."""
+        if not contender.running:
+            self.inputs.restore()
 
     def _occupy(self, contender: Contender, seconds: float) -> None:
         """Call one contender over and over for this long."""
@@ -76,5 +83,7 @@ class Rounds:
 def blame_for_changes(contender: Contender, inputs: SharedInputs) -> None:
     """End the contender that ran last if it has changed a shared input that it may not change. Restores the inputs for the
     others."""
+    if contender.restore:
+        contender.restore()
     if fault := inputs.repaired(contender.mutates):
         contender.end(Status.WRONG, fault)

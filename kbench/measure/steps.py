@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from kbench.contract.provider import Unsupported
 from kbench.measure.contender import Contender
+from kbench.measure.correctness.call import Misdelivery
 from kbench.measure.correctness.definition import OperatorFault
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.protocol import Message, StepBegun, StepEnded
@@ -42,6 +43,8 @@ class Steps:
             yield
         except OperatorFault as fault:
             contender.end(Status.ERROR, str(fault))
+        except Misdelivery as fault:
+            contender.end(Status.WRONG, str(fault))
         except Unsupported as refusal:
             contender.end(Status.UNSUPPORTED, str(refusal) or "declined without a reason")
         except BaseException as error:  # noqa: BLE001  whatever a provider raises belongs to its own row

@@ -6,7 +6,7 @@ writes into. A backward call needs the forward pass, or what the provider's back
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,10 +15,15 @@ import torch
 from torch import Tensor
 
 from kbench.contract.provider import Provider, Unsupported
-from kbench.measure.correctness.definition import Definition
-from kbench.results.case import BACKWARD, FORWARD, Value
+from kbench.measure.correctness.definition import Definition, short
+from kbench.measure.machine.device import poison_value
+from kbench.results.case import BACKWARD, FORWARD, FULL, Value
 
 Shapes = Sequence[tuple[int, ...]]
+
+
+class Misdelivery(Exception):
+    """A provider's function returns something else than it must. The message says what, and what was expected."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +42,16 @@ class Call:
     held: tuple[Tensor, ...] = ()
 
     def outputs(self, returned: Any) -> Sequence[Any]:
-        """The outputs of a call that returned this. Not all of them need be tensors: a provider may return anything."""
+        """The outputs of a call that returned this. Not all of them need be tensors: a provider may return anything. Raises
+        Misdelivery if it returned too few values, or too many."""
         return self.deliver(returned)
+
+    def spoil(self, inputs: Sequence[Tensor], again: bool = False) -> None:
+        """Fill the buffers that the call writes into, so that an element that it leaves unwritten is wrong. `again` fills them
+        with other values."""
+        for tensor in self.held:
+            if not any(tensor is x for x in inputs):
+                tensor.fill_(poison_value(tensor.dtype, again))
 
     def places(self, output: Any) -> bool:
         """Whether an output lies where the call must put it, and not in new memory."""
@@ -55,10 +68,14 @@ def stage_of(definition: Definition, provider: Provider, params: Mapping[str, Va
     forward = provider.bind(definition.case, params)
     if definition.case.mode == FORWARD:
         return partial(_stage_forward, definition, provider, forward)
-    if provider.mutates or provider.out:
-        raise Unsupported("works in place or writes into buffers, so it has no gradients")
-    if kernel := provider.bind_backward(definition.case, params):
-        return partial(_stage_kernel, definition, provider.bind_saves(definition.case, params), forward, kernel)
+    kernel, saves = provider.bind_backward(definition.case, params), provider.bind_saves(definition.case, params)
+    calls_forward = kernel is None or definition.case.mode == FULL or isinstance(saves, tuple)
+    if calls_forward and (provider.mutates or provider.out):
+        raise Unsupported(
+            "its forward function works in place or writes into buffers, so kbench computes no gradients with it"
+        )
+    if kernel is not None:
+        return partial(_stage_kernel, definition, saves, forward, kernel)
     return partial(_stage_autograd, definition, forward)
 
 
@@ -75,13 +92,24 @@ def _stage_forward(
     by_input = dict(zip(definition.operator.inputs, inputs, strict=True))
     placed |= {output: by_input[name] for name, output in provider.mutates.items()}
     if not placed:
-        return Call(run, partial(_several, len(names)))
+        return Call(run, partial(_several, names))
+    left = [name for name in names if name not in placed]
 
     def deliver(returned: Any) -> Sequence[Any]:
-        left = iter(_several(len(names) - len(placed), returned) if len(placed) < len(names) else ())
-        return [placed[name] if name in placed else next(left, None) for name in names]
+        if not left and _held_only(returned, placed.values()):
+            return list(placed.values())
+        found = dict(zip(left, _several(left, returned, tuple(placed)), strict=True)) | placed
+        return [found[name] for name in names]
 
-    return Call(run, deliver, provider.mutates, tuple(placed.values()))
+    call = Call(run, deliver, provider.mutates, tuple(placed.values()))
+    call.spoil(inputs)
+    return call
+
+
+def _held_only(returned: Any, held: Iterable[Tensor]) -> bool:
+    """Whether a function returned nothing, or only tensors that hold an output anyway, as `torch.add(..., out=y)` does."""
+    values = returned if isinstance(returned, (tuple, list)) else () if returned is None else (returned,)
+    return all(any(value is tensor for tensor in held) for value in values)
 
 
 def _stage_autograd(
@@ -96,13 +124,19 @@ def _stage_autograd(
         return {name: x.detach().requires_grad_() if name in operator.gradients else x for name, x in named}
 
     def gradients(outputs: Sequence[Any], given: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
-        return torch.autograd.grad(outputs, [given[name] for name in operator.gradients], received, retain_graph=True)
+        return torch.autograd.grad(
+            outputs,
+            [given[name] for name in operator.gradients],
+            received,
+            retain_graph=True,
+            materialize_grads=True,  # an input that a case does not use has a gradient of zeros
+        )
 
     _keep_graphs()
     if definition.case.mode == BACKWARD:
         given = leaves()
         with torch.enable_grad():
-            outputs = _differentiable(definition, forward(*given.values()))
+            outputs = _differentiable(definition, forward(*given.values()), received)
         return Call(partial(gradients, outputs, given), tuple)
 
     given = leaves()
@@ -110,25 +144,32 @@ def _stage_autograd(
     def full() -> tuple[Any, ...]:
         with torch.enable_grad():
             returned = forward(*given.values())
-        return (returned, gradients(_differentiable(definition, returned), given))
+        return (returned, gradients(_differentiable(definition, returned, received), given))
 
     def deliver(returned: Any) -> Sequence[Any]:
-        outputs = [x.detach() if isinstance(x, Tensor) else x for x in _several(len(operator.outputs), returned[0])]
+        outputs = [x.detach() if isinstance(x, Tensor) else x for x in _several(tuple(operator.outputs), returned[0])]
         return [*outputs, *returned[1]]
 
     return Call(full, deliver)
 
 
-def _differentiable(definition: Definition, returned: Any) -> list[Tensor]:
-    """The floating-point outputs. Raises Unsupported if one of them has no gradient."""
-    outputs = definition.operator.outputs
-    found = _several(len(outputs), returned)
-    if len(found) != len(outputs) or not all(isinstance(x, Tensor) for x in found):
-        raise TypeError(f"the forward function returned {len(found)} values, expected {', '.join(outputs)}")
-    floating = [x for x in found if x.is_floating_point()]
-    if not all(x.requires_grad for x in floating):
-        raise Unsupported("its forward function is not differentiable, and it registers no backward kernel")
-    return floating
+def _differentiable(definition: Definition, returned: Any, received: Sequence[Tensor]) -> list[Tensor]:
+    """The outputs that have gradients. Raises Misdelivery if one of them does not fit its gradient, and Unsupported if autograd
+    cannot differentiate it."""
+    names = tuple(definition.operator.outputs)
+    found = dict(zip(names, _several(names, returned), strict=True))
+    wanted = dict(zip(definition.operator.output_gradients(definition.case), received, strict=True))
+    for name, gradient in wanted.items():
+        x = found[name]
+        if not isinstance(x, Tensor):
+            raise Misdelivery(f"returned {type(x).__name__} for {name}, expected a tensor")
+        if (x.shape, x.dtype) != (gradient.shape, gradient.dtype):
+            is_, must = (f"shape {tuple(y.shape)} and {short(y.dtype)}" for y in (x, gradient))
+            raise Misdelivery(f"returned {is_} for {name}, expected {must}")
+        if not x.requires_grad:
+            which = "its forward function is" if len(wanted) == 1 else f"output {name} of its forward function is"
+            raise Unsupported(f"{which} not differentiable, and it registers no backward kernel")
+    return [found[name] for name in wanted]
 
 
 def _stage_kernel(
@@ -142,34 +183,40 @@ def _stage_kernel(
     """Calls a backward kernel. What it saves is computed here in mode `backward`, and in the timed call in mode `full`."""
     operator, count = definition.operator, len(definition.operator.inputs)
     own, received = inputs[:count], inputs[count:]
+    outputs, gradients = tuple(operator.outputs), [f"gradient of {name}" for name in operator.gradients]
 
     def saved(returned: Any) -> tuple[Any, ...]:
         if saves is None:
             return ()
         if callable(saves):
             return (saves(*own),)
-        outputs = dict(zip(operator.outputs, _several(len(operator.outputs), returned), strict=True))
-        return (tuple(outputs[name] for name in saves),)
+        found = dict(zip(outputs, _several(outputs, returned), strict=True))
+        return (tuple(found[name] for name in saves),)
 
     if definition.case.mode == BACKWARD:
         kept = saved(forward(*own) if isinstance(saves, tuple) else None)
-        return Call(partial(kernel, *received, *own, *kept), partial(_several, len(operator.gradients)))
+        return Call(partial(kernel, *received, *own, *kept), partial(_several, gradients))
 
     def full() -> tuple[Any, Any]:
         returned = forward(*own)
         return returned, kernel(*received, *own, *saved(returned))
 
     def deliver(returned: Any) -> Sequence[Any]:
-        return [*_several(len(operator.outputs), returned[0]), *_several(len(operator.gradients), returned[1])]
+        return [*_several(outputs, returned[0]), *_several(gradients, returned[1])]
 
     return Call(full, deliver)
 
 
-def _several(count: int, returned: Any) -> Sequence[Any]:
-    """What a function returned, as a sequence of values. A single output is a tensor by itself."""
-    if isinstance(returned, (tuple, list)) and (count > 1 or len(returned) == 1):
-        return returned
-    return () if count == 0 and returned is None else (returned,)
+def _several(names: Sequence[str], returned: Any, placed: Sequence[str] = ()) -> Sequence[Any]:
+    """What a function returned, as one value for each name. A single output is a tensor by itself, or a tuple of one. Raises
+    Misdelivery if there are more values or fewer. `placed` are outputs that the function must not return."""
+    values = returned if isinstance(returned, (tuple, list)) else (returned,)
+    if len(values) == len(names):
+        return values
+    is_ = f"{len(values)} value{'s' * (len(values) != 1)}"
+    must = f"{len(names)}: {', '.join(names)}" if names else "none"
+    also = f" ({', '.join(placed)}: in a buffer or an input, not returned)" if placed else ""
+    raise Misdelivery(f"returned {is_}, expected {must}{also}")
 
 
 def _keep_graphs() -> None:

@@ -35,12 +35,9 @@ from kbench.measure.correctness.call import Call, Stage
 from kbench.measure.correctness.definition import Definition, Output, short
 from kbench.measure.correctness.error_scale import ESTIMATE_MARGIN
 from kbench.measure.correctness.expected import Expected, OutputPart
+from kbench.measure.correctness.wrong_elements import WrongElements
 from kbench.measure.machine.device import Device
 from kbench.results.case import Case
-
-NEAR = 10
-"""If every error is below this many times the allowed error, the tolerance looks too narrow. Most broken kernels are off by
-thousands of times."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +96,13 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
         return found
     if call.mutates:
         fill(inputs, expected.inputs)
-    poison(expected, device)
+    call.spoil(inputs, again=True)
+    poison(expected, device, again=True)
     again = call.outputs(call.run())
     device.synchronize()
     if fault := malformed(expected, inputs, again):
         return replace(found, wrong=f"{fault} (when called again)")
-    if any(_same_memory(a, b) for a, b in zip(outputs, again, strict=True) if not call.places(a)):
+    if any(_stored(a, b, call, inputs) for a, b in zip(outputs, again, strict=True)):
         return replace(
             found, wrong="returned the same memory for two calls: the later result overwrites the earlier one"
         )
@@ -113,16 +111,22 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
     return found if same else found.worst(judge_call(expected, call, inputs, again, again))
 
 
+def _stored(output: Tensor, again: Tensor, call: Call, inputs: Sequence[Tensor]) -> bool:
+    """Whether two calls returned the same memory, although it is neither a buffer nor an input of the call."""
+    mine = call.places(output) or any(_same_memory(output, x) for x in inputs)
+    return not mine and _same_memory(output, again)
+
+
 def fill(inputs: Sequence[Tensor], values: Sequence[Tensor]) -> None:
     """Write values into the input tensors."""
     for x, value in zip(inputs, values, strict=True):
         x.copy_(value)
 
 
-def poison(expected: Expected, device: Device) -> None:
-    """Fill with NaN the memory that the outputs of the next call are likely to get."""
+def poison(expected: Expected, device: Device, again: bool = False) -> None:
+    """Fill the memory that the outputs of the next call are likely to get. `again` fills it with other values than before."""
     for shape, output in zip(expected.shapes, expected.definition.outputs, strict=True):
-        device.poison(shape, output.dtype)
+        device.poison(shape, output.dtype, again)
 
 
 def judge_call(
@@ -136,9 +140,10 @@ def judge_call(
     names = expected.definition.input_names
     if fault := malformed(expected, inputs, outputs) or changed_input(names, inputs, expected.inputs, call.mutates):
         return Accuracy(wrong=fault)
-    for output in outputs:
-        if not call.places(output) and any(_same_memory(output, x) for x in inputs):
-            return Accuracy(wrong="returned its own input")
+    for output, wanted in zip(outputs, expected.definition.outputs, strict=True):
+        # the gradient of a sum is the gradient that the call received, and autograd returns that very tensor
+        if not call.places(output) and not wanted.gradient and any(_same_memory(output, x) for x in inputs):
+            return Accuracy(wrong=f"returned its own input{_which(expected, wanted)}")
     found = compared(expected, delivered)
     if found.wrong:
         for name, output in call.mutates.items():
@@ -161,12 +166,9 @@ def changed_input(
 
 
 def malformed(expected: Expected, inputs: Sequence[Tensor], found: Sequence[Any]) -> str | None:
-    """How the outputs differ in number, kind, dtype, shape or device from what a call must deliver; None if they do not."""
-    wanted = expected.definition.outputs
-    if len(found) != len(wanted):
-        return f"returned {len(found)} tensors, expected {len(wanted)}: {', '.join(each.name for each in wanted)}"
-    for output, each, shape in zip(found, wanted, expected.shapes, strict=True):
-        which = f" for {each.name}" if len(wanted) > 1 else ""
+    """How the outputs differ in kind, dtype, shape or device from what a call must deliver; None if they do not."""
+    for output, each, shape in zip(found, expected.definition.outputs, expected.shapes, strict=True):
+        which = _which(expected, each)
         if not isinstance(output, Tensor):
             return f"returned {type(output).__name__}{which}, expected a tensor"
         if output.dtype != each.dtype:
@@ -176,6 +178,11 @@ def malformed(expected: Expected, inputs: Sequence[Tensor], found: Sequence[Any]
         if output.device != inputs[0].device:
             return f"returned a tensor on {output.device}{which}, expected {inputs[0].device}"
     return None
+
+
+def _which(expected: Expected, output: Output) -> str:
+    """` for h`: which output a sentence is about. Empty if there is only one."""
+    return f" for {output.name}" if len(expected.definition.outputs) > 1 or output.gradient else ""
 
 
 def equal(a: Tensor, b: Tensor) -> bool:
@@ -205,7 +212,7 @@ def compared(expected: Expected, outputs: Sequence[Tensor]) -> Accuracy:
         if said:
             return Accuracy(wrong=said, off=True)
     result = Accuracy()
-    wrong = [_Wrong(output, operator, each) for output, each in zip(outputs, definition.outputs, strict=True)]
+    wrong = [WrongElements(output, operator, each) for output, each in zip(outputs, definition.outputs, strict=True)]
     for part in expected.parts() if own < len(outputs) and any(x.numel() for x in outputs) else ():
         if part.position >= own and part.reference.numel():
             result = result.worst(_compare(part, part.of(outputs[part.position]), wrong[part.position]))
@@ -217,7 +224,7 @@ def compared(expected: Expected, outputs: Sequence[Tensor]) -> Accuracy:
     return Accuracy(result.max_ulp, result.max_rel_err, f"{which}{first.describe()}", off=True, near=near)
 
 
-def _compare(part: OutputPart, output: Tensor, wrong: _Wrong) -> Accuracy:
+def _compare(part: OutputPart, output: Tensor, wrong: WrongElements) -> Accuracy:
     reference, scale = part.reference, part.scale
     if scale is None:
         wrong.add_exact(output == reference, part, output, reference)
@@ -257,84 +264,3 @@ def ulp(value: Tensor, dtype: torch.dtype) -> Tensor:
     exponent = torch.frexp(value.nan_to_num(0.0, 0.0, 0.0))[1] - 1
     exponent = torch.where(value == 0, lowest, exponent).clamp_min(lowest)
     return torch.exp2((exponent - digits).double())
-
-
-class _Wrong:
-    """Collects the wrong elements of an output, and describes them in one sentence."""
-
-    def __init__(self, tensor: Tensor, operator: Operator, output: Output) -> None:
-        self.shape, self.total, self.count = tuple(tensor.shape), tensor.numel(), 0
-        self.operator, self.output = operator, output
-        self.first = self.knob = ""
-        self.columns: tuple[int, int] | None = None
-        self.zeros = self.nans = True
-        self.near = False
-
-    def add(
-        self,
-        right: Tensor,
-        part: OutputPart,
-        got: Tensor,
-        reference: Tensor,
-        error: Tensor,
-        unit: Tensor,
-        allowed: Tensor,
-        rounded: Tensor,
-    ) -> None:
-        """Add a part of the output.
-
-        `error` and `allowed` are absolute. `unit` is the last place of the output at the reference. `rounded` is a mask of
-        the elements whose allowed error is mostly the rounding of the output.
-        """
-        bad = ~right
-        if not bad.any():
-            return
-        at = tuple(bad.nonzero()[0].tolist())
-        near = bool((error[bad] <= NEAR * allowed[bad]).all())
-        if not self.count:
-            self._begin(part, at, *_apart(got[at].item(), reference[at].item(), 7))
-            units = (error[at] / unit[at]).item()
-            if math.isfinite(units):
-                self.first += " ({} ulp, {} allowed)".format(*_apart(units, (allowed[at] / unit[at]).item()))
-            self.knob = "output_ulps" if bool(rounded[at]) else "tolerance"
-        self.near = near and (self.near or not self.count)
-        self._count(bad, got)
-
-    def add_exact(self, right: Tensor, part: OutputPart, got: Tensor, reference: Tensor) -> None:
-        """Add a part of an output that is not floating-point: every element must equal the reference."""
-        bad = ~right
-        if not bad.any():
-            return
-        at = tuple(bad.nonzero()[0].tolist())
-        if not self.count:
-            self._begin(part, at, str(got[at].item()), str(reference[at].item()))
-        self._count(bad, got)
-
-    def _begin(self, part: OutputPart, at: tuple[int, ...], is_: str, should: str) -> None:
-        place = ", ".join(str(i + (part.start if d == part.dimension else 0)) for d, i in enumerate(at))
-        self.first = f"first at [{place}]: {is_} instead of {should}"
-
-    def _count(self, bad: Tensor, got: Tensor) -> None:
-        self.count += int(bad.sum())
-        self.zeros &= bool((got[bad] == 0).all())
-        self.nans &= bool(got[bad].isnan().all())
-        touched = bad.any(0).flatten().nonzero() if bad.dim() > 1 else bad.flatten().nonzero()
-        low, high = int(touched[0]), int(touched[-1])
-        self.columns = (min(low, self.columns[0]), max(high, self.columns[1])) if self.columns else (low, high)
-
-    def describe(self) -> str:
-        kind = "zero" if self.zeros else "NaN" if self.nans else "wrong"
-        many = "every element" if self.count == self.total else f"{self.count} of {self.total} elements"
-        where = ""
-        width = math.prod(self.shape[1:])
-        if self.columns and len(self.shape) > 1 and self.columns != (0, width - 1) and self.count < self.total:
-            low, high = self.columns
-            where = f", all in column {low}" if low == high else f", all in columns {low} to {high}"
-        hint = f"; to allow more, raise {self.knob} of operator {self.operator.name}" if self.near else ""
-        return f"{many} {kind}{where}; {self.first}{hint}"
-
-
-def _apart(a: float, b: float, least: int = 3) -> tuple[str, str]:
-    """Two numbers with `least` digits, or with as many as it takes for them to differ."""
-    digits = next((digits for digits in range(least, 17) if f"{a:.{digits}g}" != f"{b:.{digits}g}"), least)
-    return f"{a:.{digits}g}", f"{b:.{digits}g}"

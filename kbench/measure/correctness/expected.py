@@ -51,31 +51,44 @@ class Expected:
     """What a call must deliver for `inputs`, which must not change. Every method raises OperatorFault.
 
     Only large outputs are sliced, and only along the operator's `rows`. A gradient that has no such axis is the sum over the
-    slices. Values of up to `keep_bytes` are computed once and kept for all providers of a case.
+    slices. Values of up to `keep_bytes` are computed once and kept for all providers of a case. Larger ones are computed again
+    for every check.
     """
 
     def __init__(self, definition: Definition, inputs: Sequence[Tensor], keep_bytes: int = KEPT_BYTES) -> None:
         self.definition, self.inputs, self._keep_bytes = definition, inputs, keep_bytes
         self._kept: list[OutputPart] | None = None
+        self._shapes: tuple[tuple[int, ...], ...] | None = None
         rows = definition.operator.rows
         self._cuts = [None if rows is None else each.dimension_of(rows) for each in definition.declared_inputs]
         self._seams = [None if rows is None else each.declared.dimension_of(rows) for each in definition.outputs]
 
-    @cached_property
+    def compute(self) -> None:
+        """Compute the shapes and the values now, and keep the values if they fit."""
+        for _ in self.parts():
+            pass
+        assert self.shapes is not None
+
+    @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """The shapes that the outputs must have."""
-        if not self._sliced:
-            return tuple(tuple(part.reference.shape) for part in self._whole)
-        row = self.definition.expected(exactly(self._slice(0, 1)), " (on one row alone, because of rows=)")
-        return tuple(
-            tuple(self._rows if d == seam else size for d, size in enumerate(each.shape))
-            for each, seam in zip(row, self._seams, strict=True)
-        )
+        if self._shapes is None:
+            if self._sliced:
+                row = self.definition.expected(exactly(self._slice(0, 1)), " (on one row alone, because of rows=)")
+                self._shapes = tuple(
+                    tuple(self._rows if d == seam else size for d, size in enumerate(each.shape))
+                    for each, seam in zip(row, self._seams, strict=True)
+                )
+            else:
+                self._in_one_piece()
+        assert self._shapes is not None
+        return self._shapes
 
-    @cached_property
-    def whole(self) -> tuple[Tensor, ...]:
-        """The exact values of all outputs, in one piece each."""
-        return self.definition.expected(exactly(self.inputs))
+    @property
+    def whole(self) -> list[Tensor]:
+        """The exact values of all outputs, in one piece each. For an operator with a judge of its own."""
+        assert not self._sliced
+        return [part.reference for part in self._in_one_piece()]
 
     def parts(self) -> Iterator[OutputPart]:
         """All outputs, each in one part or in slices."""
@@ -83,7 +96,7 @@ class Expected:
             yield from self._kept
             return
         if not self._sliced:
-            yield from self._whole
+            yield from self._in_one_piece()
             return
         made: list[OutputPart] | None = []
         size = 0
@@ -96,12 +109,12 @@ class Expected:
             yield part
         self._kept = made
 
-    @property
-    def _whole(self) -> list[OutputPart]:
+    def _in_one_piece(self) -> list[OutputPart]:
         if self._kept is not None:
             return self._kept
         exact = exactly(self.inputs)
         references = self.definition.expected(exact)
+        self._shapes = tuple(tuple(reference.shape) for reference in references)
         scales = self._scales(references, exact)
         parts = [
             OutputPart(position, None, 0, 0, reference, scale)
@@ -111,9 +124,15 @@ class Expected:
             self._kept = parts
         return parts
 
-    @property
+    @cached_property
     def _sliced(self) -> bool:
-        return max((x.numel() for x in self.inputs), default=0) > CHUNK_ELEMENTS and self._rows > 1
+        """Whether the outputs are computed in slices. A judge of the operator's own gets them whole."""
+        return self.definition.operator.check is None and self._rows > 1 and self._elements > CHUNK_ELEMENTS
+
+    @property
+    def _elements(self) -> int:
+        """The elements of the largest tensor. The operator's own edge inputs may be smaller than what it declares."""
+        return max(*(x.numel() for x in self.inputs), *self.definition.declared_elements)
 
     @property
     def _rows(self) -> int:
@@ -121,7 +140,7 @@ class Expected:
 
     def _slices(self) -> Iterator[OutputPart]:
         rows = self._rows
-        elements = max(*(x.numel() for x in self.inputs), *map(prod, self.shapes), 1)
+        elements = max(self._elements, *map(prod, self.shapes))
         step = max(1, CHUNK_ELEMENTS * rows // elements)
         sums: dict[int, tuple[Tensor, Tensor]] = {}
         for start in range(0, rows, step):
@@ -144,9 +163,9 @@ class Expected:
         return [self._scale(i, r, s, exact) for i, (r, s) in enumerate(zip(references, squares, strict=True))]
 
     def _squares(self, references: Sequence[Tensor], exact: Sequence[Tensor]) -> list[Tensor | None]:
-        """Mean squares of the changes of every output that has no scale of the operator's own."""
+        """Mean squares of the changes of every output that has no scale of the operator's own and is judged by kbench."""
         wanted = [
-            reference.is_floating_point() and not self._scaled(position)
+            reference.is_floating_point() and not self._scaled(position) and not self._judged_elsewhere(position)
             for position, reference in enumerate(references)
         ]
         return mean_squares(self.definition, references, exact, wanted) if any(wanted) else [None] * len(references)
@@ -155,8 +174,12 @@ class Expected:
         """Whether the operator declares the scale of this output."""
         return self.definition.operator.scale is not None and not self.definition.outputs[position].gradient
 
+    def _judged_elsewhere(self, position: int) -> bool:
+        """Whether the operator judges this output itself."""
+        return self.definition.operator.check is not None and not self.definition.outputs[position].gradient
+
     def _scale(self, position: int, reference: Tensor, square: Tensor | None, exact: Sequence[Tensor]) -> Tensor | None:
-        if not reference.is_floating_point():
+        if not reference.is_floating_point() or self._judged_elsewhere(position):
             return None
         if self._scaled(position):
             return self.definition.scale(reference, exact)

@@ -154,11 +154,12 @@ class Device:
             self.synchronize()  # a kernel that still runs could make more lines persist
             cuda_driver.reset_persisting_cache()
 
-    def poison(self, shape: Sequence[int], dtype: torch.dtype) -> None:
-        """Fill memory with NaN (integers: with the largest one) that the next allocation of this size is likely to reuse. An
-        element that a provider does not write is then not correct by chance."""
-        value = float("nan") if dtype.is_floating_point else True if dtype == torch.bool else torch.iinfo(dtype).max
-        blocks = [torch.full(shape, value, dtype=dtype, device=self.torch_device) for _ in range(2)]
+    def poison(self, shape: Sequence[int], dtype: torch.dtype, again: bool = False) -> None:
+        """Fill memory with `poison_value` that the next allocation of this size is likely to reuse. An element that a provider
+        does not write is then not correct by chance."""
+        blocks = [
+            torch.full(shape, poison_value(dtype, again), dtype=dtype, device=self.torch_device) for _ in range(2)
+        ]
         del blocks
 
 
@@ -194,6 +195,16 @@ def _uuid(properties: Any, handle: str) -> str:
         return handle
     uuid = str(getattr(properties, "uuid", ""))
     return f"GPU-{uuid}" if uuid and not torch.version.hip else uuid
+
+
+def poison_value(dtype: torch.dtype, again: bool = False) -> float | int | bool:
+    """A value that outputs do not hold by chance: NaN, or the largest integer, or True. Where there is no NaN, `again` gives
+    another value, the smallest integer or False: an element that holds both in turn is not written."""
+    if dtype.is_floating_point:
+        return float("nan")
+    if dtype == torch.bool:
+        return not again
+    return torch.iinfo(dtype).min if again else torch.iinfo(dtype).max
 
 
 def out_of_memory(error: BaseException) -> bool:
