@@ -133,8 +133,8 @@ class CaseRun:
         return CaseInputs(shared, first, second, last)
 
     def prepare(self, contender: Contender, inputs: CaseInputs) -> None:
-        """Build one provider and check it on two sets of values. Afterwards it is running, or it has ended with a reason, and the
-        inputs have their first values."""
+        """Build one provider and check it on two sets of values. Afterwards it runs, or it has ended with a reason. The
+        inputs have their first values again."""
         try:
             self._prepare(contender, inputs)
         finally:

@@ -23,7 +23,7 @@ NaN and infinities must be where the reference has them. A value that is too lar
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -205,15 +205,16 @@ def compared(expected: Expected, outputs: Sequence[Tensor]) -> Accuracy:
     """Compare outputs of the right shapes with the expected ones. The first wrong output gives the reason. Raises
     OperatorFault."""
     definition, operator = expected.definition, expected.definition.operator
-    own = 0
-    if operator.check is not None:
-        own = sum(not each.gradient for each in definition.outputs)
-        said = definition.verdict(expected.inputs, outputs[:own], expected.whole[:own]) if own else None
+    parts: Iterable[OutputPart] = expected.parts() if any(x.numel() for x in outputs) or operator.check else ()
+    own = sum(not each.gradient for each in definition.outputs) if operator.check else 0
+    if own:
+        parts = list(parts)
+        said = definition.verdict(expected.inputs, outputs[:own], [part.reference for part in parts[:own]])
         if said:
             return Accuracy(wrong=said, off=True)
     result = Accuracy()
     wrong = [WrongElements(output, operator, each) for output, each in zip(outputs, definition.outputs, strict=True)]
-    for part in expected.parts() if own < len(outputs) and any(x.numel() for x in outputs) else ():
+    for part in parts if own < len(outputs) else ():
         if part.position >= own and part.reference.numel():
             result = result.worst(_compare(part, part.of(outputs[part.position]), wrong[part.position]))
     first = next((each for each in wrong if each.count), None)

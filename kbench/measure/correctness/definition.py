@@ -270,11 +270,15 @@ class Definition:
             raise self._fault(function, f"{name} returned {number}", "it must return a number below 2^63")
         return int(number)
 
+    def declared_shape(self, output: Output) -> tuple[int, ...]:
+        """The shape that the operator declares for an output."""
+        with self._sized(output.name):
+            return output.declared.shape_in(self.case)
+
     def shape_fault(self, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[torch.dtype]) -> OperatorFault | None:
         """A fault if the reference returns other shapes, or another kind of dtype, than the operator declares."""
         for output, shape, dtype in zip(self.outputs, shapes, dtypes, strict=True):
-            with self._sized(output.name):
-                declared = output.declared.shape_in(self.case)
+            declared = self.declared_shape(output)
             if shape != declared:
                 what = f"reference returned shape {shape} for {output.name}"
                 return self._fault(self.operator.reference, what, f"the operator declares {declared}")

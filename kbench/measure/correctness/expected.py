@@ -67,7 +67,7 @@ class Expected:
         """Compute the shapes and the values now, and keep the values if they fit."""
         for _ in self.parts():
             pass
-        assert self.shapes is not None
+        assert self.shapes
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -84,14 +84,8 @@ class Expected:
         assert self._shapes is not None
         return self._shapes
 
-    @property
-    def whole(self) -> list[Tensor]:
-        """The exact values of all outputs, in one piece each. For an operator with a judge of its own."""
-        assert not self._sliced
-        return [part.reference for part in self._in_one_piece()]
-
     def parts(self) -> Iterator[OutputPart]:
-        """All outputs, each in one part or in slices."""
+        """All outputs, each in one part or in slices. One part each, in order, if the operator has a judge of its own."""
         if self._kept is not None:
             yield from self._kept
             return
@@ -126,13 +120,19 @@ class Expected:
 
     @cached_property
     def _sliced(self) -> bool:
-        """Whether the outputs are computed in slices. A judge of the operator's own gets them whole."""
+        """Whether the outputs are computed in slices. The operator's own judge gets them whole."""
         return self.definition.operator.check is None and self._rows > 1 and self._elements > CHUNK_ELEMENTS
 
     @property
     def _elements(self) -> int:
-        """The elements of the largest tensor. The operator's own edge inputs may be smaller than what it declares."""
-        return max(*(x.numel() for x in self.inputs), *self.definition.declared_elements)
+        """The elements of the largest tensor that slices make smaller."""
+        read = [x.numel() for x, cut in zip(self.inputs, self._cuts, strict=True) if cut is not None]
+        made = [
+            prod(self.definition.declared_shape(each))
+            for each, seam in zip(self.definition.outputs, self._seams, strict=True)
+            if seam is not None
+        ]
+        return max(*read, *made, 1, 1)
 
     @property
     def _rows(self) -> int:
@@ -140,8 +140,7 @@ class Expected:
 
     def _slices(self) -> Iterator[OutputPart]:
         rows = self._rows
-        elements = max(self._elements, *map(prod, self.shapes))
-        step = max(1, CHUNK_ELEMENTS * rows // elements)
+        step = max(1, CHUNK_ELEMENTS * rows // self._elements)
         sums: dict[int, tuple[Tensor, Tensor]] = {}
         for start in range(0, rows, step):
             stop = min(start + step, rows)

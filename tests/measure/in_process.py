@@ -1,0 +1,70 @@
+"""Measures a case of an operator in the process of the test, without a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kbench.contract.operator import Operator
+from kbench.measure.case import CaseRun
+from kbench.measure.edge_cases import check_edges
+from kbench.measure.machine.device import Device
+from kbench.measure.machine.telemetry import Nothing
+from kbench.protocol import Configuration, EdgeResult, MeasureSettings
+from kbench.results.case import Value
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role
+
+
+def case_run(
+    operator: Operator,
+    providers: Sequence[str] = (),
+    *,
+    dtype: str | None = None,
+    timer: str = "do_bench",
+    cache: str = "warm",
+    rounds: int = 1,
+    **axes: Value,
+) -> CaseRun:
+    """A run of one case with these providers, by default all."""
+    return CaseRun(
+        operator,
+        operator.case(dtype, **axes),
+        [Configuration(name, {}) for name in providers or operator.providers],
+        baseline=0,
+        settings=MeasureSettings(timer, cache, False, 0, 1, rounds, 0, timeout_s=60, build_timeout_s=60),
+        session=0,
+        device=Device(),
+        telemetry=Nothing(),
+        emit=lambda event: None,
+    )
+
+
+def measured(operator: Operator, providers: Sequence[str] = (), **options: Value) -> dict[str, Row]:
+    """The rows of the providers by name, without those of the controls."""
+    rows = case_run(operator, providers, **options).run()  # type: ignore[arg-type]
+    return {row.provider: row for row in rows if row.role == Role.PROVIDER}
+
+
+def said(row: Row) -> str:
+    """The status of a row and its reason."""
+    return f"{row.status.value} {row.reason}".strip()
+
+
+def checked_edges(operator: Operator, provider: str, *, dtype: str | None = None, **axes: Value) -> dict[str, str]:
+    """What `kbench check` finds for a provider: by edge input, the status and the reason."""
+    found: dict[str, str] = {}
+
+    def note(event: object) -> None:
+        if isinstance(event, EdgeResult):
+            found[event.edge] = f"{event.status.value} {event.reason}".strip()
+
+    check_edges(
+        operator,
+        operator.case(dtype, **axes),
+        [Configuration(provider, {})],
+        seed=0,
+        build_timeout_s=60,
+        device=Device(),
+        emit=note,
+    )
+    return found

@@ -1,0 +1,311 @@
+"""Providers that change an input or write into a buffer: what they may do, and what is wrong."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from in_process import case_run, measured, said
+from torch import Tensor
+
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
+from kbench.measure.timing.do_bench import BenchTimer
+from kbench.results.row import Row
+
+MATRIX = Declared("M", "N")
+
+add = Operator(
+    "in-place-add",
+    axes=("M", "N"),
+    inputs={"x": MATRIX, "residual": MATRIX},
+    outputs={"y": MATRIX, "h": MATRIX, "z": MATRIX},
+    reference=lambda x, residual: ((x + residual) * 2, x + residual, (x + residual) * 3),
+    rows="M",
+)
+
+
+@add.provider("new-memory")
+def new_memory(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    h = x + residual
+    return h * 2, h, h * 3
+
+
+@add.provider("in-place", mutates={"residual": "h"})
+def in_place(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
+    residual.add_(x)
+    return residual * 2, residual * 3
+
+
+@add.provider("buffers", out=("y", "h", "z"))
+def buffers(x: Tensor, residual: Tensor, *, y: Tensor, h: Tensor, z: Tensor) -> None:
+    torch.add(x, residual, out=h)
+    torch.mul(h, 2, out=y)
+    torch.mul(h, 3, out=z)
+
+
+@add.provider("one-buffer", out=("h",))
+def one_buffer(x: Tensor, residual: Tensor, *, h: Tensor) -> tuple[Tensor, Tensor]:
+    torch.add(x, residual, out=h)
+    return h * 2, h * 3
+
+
+@add.provider("both", out=("z",), mutates={"residual": "h"})
+def both(x: Tensor, residual: Tensor, *, z: Tensor) -> Tensor:
+    torch.mul(residual.add_(x), 3, out=z)
+    return residual * 2
+
+
+@add.provider("returns-its-buffers", out=("y", "h", "z"))
+def returns_its_buffers(x: Tensor, residual: Tensor, *, y: Tensor, h: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+    buffers(x, residual, y=y, h=h, z=z)
+    return h, y, z
+
+
+@add.provider("undeclared")
+def undeclared(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    found = new_memory(x, residual)
+    residual.add_(x)
+    return found
+
+
+@add.provider("undeclared-other", mutates={"residual": "h"})
+def undeclared_other(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
+    found = in_place(x, residual)
+    x.zero_()
+    return found
+
+
+@add.provider("does-not-mutate", mutates={"residual": "h"})
+def does_not_mutate(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
+    h = x + residual
+    return h * 2, h * 3
+
+
+@add.provider("mutates-wrongly", mutates={"residual": "h"})
+def mutates_wrongly(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
+    y, _, z = new_memory(x, residual)
+    residual.sub_(x)
+    return y, z
+
+
+@add.provider("returns-the-changed", mutates={"residual": "h"})
+def returns_the_changed(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    y, z = in_place(x, residual)
+    return y, residual, z
+
+
+@add.provider("returns-too-little", mutates={"residual": "h"})
+def returns_too_little(x: Tensor, residual: Tensor) -> Tensor:
+    return in_place(x, residual)[0]
+
+
+@add.provider("returns-its-input", mutates={"residual": "h"})
+def returns_its_input(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
+    residual.add_(x)
+    return x, residual * 3
+
+
+@add.provider("second-wrong")
+def second_wrong(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    y, h, z = new_memory(x, residual)
+    return y, h * 1.01, z
+
+
+@add.provider("swapped")
+def swapped(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    y, h, z = new_memory(x, residual)
+    return z, h, y
+
+
+@add.provider("tail-unwritten", out=("h",))
+def tail_unwritten(x: Tensor, residual: Tensor, *, h: Tensor) -> tuple[Tensor, Tensor]:
+    new = x + residual
+    h[:, :-1] = new[:, :-1]
+    return new * 2, new * 3
+
+
+seen: set[int] = set()
+
+
+@add.provider("writes-once", out=("h",))
+def writes_once(x: Tensor, residual: Tensor, *, h: Tensor) -> tuple[Tensor, Tensor]:
+    """Trusts that its buffer still holds the result."""
+    new = x + residual
+    if id(h) not in seen:
+        h.copy_(new)
+        seen.add(id(h))
+    return new * 2, new * 3
+
+
+@add.provider("writes-elsewhere", out=("y", "h", "z"))
+def writes_elsewhere(x: Tensor, residual: Tensor, *, y: Tensor, h: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+    return new_memory(x, residual)
+
+
+@add.provider("returns-a-buffer-too", out=("h",))
+def returns_a_buffer_too(x: Tensor, residual: Tensor, *, h: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    y, z = one_buffer(x, residual, h=h)
+    return y, h, z
+
+
+@add.provider("resizes-its-buffer", out=("h",))
+def resizes_its_buffer(x: Tensor, residual: Tensor, *, h: Tensor) -> tuple[Tensor, Tensor]:
+    h.resize_(1)
+    return x, residual
+
+
+@add.provider("changes-then-raises", mutates={"residual": "h"})
+def changes_then_raises(x: Tensor, residual: Tensor) -> None:
+    x.zero_()
+    residual.zero_()
+    raise ValueError("after the damage")
+
+
+@add.provider("last")
+def after_all_of_them(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return new_memory(x, residual)
+
+
+PLACED = r"\(h: in a buffer or an input, not returned\)"
+
+SAID = {
+    "undeclared": "wrong changed its input residual in place",
+    "undeclared-other": "wrong changed its input x in place",
+    "does-not-mutate": "wrong left input residual unchanged, which must hold h after the call",
+    "mutates-wrongly": "wrong h: every element wrong",
+    "returns-the-changed": f"wrong returned 3 values, expected 2: y, z {PLACED}",
+    "returns-too-little": f"wrong returned 1 value, expected 2: y, z {PLACED}",
+    "returns-its-input": "wrong returned its own input for y",
+    "second-wrong": "wrong h: every element wrong",
+    "swapped": "wrong y: every element wrong",
+    "tail-unwritten": "wrong h: 5 of 30 elements NaN, all in column 5; first at ",
+    "writes-once": "wrong correct at the first call, then h: every element NaN",
+    "writes-elsewhere": r"wrong returned 3 values, expected none \(y, h, z: in a buffer or an input, not returned\)",
+    "returns-a-buffer-too": f"wrong returned 3 values, expected 2: y, z {PLACED}",
+    "resizes-its-buffer": r"wrong returned shape \(1,\) for h, expected \(5, 6\)",
+    "changes-then-raises": "error ValueError: after the damage",
+}
+
+RIGHT = ["new-memory", "in-place", "buffers", "one-buffer", "both", "returns-its-buffers", "last"]
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, Row]:
+    return measured(add, M=5, N=6)
+
+
+@pytest.mark.parametrize("provider", SAID)
+def test_what_is_wrong_is_said(rows: dict[str, Row], provider: str) -> None:
+    assert re.match(SAID[provider], said(rows[provider])), said(rows[provider])
+
+
+@pytest.mark.parametrize("provider", RIGHT)
+def test_what_is_declared_is_right(rows: dict[str, Row], provider: str) -> None:
+    assert said(rows[provider]) == "ok"
+    assert rows[provider].ms and rows[provider].deterministic
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "float8_e4m3fn"])
+def test_a_buffer_of_any_dtype_that_is_left_unwritten_is_wrong(dtype: str) -> None:
+    """Of a bool, every value is right somewhere: the buffer holds another one before the second call."""
+    whole = torch.full((8,), 1)
+    most = Operator(
+        f"in-place-most-{dtype}",
+        axes=("N",),
+        inputs={"x": Declared("N")},
+        outputs={"y": Declared("N", dtype=dtype)},
+        reference=lambda x: torch.ones_like(x).to(getattr(torch, dtype)),
+    )
+
+    @most.provider("all", out=("y",))
+    def _all(x: Tensor, *, y: Tensor) -> None:
+        y.copy_(whole)
+
+    @most.provider("half", out=("y",))
+    def _half(x: Tensor, *, y: Tensor) -> None:
+        y[:4].copy_(whole[:4])
+
+    found = measured(most, N=8)
+    assert said(found["all"]) == "ok"
+    assert "4 of 8 elements" in said(found["half"]) and "first at [4]" in said(found["half"])
+
+
+ITSELF = Declared("N")
+
+
+@pytest.mark.parametrize("cache", ["warm", "cold"])
+@pytest.mark.parametrize("triton", [True, False])
+def test_inputs_are_restored_before_every_sample_and_not_in_it(
+    cache: str, triton: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each timed call of an in-place provider finds the values that it was checked on; a warm-up call need not."""
+    if not triton:
+        monkeypatch.setattr("kbench.measure.timing.do_bench.find_spec", lambda name: None)
+    log: list[str] = []
+    twice = Operator(
+        f"in-place-twice-{cache}-{triton}",
+        axes=("N",),
+        inputs={"x": ITSELF, "other": ITSELF},
+        outputs={"y": ITSELF},
+        reference=lambda x, other: x * 2 + other,
+        mutates={"x": "y"},
+    )
+
+    @twice.provider("in-place")
+    def call(x: Tensor, other: Tensor) -> None:
+        log.append(f"call {x[0].item():.3f}")
+        x.mul_(2).add_(other)
+
+    run = case_run(twice, cache=cache, rounds=2, N=16)
+    ready = BenchTimer.ready
+
+    def watched(self: BenchTimer, runs, launch_ms, restore=None):  # type: ignore[no-untyped-def]
+        def noted() -> None:
+            log.append("restore")
+            restore()
+
+        sample = ready(self, runs, launch_ms, noted if restore else None)
+
+        def sampled() -> list[float]:
+            log.append("round")
+            samples = sample()
+            log.append(f"end {len(samples)}")
+            return samples
+
+        return sampled if restore else sample
+
+    monkeypatch.setattr(BenchTimer, "ready", watched)
+    rows = {row.provider: row for row in run.run()}
+    assert said(rows["in-place"]) == "ok" and said(rows["repeat"]) == "ok"
+    first = f"call {run.drawn.draw('timed')[0][0].item():.3f}"
+    text = " ".join(log)
+    rounds = re.findall(r"round (.*?) end (\d+)", text)
+    assert len(rounds) == 4  # two of the provider, two of `repeat`
+    for inside, samples in rounds:
+        assert inside.count("restore") >= int(samples)
+        timed = re.findall(r"restore (call -?[0-9.]+)", inside)
+        assert len(timed) >= int(samples) and set(timed) == {first}
+
+
+def test_a_provider_beside_an_in_place_one_is_timed_on_the_values_that_it_was_checked_on() -> None:
+    found: list[float] = []
+    beside = Operator(
+        "in-place-beside",
+        axes=("N",),
+        inputs={"x": ITSELF},
+        outputs={"y": ITSELF},
+        reference=lambda x: x + 1,
+    )
+    beside.provider("in-place", mutates={"x": "y"})(lambda x: x.add_(1) and None)
+
+    @beside.provider("beside")
+    def _beside(x: Tensor) -> Tensor:
+        found.append(x[0].item())
+        return x + 1
+
+    run = case_run(beside, ["beside", "in-place"], rounds=3, N=1)
+    assert {said(row) for row in run.run()} == {"ok"}
+    values = {run.drawn.draw(name)[0][0].item() for name in ("timed", "second", "last")}
+    assert set(found) == values

@@ -1,0 +1,311 @@
+"""Backward and full: right gradients are right, however they are made. Everything else is `wrong`, with a reason."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+
+import pytest
+import torch
+from in_process import measured, said
+from torch import Tensor
+
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
+from kbench.results.row import Row
+
+MATRIX = Declared("M", "N")
+
+
+def _exact(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
+    h = x + residual
+    return h / (h.square().mean(-1, keepdim=True) + eps).sqrt() * weight, h
+
+
+norm = Operator(
+    "modes-norm",
+    axes=("M", "N"),
+    inputs={"x": MATRIX, "residual": MATRIX, "weight": Declared("N")},
+    outputs={"y": MATRIX, "h": MATRIX},
+    scalars={"eps": 1e-6},
+    reference=_exact,
+    rows="M",
+    gradients=("x", "weight"),
+)
+
+
+@norm.provider("autograd")
+def forward(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
+    h = x + residual
+    v = h.float()
+    return (v * (v.square().mean(-1, keepdim=True) + eps).rsqrt() * weight).to(x.dtype), h
+
+
+def gradients(
+    dy: Tensor, dh: Tensor, x: Tensor, residual: Tensor, weight: Tensor, *, eps: float
+) -> tuple[Tensor, Tensor]:
+    h, dy = (x + residual).float(), dy.float()
+    r = (h.square().mean(-1, keepdim=True) + eps).rsqrt()
+    g = dy * weight
+    dx = r * g - h * r**3 * (g * h).mean(-1, keepdim=True) + dh
+    return dx.to(x.dtype), (dy * h * r).sum(0).to(x.dtype)
+
+
+def kernel(name: str, backward: Callable[..., object], saves: object = None) -> None:
+    """A provider with the right forward function and this backward kernel."""
+    norm.provider(name)(forward)
+    norm.backward(name, saves=saves)(backward)  # type: ignore[arg-type]
+
+
+kernel("kernel", gradients)
+kernel("saves-an-output", lambda dy, dh, *inputs, eps: gradients(dy, dh, *inputs[:3], eps=eps), ("h",))
+kernel("saves-more", lambda dy, dh, *inputs, eps: gradients(dy, dh, *inputs[:3], eps=eps), lambda *inputs: inputs[0])
+
+
+def cheat(name: str, change: Callable[..., object]) -> None:
+    """A backward kernel whose right gradients are changed: `change(dx, dw, dy, dh, x, residual, weight)`."""
+    kernel(name, lambda *tensors, eps: change(*gradients(*tensors, eps=eps), *tensors))
+
+
+cheat("swapped", lambda dx, dw, *rest: (dw, dx))
+cheat("only-one", lambda dx, dw, *rest: dx)
+cheat("three", lambda dx, dw, *rest: (dx, dx, dw))
+cheat("none", lambda dx, dw, *rest: (dx, None))
+cheat("half", lambda dx, dw, *rest: (dx, dw.double()))
+cheat("too-large", lambda dx, dw, *rest: (dx * 1.01, dw))
+cheat("mean-for-sum", lambda dx, dw, *rest: (dx, dw / len(dx)))
+cheat("one-row-left-out", lambda dx, dw, dy, dh, x, residual, weight: (dx, dw - dw / 50))
+cheat("second-output-left-out", lambda dx, dw, dy, dh, *rest: (dx - dh, dw))
+cheat("scales-d_y", lambda dx, dw, dy, dh, *rest: (dx, dw, dy.mul_(2))[:2])
+cheat("zeros", lambda dx, dw, *rest: (torch.zeros_like(dx), dw))
+cheat("unwritten", lambda dx, dw, *rest: (torch.empty_like(dx), dw))
+kernel("ones-for-d_y", lambda dy, *rest, eps: gradients(torch.ones_like(dy), *rest, eps=eps))
+
+last: list[tuple[Tensor, Tensor]] = []
+
+
+@norm.provider("stale")
+def stale(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
+    return forward(x, residual, weight, eps=eps)
+
+
+@norm.backward("stale")
+def stale_gradients(*tensors: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    last[:] = last or [gradients(*tensors, eps=eps)]
+    return last[0][0].clone(), last[0][1].clone()
+
+
+buffers: dict[int, tuple[Tensor, Tensor]] = {}
+
+
+@norm.provider("same-memory")
+def same_memory(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
+    return forward(x, residual, weight, eps=eps)
+
+
+@norm.backward("same-memory")
+def same_memory_gradients(*tensors: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    found = gradients(*tensors, eps=eps)
+    mine = buffers.setdefault(len(tensors[0]), found)
+    for buffer, value in zip(mine, found, strict=True):
+        buffer.copy_(value)
+    return mine
+
+
+turns = itertools.count()
+cheat("every-other-call", lambda dx, dw, *rest: (dx, dw if next(turns) % 2 == 0 else dw * 3))
+
+
+@norm.provider("detaches-the-weight")
+def detaches(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
+    return forward(x, residual, weight.detach(), eps=eps)
+
+
+@norm.provider("no-autograd")
+def no_autograd(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
+    with torch.no_grad():
+        return forward(x, residual, weight, eps=eps)
+
+
+@norm.provider("half-differentiable")
+def half_differentiable(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
+    y, h = forward(x, residual, weight, eps=eps)
+    return y, h.detach()
+
+
+@norm.provider("one-output")
+def one_output(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> Tensor:
+    return forward(x, residual, weight, eps=eps)[0]
+
+
+@norm.provider("narrow-output")
+def narrow_output(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
+    y, h = forward(x, residual, weight, eps=eps)
+    return y[:, :-1], h
+
+
+@norm.provider("changes-x")
+def changes_x(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
+    found = forward(x, residual, weight, eps=eps)
+    x.data.mul_(1.5)
+    return found
+
+
+@norm.provider("wrong-forward")
+def wrong_forward(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
+    y, h = forward(x, residual, weight, eps=eps)
+    return y + 1, h  # with the right gradients
+
+
+SAID = {
+    "swapped": r"wrong returned shape \(6,\) for gradient of x, expected \(5, 6\)",
+    "only-one": r"wrong returned 1 value, expected 2: gradient of x, gradient of weight",
+    "three": r"wrong returned 3 values, expected 2: gradient of x, gradient of weight",
+    "none": r"wrong returned NoneType for gradient of weight, expected a tensor",
+    "half": r"wrong returned float64 for gradient of weight, expected float32",
+    "too-large": r"wrong gradient of x: (every element|\d+ of 30 elements) wrong",
+    "mean-for-sum": r"wrong gradient of weight: every element wrong",
+    "one-row-left-out": r"wrong gradient of weight: every element wrong",
+    "second-output-left-out": r"wrong gradient of x: every element wrong",
+    "scales-d_y": r"wrong changed its input gradient of y in place",
+    "zeros": r"wrong gradient of x: every element zero",
+    "unwritten": r"wrong gradient of x: .* elements? (wrong|NaN|zero)",
+    "ones-for-d_y": r"wrong gradient of x: every element wrong",
+    "stale": r"wrong correct at the first call, then gradient of x: every element wrong",
+    "same-memory": r"wrong correct at the first call, then returned the same memory for two calls",
+    "every-other-call": r"wrong (correct at the first call, then )?gradient of weight: every element wrong",
+    "detaches-the-weight": r"wrong gradient of weight: every element zero",
+    "no-autograd": r"unsupported output y of its forward function is not differentiable, and it registers no backward",
+    "half-differentiable": r"unsupported output h of its forward function is not differentiable",
+    "one-output": r"wrong returned 1 value, expected 2: y, h",
+    "narrow-output": r"wrong returned shape \(5, 5\) and float32 for y, expected shape \(5, 6\) and float32",
+    "changes-x": r"wrong changed its input x in place",
+}
+
+RIGHT = ["autograd", "kernel", "saves-an-output", "saves-more"]
+
+
+@pytest.fixture(scope="module", params=["backward", "full"])
+def rows(request: pytest.FixtureRequest) -> dict[str, Row]:
+    last.clear()
+    buffers.clear()
+    return measured(norm, M=5, N=6, mode=request.param)
+
+
+@pytest.mark.parametrize("provider", SAID)
+def test_what_is_wrong_with_gradients_is_said(rows: dict[str, Row], provider: str) -> None:
+    assert re.match(SAID[provider], said(rows[provider])), said(rows[provider])
+
+
+@pytest.mark.parametrize("provider", RIGHT)
+def test_right_gradients_are_timed(rows: dict[str, Row], provider: str) -> None:
+    assert said(rows[provider]) == "ok"
+    assert rows[provider].ms and rows[provider].deterministic
+
+
+def test_a_wrong_output_counts_in_full_only(rows: dict[str, Row]) -> None:
+    row = rows["wrong-forward"]
+    if row.case.mode == "full":
+        assert said(row).startswith("wrong y: every element wrong")
+    else:
+        assert said(row) == "ok"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("mode", ["forward", "backward", "full"])
+def test_every_dtype(dtype: str, mode: str) -> None:
+    wide = norm if dtype != "float64" else Operator(
+        f"modes-norm-{mode}-float64", norm.axes, norm.inputs, norm.outputs, _exact, scalars={"eps": 1e-6},
+        rows="M", gradients=("x", "weight"), dtypes=("float64",),
+    )  # fmt: skip
+    if dtype == "float64":
+        wide.provider("autograd")(_exact)
+    assert said(measured(wide, ["autograd"], dtype=dtype, M=9, N=32, mode=mode)["autograd"]) == "ok"
+
+
+product = Operator(
+    "modes-product",
+    axes=("N",),
+    inputs={"a": Declared("N"), "b": Declared("N")},
+    outputs={"y": Declared("N")},
+    reference=lambda a, b: a * b,
+    gradients=("a", "b"),
+)
+product.provider("right")(lambda a, b: a * b)
+product.provider("swapped")(lambda a, b: a * b)
+product.backward("swapped")(lambda dy, a, b: (dy * a, dy * b))
+product.provider("one-tensor")(lambda a, b: a * b)
+product.backward("one-tensor")(lambda dy, a, b: (dy * b,) * 2)
+
+
+@pytest.mark.parametrize("mode", ["backward", "full"])
+def test_gradients_of_the_same_shape_that_are_swapped_are_wrong(mode: str) -> None:
+    found = measured(product, N=64, mode=mode)
+    assert said(found["right"]) == "ok"
+    assert said(found["swapped"]).startswith("wrong gradient of a: every element wrong; first at [0]")
+    assert said(found["one-tensor"]).startswith("wrong gradient of b: every element wrong; first at [0]")
+
+
+total = Operator(
+    "modes-sum",
+    axes=("M", "N"),
+    inputs={"x": MATRIX, "b": MATRIX},
+    outputs={"y": MATRIX},
+    scalars={"beta": 1.0},
+    reference=lambda x, b, *, beta: x + beta * b if beta else x * 1,
+    gradients=("x", "b"),
+    rows="M",
+)
+total.provider("autograd")(lambda x, b, *, beta: x + beta * b if beta else x * 1)
+total.provider("kernel")(lambda x, b, *, beta: x + beta * b)
+total.backward("kernel")(lambda dy, x, b, *, beta: (dy, dy * beta))
+
+
+@pytest.mark.parametrize("mode", ["backward", "full"])
+@pytest.mark.parametrize("beta", [1.0, 0.5, 0.0])
+def test_a_gradient_may_be_the_one_that_came_in(mode: str, beta: float) -> None:
+    """Autograd returns the gradient of y as that of x, without a copy. An input that is not used has gradient zero."""
+    found = measured(total, M=4, N=8, mode=mode, beta=beta)
+    assert [said(row) for row in found.values()] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize("mode", ["forward", "backward", "full"])
+def test_values_without_a_dimension(mode: str) -> None:
+    mean = Operator(
+        f"modes-mean-{mode}",
+        axes=("N",),
+        inputs={"x": Declared("N"), "factor": Declared()},
+        outputs={"y": Declared()},
+        reference=lambda x, factor: (x * factor).mean(),
+        gradients=("x", "factor"),
+    )
+    mean.provider("right")(lambda x, factor: (x * factor).mean())
+    mean.provider("sum")(lambda x, factor: (x * factor).sum())
+    found = measured(mean, N=33, mode=mode)
+    assert said(found["right"]) == "ok"
+    assert "wrong; first at [" not in said(found["sum"]) or mode != "forward"
+    assert said(found["sum"]).startswith(
+        "wrong every element wrong; " if mode == "forward" else "wrong gradient of x: every element wrong; first at [0]"
+        if mode == "backward" else "wrong y: every element wrong; "
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["mutates", "out"])
+def test_a_kernel_beside_an_in_place_forward_gives_gradients(name: str) -> None:
+    """In mode backward kbench does not call the forward function, unless the kernel saves its outputs."""
+    twice = Operator(
+        f"modes-twice-{name}",
+        axes=("N",),
+        inputs={"x": Declared("N")},
+        outputs={"y": Declared("N")},
+        reference=lambda x: x * 2,
+        gradients=("x",),
+    )
+    ways = {"mutates": {"x": "y"}} if name == "mutates" else {"out": ("y",)}
+    twice.provider("kernel", **ways)(lambda x, y=None: torch.mul(x, 2, out=x if y is None else y))  # type: ignore[arg-type]
+    twice.backward("kernel")(lambda dy, x: dy * 2)
+    assert said(measured(twice, N=8, mode="forward")["kernel"]) == "ok"
+    assert said(measured(twice, N=8, mode="backward")["kernel"]) == "ok"
+    full = said(measured(twice, N=8, mode="full")["kernel"])
+    assert full.startswith("unsupported its forward function works in place or writes into buffers")
