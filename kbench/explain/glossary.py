@@ -78,10 +78,11 @@ WORDS = {
         provider chooses the value. In a config: `- triton-row: {num_warps: [4, 8]}` measures both values.""",
     "config": """A YAML file that says what to measure: an operator, its sweep, the providers and how to measure. Some are built
         in and run by name: `kbench run softmax`. `kbench list` shows them, `kbench init` writes one to change.""",
-    "MB per tensor": """The size of one tensor that has all axes of the case, in megabytes (1e6 bytes). A case needs several:
-        inputs, output, the reference in float64.""",
-    "MB needed": """The least memory that a case needs on the device, in megabytes (1e6 bytes): four tensors of its full size.
-        The float64 reference and the provider's own buffers may need more. A case that does not fit becomes `oom`.""",
+    "MB per call": """The size of all tensors of one call, in megabytes (1e6 bytes): the inputs and the outputs and, in the
+        modes with gradients, their gradients.""",
+    "MB needed": """The memory that a case needs on the device, in megabytes (1e6 bytes): about six times the tensors of one
+        call, for several sets of inputs and the reference in float64. The provider's own buffers need more. A case that does
+        not fit becomes `oom`.""",
     "expected on": """The device that a case would go to if all cases took the same time. A run gives each case to the
         device that is free first, so the real order may differ. `--dry-run` shows this column with `--devices` or
         `--scheduler`.""",

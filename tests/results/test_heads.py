@@ -44,7 +44,7 @@ def test_of_list_doctor_check_and_the_plan(monkeypatch: pytest.MonkeyPatch) -> N
     inspect.doctor()
     run._print_plan(make_plan(sweep, catalog), ("cuda:0", "cuda:1"), spread=False)
     check._print(sweep, "float32", {}, ["random"], [])
-    assert {"can run", "found", "MB per tensor", "expected on", "input"} <= set(heads)
+    assert {"can run", "found", "MB per call", "expected on", "input"} <= set(heads)
     assert not unexplained(heads, [*sweep.axes, *(one.name for one in sweep.configurations)])
 
 
