@@ -3,8 +3,10 @@
     kbench check examples/matmul.yaml
     kbench run examples/matmul.yaml
 
-kbench reports no FLOP/s yet. Compare the times: GB/s and the share of the copy control say little about a kernel that is
-bound by arithmetic.
+`flops` gives the columns `tflops` and `sol`, the share of the speed of light. GB/s and the share of the copy control say
+little about a kernel that is bound by arithmetic.
+
+    kbench plot results/matmul.csv --metric tflops
 """
 
 import math

@@ -84,14 +84,19 @@ METRICS = {
             "launch_ms", "launch_ms", "launch time", "us", _in_microseconds("launch_ms"), lower_is_better=True, scale=1000.0
         ),
         Metric("achieved_gbps", "achieved_gbps", "traffic", "GB/s", COLUMNS["achieved_gbps"].heading(), drifts=True),
+        Metric("tflops", "tflops", "throughput", "TFLOP/s", COLUMNS["tflops"].heading(), drifts=True, by_round=True),
+        Metric("sol", "sol", "sol", "%", "share of the speed of light", ratio=True, by_round=True),
     )
 }  # fmt: skip
 """By name."""
 
-DRAWN = {name: METRICS[name] for name in ("gbps", "ms", "speedup", "copy_fraction", "ulp")}
+DRAWN = {name: METRICS[name] for name in ("gbps", "ms", "speedup", "copy_fraction", "tflops", "sol", "ulp")}
 """The metrics of `plot` and `report`, the default first."""
 
-COMPARED = {name: METRICS[name] for name in ("ms", "ms_min", "launch_ms", "gbps", "achieved_gbps", "copy_fraction")}
+COMPARED = {
+    name: METRICS[name]
+    for name in ("ms", "ms_min", "launch_ms", "gbps", "achieved_gbps", "copy_fraction", "tflops", "sol")
+}
 """The metrics of `compare`, the default first."""
 
 

@@ -26,6 +26,8 @@ class Standing:
     undecided       cases in which it may be the fastest, but the measurements do not tell
     timed           cases in which it has a time
     copy_fraction   median share of the copy control's GB/s
+    tflops          largest TFLOP/s of any case; None if the operator does not count its operations
+    sol             median share of the speed of light
     max_ulp         largest error in units in the last place
     """
 
@@ -36,6 +38,8 @@ class Standing:
     undecided: int
     timed: int
     copy_fraction: float | None
+    tflops: float | None
+    sol: float | None
     max_ulp: float | None
 
     @property
@@ -68,6 +72,7 @@ def standings(
         timed = [key for key, configurations in cases.items() if name in configurations]
         against = [key for key in timed if baseline in cases[key]] if name != baseline else []
         copies = [row.copy_fraction for row in own if row.copy_fraction is not None]
+        lights = [row.sol for row in own if row.sol is not None]
         errors = [row.max_ulp for row in own if row.max_ulp is not None]
         found.append(
             Standing(
@@ -78,6 +83,8 @@ def standings(
                 undecided[name],
                 len(timed),
                 median(copies) if copies else None,
+                max((row.tflops for row in own if row.tflops is not None), default=None),
+                median(lights) if lights else None,
                 max(errors, default=None),
             )
         )

@@ -40,7 +40,7 @@ def compare(
         typer.Option(
             "--metric",
             metavar="NAME",
-            help="The column to compare: ms, ms_min, launch_ms, gbps, achieved_gbps or copy_fraction.",
+            help="The column to compare: ms, ms_min, launch_ms, gbps, achieved_gbps, copy_fraction, tflops or sol.",
         ),
     ] = "ms",
     margin: Annotated[

@@ -25,7 +25,9 @@ def plot(
     metric: Annotated[
         str,
         typer.Option(
-            "--metric", metavar="NAME", help="What to draw: gbps (default), ms, speedup, copy_fraction or ulp."
+            "--metric",
+            metavar="NAME",
+            help="What to draw: gbps (default), ms, speedup, copy_fraction, tflops, sol or ulp.",
         ),
     ] = "",
     kind: Annotated[

@@ -14,9 +14,9 @@ from kbench.protocol import Message, RoundTimed, StepBegun
 from kbench.protocol.events import STEPS
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
-from kbench.summary.sentences import copy_share
+from kbench.summary.sentences import copy_share, light_share
 from kbench.text.printable import NAME_LIMIT, printable
-from kbench.text.terminal import console, duration, microseconds, one_line
+from kbench.text.terminal import console, duration, microseconds, one_line, speed
 
 
 class PlainProgress:
@@ -133,13 +133,18 @@ def make_progress(tasks: Sequence[Task]) -> PlainProgress:
 
 
 def describe_fastest(rows: Sequence[Row]) -> str:
-    """The fastest provider of a case with its time and bandwidth, in a few words."""
+    """The fastest provider of a case with its time and speed, in a few words: GB/s, or TFLOP/s if the operator counts its
+    operations."""
     timed = [row for row in rows if row.role == Role.PROVIDER and row.ms is not None]
     if not timed:
         return "nothing timed"
     best = min(timed, key=lambda row: row.ms or 0.0)
+    time = f"{best.configuration_name} {microseconds(best.ms or 0.0)} us"
+    if best.tflops is not None:
+        light = "" if best.sol is None else f", sol {light_share([best.sol])}"
+        return f"{time}, {speed(best.tflops)} TFLOP/s{light}"
     share = f", {copy_share([best.copy_fraction])} of copy" if best.copy_fraction else ""
-    return f"{best.configuration_name} {microseconds(best.ms or 0.0)} us, {best.gbps or 0.0:.0f} GB/s{share}"
+    return f"{time}, {best.gbps or 0.0:.0f} GB/s{share}"
 
 
 def describe_failures(rows: Sequence[Row]) -> list[str]:

@@ -43,7 +43,7 @@ WORDS = {
         control.""",
     "ceiling": """The practical limit for a memory-bound kernel: the speed of a plain copy of as many bytes. The control
         `copy` measures it in every case. Pictures draw it as a grey line, and the theoretical bandwidth as a
-        dashed line.""",
+        dashed line. For a compute-bound kernel it is the speed of the best large matrix product: see `ceiling_tflops`.""",
     "verdict": """What `kbench compare` says of a row: slower, faster, same, unclear, missing, new, failed, fixed,
         suspect, incomparable or untimed. `kbench explain` has a paragraph on each verdict; docs/comparing.md
         describes the rules behind them.""",
@@ -95,12 +95,16 @@ ALIASES = {
     "ulp": "max_ulp",
     "gb/s": "gbps",
     "of copy": "copy_fraction",
+    "tflop/s": "tflops",
+    "best tflop/s": "tflops",
+    "speed of light": "sol",
     "speed-up": "speedup",
     "time": "change",
     "launch time": "change",
     "shortest time": "change",
     "speed": "change",
     "traffic": "change",
+    "throughput": "change",
     "95% interval": "interval",
     "±95%": "interval",
     "~": "tie",
@@ -128,10 +132,12 @@ ALIASES = {
 
 HEADS = (
     (re.compile(r"vs .+"), "speedup"),  # `vs torch-native`
-    (re.compile(r"(old|new) (us|gb/s|%)"), "old"),
-    (re.compile(r"base (us|gb/s|%)"), "baseline"),
+    (re.compile(r"(old|new) (us|gb/s|tflop/s|%)"), "old"),
+    (re.compile(r"base (us|gb/s|tflop/s|%)"), "baseline"),
     (
-        re.compile(r"((shortest |launch )?time|speed|traffic|share of copy)( - drift| without drift| paired|\*)"),
+        re.compile(
+            r"((shortest |launch )?time|speed|traffic|throughput|share of copy|sol)( - drift| without drift| paired|\*)"
+        ),
         "change",
     ),
 )

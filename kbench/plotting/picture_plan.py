@@ -30,8 +30,8 @@ MARGINS = "1.10x: the runner-up takes 10 % longer · ~: a tie · ?: too noisy to
 class Choices:
     """What a user may choose about a picture.
 
-    metric    what is drawn: gbps, ms, speedup, copy_fraction or ulp; for a change any metric of `kbench compare`. ""
-              is gbps, and ms for a change
+    metric    what is drawn: gbps, ms, speedup, copy_fraction, tflops, sol or ulp; for a change any metric of `kbench compare`.
+              "" is gbps, and ms for a change
     kind      lines (bars where nothing runs along x), bars (a panel per case), heatmap (the winner of each case) or
               change (several files against the first, or the providers of one file against its baseline)
     x         the axis or swept parameter that runs along x; default: the axis with the most values

@@ -70,7 +70,7 @@ def _table(found: Analysis, rows: Sequence[Row]) -> Json:
         part = (geomean(_of_dtype(line, dtype)) for line in lines)
         columns.append(number_column(f"geomean {dtype}", part, f"{dtype} (geomean)", "factor"))
     columns += [
-        _copy_fractions(lines),
+        *_speeds(lines),
         number_column("ulp", (line.max_ulp for line in lines), "max ulp", "ulp"),
         word_column(
             "flags",
@@ -119,6 +119,16 @@ def _winners(won: Sequence[Winner]) -> Json:
         word_column("unclear", (", ".join(winner.unclear) for winner in won), "may be as fast"),
     ]
     return {"count": len(won), "columns": columns}
+
+
+def _speeds(lines: Sequence[Standing]) -> list[Json]:
+    """The share of the copy; for an operator that counts its operations TFLOP/s and the share of the speed of light."""
+    if all(line.tflops is None for line in lines):
+        return [_copy_fractions(lines)]
+    return [
+        number_column("tflops", (line.tflops for line in lines), "best TFLOP/s", "gbps"),
+        number_column("sol", (line.sol for line in lines), "sol", "share"),
+    ]
 
 
 def _copy_fractions(lines: Sequence[Standing]) -> Json:

@@ -77,6 +77,7 @@ def _method(source: ResultsFile) -> dict[str, str]:
         known |= {name: value for name, value in _flat(settings).items() if name not in known}
     known |= {
         "large copy (median)": _median(timed["ceiling_gbps"], "GB/s"),
+        **_matmuls(timed),
         "SM clock (median)": _median(timed["sm_mhz"], "MHz"),
         "power (median)": _median(timed["power_w"], "W"),
         "temperature (median)": _median(timed["temp_c"], "°C"),
@@ -87,6 +88,12 @@ def _method(source: ResultsFile) -> dict[str, str]:
     known["config sha"] = str(config.get("sha", "")) if isinstance(config, Mapping) else ""
     known |= _flat({name: environment.get(name) for name in ("started_at", "finished_at", "plugin_errors")})
     return {name: value for name, value in known.items() if value}
+
+
+def _matmuls(timed: pd.DataFrame) -> dict[str, str]:
+    """The compute ceiling of each dtype that has one."""
+    found = timed.groupby("dtype", sort=False)["ceiling_tflops"].median().dropna()
+    return {f"large {dtype} matmul (median)": f"{tflops:.3g} TFLOP/s" for dtype, tflops in found.items()}
 
 
 def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

@@ -20,6 +20,8 @@ NUMBER_FORMATS = {
     "gbps_p20": "gbps",
     "gbps_p80": "gbps",
     "copy_fraction": "share",
+    "tflops": "gbps",
+    "sol": "share",
     "speedup": "factor",
     "max_ulp": "ulp",
     "launch_ms": "us",
@@ -28,12 +30,13 @@ NUMBER_FORMATS = {
     "power_w": "whole",
     "temp_c": "whole",
     "ceiling_gbps": "gbps",
+    "ceiling_tflops": "gbps",
 }
 """The columns of numbers that the page shows, and the formats in which it writes them. `us` shows ms as microseconds."""
 
 WORD_COLUMNS = ("timer", "cache", "device", "throttle", "reason")
 
-HIDDEN_COLUMNS = ("line", "role", "gbps_p20", "gbps_p80", "ceiling_gbps")
+HIDDEN_COLUMNS = ("line", "role", "gbps_p20", "gbps_p80", "ceiling_gbps", "ceiling_tflops")
 """Columns that the plot needs and the table does not show."""
 
 

@@ -22,6 +22,11 @@ def copy_share(fractions: Sequence[float]) -> str:
     return f"{middle:.2f}" if middle <= PLAUSIBLE_SHARE else f"> {PLAUSIBLE_SHARE}"
 
 
+def light_share(shares: Sequence[float]) -> str:
+    """The median of shares of the speed of light, as text."""
+    return f"{median(shares):.2f}" if shares else "-"
+
+
 def ulps(value: float | None) -> str:
     """An error in units in the last place as text: one decimal below 10, none above."""
     return "-" if value is None else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"

@@ -13,8 +13,8 @@ from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.timers import DEFAULT_TIMER
 from kbench.results.vocabulary import Flag, Role
-from kbench.summary.sentences import copy_share, ulps
-from kbench.text.terminal import GAP, microseconds
+from kbench.summary.sentences import copy_share, light_share, ulps
+from kbench.text.terminal import GAP, microseconds, speed
 
 STAGES = {
     "alloc_ms": "allocate",
@@ -112,8 +112,9 @@ class CaseColumns:
 
 def standings_table(found: Analysis, width: int | None = None) -> Table:
     """A line for each provider: its mean speed-up over the baseline, the numbers of cases in which it is faster, ties and is
-    slower, the number of cases in which it is the fastest, its share of the copy control, and its largest error. The least
-    important columns are left out if the table is wider than `width`."""
+    slower, the number of cases in which it is the fastest, its share of the copy control (for operators that count their
+    operations: the largest TFLOP/s and the share of the speed of light), and its largest error. The least important columns
+    are left out if the table is wider than `width`."""
     lines = [line for line in found.standings if line.timed]
     columns: dict[str, Callable[[Standing], str]] = {"provider": lambda line: line.configuration_name}
     if found.baseline is not None and not found.noise.too_noisy:
@@ -126,10 +127,14 @@ def standings_table(found: Analysis, width: int | None = None) -> Table:
         if any(line.undecided for line in lines):
             columns["?"] = lambda line: str(line.undecided)
     columns["cases"] = lambda line: str(line.timed)
-    columns["of copy"] = lambda line: copy_share([] if line.copy_fraction is None else [line.copy_fraction])
+    if any(line.tflops is not None for line in lines):
+        columns["best TFLOP/s"] = lambda line: "-" if line.tflops is None else speed(line.tflops)
+        columns["sol"] = lambda line: light_share([] if line.sol is None else [line.sol])
+    else:
+        columns["of copy"] = lambda line: copy_share([] if line.copy_fraction is None else [line.copy_fraction])
     columns["ulp"] = lambda line: ulps(line.max_ulp)
     rows = [[say(line) for say in columns.values()] for line in lines]
-    return Table(tuple(columns), rows).without(("cases", "ulp", "?", "tied", "of copy"), width)
+    return Table(tuple(columns), rows).without(("cases", "ulp", "?", "tied", "of copy", "sol"), width)
 
 
 def _mean(line: Standing, found: Analysis) -> str:
@@ -255,10 +260,12 @@ def _mark(won: Winner, configuration: str) -> str:
 
 def details_table(found: Analysis, width: int | None = None) -> Table:
     """One line per case: the fastest provider with those that tie (`cuda ~ triton`) or may be as fast (`cuda ? triton`), its
-    time, GB/s, share of the copy control, speed-up over the baseline, largest error, and flags if any winner has one. The least
-    important columns are left out if the table is wider than `width`."""
+    time, GB/s and share of the copy control (or TFLOP/s and share of the speed of light), speed-up over the baseline, largest
+    error, and flags if any winner has one. The least important columns are left out if the table is wider than `width`."""
     cases = _in_order([(won.case, won.key) for won in found.winners])
     columns_of_cases, of = CaseColumns(cases), {won.key: won for won in found.winners}
+    counted = any(row.tflops is not None for won in found.winners for row in won.rows)
+    speeds = _arithmetic if counted else _traffic
     lines, notes = [], []
     for won in (of[key] for _, key in cases):
         lines.append(
@@ -266,20 +273,38 @@ def details_table(found: Analysis, width: int | None = None) -> Table:
                 *columns_of_cases.cells(won.case, won.key),
                 _fastest(won, too_noisy=found.noise.too_noisy),
                 microseconds(won.ms),
-                f"{median(row.gbps or 0.0 for row in won.rows):.1f}",
-                copy_share([row.copy_fraction for row in won.rows if row.copy_fraction]),
+                *speeds(won.rows),
                 _speedup(found, won),
                 ulps(max((row.max_ulp for row in won.rows if row.max_ulp is not None), default=None)),
             ]
         )
         notes.append(", ".join(dict.fromkeys(flag for row in won.rows for flag in row.flags)))
     over = f"vs {found.baseline}" if found.baseline else "speed-up"
-    header = (*columns_of_cases.names, "fastest", "us", "GB/s", "of copy", over, "ulp")
+    header = (
+        *columns_of_cases.names,
+        "fastest",
+        "us",
+        *(("TFLOP/s", "sol") if counted else ("GB/s", "of copy")),
+        over,
+        "ulp",
+    )
     if any(notes):
         header = (*header, "flags")
         lines = [[*line, flags] for line, flags in zip(lines, notes, strict=True)]
     title = f"{columns_of_cases.shared}: the fastest of each case" if lines else ""
-    return Table(header, lines, title, (*TEXT_COLUMNS, "fastest")).without(("flags", "ulp", "GB/s", "of copy"), width)
+    least = ("flags", "ulp", "GB/s", "of copy", "sol")
+    return Table(header, lines, title, (*TEXT_COLUMNS, "fastest")).without(least, width)
+
+
+def _traffic(rows: Sequence[Row]) -> tuple[str, str]:
+    copies = [row.copy_fraction for row in rows if row.copy_fraction]
+    return f"{median(row.gbps or 0.0 for row in rows):.1f}", copy_share(copies)
+
+
+def _arithmetic(rows: Sequence[Row]) -> tuple[str, str]:
+    known = [row.tflops for row in rows if row.tflops is not None]
+    lights = [row.sol for row in rows if row.sol is not None]
+    return speed(median(known)) if known else "-", light_share(lights)
 
 
 def _fastest(won: Winner, *, too_noisy: bool) -> str:

@@ -186,6 +186,11 @@ def microseconds(ms: float) -> str:
     return f"{us:.2f}" if us < 100 else f"{us:.1f}" if us < 1000 else f"{us:.0f}"
 
 
+def speed(value: float) -> str:
+    """A number of GB/s or TFLOP/s with three or more significant digits."""
+    return f"{value:.0f}" if value >= 1000 else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
+
+
 def duration(seconds: float) -> str:
     """`45 s`, `3 min 20 s`, `2 h 05 min`."""
     whole = round(seconds)

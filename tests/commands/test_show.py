@@ -155,6 +155,15 @@ def test_details_have_speed_error_and_flags(capsys: Out) -> None:
     assert detailed[head + 1].split() == ["cuda", "128.0", "1.0", "0.50", "2.00x", "3.0", "noisy"]
 
 
+def test_an_operator_that_counts_its_operations_has_tflops_and_sol_for_gbps(capsys: Out) -> None:
+    rows = [replace(r, tflops=0.1 / (r.ms or 1.0), sol=0.2 / (r.ms or 1.0)) for r in sweep(256, 512, cuda=2.0)]
+    lines = [line.split() for line in printed(rows, capsys, detailed=True)]
+    assert ["fastest", "tied", "cases", "best", "TFLOP/s", "sol", "ulp"] in [line[4:] for line in lines]
+    assert ["cuda", "2.00x", "2/0/0", "2", "0", "2", "0.781", "1.17", "-"] in lines
+    assert ["N", "fastest", "us", "TFLOP/s", "sol", "vs", "torch", "ulp"] in lines
+    assert ["512", "cuda", "256.0", "0.391", "0.78", "2.00x", "-"] in lines
+
+
 def test_rows_are_chosen_and_none_is_an_error(capsys: Out) -> None:
     path = str(RESULTS / "softmax.csv")
     assert show(path, "N<=512", details=False) == 0
@@ -175,3 +184,7 @@ def test_progress_names_the_session_and_bounds_the_share(capsys: Out) -> None:
     wild = row("torch", 0.1)
     wild.copy_fraction = 101.23
     assert describe_fastest([wild]) == "torch 100.0 us, 1 GB/s, > 1.5 of copy"
+    wild.tflops = 712.34
+    assert describe_fastest([wild]) == "torch 100.0 us, 712.3 TFLOP/s"
+    wild.sol = 0.954
+    assert describe_fastest([wild]) == "torch 100.0 us, 712.3 TFLOP/s, sol 0.95"

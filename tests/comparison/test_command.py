@@ -140,7 +140,7 @@ def test_exports_go_to_files_and_one_may_go_to_stdout(kbench: Kbench, write: Wri
         (["--sort", "colour"], '--sort: unknown order "colour"'),
         (["--margin", "wide"], "--margin 'wide' is not a share; write 2% or 0.02"),
         (["--margin", "200%"], "--margin: 200% is not between 0% and 100%"),
-        (["--metric", "flops"], '--metric: unknown metric "flops"; choose from ms,'),
+        (["--metric", "watts"], '--metric: unknown metric "watts"; choose from ms,'),
         (["--by", "colour"], '--by: unknown grouping "colour"; choose from file, provider'),
         (["--baseline", "c"], '--baseline: unknown file "c"; choose from '),
         (["--where", "N>9"], "N>9"),

@@ -374,10 +374,12 @@ def test_rounds_that_swing_together_are_no_scatter(write: Write) -> None:
 def test_providers_are_compared_by_the_metric_that_was_asked_for(write: Write) -> None:
     """Twice as fast on the device, and a launch that costs the host three times as much."""
     slow, fast = (
-        {"round_ms": (ms,) * 3, "gbps": 100 / ms, "launch_ms": host} for ms, host in ((1.0, 0.01), (0.5, 0.03))
+        {"round_ms": (ms,) * 3, "gbps": 100 / ms, "tflops": 3 / ms, "sol": 0.1 / ms, "launch_ms": host}
+        for ms, host in ((1.0, 0.01), (0.5, 0.03))
     )
     path = write("all", [row(provider="slow", **slow), row(ms=0.5, provider="fast", **fast)])
-    for metric, word, ratio in (("ms", "faster", 0.5), ("gbps", "faster", 2.0), ("launch_ms", "slower", 3.0)):
+    faster = [(metric, "faster", 2.0) for metric in ("gbps", "tflops", "sol")]
+    for metric, word, ratio in (("ms", "faster", 0.5), *faster, ("launch_ms", "slower", 3.0)):
         [only] = compare_results(path, options=CompareOptions(by="provider", baseline="slow", metric=metric)).rows
         assert (only.verdict, only.ratio) == (word, pytest.approx(ratio))
 

@@ -86,7 +86,7 @@ def test_only_controls_or_no_rows_at_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        (Choices("tflops"), r"tflops.*gbps, ms, speedup, copy_fraction, ulp"),
+        (Choices("watts"), r"watts.*gbps, ms, speedup, copy_fraction, tflops, sol, ulp"),
         (Choices(kind="pie"), r"pie.*lines, bars, heatmap, change"),
         (Choices(theme="pink"), r"pink.*light, dark"),
     ],

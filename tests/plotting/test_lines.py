@@ -41,6 +41,20 @@ def test_without_a_copy_control_the_sessions_large_copy_is_the_ceiling(draw: Dra
     assert figure.axes[0].get_ylim()[1] > 2500
 
 
+def test_tflops_have_the_large_matmul_as_their_ceiling_and_no_copy(draw: Draw) -> None:
+    for ceiling, shown in ((733.2, "733"), (0.0712, "0.0712")):
+        rows = sweep("triton", tflops=0.8 * ceiling, ceiling_tflops=ceiling)
+        [figure] = draw(*rows, *copies(gbps=4000.0), metric="tflops", environment=H200)
+        assert labels(figure.axes[0])[0] == f"large matmul {shown}"
+        assert figure.axes[0].get_ylabel() == "TFLOP/s" and len(curves(figure.axes[0])) == 1
+
+
+def test_the_share_of_the_speed_of_light_has_a_line_at_one(draw: Draw) -> None:
+    [figure] = draw(*sweep("triton", sol=0.7), *copies(), metric="sol")
+    assert figure.axes[0].get_ylabel() == "share of the speed of light"
+    assert figure.axes[0].get_ylim()[1] > 1 and len(curves(figure.axes[0])) == 1
+
+
 def test_the_theoretical_bandwidth_is_drawn_where_it_does_not_press_the_data_flat(draw: Draw) -> None:
     [fast] = draw(*sweep("triton", gbps=3000.0), environment=H200)
     assert "theoretical 4814" in labels(fast.axes[0])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kbench.analysis.metrics import COMPARED
 from kbench.comparison.model import JudgedRow
 from kbench.comparison.verdict import Verdict
-from kbench.text.terminal import microseconds
+from kbench.text.terminal import microseconds, speed
 
 Paint = Callable[[Verdict, str], str]
 """Gives a text the colour of a verdict: `paint(Verdict.SLOWER, "! slower")`."""
@@ -51,13 +51,10 @@ class Quantity:
         return f"{self.name} in {self.unit}"
 
 
-def _speed(gbps: float) -> str:
-    return f"{gbps:.0f}" if gbps >= 1000 else f"{gbps:.1f}" if gbps >= 10 else f"{gbps:.3g}"
-
-
 _SHOWN: dict[str, Callable[[float], str]] = {
     "us": microseconds,
-    "GB/s": _speed,
+    "GB/s": speed,
+    "TFLOP/s": speed,
     "%": lambda share: f"{share * 100:.1f}",
 }
 """By unit: how a value of the results file is written in it."""

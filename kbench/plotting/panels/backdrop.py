@@ -1,4 +1,4 @@
-"""What is drawn behind the curves of a panel: the sizes that fit into the cache, and the limits of the memory."""
+"""What is drawn behind the curves of a panel: the sizes that fit into the cache, and the limits of the device."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from matplotlib.axes import Axes
 from kbench.plotting.panels.look import Look
 from kbench.plotting.panels.scale import height_share
 from kbench.plotting.selection.points import COPY_CURVE
+from kbench.plotting.style.formatting import four_digits
 from kbench.plotting.style.theme import SMALL_PRINT
 
 LIMIT_LINE: Any = (0, (5, 3))
-"""The dashes of lines for limits of the memory."""
+"""The dashes of lines for limits of the device."""
 
 CORNER_WIDTH, CORNER_BOTTOM = 0.25, 0.78
 """The upper left corner, as shares of the panel: its width, and the height of its lower edge."""
@@ -75,11 +76,18 @@ def resident_up_to(panel: pd.DataFrame, cache_bytes: float) -> float | None:
 
 
 def levels(panel: pd.DataFrame, look: Look) -> dict[str, float]:
-    """Limits of the memory in GB/s, by name. The large copy of the session is one only where there is no copy control."""
+    """Limits of the device in the unit of the metric, by name with value: of its memory for GB/s, of its arithmetic for
+    TFLOP/s. The large copy of the session is one only where there is no copy control."""
     found = {"theoretical": peak(panel, look)}
     if look.metric.name == "gbps" and COPY_CURVE not in set(panel["curve"]):
         found["large copy"] = panel["ceiling_gbps"].median()
-    return {f"{name} {gbps:.0f}": gbps for name, gbps in found.items() if gbps and gbps > 0}
+    if look.metric.name == "tflops":
+        found["large matmul"] = panel["ceiling_tflops"].median()
+    return {f"{name} {_written(level)}": level for name, level in found.items() if level and level > 0}
+
+
+def _written(level: float) -> str:
+    return f"{level:.0f}" if level >= 100 else four_digits(level)
 
 
 def _corner_is_free(panel: pd.DataFrame, axes: Axes, extent: tuple[float, float]) -> bool:

@@ -54,7 +54,7 @@ function barFigure(plan, visible, theme, room) {
       ...drawn.map((line, place) => beside(fourDigits(line.points[0].value), Math.max(line.points[0].high, line.points[0].value), place, theme.ink)),
       ...levels.map((level) => ({
         yref: "paper", y: 1, x: level.value, xanchor: "right", yanchor: "bottom", showarrow: false,
-        text: `${level.name} ${level.value.toFixed(0)}`, font: { size: 11.5, color: theme.muted },
+        text: `${level.name} ${level.value < 100 ? fourDigits(level.value) : level.value.toFixed(0)}`, font: { size: 11.5, color: theme.muted },
       })),
       ...lost.map((line, place) => beside(lostText(line), 0, drawn.length + place, theme.muted)),
     ],

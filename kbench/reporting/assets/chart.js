@@ -48,7 +48,7 @@ function hoverText(line, point, plan) {
   const texts = [
     `<b>${plain(nameOf(line, plan))}</b>`,
     plain(where.join(" · ")),
-    [said("gbps", "gbps", " GB/s"), said("ms", "us", " µs")].filter(Boolean).join(" · "),
+    [said("tflops", "gbps", " TFLOP/s"), said("gbps", "gbps", " GB/s"), said("ms", "us", " µs")].filter(Boolean).join(" · "),
     band.every(Boolean) ? `p20 to p80: ${band[0]} to ${band[1]} µs` : "",
     [said("copy_fraction", "share", " of copy"), said("speedup", "factor", " over the baseline"), said("max_ulp", "ulp", " ulp")]
       .filter(Boolean).join(" · "),
@@ -82,15 +82,21 @@ function axis(theme) {
   return { gridcolor: theme.grid, linecolor: theme.quiet, zeroline: false, ticks: "outside", tickcolor: theme.quiet, automargin: true };
 }
 
-/** The limits of the memory. The large copy of the session is one only where there is no copy control. */
+/** The median of a column over the selected rows, as a limit; none where no row has a value. */
+function limit(name, column, plan) {
+  const known = plan.selected.map((row) => rows[column][row]).filter((value) => value > 0);
+  return known.length ? [{ name, value: median(known) }] : [];
+}
+
+/**
+ * The limits of the device: of its memory for GB/s, of its arithmetic for TFLOP/s. The large copy of the session is one only
+ * where there is no copy control.
+ */
 function levelsOf(plan) {
+  if (plan.metric.name === "tflops") return limit("large matmul", "ceiling_tflops", plan);
   if (plan.metric.name !== "gbps") return [];
   const files = distinct(plan.lines.map((line) => line.file));
   const peaks = distinct(files.map((file) => plot.peaks[file]));
   const levels = peaks.length === 1 && peaks[0] ? [{ name: "theoretical", value: peaks[0] }] : [];
-  if (!plan.selected.some(isCopy)) {
-    const ceilings = plan.selected.map((row) => rows.ceiling_gbps[row]).filter((value) => value > 0);
-    if (ceilings.length) levels.push({ name: "large copy", value: median(ceilings) });
-  }
-  return levels;
+  return plan.selected.some(isCopy) ? levels : [...levels, ...limit("large copy", "ceiling_gbps", plan)];
 }

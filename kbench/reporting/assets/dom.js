@@ -35,6 +35,7 @@ const WRITTEN = {
   us: microseconds,
   gbps: (value) => (value < 10 ? value.toPrecision(3) : value.toFixed(1)),
   "GB/s": (value) => (value < 10 ? value.toPrecision(3) : value.toFixed(1)),
+  "TFLOP/s": (value) => (value < 10 ? value.toPrecision(3) : value.toFixed(1)),
   "%": (value) => (100 * value).toFixed(1),
   share: (value) => value.toFixed(3),
   factor: (value) => `${value < 0.1 ? value.toPrecision(2) : value.toFixed(2)}x`,

@@ -200,6 +200,6 @@ function caption(level, scale, theme) {
   const y = scale.log ? Math.log10(level.value) : level.value;
   return {
     xref: "paper", x: 1, y, xanchor: "right", yanchor: "top", showarrow: false,
-    text: `${level.name} ${level.value.toFixed(0)}`, font: { size: 11.5, color: theme.muted },
+    text: `${level.name} ${level.value < 100 ? fourDigits(level.value) : level.value.toFixed(0)}`, font: { size: 11.5, color: theme.muted },
   };
 }

@@ -265,7 +265,7 @@ def test_a_reason_that_many_rows_have_is_said_once(write: Write) -> None:
 def test_every_metric_has_a_name_and_a_unit(every: Comparison, metric: str) -> None:
     text = terminal.text(replace(every, rules=replace(every.rules, metric=metric)), 200)
     direction = "slower" if COMPARED[metric].lower_is_better else "faster"
-    assert re.search(rf"^compared    [a-zA-Z ]+ in (us|GB/s|%), more is {direction};", text, re.MULTILINE)
+    assert re.search(rf"^compared    [a-zA-Z ]+ in (us|GB/s|TFLOP/s|%), more is {direction};", text, re.MULTILINE)
 
 
 def test_no_rows(write: Write) -> None:
