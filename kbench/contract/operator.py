@@ -208,8 +208,10 @@ class Operator:
         returns the gradients of the inputs in `gradients`: a tensor, or a tuple if there are several. Its keyword-only
         arguments are those of a provider.
 
-        saves  what it needs from the forward pass: names of outputs, or a function of the inputs. `saved` is a tuple of the
-               outputs, or what that function returns. In mode `backward` kbench computes it outside the timed window
+        saves  what it needs from the forward pass. Names of outputs: `saved` is a tuple of them. Or a forward function that
+               also saves: it takes what the provider's function takes, and returns `(outputs, saved)` with the same outputs. In
+               mode `backward` kbench calls it outside the timed window. In mode `full` kbench times it together with the
+               backward kernel, in place of the provider's function
 
         Raises ValueError if the provider does not exist or has a backward kernel already.
         """

@@ -30,7 +30,8 @@ class Backward:
     """A kernel that computes gradients, registered beside its provider's forward function.
 
     function   takes the gradients of the outputs, the inputs, and `saved` if it saves something; returns the gradients
-    saves      names of outputs of the forward function, or a function of the inputs; None if it saves nothing
+    saves      names of outputs of the forward function, or a forward function that returns `(outputs, saved)`; None if it
+               saves nothing
     keywords   its keyword-only arguments
     """
 
@@ -110,7 +111,8 @@ class Provider:
         )
 
     def bind_saves(self, case: Case, params: Mapping[str, Value]) -> tuple[str, ...] | Callable[..., Any] | None:
-        """What the backward kernel saves: names of outputs, or a function of the inputs with its keyword arguments."""
+        """What the backward kernel saves: names of outputs, or a forward function that also saves, with its keyword
+        arguments."""
         saves = self.backward.saves if self.backward else None
         if saves is None or isinstance(saves, tuple):
             return saves
@@ -138,7 +140,9 @@ class Provider:
     @property
     def source_hash(self) -> str:
         """A hash of the provider's code: the files that define its functions, and its `sources`."""
-        functions = [self.function, *([self.backward.function] if self.backward else [])]
+        kernel = self.backward
+        saves = [kernel.saves] if kernel and callable(kernel.saves) else []
+        functions = [self.function, *([kernel.function] if kernel else []), *saves]
         files = list(dict.fromkeys([*filter(None, map(_source_file, functions)), *self.sources]))
         return digest([text for path in files if (text := source_text(path))])
 

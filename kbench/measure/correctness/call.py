@@ -180,26 +180,31 @@ def _stage_kernel(
     inputs: Sequence[Tensor],
     shapes: Shapes,
 ) -> Call:
-    """Calls a backward kernel. What it saves is computed here in mode `backward`, and in the timed call in mode `full`."""
+    """Calls a backward kernel. The forward pass runs here in mode `backward`, and in the timed call in mode `full`."""
     operator, count = definition.operator, len(definition.operator.inputs)
     own, received = inputs[:count], inputs[count:]
     outputs, gradients = tuple(operator.outputs), [f"gradient of {name}" for name in operator.gradients]
 
-    def saved(returned: Any) -> tuple[Any, ...]:
+    def passed_forward() -> tuple[Any, tuple[Any, ...]]:
+        """What the forward function returns, and the arguments that the kernel gets from it: none, or what it saves."""
         if saves is None:
-            return ()
+            return forward(*own), ()
         if callable(saves):
-            return (saves(*own),)
+            returned = saves(*own)
+            if not isinstance(returned, (tuple, list)) or len(returned) != 2:
+                raise TypeError(f"saves returned {type(returned).__name__}, expected (outputs, saved)")
+            return returned[0], (returned[1],)
+        returned = forward(*own)
         found = dict(zip(outputs, _several(outputs, returned), strict=True))
-        return (tuple(found[name] for name in saves),)
+        return returned, (tuple(found[name] for name in saves),)
 
     if definition.case.mode == BACKWARD:
-        kept = saved(forward(*own) if isinstance(saves, tuple) else None)
+        kept = passed_forward()[1] if saves else ()
         return Call(partial(kernel, *received, *own, *kept), partial(_several, gradients))
 
     def full() -> tuple[Any, Any]:
-        returned = forward(*own)
-        return returned, kernel(*received, *own, *saved(returned))
+        returned, kept = passed_forward()
+        return returned, kernel(*received, *own, *kept)
 
     def deliver(returned: Any) -> Sequence[Any]:
         return [*_several(outputs, returned[0]), *_several(gradients, returned[1])]

@@ -1,0 +1,36 @@
+"""Launches plain Triton kernels in which a program holds a whole row of a matrix, whatever the operator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbench.kernels import block_mailbox, torch_fused, triton_rows
+
+if TYPE_CHECKING:
+    import torch
+
+SOURCES = tuple(Path(str(module.__file__)) for module in (block_mailbox, torch_fused, triton_rows)) + (Path(__file__),)
+"""The files of this folder that an operator with such kernels, and with `torch_fused`, runs."""
+
+long_rows = triton_rows.long_rows
+
+
+def launch(N: int) -> dict[str, int]:
+    """The launch of a program that holds a row of N elements: its BLOCK, a power of two, and its warps."""
+    block = triton_rows.power_of_two(N)
+    return {"BLOCK": block, "num_warps": triton_rows.row_warps(block)}
+
+
+def dense(x: torch.Tensor) -> torch.Tensor:
+    """The matrix itself if the elements of each row are next to each other in memory, or else a copy without gaps."""
+    return x if x.stride(1) == 1 or x.shape[1] == 1 else x.contiguous()
+
+
+def resident_programs(x: torch.Tensor) -> int:
+    """Programs for a kernel in which each program takes many rows of x: one per row, but no more than the device holds at once.
+
+    A kernel that keeps several rows in registers has room for about 1024 threads on each multiprocessor.
+    """
+    threads = launch(x.shape[1])["num_warps"] * triton_rows.warp_size(x.device)
+    return min(x.shape[0], triton_rows.multiprocessors(x.device) * max(1, 1024 // threads))
