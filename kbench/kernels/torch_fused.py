@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Result = TypeVar("Result")
 
 
 def scripted(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -19,17 +21,17 @@ def scripted(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return script
 
 
-def compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def compiled(function: Callable[..., Result]) -> Callable[..., Result]:
     """A new code object for every caller: Dynamo counts recompilations per code object, and falls back to eager mode after
     eight. Inductor gets one compile thread, so that it starts no pool of processes that could outlive this one."""
     from torch._inductor import config  # slow to import, and it imports Triton
 
     config.compile_threads = 1
-    kernel: Callable[..., Tensor] = torch.compile(_copy(function), dynamic=False)
+    kernel: Callable[..., Result] = torch.compile(_copy(function), dynamic=False)
     return kernel
 
 
-def _copy(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _copy(function: Callable[..., Result]) -> Callable[..., Result]:
     """The same function with a code object of its own."""
     assert isinstance(function, FunctionType)
     return FunctionType(function.__code__.replace(), function.__globals__, function.__name__)

@@ -10,7 +10,7 @@ from kbench.kernels import block_mailbox, torch_fused, triton_rows
 if TYPE_CHECKING:
     import torch
 
-SOURCES = tuple(Path(str(module.__file__)) for module in (block_mailbox, torch_fused, triton_rows)) + (Path(__file__),)
+SOURCES = (Path(__file__), *(Path(str(module.__file__)) for module in (block_mailbox, torch_fused, triton_rows)))
 """The files of this folder that an operator with such kernels, and with `torch_fused`, runs."""
 
 long_rows = triton_rows.long_rows

@@ -1,0 +1,106 @@
+# mypy: disable-error-code="no-untyped-def,untyped-decorator"
+"""SwiGLU of two (M, N) matrices, as in the feed-forward layers of language models: `y = silu(gate) * up`, elementwise.
+
+The two matrices are separate inputs, as in liger-kernel and in the models themselves. Kernels of inference engines take one
+matrix of 2N columns. That is the same traffic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor
+from kbench.kernels import torch_fused, whole_rows
+from kbench.results.case import Case
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:  # then kbench reports the provider `triton` as unavailable
+    triton = None
+
+BLOCK = 1024
+
+
+def _reference(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    return gate * gate.sigmoid() * up
+
+
+swiglu = Operator(
+    "swiglu",
+    axes=("M", "N"),
+    inputs={"gate": Tensor("M", "N"), "up": Tensor("M", "N")},
+    outputs={"y": Tensor("M", "N")},
+    reference=_reference,
+    gradients=("gate", "up"),
+    rows="M",
+    # the argument of exp reaches 87 in magnitude before the result leaves float32's normal range. Its multiplication with
+    # log2 e rounds once, which costs the result up to one unit per unit of the argument. Eight units are for the other steps
+    tolerance=88 + 8,
+    scale=lambda case, y, gate, up: y,  # a product: nothing cancels in the forward pass
+)
+
+
+@swiglu.provider("torch-native", label="torch (silu, mul)", sources=whole_rows.SOURCES)
+def torch_native(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    """Two calls. torch has no function for both. The first result is rounded to the dtype of the inputs."""
+    return torch.nn.functional.silu(gate) * up
+
+
+def naive(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    """The function that torch.jit.script and torch.compile fuse. It computes in float32 and rounds once."""
+    g = gate.float()
+    return (g * torch.sigmoid(g) * up.float()).to(gate.dtype)
+
+
+@swiglu.provider("torch-jit", label="torch.jit.script", factory=True)
+def torch_jit(case: Case) -> Callable[..., torch.Tensor]:
+    return torch_fused.scripted(naive)
+
+
+@swiglu.provider("torch-compile", label="torch.compile", factory=True)
+def torch_compile(case: Case) -> Callable[..., torch.Tensor]:
+    return torch_fused.compiled(naive)
+
+
+if triton:
+
+    @triton.jit
+    def forward_block(y, gate, up, total, BLOCK: tl.constexpr):
+        """BLOCK elements per program. Grid: ceil(total / BLOCK)."""
+        at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+        g = tl.load(gate + at, mask=at < total, other=0.0).to(tl.float32)
+        u = tl.load(up + at, mask=at < total, other=0.0).to(tl.float32)
+        tl.store(y + at, g / (1 + tl.exp(-g)) * u, mask=at < total)
+
+    @triton.jit
+    def backward_block(d_gate, d_up, dy, gate, up, total, BLOCK: tl.constexpr):
+        """BLOCK elements per program. Grid: ceil(total / BLOCK)."""
+        at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+        d = tl.load(dy + at, mask=at < total, other=0.0).to(tl.float32)
+        g = tl.load(gate + at, mask=at < total, other=0.0).to(tl.float32)
+        u = tl.load(up + at, mask=at < total, other=0.0).to(tl.float32)
+        s = 1 / (1 + tl.exp(-g))
+        tl.store(d_gate + at, d * u * s * (1 + g * (1 - s)), mask=at < total)
+        tl.store(d_up + at, d * g * s, mask=at < total)
+
+
+@swiglu.provider("triton", label="Triton", requires="triton")
+def triton_flat(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    gate, up = gate.contiguous(), up.contiguous()
+    y = torch.empty_like(gate)
+    if y.numel():
+        forward_block[(triton.cdiv(y.numel(), BLOCK),)](y, gate, up, y.numel(), BLOCK)
+    return y
+
+
+@swiglu.backward("triton")
+def triton_backward(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    dy, gate, up = dy.contiguous(), gate.contiguous(), up.contiguous()
+    d_gate, d_up = torch.empty_like(gate), torch.empty_like(up)
+    if dy.numel():
+        backward_block[(triton.cdiv(dy.numel(), BLOCK),)](d_gate, d_up, dy, gate, up, dy.numel(), BLOCK)
+    return d_gate, d_up

@@ -1,0 +1,52 @@
+"""No correct provider is ever wrong: `torch-native` of every operator on random shapes, many of them tiny, many of equal sizes.
+
+Sizes that are equal by chance must not confuse the check: the rows of one tensor and the columns of another, for example.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kbench.contract.operator import Operator
+from kbench.measure.correctness.call import stage_of
+from kbench.measure.correctness.check import judge_call
+from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.expected import Expected
+from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.machine.device import Device
+from kbench.registry import operator, shipped
+from kbench.results.case import Case
+
+SHAPES = 200
+LONGEST = 40
+
+
+def random_case(definition: Operator, rng: random.Random) -> Case:
+    """Every second size is the same as the one before it, and every fourth is at most 4."""
+    axes: dict[str, int] = {}
+    for axis in definition.axes:
+        drawn = rng.randint(1, 4 if rng.random() < 0.25 else LONGEST)
+        axes[axis] = list(axes.values())[-1] if axes and rng.random() < 0.5 else drawn
+    words = {name: rng.choice(words) for name, words in definition.words.items()}
+    return definition.case(rng.choice(definition.dtypes), **axes, **words)
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_torch_native_is_right_on_random_shapes(name: str) -> None:
+    definition, rng, device = operator(name), random.Random(name), Device()
+    provider = definition.providers["torch-native"]
+    judged = 0
+    for seed in range(SHAPES):
+        case = random_case(definition, rng)
+        if provider.declines(case):
+            continue
+        here = Definition(definition, case)
+        inputs = Inputs(here, device, seed).draw("random")
+        expected = Expected(here, [x.clone() for x in inputs])
+        call = stage_of(here, provider, {})(inputs, expected.shapes)
+        outputs = call.outputs(call.run())
+        assert judge_call(expected, call, inputs, outputs, outputs).wrong is None, case.label
+        judged += 1
+    assert judged > SHAPES / 2
