@@ -40,7 +40,7 @@ def _bytes(case: Case) -> int:
     """Forward: x and residual in, y and h out. Backward: the gradients of y and h, and h, in; the gradient of x out."""
     forward = 4 * case.M * case.N + case.N
     backward = 4 * case.M * case.N + 2 * case.N
-    return case.itemsize * {FORWARD: forward, BACKWARD: backward}.get(case.mode, forward + backward)
+    return int({FORWARD: forward, BACKWARD: backward}.get(case.mode, forward + backward) * case.itemsize)
 
 
 add_rmsnorm = Operator(
