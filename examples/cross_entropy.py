@@ -21,7 +21,7 @@ def reference(logits, labels):
 
 
 cross_entropy = kbench.Operator(
-    "cross_entropy",
+    "my_cross_entropy",
     axes=("M", "V"),
     inputs={
         "logits": kbench.Tensor("M", "V"),

@@ -22,7 +22,7 @@ except ImportError:  # without Triton the provider `triton` is "unavailable"; ev
     triton = None
 
 matmul = kbench.Operator(
-    "matmul",
+    "my_matmul",
     axes=("M", "N", "K"),
     inputs={"a": kbench.Tensor("M", "K"), "b": kbench.Tensor("K", "N")},
     outputs={"c": kbench.Tensor("M", "N")},

@@ -21,7 +21,7 @@ def reference(x, weight, *, eps):
 
 
 rmsnorm = kbench.Operator(
-    "rmsnorm",
+    "my_rmsnorm",
     axes=("M", "N"),
     # The tensors by name, with their axes. The dtype is that of the case, and kbench fills inputs with normal values.
     inputs={"x": kbench.Tensor("M", "N"), "weight": kbench.Tensor("N")},

@@ -65,7 +65,11 @@ def init(
     print(f"wrote {plugin}: a plug-in with {contents}, for you to change")
     todo = "" if requirement else " and set KBENCH in it"
     print(f"wrote {workflow}: a GitHub workflow; copy it to .github/workflows/{todo}")
-    near = None if shipped else nearest(operator, registry.shipped())
+    near = (
+        None
+        if shipped
+        else nearest(operator, [path.stem for path in TEMPLATES.glob("*.py") if path.stem in registry.shipped()])
+    )
     if near:
         terminal.warn(f'"{operator}" is a new operator; if you meant "{near}", run: kbench init {near}')
     print()

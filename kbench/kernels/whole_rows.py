@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kbench.contract.provider import Unsupported
 from kbench.kernels import block_mailbox, torch_fused, triton_rows
 
 if TYPE_CHECKING:
@@ -25,6 +26,13 @@ def launch(N: int) -> dict[str, int]:
 def dense(x: torch.Tensor) -> torch.Tensor:
     """The matrix itself if the elements of each row are next to each other in memory, or else a copy without gaps."""
     return x if x.stride(1) == 1 or x.shape[1] == 1 else x.contiguous()
+
+
+def known_dense(x: torch.Tensor) -> torch.Tensor:
+    """The matrix itself. Raises Unsupported if `dense` would copy it: a kernel that works in place cannot take a copy."""
+    if dense(x) is not x:
+        raise Unsupported("the elements of a row are not next to each other in memory (stride(-1) is not 1)")
+    return x
 
 
 def resident_programs(x: torch.Tensor) -> int:

@@ -11,7 +11,6 @@ from functools import partial
 import torch
 
 from kbench.contract.operator import Operator
-from kbench.contract.provider import Unsupported
 from kbench.contract.tensor import Tensor
 from kbench.kernels import torch_fused, whole_rows
 from kbench.results.case import BACKWARD, FORWARD, Case
@@ -38,8 +37,7 @@ def _row_error(case: Case) -> float:
 
 def _bytes(case: Case) -> int:
     """Forward: x and residual in, y and h out. Backward: the gradients of y and h, and h, in; the gradient of x out."""
-    forward = 4 * case.M * case.N + case.N
-    backward = 4 * case.M * case.N + 2 * case.N
+    forward, backward = 4 * case.M * case.N + case.N, 4 * case.M * case.N + 2 * case.N
     return int({FORWARD: forward, BACKWARD: backward}.get(case.mode, forward + backward) * case.itemsize)
 
 
@@ -101,29 +99,19 @@ if triton:
 
 @add_rmsnorm.provider("triton", label="Triton (row)", requires="triton", supports=whole_rows.long_rows)
 def triton_row(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *, eps: float) -> Two:
-    """The forward pass only."""
     h = x.new_empty(x.shape)
-    return _launch(h, x, whole_rows.dense(residual), weight, eps), h
+    return _launch(h, x, residual, weight, eps), h
 
 
-@add_rmsnorm.provider(
-    "triton-inplace",
-    label="Triton (row, in place)",
-    requires="triton",
-    supports=whole_rows.long_rows,
-    mutates={"residual": "h"},
-)
+@add_rmsnorm.provider("triton-inplace", requires="triton", supports=whole_rows.long_rows, mutates={"residual": "h"})
 def triton_inplace(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
-    if whole_rows.dense(residual) is not residual:
-        raise Unsupported("the elements of a row of residual are not next to each other in memory")
-    return _launch(residual, x, residual, weight, eps)
+    return _launch(whole_rows.known_dense(residual), x, residual, weight, eps)
 
 
 def _launch(h: torch.Tensor, x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    (M, N), x = x.shape, whole_rows.dense(x)
+    (M, N), x, residual = x.shape, whole_rows.dense(x), whole_rows.dense(residual)
     y = x.new_empty(M, N)
     if y.numel():
-        tensors = (y, h, x, residual, weight.contiguous())
-        strides = (h.stride(0), x.stride(0), residual.stride(0))
+        tensors, strides = (y, h, x, residual, weight.contiguous()), (h.stride(0), x.stride(0), residual.stride(0))
         add_rmsnorm_rows[(M,)](*tensors, *strides, N, eps, **whole_rows.launch(N))
     return y

@@ -72,29 +72,27 @@ if triton:
     def forward_rows(y, rstd, x, weight, x_stride, N, eps, BLOCK: tl.constexpr):
         """One program per row, which stays in registers. Grid: M."""
         row, columns = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
-        inside = columns < N
-        v = tl.load(x + row * x_stride + columns, mask=inside, other=0.0).to(tl.float32)
-        w = tl.load(weight + columns, mask=inside, other=0.0).to(tl.float32)
+        v = tl.load(x + row * x_stride + columns, mask=columns < N, other=0.0).to(tl.float32)
+        w = tl.load(weight + columns, mask=columns < N, other=0.0).to(tl.float32)
         factor = tl.rsqrt(tl.sum(v * v, 0) / N + eps)
         tl.store(rstd + row, factor)
-        tl.store(y + row * N + columns, v * factor * w, mask=inside)
+        tl.store(y + row * N + columns, v * factor * w, mask=columns < N)
 
     @triton.jit
     def backward_rows(dx, sums, dy, x, weight, rstd, dy_stride, x_stride, M, N, BLOCK: tl.constexpr):
         """Each program takes every num_programs-th row, and stores its part of the weight's gradient in a row of `sums`."""
         columns = tl.arange(0, BLOCK)
-        inside = columns < N
-        w = tl.load(weight + columns, mask=inside, other=0.0).to(tl.float32)
+        w = tl.load(weight + columns, mask=columns < N, other=0.0).to(tl.float32)
         total = tl.zeros((BLOCK,), tl.float32)
         for i in range(tl.program_id(0), M, tl.num_programs(0)):
             row = tl.cast(i, tl.int64)
             factor = tl.load(rstd + row)
-            v = tl.load(x + row * x_stride + columns, mask=inside, other=0.0).to(tl.float32) * factor
-            d = tl.load(dy + row * dy_stride + columns, mask=inside, other=0.0).to(tl.float32)
+            v = tl.load(x + row * x_stride + columns, mask=columns < N, other=0.0).to(tl.float32) * factor
+            d = tl.load(dy + row * dy_stride + columns, mask=columns < N, other=0.0).to(tl.float32)
             total += d * v
             d *= w
-            tl.store(dx + row * N + columns, (d - v * (tl.sum(d * v, 0) / N)) * factor, mask=inside)
-        tl.store(sums + tl.program_id(0).to(tl.int64) * N + columns, total, mask=inside)
+            tl.store(dx + row * N + columns, (d - v * (tl.sum(d * v, 0) / N)) * factor, mask=columns < N)
+        tl.store(sums + tl.program_id(0).to(tl.int64) * N + columns, total, mask=columns < N)
 
 
 @rmsnorm.provider("triton", label="Triton (row)", requires="triton", supports=whole_rows.long_rows)
@@ -112,14 +110,11 @@ def triton_saving(x: torch.Tensor, weight: torch.Tensor, *, eps: float) -> tuple
 
 
 @rmsnorm.backward("triton", saves=triton_saving)
-def triton_backward(
-    dy: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, rstd: torch.Tensor
-) -> tuple[torch.Tensor, ...]:
+def triton_backward(dy: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, rstd: torch.Tensor) -> list[torch.Tensor]:
     """Sums the gradient of the weight in two stages, always in the same order, so that it is deterministic."""
     (M, N), x, dy = x.shape, whole_rows.dense(x), whole_rows.dense(dy)
-    programs = whole_rows.resident_programs(x)
-    dx, sums = x.new_empty(M, N), x.new_empty(programs, N, dtype=torch.float32)
+    dx, sums = x.new_empty(M, N), x.new_empty(whole_rows.resident_programs(x), N, dtype=torch.float32)
     if dx.numel():
         tensors, strides = (dx, sums, dy, x, weight.contiguous(), rstd), (dy.stride(0), x.stride(0))
-        backward_rows[(programs,)](*tensors, *strides, M, N, **whole_rows.launch(N))
-    return dx, sums.sum(0).to(weight.dtype)
+        backward_rows[(len(sums),)](*tensors, *strides, M, N, **whole_rows.launch(N))
+    return [dx, sums.sum(0).to(weight.dtype)]
