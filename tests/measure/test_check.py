@@ -161,3 +161,31 @@ def test_gelu_is_judged_at_the_scale_of_its_input() -> None:
 )
 def test_ulp_is_the_spacing_of_the_dtype(value: float, dtype: torch.dtype, expected: float) -> None:
     assert ulp(torch.tensor([value], dtype=torch.float64), dtype).item() == expected
+
+
+fp8 = Operator(
+    "test-check-fp8",
+    axes=("M",),
+    inputs={"x": Tensor("M", dtype="float32")},
+    outputs={"y": Tensor("M", dtype="float8_e4m3fn", ulps=1)},
+    reference=lambda x: x,
+    tolerance=2,
+)
+
+
+def judge_fp8(value: float, bits: int) -> str | None:
+    x, y = torch.tensor([value]), torch.tensor([bits], dtype=torch.uint8).view(torch.float8_e4m3fn)
+    return accuracy(fp8, fp8.case(M=1), [x], y).wrong
+
+
+@pytest.mark.parametrize("value", [-448.0, 448.0, 463.9, 464.1, 1e6])
+def test_a_format_without_infinity_may_saturate_or_give_nan_only_beyond_its_largest_number(value: float) -> None:
+    """448 is the largest; numbers from 464 on are rounded past it."""
+    sign = 0x80 if value < 0 else 0
+    assert judge_fp8(value, 0x7E | sign) is None
+    assert judge_fp8(value, 0xFE ^ sign)
+    assert (judge_fp8(value, 0x7F | sign) is None) == (value > 464)
+
+
+def test_the_hint_names_the_declaration_of_the_tensor_if_it_has_its_own() -> None:
+    assert str(judge_fp8(1.0, 0x3A)).endswith("; to allow more, raise ulps of y in operator test-check-fp8")

@@ -236,11 +236,14 @@ def _compare(part: OutputPart, output: Tensor, wrong: WrongElements) -> Accuracy
     finite = reference.isfinite()
     error = (got - reference).abs()
     unit = ulp(reference, output.dtype)
-    rounding = each.ulps * (ulp(scale, output.dtype) if estimated else unit)
+    step = ulp(scale, output.dtype) if estimated else unit
+    rounding = each.ulps * step
     arithmetic = each.tolerance * (ESTIMATE_MARGIN if estimated else 1) * ulp(scale, torch.float32)
     allowed = rounding + arithmetic + torch.finfo(torch.float32).tiny
-    largest = torch.finfo(output.dtype).max
-    too_large = reference.abs() + allowed > largest
+    info = torch.finfo(output.dtype)
+    largest = info.max
+    half_step = math.ldexp(info.eps, math.frexp(largest)[1] - 2)  # rounding takes values to infinity from here on
+    too_large = reference.abs() + arithmetic + max(each.ulps - 1, 0) * step >= largest + half_step
     # formats without infinity saturate, or give NaN
     beyond = got.isinf() | (output.dtype.itemsize == 1) & (got.isnan() | (got.abs() == largest))
     overflown = beyond & too_large & (got.isnan() | (got.sign() == reference.sign()))

@@ -93,8 +93,15 @@ class WrongElements:
         if self.columns and self.columns != (0, width - 1) and self.count < self.total:
             low, high = self.columns
             where = f", all in column {low}" if low == high else f", all in columns {low} to {high}"
-        hint = f"; to allow more, raise {self.knob} of operator {self.operator.name}" if self.near else ""
-        return f"{many} {kind}{where}; {self.first}{hint}"
+        return f"{many} {kind}{where}; {self.first}{self._hint() if self.near else ''}"
+
+    def _hint(self) -> str:
+        """Which declaration to change: the tensor's own, if it has one."""
+        own = {"output_ulps": self.output.declared.ulps, "tolerance": self.output.declared.tolerance}
+        if own.get(self.knob) is None:
+            return f"; to allow more, raise {self.knob} of operator {self.operator.name}"
+        tensor, knob = self.output.name.removeprefix("gradient of "), self.knob.removeprefix("output_")
+        return f"; to allow more, raise {knob} of {tensor} in operator {self.operator.name}"
 
 
 def _apart(a: float, b: float, least: int = 3) -> tuple[str, str]:
