@@ -14,32 +14,42 @@ from kbench.commands.init import TEMPLATES
 from kbench.config.schema import File
 
 EXAMPLES = ROOT / "examples"
-NAMES = ["cross_entropy", "matmul", "rmsnorm"]
+NAMES = ["axpy", "cross_entropy", "l2norm", "matmul", "moments", "rmsnorm"]
 
 PROGRAM = """
 import importlib, itertools, json, sys
 import torch, yaml
 sys.path.insert(0, sys.argv[1])
 import kbench
-from kbench.measure.correctness.check import accuracy
-from kbench.measure.correctness.definition import Definition
-from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.case import CaseRun
+from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
+from kbench.measure.machine.telemetry import Nothing
+from kbench.protocol import Configuration, EdgeResult, MeasureSettings
 
+settings = MeasureSettings("do_bench", "warm", False, 0, 1, 1, 0, timeout_s=60, build_timeout_s=60)
 found = []
+
 for name in sys.argv[2:]:
     importlib.import_module(name)
-    operator = kbench.operator(f"my_{name}")  # kbench has operators of the same names without my_
     with open(f"{sys.argv[1]}/{name}.yaml") as file:
-        profile = yaml.safe_load(file)["profiles"]["cpu"]
-    values = [profile["sweep"][axis] for axis in operator.axes]
-    for sizes in itertools.product(*(each if isinstance(each, list) else [each] for each in values)):
-        case = operator.case("float32", **dict(zip(operator.axes, sizes)))
-        drawn = Inputs(Definition(operator, case), Device(), 0).draw("")
-        for inputs in [drawn, *(edge(case, *drawn) for edge in operator.edges.values())]:
-            for provider in profile["providers"]:
-                output = operator.providers[provider].bind(case, {})(*inputs)
-                found.append([case.label, provider, accuracy(operator, case, inputs, output).wrong])
+        config = yaml.safe_load(file)
+    operator, profile = kbench.operator(config["operator"]), config["profiles"]["cpu"]
+    whole = config["sweep"] if isinstance(config["sweep"], dict) else {}
+    sweep = {k: v if isinstance(v, list) else [v] for k, v in (whole | profile["sweep"]).items()}
+    sweep |= {axis: sweep[axis][-1:] for axis in operator.axes}
+    configurations = [Configuration(provider, {}) for provider in profile["providers"]]
+    for values in itertools.product(*sweep.values()):
+        case = operator.case(**dict(zip(sweep, values)))
+
+        def note(event):
+            if isinstance(event, EdgeResult):
+                found.append([case.label, event.edge, configurations[event.index].provider, event.status, event.reason])
+
+        check_edges(operator, case, configurations, seed=0, build_timeout_s=60, device=Device(), emit=note)
+    run = CaseRun(operator, case, configurations, baseline=0, settings=settings, session=0, device=Device(),
+                  telemetry=Nothing(), emit=lambda event: None)
+    found += [[case.label, "timed", row.provider, row.status, row.reason] for row in run.run()]
 print(json.dumps(found))
 """
 
@@ -58,7 +68,7 @@ def test_every_example_is_tested() -> None:
 def test_a_config_is_valid_and_names_its_own_plug_in(name: str) -> None:
     loaded = config(name)
     File.model_validate(loaded)
-    assert loaded["operator"] == f"my_{name}" and loaded["plugins"] == [f"{name}.py"]
+    assert loaded["operator"].removeprefix("my_") == name and loaded["plugins"] == [f"{name}.py"]
     assert loaded["baseline"] in loaded["providers"] and "cpu" in loaded["profiles"]
 
 
@@ -69,8 +79,11 @@ def test_every_provider_of_an_example_is_right(warm: WarmProcesses) -> None:
     done = warm.run(PROGRAM, EXAMPLES, *NAMES)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert {provider for _, provider, _ in found} == {"torch-native", "triton"}
-    assert [each for each in found if each[2]] == []
+    assert [each for each in found if each[3] not in ("ok", "checked")] == []
+    providers = {provider for _, _, provider, _, _ in found}
+    assert {"torch-native", "torch-in-place", "torch-out", "triton"} <= providers
+    modes = {mode for mode in ("forward", "backward", "full") for label, *_ in found if f"mode={mode} " in label}
+    assert modes == {"forward", "backward", "full"}
 
 
 def test_the_workflow_is_the_one_that_kbench_init_writes() -> None:
