@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-untyped-def,untyped-decorator"
-"""Product of two matrices, `c = a @ b`, forward and backward. Float32 means IEEE arithmetic: TF32 has too few digits to pass."""
+"""Product of two matrices, `c = a @ b`, forward and backward. Float32 is IEEE arithmetic: TF32 has too few digits to pass."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ if triton:
 
     @triton.jit
     def _to_fp8(v, NATIVE: tl.constexpr):
-        """The bits of float32 numbers of at most 448 in magnitude, or NaN, as float8_e4m3fn, rounded to the nearest, ties to even."""
+        """The bits of float8_e4m3fn, rounded to the nearest, ties to even, for float32 up to 448 in magnitude and NaN."""
         if NATIVE:
             return v.to(tl.float8e4nv).to(tl.uint8, bitcast=True)
         bits = v.to(tl.uint32, bitcast=True)
