@@ -56,7 +56,7 @@ def torch_native(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @quantize_fp8.provider("torch-compile", label="torch.compile", factory=True, sources=whole_rows.SOURCES)
-def torch_compile(case: Case) -> Callable[..., torch.Tensor]:
+def torch_compile(case: Case) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
     return torch_fused.compiled(torch_native)
 
 
