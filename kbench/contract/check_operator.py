@@ -33,6 +33,7 @@ def _faults(operator: Operator) -> Iterator[str]:
     yield from _gradient_faults(operator)
     yield from _mutation_faults(operator)
     yield from _reference_faults(operator)
+    yield from _function_faults(operator)
     if operator.scale is not None and len(operator.outputs) > 1:
         yield "scale works with one output only; leave it out, and kbench estimates the scale of every output"
 
@@ -139,6 +140,23 @@ def _reference_faults(operator: Operator) -> Iterator[str]:
     for name in (*operator.scalars, *operator.choices):
         if name not in named:
             yield f"the reference has no argument {name}; add it as a keyword-only argument"
+
+
+def _function_faults(operator: Operator) -> Iterator[str]:
+    functions = {name: getattr(operator, name) for name in ("scale", "check", "bytes", "flops")}
+    functions |= {f"edge input {name}": function for name, function in operator.edges.items()}
+    for name, function in functions.items():
+        if function is not None and not callable(function):
+            yield f"{name} is {type(function).__name__}; it must be a function"
+    numbers: dict[str, object] = {"tolerance": operator.tolerance, "output_ulps": operator.output_ulps}
+    for name, tensor in {**operator.inputs, **operator.outputs}.items():
+        numbers |= {f"tolerance of {name}": tensor.tolerance, f"ulps of {name}": tensor.ulps}
+    for name, value in numbers.items():
+        if value is None or ("tolerance" in name and callable(value)):
+            continue
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+            kinds = "a number that is not negative" + (", or a function" if "tolerance" in name else "")
+            yield f"{name} is {value!r:.80}; it must be {kinds}"
 
 
 def _shown(name: object) -> str:

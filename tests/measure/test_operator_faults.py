@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,38 @@ FAULTS = {
     "reference-shape": "reference returned shape (4, 7) for y on M=4 N=8 float32; the operator declares (4, 8)",
     "reference-dtype": "reference returned bool for y on M=4 N=8 float32; the operator declares float32",
     "reference-of-two": "reference returned 2 values on M=4 N=8 float32; it must return a tensor",
+    "fill-device": "the fill of x returned a tensor on meta on M=4 N=8 float32; it must be on ",
+    "fill-none-in-range": "the fill of x fails on M=4 N=8 float32: ValueError: there is no whole number from 0 up to but",
+    "fill-too-large": "the fill of x fails on M=4 N=8 float32: ValueError: int8 does not hold the whole numbers from 0",
+    "reference-changes-x": "reference changed its input x in place on M=4 N=8 float32; it must work on a copy",
+    "reference-random": "reference returned two results for y on the same inputs on M=4 N=8 float32; declare check= for",
+    "reference-misses-a-keyword": "reference fails on M=4 N=8 float32: TypeError",
+    "rows-depend": "reference returned other values for y on some of the rows than on all of them on M=4 N=8 float32; "
+    "rows='M' needs independent rows; leave it out",
+    "rows-depend-on-count": "reference returned other values for y on some of the rows than on all of them",
+    "gradient-none": "no output of the reference has a gradient on M=4 N=8 mode=backward float32; compute an output from",
+    "gradient-in-place": "reference changed its input x in place on M=4 N=8 mode=forward float32",
+    "gradient-backward-dtype": "reference returned int64 for y on M=4 N=8 mode=forward float32; the operator declares ",
+    "edge-raises": "edges['odd'] fails on M=4 N=8 float32: AttributeError: case of edge-raises has no axis 'K'",
+    "edge-not-a-tuple": "edges['odd'] returned Tensor on M=4 N=8 float32; it must return a tuple of 1 tensors (x)",
+    "edge-two": "edges['odd'] returned 2 values on M=4 N=8 float32; it must return a tuple of 1 tensors (x)",
+    "edge-dtype": "edges['odd'] returned float64 on cpu for x on M=4 N=8 float32; it must be float32 on cpu",
+    "edge-reference": "reference (on the edge inputs 'odd') fails on M=4 N=8 float32: ",
+    "flops-negative": "flops returned -1 on M=4 N=8 float32; it must return a number that is not negative",
+    "flops-huge": "flops returned an integer of 100 bits on M=4 N=8 float32; it must return a number below 2^63",
+    "flops-true": "flops returned True on M=4 N=8 float32; it must return a number that is not negative",
+    "flops-raises": "flops fails on M=4 N=8 float32: AttributeError",
+    "bytes-raises": "bytes fails on M=4 N=8 float32: AttributeError",
+    "check-says-false": "check returned False on M=4 N=8 float32; it must return None or what is wrong, in words",
+    "check-says-nothing": "check returned ' ' on M=4 N=8 float32; it must return None or what is wrong, in words",
+    "check-raises": "check fails on M=4 N=8 float32: KeyError: 'z'",
+    "check-arguments": "check fails on M=4 N=8 float32: TypeError",
+    "tolerance-text": "tolerance returned 'wide' on M=4 N=8 float32; it must return a number that is not negative",
+    "tolerance-raises": "tolerance fails on M=4 N=8 float32: AttributeError",
+    "scale-none": "scale returned NoneType on M=4 N=8 float32; it must return a tensor",
+    "scale-nan": "scale is NaN where the output is finite on M=4 N=8 float32; it must be a number everywhere",
+    "scale-shape": "scale fails on M=4 N=8 float32: ValueError: the scale has shape (1, 4, 8), and the output (4, 8)",
+    "scale-number": "scale returned float on M=4 N=8 float32; it must return a tensor",
     "uneven-size": "the size of bytes has no value: N/3 is not a whole number at N=8 on M=4 N=8 float32; leave such",
     "flops-text": "flops returned 'many' on M=4 N=8 float32; it must return a number that is not negative",
     "bytes-text": "bytes returned 'many' on M=4 N=8 float32; it must return a number that is not negative",
@@ -70,11 +103,28 @@ def rows(name: str, n: int) -> list[Row]:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_found_before_anything_is_timed(name: str) -> None:
-    fault = attempt(operator(name), Case(name, {"M": 4, "N": 8}, "float32"), Device(), seed=0)
+    found = operator(name)
+    fault = attempt(found, found.case(M=4, N=8, **{"mode": "backward"} if found.gradients else {}), Device(), seed=0)
     assert fault is not None
     assert FAULTS[name] in fault.what and fault.what.startswith(f"operator {name}: ")
     line = next(n for n, text in enumerate((PLUGINS / "faulty.py").read_text().splitlines(), 1) if f'"{name}"' in text)
     assert fault.where == f"{PLUGINS / 'faulty.py'}:{line}"
+
+
+def test_a_fault_inside_a_gradient_has_the_place_of_that_line() -> None:
+    fault = attempt(operator("gradient-raises"), operator("gradient-raises").case(M=4, N=8, mode="full"), Device(), 0)
+    assert fault is not None and "the gradient of the reference fails on M=4 N=8 mode=full float32" in fault.what
+    line = next(
+        n for n, text in enumerate((PLUGINS / "faulty.py").read_text().splitlines(), 1) if "no gradient today" in text
+    )
+    assert fault.where == f"{PLUGINS / 'faulty.py'}:{line}"
+
+
+@pytest.mark.parametrize("name", ["softmax", "gelu"])
+def test_the_operators_that_ship_have_no_fault(name: str) -> None:
+    found = operator(name)
+    for dtype in found.dtypes:
+        assert attempt(found, found.case(dtype, M=6, N=8), Device(), seed=0) is None
 
 
 def test_an_operator_without_fault_passes() -> None:
@@ -106,7 +156,7 @@ def test_a_run_ends_with_a_config_error_and_no_results(kbench: Kbench, write_con
         done = kbench(command, config)
         assert done.returncode == 2
         assert done.stderr.count("has no axis 'MM'") == 1
-        assert "faulty.py:24" in done.stderr
+        assert re.search(r"faulty\.py:\d+: operator fill-typo: ", done.stderr)
         assert "right" not in done.stderr
     assert not list((tmp_path / "results").glob("*.csv"))
 

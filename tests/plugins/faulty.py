@@ -2,6 +2,8 @@
 
 import os
 
+import torch
+
 import kbench
 
 
@@ -12,29 +14,70 @@ def faulty(name, **fields):
         "reference": lambda x: x * 2,
         "tolerance": 4,
     }
-    operator = kbench.Operator(name, axes=("M", "N"), **(sound | fields))
+    operator = kbench.Operator(name, **({"axes": ("M", "N")} | sound | fields))
     operator.provider("right")(lambda x: x * 2)
     operator.provider("also-right")(lambda x: x + x)
 
 
-def filled(fill):
-    return {"x": kbench.Tensor("M", "N", fill=fill)}
+class Raises(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, d):
+        raise ValueError("no gradient today")
+
+
+def filled(fill, dtype=None):
+    return {"x": kbench.Tensor("M", "N", fill=fill, dtype=dtype)}
 
 
 faulty("fill-typo", inputs=filled(lambda case, draw: draw.normal(case.MM, case.N)))
 faulty("fill-none", inputs=filled(lambda case, draw: None))
 faulty("fill-shape", inputs=filled(lambda case, draw: draw.normal(case.N, case.M)))
 faulty("fill-dtype", inputs=filled(lambda case, draw: draw.integers(0, 9, case.M, case.N)))
+faulty("fill-device", inputs=filled(lambda case, draw: torch.empty(case.M, case.N, device="meta")))
+faulty("fill-none-in-range", inputs=filled(kbench.integers("N - 8")), reference=lambda x: x * 2)
+faulty("fill-too-large", inputs=filled(kbench.integers(129), "int8"), reference=lambda x: x * 2)
 faulty("reference-raises", reference=lambda x: x @ x)
 faulty("reference-text", reference=lambda x: "twice")
 faulty("reference-shape", reference=lambda x: x[:, :-1])
 faulty("reference-dtype", reference=lambda x: x > 0)
 faulty("reference-of-two", reference=lambda x: (x, x))
+faulty("reference-changes-x", reference=lambda x: x.mul_(2))
+faulty("reference-random", reference=lambda x: x + torch.rand_like(x))
+faulty("reference-misses-a-keyword", reference=lambda x, w: x * w)
+faulty("rows-depend", rows="M", reference=lambda x: x - x.mean(0))
+faulty("rows-depend-on-count", rows="M", reference=lambda x: x[: len(x) // 4].repeat(4, 1))
+faulty("gradient-none", gradients=("x",), reference=lambda x: x.detach() * 2)
+faulty("gradient-in-place", gradients=("x",), reference=lambda x: x.mul_(2))
+faulty("gradient-raises", gradients=("x",), reference=lambda x: Raises.apply(x))
+faulty("gradient-backward-dtype", gradients=("x",), reference=lambda x: (x * 2).long())
+faulty("edge-raises", edges={"odd": lambda case, x: (x[: case.K],)})
+faulty("edge-not-a-tuple", edges={"odd": lambda case, x: x})
+faulty("edge-two", edges={"odd": lambda case, x: (x, x)})
+faulty("edge-dtype", edges={"odd": lambda case, x: (x.double(),)})
+faulty("edge-reference", edges={"odd": lambda case, x: (x[:0],)}, reference=lambda x: x * 2 + x.amax())
 faulty("uneven-size", reference=lambda x: x[:, ::3], outputs={"y": kbench.Tensor("M", "N/3")})
 faulty("flops-text", flops=lambda case: "many")
+faulty("flops-negative", flops=lambda case: -1)
+faulty("flops-huge", flops=lambda case: 10**30)
+faulty("flops-true", flops=lambda case: True)
+faulty("flops-raises", flops=lambda case: case.K)
+faulty("bytes-raises", bytes=lambda case: case.K)
 faulty("check-says-false", check=lambda case, inputs, outputs, expected: False)
+faulty("check-says-nothing", check=lambda case, inputs, outputs, expected: " ")
+faulty("check-raises", check=lambda case, inputs, outputs, expected: outputs["z"])
+faulty("check-arguments", check=lambda outputs, expected: None)
 faulty("bytes-text", bytes=lambda case: "many")
 faulty("tolerance-nan", tolerance=lambda case: float("nan"))
+faulty("tolerance-text", tolerance=lambda case: "wide")
+faulty("tolerance-raises", tolerance=lambda case: case.K)
+faulty("scale-none", scale=lambda case, reference, x: None)
+faulty("scale-nan", scale=lambda case, reference, x: reference * float("nan"))
+faulty("scale-shape", scale=lambda case, reference, x: reference[None])
+faulty("scale-number", scale=lambda case, reference, x: 1.0)
 faulty("scale-raises", scale=lambda case, reference, x: reference / case.K)
 faulty("reference-ends-the-process", reference=lambda x: os._exit(3))
 faulty("only-wide", reference=lambda x: x * 2 if x.shape[1] < 100 else x[:, :missing])  # noqa: F821

@@ -24,6 +24,7 @@ from kbench.contract.sizes import SizeError, evaluate
 from kbench.measure.machine.device import out_of_memory
 from kbench.results.case import BACKWARD, FORWARD, Case
 from kbench.text.exception_text import location, message, written_at
+from kbench.text.printable import safe_reason
 
 COUNT_LIMIT = 1 << 63
 """The bytes and the floating-point operations of a call are fewer than this: a device of 1 PFLOP/s would take hours."""
@@ -103,24 +104,29 @@ class Definition:
     def _filled(self, name: str, tensor: contract.Tensor, draw: Draw) -> Tensor:
         dtype, axes = tensor.dtype_in(self.case), self.case.axes
         fill = Normal() if name not in self.operator.inputs else tensor.fill_for(dtype)
-        with self._sized(name):
+        function = fill if callable(fill) else self.operator.reference
+        with self._sized(name), self._blamed(f"the fill of {name}", function):
             shape = tensor.shape_in(self.case)
             match fill:
+                case Normal(0.0, 1.0):
+                    return draw.normal(*shape, dtype=dtype)
                 case Normal(mean, std):
-                    found = draw.normal(*shape, dtype=dtype)
-                    return found if (mean, std) == (0.0, 1.0) else found.mul_(std).add_(mean)
+                    wide = "float64" if dtype == "float64" else "float32"  # torch computes nothing in 8 bits
+                    return draw.normal(*shape, dtype=wide).mul_(std).add_(mean).to(getattr(torch, dtype))
                 case Uniform(low, high):
                     return draw.uniform(low, high, *shape, dtype=dtype)
                 case Integers(low, high):
                     return draw.integers(evaluate(low, axes), evaluate(high, axes), *shape, dtype=dtype)
-        with self._blamed(f"the fill of {name}", fill):
-            found = fill(self.case, draw)
+            found, place = fill(self.case, draw), draw.uniform(0, 1, 0).device
         if not isinstance(found, Tensor):
             raise self._fault(fill, f"the fill of {name} returned {type(found).__name__}", "it must return a tensor")
         if (tuple(found.shape), found.dtype) != (shape, getattr(torch, dtype)):
             is_ = f"shape {tuple(found.shape)} and {short(found.dtype)}"
             raise self._fault(fill, f"the fill of {name} returned {is_}", f"it must return shape {shape} and {dtype}")
-        return found
+        if found.device != place:
+            what = f"the fill of {name} returned a tensor on {found.device}"
+            raise self._fault(fill, what, f"it must be on {place}, as the tensors that draw returns are")
+        return found.clone()  # an expanded tensor cannot be written to, and the function may keep its own
 
     @contextmanager
     def _sized(self, name: str) -> Iterator[None]:
@@ -135,10 +141,16 @@ class Definition:
         function, count = self.operator.edges[name], len(self.operator.inputs)
         with self._blamed(f"edges[{name!r}]", function):
             changed = function(self.case, *inputs[:count])
-        if isinstance(changed, (tuple, list)) and changed and all(isinstance(x, Tensor) for x in changed):
-            return (*changed, *self.received(changed, inputs[count:], draw))
-        kind = "an empty tuple" if isinstance(changed, (tuple, list)) and not changed else type(changed).__name__
-        raise self._fault(function, f"edges[{name!r}] returned {kind}", "it must return a tuple of tensors")
+        many = isinstance(changed, (tuple, list))
+        if not many or not all(isinstance(x, Tensor) for x in changed) or len(changed) != count:
+            is_ = f"{len(changed)} values" if many and len(changed) != count else type(changed).__name__
+            must = f"a tuple of {count} tensors ({', '.join(self.operator.inputs)})"
+            raise self._fault(function, f"edges[{name!r}] returned {is_}", f"it must return {must}")
+        for x, old, own in zip(changed, inputs, self.input_names, strict=False):
+            if (x.dtype, x.device) != (old.dtype, old.device):
+                what = f"edges[{name!r}] returned {short(x.dtype)} on {x.device} for {own}"
+                raise self._fault(function, what, f"it must be {short(old.dtype)} on {old.device}")
+        return (*changed, *self.received(changed, inputs[count:], draw))
 
     def received(self, inputs: Sequence[Tensor], gradients: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
         """Gradients of the outputs that fit to other inputs: those that have the right shape, others drawn anew."""
@@ -187,6 +199,10 @@ class Definition:
             is_ = f"{len(found)} values" if isinstance(found, (tuple, list)) else type(found).__name__
             must = "a tensor" if len(several) == 1 else f"a tuple of {len(several)} tensors ({', '.join(several)})"
             raise self._fault(reference, f"reference returned {is_}", f"it must return {must}")
+        for (name, declared), x in zip(self.operator.outputs.items(), tensors, strict=True):
+            if x.is_floating_point() != declared.is_floating(self.case.dtype):
+                what = f"reference returned {short(x.dtype)} for {name}"
+                raise self._fault(reference, what, f"the operator declares {declared.dtype_in(self.case)}")
         return tuple(x.double() if x.is_floating_point() else x for x in tensors)
 
     @cached_property
@@ -204,10 +220,19 @@ class Definition:
 
     def scale(self, output: Tensor, exact: Sequence[Tensor]) -> Tensor:
         """The operator's own scale. The operator must have one, and one output."""
-        assert self.operator.scale is not None
-        with self._blamed("scale", self.operator.scale):
-            found = self.operator.scale(self.case, output, *exact[: len(self.operator.inputs)])
-            return torch.maximum(found, output.abs())
+        function = self.operator.scale
+        assert function is not None
+        with self._blamed("scale", function):
+            found = function(self.case, output, *exact[: len(self.operator.inputs)])
+        if not isinstance(found, Tensor):
+            raise self._fault(function, f"scale returned {type(found).__name__}", "it must return a tensor")
+        with self._blamed("scale", function):
+            larger = torch.maximum(found.double(), output.abs())
+            if larger.shape != output.shape:
+                raise ValueError(f"the scale has shape {tuple(found.shape)}, and the output {tuple(output.shape)}")
+        if (larger.isnan() & output.isfinite()).any():
+            raise self._fault(function, "scale is NaN where the output is finite", "it must be a number everywhere")
+        return larger
 
     def verdict(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], expected: Sequence[Tensor]) -> str | None:
         """What the operator's own check says against the outputs; None if they are right. The operator must have a check."""
@@ -218,8 +243,10 @@ class Definition:
             said = function(
                 self.case, taken, dict(zip(names, outputs, strict=False)), dict(zip(names, expected, strict=False))
             )
-        if said is None or (isinstance(said, str) and said):
-            return said
+        if said is None:
+            return None
+        if isinstance(said, str) and said.strip():
+            return safe_reason(said)
         raise self._fault(function, f"check returned {said!r:.80}", "it must return None or what is wrong, in words")
 
     def call_bytes(self) -> int:
@@ -257,8 +284,9 @@ class Definition:
         return OperatorFault(self.operator, written_at(function), f"{what} on {self._sizes}; {advice}")
 
     def _number(self, name: str, function: Any, found: Any) -> float:
-        if isinstance(found, (int, float)) and math.isfinite(found) and found >= 0:
-            return found
+        number = isinstance(found, (int, float)) and not isinstance(found, bool)
+        if number and math.isfinite(found) and found >= 0:
+            return float(found) if isinstance(found, float) else int(found)
         raise self._fault(function, f"{name} returned {found!r:.80}", "it must return a number that is not negative")
 
     def _count(self, name: str, function: Any, found: Any) -> int:
@@ -275,17 +303,16 @@ class Definition:
         with self._sized(output.name):
             return output.declared.shape_in(self.case)
 
-    def shape_fault(self, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[torch.dtype]) -> OperatorFault | None:
-        """A fault if the reference returns other shapes, or another kind of dtype, than the operator declares."""
-        for output, shape, dtype in zip(self.outputs, shapes, dtypes, strict=True):
-            declared = self.declared_shape(output)
-            if shape != declared:
+    def check_shapes(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        """Raises OperatorFault if the reference returns other shapes than the operator declares."""
+        for output, shape in zip(self.outputs, shapes, strict=True):
+            if shape != (declared := self.declared_shape(output)):
                 what = f"reference returned shape {shape} for {output.name}"
-                return self._fault(self.operator.reference, what, f"the operator declares {declared}")
-            if output.dtype.is_floating_point != dtype.is_floating_point:
-                what = f"reference returned {short(dtype)} for {output.name}"
-                return self._fault(self.operator.reference, what, f"the operator declares {short(output.dtype)}")
-        return None
+                raise self.fault(what, f"the operator declares {declared}")
+
+    def fault(self, what: str, advice: str) -> OperatorFault:
+        """A fault of the reference in this case."""
+        return self._fault(self.operator.reference, what, advice)
 
 
 def exactly(inputs: Sequence[Tensor]) -> list[Tensor]:

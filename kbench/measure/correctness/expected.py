@@ -20,6 +20,9 @@ largest tensor. This limits float64 temporaries to a few GB."""
 KEPT_BYTES = 2**26
 """Expected values of up to this many bytes are computed once and kept, unless the caller allows more."""
 
+ROWS_AGREE = 1e-6
+"""A reference may differ by this share of the scale between some rows and all of them: float64 sums in another order."""
+
 
 @dataclass(frozen=True)
 class OutputPart:
@@ -84,6 +87,29 @@ class Expected:
         assert self._shapes is not None
         return self._shapes
 
+    def check_rows(self) -> None:
+        """Raises OperatorFault if the reference returns other values on half of the rows than on all of them."""
+        rows = self._rows
+        if rows < 2 or self._sliced:
+            return
+        whole = self._in_one_piece()
+        for part in self._slices(-(-rows // 2)):
+            all_of_it = whole[part.position]
+            reference, scale = part.of(all_of_it.reference), all_of_it.scale
+            if part.reference.shape != reference.shape:
+                same = torch.tensor(False)
+            elif scale is None:
+                same = part.reference == reference
+            else:
+                near = (part.reference - reference).abs() <= ROWS_AGREE * part.of(scale)
+                same = near | (part.reference == reference) | (part.reference.isnan() & reference.isnan())
+            if not same.all():
+                name = self.definition.outputs[part.position].name
+                what = f"reference returned other values for {name} on some of the rows than on all of them"
+                raise self.definition.fault(
+                    what, f"rows={self.definition.operator.rows!r} needs independent rows; leave it out"
+                )
+
     def parts(self) -> Iterator[OutputPart]:
         """All outputs, each in one part or in slices. One part each, in order, if the operator has a judge of its own."""
         if self._kept is not None:
@@ -138,9 +164,9 @@ class Expected:
     def _rows(self) -> int:
         return next((x.shape[cut] for x, cut in zip(self.inputs, self._cuts, strict=True) if cut is not None), 1)
 
-    def _slices(self) -> Iterator[OutputPart]:
+    def _slices(self, step: int | None = None) -> Iterator[OutputPart]:
         rows = self._rows
-        step = max(1, CHUNK_ELEMENTS * rows // self._elements)
+        step = step or max(1, CHUNK_ELEMENTS * rows // self._elements)
         sums: dict[int, tuple[Tensor, Tensor]] = {}
         for start in range(0, rows, step):
             stop = min(start + step, rows)

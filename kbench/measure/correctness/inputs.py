@@ -40,9 +40,13 @@ class Inputs:
         """Whole numbers from `low` up to but not including `high`, new at every call."""
         if prod(shape) and low >= high:
             raise ValueError(f"there is no whole number from {low} up to but not including {high}")
-        high = max(high, low + 1)
+        high, wanted = max(high, low + 1), getattr(torch, dtype)
+        limits = torch.finfo(wanted) if wanted.is_floating_point else None if dtype == "bool" else torch.iinfo(wanted)
+        smallest, largest = (limits.min, limits.max) if limits else (0, 1)
+        if prod(shape) and not smallest <= low < high <= largest + 1:
+            raise ValueError(f"{dtype} does not hold the whole numbers from {low} up to but not including {high}")
         drawn = torch.randint(low, high, shape, device=self._device.torch_device, generator=self._generator)
-        return drawn.to(getattr(torch, dtype))
+        return drawn.to(wanted)
 
     def _made(self, dtype: str | None, make: Callable[..., Tensor]) -> Tensor:
         """Random values of a floating-point dtype. torch draws no 8-bit numbers, so those are rounded from float32."""

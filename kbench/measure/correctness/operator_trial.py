@@ -2,29 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
 from kbench.contract.operator import Operator
-from kbench.measure.correctness.definition import Definition, OperatorFault
+from kbench.measure.correctness.check import changed_input
+from kbench.measure.correctness.definition import Definition, OperatorFault, exactly
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import Device, out_of_memory
-from kbench.results.case import Case
+from kbench.results.case import FORWARD, Case
+
+EDGE_BYTES = 2**26
+"""Edge inputs are tried if a call touches at most this many bytes: a trial must not take long."""
 
 
 def attempt(operator: Operator, case: Case, device: Device, seed: int) -> OperatorFault | None:
-    """Call the functions of an operator for a case: bytes, tolerance, inputs, reference and scale. Returns the fault.
+    """Call all functions of an operator for a case, in its mode and in mode `forward`. Returns the fault.
 
     None if there is no fault, and if memory runs out: each case reports that itself.
     """
-    definition = Definition(operator, case)
+    forward = replace(case, axes={**case.axes, "mode": FORWARD}) if "mode" in case.axes else case
     try:
-        definition.call_bytes()
-        definition.flops()
-        expected = Expected(definition, Inputs(definition, device, seed).draw("timed"))
-        dtypes = {part.position: part.reference.dtype for part in expected.parts()}
-        return definition.shape_fault(expected.shapes, [dtypes[i] for i in range(len(dtypes))])
+        _try_once(Definition(operator, forward), device, seed)
+        if case.mode != FORWARD:
+            _try_once(Definition(operator, case), device, seed)
     except OperatorFault as fault:
         return fault
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
     return None
+
+
+def _try_once(definition: Definition, device: Device, seed: int) -> None:
+    """Call the functions of an operator in one mode. Raises OperatorFault."""
+    operator = definition.operator
+    call_bytes = definition.call_bytes()
+    definition.flops()
+    drawn = Inputs(definition, device, seed)
+    inputs = drawn.draw("timed")
+    found = _reference(definition, inputs)
+    definition.check_shapes([tuple(x.shape) for x in found])
+    expected = Expected(definition, inputs)
+    expected.compute()
+    if operator.check is None:
+        expected.check_rows()
+    elif definition.case.mode == FORWARD:
+        rounded = [x.to(each.dtype) for x, each in zip(found, definition.outputs, strict=True)]
+        definition.verdict(inputs, rounded, found)
+    for name in operator.edges if call_bytes <= EDGE_BYTES else ():
+        definition.expected(exactly(definition.edge(name, inputs, drawn)), f" (on the edge inputs {name!r})")
+
+
+def _reference(definition: Definition, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+    """What the reference returns. Raises OperatorFault if it changes an input, or returns something else when called again."""
+    exact = [x.clone() for x in exactly(inputs)]
+    found = definition.expected(exact)
+    if fault := changed_input(definition.input_names, exact, exactly(inputs)):
+        raise definition.fault(f"reference {fault}", "it must work on a copy")
+    if definition.operator.check is None:
+        again = definition.expected(exactly(inputs))
+        for x, y, output in zip(found, again, definition.outputs, strict=True):
+            if x.shape != y.shape or not _agree(x, y):
+                what = f"reference returned two results for {output.name} on the same inputs"
+                raise definition.fault(what, "declare check= for an operator without a single right answer")
+    return found
+
+
+def _agree(a: Tensor, b: Tensor) -> bool:
+    """Whether two results of a reference are the same. On a device, sums of float64 may differ in their last digits."""
+    if not a.is_floating_point():
+        return torch.equal(a, b)
+    largest = a.abs().nan_to_num(0.0, posinf=0.0).max().item() if a.numel() else 0.0
+    return torch.allclose(a, b, rtol=1e-9, atol=1e-9 * largest, equal_nan=True)

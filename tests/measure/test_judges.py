@@ -1,0 +1,185 @@
+"""An operator's own judge: quantization within a rounding step, dropout by its statistics. And judges that are at fault."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+from in_process import case_run, checked_edges, measured, said
+from torch import Tensor
+
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
+from kbench.results.case import Case
+
+Tensors = Mapping[str, Tensor]
+MATRIX = Declared("M", "N")
+
+
+def _exactly(x: Tensor) -> tuple[Tensor, Tensor]:
+    scale = x.abs().amax(-1) / 127
+    return (x / scale[:, None]).round().to(torch.int8), scale
+
+
+def _one_step(case: Case, inputs: Tensors, outputs: Tensors, expected: Tensors) -> str | None:
+    off = (outputs["scale"] / expected["scale"] - 1).abs().amax().item()
+    if not off < 1e-5:
+        return f"scale is off by {off:.2g}"
+    steps = (outputs["q"].long() - expected["q"].long()).abs()
+    return f"{int((steps > 1).sum())} values of q are off by more than a step" if (steps > 1).any() else None
+
+
+quantize = Operator(
+    "judges-quantize",
+    axes=("M", "N"),
+    inputs={"x": MATRIX},
+    outputs={"q": Declared("M", "N", dtype="int8"), "scale": Declared("M", dtype="float32")},
+    reference=_exactly,
+    check=_one_step,
+    rows="M",
+)
+
+
+@quantize.provider("right")
+def right(x: Tensor) -> tuple[Tensor, Tensor]:
+    scale = x.float().abs().amax(-1) / 127
+    return (x.float() / scale[:, None]).round().to(torch.int8), scale
+
+
+quantize.provider("a-step-off")(lambda x: ((right(x)[0].float() * 0.999).floor().to(torch.int8), right(x)[1]))
+quantize.provider("coarse")(lambda x: (right(x)[0] // 8 * 8, right(x)[1]))
+quantize.provider("wrong-scale")(lambda x: (right(x)[0], right(x)[1] * 2))
+quantize.provider("wrong-dtype")(lambda x: (right(x)[0].int(), right(x)[1]))
+quantize.provider("changes-x")(lambda x: (right(x)[0], right(x)[1], x.zero_())[:2])
+
+LAST: list[tuple[Tensor, Tensor]] = []
+
+
+@quantize.provider("stale")
+def stale(x: Tensor) -> tuple[Tensor, Tensor]:
+    LAST[:] = LAST or [right(x)]
+    return LAST[0][0].clone(), LAST[0][1].clone()
+
+
+def test_quantization_within_a_step() -> None:
+    found = {name: said(row) for name, row in measured(quantize, M=8, N=32).items()}
+    assert found["right"] == found["a-step-off"] == "ok"
+    assert found["coarse"].startswith("wrong ") and found["coarse"].endswith(" values of q are off by more than a step")
+    assert found["wrong-scale"] == "wrong scale is off by 1"
+    assert found["wrong-dtype"] == "wrong returned int32 for q, expected int8"
+    assert found["changes-x"] == "wrong changed its input x in place"
+    assert found["stale"].startswith("wrong correct at the first call, then scale is off by ")
+
+
+def test_a_large_output_is_judged_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The judge of the operator sees all rows at once, even if kbench would slice them."""
+    monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 16)
+    found = {name: said(row) for name, row in measured(quantize, ["right", "coarse"], M=8, N=32).items()}
+    assert found["right"] == "ok" and " values of q are off" in found["coarse"]
+
+
+def _statistics(case: Case, inputs: Tensors, outputs: Tensors, expected: Tensors) -> str | None:
+    y, x = outputs["y"], inputs["x"]
+    kept = y != 0
+    if not torch.allclose(y[kept], (x / (1 - case.p))[kept], rtol=1e-5):
+        return "an element that is kept is not x / (1 - p)"
+    share, count = kept.float().mean().item(), kept.numel()
+    if abs(share - (1 - case.p)) > 5 * (case.p * (1 - case.p) / count) ** 0.5:
+        return f"{share:.1%} of the elements are kept, expected {1 - case.p:.1%}"
+    return None
+
+
+dropout = Operator(
+    "judges-dropout",
+    axes=("M", "N"),
+    inputs={"x": MATRIX},
+    outputs={"y": MATRIX},
+    scalars={"p": 0.5},
+    reference=lambda x, *, p: x / (1 - p),  # the mean of what is right
+    check=_statistics,
+)
+dropout.provider("right")(lambda x, *, p: torch.nn.functional.dropout(x, p))
+dropout.provider("keeps-all")(lambda x, *, p: x / (1 - p))
+dropout.provider("unscaled")(lambda x, *, p: x * (torch.rand_like(x) >= p))
+dropout.provider("less")(lambda x, *, p: torch.nn.functional.dropout(x, p / 2) * (1 - p / 2) / (1 - p))
+
+
+@pytest.mark.parametrize("p", [0.5, 0.1])
+def test_dropout_by_its_statistics(p: float) -> None:
+    rows = measured(dropout, M=64, N=256, p=p)
+    assert said(rows["right"]) == "ok" and rows["right"].deterministic is False
+    assert said(rows["keeps-all"]) == f"wrong 100.0% of the elements are kept, expected {1 - p:.1%}"
+    assert said(rows["unscaled"]) == "wrong an element that is kept is not x / (1 - p)"
+    assert "of the elements are kept, expected" in said(rows["less"])
+
+
+def test_a_judge_on_edge_inputs() -> None:
+    found = checked_edges(quantize, "right", M=4, N=16)
+    assert found["random"] == found["M=1"] == "checked"
+
+
+def _judged_by(name: str, check: Any, **fields: Any) -> Operator:
+    made = Operator(
+        f"judges-{name}",
+        axes=("M", "N"),
+        inputs={"x": MATRIX},
+        outputs={"y": MATRIX},
+        reference=lambda x: x * 2,
+        check=check,
+        **fields,
+    )
+    made.provider("right")(lambda x: x * 2)
+    made.provider("also-right")(lambda x: x + x)
+    return made
+
+
+def _fails_later(case: Case, inputs: Tensors, outputs: Tensors, expected: Tensors) -> str | None:
+    raise KeyError("z")
+
+
+@pytest.mark.parametrize(
+    ("name", "check", "says"),
+    [
+        ("raises", _fails_later, "check fails on M=4 N=8 float32: KeyError: 'z'"),
+        ("false", lambda *a: False, "check returned False on M=4 N=8 float32; it must return None or what is wrong"),
+        ("true", lambda *a: True, "check returned True on M=4 N=8 float32; it must return None or what is wrong"),
+        ("empty", lambda *a: "", "check returned '' on M=4 N=8 float32; it must return None or what is wrong"),
+        ("tensor", lambda *a: torch.zeros(3), "check returned tensor([0., 0., 0.]) on M=4 N=8 float32; it must return"),
+    ],
+)
+def test_a_judge_at_fault_is_the_operators_fault(name: str, check: Any, says: str) -> None:
+    rows = measured(_judged_by(name, check), M=4, N=8)
+    for row in rows.values():
+        assert row.status.value == "error"
+        assert row.reason.startswith(f"operator judges-{name}: {says}")
+        assert "test_judges.py:" in row.reason and "right" not in row.reason
+
+
+def test_what_a_judge_says_is_one_line_of_text() -> None:
+    rows = measured(_judged_by("lines", lambda *a: "=bad\nand\x1b[31m worse" + "!" * 5000), M=4, N=8)
+    for row in rows.values():
+        reason = row.reason.partition("; every provider")[0]
+        assert row.status.value == "wrong" and reason.startswith("'=bad") and len(reason) < 2500
+        assert "\n" not in reason and "\x1b" not in reason
+
+
+def test_gradients_beside_a_judge_are_judged_by_kbench() -> None:
+    made = _judged_by("with-gradients", lambda *a: None, gradients=("x",))
+    made.provider("wrong-gradient")(lambda x: x * 2)
+    made.backward("wrong-gradient")(lambda dy, x: dy * 3)
+    for mode in ("backward", "full"):
+        rows = measured(made, M=4, N=8, mode=mode)
+        assert said(rows["right"]) == "ok"
+        assert said(rows["wrong-gradient"]).startswith("wrong gradient of x: every element wrong; first at [0, 0]")
+
+
+def test_the_judge_gets_what_it_declares() -> None:
+    seen: list[tuple[Any, ...]] = []
+    made = _judged_by("names", lambda *a: seen.append(a))
+    case_run(made, ["right"], M=4, N=8).run()
+    case, inputs, outputs, expected = seen[0]
+    assert (case.M, list(inputs), list(outputs), list(expected)) == (4, ["x"], ["y"], ["y"])
+    assert outputs["y"].dtype == torch.float32 and expected["y"].dtype == torch.float64
+    assert torch.equal(outputs["y"].double(), expected["y"]) and torch.equal(inputs["x"] * 2, outputs["y"])

@@ -1,0 +1,144 @@
+"""The reference is computed once per set of inputs, whatever the number of providers, and its time is in no row."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from in_process import case_run, said
+from torch import Tensor
+
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
+from kbench.measure.correctness.error_scale import TRIALS
+from kbench.protocol import Message, StepBegun, StepEnded
+
+SETS = 3
+"""Sets of inputs of a case: those that are timed, and two others."""
+
+step: list[str] = []
+calls: Counter[str] = Counter()
+
+
+def _reference(x: Tensor, w: Tensor) -> Tensor:
+    calls[step[-1] if step else "before"] += 1
+    return x * w / (x.square().mean(-1, keepdim=True) + 1).sqrt()
+
+
+def _operator(name: str, **fields: Any) -> Operator:
+    made = Operator(
+        f"calls-{name}",
+        axes=("M", "N"),
+        inputs={"x": Declared("M", "N"), "w": Declared("N")},
+        outputs={"y": Declared("M", "N")},
+        reference=_reference,
+        rows="M",
+        gradients=("x", "w"),
+        **fields,
+    )
+    for each in ("a", "b", "c", "d"):
+        made.provider(each)(lambda x, w: x * w / (x.square().mean(-1, keepdim=True) + 1).sqrt())
+    return made
+
+
+def note(message: Message) -> None:
+    if isinstance(message, StepBegun):
+        step.append(message.step)
+    elif isinstance(message, StepEnded):
+        step.pop()
+
+
+def _run(operator: Operator, providers: int, mode: str) -> Counter[str]:
+    calls.clear()
+    step.clear()
+    run = case_run(operator, list(operator.providers)[:providers], rounds=2, mode=mode, M=16, N=32)
+    run.steps.emit = note
+    assert all(said(row) == "ok" for row in run.run())
+    return calls
+
+
+@pytest.mark.parametrize("mode", ["forward", "backward", "full"])
+@pytest.mark.parametrize("scale", [True, False])
+def test_once_per_set_and_the_estimate_of_its_scale(mode: str, scale: bool) -> None:
+    fields = {"scale": lambda case, y, x, w: y.abs()} if scale else {}
+    operator = _operator(f"{mode}-{scale}", **fields)
+    each = 1 if scale and mode == "forward" else 1 + TRIALS
+    for providers in (1, 4):
+        assert _run(operator, providers, mode) == {"before": SETS * each}
+
+
+def test_in_slices_once_per_slice_and_once_for_the_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 4 * 32)
+    operator = _operator("sliced", scale=lambda case, y, x, w: y.abs())
+    for providers in (1, 4):
+        assert _run(operator, providers, "forward") == {"before": SETS * (4 + 1)}
+
+
+def test_an_operator_with_a_judge_needs_no_estimate() -> None:
+    operator = _operator("judged", check=lambda case, inputs, outputs, expected: None)
+    assert _run(operator, 4, "forward") == {"before": SETS}
+
+
+@pytest.mark.parametrize("sliced", [True, False])
+def test_values_that_do_not_fit_are_computed_again_and_are_right(sliced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is kept: each check computes the values anew, in the step of the check and never while building or timing."""
+    monkeypatch.setattr("kbench.measure.case.KEPT_BYTES", 100)
+    monkeypatch.setattr("kbench.measure.case.KEPT_SHARE", 0.0)
+    if sliced:
+        monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 4 * 32)
+    operator = _operator(f"large-{sliced}")
+    for mode in ("forward", "full"):
+        found = _run(operator, 2, mode)
+        assert set(found) == {"before", "check"}
+    wrong = _operator(f"large-wrong-{sliced}")
+    wrong.provider("wrong")(lambda x, w: x * w)
+    run = case_run(wrong, ["a", "wrong"], M=16, N=32)
+    rows = {row.provider: said(row) for row in run.run()}
+    assert rows["a"] == "ok" and rows["wrong"].startswith("wrong ")
+
+
+def test_a_slow_reference_is_in_no_time_of_a_row() -> None:
+    def slow(x: Tensor) -> Tensor:
+        time.sleep(0.25)
+        return x * 2
+
+    operator = Operator(
+        "calls-slow",
+        axes=("N",),
+        inputs={"x": Declared("N")},
+        outputs={"y": Declared("N")},
+        reference=slow,
+        scale=lambda case, y, x: y.abs(),
+    )
+    operator.provider("fast")(lambda x: x * 2)
+    for row in case_run(operator, N=8).run():
+        assert row.status.value == "ok"
+        assert (row.build_ms or 0) < 250 and (row.ms or 0) < 250
+
+
+def test_a_reference_that_fails_in_one_set_of_inputs_is_the_operators_fault() -> None:
+    count = 0
+
+    def fails_on_the_third(x: Tensor) -> Tensor:
+        nonlocal count
+        count += 1
+        if count == 3:
+            raise ArithmeticError("on this set")
+        return x * 2
+
+    operator = Operator(
+        "calls-third",
+        axes=("N",),
+        inputs={"x": Declared("N")},
+        outputs={"y": Declared("N")},
+        reference=fails_on_the_third,
+        scale=lambda case, y, x: y.abs(),
+    )
+    operator.provider("right")(lambda x: torch.add(x, x))
+    (row,) = (row for row in case_run(operator, N=8).run() if row.provider == "right")
+    assert said(row).startswith(
+        "error operator calls-third: reference fails on N=8 float32: ArithmeticError: on this set"
+    )
