@@ -59,7 +59,7 @@ def check(
 
 
 def _check(config: Config, *, every_case: bool) -> ExitStatus:
-    """Run every provider on the operator's edge inputs and print one table per dtype."""
+    """Run every provider on the operator's edge inputs and print one table per dtype, choice and mode."""
     from kbench.config.load import plugin_failures
     from kbench.execute import progress
     from kbench.execute.executors.supervisor import WorkerSupervisor
@@ -82,13 +82,13 @@ def _check(config: Config, *, every_case: bool) -> ExitStatus:
         with progress.make_progress(tasks) as display:
             for task in tasks:
                 display.begin(task)
-                table = tables.setdefault(task.case.dtype, {})
+                table = tables.setdefault(describe_kind(task.case, plan.sweep), {})
                 for configuration, result in supervisor.check(task, display):
                     checked = Checked(configuration.name, task.case.label, result, safe_reason(result.reason))
                     table.setdefault((result.edge, configuration.name), []).append(checked)
                 display.advance(task)
-    for dtype, table in tables.items():
-        _print(plan.sweep, dtype, table, edges, plan.unavailable)
+    for kind, table in tables.items():
+        _print(plan.sweep, kind, table, edges, plan.unavailable)
     bad = [one for table in tables.values() for cell in table.values() for one in cell if one.result.status.failed]
     for line in _explain(bad):
         print(line)
@@ -111,20 +111,25 @@ def _explain(bad: Sequence[Checked]) -> list[str]:
     return lines
 
 
+def describe_kind(case: Case, sweep: Sweep) -> str:
+    """The dtype of a case with its choices and its mode, if they are not the default: `float32`, `bfloat16 backward`."""
+    words = [str(case.axes[name]) for name, words in sweep.info.choices.items() if case.axes[name] != words[0]]
+    return " ".join([case.dtype, *words])
+
+
 def find_extremes(sweep: Sweep) -> list[Case]:
-    """The smallest and the largest case of every dtype. Kernels often choose their algorithm by size."""
-    chosen: list[Case] = []
-    for dtype in dict.fromkeys(case.dtype for case in sweep.cases):
-        cases = sorted((case for case in sweep.cases if case.dtype == dtype), key=sweep.info.call_bytes)
-        chosen += [cases[0]] if len(cases) == 1 else [cases[0], cases[-1]]
-    return chosen
+    """The smallest and the largest case of every dtype, choice and mode. Kernels often choose their algorithm by size."""
+    kinds: dict[str, list[Case]] = {}
+    for case in sorted(sweep.cases, key=sweep.info.call_bytes):
+        kinds.setdefault(describe_kind(case, sweep), []).append(case)
+    return [case for cases in kinds.values() for case in (cases[0], *cases[1:][-1:])]
 
 
-def _print(sweep: Sweep, dtype: str, table: CheckedCells, edges: Sequence[str], unavailable: Container[str]) -> None:
+def _print(sweep: Sweep, kind: str, table: CheckedCells, edges: Sequence[str], unavailable: Container[str]) -> None:
     names = [one.name for one in sweep.configurations if one.name not in unavailable]
     rows = [[edge, *(_word(table.get((edge, name), [])) for name in names)] for edge in edges]
     print()
-    print(f"{sweep.operator} {dtype}; each cell shows ok and the largest error in ulp, declined, or what went wrong")
+    print(f"{sweep.operator} {kind}; each cell shows ok and the largest error in ulp, declined, or what went wrong")
     terminal.print_table(("input", *names), rows)
     if any(cell.endswith(VARIES) for row in rows for cell in row):
         print(f"{VARIES} the outputs of two calls on the same input are not bit-identical")

@@ -58,7 +58,9 @@ def no_arguments() -> Tensor:
     return torch.zeros(1)
 
 
-def outcomes(provider: str, of: Operator = rms, m: int = 8, n: int = 32, dtype: str = "float32") -> dict[str, str]:
+def outcomes(
+    provider: str, of: Operator = rms, m: int = 8, n: int = 32, dtype: str = "float32", **words: str
+) -> dict[str, str]:
     """By edge: `checked`, or the status and the reason."""
     found: dict[str, str] = {}
 
@@ -68,7 +70,7 @@ def outcomes(provider: str, of: Operator = rms, m: int = 8, n: int = 32, dtype: 
 
     check_edges(
         of,
-        Case(of.name, {"M": m, "N": n}, dtype),
+        of.case(dtype, M=m, N=n, **words),
         [Configuration(provider, {})],
         seed=0,
         build_timeout_s=60,
@@ -93,6 +95,23 @@ def test_each_finds_its_kind_of_fault() -> None:
     assert failing("as-if-dense") == {"strided rows", "transposed"}
     assert failing("zero-for-nan") == {"one NaN"}
     assert failing("two-rows") == {"M=1", "M=0"}
+
+
+def test_gradients_that_a_backward_kernel_receives_have_gaps_too() -> None:
+    double = Operator(
+        "edges-double",
+        axes=("M", "N"),
+        inputs={"x": Declared("M", "N")},
+        outputs={"y": Declared("M", "N")},
+        reference=lambda x: 2 * x,
+        gradients=("x",),
+    )
+    double.provider("right")(lambda x: 2 * x)
+    double.provider("as-if-dense")(lambda x: 2 * x)
+    double.backward("as-if-dense")(lambda dy, x: 2 * dy.as_strided(dy.shape, (dy.shape[1], 1)))
+    assert outcomes("right", double, mode="backward") == dict.fromkeys(ALL, "checked")
+    found = outcomes("as-if-dense", double, mode="backward")
+    assert {edge for edge, each in found.items() if each != "checked"} == {"strided rows", "transposed"}
 
 
 def test_an_edge_that_the_operator_does_not_take_is_left_out() -> None:

@@ -58,9 +58,20 @@ def kernel(name: str, backward: Callable[..., object], saves: object = None) -> 
     norm.backward(name, saves=saves)(backward)  # type: ignore[arg-type]
 
 
+def saving(*inputs: Tensor, eps: float) -> tuple[object, Tensor]:
+    """The forward function, which also saves for the backward kernel."""
+    return forward(*inputs, eps=eps), inputs[0]
+
+
 kernel("kernel", gradients)
 kernel("saves-an-output", lambda dy, dh, *inputs, eps: gradients(dy, dh, *inputs[:3], eps=eps), ("h",))
-kernel("saves-more", lambda dy, dh, *inputs, eps: gradients(dy, dh, *inputs[:3], eps=eps), lambda *inputs: inputs[0])
+kernel("saves-more", lambda dy, dh, *inputs, eps: gradients(dy, dh, *inputs[:3], eps=eps), saving)
+kernel("saves-without-outputs", lambda *tensors, eps: gradients(*tensors[:5], eps=eps), lambda *inputs: inputs[0])
+kernel(
+    "saves-a-wrong-output",
+    lambda *tensors, eps: gradients(*tensors[:5], eps=eps),
+    lambda *inputs, eps: ((forward(*inputs, eps=eps)[0], inputs[0] + 1), None),
+)
 
 
 def cheat(name: str, change: Callable[..., object]) -> None:
@@ -159,6 +170,7 @@ def wrong_forward(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) ->
 
 
 SAID = {
+    "saves-without-outputs": r"error TypeError: saves returned Tensor, expected \(outputs, saved\)",
     "swapped": r"wrong returned shape \(6,\) for gradient of x, expected \(5, 6\)",
     "only-one": r"wrong returned 1 value, expected 2: gradient of x, gradient of weight",
     "three": r"wrong returned 3 values, expected 2: gradient of x, gradient of weight",
@@ -208,8 +220,9 @@ def test_a_wrong_output_counts_in_full_only(rows: dict[str, Row]) -> None:
     row = rows["wrong-forward"]
     if row.case.mode == "full":
         assert said(row).startswith("wrong y: every element wrong")
+        assert said(rows["saves-a-wrong-output"]).startswith("wrong h: every element wrong")
     else:
-        assert said(row) == "ok"
+        assert said(row) == said(rows["saves-a-wrong-output"]) == "ok"
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
