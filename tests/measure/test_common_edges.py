@@ -15,7 +15,6 @@ from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
 from kbench.protocol import Configuration, EdgeResult
 from kbench.registry import operator
-from kbench.results.case import Case
 
 
 def _reference(x: Tensor, w: Tensor) -> Tensor:

@@ -224,22 +224,29 @@ def compile_one(build: Build) -> Any:
 
 def inspect(build: Build, compiled: Any) -> dict[str, Any]:
     """Bytes of registers kept in memory, and whether there are 16-byte loads and stores."""
+    spilled = spilled_bytes(build.target, compiled)
     if build.target.startswith("gfx"):
         text = compiled.asm["amdgcn"]
-        figures = ("vgpr_spill_count", "sgpr_spill_count", "private_segment_fixed_size")
-        spilled = sum(int(value) for figure in figures for value in re.findall(rf"\.{figure}:\s*(\d+)", text))
         return {
             "spilled_bytes": spilled,
             "wide_loads": "load_dwordx4" in text,
             "wide_stores": "store_dwordx4" in text,
         }
     text = compiled.asm["ptx"]
-    usage = resource_usage(compiled.asm["cubin"])
     return {
-        "spilled_bytes": sum(int(value) for value in re.findall(r"(?:STACK|LOCAL):(\d+)", usage)),
+        "spilled_bytes": spilled,
         "wide_loads": bool(re.search(r"ld\.global\S*\.v4\.b32|cp\.async\.cg\.shared\.global .*, 0x10,", text)),
         "wide_stores": bool(re.search(r"st\.global\S*\.v4\.b32", text)),
     }
+
+
+def spilled_bytes(target: str, compiled: Any) -> int:
+    """Bytes of registers that a compiled kernel keeps in memory."""
+    if target.startswith("gfx"):
+        figures = ("vgpr_spill_count", "sgpr_spill_count", "private_segment_fixed_size")
+        text = compiled.asm["amdgcn"]
+        return sum(int(value) for figure in figures for value in re.findall(rf"\.{figure}:\s*(\d+)", text))
+    return sum(int(value) for value in re.findall(r"(?:STACK|LOCAL):(\d+)", resource_usage(compiled.asm["cubin"])))
 
 
 def resource_usage(cubin: bytes) -> str:

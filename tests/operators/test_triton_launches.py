@@ -1,0 +1,141 @@
+"""Every Triton provider of the operators in one file compiles for the GPUs of TARGETS, and no kernel spills its registers.
+
+The launches are those that the providers make themselves, in every mode, on a row length of language models. softmax and GELU
+choose their kernels by size: `test_triton_compile.py` has them. This file is also a program, because Triton cannot compile in
+a process that interprets: run by itself it compiles everything and prints what it found as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from common import ROOT, made_once
+
+from kbench.contract.provider import Unsupported
+from kbench.measure.correctness.call import stage_of
+from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.machine.device import Device
+from kbench.registry import operator, shipped
+
+pytestmark = pytest.mark.slow
+
+pytest.importorskip("triton")
+
+LENGTH, ROWS = 8192, 4
+TARGETS = {"sm_80": ("cuda", 80, 32), "sm_90": ("cuda", 90, 32), "gfx942": ("hip", "gfx942", 64)}
+OPERATORS = [name for name in shipped() if not (ROOT / "kbench" / "operators" / name).is_dir()]
+TYPES = {
+    "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8_e4m3fn": "fp8e4nv",
+    "int64": "i64", "int32": "i32", "int8": "i8",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """What came of every launch, by its name."""
+    found: dict[str, dict[str, Any]] = json.loads(made_once(tmp_path_factory, "triton-launches.json", _compiled))
+    return found
+
+
+def _compiled() -> str:
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    path = os.pathsep.join(map(str, (ROOT, ROOT / "tests", Path(__file__).parent)))
+    done = subprocess.run(
+        [sys.executable, __file__], env=environment | {"PYTHONPATH": path}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATORS if "triton" in operator(name).providers])
+def test_every_kernel_compiles_without_spilling(kernels: dict[str, dict[str, Any]], name: str) -> None:
+    mine = {launch: found for launch, found in kernels.items() if launch.startswith(f"{name} ")}
+    assert mine
+    assert {launch: found for launch, found in mine.items() if found["spilled_bytes"]} == {}
+
+
+def launches() -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, Any]]]:
+    """The name, the kernel and the arguments of every launch of every provider, without launching anything."""
+    from triton.runtime.jit import JITFunction
+
+    made: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
+
+    def run(kernel: Any, *arguments: Any, grid: Any, warmup: bool, **keywords: Any) -> None:
+        made.append((kernel, arguments, keywords))
+
+    JITFunction.run = run
+    for name in OPERATORS:
+        definition = operator(name)
+        for provider in definition.providers.values():
+            if "triton" not in provider.requires:
+                continue
+            for dtype in ("float32", "bfloat16"):
+                for mode in definition.words.get("mode", ("",)):
+                    axes = {axis: LENGTH if i else ROWS for i, axis in enumerate(definition.axes)}
+                    case = definition.case(dtype, **axes, **({"mode": mode} if mode else {}))
+                    here = Definition(definition, case)
+                    if dtype not in definition.dtypes or provider.declines(case):
+                        continue
+                    made.clear()
+                    try:
+                        inputs = Inputs(here, Device(), 0).draw("")
+                        shapes = [output.declared.shape_in(case) for output in here.outputs]
+                        stage_of(here, provider, {})(inputs, shapes).run()
+                    except Unsupported:
+                        continue
+                    for kernel, arguments, keywords in made:
+                        yield f"{name} {provider.name} {kernel.fn.__name__} {dtype}", kernel, arguments, dict(keywords)
+
+
+def compile_for(target: str, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Compile a launch as Triton does when it is made: it specialises for 1, for None, and for multiples of 16."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    values = dict(zip(kernel.arg_names, arguments, strict=False))
+    values |= {name: keywords.pop(name) for name in list(keywords) if name in kernel.arg_names}
+    signature, constants, aligned = {}, {}, {}
+    for position, parameter in enumerate(kernel.params):
+        value = values.get(parameter.name, parameter.default)
+        if parameter.is_constexpr or value is None or (type(value) is int and value == 1):
+            signature[parameter.name] = "constexpr"
+            constants[(position,)] = value
+        elif isinstance(value, torch.Tensor):
+            signature[parameter.name] = "*" + TYPES[str(value.dtype).removeprefix("torch.")]
+            aligned[(position,)] = [["tt.divisibility", 16]]
+        else:
+            signature[parameter.name] = "fp32" if isinstance(value, float) else "i1" if value is True else "i32"
+            if signature[parameter.name] == "i32" and value % 16 == 0:
+                aligned[(position,)] = [["tt.divisibility", 16]]
+    source = ASTSource(kernel, signature, constants, aligned)
+    return triton.compile(source, target=GPUTarget(*TARGETS[target]), options=keywords)
+
+
+def compile_all() -> dict[str, dict[str, Any]]:
+    from test_triton_compile import spilled_bytes
+
+    found: dict[str, dict[str, Any]] = {}
+    for name, kernel, arguments, keywords in launches():
+        eight_bits = any(isinstance(each, torch.Tensor) and "float8" in str(each.dtype) for each in arguments)
+        for target in TARGETS:
+            here = f"{name} {target}"
+            # sm_80 and gfx942 have no float8_e4m3fn; float32 is compiled for one target
+            if here in found or (target != "sm_90" and (eight_bits or "float32" in name)):
+                continue
+            compiled = compile_for(target, kernel, arguments, dict(keywords))
+            found[here] = {"spilled_bytes": spilled_bytes(target, compiled)}
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(compile_all()))
