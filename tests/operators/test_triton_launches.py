@@ -35,7 +35,7 @@ TARGETS = {"sm_80": ("cuda", 80, 32), "sm_90": ("cuda", 90, 32), "gfx942": ("hip
 OPERATORS = [name for name in shipped() if not (ROOT / "kbench" / "operators" / name).is_dir()]
 TYPES = {
     "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8_e4m3fn": "fp8e4nv",
-    "int64": "i64", "int32": "i32", "int8": "i8",
+    "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "i1",
 }  # fmt: skip
 
 
