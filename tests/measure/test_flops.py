@@ -10,6 +10,7 @@ import pytest
 import torch
 from common import PLUGINS, Kbench
 
+from kbench import Operator, Tensor
 from kbench.measure.case import CaseRun
 from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.machine.device import Device
@@ -115,6 +116,16 @@ def test_a_miscount_is_the_fault_of_the_operator(name: str) -> None:
     assert fault.what.startswith(f"operator product-{name}: {MISCOUNTS[name]}")
     assert f"{PLUGINS / 'flops.py'}:" in fault.where
     assert all(row.status.value == "error" and name in row.reason for row in rows(name).values())
+
+
+def test_an_integer_of_numpy_is_a_count() -> None:
+    assert rows("numpy")["torch"].tflops
+
+
+@pytest.mark.parametrize("name", ["flops", "bytes"])
+def test_a_count_that_is_no_function_is_refused_where_the_operator_is_made(name: str) -> None:
+    with pytest.raises(ValueError, match=f"operator 'fixed': {name} is int; it must be a function"):
+        Operator("fixed", ("N",), {"x": Tensor("N")}, {"y": Tensor("N")}, lambda x: x, **{name: 7})  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 import kbench
@@ -48,6 +49,7 @@ def product(name: str, flops: Callable[[kbench.Case], Any] | None) -> kbench.Ope
 
 product("right", lambda case: 2 * case.M * case.N * case.K)
 product("uncounted", None)
+product("numpy", lambda case: np.prod([2, case.M, case.N, case.K]))
 product("zero", lambda case: 0)
 product("exaggerated", lambda case: 2 * 10**6 * case.M * case.N * case.K)
 for name, count in MISCOUNTS.items():

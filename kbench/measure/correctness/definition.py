@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -284,19 +285,20 @@ class Definition:
         return OperatorFault(self.operator, written_at(function), f"{what} on {self._sizes}; {advice}")
 
     def _number(self, name: str, function: Any, found: Any) -> float:
-        number = isinstance(found, (int, float)) and not isinstance(found, bool)
-        if number and math.isfinite(found) and found >= 0:
-            return float(found) if isinstance(found, float) else int(found)
-        raise self._fault(function, f"{name} returned {found!r:.80}", "it must return a number that is not negative")
+        """A number that an operator's function returned, which must not be negative."""
+        value = _value(found)
+        if value is None or value < 0:
+            raise self._fault(
+                function, f"{name} returned {_shown(found)}", "it must return a number that is not negative"
+            )
+        return value
 
     def _count(self, name: str, function: Any, found: Any) -> int:
-        if isinstance(found, int) and abs(found) >= COUNT_LIMIT:  # Python refuses to write very large integers
-            is_ = f"{name} returned an integer of {found.bit_length()} bits"
-            raise self._fault(function, is_, "it must return a number below 2^63")
-        number = self._number(name, function, found)
-        if number >= COUNT_LIMIT:
-            raise self._fault(function, f"{name} returned {number}", "it must return a number below 2^63")
-        return int(number)
+        """A number of bytes or operations that an operator's function returned."""
+        count = int(self._number(name, function, found))
+        if count >= COUNT_LIMIT:
+            raise self._fault(function, f"{name} returned {_shown(found)}", "it must return a number below 2^63")
+        return count
 
     def declared_shape(self, output: Output) -> tuple[int, ...]:
         """The shape that the operator declares for an output."""
@@ -313,6 +315,22 @@ class Definition:
     def fault(self, what: str, advice: str) -> OperatorFault:
         """A fault of the reference in this case."""
         return self._fault(self.operator.reference, what, advice)
+
+
+def _value(found: Any) -> int | float | None:
+    """The value of a number of Python or numpy; None for booleans, NaN, infinities and everything else."""
+    if isinstance(found, Integral) and not isinstance(found, bool):
+        return int(found)
+    if isinstance(found, Real) and not isinstance(found, Integral) and math.isfinite(found):
+        return float(found)
+    return None
+
+
+def _shown(found: Any) -> str:
+    """A value in a message. Python refuses to write very large integers."""
+    if isinstance(found, int) and abs(found) >= COUNT_LIMIT:
+        return f"an integer of {found.bit_length()} bits"
+    return f"{found!r:.80}"
 
 
 def exactly(inputs: Sequence[Tensor]) -> list[Tensor]:
