@@ -43,7 +43,10 @@ def check(
     profile: Profile = None,
     plugin: Plugins = None,
     every_case: Annotated[
-        bool, typer.Option("--all", help="Check all cases, not only the smallest and the largest.")
+        bool,
+        typer.Option(
+            "--all", help="Check all cases, not only the smallest and the largest of each dtype, scalar and choice."
+        ),
     ] = False,
 ) -> ExitStatus:
     """Check every provider on edge inputs, without timing.
@@ -118,10 +121,12 @@ def describe_kind(case: Case, sweep: Sweep) -> str:
 
 
 def find_extremes(sweep: Sweep) -> list[Case]:
-    """The smallest and the largest case of every dtype, choice and mode. Kernels often choose their algorithm by size."""
-    kinds: dict[str, list[Case]] = {}
+    """The smallest and the largest case of every dtype, scalar, choice and mode. Kernels often choose their algorithm by these
+    and by size."""
+    kinds: dict[tuple[object, ...], list[Case]] = {}
     for case in sorted(sweep.cases, key=sweep.info.call_bytes):
-        kinds.setdefault(describe_kind(case, sweep), []).append(case)
+        others = (value for name, value in case.axes.items() if name not in sweep.info.axes)
+        kinds.setdefault((case.dtype, *others), []).append(case)
     return [case for cases in kinds.values() for case in (cases[0], *cases[1:][-1:])]
 
 

@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 CASES_LISTED = 1000
 """`--dry-run` lists this many cases and counts the rest."""
 
-COPIES = 6
-"""The memory that a case needs, in multiples of the tensors of one call: three sets of inputs and a copy of one, outputs of two
-calls, and float64 values of the reference."""
-
 CASES_SHOWN = 30
 """On a terminal, the summary of a run shows this many cases. `kbench show` prints all of them."""
 
@@ -137,7 +133,7 @@ def _print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
             *(str(case.axes[name]) for name in sweep.axes),
             case.dtype,
             _mb(sweep.info.call_bytes(case)),
-            _mb(COPIES * sweep.info.call_bytes(case)),
+            _mb(sweep.info.least_bytes(case)),
             *([places[number % len(places)]] if several else []),
         ]
         for number, case in enumerate(sweep.cases[:CASES_LISTED])

@@ -78,11 +78,12 @@ WORDS = {
         provider chooses the value. In a config: `- triton-row: {num_warps: [4, 8]}` measures both values.""",
     "config": """A YAML file that says what to measure: an operator, its sweep, the providers and how to measure. Some are built
         in and run by name: `kbench run softmax`. `kbench list` shows them, `kbench init` writes one to change.""",
-    "MB per call": """The size of all tensors of one call, in megabytes (1e6 bytes): the inputs and the outputs and, in the
-        modes with gradients, their gradients.""",
-    "MB needed": """The memory that a case needs on the device, in megabytes (1e6 bytes): about six times the tensors of one
-        call, for several sets of inputs and the reference in float64. The provider's own buffers need more. A case that does
-        not fit becomes `oom`.""",
+    "MB per call": """The size of all tensors of one call, inputs and outputs, in megabytes (1e6 bytes). In the modes `backward`
+        and `full` these include the gradients.""",
+    "MB needed": """The least memory that a case needs on the device, in megabytes (1e6 bytes): four sets of inputs, the outputs
+        of two calls, and the float64 values of the reference that kbench keeps. The reference and the providers may
+        need more for themselves, and `timer: graph` uses several sets of buffers. A case that does not fit becomes
+        `oom`.""",
     "expected on": """The device that a case would go to if all cases took the same time. A run gives each case to the
         device that is free first, so the real order may differ. `--dry-run` shows this column with `--devices` or
         `--scheduler`.""",

@@ -11,13 +11,14 @@ from typing import Any
 
 from torch import Tensor
 
+from kbench.contract.memory import keep_bytes
 from kbench.contract.operator import Operator
 from kbench.measure.contender import Contender
 from kbench.measure.controls import Controls
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import judge_call, poison, run_checked
 from kbench.measure.correctness.definition import Definition, OperatorFault
-from kbench.measure.correctness.expected import KEPT_BYTES, Expected
+from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs, SharedInputs
 from kbench.measure.correctness.operator_source import case_hash
 from kbench.measure.machine.device import Device, interpreter_probe, out_of_memory
@@ -34,10 +35,6 @@ from kbench.results.row import Row
 from kbench.results.stamps import now
 from kbench.results.vocabulary import Status
 from kbench.text.exception_text import message
-
-KEPT_SHARE = 0.25
-"""Share of the free memory that the expected outputs of a case may take. kbench computes them once, and again for each check
-if they do not fit."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +123,8 @@ class CaseRun:
         self.case_hash = case_hash(self.definition, self.call_bytes, self.flops)
         shared = SharedInputs(self.definition.input_names, self.drawn.draw("timed"))
         sets = [shared.pristine, self.drawn.draw("second"), self.drawn.draw("last")]
-        keep_bytes = max(KEPT_BYTES, int((self.device.free_bytes() or 0) * KEPT_SHARE) // len(sets))
-        first, second, last = (Expected(self.definition, values, keep_bytes) for values in sets)
+        keep = keep_bytes(self.device.free_bytes())
+        first, second, last = (Expected(self.definition, values, keep) for values in sets)
         for expected in (first, second, last):  # now: no row waits for it, and a failure is the operator's fault
             expected.compute()
         return CaseInputs(shared, first, second, last)

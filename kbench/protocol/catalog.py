@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbench.contract.layout import Layout, total_bytes
-from kbench.results.case import FORWARD, Case, Value
+from kbench.contract.memory import least_bytes
+from kbench.results.case import BACKWARD, FLOATING, FORWARD, Case, Value
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,24 @@ class OperatorInfo:
         return (*self.axes, *self.scalars, *self.choices)
 
     def call_bytes(self, case: Case) -> int:
-        """The bytes of all tensors of one call: inputs, outputs and, in the modes with gradients, those. Raises SizeError."""
-        tensors = [*self.inputs.values(), *self.outputs.values()]
-        if case.mode != FORWARD:
-            tensors += [*self.outputs.values(), *(self.inputs[name] for name in self.gradients)]
-        return total_bytes(tensors, case)
+        """The bytes of all tensors of one call, each once: what it gets and what it returns. Raises SizeError."""
+        return total_bytes([*self._received(case), *self._returned(case)], case)
+
+    def least_bytes(self, case: Case) -> int:
+        """The least free memory, in bytes, with which a worker can measure a case. Raises SizeError."""
+        return least_bytes(self._received(case), self._returned(case), case)
+
+    def _received(self, case: Case) -> list[Layout]:
+        """The inputs and, in the modes with gradients, the gradients of the floating-point outputs."""
+        inputs = list(self.inputs.values())
+        if case.mode == FORWARD:
+            return inputs
+        return inputs + [each for each in self.outputs.values() if each.dtype_in(case) in FLOATING]
+
+    def _returned(self, case: Case) -> list[Layout]:
+        """The outputs, the gradients of inputs, or both."""
+        outputs = [] if case.mode == BACKWARD else list(self.outputs.values())
+        return outputs if case.mode == FORWARD else outputs + [self.inputs[name] for name in self.gradients]
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,13 @@ from math import prod
 import torch
 from torch import Tensor
 
+from kbench.contract.memory import KEPT_BYTES
 from kbench.measure.correctness.definition import Definition, exactly
 from kbench.measure.correctness.error_scale import mean_squares
 
 CHUNK_ELEMENTS = 2**25
 """Large outputs of an operator with independent rows are compared in slices. A slice has at most this many elements of the
 largest tensor. This limits float64 temporaries to a few GB."""
-
-KEPT_BYTES = 2**26
-"""Expected values of up to this many bytes are computed once and kept, unless the caller allows more."""
 
 ROWS_AGREE = 1e-6
 """A reference may differ by this share of the scale between some rows and all of them: float64 sums in another order."""
