@@ -15,7 +15,7 @@ from kbench.text import terminal
 from kbench.text.suggest import unknown
 
 if TYPE_CHECKING:
-    from kbench.protocol import Catalog, ProviderInfo
+    from kbench.protocol import Catalog, OperatorInfo, ProviderInfo
     from kbench.results.case import Value
 
 
@@ -25,7 +25,8 @@ def list_providers(
 ) -> ExitStatus:
     """List operators, providers and built-in configs.
 
-    The list shows the parameters of each provider, and whether it can run on this machine.
+    The list shows what a config can sweep, with defaults: the scalars, choices and modes of each operator, and the parameters
+    of each provider. It also shows whether a provider can run on this machine.
     """
     catalog = _catalog(plugin or ())
     operators = catalog.operators
@@ -38,6 +39,9 @@ def list_providers(
         if operator in (None, name)
     ]
     print(f"{catalog.device.name} ({catalog.device.type})")
+    listed = {name: described for name, described in operators.items() if operator in (None, name)}
+    terminal.print_table(*_operator_table(listed))
+    print()
     terminal.print_table(("operator", "provider", "can run", "parameters"), rows)
     configs = [[config.name, config.about] for config in builtin.described() if operator in (None, config.operator)]
     if configs:
@@ -93,6 +97,23 @@ def _catalog(plugins: Sequence[str]) -> Catalog:
 
     with start(PluginFiles([str(Path(p).resolve()) for p in plugins]), terminal.note) as worker:
         return worker.catalog
+
+
+def _operator_table(operators: Mapping[str, OperatorInfo]) -> tuple[list[str], list[list[str]]]:
+    """The header and the rows of a table of operators, without columns that are empty for all of them."""
+    columns = {
+        "operator": list(operators),
+        "axes": [" ".join(each.axes) for each in operators.values()],
+        "scalars": [_params(each.scalars) for each in operators.values()],
+        "choices": [
+            " ".join(f"{name}={'|'.join(words)}" for name, words in each.choices.items() if name != "mode")
+            for each in operators.values()
+        ],
+        "modes": [" ".join(each.choices.get("mode", ())) for each in operators.values()],
+        "dtypes": [" ".join(each.dtypes) for each in operators.values()],
+    }
+    shown = {head: cells for head, cells in columns.items() if any(cells)}
+    return list(shown), [list(row) for row in zip(*shown.values(), strict=True)]
 
 
 def _can_run(provider: ProviderInfo) -> str:

@@ -27,7 +27,7 @@ WORDS = {
         twice as long.""",
     "configuration": """A provider with values for its parameters, such as `triton-row[num_warps=4]`: one line of a plot. A
         config that gives a parameter several values measures one configuration for each of them. `--only` takes such names.""",
-    "case": """One point of the sweep: a value for each axis and choice, and a dtype. All providers of a case are
+    "case": """One point of the sweep: a value for each axis, scalar and choice, a mode and a dtype. All providers of a case are
         measured together on the same inputs and the same device, in shuffled order, so their times can be compared.""",
     "round": """One pass over all providers of a case, in shuffled order. A row's `ms` is the median over the rounds
         of each round's median time; `round_ms` holds the medians of all rounds. A slow change of the machine affects
@@ -84,6 +84,16 @@ WORDS = {
         of two calls, and the float64 values of the reference that kbench keeps. The reference and the providers may
         need more for themselves, and `timer: graph` uses several sets of buffers. A case that does not fit becomes
         `oom`.""",
+    "axes": """The sizes of an operator's tensors, such as M and N: whole numbers. A config must give values for each of them.
+        Each axis is a column of the results.""",
+    "scalars": """The numbers and booleans of an operator, such as `eps` and `causal`, with their defaults. A config can sweep
+        them: `eps: [1e-6, 1e-5]`, `causal: [true, false]`. Each scalar is a column of the results, and rows that differ
+        in one are different cases. A provider that does not take a scalar is `unsupported` unless it has its default.""",
+    "choices": """The parameters of an operator that are words, each with its words. The first word is the default. A config can
+        sweep them: `approximate: [tanh, none]`. Each choice is a column of the results.""",
+    "mode": """What a call computes: `forward` the outputs, `backward` the gradients of the inputs, `full` both in one call.
+        Only operators that declare gradients have modes. A config can sweep them: `mode: [forward, backward, full]`. `mode`
+        is a column of the results, and rows that differ in it are different cases.""",
     "expected on": """The device that a case would go to if all cases took the same time. A run gives each case to the
         device that is free first, so the real order may differ. `--dry-run` shows this column with `--devices` or
         `--scheduler`.""",
@@ -93,6 +103,14 @@ WORDS = {
 """By word, a paragraph: what it means, why it matters, what to do."""
 
 ALIASES = {
+    "axis": "axes",
+    "scalar": "scalars",
+    "choice": "choices",
+    "modes": "mode",
+    "forward": "mode",
+    "backward": "mode",
+    "full": "mode",
+    "dtypes": "dtype",
     "ulp": "max_ulp",
     "gb/s": "gbps",
     "of copy": "copy_fraction",

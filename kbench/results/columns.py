@@ -74,8 +74,9 @@ _STAGES = """The times of the steps around a kernel in a program, in ms. kbench 
 
 _COLUMNS = (
     Column("operator", Kind.NAME, "", "operator", """What was computed: the name of the operator in the config. The columns
-        between `params` and `dtype` are its axes and choices. With `dtype` they are the case of the row. `kbench list`
-        shows all operators."""),
+        between `params` and `dtype` are its axes (whole numbers), scalars (numbers, or True and False), choices (words) and
+        `mode`, which operators with gradients have. With `dtype` they are the case of the row. `kbench list` shows all
+        operators."""),
     Column("provider", Kind.NAME, "", "provider", """The implementation of the operator: its name in the config, or
         the name of a control (the column `role` says which). Each combination of a provider and `params` is one configuration:
         one line of a plot."""),
@@ -204,7 +205,8 @@ _COLUMNS = (
 )  # fmt: skip
 
 COLUMNS = {column.name: column for column in _COLUMNS}
-"""Every column by its name, in the order of the file. The operator's axes and choices stand between `params` and `dtype`."""
+"""Every column by its name, in the order of the file. The operator's axes, scalars and choices stand between `params` and
+`dtype`."""
 
 NAMES = tuple(COLUMNS)
 OPTIONAL_COLUMNS = tuple(column.name for column in _COLUMNS if column.optional)
@@ -232,12 +234,12 @@ NUMERIC_COLUMNS = columns_of(Kind.NUMBER, Kind.INTEGER)
 
 
 def csv_header(axes: Iterable[str] = ()) -> list[str]:
-    """The header of a results file for an operator with these axes and choices."""
+    """The header of a results file for an operator with these axes, scalars and choices."""
     return [*IDENTITY_COLUMNS, *axes, "dtype", *OUTCOME_COLUMNS]
 
 
 def axis_columns(names: Sequence[str]) -> list[str]:
-    """The axes and choices in the header of a results file: the columns between `params` and `dtype`."""
+    """The axes, scalars and choices in the header of a results file: the columns between `params` and `dtype`."""
     found = list(names)
     return found[found.index("params") + 1 : found.index("dtype")]
 
