@@ -17,7 +17,7 @@ from kbench.analysis.frame_rows import not_a_time
 from kbench.analysis.rounds import is_plausible
 from kbench.errors import ResultsError, UsageError
 from kbench.results import table
-from kbench.results.case import configuration_name
+from kbench.results.case import Value, configuration_name, value_order
 from kbench.results.columns import CONDITION_COLUMNS
 from kbench.results.row import Row
 from kbench.results.timers import timer_kind
@@ -26,8 +26,8 @@ from kbench.results.vocabulary import Flag, Role, Status
 CONDITIONS = (*CONDITION_COLUMNS, "case_hash")
 """Two times are comparable when these columns agree."""
 
-CaseId = tuple[str, tuple[tuple[str, Hashable], ...], str]
-"""Operator, axes and dtype."""
+CaseId = tuple[str, tuple[tuple[str, Value], ...], str]
+"""Operator, axes (with scalars, choices and mode) and dtype."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Key:
     operator: str
     provider: str
     params: str
-    axes: tuple[tuple[str, Hashable], ...]
+    axes: tuple[tuple[str, Value], ...]
     dtype: str
 
     @property
@@ -57,8 +57,8 @@ class Key:
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """For sorting: numbers by size, words by letter."""
-        axes = [(isinstance(value, str), value) for _, value in self.axes]
+        """For sorting: numbers by size, words by letter, modes in their own order."""
+        axes = [value_order(value) for _, value in self.axes]
         return (self.operator, self.dtype, axes, self.provider, self.params)
 
 

@@ -13,7 +13,7 @@ from kbench.contract.check_operator import check_operator
 from kbench.contract.layout import total_bytes
 from kbench.contract.provider import Backward, Provider, keyword_only
 from kbench.contract.tensor import Tensor, Tolerance
-from kbench.results.case import BACKWARD, FORWARD, FULL, Case, Value
+from kbench.results.case import BACKWARD, FORWARD, FULL, MODES, Case, Value
 from kbench.results.names import fault
 from kbench.text.printable import printable
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import torch
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-MODES = (FORWARD, BACKWARD, FULL)
 
 
 @dataclass

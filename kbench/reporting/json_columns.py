@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 
 def word_column(name: str, values: Iterable[Any], label: str = "") -> Json:
-    """A column of words or sizes that occur many times: the distinct words, and for each row the place of its word.
+    """A column of words, sizes or scalars that occur many times: the distinct words, and for each row the place of its word.
 
     A missing value is None. The default label is the name with blanks for underscores.
     """
@@ -41,4 +41,6 @@ def six_digits(value: Any) -> float | None:
 def _plain(value: Any) -> Any:
     if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
         return None
-    return value if isinstance(value, str) else int(value)
+    if isinstance(value, (str, float)):
+        return value
+    return str(value) if pd.api.types.is_bool(value) else int(value)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from kbench.analysis.files import ResultsFile
 from kbench.analysis.metrics import DRAWN, Metric
-from kbench.plotting.selection.along import companions, curve_along, parameter_numbers, x_candidates
+from kbench.plotting.selection.along import companions, curve_along, numeric, parameter_numbers, x_candidates
 from kbench.plotting.selection.pages import MOST_BARS
 from kbench.plotting.selection.points import ABSENT, COPY_CURVE, HOLLOW, axis_names, kinds_of
 from kbench.plotting.style.colours import slots
@@ -91,7 +91,7 @@ def _sweep(part: pd.DataFrame, kinds: dict[str, pd.Series[str]], numbers: Number
     usual    by metric, the one to draw against first
     paired   by axis along x, the axes that vary with it one to one, and a sentence about each
     """
-    sizes = [axis for axis in axes if pd.api.types.is_integer_dtype(part[axis]) and part[axis].notna().any()]
+    sizes = [axis for axis in numeric(part, axes) if part[axis].notna().any()]
     options = [axis for axis in sizes if part[axis].nunique(dropna=False) > 1]
     swept = {name: column for name, column in numbers.items() if column.loc[part.index].nunique() > 1}
     usual = {

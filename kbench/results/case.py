@@ -33,6 +33,8 @@ LIKE_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 FORWARD, BACKWARD, FULL = "forward", "backward", "full"
 """The modes of a case: the outputs, the gradients of the inputs, or both in one call."""
 
+MODES = (FORWARD, BACKWARD, FULL)
+
 
 @dataclass(frozen=True)
 class Case:
@@ -77,6 +79,11 @@ class Case:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Case:
         return cls(data["operator"], dict(data["axes"]), data["dtype"])
+
+
+def value_order(value: Value) -> tuple[bool, int, Any]:
+    """For sorting values of one column: numbers by size, modes in their own order, other words by letter."""
+    return isinstance(value, str), MODES.index(value) if value in MODES else len(MODES), value
 
 
 def format_params(params: Mapping[str, Value]) -> str:

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from kbench.analysis import Analysis, CaseKey, Outcome, Standing, Winner
-from kbench.results.case import Case
+from kbench.results.case import Case, value_order
 from kbench.results.row import Row
 from kbench.results.timers import DEFAULT_TIMER
 from kbench.results.vocabulary import Flag, Role
@@ -178,7 +178,7 @@ def _in_order(cases: Cases) -> Cases:
     dtypes = _dtypes(cases)
 
     def place(named: tuple[Case, CaseKey]) -> tuple[Any, ...]:
-        sizes = tuple((isinstance(value, str), value) for value in named[0].axes.values())
+        sizes = tuple(map(value_order, named[0].axes.values()))
         return (named[0].operator, dtypes.index(named[0].dtype), sizes, named[1])
 
     return sorted(cases, key=place)

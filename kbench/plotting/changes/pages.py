@@ -11,7 +11,7 @@ from kbench.comparison.model import Comparison
 from kbench.comparison.presentation import report_lines
 from kbench.errors import ResultsError, UsageError
 from kbench.plotting.changes.rows import change_rows
-from kbench.plotting.selection.along import companions
+from kbench.plotting.selection.along import companions, most_values, numeric
 from kbench.plotting.selection.pages import Page, Panel, split_into_pages
 
 MOST_PANELS = 24
@@ -51,13 +51,13 @@ def pages(comparison: Comparison, x: str | None = None, by: Sequence[str] = ()) 
         raise ResultsError(
             f"no change to draw: no row has a time on both sides ({counts}); kbench compare shows the reasons"
         )
-    sizes = {axis: rows[axis].nunique() for axis in axes if pd.api.types.is_integer_dtype(rows[axis])}
+    sizes = {axis: int(rows[axis].nunique()) for axis in numeric(rows, axes)}
     if x is not None and x not in sizes:
         advice = f"choose from {', '.join(sizes)}" if sizes else "no axis holds numbers"
         raise UsageError(f"--x: unknown axis {x!r}; {advice}")
     if unknown := [name for name in by if name not in columns]:
         raise UsageError(f"--by: unknown column {unknown[0]!r}; choose from {', '.join(columns)}")
-    along = x or max(sizes, key=lambda name: (sizes[name], list(sizes).index(name)), default="")
+    along = x or most_values(rows, sizes)
     paired = companions(rows, axes, along)
     beside = [name for name in columns if name != along and name not in paired]
     of_panel = rows.groupby(beside, dropna=False)[along].nunique().max() if along else 0

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch, Rectangle
 from kbench.analysis.standings import places
 from kbench.plotting.panels.look import Look
 from kbench.plotting.panels.scale import logarithmic, short
-from kbench.plotting.style.formatting import BARE_COLUMNS, natural
+from kbench.plotting.style.formatting import BARE_COLUMNS, natural, size_text
 from kbench.plotting.style.theme import contrast, mix
 
 FULL_COLOUR = 0.5
@@ -98,7 +98,7 @@ def heights(panel: pd.DataFrame) -> list[Any]:
 
 
 def height(y: Any) -> str:
-    return y if isinstance(y, str) else f"{y:.0f}"
+    return y if isinstance(y, str) else size_text(y)
 
 
 def has_room(panel: pd.DataFrame, look: Look, width: float) -> bool:

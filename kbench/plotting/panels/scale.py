@@ -25,7 +25,7 @@ def scale_x(axes: Axes, values: list[float], room: int) -> None:
         axes.xaxis.set_major_locator(_stepped(values, room // 2 + 2))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}" if value < 1e6 else short(value)))
     axes.xaxis.set_minor_locator(NullLocator())
-    if len(values) <= room or _powers(values):
+    if len(values) <= room or _powers(values) or values[0] < 1:
         axes.xaxis.set_major_locator(FixedLocator(_apart(values[:: math.ceil(len(values) / room)], room)))
 
 

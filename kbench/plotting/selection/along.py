@@ -1,9 +1,9 @@
-"""What runs along x: the integer axis with the most values, or a swept parameter where there are many curves."""
+"""What runs along x: the axis or scalar with the most values, or a swept parameter where there are many curves."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -18,7 +18,7 @@ from kbench.results.vocabulary import Role
 class XCandidates:
     """What can run along x.
 
-    axes        integer axes, and how many sizes of each have a value
+    axes        axes and scalars that hold numbers, and how many numbers of each have a value
     parameters  parameters that are numbers, and how many numbers each was set to
     usual       the one to draw against unless the user names another; "" where there is none
     """
@@ -33,17 +33,38 @@ def x_candidates(
 ) -> XCandidates:
     """What can run along x for these points. `numbers` are the values of parameters, as `parameter_numbers` returns them.
 
-    The usual one is the axis with the most values, of equals the last. A parameter takes its place where there are more
-    curves than `colours` and the parameter has at least as many values as the axis.
+    The usual one is the one that `most_values` names. A parameter takes its place where there are more curves than `colours`
+    and the parameter has at least as many values as the axis.
     """
     values = drawn[drawn["kind"] == VALUE]
-    sizes = {axis: int(values[axis].nunique()) for axis in axes if pd.api.types.is_integer_dtype(drawn[axis])}
+    sizes = {axis: int(values[axis].nunique()) for axis in numeric(drawn, axes)}
     swept = {name: count for name, column in numbers.items() if (count := int(column.loc[drawn.index].nunique()))}
-    usual = max(sizes, key=lambda name: (sizes[name], list(sizes).index(name)), default="")
+    usual = most_values(drawn, sizes)
     if swept and values.loc[values["role"] == Role.PROVIDER, "curve"].nunique() > colours:
         parameter = max(swept, key=lambda name: swept[name])
         usual = parameter if swept[parameter] >= max(2, sizes.get(usual, 0)) else usual
     return XCandidates(sizes, swept, usual)
+
+
+def numeric(rows: pd.DataFrame, axes: Sequence[str]) -> list[str]:
+    """The axes and scalars that hold numbers, not words or booleans."""
+    return [
+        axis
+        for axis in axes
+        if pd.api.types.is_numeric_dtype(rows[axis]) and not pd.api.types.is_bool_dtype(rows[axis])
+    ]
+
+
+def most_values(rows: pd.DataFrame, counts: Mapping[str, int]) -> str:
+    """The name with the highest count, of equals the last; "" if there is none. Names of whole numbers that vary come before
+    others: they are sizes."""
+    names = list(counts)
+
+    def rank(name: str) -> tuple[bool, bool, int, int]:
+        whole = pd.api.types.is_integer_dtype(rows[name])
+        return counts[name] > 1, whole, counts[name], names.index(name)
+
+    return max(names, key=rank, default="")
 
 
 def along(

@@ -9,6 +9,7 @@ import pandas as pd
 
 from kbench.analysis.files import ResultsFile
 from kbench.errors import ResultsError, UsageError
+from kbench.plotting.selection.along import most_values, numeric
 
 
 def winners_of(
@@ -42,12 +43,9 @@ def winners_of(
     frame = pd.DataFrame(found)
     if x not in axes:
         raise UsageError("--kind heatmap needs an axis with whole numbers; choose one with --x, or use --kind bars")
-    sizes = [
-        name
-        for name in axes
-        if name not in (x, *paired, *by) and pd.api.types.is_integer_dtype(frame[name].convert_dtypes())
-    ]
-    y = max(sizes, key=lambda name: frame[name].nunique(), default="")
+    typed = frame[list(axes)].convert_dtypes()
+    free = [name for name in numeric(typed, axes) if name not in (x, *paired, *by)]
+    y = most_values(typed, {name: int(typed[name].nunique()) for name in reversed(free)})
     if not y or frame[y].nunique() == 1:
         y = "dtype" if frame["dtype"].nunique() > 1 and "dtype" not in by else ""
     heights = frame[y] if y == "dtype" else frame[y].astype("float64") if y else 0.0

@@ -53,9 +53,14 @@ def four_digits(value: float) -> str:
     return f"{value:.4g}" if value < 9999.5 else f"{value:.0f}"
 
 
+def size_text(value: float) -> str:
+    """A whole number with all its digits, another number in short: `4096`, `1e-06`."""
+    return f"{value:.0f}" if float(value).is_integer() else f"{value:g}"
+
+
 def title_of(values: Mapping[str, Any]) -> str:
     """`softmax · float32 · M=4096`: values of BARE_COLUMNS without the column's name, empty values left out."""
-    known = {name: value for name, value in values.items() if str(value) not in ("", "<NA>")}
+    known = {name: value for name, value in values.items() if str(value) not in ("", "<NA>", "nan")}
     return " · ".join(str(value) if name in BARE_COLUMNS else f"{name}={value}" for name, value in known.items())
 
 

@@ -18,7 +18,7 @@ from kbench.plotting.panels.look import Look
 from kbench.plotting.panels.scale import logarithmic
 from kbench.plotting.selection.pages import Page
 from kbench.plotting.selection.points import ABSENT, COPY_CURVE, VALUE, hollow_flags, pool
-from kbench.plotting.style.formatting import four_digits, natural, title_of, wrap
+from kbench.plotting.style.formatting import four_digits, natural, size_text, title_of, wrap
 from kbench.plotting.terminal.canvas import Canvas
 
 LETTERS = string.ascii_uppercase
@@ -143,11 +143,11 @@ def _winners(panel: pd.DataFrame, look: Look, width: int) -> str:
     }
     xs, ys = sorted({x for x, _ in cells}), heights(panel)
     heads = [title_of({y_name: height(y)}) if y_name else "fastest" for y in ys]
-    table = [[x_name, *heads], *([f"{x:.0f}", *(cells.get((x, y), "") for y in ys)] for x in xs)]
+    table = [[x_name, *heads], *([size_text(x), *(cells.get((x, y), "") for y in ys)] for x in xs)]
     if len(_table(table).splitlines()[0]) > width:
         table = [
             [x_name, y_name, "fastest"],
-            *([f"{x:.0f}", height(y), cells[x, y]] for x in xs for y in ys if (x, y) in cells),
+            *([size_text(x), height(y), cells[x, y]] for x in xs for y in ys if (x, y) in cells),
         ]
     return _table(table)
 

@@ -55,7 +55,8 @@ function distinct(values) {
 }
 
 function natural(values) {
-  return distinct(values).sort((a, b) => collator.compare(String(a), String(b)));
+  const numbers = (a, b) => typeof a === "number" && typeof b === "number";
+  return distinct(values).sort((a, b) => (numbers(a, b) ? a - b : collator.compare(String(a), String(b))));
 }
 
 function plural(count, word) {

@@ -46,7 +46,7 @@ function along(xs, log, room) {
     const margin = 0.03 * Math.log10(last / first);
     const range = [Math.log10(first) - margin, Math.log10(last) + margin];
     const few = xs.length <= most;
-    const ticks = few ? { tickvals: xs, ticktext: xs.map(short) } : powers(first, last, most);
+    const ticks = few ? { tickvals: xs, ticktext: xs.map(short) } : first < 1 ? decades(first, last) : powers(first, last, most);
     return { type: "log", range, ...ticks };
   }
   const margin = 0.025 * (last - first);
