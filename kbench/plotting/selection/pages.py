@@ -14,6 +14,7 @@ import pandas as pd
 
 from kbench.errors import UsageError
 from kbench.plotting.selection.points import ABSENT
+from kbench.results.case import MODES
 from kbench.text.suggest import unknown
 
 MAX_PANELS = 4
@@ -102,11 +103,14 @@ def _fitting(points: pd.DataFrame, varying: list[str], room: int) -> Iterator[tu
 
 
 def _groups(points: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """The points by their values in some columns, in the order of these values."""
     if not names:
         yield {}, points
         return
-    for values, group in points.groupby(names, dropna=False):
-        yield dict(zip(names, values, strict=True)), group
+    ranks = {mode: rank for rank, mode in enumerate(MODES)}
+    by = [points[name].map(ranks) if name == "mode" else points[name] for name in names]
+    for _, group in points.groupby(by, dropna=False):
+        yield {name: group[name].iloc[0] for name in names}, group
 
 
 def _advice(points: pd.DataFrame, varying: list[str]) -> str:
