@@ -14,7 +14,7 @@ import pandas as pd
 
 from kbench.errors import UsageError
 from kbench.plotting.selection.points import ABSENT
-from kbench.results.case import MODES
+from kbench.results.case import value_order
 from kbench.text.suggest import unknown
 
 MAX_PANELS = 4
@@ -107,8 +107,7 @@ def _groups(points: pd.DataFrame, names: list[str]) -> Iterator[tuple[dict[str, 
     if not names:
         yield {}, points
         return
-    ranks = {mode: rank for rank, mode in enumerate(MODES)}
-    by = [points[name].map(ranks) if name == "mode" else points[name] for name in names]
+    by = [points[name].map(value_order) if name == "mode" else points[name] for name in names]
     for _, group in points.groupby(by, dropna=False):
         yield {name: group[name].iloc[0] for name in names}, group
 
