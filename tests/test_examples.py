@@ -14,7 +14,7 @@ from kbench.commands.init import TEMPLATES
 from kbench.config.schema import File
 
 EXAMPLES = ROOT / "examples"
-NAMES = ["axpy", "cross_entropy", "l2norm", "matmul", "moments", "rmsnorm"]
+NAMES = ["axpy", "cross_entropy", "dropout", "l2norm", "matmul", "moments", "rmsnorm"]
 
 PROGRAM = """
 import importlib, itertools, json, sys
@@ -38,7 +38,7 @@ for name in sys.argv[2:]:
     whole = config["sweep"] if isinstance(config["sweep"], dict) else {}
     sweep = {k: v if isinstance(v, list) else [v] for k, v in (whole | profile["sweep"]).items()}
     sweep |= {axis: sweep[axis][-1:] for axis in operator.axes}
-    configurations = [Configuration(provider, {}) for provider in profile["providers"]]
+    configurations = [Configuration(provider, {}) for provider in profile.get("providers", config["providers"])]
     for values in itertools.product(*sweep.values()):
         case = operator.case(**dict(zip(sweep, values)))
 
