@@ -45,7 +45,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Integers:
-    """Whole numbers that are equally likely from `low` up to but not including `high`. Both may be axes."""
+    """Whole numbers that are equally likely from `low` up to but not including `high`. Both may be axes, and negative."""
 
     low: Size
     high: Size

@@ -27,10 +27,15 @@ def evaluate(size: Size, axes: Mapping[str, object]) -> int:
     """The number that a size stands for. Raises SizeError for a remainder, a negative number, or an axis that is no integer."""
     if isinstance(size, str) and type(value := axes.get(size)) is int:
         return value  # the common case: the size is an axis
-    found = _value(_parsed(str(size)), size, axes)
+    found = evaluate_bound(size, axes)
     if found < 0:
         raise SizeError(f"{size} is {found}{_at(size, axes)}; a size cannot be negative")
     return found
+
+
+def evaluate_bound(size: Size, axes: Mapping[str, object]) -> int:
+    """The number that a bound of values stands for. It may be negative. Raises SizeError."""
+    return size if isinstance(size, int) else _value(_parsed(size), size, axes)
 
 
 def shape(sizes: Iterable[Size], axes: Mapping[str, object]) -> tuple[int, ...]:
@@ -53,7 +58,7 @@ def _parsed(text: str) -> ast.expr:
 
 
 _ALLOWED = (
-    ast.BinOp, ast.Name, ast.Load, ast.Constant, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv,
+    ast.BinOp, ast.UnaryOp, ast.Name, ast.Load, ast.Constant, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.USub,
 )  # fmt: skip
 
 
@@ -66,6 +71,8 @@ def _value(node: ast.expr, size: Size, axes: Mapping[str, object]) -> int:
         if type(value) is not int:
             raise SizeError(f"{node.id} in the size {size} is {'not an axis' if value is None else 'not an integer'}")
         return value
+    if isinstance(node, ast.UnaryOp):
+        return -_value(node.operand, size, axes)
     assert isinstance(node, ast.BinOp)
     left, right = _value(node.left, size, axes), _value(node.right, size, axes)
     match node.op:

@@ -127,6 +127,7 @@ class CaseRun:
         first, second, last = (Expected(self.definition, values, keep) for values in sets)
         for expected in (first, second, last):  # now: no row waits for it, and a failure is the operator's fault
             expected.compute()
+        self.definition.check_shapes(first.shapes)
         return CaseInputs(shared, first, second, last)
 
     def prepare(self, contender: Contender, inputs: CaseInputs) -> None:

@@ -22,7 +22,8 @@ from kbench.protocol import RANDOM, Configuration, EdgeResult, Message, StepBegu
 from kbench.results.case import Case
 from kbench.results.vocabulary import Status
 
-Draw = Callable[[], tuple[Tensor, ...]]
+Trial = tuple[tuple[Tensor, ...], Expected]
+"""The inputs of a check, and what a call must deliver for them."""
 
 
 def check_edges(
@@ -49,35 +50,40 @@ def check_edges(
             definition = Definition(operator, edge.case(case))
             drawn = Inputs(definition, device, seed)
             own = partial(_own, definition, drawn, edge_name)
-            draw = _changed(definition, drawn, edge) if edge_name in common else own
-            if draw is None:
+            make = _common(definition, drawn, edge) if edge_name in common else own
+            if make is None:
                 continue
             steps = Steps(device, partial(_mark, emit, index, edge_name))
             contender = Contender.of(0, configuration, operator)
             with steps.step(contender, "build", build_timeout_s):
-                _check(contender, definition, draw, device)
+                _check(contender, definition, make, device)
             emit(_cell(index, edge_name, contender))
             if contender.status in (Status.UNAVAILABLE, Status.UNSUPPORTED) and edge_name == RANDOM:
                 break
 
 
-def _own(definition: Definition, drawn: Inputs, name: str) -> tuple[Tensor, ...]:
+def _own(definition: Definition, drawn: Inputs, name: str) -> Trial:
     """The inputs of this name: random ones, or an edge case of the operator's own."""
     inputs = drawn.draw(RANDOM)
-    return inputs if name == RANDOM else definition.edge(name, inputs, drawn)
+    return _trial(definition, inputs if name == RANDOM else definition.edge(name, inputs, drawn))
 
 
-def _changed(definition: Definition, drawn: Inputs, edge: Edge) -> Draw | None:
+def _common(definition: Definition, drawn: Inputs, edge: Edge) -> Callable[[], Trial] | None:
     """Returns the inputs of a common edge case; None if the operator does not accept them."""
     try:
-        inputs = edge.inputs(drawn.draw(RANDOM))  # with the gradients of the outputs: they may have gaps in memory, too
-        if inputs is None:
+        changed = edge.inputs(definition.case, drawn.draw(RANDOM))  # with the gradients of the outputs
+        if changed is None:
             return None
-        for _ in Expected(definition, inputs).parts():
-            pass
+        inputs, expected = _trial(definition, changed)
+        expected.compute()
+        definition.check_shapes(expected.shapes)
     except OperatorFault:
         return None
-    return lambda: inputs
+    return lambda: (inputs, expected)
+
+
+def _trial(definition: Definition, inputs: tuple[Tensor, ...]) -> Trial:
+    return inputs, Expected(definition, [x.clone() for x in inputs])
 
 
 def _mark(emit: Emit, index: int, edge: str, event: Message) -> None:
@@ -89,12 +95,11 @@ def _mark(emit: Emit, index: int, edge: str, event: Message) -> None:
     emit(event)
 
 
-def _check(contender: Contender, definition: Definition, draw: Draw, device: Device) -> None:
+def _check(contender: Contender, definition: Definition, make: Callable[[], Trial], device: Device) -> None:
     provider = contender.admitted(definition.case, device.type)
     if provider is None:
         return
-    inputs = draw()
-    expected = Expected(definition, [x.clone() for x in inputs])
+    inputs, expected = make()
     stage = stage_of(definition, provider, contender.params)
     contender.judged(run_checked(expected, stage, inputs, device))
     if contender.running:

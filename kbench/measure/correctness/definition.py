@@ -21,7 +21,7 @@ from torch import Tensor
 from kbench.contract import tensor as contract
 from kbench.contract.fills import Draw, Integers, Normal, Uniform
 from kbench.contract.operator import Operator
-from kbench.contract.sizes import SizeError, evaluate
+from kbench.contract.sizes import SizeError, evaluate_bound
 from kbench.measure.machine.device import out_of_memory
 from kbench.results.case import BACKWARD, FORWARD, Case
 from kbench.text.exception_text import location, message, written_at
@@ -117,7 +117,7 @@ class Definition:
                 case Uniform(low, high):
                     return draw.uniform(low, high, *shape, dtype=dtype)
                 case Integers(low, high):
-                    return draw.integers(evaluate(low, axes), evaluate(high, axes), *shape, dtype=dtype)
+                    return draw.integers(evaluate_bound(low, axes), evaluate_bound(high, axes), *shape, dtype=dtype)
             found, place = fill(self.case, draw), draw.uniform(0, 1, 0).device
         if not isinstance(found, Tensor):
             raise self._fault(fill, f"the fill of {name} returned {type(found).__name__}", "it must return a tensor")
