@@ -45,7 +45,7 @@ RowTerms = Annotated[
     typer.Option(
         "--where",
         metavar="TERMS",
-        help="Use only the rows that match, for example 'N=1024,4096,dtype=bf16' or 'provider=triton*'. "
+        help="Use only the rows that match, for example 'N=1024,4096,dtype=bf16', 'eps<=1e-5' or 'provider=triton*'. "
         "Comparisons: = != < <= > >=.",
     ),
 ]

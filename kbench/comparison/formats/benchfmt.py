@@ -50,16 +50,16 @@ def _result(reading: Reading, metric: str) -> str:
 
 
 def _name(key: Key) -> str:
-    """`BenchmarkSoftmax/provider=triton/M=4096/N=8192/dtype=bfloat16`"""
+    """`BenchmarkSoftmax/provider=triton/M=4096/N=8192/dtype=bfloat16`. The dash before a number at its end is escaped, because
+    the number would be read as a count of processors."""
     parts = {"provider": key.configuration_name, **dict(key.axes), "dtype": key.dtype}
     told = (f"/{_escape(name)}={_escape(str(value))}" for name, value in parts.items() if value != "")
     operator = _escape(key.operator)
-    return f"Benchmark{operator[:1].upper()}{operator[1:]}{''.join(told)}"
+    name = f"Benchmark{operator[:1].upper()}{operator[1:]}{''.join(told)}"
+    return re.sub(r"-(?=\d+$)", "%2D", name)
 
 
 @lru_cache(maxsize=10_000)
 def _escape(word: str) -> str:
-    """A word with spaces and slashes escaped as in URLs, because they end names and parts of names. A number after a dash at
-    its end is escaped too, because it would be read as a count of processors."""
-    quoted = quote(plain(word), safe="[]{}()=,:;+*!?@&|<>'~^.")
-    return re.sub(r"-(?=\d+$)", "%2D", quoted)
+    """A word with spaces and slashes escaped as in URLs, because they end names and parts of names."""
+    return quote(plain(word), safe="[]{}()=,:;+*!?@&|<>'~^.")
