@@ -139,8 +139,8 @@ _COLUMNS = (
     Column("ceiling_tflops", Kind.NUMBER, "TFLOP/s", "large matmul TFLOP/s", """The TFLOP/s of the best large matrix product
         of the row's dtype that torch computes on the device. kbench tries several shapes and sizes, once per session and
         dtype. It is empty if the operator states no operations, or if torch cannot multiply matrices of this dtype here.
-        float32 products use TF32 only if torch's setting allows it, as it stands when the operator's file has been
-        loaded.""", optional=True),
+        float32 products use TF32 only if torch's setting allows it (`torch.backends.cuda.matmul.allow_tf32`), as
+        providers do.""", optional=True),
     Column("sol", Kind.NUMBER, "", "sol", """The share of the speed of light: the shortest possible time of a call divided
         by `ms`. The shortest possible time is the larger of two times: of the algorithmic bytes at `ceiling_gbps`, and of
         the floating-point operations at `ceiling_tflops`. For operators without `flops=` it is the first. Near 1 there is
