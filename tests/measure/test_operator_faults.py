@@ -178,3 +178,12 @@ def test_the_other_cases_of_an_operator_are_measured(kbench: Kbench, write_confi
     found = pd.read_csv(tmp_path / "results" / "sweep.csv").query("role == 'provider'").set_index(["N", "provider"])
     assert found.loc[(8, "right"), "status"] == found.loc[(8, "also-right"), "status"] == "ok"
     assert found.loc[128, "status"].eq("error").all()
+
+
+def test_a_trial_of_a_large_case_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a sweep with one large case, the trial would otherwise compute the large reference, for minutes on a host."""
+    found = operator("matmul")
+    seen = []
+    monkeypatch.setattr(found, "reference", lambda a, b: seen.append((*a.shape, b.shape[1])) or a @ b)
+    assert attempt(found, found.case(M=100_000, N=100_000, K=100_000), Device(), seed=0) is None
+    assert max(max(shape) for shape in seen) <= 64

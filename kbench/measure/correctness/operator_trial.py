@@ -19,12 +19,24 @@ from kbench.results.case import FORWARD, Case
 EDGE_BYTES = 2**26
 """Edge inputs are tried if a call touches at most this many bytes: a trial must not take long."""
 
+SMALL_AXIS = 64
+"""A trial reduces each axis to at most this size: the reference of a large case may take minutes on a host."""
+
 
 def attempt(operator: Operator, case: Case, device: Device, seed: int) -> OperatorFault | None:
-    """Call all functions of an operator for a case, in its mode and in mode `forward`. Returns the fault.
+    """Call all functions of an operator for a case with small axes, in its mode and in mode `forward`. Returns the fault.
 
-    None if there is no fault, and if memory runs out: each case reports that itself.
+    The case itself decides if the operator does not accept the small axes. None if there is no fault, and if memory runs out:
+    each case reports that itself.
     """
+    sizes = {name: min(int(getattr(case, name)), SMALL_AXIS) for name in operator.axes}
+    small = replace(case, axes={**case.axes, **sizes})
+    if small == case or _attempt(operator, small, device, seed):
+        return _attempt(operator, case, device, seed)
+    return None
+
+
+def _attempt(operator: Operator, case: Case, device: Device, seed: int) -> OperatorFault | None:
     forward = replace(case, axes={**case.axes, "mode": FORWARD}) if "mode" in case.axes else case
     try:
         _try_once(Definition(operator, forward), device, seed)
