@@ -25,9 +25,9 @@ class Verdict(enum.StrEnum):
         "slower",
         "!",
         """The new side takes longer. `kbench compare` is certain of that (a false discovery rate of 1 % over all rows
-        of the report), and the change may exceed the margin (2 %, or the value of `--margin`). With one session on a
-        side, a change must exceed a limit of at least 3 %, and the reason says "1 session". Sessions count as trials,
-        samples do not: see docs/comparing.md.""",
+        of the report), and the change is not certainly smaller than the margin (2 %, or the value of `--margin`). With
+        one session on a side, a change must exceed a limit of at least 3 %, and the reason says "1 session". Sessions
+        count as trials, samples do not: see docs/comparing.md.""",
     )
     FAILED = (
         "failed",
@@ -49,8 +49,8 @@ class Verdict(enum.StrEnum):
     FASTER = (
         "faster",
         "+",
-        """The new side takes less time. The same rule applies as for `slower`: the change is certain, and it may exceed the
-        margin. A gate that fails on `slower` accepts it.""",
+        """The new side takes less time. The same rule applies as for `slower`: the change is certain, and it is not certainly
+        smaller than the margin. A gate that fails on `slower` accepts it.""",
     )
     FIXED = (
         "fixed",

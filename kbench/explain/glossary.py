@@ -8,9 +8,9 @@ WORDS = {
     "us": """Microseconds: a millionth of a second. Tables in the terminal show times in us, because kernels take a few to a
         few thousand of them; results files have milliseconds (`ms`), a thousand times as long.""",
     "fastest": """The provider with the shortest time of the case, marked `*`. `~` marks the providers that
-        share the first place: see `tie`. `?` says that the measurements do not tell which provider is fastest. As the
-        heading of a column it is the number of cases that a provider wins alone; `tied` is the number of cases in which
-        it shares the first place.
+        share the first place: see `tie`. `?` says that the measurements do not tell which provider is fastest. A column
+        `fastest` holds the number of cases that a provider wins alone; a column `tied` holds the number of cases in
+        which it shares the first place.
         Providers that are suspect, wrong or not timed are left out.""",
     "faster/tie/slower": """Three counts of cases: how many times the provider is faster than the baseline, ties with
         it, and is slower. A fourth number counts the cases in which the measurements do not tell which is faster.
