@@ -90,7 +90,7 @@ def compare(
         typer.Option(
             "--export",
             metavar="FORMAT=FILE",
-            help="Also write the comparison to a file. The file - is stdout. Formats: markdown, json, csv, junit, github, "
+            help="Also write the comparison to a file. '-' as FILE means stdout. Formats: markdown, json, csv, junit, github, "
             "github-action-benchmark, bencher, benchfmt.",
         ),
     ] = None,

@@ -29,6 +29,8 @@ WORDS = {
         config that gives a parameter several values measures one configuration for each of them. `--only` takes such names.""",
     "case": """One point of the sweep: a value for each axis and choice, and a dtype. All providers of a case are
         measured together on the same inputs and the same device, in shuffled order, so their times can be compared.""",
+    "row": """One line of a results file: the outcome of one configuration, or of a control, on one case in one session. In
+        `kbench compare`, a row is one configuration on one case, with all sessions of both files.""",
     "round": """One pass over all providers of a case, in shuffled order. A row's `ms` is the median over the rounds
         of each round's median time; `round_ms` holds the medians of all rounds. A slow change of the machine affects
         all providers alike.""",
