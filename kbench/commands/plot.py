@@ -67,7 +67,7 @@ def plot(
 ) -> ExitStatus:
     """Draw results as lines, bars or a heat map.
 
-    A line shows one provider with one choice of its parameters. Several files share one picture. If another axis than the
+    A line shows one provider with one choice of its parameters. Several files share one picture. If an axis other than the
     horizontal one varies, such as M or dtype, each of its values gets a panel. A hollow point means that launch overhead is a
     large part of the time. A mark below the axis means that a provider was wrong, failed or declined the case. The command
     prints the paths of the pictures.
