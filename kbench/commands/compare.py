@@ -71,7 +71,8 @@ def compare(
         typer.Option(
             "--only",
             metavar="VERDICTS",
-            help="Show only rows with these verdicts, for example slower,missing. 'changed' stands for every kind of change.",
+            help="Show only rows with these verdicts, for example slower,missing. 'changed' stands for all"
+            " except same, unclear and untimed.",
         ),
     ] = None,
     fail_on: Annotated[

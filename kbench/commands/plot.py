@@ -68,9 +68,9 @@ def plot(
     """Draw results as lines, bars or a heat map.
 
     A line shows one provider with one choice of its parameters. Several files share one picture. If an axis other than the
-    horizontal one varies, such as M or dtype, each of its values gets a panel. A hollow point means that launch overhead is a
-    large part of the time. A mark below the axis means that a provider was wrong, failed or declined the case. The command
-    prints the paths of the pictures.
+    horizontal one varies, such as M or dtype, each of its values gets a panel. Many panels are spread over several pictures.
+    A hollow point means that launch overhead is a large part of the time. A mark below the axis means that a provider was
+    wrong, failed or declined the case. The command prints the paths of the pictures.
     """
     from kbench import plotting
 
