@@ -113,7 +113,7 @@ def places(winners: Sequence[Winner]) -> tuple[Counter[str], Counter[str], Count
 def fastest_sentence(
     winners: Sequence[Winner], found: Sequence[Standing], baseline: str | None, noise: Noise, cases: int
 ) -> str:
-    """`cuda is fastest in 33 of 60 cases and tied in 19 more; 1.87x torch-native (geomean of 60 cases).`"""
+    """`cuda is fastest in 33 of 60 cases and tied in 19 more; 1.87x as fast as torch-native (geomean).`"""
     if not winners:
         return "No provider was timed."
     if noise.too_noisy:
@@ -136,8 +136,9 @@ def fastest_sentence(
         return f"{text}{noise.load}. More rounds or sessions may tell."
     mean = best.geomean
     if mean is not None:
-        text += f"; {mean:.2f}x {baseline} (geomean of {_cases(len(best.over_baseline))})"
-    text += f"; {_cases(open_)} undecided" if open_ else ""
+        shared = len(best.over_baseline)
+        text += f"; {mean:.2f}x as fast as {baseline} (geomean{f' of {_cases(shared)}' if shared < cases else ''})"
+    text += f"; {_cases(open_)} unclear" if open_ else ""
     return f"{text}."
 
 

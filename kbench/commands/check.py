@@ -51,7 +51,8 @@ def check(
 ) -> ExitStatus:
     """Check every provider on edge inputs, without timing.
 
-    Edge inputs often break kernels: -inf, NaN, large offsets, strided rows. Each operator can list its own.
+    Edge inputs such as -inf, NaN, large offsets and strided rows often break kernels. Each operator can list its own edge
+    inputs.
 
     Exit code: 0 no provider gave a wrong result or failed, 1 a provider gave a wrong result or failed, 2 bad input.
     """

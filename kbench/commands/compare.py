@@ -71,7 +71,8 @@ def compare(
         typer.Option(
             "--only",
             metavar="VERDICTS",
-            help="Show only rows with these verdicts, for example slower,missing. 'changed' stands for every kind of change.",
+            help="Show only rows with these verdicts, for example slower,missing. 'changed' stands for all"
+            " except same, unclear and untimed.",
         ),
     ] = None,
     fail_on: Annotated[
@@ -90,7 +91,7 @@ def compare(
         typer.Option(
             "--export",
             metavar="FORMAT=FILE",
-            help="Also write the comparison to a file. The file - is stdout. Formats: markdown, json, csv, junit, github, "
+            help="Also write the comparison to a file. '-' as FILE means stdout. Formats: markdown, json, csv, junit, github, "
             "github-action-benchmark, bencher, benchfmt.",
         ),
     ] = None,
@@ -102,7 +103,7 @@ def compare(
 
     Each row gets a verdict, such as slower, faster, same, or unclear with a reason.
 
-    Exit code: 0 comparison written, 1 a row has a verdict of --fail-on, 2 bad input, 3 no row could be compared.
+    Exit code: 0 comparison written, 1 a row has a verdict that --fail-on lists, 2 bad input, 3 no row could be compared.
     """
     from kbench.comparison.compare import compare_results
     from kbench.comparison.options import CompareOptions

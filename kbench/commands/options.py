@@ -29,7 +29,7 @@ Profile = Annotated[
     typer.Option(
         "--profile",
         metavar="NAME",
-        help="Apply this profile of the config. Without a GPU, the profile cpu applies by default; 'none' disables it.",
+        help="Apply this profile of the config. Default without a GPU: cpu, if the config has it. 'none' applies no profile.",
     ),
 ]
 Plugins = Annotated[

@@ -67,11 +67,12 @@ def plot(
     ] = "png,svg",
     theme: Annotated[str, typer.Option("--theme", metavar="NAME", help="light or dark.")] = "light",
 ) -> ExitStatus:
-    """Draw results: one line for each configuration.
+    """Draw results as lines, bars or a heat map.
 
-    Several files share one picture. Every axis that varies, apart from the horizontal one, gets a panel for each of its
-    values. A hollow point means that launch overhead is a large part of the time. A mark below the axis means that a
-    provider was wrong, failed or declined the case. The command prints the paths of the pictures.
+    A line shows one provider with one choice of its parameters. Several files share one picture. If an axis other than the
+    horizontal one varies, such as M or dtype, each of its values gets a panel. Many panels are spread over several pictures.
+    A hollow point means that launch overhead is a large part of the time. A mark below the axis means that a provider was
+    wrong, failed or declined the case. The command prints the paths of the pictures.
     """
     from kbench import plotting
 

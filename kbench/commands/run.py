@@ -63,7 +63,10 @@ def run(
     ] = False,
     wait: Annotated[
         bool,
-        typer.Option("--wait/--no-wait", help="If another run uses the device, wait for it, or end with exit code 3."),
+        typer.Option(
+            "--wait/--no-wait",
+            help="If another run uses the device, wait for it. --no-wait ends with exit code 3 instead.",
+        ),
     ] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
     plots: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw a plot of GB/s at the end.")] = True,

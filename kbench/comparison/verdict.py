@@ -25,15 +25,16 @@ class Verdict(enum.StrEnum):
         "slower",
         "!",
         """The new side takes longer. `kbench compare` is certain of that (a false discovery rate of 1 % over all rows
-        of the report), and the change may exceed the margin (2 %, or the value of `--margin`). With one session on a
-        side, a change must exceed a limit of at least 3 %, and the reason says "1 session". Sessions count as trials,
-        samples do not: see docs/comparing.md.""",
+        of the report), and the interval of the change reaches beyond the margin (2 %, or the value of `--margin`). With
+        one session on a side, a change must exceed a limit of at least 3 %, and the reason says "1 session". Sessions
+        count as trials, samples do not: see docs/comparing.md.""",
     )
     FAILED = (
         "failed",
         "!",
         """The new side failed and the old side did not: the row is wrong, error, oom, timeout or crashed in at least one
-        session. The reason shows the status and its message.""",
+        session. A row is also `failed` if the old side failed in some sessions only and the new side has no time at all. The
+        reason shows the status and its message.""",
     )
     MISSING = (
         "missing",
@@ -49,14 +50,14 @@ class Verdict(enum.StrEnum):
     FASTER = (
         "faster",
         "+",
-        """The new side takes less time. The same rule applies as for `slower`: the change is certain, and it may exceed the
-        margin. A gate that fails on `slower` accepts it.""",
+        """The new side takes less time. The same rule applies as for `slower`: the change is certain, and its interval
+        reaches beyond the margin. A gate that fails on `slower` accepts it.""",
     )
     FIXED = (
         "fixed",
         "+",
-        """The old side failed and the new side has a time in every session. The old side has no time, so this comparison
-        says nothing about speed.""",
+        """The old side failed and the new side has a time in every session. The old side lacks a time in at least one
+        session, so this comparison says nothing about speed.""",
     )
     NEW = (
         "new",

@@ -196,7 +196,10 @@ class Writer:
             refuge = self._rescue(unwritten)
             raise ResultsError(f"{self.path}: cannot be written ({error.strerror or error}); {refuge}") from None
         if moved:
-            what = f"another program changed it during the run; its version is now {moved[0]}, and all rows were written again"
+            what = (
+                f"another program changed it during the run; the changed file is now {moved[0]}, "
+                "and all rows were written again"
+            )
         else:
             what = "another program removed or renamed it during the run; all rows were written again"
         self.note(f"{self.path}: {what}")

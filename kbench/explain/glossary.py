@@ -8,9 +8,9 @@ WORDS = {
     "us": """Microseconds: a millionth of a second. Tables in the terminal show times in us, because kernels take a few to a
         few thousand of them; results files have milliseconds (`ms`), a thousand times as long.""",
     "fastest": """The provider with the shortest time of the case, marked `*`. `~` marks the providers that
-        share the first place: see `tie`. `?` says that the measurements do not tell which provider is fastest. As the
-        heading of a column it is the number of cases that a provider wins alone; `tied` is the number of cases in which
-        it shares the first place.
+        share the first place: see `tie`. `?` says that the measurements do not tell which provider is fastest. A column
+        `fastest` holds the number of cases that a provider wins alone; a column `tied` holds the number of cases in
+        which it shares the first place.
         Providers that are suspect, wrong or not timed are left out.""",
     "faster/tie/slower": """Three counts of cases: how many times the provider is faster than the baseline, ties with
         it, and is slower. A fourth number counts the cases in which the measurements do not tell which is faster.
@@ -29,6 +29,8 @@ WORDS = {
         config that gives a parameter several values measures one configuration for each of them. `--only` takes such names.""",
     "case": """One point of the sweep: a value for each axis, scalar and choice, a mode and a dtype. All providers of a case are
         measured together on the same inputs and the same device, in shuffled order, so their times can be compared.""",
+    "row": """One line of a results file: the outcome of one configuration, or of a control, on one case in one session. In
+        `kbench compare`, a row is one configuration on one case, with all sessions of both files.""",
     "round": """One pass over all providers of a case, in shuffled order. A row's `ms` is the median over the rounds
         of each round's median time; `round_ms` holds the medians of all rounds. A slow change of the machine affects
         all providers alike.""",

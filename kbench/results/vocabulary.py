@@ -100,7 +100,7 @@ class Flag(ExplainedWord):
         bandwidth, and data held in the last-level cache cannot explain the excess. If the theoretical bandwidth is not
         known, kbench uses the session's copy bandwidth divided by 0.8 (on a host by 0.5). Or its TFLOP/s exceed
         `ceiling_tflops` by a factor of 3 (for dtypes of 4 bytes and more, a factor of 12). Either the work was not done
-        within the timed interval (left on another stream, skipped, answered from memory), or the operator's count of
+        within the timed interval (left on another stream, skipped, or replaced by a stored result), or the operator's count of
         bytes or operations is wrong. Such a row never wins, and no mean includes it. First look at what the provider does
         with streams, caches and lazy results.""",
     )
@@ -121,14 +121,14 @@ class Flag(ExplainedWord):
     L2_RESIDENT = (
         "l2-resident",
         """A call may have found its data in the last-level cache. Either the cache mode is `warm` and everything that a
-        call reads and writes fits there, or `timer: graph` found too few buffers to fill the cache three times. GB/s is
-        then the speed of the cache, not of the memory, and may exceed the ceiling. Such a time is right for a program that
-        also finds its data in the cache; otherwise use `cache: cold`. Cold rows of the do_bench timer are not flagged, because
-        nothing that they read is in the cache. What they write may still be in the cache when the call ends, so the last
-        write-backs are not in the time. But the flush leaves the cache full of dirty lines, which the call has to push
-        out. On an H200, cold copies that fit into its 60 MB cache stay below the GB/s of large ones, even without the
-        timer's overhead. On other devices trust `copy_fraction` more than GB/s, because the copy has the same
-        advantage.""",
+        call reads and writes fits there, or all buffers of `timer: graph` together are smaller than three times the
+        cache. GB/s is then the speed of the cache, not of the memory, and may exceed the ceiling. Such a time is
+        right for a program that also finds its data in the cache; otherwise use `cache: cold`. Cold rows of the
+        do_bench timer are not flagged, because nothing that they read is in the cache. What they write may still be
+        in the cache when the call ends, so the last write-backs are not in the time. But the flush leaves the cache
+        full of dirty lines, which the call has to push out. On an H200, cold copies that fit into its 60 MB cache
+        stay below the GB/s of large ones, even without the timer's overhead. On other devices trust `copy_fraction`
+        more than GB/s, because the copy has the same advantage.""",
     )
     THROTTLED = (
         "throttled",

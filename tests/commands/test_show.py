@@ -47,7 +47,7 @@ def printed(rows: list[Row], out: Out, **how: Any) -> list[str]:
 
 def test_the_answer_the_standings_and_every_provider_of_every_case(capsys: Out) -> None:
     lines = printed(sweep(256, 512, cuda=2.0, slow=0.5), capsys)
-    assert lines[1] == "cuda is fastest in 2 of 2 cases; 2.00x torch (geomean of 2 cases)."
+    assert lines[1] == "cuda is fastest in 2 of 2 cases; 2.00x as fast as torch (geomean)."
     assert [line.split() for line in lines[3:7]] == [
         ["provider", "vs", "torch", "faster/tie/slower", "fastest", "tied", "cases", "of", "copy", "ulp"],
         ["cuda", "2.00x", "2/0/0", "2", "0", "2", "0.50", "-"],

@@ -154,7 +154,7 @@ def test_a_cluster_gives_the_rows_of_one_host_whatever_is_killed(tmp_path: Path,
             wait_for(lambda: csv.exists() and len(csv.read_text().splitlines()) > 1)
             first.scheduler.kill()
             _, errors = killed.communicate(timeout=120)
-    assert f"{first.names['elsewhere-2']} is refused: plug-in hangs.py is " in errors
+    assert f"{first.names['elsewhere-2']} is refused: plug-in hangs.py differs: " in errors
     left = len(identities(here))
     last = errors.splitlines()[-1]
     if killed.returncode != 0:  # else it was done before the scheduler was killed
@@ -197,10 +197,10 @@ def test_what_tells_two_checkouts_apart(tmp_path: Path, monkeypatch: pytest.Monk
     assert identify_code(files) == wanted, "each machine may have its checkout where it likes"
     Path("hangs.py").write_text("import kbench, torch\n")
     (difference,) = compare_code(wanted, identify_code(files))
-    assert difference.startswith("plug-in hangs.py is ")
+    assert difference.startswith("plug-in hangs.py differs: ")
     Path("hangs.py").write_text("import kbench\n")
     Path("sweep.yaml").write_text("operator: gelu\n")
-    assert compare_code(wanted, identify_code(files))[0].startswith("config sweep.yaml is ")
+    assert compare_code(wanted, identify_code(files))[0].startswith("config sweep.yaml differs: ")
     monkeypatch.chdir(tmp_path)
     assert identify_code(files) == wanted, "a shared file system will do as well"
     (tmp_path / "one" / "sweep.yaml").unlink()
@@ -208,8 +208,8 @@ def test_what_tells_two_checkouts_apart(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "one" / "hangs.py").unlink()
     assert "plug-in hangs.py is missing" in compare_code(wanted, identify_code(files))[0]
     assert compare_code(wanted, wanted | {"kbench": "0.0", "installed plug-in x": "1"}) == [
-        f"kbench is 0.0, but the run has {wanted['kbench']}",
-        "installed plug-in x is 1, but the run has none",
+        f"kbench differs: 0.0 there, {wanted['kbench']} in this run",
+        "installed plug-in x is missing where the run was started",
     ]
 
 

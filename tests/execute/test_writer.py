@@ -102,7 +102,7 @@ def test_a_file_that_was_changed_is_moved_aside(tmp_path: Path, change: Callable
     [aside] = [path for path in writer.path.parent.glob("*.csv") if path != writer.path]
     assert aside.read_bytes() == theirs and aside.with_suffix(".env.json").exists()
     assert notes == [
-        f"{writer.path}: another program changed it during the run; its version is now {aside}, "
+        f"{writer.path}: another program changed it during the run; the changed file is now {aside}, "
         "and all rows were written again"
     ]
     writer.write([row(4)])

@@ -167,7 +167,7 @@ def test_a_reference_that_ends_the_worker_is_the_operators_fault(kbench: Kbench,
     done = kbench("run", config, "--no-plot")
     assert done.returncode == 2
     assert "operator reference-ends-the-process: a trial call of its inputs and reference on" in done.stderr
-    assert "ended the worker: the process exited with code 3" in done.stderr
+    assert "failed: the process exited with code 3" in done.stderr
 
 
 @pytest.mark.slow

@@ -84,7 +84,7 @@ def test_an_axis_that_goes_with_x_is_a_second_line_of_sizes(draw: Draw) -> None:
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["256\n4K", "512\n2K", "781\n1342", "2K\n512"]
     assert len(axes.get_yticklabels()) == 2 and len(axes.patches) == 8
     assert "N\nM" in labels(axes)
-    assert "M goes with N" in caption(figure)
+    assert "M varies with N" in caption(figure)
 
 
 def test_a_suspect_or_failed_row_wins_nothing(draw: Draw) -> None:

@@ -78,7 +78,7 @@ def test_an_axis_that_goes_with_x_makes_no_panels(draw: Draw) -> None:
     rows = [drawn_row(case(n, 2**20 // n)) for n in (256, 512, 1024, 2048)]
     [figure] = draw(*rows)
     assert [len(line) for axes in figure.axes for line in curves(axes)] == [4]
-    assert "M goes with N: 4096 at 256, 512 at 2048" in caption(figure)
+    assert "M varies with N: M=4096 at N=256, M=512 at N=2048" in caption(figure)
     shared = [*rows, drawn_row(case(4096, 512))]  # two lengths have 512 rows: that is a choice again
     assert sum(len(panels(figure)) or 1 for figure in draw(*shared)) > 1
 

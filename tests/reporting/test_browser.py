@@ -294,7 +294,7 @@ def test_the_changes_against_a_baseline_are_a_picture_in_the_colours_of_the_page
 def test_an_axis_that_goes_with_x_leaves_one_line_per_provider(made: Make, view: View) -> None:
     page = view(made([report_row(name, n, n / 1e4, m=2**20 // n) for n in SIZES for name in ("first", "second")]))
     assert [n for n, _ in curves(page)["first"]] == [*SIZES]
-    assert "M goes with N: 4096 at 256, 512 at 2048" in page.locator("#plot .notes").inner_text()
+    assert "M varies with N: M=4096 at N=256, M=512 at N=2048" in page.locator("#plot .notes").inner_text()
     assert page.get_by_label("M", exact=True).count() == 0
 
 

@@ -33,7 +33,7 @@ def test_the_summary_counts_wins_and_means_speed_ups(said: Say) -> None:
     assert second["geomean"] == pytest.approx((1.1**4 * 0.5) ** (1 / 5), rel=1e-5)
     assert (second["standing"], second["record"]) == ("slower", "4/0/1")
     assert standing(found, "first")["standing"] == "the baseline"
-    assert found["files"][0]["headline"] == ("second is fastest in 4 of 5 cases; 0.94x first (geomean of 5 cases).")
+    assert found["files"][0]["headline"] == ("second is fastest in 4 of 5 cases; 0.94x as fast as first (geomean).")
 
 
 def test_what_lies_within_the_noise_is_a_tie(said: Say) -> None:

@@ -92,7 +92,7 @@ class ExportedRow(_Model):
     )
     ci: Interval | None = Field(description="The confidence interval of the ratio.")
     q: float | None = Field(
-        description="The false discovery rate of the list of this row and all rows with a more certain change."
+        description="The lowest false discovery rate at which the row still counts as changed (Benjamini and Hochberg)."
     )
     old: ExportedSide | None = Field(description="The baseline's side. Null if the baseline does not have the row.")
     new: ExportedSide | None = Field(description="The contender's side. Null if the contender does not have the row.")

@@ -67,11 +67,12 @@ def facts(comparison: Comparison, common: dict[str, str]) -> list[tuple[str, str
     metric, rules = quantity_of(comparison), comparison.rules
     direction = "slower" if rules.compared.lower_is_better else "faster"
     margin = f"; margin {rules.margin * 100:g}%" if rules.asked or not rules.paired else ""
+    provider = {"provider": f"provider {common['provider']}"} if "provider" in common else {}
     found = [
         ("conditions", ", ".join(_conditions(comparison))),
         ("sessions", _sessions(comparison)),
         ("compared", f"{metric.with_unit}, more is {direction}{margin}"),
-        ("all rows", row_names.format_parts(common)),
+        ("all rows", row_names.format_parts(common | provider)),
     ]
     return [(name, value) for name, value in found if value]
 
@@ -137,7 +138,7 @@ def _moved(drift: Drift, metric: str, beside_values: bool) -> str:
         return f"{moved}, not subtracted from the changes, because that needs {ENOUGH_CASES} cases"
     if not taken_out(drift, metric):
         return f"{moved}, which cancels in this metric"
-    return f"{moved}, subtracted from the changes" + (" but not from the values beside them" if beside_values else "")
+    return f"{moved}, subtracted from the changes" + (", but not from the old and new values" if beside_values else "")
 
 
 def geomeans(comparison: Comparison) -> Iterator[str]:

@@ -42,13 +42,13 @@ class RunFiles:
 
 
 def identify_code(files: RunFiles) -> dict[str, str]:
-    """Hashes of the code on this machine, by names for messages."""
-    found = {"kbench": __version__, "kbench's source": _package_digest()}
+    """The versions and hashes of the code on this machine, as messages show them."""
+    found = {"kbench": __version__, "kbench's source": f"hash {_package_digest()}"}
     for entry in importlib.metadata.entry_points(group="kbench.plugins"):
         found[f"installed plug-in {entry.name}"] = entry.dist.version if entry.dist else ""
     for kind, name in (("config", files.config), *(("plug-in", name) for name in files.plugins)):
         if (path := files.find(name)).exists():
-            found[f"{kind} {name}"] = _file_digest(path)
+            found[f"{kind} {name}"] = f"hash {_file_digest(path)}"
     return found
 
 
@@ -62,9 +62,9 @@ def compare_code(wanted: Mapping[str, str], found: Mapping[str, str]) -> list[st
 def _difference(name: str, wanted: Mapping[str, str], found: Mapping[str, str]) -> str:
     if name not in found:
         return f"{name} is missing"
-    return f"{name} is {found[name]}, " + (
-        f"but the run has {wanted[name]}" if name in wanted else "but the run has none"
-    )
+    if name not in wanted:
+        return f"{name} is missing where the run was started"
+    return f"{name} differs: {found[name]} there, {wanted[name]} in this run"
 
 
 def _package_digest() -> str:

@@ -11,7 +11,7 @@ from kbench.execute.plan import Task, traits
 from kbench.execute.worker.starting import PluginFiles
 from kbench.execute.worker.starting import start as start_worker
 from kbench.execute.worker.worker_failed import WorkerFailed
-from kbench.execute.worker.worker_process import NONSENSE, Worker
+from kbench.execute.worker.worker_process import IDLE, NONSENSE, Worker
 from kbench.protocol import RANDOM, Catalog, Configuration, DeviceInfo, EdgeResult, Rows, StepBegun, TrialFailed
 from kbench.results.case import format_params
 from kbench.results.row import Row
@@ -90,8 +90,8 @@ class WorkerSupervisor:
             found = list(self.ready(task).ask(task.trial_request(), limit_s=task.settings.timeout_s))
         except WorkerFailed as lost:
             self._worker = None
-            end = lost.reason.removesuffix(" between steps")
-            what = f"a trial call of its inputs and reference on {task.case.label} ended the worker: {end}"
+            why = lost.reason.replace(f" {IDLE}", "")
+            what = f"a trial call of its inputs and reference on {task.case.label} failed: {why}"
             raise ConfigError([ConfigIssue(SourceLocation(f"operator {task.case.operator}"), what)]) from None
         if faults := [
             ConfigIssue(SourceLocation(event.where), event.what) for event in found if isinstance(event, TrialFailed)
@@ -174,7 +174,7 @@ class WorkerSupervisor:
             except WorkerFailed as lost:
                 self._worker = None
                 running = left[lost.index] if lost.index is not None and 0 <= lost.index < len(left) else None
-                name = running.name if running else ""  # "": between steps
+                name = running.name if running else ""  # "": no provider was running
                 if lost.killed and name not in spared:
                     spared.add(name)
                     if not self._stopped:

@@ -32,7 +32,7 @@ class WorkerFailed(WorkerLost):
 
     @property
     def index(self) -> int | None:
-        """The index of the configuration that was in a step; None between steps."""
+        """The index of the configuration that was in a step; None if no provider was running."""
         return self.during.index if isinstance(self.during, StepBegun) else None
 
     @property

@@ -76,6 +76,9 @@ NOTES_LIMIT = 10
 NOTE_LIMIT = 300
 """Characters of a note."""
 
+IDLE = "while no provider was running"
+"""The part of a reason that names the step, for a worker that is in none."""
+
 NONSENSE = "something other than kbench's messages arrived from the worker"
 
 
@@ -103,6 +106,7 @@ class Worker:
         self._secret = ""
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()  # None: there will be no more
         self._nonsense = False
+        self._starting = True
         self._stderr: collections.deque[str] = collections.deque(maxlen=STDERR_LINES_KEPT)
         self._readers: list[threading.Thread] = []
         try:
@@ -119,6 +123,7 @@ class Worker:
             self.stop()
             raise WorkerFailed(Status.CRASHED, NONSENSE)
         self.catalog = catalog
+        self._starting = False
 
     def _start(self, environment: Mapping[str, str]) -> None:
         self._process = launch.spawn(environment)
@@ -202,11 +207,11 @@ class Worker:
                 continue
             if now >= deadline:
                 self.stop()
-                raise WorkerFailed(Status.TIMEOUT, f"took longer than {limit_s:g} s {_while(at)}", at)
+                raise WorkerFailed(Status.TIMEOUT, f"took longer than {limit_s:g} s {self._while(at)}", at)
             stopped_since = (stopped_since or now) if process_tree.is_stopped(self._process) else None
             if stopped_since and now - stopped_since >= STOPPED_LIMIT_S:
                 self.stop()
-                raise WorkerFailed(Status.CRASHED, f"the process was stopped (as by SIGSTOP) {_while(at)}", at)
+                raise WorkerFailed(Status.CRASHED, f"the process was stopped (as by SIGSTOP) {self._while(at)}", at)
 
     # -- the end
 
@@ -217,16 +222,16 @@ class Worker:
         except subprocess.TimeoutExpired:
             self.stop()
             return WorkerFailed(
-                Status.CRASHED, f"the process closed the pipe to kbench {_while(at)}, but kept running", at
+                Status.CRASHED, f"the process closed the pipe to kbench {self._while(at)}, but kept running", at
             )
         self.stop()
         if code < 0:
             name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-            reason = f"killed by {name} {_while(at)}"
+            reason = f"killed by {name} {self._while(at)}"
             if name == "SIGKILL":
                 reason += " (the system does this when memory runs out)"
         else:
-            reason = f"the process exited with code {code} {_while(at)}"
+            reason = f"the process exited with code {code} {self._while(at)}"
         if place := self._find_fault():
             reason += f", at {place}"
         elif code > 0 and at is None and self._stderr:
@@ -236,7 +241,14 @@ class Worker:
 
     def _refuse_line(self, at: StepBegun | PluginCall | None) -> WorkerFailed:
         self.stop()
-        return WorkerFailed(Status.CRASHED, f"{NONSENSE} {_while(at)}", at, exited=True)
+        return WorkerFailed(Status.CRASHED, f"{NONSENSE} {self._while(at)}", at, exited=True)
+
+    def _while(self, at: StepBegun | PluginCall | None) -> str:
+        if isinstance(at, StepBegun):
+            return f"while {STEPS[at.step]}"
+        if isinstance(at, PluginCall):
+            return "in its availability check" if at.provider else "while it was imported"
+        return "while starting" if self._starting else IDLE
 
     def _find_fault(self) -> str | None:
         """The innermost line of a user's own code at a fatal signal, `mine.py:12`, from faulthandler's traceback on stderr."""
@@ -301,14 +313,6 @@ class Worker:
             return
         self._shown.add(note)
         self._note(note)
-
-
-def _while(at: StepBegun | PluginCall | None) -> str:
-    if isinstance(at, StepBegun):
-        return f"while {STEPS[at.step]}"
-    if isinstance(at, PluginCall):
-        return "in its availability check" if at.provider else "while it was imported"
-    return "between steps"
 
 
 def _thread(target: Callable[[], None]) -> threading.Thread:

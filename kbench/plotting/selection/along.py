@@ -131,7 +131,9 @@ def companions(drawn: pd.DataFrame, axes: Sequence[str], x: str) -> dict[str, st
         pairs = drawn[[x, axis]].drop_duplicates()
         if len(pairs) > 2 and pairs[x].is_unique and pairs[axis].is_unique:
             first, last = (pairs.sort_values(x).iloc[end] for end in (0, -1))
-            found[axis] = f"{axis} goes with {x}: {first[axis]} at {first[x]}, {last[axis]} at {last[x]}"
+            found[axis] = (
+                f"{axis} varies with {x}: {axis}={first[axis]} at {x}={first[x]}, {axis}={last[axis]} at {x}={last[x]}"
+            )
     return found
 
 

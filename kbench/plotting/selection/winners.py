@@ -39,7 +39,7 @@ def winners_of(
             found.append(case | how | outcome)
     if not found:
         paths = ", ".join(str(source.path) for source in sources)
-        raise ResultsError(f"{paths}: no row has a time that is not suspect; see the columns `reason` and `flags`")
+        raise ResultsError(f"{paths}: every row is suspect or has no time; see the columns `reason` and `flags`")
     frame = pd.DataFrame(found)
     if x not in axes:
         raise UsageError("--kind heatmap needs an axis with whole numbers; choose one with --x, or use --kind bars")

@@ -43,7 +43,7 @@ def test_the_report_of_every_verdict_at_80_columns(every: Comparison) -> None:
         "conditions  NVIDIA H200, timer do_bench, cache cold -> cold/warm\n"
         "sessions    3 each\n"
         "compared    time in us, more is slower; margin 2%\n"
-        "all rows    softmax fp32 M=4096 triton\n"
+        "all rows    softmax fp32 M=4096 provider triton\n"
         "\n"
         "not the same  main  pr 7\n"
         "cache         cold  cold/warm  forbids the comparison\n"
@@ -128,7 +128,7 @@ def test_with_one_session_two_more_are_proposed(write: Write) -> None:
 
 def test_the_machines_drift_is_said_and_whether_it_was_taken_out(every: Comparison, write: Write) -> None:
     assert (
-        "machine drift 0.0% (copy control, 10 cases), subtracted from the changes but not from the values beside them"
+        "machine drift 0.0% (copy control, 10 cases), subtracted from the changes, but not from the old and new values"
         in flat(terminal.text(every))
     )
     unknown = compare_results(write("a", [row()]), write("b", [row()]))
@@ -203,7 +203,7 @@ def test_names_that_no_line_holds_stand_above_their_numbers(write: Write) -> Non
 def test_what_all_rows_share_is_said_once(write: Write) -> None:
     rows = [row(n, dtype="bfloat16") for n in (1, 2)]
     text = terminal.text(compare_results(write("a", rows), write("b", rows)))
-    assert "all rows    softmax bf16 M=4096 triton\n" in text and text.count("triton") == 1
+    assert "all rows    softmax bf16 M=4096 provider triton\n" in text and text.count("triton") == 1
 
 
 def test_the_last_column_to_go_is_the_one_that_the_files_have_too(write: Write) -> None:
