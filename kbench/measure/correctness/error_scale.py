@@ -76,6 +76,11 @@ class _Moving(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self._generator = generator
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """torch asks this. With True it imports its compiler, which takes seconds, and goes through it at every call."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
         returns = func._schema.returns
