@@ -59,14 +59,23 @@ def size_text(value: float) -> str:
 
 
 def title_of(values: Mapping[str, Any]) -> str:
-    """`softmax · float32 · M=4096`: values of BARE_COLUMNS without the column's name, empty values left out."""
-    known = {name: value for name, value in values.items() if str(value) not in ("", "<NA>", "nan")}
+    """`softmax · float32 · M=4096`: values of BARE_COLUMNS without the column's name, missing values left out."""
+    known = {name: value for name, value in values.items() if not _missing(value)}
     return " · ".join(str(value) if name in BARE_COLUMNS else f"{name}={value}" for name, value in known.items())
 
 
 def combination_of(fixed: Mapping[str, Any]) -> str:
-    """`{"dtype": "float16", "M": 64}` as a part of a file name: `float16-M64`."""
-    return file_name_part("-".join(str(v) if isinstance(v, str) else f"{name}{v}" for name, v in fixed.items()))
+    """`{"dtype": "float16", "M": 64, "eps": nan}` as a part of a file name: `float16-M64-no-eps`."""
+    parts = [
+        f"no-{name}" if _missing(value) else value if isinstance(value, str) else f"{name}{value}"
+        for name, value in fixed.items()
+    ]
+    return file_name_part("-".join(parts))
+
+
+def _missing(value: Any) -> bool:
+    """Whether a file lacks the column of this value, which another file of the picture has."""
+    return str(value) in ("", "<NA>", "nan")
 
 
 def file_name_part(text: str) -> str:
