@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+import torch
 from common import ROOT
 
-from kbench.measure.correctness.operator_source import defining
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor
+from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.operator_source import case_hash, defining
 
 FILE = '''
 """An operator and a kernel."""
@@ -98,3 +106,16 @@ def test_the_file_that_init_writes() -> None:
     found = defining(text, "my_operator")
     assert "def reference" in found and "EPS = " in found and "Operator(" in found
     assert "triton" not in found and "provider" not in found
+
+
+class _Twice:
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+
+@pytest.mark.parametrize("reference", [torch.exp, functools.partial(torch.mul, other=2), _Twice(), lambda x: x * 2])
+def test_a_reference_of_any_kind_has_a_hash(reference: Callable[..., Any]) -> None:
+    """Written in C, with arguments filled in, or an object."""
+    name = f"source-of-{type(reference).__name__}"
+    operator = Operator(name, ("N",), {"x": Tensor("N")}, {"y": Tensor("N")}, reference)
+    assert case_hash(Definition(operator, operator.case(N=4)), 32)

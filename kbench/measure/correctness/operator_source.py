@@ -7,9 +7,12 @@ kernel must not look like a change to the operator.
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from kbench.files import source_text
 from kbench.measure.correctness.definition import Definition
@@ -20,8 +23,8 @@ def case_hash(definition: Definition, call_bytes: int, flops: int | None = None)
     """Distinguishes two definitions of the same case: a hash of the operator's source, bytes, floating-point operations and
     tolerances. Kernels in the same file are not part of it."""
     operator = definition.operator
-    file = inspect.getsourcefile(operator.reference)
-    source = source_text(Path(file)) if file else None
+    file = _file_of(operator.reference)
+    source = source_text(Path(file)) if file else getattr(operator.reference, "__name__", None)
     return digest(
         [
             digest(source and defining(source, operator.name)),
@@ -31,6 +34,17 @@ def case_hash(definition: Definition, call_bytes: int, flops: int | None = None)
             *([] if flops is None else [flops]),
         ]
     )
+
+
+def _file_of(reference: Callable[..., Any]) -> str | None:
+    """The file that defines a reference; None if it is not written in Python, as torch.matmul is not."""
+    function = inspect.unwrap(reference)
+    while isinstance(function, functools.partial):
+        function = function.func
+    for each in (function, type(function)):
+        with suppress(TypeError):
+            return inspect.getsourcefile(each)
+    return None
 
 
 def defining(text: str, operator: str) -> str:

@@ -1,0 +1,203 @@
+"""Every dtype of an input or an output: 8-bit floats, integers and bool are compared, restored and judged as they should be."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from in_process import measured, said
+from torch import Tensor
+
+from kbench.contract.fills import integers, normal, uniform
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
+from kbench.measure.correctness.check import changed_input, equal, ulp
+from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.machine.device import Device, poison_value
+from kbench.results.case import FLOATING, ITEMSIZE
+
+DTYPES = list(ITEMSIZE)
+
+
+def of(dtype: str) -> torch.dtype:
+    found: torch.dtype = getattr(torch, dtype)
+    return found
+
+
+def sample(dtype: str) -> Tensor:
+    """Values that every dtype but bool holds."""
+    return torch.tensor([0, 1, 0, 2, 3, 1]).to(of(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_equal_and_changed(dtype: str) -> None:
+    x = sample(dtype)
+    other = x.clone()
+    other[2] = 1
+    assert equal(x, x.clone()) and not equal(x, other)
+    assert equal(x[::2], x[::2].clone()) and equal(x[:0], x[:0])
+    assert changed_input(["x"], [other], [x]) == "changed its input x in place"
+    assert changed_input(["x"], [other], [x], {"x"}) is None
+    if dtype in FLOATING:
+        other[:] = math.nan
+        assert equal(other, other.clone()) and not equal(x, other)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_poison_is_told_from_values(dtype: str) -> None:
+    x = sample(dtype)
+    first, second = torch.full_like(x, poison_value(x.dtype)), torch.full_like(x, poison_value(x.dtype, again=True))
+    assert not equal(first, x) and not equal(second, x)
+    assert dtype in FLOATING or not equal(first, second)
+    for again in (False, True):
+        Device().poison((3, 0, 2), of(dtype), again)
+        Device().poison((3, 2), of(dtype), again)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "expected"),
+    [
+        ("float8_e4m3fn", 1.0, 2.0**-3),
+        ("float8_e4m3fn", 448.0, 32.0),
+        ("float8_e4m3fn", 0.0, 2.0**-9),
+        ("float8_e5m2", 1.0, 2.0**-2),
+        ("float8_e5m2", 0.0, 2.0**-16),
+        ("float64", 1.0, 2.0**-52),
+    ],
+)
+def test_ulp(dtype: str, value: float, expected: float) -> None:
+    x = torch.tensor([value], dtype=torch.float64)
+    assert ulp(x, of(dtype)).item() == expected
+    if value:
+        assert (x - expected).to(of(dtype)).double().item() == value - expected  # a neighbour
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fill", "low", "high"),
+    [
+        ("float8_e4m3fn", normal(2.0, 0.1), 1, 3),
+        ("float8_e5m2", uniform(1, 2), 1, 2),
+        ("float16", uniform(-1, 1), -1, 1),
+        ("int8", integers(128, low=-128), -128, 127),
+        ("uint8", integers(256), 0, 255),
+        ("bool", None, 0, 1),
+        ("int8", normal(0, 5), -128, 127),
+        ("bfloat16", normal(3.0, 0.01), 2.5, 3.5),
+        ("float64", normal(3.0, 0.01), 2.5, 3.5),
+        ("float32", integers("N/4"), 0, 15),
+    ],
+)
+def test_fills(dtype: str, fill: object, low: float, high: float) -> None:
+    name = f"dtypes-fill-{dtype}-{low}-{high}-{type(fill).__name__}".replace(".", "o").replace("-", "_")
+    made = Operator(
+        name, ("N",), {"x": Declared("N", 8, dtype=dtype, fill=fill)}, {"y": Declared("N", 8)}, lambda x: x  # type: ignore[arg-type]
+    )  # fmt: skip
+    (x,) = Inputs(Definition(made, made.case(N=64)), Device(), 0).draw("timed")
+    assert x.dtype == of(dtype) and tuple(x.shape) == (64, 8)
+    assert low <= x.double().min().item() < x.double().max().item() <= high
+
+
+@pytest.mark.parametrize("layout", ["expanded", "kept", "transposed"])
+def test_what_a_fill_returns_is_copied(layout: str) -> None:
+    """An expanded tensor cannot be written to. A tensor that the function keeps would change with the inputs."""
+    kept = torch.randn(8, 8)
+
+    def fill(case: object, draw: object) -> Tensor:
+        return {"expanded": kept[:1].expand(8, 8), "kept": kept, "transposed": kept.t()}[layout]
+
+    made = Operator(
+        f"dtypes-copied-{layout}",
+        ("N",),
+        {"x": Declared("N", "N", fill=fill)},
+        {"y": Declared("N", "N")},
+        lambda x: x * 2,
+    )
+    made.provider("right")(lambda x: x * 2)
+
+    @made.provider("doubles", mutates={"x": "y"})
+    def doubles(x: Tensor) -> None:
+        x.mul_(2)
+
+    before = kept.clone()
+    assert {name: said(row) for name, row in measured(made, N=8).items()} == {"right": "ok", "doubles": "ok"}
+    assert equal(kept, before)
+
+
+def _copied(dtype: str) -> Operator:
+    fill = integers(2) if dtype not in FLOATING else None
+    made = Operator(
+        f"dtypes-{dtype}".replace("_", ""),
+        ("N",),
+        {"x": Declared("N", dtype=dtype, fill=fill)},
+        {"y": Declared("N", dtype=dtype)},
+        lambda x: x * 1 if x.is_floating_point() else x.clone(),
+    )
+    made.provider("right")(torch.clone)
+    made.provider("returns-x")(lambda x: x)
+
+    @made.provider("last-wrong")
+    def last_wrong(x: Tensor) -> Tensor:
+        y = x.clone()
+        y[-1] = 0 if y[-1].item() else 1
+        return y
+
+    @made.provider("changes-x")
+    def changes_x(x: Tensor) -> Tensor:
+        y = x.clone()
+        x[0] = 0 if x[0].item() else 1
+        return y
+
+    @made.provider("unwritten-tail", out=("y",))
+    def unwritten_tail(x: Tensor, *, y: Tensor) -> None:
+        y[:-3] = x[:-3]
+
+    return made
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_copy_in_every_dtype(dtype: str) -> None:
+    found = {name: said(row) for name, row in measured(_copied(dtype), N=16).items()}
+    assert found["right"] == "ok"
+    assert found["returns-x"] == "wrong returned its own input"
+    assert found["changes-x"] == "wrong changed its input x in place"
+    assert found["last-wrong"].startswith("wrong 1 of 16 elements ") and "first at [15]: " in found["last-wrong"]
+    assert found["unwritten-tail"].startswith("wrong ") and " of 16 elements" in found["unwritten-tail"]
+
+
+def _quantized(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    scale = x.float().abs().amax(-1) / torch.finfo(dtype).max
+    return (x.float() / scale[:, None]).to(dtype), scale
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_quantized_to_8_bits(dtype: str) -> None:
+    """The largest value of every row becomes the largest number: rounding may not make it infinite or NaN."""
+
+    def reference(x: Tensor) -> tuple[Tensor, Tensor]:
+        scale = x.abs().amax(-1) / torch.finfo(of(dtype)).max
+        return x / scale[:, None], scale
+
+    made = Operator(
+        f"dtypes-quantized-{dtype}".replace("_", ""),
+        ("M", "N"),
+        {"x": Declared("M", "N")},
+        {"q": Declared("M", "N", dtype=dtype, ulps=1), "scale": Declared("M", dtype="float32")},
+        reference,
+        rows="M",
+    )
+    made.provider("right")(lambda x: _quantized(x, of(dtype)))
+    made.provider("a-quarter-less")(
+        lambda x: ((_quantized(x, of(dtype))[0].float() * 0.75).to(of(dtype)), _quantized(x, of(dtype))[1])
+    )
+    made.provider("scale-in-half")(lambda x: (_quantized(x, of(dtype))[0], _quantized(x, of(dtype))[1].half().float()))
+    made.provider("NaN")(
+        lambda x: (torch.full_like(_quantized(x, of(dtype))[0], math.nan), _quantized(x, of(dtype))[1])
+    )
+    for case_dtype in ("float32", "bfloat16"):
+        found = {name: said(row) for name, row in measured(made, dtype=case_dtype, M=8, N=64).items()}
+        assert found["right"] == "ok"
+        assert found["a-quarter-less"].startswith("wrong q: ")
+        assert found["scale-in-half"].startswith("wrong scale: ")
+        assert found["NaN"].startswith("wrong q: ") and " NaN" in found["NaN"]

@@ -1,0 +1,197 @@
+"""Large outputs are judged in slices along `rows`: the verdicts are those of outputs in one piece, whatever the sizes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from in_process import measured, said
+from torch import Tensor
+
+from kbench.contract.fills import integers
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
+from kbench.measure.correctness.check import Accuracy, compared
+from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.expected import Expected
+from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.machine.device import Device
+
+WHOLE = 2**25
+
+
+@dataclass
+class Sliced:
+    """An operator, its right function, and the axes that are drawn at random."""
+
+    operator: Operator
+    right: Callable[..., Any]
+
+    def drawn(self, mode: str, **axes: int) -> tuple[Definition, tuple[Tensor, ...], list[Tensor]]:
+        """The definition, the inputs, and the right outputs of a call."""
+        definition = Definition(self.operator, self.operator.case(**axes, **self._mode(mode)))
+        inputs = Inputs(definition, Device(), 0).draw("random")
+        count = len(self.operator.inputs)
+        given = [
+            x.clone().requires_grad_(name in self.operator.gradients and mode != "forward")
+            for name, x in zip(self.operator.inputs, inputs, strict=False)
+        ]
+        found = self.right(*given)
+        outputs = [found] if isinstance(found, Tensor) else list(found)
+        if mode == "forward":
+            return definition, inputs, outputs
+        leaves = [x for x in given if x.requires_grad]
+        gradients = torch.autograd.grad(outputs, leaves, inputs[count:])
+        return definition, inputs, [*([x.detach() for x in outputs] if mode == "full" else []), *gradients]
+
+    def _mode(self, mode: str) -> dict[str, str]:
+        return {"mode": mode} if self.operator.gradients else {}
+
+
+M_N, N_N = Declared("M", "N"), Declared("N", "N")
+
+
+def _made(
+    name: str, axes: str, inputs: Any, outputs: Any, reference: Any, right: Any, *gradients: str, rows: str = "M"
+) -> Sliced:
+    made = Operator(
+        f"slices-{name}", axes.split(), inputs, outputs, reference, gradients=gradients, rows=rows, tolerance=64
+    )
+    made.provider("right")(right)
+    return Sliced(made, right)
+
+
+def _two(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    h = x * w
+    return h.logsumexp(0), h
+
+
+OPERATORS = {
+    "linear": _made(
+        "linear", "M N", {"x": M_N, "w": N_N}, {"y": M_N}, lambda x, w: x @ w.t(), F.linear, "x", "w"
+    ),
+    "matmul": _made(
+        "matmul", "M N K", {"a": Declared("M", "K"), "b": Declared("K", "N")}, {"c": M_N}, torch.matmul, torch.matmul,
+        "a", "b",
+    ),
+    "cross-entropy": _made(
+        "cross-entropy", "M N", {"x": M_N, "labels": Declared("M", dtype="int64", fill=integers("N"))},
+        {"loss": Declared("M")}, lambda x, labels: x.logsumexp(-1) - x.gather(1, labels[:, None])[:, 0],
+        lambda x, labels: F.cross_entropy(x, labels, reduction="none"), "x",
+    ),
+    "columns": _made(  # rows are the last dimension of the inputs and of two outputs
+        "columns", "N M", {"x": Declared("N", "M"), "w": Declared("N", 1)}, {"y": Declared("M"), "h": Declared("N", "M")},
+        _two, _two, "x", "w",
+    ),
+    "middle": _made(
+        "middle", "M N", {"x": Declared(3, "M", "N"), "w": Declared("N")}, {"y": Declared("N", "M", 3)},
+        lambda x, w: (x * w).permute(2, 1, 0), lambda x, w: (x * w).permute(2, 1, 0), "x", "w",
+    ),
+    "outer": _made(  # the output is much larger than the inputs
+        "outer", "M N", {"a": Declared("M"), "b": Declared("N")}, {"y": M_N}, lambda a, b: a[:, None] * b,
+        lambda a, b: a[:, None] * b, "a", "b",
+    ),
+    "argmax": _made(
+        "argmax", "M N", {"x": M_N}, {"i": Declared("M", dtype="int64"), "any": Declared("M", dtype="bool")},
+        lambda x: (x.argmax(-1), (x > 2).any(-1)), lambda x: (x.argmax(-1), (x > 2).any(-1)),
+    ),
+}  # fmt: skip
+
+
+def verdicts(definition: Definition, inputs: Any, outputs: list[Tensor], monkeypatch: Any) -> list[Accuracy]:
+    """What kbench says of the outputs in one piece, and in slices of several sizes."""
+    found = []
+    for elements in (WHOLE, 20, 1):
+        monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", elements)
+        expected = Expected(definition, inputs, keep_bytes=0)
+        assert expected.shapes == tuple(tuple(x.shape) for x in outputs)
+        found.append(compared(expected, outputs))
+    return found
+
+
+def _sizes(seed: int) -> list[dict[str, int]]:
+    """Axes of which many are equal."""
+    chance = random.Random(seed)
+    few = (1, 2, 3, 8, 9)
+    return [{"M": chance.choice(few), "N": chance.choice(few), "K": chance.choice(few)} for _ in range(3)] + [
+        {"M": size, "N": size, "K": size} for size in (1, 8)
+    ]
+
+
+@pytest.mark.parametrize("mode", ["forward", "backward", "full"])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_right_outputs_are_right_in_slices_of_any_size(name: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sliced = OPERATORS[name]
+    if mode != "forward" and not sliced.operator.gradients:
+        return
+    for sizes in _sizes(len(name)):
+        axes = {axis: sizes[axis] for axis in sliced.operator.axes}
+        for found in verdicts(*sliced.drawn(mode, **axes), monkeypatch):
+            assert found.wrong is None, (axes, found.wrong)
+
+
+@pytest.mark.parametrize("mode", ["forward", "backward", "full"])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_wrong_outputs_are_wrong_in_the_same_words(name: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sliced = OPERATORS[name]
+    if mode != "forward" and not sliced.operator.gradients:
+        return
+    axes = {axis: {"M": 9, "N": 5, "K": 7}[axis] for axis in sliced.operator.axes}
+    definition, inputs, right = sliced.drawn(mode, **axes)
+    for position, output in enumerate(right):
+        spoilt = output.clone(memory_format=torch.contiguous_format)
+        flat = spoilt.view(-1)
+        for at in {len(flat) - 1, len(flat) // 2}:
+            flat[at] = not flat[at] if flat.dtype == torch.bool else flat[at] + 3
+        outputs = [*right[:position], spoilt, *right[position + 1 :]]
+        sentences = {
+            str(each.wrong).partition(" instead of ")[0] for each in verdicts(definition, inputs, outputs, monkeypatch)
+        }
+        assert len(sentences) == 1, sentences
+        (sentence,) = sentences
+        count = len({len(flat) - 1, len(flat) // 2})
+        assert f"{count} of {len(flat)} elements wrong" in sentence or "elements zero" in sentence, sentence
+
+
+@pytest.mark.parametrize("name", ["linear", "matmul", "cross-entropy"])
+@pytest.mark.parametrize("sizes", [(32, 32), (64, 32), (32, 64)])
+def test_the_sizes_that_used_to_fail(name: str, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """x (M, N) with w (N, N) at M = N, a product with K = M, and labels of as many rows as classes."""
+    monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 500)
+    m, n = sizes
+    operator = OPERATORS[name].operator
+    axes = {"M": m, "N": n, "K": m}
+    rows = measured(operator, M=m, **{axis: axes[axis] for axis in operator.axes if axis != "M"}, mode="full")
+    assert said(rows["right"]) == "ok"
+
+
+def test_a_gradient_without_rows_is_the_sum_over_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 10)
+    definition, inputs, (_, dw) = OPERATORS["linear"].drawn("backward", M=12, N=5)
+    parts = {part.position: part for part in Expected(definition, inputs).parts() if part.dimension is None}
+    assert list(parts) == [1]
+    x, _, dy = (each.double() for each in inputs)
+    assert torch.allclose(parts[1].reference, dy.t() @ x)
+    assert torch.allclose(dw.double(), parts[1].reference, atol=1e-5)
+
+
+def test_an_operator_without_rows_is_never_sliced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 1)
+    centred = Operator(
+        "slices-none", ["M", "N"], {"x": M_N}, {"y": M_N}, lambda x: x - x.mean(0), gradients=("x",)
+    )  # fmt: skip
+    centred.provider("right")(lambda x: x - x.mean(0))
+    for mode in ("forward", "full"):
+        assert said(measured(centred, M=8, N=8, mode=mode)["right"]) == "ok"
+
+
+def test_a_weight_that_slices_do_not_make_smaller_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row at a time would compute the reference with a large weight thousands of times."""
+    monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 64)
+    definition, inputs, _ = OPERATORS["linear"].drawn("forward", M=4, N=16)
+    assert [(part.start, part.stop) for part in Expected(definition, inputs).parts()] == [(0, 0)]
