@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from kbench.contract.fills import Integers, Normal, Uniform
+from kbench.contract.signature import named_after, takes_any
+from kbench.contract.sizes import axes_of
 from kbench.contract.tensor import Tensor
 from kbench.results.case import ITEMSIZE, LIKE_NUMBER
 from kbench.results.names import fault, taken, value_fault
@@ -15,6 +17,9 @@ from kbench.text.printable import printable
 
 if TYPE_CHECKING:
     from kbench.contract.operator import Operator
+
+LIMIT = 1 << 63
+"""Integers of messages and results are smaller than this."""
 
 
 def check_operator(operator: Operator) -> None:
@@ -46,14 +51,18 @@ def _column_faults(operator: Operator) -> Iterator[str]:
         if why := taken(name) or ("is declared twice" if name in seen else ""):
             yield f"{name!r} {why}; rename the axis, scalar or choice"
         seen.add(name)
+    for name, words in operator.choices.items():
+        if isinstance(words, str) or not words:
+            yield f"choices: {name} is {words!r:.80}; it must be a tuple of words, and the first is the default"
     for word in itertools.chain(*operator.choices.values()):
         if why := fault(word):
             yield f"choice {_shown(word)}: {why}"
         elif LIKE_NUMBER.fullmatch(word) or word.lower() in ("true", "false"):
             yield f"choice {_shown(word)} reads as a number or a boolean; declare a scalar, or rename the choice"
     for name, value in operator.scalars.items():
-        if not isinstance(value, (bool, int, float)) or not math.isfinite(value):
-            yield f"the default of scalar {name} is {value!r:.80}; it must be a finite number, True or False"
+        number = abs(value) < LIMIT if isinstance(value, int) else isinstance(value, float) and math.isfinite(value)
+        if not number:
+            yield f"the default of scalar {name} is {_shown(value)}; it must be a finite number, True or False"
     for edge in operator.edges:  # no name of a column or a file: only `check` shows it
         if why := value_fault(edge):
             yield f"edge input {_shown(edge)}: {why}"
@@ -70,7 +79,7 @@ def _dtype_faults(operator: Operator) -> Iterator[str]:
 def _tensor_faults(operator: Operator) -> Iterator[str]:
     columns = {*operator.axes, *operator.scalars, *operator.choices}
     for kind, tensors in (("inputs", operator.inputs), ("outputs", operator.outputs)):
-        if not isinstance(tensors, dict) or not tensors:
+        if not isinstance(tensors, Mapping) or not tensors:
             yield f'{kind} must be a dict of tensors by name, for example {{"x": Tensor("M", "N")}}'
             return
         for name, tensor in tensors.items():
@@ -84,11 +93,24 @@ def _tensor_faults(operator: Operator) -> Iterator[str]:
             if unknown := sorted(tensor.axes - set(operator.axes)):
                 yield f"{name} has the axis {unknown[0]}, which is not one of {', '.join(operator.axes)}"
     for name, tensor in operator.inputs.items():
-        try:
-            for dtype in operator.dtypes:
-                tensor.fill_for(tensor.dtype or dtype)
-        except ValueError as error:
-            yield f"{name}: {error}"
+        yield from (f"{name}: {why}" for why in _fill_faults(operator, tensor))
+    for name, tensor in operator.outputs.items():
+        if tensor.fill is not None:
+            yield f"output {name} has a fill; only inputs are filled"
+
+
+def _fill_faults(operator: Operator, tensor: Tensor) -> Iterator[str]:
+    try:
+        for dtype in operator.dtypes:
+            fill = tensor.fill_for(tensor.dtype or dtype)
+            if isinstance(fill, Integers):
+                bounds = [axes_of(bound) for bound in (fill.low, fill.high) if isinstance(bound, str)]
+                if unknown := sorted(frozenset[str]().union(*bounds) - set(operator.axes)):
+                    yield f"its fill has the axis {unknown[0]}, which is not one of {', '.join(operator.axes)}"
+            elif not isinstance(fill, (Normal, Uniform)) and not callable(fill):
+                yield f"its fill is {_shown(fill)}; use normal(), uniform(), integers() or a function"
+    except ValueError as error:
+        yield str(error)
 
 
 def _row_faults(operator: Operator) -> Iterator[str]:
@@ -97,7 +119,7 @@ def _row_faults(operator: Operator) -> Iterator[str]:
         return
     if rows not in operator.axes:
         yield f"rows is {rows!r}, which is not one of the axes {', '.join(operator.axes)}"
-    for name, tensor in {**operator.inputs, **operator.outputs}.items():
+    for name, tensor in (*operator.inputs.items(), *operator.outputs.items()):
         if any(size != rows and rows in Tensor(size).axes for size in tensor.sizes) or tensor.sizes.count(rows) > 1:
             yield f"rows={rows!r} does not work with {name}: {rows} must be one of its dimensions by itself, or none"
     for name, tensor in operator.outputs.items():
@@ -107,6 +129,8 @@ def _row_faults(operator: Operator) -> Iterator[str]:
 
 def _gradient_faults(operator: Operator) -> Iterator[str]:
     for name in operator.gradients:
+        if operator.gradients.count(name) > 1:
+            yield f"gradients: {name} is named twice"
         if name not in operator.inputs:
             yield f"gradients: {name!r} is not one of the inputs {', '.join(operator.inputs)}"
         elif not any(operator.inputs[name].is_floating(dtype) for dtype in operator.dtypes):
@@ -124,21 +148,17 @@ def _mutation_faults(operator: Operator) -> Iterator[str]:
             yield f"mutates: {name} holds {output!r}, which is not one of the outputs {', '.join(operator.outputs)}"
         elif operator.inputs[name].layout != operator.outputs[output].layout:
             yield f"mutates: {name} cannot hold {output}, which has other sizes or another dtype"
+        elif list(operator.mutates.values()).count(output) > 1:
+            yield f"mutates: two inputs hold {output}; name each output once"
 
 
 def _reference_faults(operator: Operator) -> Iterator[str]:
     if not callable(operator.reference):
         yield f"reference is {type(operator.reference).__name__}; it must be a function"
         return
-    try:
-        parameters = inspect.signature(operator.reference).parameters.values()
-    except ValueError:  # written in C, without a signature
-        return
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return
-    named = {p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
+    named = named_after(len(operator.inputs), operator.reference)
     for name in (*operator.scalars, *operator.choices):
-        if name not in named:
+        if name not in named and not takes_any(operator.reference):
             yield f"the reference has no argument {name}; add it as a keyword-only argument"
 
 
@@ -149,7 +169,7 @@ def _function_faults(operator: Operator) -> Iterator[str]:
         if function is not None and not callable(function):
             yield f"{name} is {type(function).__name__}; it must be a function"
     numbers: dict[str, object] = {"tolerance": operator.tolerance, "output_ulps": operator.output_ulps}
-    for name, tensor in {**operator.inputs, **operator.outputs}.items():
+    for name, tensor in (*operator.inputs.items(), *operator.outputs.items()):
         numbers |= {f"tolerance of {name}": tensor.tolerance, f"ulps of {name}": tensor.ulps}
     for name, value in numbers.items():
         if value is None or ("tolerance" in name and callable(value)):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kbench import registry
 from kbench.contract.check_operator import check_operator
 from kbench.contract.layout import total_bytes
-from kbench.contract.provider import Backward, Provider, keyword_only
+from kbench.contract.provider import Backward, Provider
+from kbench.contract.signature import keyword_only, takes_any
 from kbench.contract.tensor import Tensor, Tolerance
 from kbench.results.case import BACKWARD, FORWARD, FULL, MODES, Case, Value
 from kbench.results.names import fault
@@ -89,7 +90,7 @@ class Operator:
     providers: dict[str, Provider] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.mutates = held(self.mutates)
+        self.axes, self.gradients, self.mutates = names(self.axes), names(self.gradients), held(self.mutates)
         check_operator(self)
         registry.add(self)
 
@@ -99,8 +100,13 @@ class Operator:
         return {**self.choices, **({"mode": MODES} if self.gradients else {})}
 
     def case(self, dtype: str | None = None, **values: Value) -> Case:
-        """A case of the operator: sizes of its axes, and other values than the default for scalars, choices and `mode`."""
+        """A case of the operator: sizes of its axes, and other values than the default for scalars, choices and `mode`.
+
+        Raises ValueError for a name that it does not have, and KeyError for an axis without a size.
+        """
         defaults = {**self.scalars, **{name: words[0] for name, words in self.words.items()}}
+        if unknown := values.keys() - {*self.axes, *defaults}:
+            raise ValueError(f"operator {self.name!r} has no axis, scalar or choice {min(unknown)!r}")
         axes = {name: values[name] for name in self.axes} | {name: values.get(name, v) for name, v in defaults.items()}
         return Case(self.name, axes, dtype or self.dtypes[0])
 
@@ -163,8 +169,8 @@ class Operator:
             raise ValueError(
                 f"provider {name!r} of {self.name!r}: commas and square brackets are not allowed in a name"
             )
-        holds = held(self.mutates if mutates is None else mutates)
-        self._check_delivery(name, tuple(out), holds)
+        out, holds = names(out), held(self.mutates if mutates is None else mutates)
+        self._check_delivery(name, out, holds)
 
         def register(function: Function) -> Function:
             if name in self.providers:
@@ -172,13 +178,13 @@ class Operator:
             keywords = {k: v for k, v in keyword_only(function).items() if k not in out}
             self._check_keywords(name, keywords)
             ours = {**self.scalars, **{word: words[0] for word, words in self.choices.items()}}
-            from_case = tuple(k for k in ours if k in keywords or _takes_any(function))
+            from_case = tuple(k for k in ours if k in keywords or takes_any(function))
             self.providers[name] = Provider(
                 name=name,
                 operator=self.name,
                 function=function,
                 label=label or name,
-                requires=(requires,) if isinstance(requires, str) else tuple(requires),
+                requires=names(requires),
                 devices=None if devices is None else tuple(devices),
                 supports=supports,
                 available=available,
@@ -189,7 +195,7 @@ class Operator:
                 parameters=_parameters(keywords, ours),
                 from_case=from_case,
                 fixed={k: v for k, v in ours.items() if k not in from_case},
-                out=tuple(out),
+                out=out,
                 mutates=holds,
             )
             return function
@@ -213,7 +219,7 @@ class Operator:
 
         Raises ValueError if the provider does not exist or has a backward kernel already.
         """
-        names = saves if saves is None or callable(saves) else tuple(saves)
+        saved = saves if saves is None or callable(saves) else names(saves)
         where = f"backward kernel of provider {provider!r} of {self.name!r}"
         if not self.gradients:
             raise ValueError(
@@ -223,7 +229,7 @@ class Operator:
             raise ValueError(f"{where}: there is no such provider; register its forward function first")
         if self.providers[provider].backward is not None:
             raise ValueError(f"{where}: it has one already")
-        if isinstance(names, tuple) and (unknown := [name for name in names if name not in self.outputs]):
+        if isinstance(saved, tuple) and (unknown := [name for name in saved if name not in self.outputs]):
             raise ValueError(
                 f"{where}: saves {unknown[0]!r}, which is not one of the outputs {', '.join(self.outputs)}"
             )
@@ -235,7 +241,7 @@ class Operator:
             self.providers[provider] = replace(
                 forward,
                 parameters={**own, **forward.parameters},
-                backward=Backward(function, names, tuple(keywords)),
+                backward=Backward(function, saved, tuple(keywords)),
             )
             return function
 
@@ -246,9 +252,11 @@ class Operator:
         for name in (*out, *holds.values()):
             if name not in self.outputs:
                 raise ValueError(f"{where}: {name!r} is not one of the outputs {', '.join(self.outputs)}")
-        for name in holds:
+        for name, output in holds.items():
             if name not in self.inputs:
                 raise ValueError(f"{where}: mutates {name!r}, which is not one of the inputs {', '.join(self.inputs)}")
+            if self.inputs[name].layout != self.outputs[output].layout:
+                raise ValueError(f"{where}: {name} cannot hold {output}, which has other sizes or another dtype")
         delivered = [*out, *holds.values()]
         if len(set(delivered)) < len(delivered):
             raise ValueError(f"{where}: two places hold the same output; name each output once in out= and mutates=")
@@ -257,24 +265,26 @@ class Operator:
         for keyword in keywords:
             if why := fault(keyword):
                 raise ValueError(f"provider {provider!r} of {self.name!r}: parameter {_shown(keyword)}: {why}")
+            if keyword in self.axes:
+                what = f"parameter {keyword} has the name of an axis"
+                raise ValueError(
+                    f"provider {provider!r} of {self.name!r}: {what}; read the size from the inputs instead"
+                )
 
 
 def held(mutates: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
     """`mutates` as input -> output: an input without an output holds the output of its own name."""
-    return dict(mutates) if isinstance(mutates, Mapping) else dict(zip(mutates, mutates, strict=True))
+    return dict(mutates) if isinstance(mutates, Mapping) else {name: name for name in names(mutates)}
+
+
+def names(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Several names, or one name that was given by itself."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _parameters(keywords: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Value]:
     """The keyword-only arguments that a config sweeps, with their defaults."""
     return {k: None if v is inspect.Parameter.empty else v for k, v in keywords.items() if k not in ours}
-
-
-def _takes_any(function: Callable[..., Any]) -> bool:
-    """Whether a function takes any keyword argument."""
-    try:
-        return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
-    except ValueError:
-        return False
 
 
 def _shown(name: object) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench import packages
+from kbench.contract.signature import keyword_only
 from kbench.files import source_text
 from kbench.results.case import Case, Value
 from kbench.results.stamps import digest
@@ -145,15 +146,6 @@ class Provider:
         functions = [self.function, *([kernel.function] if kernel else []), *saves]
         files = list(dict.fromkeys([*filter(None, map(_source_file, functions)), *self.sources]))
         return digest([text for path in files if (text := source_text(path))])
-
-
-def keyword_only(function: Callable[..., Any]) -> dict[str, Any]:
-    """The keyword-only arguments of a function with their defaults. `inspect.Parameter.empty` stands for none."""
-    try:
-        signature = inspect.signature(function)
-    except ValueError:  # written in C, without a signature, as torch.sigmoid is
-        return {}
-    return {p.name: p.default for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY}
 
 
 def _source_file(function: Callable[..., Any]) -> Path | None:

@@ -6,7 +6,6 @@ fault of the operator and not of a provider: an OperatorFault, with the place in
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from torch import Tensor
 from kbench.contract import tensor as contract
 from kbench.contract.fills import Draw, Integers, Normal, Uniform
 from kbench.contract.operator import Operator
+from kbench.contract.signature import named_after, takes_any
 from kbench.contract.sizes import SizeError, evaluate_bound
 from kbench.measure.machine.device import out_of_memory
 from kbench.results.case import BACKWARD, FORWARD, Case
@@ -209,15 +209,13 @@ class Definition:
     @cached_property
     def _reference_keywords(self) -> tuple[str, ...]:
         """The scalars, choices and axes that the reference takes."""
-        try:
-            parameters = inspect.signature(self.operator.reference).parameters.values()
-        except ValueError:  # written in C, without a signature
-            return ()
-        ours = (*self.operator.scalars, *self.operator.choices)
-        if any(p.kind is p.VAR_KEYWORD for p in parameters):
-            return ours
-        named = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        return tuple(name for name in (*ours, *self.operator.axes) if name in named[len(self.operator.inputs) :])
+        operator, ours = self.operator, (*self.operator.scalars, *self.operator.choices)
+        named = named_after(len(operator.inputs), operator.reference)
+        return tuple(
+            name
+            for name in (*ours, *operator.axes)
+            if name in named or (name in ours and takes_any(operator.reference))
+        )
 
     def scale(self, output: Tensor, exact: Sequence[Tensor]) -> Tensor:
         """The operator's own scale. The operator must have one, and one output."""

@@ -1,0 +1,195 @@
+"""What an operator must not declare: each fault is a ValueError with one sentence that says what to do."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from kbench import registry
+from kbench.contract.fills import integers, normal, uniform
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor
+from kbench.results.case import Case
+
+
+@pytest.fixture(autouse=True)
+def operators_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_operators", {})
+
+
+MATRIX, ROW, LABELS = Tensor("M", "N"), Tensor("N"), Tensor("M", dtype="int64", fill=integers("N"))
+
+SIGNED = Tensor("M", dtype="int64", fill=integers("N", low=-5))
+
+
+def declared(**fields: Any) -> Operator:
+    """An operator `mine` with one input and one output, and these fields."""
+    sound: dict[str, Any] = {
+        "axes": ("M", "N"),
+        "inputs": {"x": MATRIX},
+        "outputs": {"y": MATRIX},
+        "reference": lambda *inputs, **keywords: inputs[0],
+    }
+    return Operator("mine", **(sound | fields))
+
+
+FAULTS: list[tuple[dict[str, Any], str]] = [
+    ({"scalars": {"N": 1}}, "'N' is declared twice; rename the axis, scalar or choice"),
+    ({"scalars": {"mode": 1}}, "'mode' is an attribute of every Case already; rename the axis, scalar or choice"),
+    ({"scalars": {"ms": 1}}, "'ms' is a column of the results already; rename the axis, scalar or choice"),
+    ({"scalars": {"eps": "1e-6"}}, "the default of scalar eps is '1e-6'; it must be a finite number, True or False"),
+    ({"scalars": {"eps": float("nan")}}, "the default of scalar eps is nan; it must be"),
+    ({"scalars": {"big": 10**400}}, "the default of scalar big is 1000"),
+    ({"choices": {"form": ()}}, "choices: form is (); it must be a tuple of words, and the first is the default"),
+    ({"choices": {"form": "tanh"}}, "choices: form is 'tanh'; it must be a tuple of words"),
+    ({"choices": {"form": ("a", "2")}}, "choice '2' reads as a number or a boolean; declare a scalar, or rename"),
+    ({"dtypes": ()}, "dtypes is empty; name at least one dtype"),
+    ({"dtypes": ("float12",)}, "unknown dtype 'float12'; use float32, "),
+    ({"inputs": {}}, 'inputs must be a dict of tensors by name, for example {"x": Tensor("M", "N")}'),
+    ({"outputs": [MATRIX]}, "outputs must be a dict of tensors by name"),
+    ({"inputs": {"x": ("M", "N")}}, "inputs: x is tuple; it must be a kbench.Tensor"),
+    ({"inputs": {"a\nb": MATRIX}}, "inputs: tensor 'a\\nb': "),
+    ({"outputs": {"N": MATRIX}}, "'N' names a tensor and an axis, scalar or choice; rename one of them"),
+    ({"outputs": {"y": Tensor("M", "2*K")}}, "y has the axis K, which is not one of M, N"),
+    ({"outputs": {"y": Tensor("M", "N", fill=normal())}}, "output y has a fill; only inputs are filled"),
+    (
+        {"inputs": {"x": Tensor("M", dtype="int64")}},
+        "x: an input of dtype int64 needs a fill; declare one, for example ",
+    ),
+    ({"dtypes": ("float32", "int8")}, "x: an input of dtype int8 needs a fill"),
+    ({"inputs": {"x": Tensor("M", fill=integers("K"))}}, "x: its fill has the axis K, which is not one of M, N"),
+    ({"inputs": {"x": Tensor("M", fill=integers("M N"))}}, "x: 'M N' is not a size"),
+    (
+        {"inputs": {"x": Tensor("M", fill="ones")}},
+        "x: its fill is 'ones'; use normal(), uniform(), integers() or a function",
+    ),  # type: ignore[arg-type]
+    ({"rows": "K"}, "rows is 'K', which is not one of the axes M, N"),
+    (
+        {"rows": "N", "inputs": {"x": Tensor("M", "2*N")}},
+        "rows='N' does not work with x: N must be one of its dimensions by",
+    ),
+    (
+        {"rows": "M", "inputs": {"x": Tensor("M", "M")}},
+        "rows='M' does not work with x: M must be one of its dimensions",
+    ),
+    ({"rows": "M", "inputs": {"y": Tensor("2*M")}}, "rows='M' does not work with y: M must be one of its dimensions"),
+    (
+        {"rows": "M", "outputs": {"y": ROW}},
+        "rows='M': output y has no axis M, so its rows are not independent; leave rows out",
+    ),
+    ({"gradients": ("w",)}, "gradients: 'w' is not one of the inputs x"),
+    ({"gradients": ("x", "x")}, "gradients: x is named twice"),
+    ({"gradients": "labels", "inputs": {"labels": LABELS}}, "gradients: labels is int64, which has no gradient"),
+    (
+        {"gradients": "x", "outputs": {"y": Tensor("M", dtype="int64")}},
+        "gradients: no output has a floating-point dtype",
+    ),
+    ({"mutates": "w"}, "mutates: 'w' is not one of the inputs x"),
+    ({"mutates": "x"}, "mutates: x holds 'x', which is not one of the outputs y"),
+    (
+        {"mutates": {"x": "y"}, "outputs": {"y": ROW}},
+        "mutates: x cannot hold y, which has other sizes or another dtype",
+    ),
+    ({"mutates": {"x": "y", "z": "y"}, "inputs": {"x": MATRIX, "z": MATRIX}}, "mutates: two inputs hold y; name each "),
+    ({"reference": "x"}, "reference is str; it must be a function"),
+    (
+        {"reference": lambda x: x, "scalars": {"eps": 1.0}},
+        "the reference has no argument eps; add it as a keyword-only",
+    ),
+    (
+        {"reference": lambda eps: eps, "scalars": {"eps": 1.0}},
+        "the reference has no argument eps; add it as a keyword-only",
+    ),
+    ({"scale": 1.0}, "scale is float; it must be a function"),
+    ({"check": "bitwise"}, "check is str; it must be a function"),
+    ({"bytes": 3}, "bytes is int; it must be a function"),
+    ({"flops": 2.0}, "flops is float; it must be a function"),
+    ({"edges": {"zeros": 0}}, "edge input zeros is int; it must be a function"),
+    ({"edges": {"a\nb": max}}, "edge input 'a\\nb': "),
+    ({"tolerance": -1}, "tolerance is -1; it must be a number that is not negative, or a function"),
+    ({"tolerance": "64"}, "tolerance is '64'; it must be a number that is not negative, or a function"),
+    ({"output_ulps": float("nan")}, "output_ulps is nan; it must be a number that is not negative"),
+    ({"output_ulps": True}, "output_ulps is True; it must be a number that is not negative"),
+    (
+        {"outputs": {"y": Tensor("M", tolerance=float("inf"))}},
+        "tolerance of y is inf; it must be a number that is not ",
+    ),
+    ({"inputs": {"x": Tensor("M", ulps="2")}}, "ulps of x is '2'; it must be a number that is not negative"),  # type: ignore[arg-type]
+    ({"output_ulps": max}, "output_ulps is <built-in function max>; it must be a number that is not negative"),
+    ({"outputs": {"y": Tensor("M", ulps=float("inf"))}}, "ulps of y is inf; it must be a number that is not negative"),
+    (
+        {"scale": max, "outputs": {"y": MATRIX, "z": ROW}},
+        "scale works with one output only; leave it out, and kbench estim",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "says"), FAULTS, ids=lambda value: value[:40] if isinstance(value, str) else "")
+def test_a_fault_is_one_sentence(fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match="operator 'mine': ") as refused:
+        declared(**fields)
+    said = str(refused.value)
+    assert said.startswith(f"operator 'mine': {says}") and said.isprintable() and len(said) < 300
+    assert registry._operators == {}
+
+
+def test_a_tensor_of_an_unknown_dtype_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="unknown dtype 'int3'; use float32, "):
+        Tensor("M", dtype="int3")
+
+
+def test_what_is_allowed() -> None:
+    declared(
+        axes=["M", "N"],
+        inputs=MappingProxyType(
+            {"x": Tensor("M", "N", fill=uniform(-1, 1)), "labels": SIGNED, "mask": Tensor(dtype="bool")}
+        ),
+        outputs={"x": MATRIX, "indices": Tensor("M", 2, dtype="int32")},
+        scalars={"eps": 1e-6, "causal": False, "hidden": -1e30},
+        choices={"form": ("tanh", "none")},
+        reference=lambda *inputs, eps, causal, hidden, form, N: inputs[0],
+        rows="M",
+        gradients="x",
+        mutates="x",
+        dtypes=("bfloat16", "float8_e4m3fn"),
+    )
+
+
+def test_a_single_name_may_stand_by_itself() -> None:
+    mine = declared(gradients="x", mutates={})
+    assert mine.gradients == ("x",) and mine.words == {"mode": ("forward", "backward", "full")}
+    mine.provider("in-place", mutates={"x": "y"}, requires="torch")(lambda x: None)
+    mine.provider("buffer", out="y")(lambda x, *, y: None)
+    assert mine.providers["in-place"].mutates == {"x": "y"} and mine.providers["in-place"].requires == ("torch",)
+    assert mine.providers["buffer"].out == ("y",) and mine.providers["buffer"].parameters == {}
+
+
+def test_a_case_has_the_defaults_that_are_not_given() -> None:
+    mine = declared(scalars={"eps": 1e-6}, choices={"form": ("tanh", "none")}, gradients="x")
+    assert mine.case(M=2, N=3) == Case(
+        "mine", {"M": 2, "N": 3, "eps": 1e-6, "form": "tanh", "mode": "forward"}, "float32"
+    )
+    assert mine.case("bfloat16", N=3, M=2, form="none", mode="full").mode == "full"
+    with pytest.raises(ValueError, match="operator 'mine' has no axis, scalar or choice 'esp'"):
+        mine.case(M=2, N=3, esp=1)
+
+
+def test_bytes_are_those_of_the_mode() -> None:
+    mine = declared(
+        inputs={"x": MATRIX, "labels": LABELS},
+        outputs={"y": Tensor("M"), "best": Tensor("M", dtype="int64")},
+        gradients="x",
+    )
+    x, y, labels = 4 * 5 * 2, 4 * 2, 4 * 8
+
+    def call_bytes(mode: str) -> int:
+        return mine.call_bytes(mine.case("float16", M=4, N=5, mode=mode))
+
+    forward, backward = x + labels + y + labels, y + x + labels + x
+    assert call_bytes("forward") == forward
+    assert call_bytes("backward") == backward
+    assert call_bytes("full") == forward + backward
+    registry._operators.clear()
+    assert declared(bytes=lambda case: 7).call_bytes(mine.case(M=4, N=5)) == 7

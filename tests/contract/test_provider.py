@@ -1,0 +1,162 @@
+"""How a provider's function is called: what comes from the case, what a config sweeps, and what cannot be registered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kbench import registry
+from kbench.contract.operator import Operator
+from kbench.contract.signature import keyword_only, named_after, takes_any
+from kbench.contract.tensor import Tensor
+
+MATRIX = Tensor("M", "N")
+
+
+@pytest.fixture
+def mine(monkeypatch: pytest.MonkeyPatch) -> Operator:
+    monkeypatch.setattr(registry, "_operators", {})
+    return Operator(
+        "mine",
+        axes=("M", "N"),
+        inputs={"x": MATRIX, "w": Tensor("N")},
+        outputs={"y": MATRIX, "h": MATRIX},
+        scalars={"eps": 1e-6},
+        choices={"form": ("tanh", "none")},
+        reference=lambda x, w, *, eps, form: (x, x),
+        gradients=("x", "w"),
+    )
+
+
+def noted(*inputs: Any, **keywords: Any) -> tuple[Any, ...]:
+    return (*inputs, keywords)
+
+
+def test_scalars_and_choices_come_from_the_case_and_parameters_from_the_config(mine: Operator) -> None:
+    @mine.provider("p")
+    def p(x: Any, w: Any, *, eps: float, form: str, block: int = 64) -> Any:
+        return noted(x, w, eps=eps, form=form, block=block)
+
+    provider, case = mine.providers["p"], mine.case(M=1, N=2, eps=0.5, form="none")
+    assert provider.parameters == {"block": 64} and provider.from_case == ("eps", "form") and provider.fixed == {}
+    assert provider.bind(case, {"block": 32})(1, 2) == (1, 2, {"eps": 0.5, "form": "none", "block": 32})
+    assert provider.declines(case) is None
+
+
+def test_a_function_that_takes_any_keyword_gets_all_that_the_case_has(mine: Operator) -> None:
+    mine.provider("p")(noted)
+    case = mine.case(M=1, N=2)
+    assert mine.providers["p"].bind(case, {})(1, 2) == (1, 2, {"eps": 1e-6, "form": "tanh"})
+
+
+def test_a_function_without_an_argument_gets_only_the_default_of_it(mine: Operator) -> None:
+    mine.provider("p", supports=lambda case: "N is odd" if case.N % 2 else None)(lambda x, w, *, eps: (x, w))
+    provider = mine.providers["p"]
+    assert provider.declines(mine.case(M=1, N=2)) is None
+    assert provider.declines(mine.case(M=1, N=2, form="none")) == "has no argument form, so it computes form=tanh only"
+    assert provider.declines(mine.case(M=1, N=3)) == "N is odd"
+
+
+def test_a_factory_gets_the_case_and_its_function_the_inputs_and_buffers(mine: Operator) -> None:
+    @mine.provider("p", factory=True, out="y")
+    def p(case: Any, *, eps: float, block: int = 64) -> Callable[..., Any]:
+        return lambda *inputs, **out: (case.N, eps, block, inputs, out)
+
+    provider = mine.providers["p"]
+    assert provider.parameters == {"block": 64}
+    assert provider.bind(mine.case(M=1, N=2), {"block": 8})(1, 2, y=3) == (2, 1e-6, 8, (1, 2), {"y": 3})
+
+
+def test_a_backward_kernel_has_parameters_of_its_own(mine: Operator) -> None:
+    @mine.provider("p")
+    def p(x: Any, w: Any, *, eps: float, block: int = 64) -> Any:
+        return noted(eps=eps, block=block)
+
+    def saving(x: Any, w: Any, *, eps: float, block: int = 64) -> Any:
+        return noted(eps=eps, block=block)
+
+    @mine.backward("p", saves=saving)
+    def backward(d_y: Any, d_h: Any, x: Any, w: Any, saved: Any, *, form: str, rows: int = 4) -> Any:
+        return noted(d_y, form=form, rows=rows)
+
+    provider, case = mine.providers["p"], mine.case(M=1, N=2, mode="backward", eps=0.5)
+    assert provider.parameters == {"rows": 4, "block": 64}
+    params = {"block": 8, "rows": 2}
+    assert provider.bind(case, params)(0, 0) == ({"eps": 0.5, "block": 8},)
+    kernel, saves = provider.bind_backward(case, params), provider.bind_saves(case, params)
+    assert kernel is not None and kernel(1, 0, 0, 0, 0) == (1, {"form": "tanh", "rows": 2})
+    assert callable(saves) and saves(0, 0) == ({"eps": 0.5, "block": 8},)
+
+
+def test_without_a_backward_kernel_there_is_nothing_to_bind(mine: Operator) -> None:
+    mine.provider("p")(noted)
+    case = mine.case(M=1, N=2)
+    assert mine.providers["p"].bind_backward(case, {}) is None and mine.providers["p"].bind_saves(case, {}) is None
+
+
+WHERE = "provider 'p' of 'mine'"
+KERNEL = f"backward kernel of {WHERE}"
+
+REFUSED: dict[str, tuple[Callable[[Operator], Any], str]] = {
+    "twice": (lambda op: op.provider("again")(noted), "'mine' has a provider 'again' already; choose another name"),
+    "buffer for no output": (lambda op: op.provider("p", out="z"), f"{WHERE}: 'z' is not one of the outputs y, h"),
+    "no input": (
+        lambda op: op.provider("p", mutates={"z": "y"}),
+        f"{WHERE}: mutates 'z', which is not one of the inputs x, w",
+    ),
+    "no output": (lambda op: op.provider("p", mutates="x"), f"{WHERE}: 'x' is not one of the outputs y, h"),
+    "two places": (
+        lambda op: op.provider("p", mutates={"x": "y"}, out=["y"]),
+        f"{WHERE}: two places hold the same output; name each output once in out= and mutates=",
+    ),
+    "another shape": (
+        lambda op: op.provider("p", mutates={"w": "y"}),
+        f"{WHERE}: w cannot hold y, which has other sizes or another dtype",
+    ),
+    "the name of an axis": (
+        lambda op: op.provider("p")(lambda x, w, *, N: x),
+        f"{WHERE}: parameter N has the name of an axis; read the size from the inputs instead",
+    ),
+    "kernel of nobody": (
+        lambda op: op.backward("p"),
+        f"{KERNEL}: there is no such provider; register its forward function first",
+    ),
+    "second kernel": (
+        lambda op: (op.backward("again")(noted), op.backward("again")),
+        "backward kernel of provider 'again' of 'mine': it has one already",
+    ),
+    "saves nothing known": (
+        lambda op: op.backward("again", saves="z"),
+        "backward kernel of provider 'again' of 'mine': saves 'z', which is not one of the outputs y, h",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_registered_is_refused_with_a_sentence(mine: Operator, what: str) -> None:
+    mine.provider("again")(noted)
+    act, says = REFUSED[what]
+    with pytest.raises(ValueError, match="mine") as refused:
+        act(mine)
+    assert str(refused.value) == says
+
+
+def test_a_backward_kernel_needs_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_operators", {})
+    plain = Operator("mine", ("M",), {"x": Tensor("M")}, {"y": Tensor("M")}, lambda x: x)
+    plain.provider("p")(noted)
+    with pytest.raises(
+        ValueError, match="the operator declares no gradients; name the inputs that have one in gradients="
+    ):
+        plain.backward("p")
+
+
+def test_arguments_by_name() -> None:
+    def both(x: Any, y: Any, /, eps: Any = 1, *, N: Any, **others: Any) -> None: ...
+
+    assert keyword_only(both).keys() == {"N"} and takes_any(both)
+    assert named_after(2, both) == {"eps", "N"} and named_after(3, both) == {"N"}
+    assert named_after(2, lambda *inputs, eps: 0) == {"eps"}
+    assert named_after(1, max) == frozenset() and keyword_only(max) == {} and not takes_any(max)

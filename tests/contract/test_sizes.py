@@ -1,0 +1,86 @@
+"""Sizes of tensors: what can be written, what it is worth, and what is refused with a sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from kbench.contract.layout import Layout, total_bytes
+from kbench.contract.sizes import SizeError, axes_of, evaluate, shape
+from kbench.contract.tensor import Tensor
+from kbench.results.case import Case
+
+AXES = {"M": 6, "N": 7, "heads": 2, "causal": True, "eps": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        ("M", 6),
+        (5, 5),
+        ("5", 5),
+        ("2*N", 14),
+        ("M/2", 3),
+        ("N//2", 3),
+        ("heads*(M+1) - N", 7),
+        (" M + 1 ", 7),
+        ("M-M", 0),
+    ],
+)
+def test_a_size_is_an_axis_a_number_or_arithmetic(size: str | int, expected: int) -> None:
+    assert evaluate(size, AXES) == expected
+
+
+def test_the_axes_of_a_size_are_known_without_values() -> None:
+    assert axes_of("heads*(D+1)/2") == {"heads", "D"}
+    assert axes_of(3) == frozenset()
+    assert shape(("M", 2, "N-M"), AXES) == (6, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("size", "says"),
+    [
+        ("N/2", "N/2 is not a whole number at N=7"),
+        ("M-N", "M-N is -1 at M=6, N=7; a size cannot be negative"),
+        ("M/(N-7)", "M/(N-7) divides by zero at N=7, M=6"),
+        ("-M", "-M is -6 at M=6; a size cannot be negative"),
+        ("K", "K in the size K is not an axis"),
+        ("2*causal", "causal in the size 2*causal is not an integer"),
+        ("eps", "eps in the size eps is not an integer"),
+    ],
+)
+def test_a_size_without_a_value_says_why(size: str, says: str) -> None:
+    with pytest.raises(SizeError) as refused:
+        evaluate(size, AXES)
+    assert str(refused.value).replace("M=6, N=7", "N=7, M=6") == says.replace("M=6, N=7", "N=7, M=6")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "M N",
+        "M**2",
+        "M.real",
+        "f(M)",
+        "M[0]",
+        "1.5",
+        "'M'",
+        "True",
+        "M if N else 2",
+        "(" * 5000,
+        "x\0",
+        "M;N",
+    ],
+)
+def test_everything_else_is_refused_when_the_tensor_is_declared(text: str) -> None:
+    with pytest.raises(SizeError, match="is not a size; ") as refused:
+        Tensor("M", text)
+    assert len(str(refused.value)) < 200
+
+
+def test_bytes_follow_from_sizes_and_dtypes() -> None:
+    case = Case("any", {"M": 4, "N": 6}, "bfloat16")
+    assert Layout(("M", "N")).bytes_in(case) == 4 * 6 * 2
+    assert Layout(("M", "N/2"), "int64").bytes_in(case) == 4 * 3 * 8
+    assert Layout(()).bytes_in(case) == 2
+    assert total_bytes([Layout(("M",), "bool"), Layout((3,), "float8_e4m3fn")], case) == 4 + 3
