@@ -134,6 +134,9 @@ def compile_all() -> dict[str, dict[str, Any]]:
                 continue
             compiled = compile_for(target, kernel, arguments, dict(keywords))
             found[here] = {"spilled_bytes": spilled_bytes(target, compiled)}
+            if keywords.get("NATIVE") is False and target != "sm_80":  # the conversion to 8 bits in hardware
+                compiled = compile_for(target, kernel, arguments, {**keywords, "NATIVE": True})
+                found[f"{here} native"] = {"spilled_bytes": spilled_bytes(target, compiled)}
     return found
 
 

@@ -1,0 +1,140 @@
+"""Every provider of the operators in one file is right in every mode and dtype, on random inputs and on edge inputs.
+
+Triton kernels run in Triton's interpreter where there is no accelerator. Without torch-compile: it takes seconds per shape.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from common import ROOT
+from judging import DEVICE
+
+from kbench.contract.provider import Unsupported
+from kbench.measure.correctness.call import stage_of
+from kbench.measure.correctness.check import Accuracy, accuracy, run_checked
+from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.expected import Expected
+from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.machine.device import Device
+from kbench.registry import operator, shipped
+from kbench.results.case import Case
+
+pytest.importorskip("triton")
+pytestmark = [
+    # numpy says so where a kernel works on NaN, or on the padding of a tile
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),
+    pytest.mark.slow,
+]
+
+OPERATORS = [name for name in shipped() if not (ROOT / "kbench" / "operators" / name).is_dir()]
+PROVIDERS = [
+    (name, provider) for name in OPERATORS for provider in operator(name).providers if provider != "torch-compile"
+]
+SIZES = [(1, 1, 1), (3, 33, 3), (17, 130, 40)]
+
+
+def judge(case: Case, provider: str, edge: str = "", **params: Any) -> Accuracy | None:
+    """What the check finds; None if the provider declines the case."""
+    definition, device = Definition(operator(case.operator), case), Device()
+    chosen = operator(case.operator).providers[provider]
+    if chosen.declines(case):
+        return None
+    drawn = Inputs(definition, device, 0)
+    inputs = drawn.draw("random")
+    if edge:
+        inputs = definition.edge(edge, inputs, drawn)
+    try:
+        stage = stage_of(definition, chosen, params)
+        return run_checked(Expected(definition, [x.clone() for x in inputs]), stage, inputs, device)
+    except Unsupported:
+        return None
+
+
+def cases(name: str) -> list[Case]:
+    definition = operator(name)
+    return [
+        definition.case(dtype, **dict(zip(definition.axes, sizes, strict=False)), **({"mode": mode} if mode else {}))
+        for sizes in SIZES
+        for dtype in definition.dtypes
+        for mode in definition.words.get("mode", ("",))
+    ]
+
+
+@pytest.mark.parametrize("name, provider", PROVIDERS)
+def test_right_in_every_mode_and_dtype(name: str, provider: str) -> None:
+    found = {case.label: judge(case, provider) for case in cases(name)}
+    assert {label: each.wrong for label, each in found.items() if each and each.wrong} == {}
+    assert any(found.values())
+
+
+@pytest.mark.parametrize("name, provider", PROVIDERS)
+def test_right_on_the_operators_own_edge_inputs(name: str, provider: str) -> None:
+    definition = operator(name)
+    mode = {"mode": "full"} if definition.gradients else {}
+    case = definition.case("float32", **dict(zip(definition.axes, SIZES[1], strict=False)), **mode)
+    found = {edge: judge(case, provider, edge) for edge in definition.edges}
+    assert {edge: each.wrong for edge, each in found.items() if each and each.wrong} == {}
+
+
+@pytest.mark.parametrize("mode", ["forward", "backward", "full"])
+@pytest.mark.parametrize("provider", ["torch-native", "torch-eager", "triton"])
+def test_cross_entropy_smooths_the_labels(provider: str, mode: str) -> None:
+    case = operator("cross_entropy").case("float32", M=4, V=33, smoothing=0.1, mode=mode)
+    found = judge(case, provider, **({"block": 16} if provider == "triton" else {}))
+    assert found and found.wrong is None
+    plain = operator("cross_entropy").providers[provider].function
+    x, labels = torch.randn(4, 33, device=DEVICE), torch.arange(4, device=DEVICE)
+    assert not torch.equal(plain(x, labels, smoothing=0.1), plain(x, labels, smoothing=0.0))
+
+
+def test_cross_entropy_of_a_row_that_begins_with_blocks_of_minus_infinity() -> None:
+    x = torch.randn(2, 64, device=DEVICE)
+    x[:, :40] = -torch.inf
+    labels = torch.tensor([63, 40], device=DEVICE)
+    found = operator("cross_entropy").providers["triton"].function(x, labels, smoothing=0.0, block=16)
+    torch.testing.assert_close(found, torch.nn.functional.cross_entropy(x, labels, reduction="none"))
+
+
+def test_cross_entropy_without_a_block_of_the_vocabulary_is_wrong() -> None:
+    """The tolerance is narrow enough at the longest vocabulary of the config: the loss is off by 0.001 of 12."""
+    definition = operator("cross_entropy")
+    case = definition.case("float32", M=2, V=256000)
+    x, labels = Inputs(Definition(definition, case), Device(), 0).draw("random")
+    right = torch.nn.functional.cross_entropy(x.double(), labels, reduction="none").float()
+    short = right - (x.double().logsumexp(-1) - x[:, :-256].double().logsumexp(-1)).float()
+    assert accuracy(definition, case, [x, labels], right).wrong is None
+    assert "every element wrong" in str(accuracy(definition, case, [x, labels], short).wrong)
+
+
+def test_quantize_fp8_rounds_as_torch_does() -> None:
+    """Every number of float8_e4m3fn, every midpoint between two of them, and the numbers beside each midpoint."""
+    numbers = torch.arange(0x7F).to(torch.uint8).view(torch.float8_e4m3fn).float()
+    midpoints = (numbers[1:] + numbers[:-1]) / 2
+    beside = [torch.nextafter(midpoints, midpoints * factor) for factor in (0.0, 2.0)]
+    x = torch.cat([numbers, midpoints, *beside])
+    x = torch.cat([x, -x])[None].to(DEVICE)
+    found, scale = operator("quantize_fp8").providers["triton"].function(x)
+    assert scale.item() == 1.0  # the largest number is 448
+    assert torch.equal(found.view(torch.uint8), x.to(torch.float8_e4m3fn).view(torch.uint8))
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.05, 2.0])
+def test_quantize_fp8_divides_by_the_scale_that_it_returns(factor: float) -> None:
+    definition = operator("quantize_fp8")
+    case = definition.case("float32", M=4, N=500)
+    (x,) = Inputs(Definition(definition, case), Device(), 0).draw("random")
+    scale = x.abs().amax(-1) / 448
+    y = (x / (scale * factor)[:, None]).to(torch.float8_e4m3fn)
+    wrong = accuracy(definition, case, [x], y, scale).wrong
+    assert wrong is None if factor == 1.0 else str(wrong).startswith("y: ")
+
+
+def test_matmul_counts_the_products_of_each_mode() -> None:
+    flops = operator("matmul").flops
+    assert flops
+    counted = [flops(operator("matmul").case(M=2, N=3, K=5, mode=m)) for m in ("forward", "backward", "full")]
+    assert counted == [60, 120, 180]
