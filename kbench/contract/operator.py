@@ -39,7 +39,8 @@ class Operator:
     choices    parameters that are words: name -> allowed values. The first value is the default
     rows       the axis of independent rows, if there is one: each row of every output depends on the same row of the inputs
                only. kbench then computes the reference of large outputs in slices along this axis, which saves memory. It
-               slices the tensors that have this axis, and passes all others whole
+               slices the tensors that have this axis, and passes all others whole. A gradient without this axis is the sum
+               over the slices. A reference that gives other values on half of the rows is an error of the operator
     gradients  the inputs that have a gradient. They give the modes `backward` and `full`
     mutates    the inputs that every provider changes: names, or input -> output that it holds after the call. A name alone
                means that the output has the same name. A single provider may say so too: see `provider`
@@ -54,8 +55,8 @@ class Operator:
                all units there (see measure/correctness/error_scale.py). That matters where terms cancel, as in layer
                normalisation
     check      `(case, inputs, outputs, expected) -> str | None`, each a dict by name: another judge of the outputs' values,
-               for operators that have no single right answer. It returns what is wrong, in words, or None. kbench still
-               checks shapes, dtypes and changed inputs, and judges gradients itself
+               for operators that have no single right answer. It returns what is wrong, in words, or None. It gets all
+               rows at once. kbench still checks shapes, dtypes and changed inputs, and judges gradients itself
     bytes      `(case) -> int`: the algorithmic bytes. Default: each input read once, each output written once (backward: the
                gradients of the outputs and the inputs read, the gradients of the inputs written; full: both). GB/s is these
                bytes per second. `case.mode` is the mode

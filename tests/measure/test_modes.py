@@ -124,6 +124,30 @@ def same_memory_gradients(*tensors: Tensor, eps: float) -> tuple[Tensor, Tensor]
     return mine
 
 
+Key = tuple[int, int]
+done: list[tuple[Key, tuple[Tensor, Tensor]]] = []
+seen: list[Key] = []
+
+
+def skips_repeats(dy: Tensor, *rest: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """Returns its last result as long as nothing was written to d_y."""
+    key = (dy.data_ptr(), dy._version)
+    if not done or done[0][0] != key:
+        done[:] = [(key, gradients(dy, *rest, eps=eps))]
+    return done[0][1]
+
+
+def skips_work(dy: Tensor, dh: Tensor, *rest: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """Does nothing on a d_y that it has seen, and hopes that the memory still holds the answer."""
+    key = (dy.data_ptr(), dy._version)
+    if seen == [key]:
+        return torch.empty_like(dy), torch.empty_like(rest[2])
+    seen[:] = [key]
+    return gradients(dy, dh, *rest, eps=eps)
+
+
+kernel("skips-repeats", skips_repeats)
+kernel("skips-work", skips_work)
 turns = itertools.count()
 cheat("every-other-call", lambda dx, dw, *rest: (dx, dw if next(turns) % 2 == 0 else dw * 3))
 
@@ -186,6 +210,8 @@ SAID = {
     "ones-for-d_y": r"wrong gradient of x: every element wrong",
     "stale": r"wrong correct at the first call, then gradient of x: every element wrong",
     "same-memory": r"wrong correct at the first call, then returned the same memory for two calls",
+    "skips-repeats": r"wrong correct at the first call, then returned the same memory for two calls",
+    "skips-work": r"wrong correct at the first call, then (gradient of x: .* elements? (wrong|NaN|zero)|returned the same)",
     "every-other-call": r"wrong (correct at the first call, then )?gradient of weight: every element wrong",
     "detaches-the-weight": r"wrong gradient of weight: every element zero",
     "no-autograd": r"unsupported output y of its forward function is not differentiable, and it registers no backward",

@@ -1,0 +1,140 @@
+"""Backward and in-place calls on an accelerator: both timers can time them, and cheats with streams are caught."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from in_process import case_run, measured, said
+from torch import Tensor
+
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
+
+pytestmark = pytest.mark.gpu
+
+MATRIX = Declared("M", "N")
+SIZES = {"M": 512, "N": 1024}
+
+product = Operator(
+    "device-product",
+    axes=("M", "N"),
+    inputs={"a": MATRIX, "b": MATRIX},
+    outputs={"y": MATRIX},
+    reference=lambda a, b: a * b,
+    rows="M",
+    gradients=("a", "b"),
+)
+
+
+@product.provider("autograd")
+def forward(a: Tensor, b: Tensor) -> Tensor:
+    return a * b
+
+
+def backward(dy: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    return dy * b, dy * a
+
+
+product.provider("kernel")(forward)
+product.backward("kernel")(backward)
+
+
+def other_stream() -> torch.cuda.Stream:
+    return torch.cuda.Stream()
+
+
+product.provider("side-stream")(forward)
+
+
+@product.backward("side-stream")
+def on_a_side_stream(dy: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Works on a stream of its own that nobody waits for."""
+    with torch.cuda.stream(other_stream()):
+        return backward(dy, a, b)
+
+
+product.provider("unjoined-stream")(forward)
+
+
+@product.backward("unjoined-stream")
+def on_an_unjoined_stream(dy: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Waits for its inputs, but leaves its work on another stream."""
+    stream = other_stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(200_000)
+        return backward(dy, a, b)
+
+
+product.provider("asks-the-host")(forward)
+
+
+@product.backward("asks-the-host")
+def asks_the_host(dy: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    return backward(dy, a, b) if dy.sum().item() < 1e30 else (a, b)
+
+
+@pytest.mark.parametrize("timer", ["do_bench", "graph"])
+@pytest.mark.parametrize("cache", ["warm", "cold"])
+@pytest.mark.parametrize("mode", ["backward", "full"])
+def test_gradients_are_timed_by_both_timers(mode: str, cache: str, timer: str) -> None:
+    rows = measured(product, ["autograd", "kernel"], mode=mode, timer=timer, cache=cache, **SIZES)
+    assert [said(row) for row in rows.values()] == ["ok", "ok"]
+    assert {row.timer for row in rows.values()} == {timer}
+
+
+@pytest.mark.parametrize("mode", ["backward", "full"])
+def test_cheats_with_streams_are_wrong(mode: str) -> None:
+    rows = measured(product, ["autograd", "side-stream", "unjoined-stream"], mode=mode, **SIZES)
+    assert said(rows["autograd"]) == "ok"
+    for name in ("side-stream", "unjoined-stream"):
+        assert re.match(r"wrong .*gradient of [ab]: .* elements? (wrong|NaN|zero)", said(rows[name])), said(rows[name])
+
+
+def test_a_backward_that_cannot_be_captured_is_unsupported() -> None:
+    rows = measured(product, ["autograd", "asks-the-host"], mode="backward", timer="graph", **SIZES)
+    assert said(rows["autograd"]) == "ok"
+    assert said(rows["asks-the-host"]).startswith("unsupported cannot be captured in a CUDA graph")
+
+
+@pytest.mark.parametrize("timer", ["do_bench", "graph"])
+@pytest.mark.parametrize("cache", ["warm", "cold"])
+def test_inputs_that_calls_change_are_restored(cache: str, timer: str) -> None:
+    """Each round begins with the values that were checked, and ends with them for the provider that follows."""
+    add = Operator(
+        f"device-add-{cache}-{timer}",
+        axes=("M", "N"),
+        inputs={"x": MATRIX, "residual": MATRIX},
+        outputs={"y": MATRIX, "h": MATRIX},
+        reference=lambda x, residual: ((x + residual) * 2, x + residual),
+        rows="M",
+    )
+
+    @add.provider("in-place", mutates={"residual": "h"})
+    def in_place(x: Tensor, residual: Tensor) -> Tensor:
+        return residual.add_(x) * 2
+
+    @add.provider("buffers", out=("y", "h"))
+    def buffers(x: Tensor, residual: Tensor, *, y: Tensor, h: Tensor) -> None:
+        torch.add(x, residual, out=h)
+        torch.mul(h, 2, out=y)
+
+    @add.provider("new-memory")
+    def new_memory(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
+        h = x + residual
+        return h * 2, h
+
+    run = case_run(add, timer=timer, cache=cache, rounds=3, **SIZES)
+    after: list[bool] = []
+    take = run.time_rounds
+
+    def watched(contenders, shared):  # type: ignore[no-untyped-def]
+        take(contenders, shared)
+        after.extend(torch.equal(x, old) for x, old in zip(shared.tensors, shared.pristine, strict=True))
+
+    run.time_rounds = watched  # type: ignore[method-assign]
+    rows = [row for row in run.run() if row.role == "provider"]
+    assert [said(row) for row in rows] == ["ok"] * 3
+    assert after == [True, True]
