@@ -30,7 +30,7 @@ from kbench.measure.steps import Emit, Steps
 from kbench.measure.timing.stages import measure_stages
 from kbench.measure.timing.timer import make_timer, measure_launch_ms
 from kbench.protocol import INTEGER_LIMIT, Configuration, MeasureSettings
-from kbench.results.case import Case
+from kbench.results.case import ITEMSIZE, Case
 from kbench.results.row import Row
 from kbench.results.stamps import now
 from kbench.results.vocabulary import Status
@@ -223,11 +223,17 @@ class CaseRun:
             found = run_checked(inputs.last, stage, inputs.shared.tensors, self.device)
             contender.judged(found, "correct before timing, wrong after it: ")
 
+    def has_shorter_inputs(self) -> bool:
+        """Whether an input has fewer bytes per element than the case's dtype."""
+        dtypes = [tensor.dtype_in(self.case) for tensor in self.operator.inputs.values()]
+        return any(ITEMSIZE[dtype] < self.case.itemsize for dtype in dtypes)
+
     def rows(self) -> list[Row]:
         context = CaseContext(
             case=self.case,
             call_bytes=self.call_bytes,
             flops=self.flops,
+            shorter=self.case.itemsize > 2 or self.has_shorter_inputs(),
             baseline=self.baseline,
             cache_bytes=self.device.cache_bytes,
             ceiling_gbps=self.ceiling_gbps,

@@ -39,13 +39,14 @@ HOST_COPY_SHARE = 0.5
 """The same on the host, where a copy may move three bytes per two that count, and other programs use the memory too."""
 
 COMPUTE_MARGIN = 3.0
-"""A time may beat the compute ceiling by this factor before it is `suspect`, for dtypes of 1 or 2 bytes. The ceiling is a
-measured product, not a theoretical peak: on an H100 or H200, products in bfloat16 reach two thirds of it, and how close one
-comes depends on power, clocks and values. Consumer GPUs also compute float16 twice as fast if they add up in float16."""
+"""A time may beat the compute ceiling by this factor before it is `suspect`. The ceiling is a measured product, not a
+theoretical peak: on an H100 or H200, products in bfloat16 reach two thirds to four fifths of it, depending on power, clocks and
+values. Consumer GPUs also compute float16 twice as fast if they add up in float16."""
 
-WIDE_COMPUTE_MARGIN = 12.0
-"""The same for wider dtypes. A float32 kernel may use tensor cores (TF32, or several products of shorter numbers), where torch
-does not. TF32 has 8 times the float32 rate of an H200, of which a product again reaches two thirds."""
+SHORTER_MARGIN = 12.0
+"""The same where a provider may compute in a shorter format than torch does. A float32 kernel may use tensor cores (TF32, or
+several products of shorter numbers), with 7.4 times the float32 rate of an H200. An input of a shorter dtype than the case
+(fp8, packed fp4) allows products with 2 or 4 times the rate. Of each rate, a measured product reaches two thirds."""
 
 SLACK_MS = 1e-3
 """How far `ms` minus `empty` may fall short of the kernel's own time. Both come from events, which tick every 32 ns, and
@@ -58,7 +59,7 @@ class Evidence:
 
     bytes           algorithmic bytes of a call
     flops           floating-point operations of a call; 0 if the operator does not state them
-    itemsize        bytes of an element of the case's dtype
+    shorter         whether a provider may compute in a shorter format than the product that is the compute ceiling
     cache           `cold` only if calls really found a cold cache
     empty_ms        time of the case's `empty` control; for that control itself None
     prefill_ms      the longest that the timer can keep the device busy before a timed launch; 0 if it cannot
@@ -78,7 +79,7 @@ class Evidence:
     accelerated: bool
     prefill_ms: float
     flops: int = 0
-    itemsize: int = 4
+    shorter: bool = False
     launch_ms: float | None = None
     empty_ms: float | None = None
     cache_bytes: int | None = None
@@ -120,7 +121,7 @@ def beats_arithmetic(row: Evidence) -> bool:
     """Faster than the best large matrix product, by more than a better kernel can explain."""
     if not row.ceiling_tflops:
         return False
-    limit_tflops = row.ceiling_tflops * (COMPUTE_MARGIN if row.itemsize <= 2 else WIDE_COMPUTE_MARGIN)
+    limit_tflops = row.ceiling_tflops * (SHORTER_MARGIN if row.shorter else COMPUTE_MARGIN)
     shortest_ms = row.flops / limit_tflops * 1e-9
     return row.ms < shortest_ms and kernel_ms(row) < shortest_ms
 

@@ -20,6 +20,7 @@ class CaseContext:
     """What all rows of a case share.
 
     flops           floating-point operations of a call; None if the operator does not state them
+    shorter         whether a provider may compute in a shorter format than the case's dtype (see flags.py)
     ceiling_tflops  TFLOP/s of the best large matrix product of the case's dtype
     prefill_ms      the longest that the timer can keep the device busy before a launch
     cold            whether calls really found a cold cache
@@ -29,6 +30,7 @@ class CaseContext:
     case: Case
     call_bytes: int
     flops: int | None
+    shorter: bool
     baseline: int | None
     cache_bytes: int | None
     ceiling_gbps: float | None
@@ -127,7 +129,7 @@ def _evidence(context: CaseContext, row: Row, empty_ms: float | None) -> Evidenc
         gbps=row.gbps or 0.0,
         bytes=context.call_bytes if row.gbps else 0,
         flops=(context.flops or 0) if row.tflops else 0,
-        itemsize=context.case.itemsize,
+        shorter=context.shorter,
         timer=row.timer,
         cache="cold" if context.cold else "warm",
         accelerated=context.accelerated,

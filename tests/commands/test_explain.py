@@ -48,7 +48,7 @@ def test_no_word_has_two_meanings() -> None:
                 f"{flags.COPY_SHARE:g}",
                 f"{flags.HOST_COPY_SHARE:g}",
                 f"factor of {flags.COMPUTE_MARGIN:g} ",
-                f"factor of {flags.WIDE_COMPUTE_MARGIN:g})",
+                f"factor of {flags.SHORTER_MARGIN:g} ",
             ),
         ),
         ("host-bound", (f"{MAX_PREFILL_MS:g} ms",)),

@@ -79,16 +79,15 @@ def test_suspect_is_what_memory_and_cache_cannot_explain(row: Evidence, expected
         pytest.param(0.51, {}, False, id="within three times the ceiling"),
         pytest.param(0.48, {}, True, id="beyond it"),
         pytest.param(0.004, {}, True, id="as fast as nothing"),
-        pytest.param(0.48, {"itemsize": 1}, True, id="fp8"),
-        pytest.param(0.48, {"itemsize": 4}, False, id="float32 on tensor cores"),
-        pytest.param(0.12, {"itemsize": 4}, True, id="float32, faster than these"),
+        pytest.param(0.48, {"shorter": True}, False, id="float32 on tensor cores, or inputs in fp4"),
+        pytest.param(0.12, {"shorter": True}, True, id="faster than these"),
         pytest.param(0.004, {"ceiling_tflops": None}, False, id="no ceiling"),
         pytest.param(0.004, {"flops": 0}, False, id="no operations"),
         pytest.param(0.004, {"flops": 5 * 10**6}, False, id="tiny: the time is the timer's"),
     ],
 )
 def test_suspect_is_what_arithmetic_cannot_explain(ms: float, more: dict[str, object], expected: bool) -> None:
-    product = {"flops": 2 * 8192**3, "itemsize": 2, "ceiling_tflops": 733.0, "round_ms": (ms, ms)}
+    product = {"flops": 2 * 8192**3, "ceiling_tflops": 733.0, "round_ms": (ms, ms)}
     assert ("suspect" in flags(evidence(ms, 1, **(product | more)))) is expected
 
 

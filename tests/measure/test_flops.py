@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -56,9 +57,13 @@ def rows(
     name: str, *, size: int = 16, ceiling_gbps: float | None = 10.0, ceiling_tflops: float | None = 0.05
 ) -> dict[str, Row]:
     """The rows of a case by provider, under ceilings that are made up."""
-    run = CaseRun(
-        operator(f"product-{name}"),
-        case(name, size),
+    return {row.provider: row for row in case_run(case(name, size), ceiling_gbps, ceiling_tflops).run()}
+
+
+def case_run(measured: Case, ceiling_gbps: float | None = None, ceiling_tflops: float | None = None) -> CaseRun:
+    return CaseRun(
+        operator(measured.operator),
+        measured,
         [Configuration("torch", {}), Configuration("fused", {})],
         baseline=0,
         settings=MeasureSettings("do_bench", "warm", False, 0, 1, 1, 0, timeout_s=60, build_timeout_s=60),
@@ -69,7 +74,6 @@ def rows(
         ceiling_gbps=ceiling_gbps,
         ceiling_tflops=ceiling_tflops,
     )
-    return {row.provider: row for row in run.run()}
 
 
 def test_a_row_has_the_operations_per_second_and_the_share_of_the_ceiling() -> None:
@@ -107,6 +111,11 @@ def test_without_a_count_there_is_no_tflops_and_no_operations_are_none_per_secon
 def test_a_count_that_no_device_can_reach_is_suspect() -> None:
     assert "suspect" in rows("exaggerated", size=64, ceiling_tflops=1.0)["torch"].flags
     assert "suspect" not in rows("right", size=64, ceiling_tflops=1.0)["torch"].flags
+
+
+def test_inputs_of_a_shorter_dtype_allow_faster_arithmetic() -> None:
+    for name, dtype, shorter in (("int8", "bfloat16", True), ("right", "bfloat16", False)):
+        assert case_run(replace(case(name), dtype=dtype)).has_shorter_inputs() is shorter
 
 
 @pytest.mark.parametrize("name", MISCOUNTS)

@@ -47,6 +47,14 @@ def product(name: str, flops: Callable[[kbench.Case], Any] | None) -> kbench.Ope
     return operator
 
 
+kbench.Operator(
+    "product-int8",
+    axes=("M", "N", "K"),
+    inputs={"a": Tensor("M", "K"), "b": Tensor("K", "N", dtype="int8", fill=kbench.integers(5))},
+    outputs={"c": Tensor("M", "N")},
+    reference=lambda a, b: a @ b.double(),
+    flops=lambda case: 2 * case.M * case.N * case.K,
+)
 product("right", lambda case: 2 * case.M * case.N * case.K)
 product("uncounted", None)
 product("numpy", lambda case: np.prod([2, case.M, case.N, case.K]))
