@@ -23,8 +23,8 @@ LARGEST = 2**62
 Report = Callable[[SourceLocation, str], None]
 
 
-def read_integers(name: str, node: Node, report: Report, least: int = 0) -> Sequence[int]:
-    """Sizes of an axis, or values of an integer scalar, from `least` to LARGEST."""
+def read_integers(name: str, node: Node, report: Report, least: int = 0, why: str = "") -> Sequence[int]:
+    """Sizes of an axis, or values of an integer scalar, from `least` to LARGEST. `why` says why other numbers are wrong."""
     match node.plain:
         case {"pow2": [first, last]}:
             return [2**exponent for exponent in range(first, last + 1)]
@@ -34,7 +34,8 @@ def read_integers(name: str, node: Node, report: Report, least: int = 0) -> Sequ
     for element in node.elements:
         value = element.value
         if type(value) is not int:
-            report(element.where, expected(name, INTEGERS if element is node else "an integer", element.plain))
+            what = "an integer" + why if why or element is not node else INTEGERS
+            report(element.where, expected(name, what, element.plain))
         elif not least <= value <= LARGEST:
             what = f"at least {least}" if value < least else f"at most {LARGEST}"
             report(element.where, expected(name, what, value))
@@ -48,7 +49,7 @@ def read_scalars(name: str, default: float, node: Node, report: Report) -> Seque
     if isinstance(default, bool):
         return _read_booleans(name, node, report)
     if isinstance(default, int):
-        return read_integers(name, node, report, -LARGEST)
+        return read_integers(name, node, report, -LARGEST, f", like the default {default}")
     if node.entries:
         report(node.where, expected(name, NUMBERS, node.plain))
         return []
