@@ -43,7 +43,7 @@ def check(
     profile: Profile = None,
     plugin: Plugins = None,
     every_case: Annotated[
-        bool, typer.Option("--all", help="Check all cases, not only the smallest and the largest.")
+        bool, typer.Option("--all", help="Check all cases, not only the smallest and the largest of each dtype.")
     ] = False,
 ) -> ExitStatus:
     """Check every provider on edge inputs, without timing.
