@@ -60,6 +60,8 @@ def _help(parameter: Any) -> str:
     """The help of an argument or option, with its default."""
     text = _text(parameter.help)
     flag = parameter.param_type_name == "option" and parameter.is_flag
+    if flag and parameter.secondary_opts:  # such as --wait and --no-wait
+        return f"{text} Default: `{(parameter.opts if parameter.default else parameter.secondary_opts)[0]}`."
     if parameter.default in (None, "", False, True) or flag or "efault" in text:
         return text
     return f"{text} Default: `{parameter.default}`."
