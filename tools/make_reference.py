@@ -33,13 +33,13 @@ MARKED = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL
 def commands() -> str:
     """Every command: usage, what it does, its arguments and options."""
     group: Any = typer.main.get_command(app)
-    parts = [_table(("option of every command", ""), [_option(p) for p in group.params])]
+    parts = [_table(("option of kbench, before the command", ""), [_option(p) for p in group.params])]
     for name, command in group.commands.items():
         arguments = [p for p in command.params if p.param_type_name == "argument"]
         options = [p for p in command.params if p.param_type_name == "option"]
         usage = " ".join(["kbench", name, *(["[OPTIONS]"] if options else []), *map(_argument, arguments)])
         parts.append(f"## kbench {name}\n\n```sh\n{usage}\n```\n\n{_text(command.help)}")
-        rows = [(f"`{_cell(p.metavar)}`", _text(p.help)) for p in arguments] + [_option(p) for p in options]
+        rows = [(f"`{_cell(p.metavar)}`", _help(p)) for p in arguments] + [_option(p) for p in options]
         if rows:
             parts.append(_table(("argument or option", ""), rows))
     return "\n\n".join(parts)
@@ -53,10 +53,18 @@ def _argument(parameter: Any) -> str:
 def _option(parameter: Any) -> tuple[str, str]:
     names = ", ".join([*parameter.opts, *parameter.secondary_opts])
     given = f"{names} {parameter.metavar}" if parameter.metavar and not parameter.is_flag else names
+    return f"`{_cell(given)}`", _help(parameter)
+
+
+def _help(parameter: Any) -> str:
+    """The help of an argument or option, with its default."""
     text = _text(parameter.help)
-    if parameter.default not in (None, "", False, True) and not parameter.is_flag and "efault" not in text:
-        text += f" Default: `{parameter.default}`."
-    return f"`{_cell(given)}`", text + (" Can be given several times." if parameter.multiple else "")
+    flag = parameter.param_type_name == "option" and parameter.is_flag
+    if flag and parameter.secondary_opts:  # such as --wait and --no-wait
+        return f"{text} Default: `{(parameter.opts if parameter.default else parameter.secondary_opts)[0]}`."
+    if parameter.default in (None, "", False, True) or flag or "efault" in text:
+        return text
+    return f"{text} Default: `{parameter.default}`."
 
 
 def config_keys() -> str:

@@ -1,7 +1,8 @@
 """The noise floor: how far two measurements of the same code differ. The `repeat` control measures the baseline again.
 
-The baseline and its repeat are compared like any two configurations (`pairwise.py`). `Noise.floor` is the printed value: the
-difference stays below it in 95 % of the cases.
+The baseline and its repeat are compared like any two configurations (`pairwise.py`): the difference of a case is the median
+over its rounds, or over its sessions if it has several. `Noise.floor` is the printed value: the difference does not exceed it
+in 95 % of the cases. A single round or session can differ by more.
 To count as real, a difference must exceed a higher limit than the floor: 5 % of the cases lie above the floor, and a few
 cases predict the next case poorly. `Noise.at` returns this limit for a case. It is the largest of three values:
 
@@ -58,6 +59,7 @@ class Noise:
     worst        the largest pair, as a share
     proof        the limit that a difference must exceed in every case, in log time
     other_cores  the largest number of cores that other processes used during a case; None if unknown
+    sessions     the largest number of sessions of a pair
     """
 
     pairs: Mapping[CaseKey, float]
@@ -65,6 +67,7 @@ class Noise:
     worst: float
     proof: float
     other_cores: float | None = None
+    sessions: int = 1
 
     @property
     def too_noisy(self) -> bool:
@@ -83,15 +86,16 @@ class Noise:
             return "noise floor: unknown, because there is no baseline to measure twice"
         count = len({key.case for key in self.pairs})
         cases = f"{count} case{'s' * (count != 1)}"
+        over = "(median of sessions)" if self.sessions > 1 else "(median of rounds)"
         if self.too_noisy:
             return (
-                f"this machine is too noisy to rank providers: two runs of the same code differed by {_up_to(self.worst)} "
-                f"(repeat control, {cases}){self.load}"
+                f"this machine is too noisy to rank providers: two timings of the baseline differed by {_up_to(self.worst)} "
+                f"in {cases} {over}{self.load}"
             )
         where = f"in {cases}" if count < ALL_WITHIN else f"in 95 % of {cases}"
         return (
-            f"noise floor: two runs of the same code differed by at most {format_share(self.floor)} {where} "
-            f"(repeat control){self.load}"
+            f"noise floor: two timings of the baseline differed by at most {format_share(self.floor)} {where} "
+            f"{over}{self.load}"
         )
 
     @property
@@ -132,6 +136,7 @@ def noise_of(rows: Sequence[Row], baseline: str | None) -> Noise:
         math.expm1(ordered[-1]) if ordered else 0.0,
         max(_of_cases(ordered, list(found.values())), _of_trials(list(found.values()))),
         max(cores, default=None),
+        max((each.sessions for each in found.values()), default=1),
     )
 
 

@@ -92,7 +92,7 @@ def compare(
             "--export",
             metavar="FORMAT=FILE",
             help="Also write the comparison to a file. '-' as FILE means stdout. Formats: markdown, json, csv, junit, github, "
-            "github-action-benchmark, bencher, benchfmt.",
+            "github-action-benchmark, bencher, benchfmt. Can be given several times.",
         ),
     ] = None,
     github: Annotated[

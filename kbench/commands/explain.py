@@ -18,7 +18,8 @@ def explain(
 ) -> ExitStatus:
     """Explain a word that kbench prints.
 
-    The word may be a status, a flag, a verdict, a control or a column. Many explanations also say what to do.
+    The word may be a status, a flag, a verdict, a control, a column, or a term such as geomean. Many explanations also
+    say what to do.
     """
     from kbench import explain as texts
 

@@ -17,12 +17,18 @@ ConfigFile = Annotated[
 Sets = Annotated[
     Optional[list[str]],
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="Override a value of the config, for example N=1024,4096 or rounds=2."
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a value of the config, for example N=1024,4096 or rounds=2. Can be given several times.",
     ),
 ]
 OnlyProviders = Annotated[
     Optional[list[str]],
-    typer.Option("--only", metavar="PROVIDERS", help="Use only these providers, for example triton,cuda."),
+    typer.Option(
+        "--only",
+        metavar="PROVIDERS",
+        help="Use only these providers, for example triton,cuda. Can be given several times.",
+    ),
 ]
 Profile = Annotated[
     Optional[str],
@@ -34,7 +40,11 @@ Profile = Annotated[
 ]
 Plugins = Annotated[
     Optional[list[str]],
-    typer.Option("--plugin", metavar="FILE", help="Load operators and providers from this Python file."),
+    typer.Option(
+        "--plugin",
+        metavar="FILE",
+        help="Load operators and providers from this Python file. Can be given several times.",
+    ),
 ]
 ResultsFiles = Annotated[
     Optional[list[str]],

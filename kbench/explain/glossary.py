@@ -18,10 +18,11 @@ WORDS = {
     "tie": """The measurements show that two times are closer than the noise floor, or closer than 2 %. A tie is
         neither a win nor a loss. If the rounds disagree too much to show that, the result is `unclear`. More rounds,
         a longer `rep_ms` and more sessions show smaller differences.""",
-    "noise floor": """How much two runs of the same code differ here. kbench measures the baseline a second time in
-        every case, as the control `repeat`. In 95 % of the cases, the difference between the two stays within the
-        floor. A smaller difference says nothing about the code. To lower the floor, stop other programs on the
-        machine, and add rounds and sessions.""",
+    "noise floor": """How much two measurements of the same code differ here. kbench measures the baseline a second
+        time in every case of a run, as the control `repeat`. The difference of a case is the median over its rounds, or
+        over its sessions if it has several. In 95 % of the cases, this difference stays within the floor. A smaller
+        difference says nothing about the code. To lower the floor, stop other programs on the machine, and add rounds
+        and sessions.""",
     "baseline": """The provider that speed-ups compare with: the one that the config names as `baseline:`, or else its first.
         In `kbench compare` it is the first file, or what `--baseline` names. A speed-up of 2 says that the baseline takes
         twice as long.""",

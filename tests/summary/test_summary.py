@@ -110,7 +110,7 @@ def test_the_floor_of_the_run_holds_for_all_its_cases() -> None:
     rows += at(20, [row("torch", 0.1), row("cuda", 0.0995), row("repeat", 0.1)])
     assert {line["vs torch"] for line in table(rows)} == {"tie"}
     assert caveats(rows) == [
-        "noise floor: two runs of the same code differed by at most 1.0 % in 95 % of 21 cases (repeat control)"
+        "noise floor: two timings of the baseline differed by at most 1.0 % in 95 % of 21 cases (median of rounds)"
     ]
 
 
@@ -120,10 +120,11 @@ def test_a_noisy_case_does_not_blur_the_others() -> None:
     assert [line["vs torch"] for line in table(quiet + noisy)] == ["1.05x"] * 99 + ["unclear"]
     (line,) = caveats(quiet + noisy)
     assert (
-        line == "noise floor: two runs of the same code differed by at most 0.2 % in 95 % of 100 cases (repeat control)"
+        line
+        == "noise floor: two timings of the baseline differed by at most 0.2 % in 95 % of 100 cases (median of rounds)"
     )
     (line,) = caveats(noisy)[:1]
-    assert line == "noise floor: two runs of the same code differed by at most 10.0 % in 1 case (repeat control)"
+    assert line == "noise floor: two timings of the baseline differed by at most 10.0 % in 1 case (median of rounds)"
 
 
 def test_without_a_repeat_control_the_floor_is_not_known() -> None:

@@ -118,7 +118,8 @@ class ExportedDrift(_Model):
     )
     cases: int = Field(description="The ratio is the median over this number of copies.")
     noise: float = Field(
-        description="The noise floor, as a share: in 95 % of the cases, two runs of the same code differ by at most this."
+        description="The noise floor, as a share: in 95 % of the cases of a run, two measurements of the baseline differ by at "
+        "most this. Between two files, it is the larger floor of the two."
     )
     taken_out: bool = Field(description="Whether the drift was subtracted from the changes of the rows.")
 
