@@ -41,7 +41,7 @@ def test_the_axes_of_a_size_are_known_without_values() -> None:
     [
         ("N/2", "N/2 is not a whole number at N=7"),
         ("M-N", "M-N is -1 at M=6, N=7; a size cannot be negative"),
-        ("M/(N-7)", "M/(N-7) divides by zero at N=7, M=6"),
+        ("M/(N-7)", "M/(N-7) divides by zero at M=6, N=7"),
         ("-M", "-M is -6 at M=6; a size cannot be negative"),
         ("K", "K in the size K is not an axis"),
         ("2*causal", "causal in the size 2*causal is not an integer"),
@@ -51,7 +51,7 @@ def test_the_axes_of_a_size_are_known_without_values() -> None:
 def test_a_size_without_a_value_says_why(size: str, says: str) -> None:
     with pytest.raises(SizeError) as refused:
         evaluate(size, AXES)
-    assert str(refused.value).replace("M=6, N=7", "N=7, M=6") == says.replace("M=6, N=7", "N=7, M=6")
+    assert str(refused.value) == says
 
 
 @pytest.mark.parametrize(

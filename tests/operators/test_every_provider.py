@@ -100,7 +100,7 @@ def test_cross_entropy_of_a_row_that_begins_with_blocks_of_minus_infinity() -> N
 
 
 def test_cross_entropy_without_a_block_of_the_vocabulary_is_wrong() -> None:
-    """The tolerance is narrow enough at the longest vocabulary of the config: the loss is off by 0.001 of 12."""
+    """The tolerance is narrow enough even at the longest vocabularies, where the loss is off by 0.001 of 12."""
     definition = operator("cross_entropy")
     case = definition.case("float32", M=2, V=256000)
     x, labels = Inputs(Definition(definition, case), Device(), 0).draw("random")
