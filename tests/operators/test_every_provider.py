@@ -5,6 +5,7 @@ Triton kernels run in Triton's interpreter where there is no accelerator. Withou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,12 +16,16 @@ from judging import DEVICE
 from kbench.contract.provider import Unsupported
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import Accuracy, accuracy, run_checked
+from kbench.measure.correctness.common_edges import edge_names
 from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
+from kbench.protocol import Configuration, EdgeResult
 from kbench.registry import operator, shipped
 from kbench.results.case import Case
+from kbench.results.vocabulary import Status
 
 pytest.importorskip("triton")
 pytestmark = [
@@ -37,16 +42,13 @@ PROVIDERS = [
 SIZES = [(1, 1, 1), (3, 33, 3), (17, 130, 40)]
 
 
-def judge(case: Case, provider: str, edge: str = "", **params: Any) -> Accuracy | None:
+def judge(case: Case, provider: str, **params: Any) -> Accuracy | None:
     """What the check finds; None if the provider declines the case."""
     definition, device = Definition(operator(case.operator), case), Device()
     chosen = operator(case.operator).providers[provider]
     if chosen.declines(case):
         return None
-    drawn = Inputs(definition, device, 0)
-    inputs = drawn.draw("random")
-    if edge:
-        inputs = definition.edge(edge, inputs, drawn)
+    inputs = Inputs(definition, device, 0).draw("random")
     try:
         stage = stage_of(definition, chosen, params)
         return run_checked(Expected(definition, [x.clone() for x in inputs]), stage, inputs, device)
@@ -72,12 +74,43 @@ def test_right_in_every_mode_and_dtype(name: str, provider: str) -> None:
 
 
 @pytest.mark.parametrize("name, provider", PROVIDERS)
-def test_right_on_the_operators_own_edge_inputs(name: str, provider: str) -> None:
+def test_right_on_edge_inputs(name: str, provider: str) -> None:
+    """The operator's own edge inputs, or the common ones if it has none."""
     definition = operator(name)
-    mode = {"mode": "full"} if definition.gradients else {}
-    case = definition.case("float32", **dict(zip(definition.axes, SIZES[1], strict=False)), **mode)
-    found = {edge: judge(case, provider, edge) for edge in definition.edges}
-    assert {edge: each.wrong for edge, each in found.items() if each and each.wrong} == {}
+    for mode in definition.words.get("mode", ("",)):
+        words = {"mode": mode} if mode else {}
+        case = definition.case("float32", **dict(zip(definition.axes, SIZES[1], strict=False)), **words)
+        found = outcomes(case, provider)
+        assert {edge: each for edge, each in found.items() if each.status.failed} == {}, mode
+
+
+def outcomes(case: Case, provider: str, skip: Sequence[str] = ()) -> dict[str, EdgeResult]:
+    """What `kbench check` finds, by edge input."""
+    found: dict[str, EdgeResult] = {}
+
+    def note(event: object) -> None:
+        if isinstance(event, EdgeResult):
+            found[event.edge] = event
+
+    run = [Configuration(provider, {})]
+    check_edges(
+        operator(case.operator), case, run, skip=skip, seed=0, build_timeout_s=60, device=Device(), emit=note
+    )
+    return found
+
+
+@pytest.mark.skipif(DEVICE.type != "cpu", reason="about the host")
+def test_layernorm_in_torch_declines_16_bit_gradients_on_the_host() -> None:
+    """torch adds up the gradients of weight and bias in 16 bits there: after 30,000 rows they have no right digit."""
+    case = operator("layernorm").case("bfloat16", M=8, N=16, mode="backward")
+    [found] = outcomes(case, "torch-native").values()
+    assert found.status is Status.UNSUPPORTED and "adds up the gradients of weight and bias" in found.reason
+
+
+def test_the_gradient_of_a_weight_is_deterministic() -> None:
+    case = operator("rmsnorm").case(M=64, N=40, mode="backward")
+    [found] = outcomes(case, "triton", skip=edge_names(operator("rmsnorm"))).values()
+    assert found.status is Status.CHECKED and found.deterministic
 
 
 @pytest.mark.parametrize("mode", ["forward", "backward", "full"])
