@@ -93,9 +93,7 @@ def outcomes(case: Case, provider: str, skip: Sequence[str] = ()) -> dict[str, E
             found[event.edge] = event
 
     run = [Configuration(provider, {})]
-    check_edges(
-        operator(case.operator), case, run, skip=skip, seed=0, build_timeout_s=60, device=Device(), emit=note
-    )
+    check_edges(operator(case.operator), case, run, skip=skip, seed=0, build_timeout_s=60, device=Device(), emit=note)
     return found
 
 
