@@ -85,8 +85,8 @@ def test_an_operator_with_a_judge_needs_no_estimate() -> None:
 @pytest.mark.parametrize("sliced", [True, False])
 def test_values_that_do_not_fit_are_computed_again_and_are_right(sliced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is kept: each check computes the values anew, in the step of the check and never while building or timing."""
-    monkeypatch.setattr("kbench.measure.case.KEPT_BYTES", 100)
-    monkeypatch.setattr("kbench.measure.case.KEPT_SHARE", 0.0)
+    monkeypatch.setattr("kbench.contract.memory.KEPT_BYTES", 100)
+    monkeypatch.setattr("kbench.contract.memory.KEPT_SHARE", 0.0)
     if sliced:
         monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 4 * 32)
     operator = _operator(f"large-{sliced}")
