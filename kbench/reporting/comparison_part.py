@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 
 from kbench.comparison.model import Comparison
 from kbench.comparison.presentation import report_lines, row_names
@@ -11,6 +12,7 @@ from kbench.comparison.verdict import Verdict
 from kbench.plotting import Choices, plot_changes, rendered
 from kbench.plotting.style.theme import THEMES
 from kbench.reporting.json_columns import Json, number_column, word_column
+from kbench.results.case import LIKE_NUMBER
 
 MOST_DIGITS = 20
 """A longer number is text, not a size."""
@@ -86,6 +88,10 @@ def _pictures(comparison: Comparison) -> list[Json]:
     ]
 
 
-def _size(text: str) -> int | str:
-    """The number in a text that is a size, so that the page sorts and aligns it as a number; else the text."""
-    return int(text) if text.isdecimal() and len(text) < MOST_DIGITS else text
+def _size(text: str) -> int | float | str:
+    """The number in a text that is a size or a scalar, so that the page sorts and aligns it as a number; else the text."""
+    if len(text) >= MOST_DIGITS or not LIKE_NUMBER.fullmatch(text):
+        return text
+    if text.isdecimal():
+        return int(text)
+    return float(text) if math.isfinite(float(text)) else text

@@ -18,11 +18,11 @@ def word_column(name: str, values: Iterable[Any], label: str = "") -> Json:
     """
     places: dict[Any, int] = {}
     codes = [places.setdefault(value if type(value) is str else _plain(value), len(places)) for value in values]
-    sizes = all(isinstance(word, int) or word is None for word in places)
+    numbers = all(isinstance(word, (int, float)) or word is None for word in places)
     return {
         "name": name,
         "label": label or name.replace("_", " "),
-        "format": "size" if sizes and any(word is not None for word in places) else "text",
+        "format": "size" if numbers and any(word is not None for word in places) else "text",
         "words": list(places),
         "codes": codes,
     }

@@ -103,6 +103,8 @@ def test_the_page_keeps_numbers_and_booleans(tmp_path: Path) -> None:
     found = content([save(tmp_path / "norm.csv", everything(), AXES)])
     words = {column["name"]: column["words"] for column in found["rows"]["columns"] if "words" in column}
     assert words["eps"] == list(EPS) and words["causal"] == ["True", "False"]
+    formats = {column["name"]: column["format"] for column in found["rows"]["columns"]}
+    assert (formats["eps"], formats["causal"], formats["mode"]) == ("size", "text", "text")
     [sweep] = found["plot"]["sweeps"]
     assert sweep["options"] == ["N", "eps"] and sweep["usual"]["gbps"] == "N"
 
