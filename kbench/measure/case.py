@@ -133,10 +133,8 @@ class CaseRun:
     def prepare(self, contender: Contender, inputs: CaseInputs) -> None:
         """Build one provider and check it on two sets of values. Afterwards it runs, or it has ended with a reason. The
         inputs have their first values again."""
-        try:
-            self._prepare(contender, inputs)
-        finally:
-            inputs.shared.restore()
+        self._prepare(contender, inputs)
+        inputs.shared.restore()
 
     def _prepare(self, contender: Contender, inputs: CaseInputs) -> None:
         tensors = inputs.shared.tensors

@@ -163,6 +163,26 @@ def changes_then_raises(x: Tensor, residual: Tensor) -> None:
     raise ValueError("after the damage")
 
 
+@add.provider("resizes-its-input")
+def resizes_its_input(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    found = new_memory(x, residual)
+    x.resize_(1)
+    return found
+
+
+@add.provider("replaces-its-input")
+def replaces_its_input(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    found = new_memory(x, residual)
+    residual.set_(torch.zeros(2, 3))
+    return found
+
+
+@add.provider("sparse")
+def sparse(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    y, h, z = new_memory(x, residual)
+    return y, h.to_sparse(), z
+
+
 @add.provider("last")
 def after_all_of_them(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return new_memory(x, residual)
@@ -185,6 +205,9 @@ SAID = {
     "writes-elsewhere": r"wrong returned 3 values, expected none \(y, h, z: in a buffer or an input, not returned\)",
     "returns-a-buffer-too": f"wrong returned 3 values, expected 2: y, z {PLACED}",
     "resizes-its-buffer": r"wrong returned shape \(1,\) for h, expected \(5, 6\)",
+    "resizes-its-input": "wrong changed its input x in place",
+    "replaces-its-input": "wrong changed its input residual in place",
+    "sparse": "wrong returned a tensor with layout sparse_coo for h, expected a dense one",
     "changes-then-raises": "error ValueError: after the damage",
 }
 

@@ -11,6 +11,7 @@ import torch
 from in_process import measured, said
 from torch import Tensor
 
+from kbench.contract.fills import integers
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.results.row import Row
@@ -348,3 +349,20 @@ def test_a_kernel_beside_an_in_place_forward_gives_gradients(name: str) -> None:
     assert said(measured(twice, N=8, mode="backward")["kernel"]) == "ok"
     full = said(measured(twice, N=8, mode="full")["kernel"])
     assert full.startswith("unsupported its forward function works in place or writes into buffers")
+
+
+@pytest.mark.parametrize("mode", ["backward", "full"])
+def test_a_dtype_without_gradients_is_the_operators_fault(mode: str) -> None:
+    whole = Operator(
+        f"modes-whole-{mode}",
+        axes=("N",),
+        inputs={"x": Declared("N", fill=integers(5))},
+        outputs={"y": Declared("N")},
+        reference=lambda x: x * 2,
+        gradients=("x",),
+        dtypes=("float32", "int32"),
+    )
+    whole.provider("right")(lambda x: x * 2)
+    assert said(measured(whole, dtype="int32", N=8, mode="forward")["right"]) == "ok"
+    found = said(measured(whole, dtype="int32", N=8, mode=mode)["right"])
+    assert f"operator modes-whole-{mode}: there is no gradient of x, which is int32 on N=8 mode={mode} int32" in found

@@ -171,6 +171,8 @@ def malformed(expected: Expected, inputs: Sequence[Tensor], found: Sequence[Any]
         which = _which(expected, each)
         if not isinstance(output, Tensor):
             return f"returned {type(output).__name__}{which}, expected a tensor"
+        if output.layout != torch.strided:
+            return f"returned a tensor with layout {str(output.layout).removeprefix('torch.')}{which}, expected a dense one"
         if output.dtype != each.dtype:
             return f"returned {short(output.dtype)}{which}, expected {short(each.dtype)}"
         if tuple(output.shape) != shape:
@@ -186,7 +188,9 @@ def _which(expected: Expected, output: Output) -> str:
 
 
 def equal(a: Tensor, b: Tensor) -> bool:
-    """Whether two tensors hold the same values. NaN equals NaN."""
+    """Whether two tensors have the same shape and hold the same values. NaN equals NaN."""
+    if a.shape != b.shape:
+        return False
     if a.dtype.is_floating_point and a.dtype.itemsize == 1:  # torch compares no 8-bit floating-point numbers
         return torch.equal(a.view(torch.uint8), b.view(torch.uint8))
     return torch.equal(a, b) or bool(((a == b) | (a.isnan() & b.isnan())).all())

@@ -84,6 +84,9 @@ class Definition:
         return tuple(found)
 
     def _output(self, name: str, declared: contract.Tensor, gradient: bool = False) -> Output:
+        if gradient and not declared.is_floating(self.case.dtype):
+            what = f"there is no {name}, which is {declared.dtype_in(self.case)}"
+            raise self.fault(what, "leave this dtype out of the sweep, or use mode forward")
         own = declared.tolerance is not None
         tolerance = declared.tolerance if own else self.operator.tolerance
         where = f"tolerance of {name}" if own else "tolerance"

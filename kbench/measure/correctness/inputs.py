@@ -65,7 +65,10 @@ class SharedInputs:
     def restore(self) -> None:
         """Write the values back into the tensors."""
         for x, value in zip(self.tensors, self.pristine, strict=True):
-            x.copy_(value)
+            if x.shape == value.shape:
+                x.copy_(value)
+            else:  # a provider has resized it
+                x.resize_(value.shape).copy_(value)
 
     def repaired(self, mutates: Collection[str] = ()) -> str | None:
         """What a call has changed although it may not, in words; None if it has kept to the inputs in `mutates`. Writes the
