@@ -42,12 +42,14 @@ def judge(op: str, name: str, x: torch.Tensor, **keywords: Value) -> str | None:
 
 
 def providers(beginning: str, *without: str) -> list[tuple[str, str]]:
-    """Every operator of kbench whose one input is a matrix, with each of its providers whose name begins like this."""
+    """Every operator of kbench with one matrix as its input and one as its output, with each of its providers whose name begins
+    like this."""
     return [
         (name, provider)
         for name in shipped()
         if tuple(operator(name).axes) == ("M", "N")
         and [tensor.sizes for tensor in operator(name).inputs.values()] == [("M", "N")]
+        and [tensor.sizes for tensor in operator(name).outputs.values()] == [("M", "N")]
         for provider in operator(name).providers
         if provider.startswith(beginning) and provider not in without
     ]
