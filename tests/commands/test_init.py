@@ -78,6 +78,11 @@ def test_a_name_like_one_of_kbench_gets_a_hint(kbench: Kbench, tmp_path: Path) -
     assert 'warning: "sofmax" is a new operator; if you meant "softmax", run: kbench init softmax' in done.stderr
 
 
+def test_the_hint_names_operators_with_a_template_only(kbench: Kbench, tmp_path: Path) -> None:
+    done = kbench("init", "rms_norm")
+    assert done.returncode == 0 and "if you meant" not in done.stderr
+
+
 def test_a_template_is_for_an_operator_of_kbench_or_for_a_new_one() -> None:
     assert {path.stem for path in TEMPLATES.glob("*.py")} <= {"operator", *registry.shipped()}
     assert {path.stem for path in TEMPLATES.glob("*.yaml")} == {path.stem for path in TEMPLATES.glob("*.py")}
