@@ -202,8 +202,9 @@ def test_an_output_has_the_shape_of_the_reference(kbench: Kbench, write_config: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("operator", registry.shipped())
+@pytest.mark.parametrize("operator", sorted({*registry.shipped()} - {"cross_entropy", "quantize_fp8"}))
 def test_check_of_inputs_without_columns(kbench: Kbench, write_config: WriteConfig, operator: str) -> None:
+    """Not for operators whose rows cannot be empty: a label needs a class, and a scale needs a largest element."""
     *others, last = registry.operator(operator).axes
     axes = ", ".join([*(f"{axis}: 4" for axis in others), f"{last}: 0"])
     provider = next(name for name in registry.operator(operator).providers if name.startswith("torch"))
