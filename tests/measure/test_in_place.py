@@ -183,6 +183,21 @@ def sparse(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return y, h.to_sparse(), z
 
 
+@add.provider("asks-for-gradients")
+def asks_for_gradients(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    y, h, z = new_memory(x.requires_grad_(), residual)
+    return y.detach(), h.detach(), z.detach()
+
+
+asked: list[bool] = []
+
+
+@add.provider("after-it")
+def after_it(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    asked.append(x.requires_grad)
+    return new_memory(x, residual)
+
+
 @add.provider("last")
 def after_all_of_them(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return new_memory(x, residual)
@@ -211,7 +226,17 @@ SAID = {
     "changes-then-raises": "error ValueError: after the damage",
 }
 
-RIGHT = ["new-memory", "in-place", "buffers", "one-buffer", "both", "returns-its-buffers", "last"]
+RIGHT = [
+    "new-memory",
+    "in-place",
+    "buffers",
+    "one-buffer",
+    "both",
+    "returns-its-buffers",
+    "asks-for-gradients",
+    "after-it",
+    "last",
+]
 
 
 @pytest.fixture(scope="module")
@@ -228,6 +253,10 @@ def test_what_is_wrong_is_said(rows: dict[str, Row], provider: str) -> None:
 def test_what_is_declared_is_right(rows: dict[str, Row], provider: str) -> None:
     assert said(rows[provider]) == "ok"
     assert rows[provider].ms and rows[provider].deterministic
+
+
+def test_a_gradient_that_one_provider_asks_for_slows_down_no_other(rows: dict[str, Row]) -> None:
+    assert asked and not any(asked)
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "float8_e4m3fn"])

@@ -118,8 +118,12 @@ def _stored(output: Tensor, again: Tensor, call: Call, inputs: Sequence[Tensor])
 
 
 def fill(inputs: Sequence[Tensor], values: Sequence[Tensor]) -> None:
-    """Write values into the input tensors."""
+    """Write values into the input tensors, whatever a provider has made of them."""
     for x, value in zip(inputs, values, strict=True):
+        if x.requires_grad:  # a provider has asked for its gradient
+            x = x.requires_grad_(False) if x.is_leaf else x.detach_()
+        if x.shape != value.shape:
+            x.resize_(value.shape)
         x.copy_(value)
 
 

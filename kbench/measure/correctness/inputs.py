@@ -9,7 +9,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from kbench.measure.correctness.check import changed_input
+from kbench.measure.correctness.check import changed_input, fill
 from kbench.measure.correctness.definition import Definition
 from kbench.measure.machine.device import Device
 
@@ -64,17 +64,13 @@ class SharedInputs:
 
     def restore(self) -> None:
         """Write the values back into the tensors."""
-        for x, value in zip(self.tensors, self.pristine, strict=True):
-            if x.shape == value.shape:
-                x.copy_(value)
-            else:  # a provider has resized it
-                x.resize_(value.shape).copy_(value)
+        fill(self.tensors, self.pristine)
 
     def repaired(self, mutates: Collection[str] = ()) -> str | None:
         """What a call has changed although it may not, in words; None if it has kept to the inputs in `mutates`. Writes the
         values back."""
         fault = changed_input(self._names, self.tensors, self.pristine, mutates)
-        if fault or mutates:
+        if fault or mutates or any(x.requires_grad for x in self.tensors):
             self.restore()
         return fault
 
