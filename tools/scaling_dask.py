@@ -54,9 +54,9 @@ def main(cases: int) -> None:
         (folder / "many.yaml").write_text(CONFIG.format(count=cases // 100))
         alone = run(folder, "alone")
         scheduler = start(folder, "scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", "file.json")
-        while not (folder / "file.json").exists():
+        while not ((file := folder / "file.json").exists() and file.read_text().rstrip().endswith("}")):
             time.sleep(0.1)
-        address = json.loads((folder / "file.json").read_text())["address"]
+        address = json.loads(file.read_text())["address"]
         worker = start(folder, "worker", address, "--nthreads", "1", "--no-nanny")
         with Client(address) as client:
             client.wait_for_workers(1)

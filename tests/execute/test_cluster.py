@@ -61,7 +61,7 @@ class Dask:
         file = folder / "scheduler.json"
         file.unlink(missing_ok=True)
         self.scheduler = self.start("scheduler", folder, "--host", "127.0.0.1", "--port", "0", "--scheduler-file", file)
-        wait_for(file.exists)
+        wait_for(lambda: file.exists() and file.read_text().rstrip().endswith("}"))  # dask writes it in two steps
         self.address: str = json.loads(file.read_text())["address"]
 
     def workers(self, *folders: Path) -> None:
