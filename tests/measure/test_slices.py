@@ -118,8 +118,8 @@ def _sizes(seed: int) -> list[dict[str, int]]:
     """Axes of which many are equal."""
     chance = random.Random(seed)
     few = (1, 2, 3, 8, 9)
-    return [{"M": chance.choice(few), "N": chance.choice(few), "K": chance.choice(few)} for _ in range(3)] + [
-        {"M": size, "N": size, "K": size} for size in (1, 8)
+    return [{"M": chance.choice(few), "N": chance.choice(few), "K": chance.choice(few)} for _ in range(2)] + [
+        {"M": size, "N": size, "K": size} for size in (8,)
     ]
 
 

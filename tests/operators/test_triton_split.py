@@ -134,8 +134,7 @@ def test_a_row_in_pieces_leaves_fewer_lanes_idle():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("keywords", SPLITS, ids=str)
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("n", [1, 321])
+@pytest.mark.parametrize("n, dtype", [(1, torch.float16), (321, torch.float32), (321, torch.bfloat16)], ids=str)
 def test_split_rows_of_every_edge_input(n, dtype, keywords):
     """Slices that are -inf throughout, rows that begin and end anywhere, more slices than there is to split."""
     definition = operator("softmax")
