@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -31,6 +33,13 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[], str
         if not shared.exists():
             shared.write_text(make())
     return shared.read_text()
+
+
+@functools.cache
+def register_plugin(name: str) -> None:
+    """Register the operators of a file of tests/plugins in this process. A module's fixture may run twice in a process, when
+    its tests are divided among processes; a name can be registered once."""
+    runpy.run_path(str(PLUGINS / name))
 
 
 def run_kbench(arguments: Sequence[object], folder: Path) -> subprocess.CompletedProcess[str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import runpy
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
-from common import PLUGINS, Kbench
+from common import PLUGINS, Kbench, register_plugin
 
 from kbench import Operator, Tensor
 from kbench.measure.case import CaseRun
@@ -46,7 +45,7 @@ MISCOUNTS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def operators() -> None:
-    runpy.run_path(str(PLUGINS / "flops.py"))
+    register_plugin("flops.py")
 
 
 def case(name: str, size: int = 16) -> Case:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import runpy
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from common import PLUGINS, Kbench
+from common import PLUGINS, Kbench, register_plugin
 
 from kbench.measure.case import CaseRun
 from kbench.measure.correctness.operator_trial import attempt
@@ -81,7 +80,7 @@ FAULTS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def operators() -> None:
-    runpy.run_path(str(PLUGINS / "faulty.py"))
+    register_plugin("faulty.py")
 
 
 def run(name: str, n: int, session: int = 0, **settings: Any) -> CaseRun:

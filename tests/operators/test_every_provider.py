@@ -39,7 +39,7 @@ OPERATORS = [name for name in shipped() if not (ROOT / "kbench" / "operators" / 
 PROVIDERS = [
     (name, provider) for name in OPERATORS for provider in operator(name).providers if provider != "torch-compile"
 ]
-SIZES = [(1, 1, 1), (3, 33, 3), (17, 130, 40)]
+SIZES = [(1, 1, 1), (3, 33, 3), (9, 130, 40)]
 
 
 def judge(case: Case, provider: str, **params: Any) -> Accuracy | None:
