@@ -40,12 +40,12 @@ def flush() -> None:
 
 def read_us(device: Device, fn: Callable[..., Any], x: torch.Tensor, first: Callable[[], Any]) -> float:
     """The median of some rounds' medians, each after `first`."""
-    sample = BenchTimer(device, "cold", 5, 15).ready([lambda: fn(x)], 0.05)
+    sample = BenchTimer(device, "cold").ready([lambda: fn(x)], 0.05)
     medians = []
     for _ in range(ROUNDS):
         first()
         torch.cuda.synchronize()
-        medians.append(median(sample()))
+        medians.append(median(sample(5, 15)))
     return median(medians) * 1e3
 
 

@@ -28,13 +28,15 @@ import kbench
 from kbench.measure.machine.device import Device
 from kbench.measure.timing.do_bench import BenchTimer
 from kbench.measure.timing.graph import MIN_CALLS, GraphTimer
-from kbench.measure.timing.timer import Timer, measure_launch_ms
+from kbench.measure.timing.timer import Sample, Timer, measure_launch_ms
 from kbench.results.case import Case
 
 PROVIDERS = ("torch-native", "triton-row", "torch-compile", "liger")
 SIZES = (256, 512, 1024, 2048, 4096, 8192, 16384)
 DTYPES = ("float32", "bfloat16")
 ROUNDS = 3
+BUDGET_MS = (5.0, 20.0)
+"""How long a round runs a provider untimed and timed."""
 
 
 def timed_us(
@@ -42,13 +44,13 @@ def timed_us(
 ) -> float:
     """The median of the rounds' medians, as a row of kbench has it."""
     sample = timer.ready([partial(fn, *each) for each in buffers], launch_ms)
-    return median(median(sample()) for _ in range(ROUNDS)) * 1e3
+    return median(median(sample(*BUDGET_MS)) for _ in range(ROUNDS)) * 1e3
 
 
-def profiled(sample: Callable[[], list[float]]) -> tuple[list[float], list[Any], list[int]]:
+def profiled(sample: Sample) -> tuple[list[float], list[Any], list[int]]:
     """A round's samples, the device activities meanwhile in their order, and which of them are the samples' spins."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        timed = sample()
+        timed = sample(*BUDGET_MS)
     events = [e for e in profile.profiler.kineto_results.events() if e.device_type() == torch.autograd.DeviceType.CUDA]
     events.sort(key=lambda event: event.start_ns())
     return timed, events, [i for i, event in enumerate(events) if "spin" in event.name()][-len(timed) :]
@@ -93,7 +95,7 @@ def inputs_only(fn: Callable[..., Any]) -> Callable[..., Any]:
 def main() -> None:
     softmax = kbench.operator("softmax")
     device = Device()
-    bench, graph = (kind(device, "cold", warmup_ms=5, rep_ms=20) for kind in (BenchTimer, GraphTimer))
+    bench, graph = (kind(device, "cold") for kind in (BenchTimer, GraphTimer))
     print(
         "| dtype | N | provider | CUPTI us | do_bench, the same calls | less `empty` | off | without profiler "
         "| CUPTI us in the graph | graph, the same replays | off | without profiler |"

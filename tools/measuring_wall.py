@@ -26,6 +26,7 @@ from kbench.measure.contender import Contender
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.sources import find_telemetry
 from kbench.measure.timing.ceiling import ceiling_gbps
+from kbench.measure.timing.session import SessionMeasurements
 from kbench.protocol import Configuration, MeasureSettings
 from kbench.results.case import Case
 
@@ -142,7 +143,7 @@ def main() -> None:
     )
     print(f"device {device.name}; set up in {time.perf_counter() - start:.2f} s")
     start = time.perf_counter()
-    ceiling = ceiling_gbps(device)
+    ceiling, measured = ceiling_gbps(device), SessionMeasurements(telemetry)
     print(f"ceiling_gbps in {time.perf_counter() - start:.2f} s")
     for name, us in costs_us(device).items():
         print(f"{us:10.1f} us  {name}")
@@ -164,6 +165,7 @@ def main() -> None:
             telemetry=telemetry,
             emit=lambda event: None,
             ceiling_gbps=ceiling,
+            measured=measured,
         )
         if number:
             observe(run, spent_s)

@@ -40,7 +40,7 @@ class Measure(Strict):
         default=25,
         ge=0,
         le=60_000,
-        description="How long to run a provider untimed before the samples of a round, in ms.",
+        description="How long to run a provider untimed before the samples of its first round in a case, in ms.",
     )
     rep_ms: float = Field(default=100, gt=0, le=60_000, description="How long to take samples in each round, in ms.")
     rounds: int = Field(

@@ -10,14 +10,15 @@ from kbench.config.resolve import Sweep
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.protocol import Catalog, CheckRequest, Configuration, MeasureRequest, MeasureSettings, TrialRequest
 from kbench.results.case import FORWARD, Case
-from kbench.results.vocabulary import Control
 
 MAX_TASKS = 1_000_000
 """Highest number of cases times sessions. A run of this size takes weeks."""
 
 OVERHEAD = 1.1
-"""Wall time of a round divided by `warmup_ms + rep_ms`. The rest is estimating and reading clocks. Measured on the softmax
-sweep."""
+"""Wall time of a round divided by `rep_ms`. The rest is estimating and reading clocks. Measured on the softmax sweep."""
+
+CONTROLS, CONTROL_MS = 2, 15.0
+"""The controls that take part in the rounds of a case, and the longest that a round takes samples of one, on average."""
 
 CHECK_S = 0.1
 """Seconds to build and check one provider on one case, without compilation."""
@@ -71,9 +72,11 @@ class Plan:
         """Expected seconds to measure one task, without compilation. Timers run for a fixed time, so all tasks take about
         the same."""
         measure = self.sweep.measure
-        timed = len(self.runnable) + len(Control) if self.runnable else 0
-        rounds_s = timed * measure.rounds * (measure.warmup_ms + measure.rep_ms) * 1e-3 * OVERHEAD
-        return rounds_s + CHECK_S * len(self.runnable)
+        if not self.runnable:
+            return 0.0
+        round_ms = len(self.runnable) * measure.rep_ms + CONTROLS * min(measure.rep_ms, CONTROL_MS)
+        warmup_ms = (len(self.runnable) + CONTROLS) * measure.warmup_ms
+        return (measure.rounds * round_ms * OVERHEAD + warmup_ms) * 1e-3 + CHECK_S * len(self.runnable)
 
     def estimate_s(self, devices: int = 1, *, spread: bool = False) -> float:
         """Expected seconds to measure all tasks on this number of devices. All sessions of a case share a device unless

@@ -79,6 +79,7 @@ def serve(requests: queue.Queue[bytes], answers: Answers) -> None:
     from kbench.measure.machine.sources import find_telemetry
     from kbench.measure.steps import DeviceLost
     from kbench.measure.timing.ceiling import ceiling_gbps, ceiling_tflops
+    from kbench.measure.timing.session import SessionMeasurements
     from kbench.plugins import load_plugins
 
     device = Device()
@@ -86,6 +87,7 @@ def serve(requests: queue.Queue[bytes], answers: Answers) -> None:
     if not device.accelerated:
         _limit_host_memory(device.free_bytes())
     reader = find_telemetry(device)
+    measured = SessionMeasurements(reader)
     ceiling: list[float | None] = []  # measured once, for a session's first case
     compute: dict[str, float | None] = {}  # by dtype, measured once, for the first case of an operator with flops
 
@@ -128,6 +130,7 @@ def serve(requests: queue.Queue[bytes], answers: Answers) -> None:
                 session=request.session,
                 ceiling_gbps=ceiling[0],
                 ceiling_tflops=compute[dtype] if dtype else None,
+                measured=measured,
                 settings=settings,
                 device=device,
                 telemetry=reader,

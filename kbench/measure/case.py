@@ -27,6 +27,7 @@ from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.rounds import Rounds, blame_for_changes
 from kbench.measure.rows import CaseContext, make_rows
 from kbench.measure.steps import Emit, Steps
+from kbench.measure.timing.session import SessionMeasurements
 from kbench.measure.timing.stages import measure_stages
 from kbench.measure.timing.timer import make_timer, measure_launch_ms
 from kbench.protocol import INTEGER_LIMIT, Configuration, MeasureSettings
@@ -53,7 +54,8 @@ class CaseRun:
 
     `baseline` is the index of the configuration that speed-ups refer to. `ceiling_gbps` is the bandwidth of the large copy
     that is measured once per session, `ceiling_tflops` the speed of the best large matrix product of the case's dtype. kbench
-    measures the latter only for operators with `flops`.
+    measures the latter only for operators with `flops`. `measured` is what the session has measured for all its cases; if
+    not given, this case is a session of its own.
     """
 
     def __init__(
@@ -70,17 +72,19 @@ class CaseRun:
         emit: Emit,
         ceiling_gbps: float | None = None,
         ceiling_tflops: float | None = None,
+        measured: SessionMeasurements | None = None,
     ) -> None:
         self.operator, self.case, self.settings, self.session = operator, case, settings, session
         self.device, self.telemetry, self.baseline = device, telemetry, baseline
         self.ceiling_gbps, self.ceiling_tflops = ceiling_gbps, ceiling_tflops
         self.steps = Steps(device, emit)
-        self.timer = make_timer(settings.timer, device, settings.cache, settings.warmup_ms, settings.rep_ms)
+        self.timer = make_timer(settings.timer, device, settings.cache)
         self.contenders = [
             Contender.of(index, configuration, operator) for index, configuration in enumerate(configurations)
         ]
         self.definition = Definition(operator, case)
         self.drawn = Inputs(self.definition, device, settings.seed)
+        self.measured = measured or SessionMeasurements(telemetry)
         self.load = OtherLoad()
         self.call_bytes = 0
         self.flops: int | None = None
@@ -102,7 +106,7 @@ class CaseRun:
             self.prepare(contender, inputs)
         timed = [contender for contender in self.contenders if contender.running]
         if timed:
-            timed += self.add_controls()
+            timed += [control for control in self.add_controls() if not control.rounds]
             self.make_ready(timed, inputs)
             self.time_rounds(timed, inputs.shared)
             for contender in timed:
@@ -174,6 +178,7 @@ class CaseRun:
             timer=self.timer,
             steps=self.steps,
             build_timeout_s=self.settings.build_timeout_s,
+            empty=partial(self.measured.empty, self.timer, self.settings.cache),
         )
         added = controls.beside(self.contenders, self.baseline)
         self.contenders += added
@@ -194,7 +199,7 @@ class CaseRun:
                     if contender.mutates:
                         contender.restore = partial(shared.restore_in, rotated, contender.mutates)
                 runs = [call.run for call in contender.calls]
-                contender.sample = contender.sample or self.timer.ready(runs, contender.launch_ms, contender.restore)
+                contender.sample = self.timer.ready(runs, contender.launch_ms, contender.restore)
                 blame_for_changes(contender, shared)
                 if self.settings.stages and contender.running and not contender.control:
                     contender.stages = measure_stages(self.device, shared.tensors)
@@ -207,10 +212,11 @@ class CaseRun:
             inputs=shared,
             steps=self.steps,
             telemetry=self.telemetry,
-            timeout_s=self.settings.timeout_s,
+            clock=self.measured.clock,
+            settings=self.settings,
             order=random.Random(f"{self.settings.seed}/{self.session}/{self.case.key}"),
         )
-        rounds.run(self.settings.rounds)
+        rounds.run()
 
     def check_again(self, contender: Contender, inputs: CaseInputs) -> None:
         """Check a provider on new values in the timed buffers. This detects a provider that returns a stored result."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +11,7 @@ from kbench.contract.provider import Provider
 from kbench.measure.correctness.call import Call, Stage
 from kbench.measure.correctness.check import Accuracy
 from kbench.measure.machine.telemetry import Quantities
+from kbench.measure.timing.timer import Sample
 from kbench.protocol import Configuration
 from kbench.results.case import Case, Value, configuration_name, format_params
 from kbench.results.vocabulary import Role, Status
@@ -21,7 +23,8 @@ class Contender:
 
     stage        prepares a call on inputs
     calls        the prepared calls that the timer may rotate over; the first works on the case's inputs
-    sample       takes the samples of one round, in ms; set once the timer is ready for this contender
+    sample       takes the samples of one round; set once the timer is ready for this contender
+    longest_ms   the longest that a round takes samples of it
     restore      writes back the inputs that its calls change; None if they change none
     moved_bytes  bytes that one call moves, where the provider declares them
     rounds       samples in ms, one list per round
@@ -35,7 +38,8 @@ class Contender:
     provider: Provider | None = None
     stage: Stage | None = None
     calls: Sequence[Call] = ()
-    sample: Callable[[], list[float]] | None = None
+    sample: Sample | None = None
+    longest_ms: float = math.inf
     restore: Callable[[], None] | None = None
     status: Status | None = None
     reason: str = ""

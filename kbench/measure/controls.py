@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from torch import Tensor
@@ -11,22 +11,40 @@ from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.steps import Steps
+from kbench.measure.timing.session import EmptyRounds
 from kbench.measure.timing.timer import Timer
 from kbench.results.case import Case
 from kbench.results.vocabulary import Control, Role
+
+COPY_MS = 10.0
+"""A round takes samples of the copy for at most this long. Copies of one size differ little: the median of the thirty or more
+samples of one such round is known to 0.5 %."""
+
+REPEAT_MS = 20.0
+"""The same for the repeat. With fewer samples than the baseline, it can only differ more from it, so the noise floor is never
+too low."""
 
 COPY_ALIGNMENT = 128
 """The copy control moves a multiple of this many elements: an odd length would deny it 16-byte accesses."""
 
 
 class Controls:
-    """Makes the controls of a case, whose calls have `call_bytes` algorithmic bytes."""
+    """Makes the controls of a case, whose calls have `call_bytes` algorithmic bytes. `empty` returns what the session has
+    measured of the timer."""
 
     def __init__(
-        self, case: Case, call_bytes: int, *, inputs: Inputs, timer: Timer, steps: Steps, build_timeout_s: float
+        self,
+        case: Case,
+        call_bytes: int,
+        *,
+        inputs: Inputs,
+        timer: Timer,
+        steps: Steps,
+        build_timeout_s: float,
+        empty: Callable[[], EmptyRounds],
     ) -> None:
         self.case, self.call_bytes, self.inputs, self.timer = case, call_bytes, inputs, timer
-        self.steps, self.build_timeout_s = steps, build_timeout_s
+        self.steps, self.build_timeout_s, self.measure_empty = steps, build_timeout_s, empty
 
     def beside(self, contenders: Sequence[Contender], baseline: int | None) -> list[Contender]:
         """`copy` and `empty`, and `repeat` if the baseline runs. Their indices follow those of `contenders`."""
@@ -39,7 +57,7 @@ class Controls:
     def copy(self, index: int) -> Contender:
         """Moves as many bytes as the operator must: the ceiling of the case."""
         elements = -(-self.call_bytes // (2 * self.case.itemsize * COPY_ALIGNMENT)) * COPY_ALIGNMENT
-        control = Contender(index, Control.COPY, {}, Role.CONTROL)
+        control = Contender(index, Control.COPY, {}, Role.CONTROL, longest_ms=COPY_MS)
         with self.steps.step(control, "build", self.build_timeout_s):
             sets = range(self.timer.sets(self.call_bytes))
             pairs = [(self.inputs.normal(elements), self.inputs.normal(elements)) for _ in sets]
@@ -47,10 +65,12 @@ class Controls:
         return control
 
     def empty(self, index: int) -> Contender:
-        """Does nothing: the overhead of the timer."""
-        control = Contender(index, Control.EMPTY, {}, Role.CONTROL, calls=[Call(self.steps.device.empty_call)])
-        with self.steps.step(control, "build", self.build_timeout_s):
-            control.sample = self.timer.empty()
+        """Does nothing: the overhead of the timer, which a session measures once for all its cases. It takes no part in the
+        rounds of the case."""
+        control = Contender(index, Control.EMPTY, {}, Role.CONTROL)
+        with self.steps.step(control, "time", self.build_timeout_s):
+            measured = self.measure_empty()
+            control.rounds, control.readings = list(measured.rounds), list(measured.readings)
         return control
 
 
@@ -61,4 +81,12 @@ def _copy(source: Tensor, target: Tensor) -> None:
 def repeat(index: int, baseline: Contender) -> Contender:
     """The baseline once more: the noise floor. It has the launch overhead of the baseline, so that the timer prepares both
     alike."""
-    return Contender(index, Control.REPEAT, {}, Role.CONTROL, stage=baseline.stage, launch_ms=baseline.launch_ms)
+    return Contender(
+        index,
+        Control.REPEAT,
+        {},
+        Role.CONTROL,
+        stage=baseline.stage,
+        launch_ms=baseline.launch_ms,
+        longest_ms=REPEAT_MS,
+    )

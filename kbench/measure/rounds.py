@@ -9,10 +9,10 @@ from statistics import median
 
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.inputs import SharedInputs
-from kbench.measure.machine.settling import settle
+from kbench.measure.machine.settling import SettledClock
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.steps import Steps
-from kbench.protocol import RoundTimed
+from kbench.protocol import MeasureSettings, RoundTimed
 from kbench.results.vocabulary import Status
 
 
@@ -26,20 +26,21 @@ class Rounds:
         inputs: SharedInputs,
         steps: Steps,
         telemetry: Telemetry,
-        timeout_s: float,
+        clock: SettledClock,
+        settings: MeasureSettings,
         order: random.Random,
     ) -> None:
         self.contenders, self.inputs, self.steps = contenders, inputs, steps
-        self.telemetry, self.timeout_s, self.order = telemetry, timeout_s, order
+        self.telemetry, self.clock, self.settings, self.order = telemetry, clock, settings, order
 
-    def run(self, count: int) -> None:
-        """Wait until the clock has settled, then measure `count` rounds."""
-        settle(self.telemetry, self._work)
-        for number in range(count):
+    def run(self) -> None:
+        """Wait until the clock has settled, then measure the rounds."""
+        self.clock.settle(self._work)
+        for number in range(self.settings.rounds):
             order = self._running()
             self.order.shuffle(order)
             for contender in order:
-                with self.steps.step(contender, "time", self.timeout_s):
+                with self.steps.step(contender, "time", self.settings.timeout_s):
                     self._take(contender, number)
                 self._after(contender)
 
@@ -50,7 +51,7 @@ class Rounds:
         """Run all contenders for about this long in total."""
         running = self._running()
         for contender in running:
-            with self.steps.step(contender, "time", self.timeout_s):
+            with self.steps.step(contender, "time", self.settings.timeout_s):
                 self._occupy(contender, seconds / len(running))
                 blame_for_changes(contender, self.inputs)
             self._after(contender)
@@ -69,10 +70,11 @@ class Rounds:
             self.steps.device.synchronize()
 
     def _take(self, contender: Contender, number: int) -> None:
-        """Take the samples of one round."""
+        """Take the samples of one round. The first one warms the contender up."""
         assert contender.sample is not None
+        warmup_ms = 0.0 if contender.rounds else self.settings.warmup_ms
         before = self.telemetry.read()
-        samples = contender.sample()
+        samples = contender.sample(warmup_ms, min(self.settings.rep_ms, contender.longest_ms))
         contender.readings += [before, self.telemetry.read()]
         blame_for_changes(contender, self.inputs)
         if contender.running:

@@ -74,5 +74,5 @@ def test_what_kernels_asked_the_cache_to_keep_is_let_go_before_every_cold_sample
 
     device.__dict__["drop_kept_lines"] = counted
     x = torch.zeros(1024, device=device.torch_device)
-    samples = timer(device, cache, 1, 1).ready([lambda: x + 1] * 2, 0.05)()
+    samples = timer(device, cache).ready([lambda: x + 1] * 2, 0.05)(1, 1)
     assert calls >= len(samples) if cache == "cold" else calls == 0

@@ -320,9 +320,9 @@ def test_inputs_are_restored_before_every_sample_and_not_in_it(
 
         sample = ready(self, runs, launch_ms, noted if restore else None)
 
-        def sampled() -> list[float]:
+        def sampled(warmup_ms: float, rep_ms: float) -> list[float]:
             log.append("round")
-            samples = sample()
+            samples = sample(warmup_ms, rep_ms)
             log.append(f"end {len(samples)}")
             return samples
 

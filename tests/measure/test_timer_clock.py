@@ -32,12 +32,12 @@ class Busy:
 def test_a_call_is_timed_to_the_end_of_its_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(do_bench, "find_spec", lambda name: None)
     device: Any = Busy()
-    bench = do_bench.BenchTimer(device, "cold", warmup_ms=1, rep_ms=5)
+    bench = do_bench.BenchTimer(device, "cold")
 
     def call() -> None:
         device.queued += 1
 
-    samples = bench.ready([call], None)()
+    samples = bench.ready([call], None)(1, 5)
     assert bench.name == "clock" and samples and min(samples) >= WORK_MS
 
 
@@ -46,5 +46,5 @@ def test_the_host_needs_no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     host: Any = SimpleNamespace(
         accelerated=False, cache_bytes=1024, torch_device=torch.device("cpu"), synchronize=lambda: None
     )
-    samples = do_bench.BenchTimer(host, "warm", warmup_ms=1, rep_ms=2).ready([lambda: None], None)()
+    samples = do_bench.BenchTimer(host, "warm").ready([lambda: None], None)(1, 2)
     assert samples and all(sample > 0 for sample in samples)

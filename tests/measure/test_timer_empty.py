@@ -26,13 +26,13 @@ def test_the_empty_kernel_itself_is_not_what_events_cost(
     """Events read what they cost, every kernel that is launched, and the gaps between; some readings are late. Half of
     what a second kernel adds is taken for its own time."""
 
-    def read(timer: BenchTimer, call: Any, launch_ms: float | None) -> list[float]:
+    def read(timer: BenchTimer, call: Any, *budget: Any) -> list[float]:
         timer.device.launched = 0
         call()
         kernels = timer.device.launched
         return [EVENTS_MS + kernels * KERNEL_MS + (kernels - 1) * GAP_MS + late for late in (0.0, 0.0, 0.0, 5e-3)]
 
     monkeypatch.setattr(BenchTimer, "_samples", read)
-    samples = BenchTimer(device(accelerated), "cold", warmup_ms=1, rep_ms=5).empty()()
+    samples = BenchTimer(device(accelerated), "cold").empty()(1, 5)
     expected = EVENTS_MS + KERNEL_MS - own_ms
     assert samples == pytest.approx([expected] * 3 + [expected + 5e-3])

@@ -23,7 +23,7 @@ def timer(monkeypatch: pytest.MonkeyPatch) -> GraphTimer:
         monkeypatch.setattr(torch.cuda, name, lambda of, stream=None: nullcontext())
     monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    return GraphTimer(SimpleNamespace(type="cuda"), "warm", warmup_ms=0, rep_ms=1)  # type: ignore[arg-type]
+    return GraphTimer(SimpleNamespace(type="cuda"), "warm")  # type: ignore[arg-type]
 
 
 def after_three_calls(error: Exception) -> Callable[[], None]:

@@ -21,7 +21,7 @@ def test_every_timer_of_a_config_is_described_and_can_be_made() -> None:
     offered = Measure.model_json_schema()["properties"]["timer"]["enum"]
     assert "do_bench" in offered and set(offered) <= set(TIMERS)
     for name in offered:
-        assert make_timer(name, Device(), "cold", 1, 1).name in TIMERS
+        assert make_timer(name, Device(), "cold").name in TIMERS
 
 
 def test_a_timer_of_another_version_is_taken_for_single_calls() -> None:

@@ -20,20 +20,30 @@ LIMIT_S = 2.0
 """The longest wait in seconds. Measuring then starts, whether or not the clock has settled."""
 
 
-def settle(telemetry: Telemetry, work: Callable[[float], None]) -> None:
-    """Keep the device at work until its clock has settled. An idle device takes a while to reach its full clock rate, and the
-    first contender would otherwise be timed at a lower one.
+class SettledClock:
+    """The clock of the device, and the rate at which it settled last."""
 
-    `work(seconds)` runs the contenders for about this long. If the telemetry has no clock, this function returns at once, and
-    only the warm-up of each round brings the device to its clock rate.
-    """
-    clocks: list[float] = []
-    end = time.monotonic() + LIMIT_S
-    while time.monotonic() < end:
-        clock = telemetry.read().get(CLOCK)
-        if not isinstance(clock, (int, float)):
-            return
-        clocks = [*clocks, clock][-READINGS:]
-        if len(clocks) == READINGS and max(clocks) <= (1 + SETTLED) * min(clocks):
-            return
-        work(WINDOW_S)
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+        self._settled: list[float] = []
+
+    def settle(self, work: Callable[[float], None]) -> None:
+        """Keep the device at work until its clock has settled. An idle device takes a while to reach its full clock rate, and
+        the first contender would otherwise be timed at a lower one.
+
+        One reading is enough if the clock still has the rate at which it settled last. `work(seconds)` runs the contenders
+        for about this long. If the telemetry has no clock, this method returns at once, and only the warm-up brings the
+        device to its clock rate.
+        """
+        clocks = self._settled
+        end = time.monotonic() + LIMIT_S
+        while time.monotonic() < end:
+            clock = self._telemetry.read().get(CLOCK)
+            if not isinstance(clock, (int, float)):
+                return
+            clocks = [*clocks, clock][-READINGS:]
+            if len(clocks) == READINGS and max(clocks) <= (1 + SETTLED) * min(clocks):
+                self._settled = clocks[1:]
+                return
+            work(WINDOW_S)
+        self._settled = []

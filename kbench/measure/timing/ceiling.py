@@ -35,8 +35,7 @@ def ceiling_gbps(device: Device) -> float | None:
         target = torch.empty_like(source)
     except RuntimeError:
         return None  # too little free memory: rows then have no ceiling
-    timer = BenchTimer(device, "cold", warmup_ms=20, rep_ms=100)
-    samples = timer.ready([lambda: target.copy_(source)], None)()
+    samples = BenchTimer(device, "cold").ready([lambda: target.copy_(source)], None)(20, 100)
     return 2 * source.numel() * source.element_size() / median(samples) * 1e-6
 
 
@@ -80,7 +79,7 @@ def _forms(device: Device, dtype: torch.dtype) -> list[Form]:
 
 def _speeds(device: Device, dtype: torch.dtype, form: Form) -> Iterator[float]:
     """TFLOP/s of products of growing size. Ends before the first one that would take too long, or that torch cannot do."""
-    timer = BenchTimer(device, "warm", warmup_ms=10, rep_ms=40)
+    timer = BenchTimer(device, "warm")
     longest_ms = LONGEST_PRODUCT_MS.get(device.type, 50.0)
     rows, tflops = SMALLEST_MATRIX.get(device.type, 2048), None
     while rows <= LARGEST_MATRIX:
@@ -92,7 +91,7 @@ def _speeds(device: Device, dtype: torch.dtype, form: Form) -> Iterator[float]:
                 call = partial(form, _matrix(device, dtype, rows, depth), _matrix(device, dtype, depth, rows))
                 ms = _second_call_ms(device, call)
                 if ms <= longest_ms:
-                    ms = median(timer.ready([call], None)())
+                    ms = median(timer.ready([call], None)(10, 40))
             except (RuntimeError, TypeError):  # no such product on this device, or too little memory
                 return
             tflops = flops / ms * 1e-9

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from statistics import median
 from typing import Any
 
 from kbench.measure.machine.device import Device
 from kbench.measure.timing.host_clock import HostDriver, clock_samples
+from kbench.measure.timing.timer import Sample
 
 PREFILL_MS = 0.1
 """The device is kept busy at least this long before a timed launch: several times as long as an ordinary launch takes."""
@@ -30,8 +32,6 @@ class BenchTimer:
 
     device: Device
     cache: str
-    warmup_ms: float
-    rep_ms: float
 
     @property
     def name(self) -> str:
@@ -53,11 +53,11 @@ class BenchTimer:
 
     def ready(
         self, runs: Sequence[Callable[[], Any]], launch_ms: float | None, restore: Callable[[], None] | None = None
-    ) -> Callable[[], list[float]]:
+    ) -> Sample:
         """See Timer. The device is kept busy for longer than `launch_ms`."""
-        return lambda: self._samples(runs[0], launch_ms, restore)
+        return partial(self._samples, runs[0], launch_ms, restore)
 
-    def empty(self) -> Callable[[], list[float]]:
+    def empty(self) -> Sample:
         """The overhead of the events. On a device: the time of one empty kernel, minus half of what a second one adds.
 
         Events without a kernel between them would not show the overhead. The kernel itself takes more than nothing and
@@ -70,24 +70,27 @@ class BenchTimer:
             empty()
             empty()
 
-        def samples() -> list[float]:
-            once = self._samples(empty, None)
-            second_ms = median(self._samples(two, None)) - median(once)
+        def samples(warmup_ms: float, rep_ms: float) -> list[float]:
+            once = self._samples(empty, None, None, warmup_ms, rep_ms)
+            second_ms = median(self._samples(two, None, None, warmup_ms, rep_ms)) - median(once)
             return [ms - second_ms / 2 for ms in once]
 
-        return samples if self.device.accelerated else lambda: self._samples(empty, None)
+        return samples if self.device.accelerated else self.ready([empty], None)
 
     def _samples(
-        self, call: Callable[[], Any], launch_ms: float | None, restore: Callable[[], None] | None = None
+        self,
+        call: Callable[[], Any],
+        launch_ms: float | None,
+        restore: Callable[[], None] | None,
+        warmup_ms: float,
+        rep_ms: float,
     ) -> list[float]:
         if self.name == "clock":
-            return clock_samples(call, HostDriver(self.device, self.cache, restore), self.warmup_ms, self.rep_ms)
+            return clock_samples(call, HostDriver(self.device, self.cache, restore), warmup_ms, rep_ms)
         import triton.testing
 
         with self._driver(launch_ms or 0.0, restore):
-            times: list[float] = triton.testing.do_bench(
-                call, warmup=self.warmup_ms, rep=self.rep_ms, return_mode="all"
-            )
+            times: list[float] = triton.testing.do_bench(call, warmup=warmup_ms, rep=rep_ms, return_mode="all")
         return times
 
     @contextmanager

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import cycle, islice
 from math import ceil
 from typing import Any
@@ -22,6 +22,7 @@ import torch
 
 from kbench.contract.provider import Unsupported
 from kbench.measure.machine.device import Device, out_of_memory
+from kbench.measure.timing.timer import Sample
 
 ROTATED_CACHE_FILLS = 3
 """How many times the rotated buffers fill the last-level cache."""
@@ -47,8 +48,6 @@ class GraphTimer:
 
     device: Device
     cache: str
-    warmup_ms: float
-    rep_ms: float
 
     name = "graph"
     prefill_ms = 0.0  # a replay is one launch, which is not part of a call
@@ -85,7 +84,7 @@ class GraphTimer:
 
     def ready(
         self, runs: Sequence[Callable[[], Any]], launch_ms: float | None, restore: Callable[[], None] | None = None
-    ) -> Callable[[], list[float]]:
+    ) -> Sample:
         """See Timer. Captures the calls in turn; raises Unsupported for a call that cannot be captured."""
         if self.device.type != "cuda":
             raise Unsupported(
@@ -93,17 +92,24 @@ class GraphTimer:
             )
         calls = max(len(runs), MIN_CALLS)
         graph = _capture(runs, calls, self._stream)
-        return lambda: self._samples(graph, calls, restore)
+        return partial(self._samples, graph, calls, restore)
 
-    def empty(self) -> Callable[[], list[float]]:
+    def empty(self) -> Sample:
         """Empty kernels, one after another. The gap between two kernels is all that this timer adds to a call."""
         return self.ready([self.device.empty_call], None)
 
-    def _samples(self, graph: torch.cuda.CUDAGraph, calls: int, restore: Callable[[], None] | None) -> list[float]:
+    def _samples(
+        self,
+        graph: torch.cuda.CUDAGraph,
+        calls: int,
+        restore: Callable[[], None] | None,
+        warmup_ms: float,
+        rep_ms: float,
+    ) -> list[float]:
         first = self._replay_ms(graph, restore)
-        for _ in range(int(self.warmup_ms / first)):
+        for _ in range(int(warmup_ms / first)):
             graph.replay()
-        replays = max(MIN_REPLAYS, int(self.rep_ms / first))
+        replays = max(MIN_REPLAYS, int(rep_ms / first))
         return [self._replay_ms(graph, restore) / calls for _ in range(replays)]
 
     def _replay_ms(self, graph: torch.cuda.CUDAGraph, restore: Callable[[], None] | None) -> float:

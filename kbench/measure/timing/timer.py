@@ -18,6 +18,10 @@ LAUNCHES = 10
 Run = Callable[[], Any]
 """Makes one call."""
 
+Sample = Callable[[float, float], list[float]]
+"""Measures one round of a provider: runs it untimed for the first number of ms, then takes samples for the second number of
+ms. Returns the samples in ms per call, at least one."""
+
 
 class Timer(Protocol):
     """Times all contenders of a case. A class for each stands in a file of this folder, and is listed in
@@ -40,24 +44,22 @@ class Timer(Protocol):
     def staging(self) -> AbstractContextManager[object]:
         """The context in which calls for this timer are prepared."""
 
-    def ready(
-        self, runs: Sequence[Run], launch_ms: float | None, restore: Callable[[], None] | None = None
-    ) -> Callable[[], list[float]]:
-        """Prepare to time a provider. Returns a function that measures a round and returns its samples, in ms per call.
+    def ready(self, runs: Sequence[Run], launch_ms: float | None, restore: Callable[[], None] | None = None) -> Sample:
+        """Prepare to time a provider.
 
         `runs` make the same call, each on a set of buffers of its own. `launch_ms` is what one launch costs the host, None if
         unknown. `restore` writes back the inputs that the calls change; it runs outside the timed window. Raises Unsupported,
         with the reason, for a call that this timer cannot time.
         """
 
-    def empty(self) -> Callable[[], list[float]]:
+    def empty(self) -> Sample:
         """The same for no work at all: its samples are what the timer adds to the time of a call."""
 
 
-def make_timer(name: str, device: Device, cache: str, warmup_ms: float, rep_ms: float) -> Timer:
-    """The timer that a config calls `name`. `cache` is `cold` or `warm`; a round warms up, then takes samples."""
+def make_timer(name: str, device: Device, cache: str) -> Timer:
+    """The timer that a config calls `name`. `cache` is `cold` or `warm`."""
     module, _, attribute = TIMERS[name].implementation.partition(":")
-    timer: Timer = getattr(import_module(module), attribute)(device, cache, warmup_ms, rep_ms)
+    timer: Timer = getattr(import_module(module), attribute)(device, cache)
     return timer
 
 
