@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from kbench.contract.memory import KEPT_BYTES
 from kbench.measure.correctness.definition import Definition, exactly
-from kbench.measure.correctness.error_scale import mean_squares
+from kbench.measure.correctness.error_scale import SECOND_TRIALS, mean_squares
 
 CHUNK_ELEMENTS = 2**25
 """Large outputs of an operator with independent rows are compared in slices. A slice has at most this many elements of the
@@ -125,6 +125,44 @@ class Expected:
             yield part
         self._kept = made
 
+    def second_scale(self, part: OutputPart, doubtful: Tensor) -> Tensor:
+        """The scale of a part, estimated a second time where `doubtful`, a mask of few elements, holds. It is never smaller
+        than the first estimate. Elements elsewhere may keep the first."""
+        assert part.scale is not None
+        seam = self._seams[part.position]
+        if seam is None:
+            return torch.maximum(part.scale, self._second_estimate(part.position, self._batches()))
+        rows = doubtful.movedim(seam, 0).reshape(doubtful.shape[seam], -1).any(1).nonzero().flatten()
+        some = [self._slice(row, row + 1) for row in (rows + part.start).tolist()]
+        found = self._second_estimate(part.position, [_together(some, self._cuts)])
+        scale = part.scale.clone()
+        return scale.index_copy_(seam, rows, torch.maximum(scale.index_select(seam, rows), found))
+
+    def _second_estimate(self, position: int, batches: Iterable[Sequence[Tensor]]) -> Tensor:
+        """The scale of an output without |reference|, summed over some batches of rows."""
+        wanted = [each == position for each in range(len(self._seams))]
+        squares = []
+        for batch in batches:
+            exact = exactly(batch)
+            references = self.definition.expected(exact, " (on some rows, because of rows=)")
+            squares.append(mean_squares(self.definition, references, exact, wanted, SECOND_TRIALS)[position])
+        total = sum(square for square in squares if square is not None)
+        assert isinstance(total, Tensor)
+        return total.sqrt()
+
+    def _batches(self) -> Iterator[Sequence[Tensor]]:
+        """The inputs, in slices if they are large."""
+        if not self._sliced:
+            yield self.inputs
+            return
+        for start, stop in self._bounds():
+            yield self._slice(start, stop)
+
+    def _bounds(self) -> list[tuple[int, int]]:
+        rows = self._rows
+        step = max(1, CHUNK_ELEMENTS * rows // self._elements)
+        return [(start, min(start + step, rows)) for start in range(0, rows, step)]
+
     def _in_one_piece(self) -> list[OutputPart]:
         if self._kept is not None:
             return self._kept
@@ -161,11 +199,8 @@ class Expected:
         return next((x.shape[cut] for x, cut in zip(self.inputs, self._cuts, strict=True) if cut is not None), 1)
 
     def _slices(self) -> Iterator[OutputPart]:
-        rows = self._rows
-        step = max(1, CHUNK_ELEMENTS * rows // self._elements)
         sums: dict[int, tuple[Tensor, Tensor]] = {}
-        for start in range(0, rows, step):
-            stop = min(start + step, rows)
+        for start, stop in self._bounds():
             exact = exactly(self._slice(start, stop))
             references = self.definition.expected(exact, " (on some rows, because of rows=)")
             squares = self._squares(references, exact)
@@ -222,6 +257,14 @@ def _agree(whole: OutputPart, joined: Tensor) -> bool:
         same |= (joined - whole.reference).abs() <= ROWS_AGREE * whole.scale
         same |= joined.isnan() & whole.reference.isnan()
     return bool(same.all())
+
+
+def _together(rows: Sequence[Sequence[Tensor]], cuts: Sequence[int | None]) -> list[Tensor]:
+    """Inputs of single rows as one set: tensors with a dimension of rows are joined, others are the same in every row."""
+    return [
+        each[0] if cut is None else torch.cat(exactly(each), cut)
+        for each, cut in zip(zip(*rows, strict=True), cuts, strict=True)
+    ]
 
 
 def _joined(first: Tensor, second: Tensor, dimension: int) -> Tensor | None:

@@ -1,0 +1,77 @@
+"""Elements that fail at a scale which is estimated too small by chance are judged again at a better estimate."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor
+from kbench.measure.correctness import check, expected
+from kbench.measure.correctness.check import accuracy
+from kbench.measure.correctness.definition import Definition
+
+
+def mixed(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """In bfloat16, all terms are rounded, and all sums. They often cancel."""
+    c, d = a.roll(1, -1), b.roll(1, -1)
+    return a * b - c * d - a * d + b * c
+
+
+def operator(name: str, rows: str | None) -> Operator:
+    tensors = {"a": Tensor("M", "N"), "b": Tensor("M", "N")}
+    found = dict.fromkeys(["y"], Tensor("M", "N"))
+    return Operator(name, axes=("M", "N"), inputs=tensors, outputs=found, reference=mixed, rows=rows)
+
+
+OPERATORS = {rows: operator(f"mixed-{rows}", rows) for rows in ("M", None)}
+
+
+@pytest.mark.parametrize("sliced", [False, True])
+@pytest.mark.parametrize("rows", OPERATORS)
+def test_a_right_provider_does_not_fail_by_chance(
+    rows: str | None, sliced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if sliced:
+        monkeypatch.setattr(expected, "CHUNK_ELEMENTS", 2**14)
+    one = OPERATORS[rows]
+    generator = torch.Generator().manual_seed(0)
+    inputs = [torch.randn(64, 1024, generator=generator).bfloat16() for _ in range(2)]
+    case = one.case("bfloat16", M=64, N=1024)
+    output = mixed(*inputs)
+    assert accuracy(one, case, inputs, output).wrong is None
+    monkeypatch.setattr(check, "DOUBTFUL_COUNT", 0)
+    monkeypatch.setattr(check, "DOUBTFUL_SHARE", 0.0)
+    assert accuracy(one, case, inputs, output).wrong  # so the second estimate decides
+
+
+@pytest.mark.parametrize("rows", OPERATORS)
+def test_a_single_wrong_element_is_still_wrong(rows: str | None) -> None:
+    one = OPERATORS[rows]
+    generator = torch.Generator().manual_seed(0)
+    inputs = [torch.randn(64, 32, generator=generator).bfloat16() for _ in range(2)]
+    output = mixed(*inputs)
+    output[17, 5] += 0.25
+    found = accuracy(one, one.case("bfloat16", M=64, N=32), inputs, output).wrong
+    assert found and "1 of 2048 elements wrong" in found and "[17, 5]" in found
+
+
+def test_the_gradient_of_a_weight_is_estimated_over_all_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Operator(
+        "scaled-rows",
+        axes=("M", "N"),
+        inputs={"x": Tensor("M", "N"), "weight": Tensor("N")},
+        outputs={"y": Tensor("M", "N")},
+        reference=lambda x, weight: x * weight,
+        gradients="weight",
+        rows="M",
+    )
+    definition = Definition(one, one.case("float32", M=64, N=8, mode="backward"))
+    inputs = [torch.ones(64, 8), torch.ones(8), torch.ones(64, 8)]
+    scales = []
+    for elements in (2**25, 128):
+        monkeypatch.setattr(expected, "CHUNK_ELEMENTS", elements)
+        whole = expected.Expected(definition, [x * 1.5 + 0.01 for x in inputs])
+        part = next(part for part in whole.parts() if part.dimension is None)
+        scales.append(whole.second_scale(part, torch.ones(8, dtype=torch.bool)))
+    assert torch.allclose(*scales, rtol=0.5)
