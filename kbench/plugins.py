@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench import registry
+from kbench.contract.origin import registering_for, shipped
 from kbench.protocol import Exclusion, PluginError
 from kbench.results.stamps import digest
 from kbench.text.exception_text import location
@@ -34,7 +35,7 @@ def load_plugins(
     `without` lists plug-ins and providers that ended earlier workers (see execute/worker/starting.py). Such a plug-in is not
     imported. Such a provider is unavailable, for the reason that the exclusion gives.
     """
-    for name in registry.shipped():  # first, so that no plug-in can take their names
+    for name in shipped():  # first, so that no plug-in can take their names
         registry.operator(name)
     imports: list[tuple[str, Callable[[], Any]]] = [(path, partial(_import_file, Path(path))) for path in paths]
     for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
@@ -80,7 +81,7 @@ def _import_file(path: Path) -> None:
 def _try_import(plugin: str, import_plugin: Callable[[], Any]) -> PluginError | None:
     """Import a plug-in. Returns its failure, which is whatever it raises, SystemExit and KeyboardInterrupt included."""
     try:
-        with registry.registering_for(plugin):
+        with registering_for(plugin):
             import_plugin()
     except BaseException as error:  # noqa: BLE001  a plug-in may raise anything; its failure must not end the worker
         return PluginError(plugin, location(error, plugin), printable(f"{type(error).__name__}: {error}", REASON_LIMIT))

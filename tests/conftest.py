@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from fake_executor import FakeMachine
 from making import write_rows
 from warm_processes import COLD, WarmProcesses
 
+from kbench.contract.operator import registered
 from kbench.execute.worker import launch
 from kbench.results.row import Row
 
@@ -42,6 +44,13 @@ def own_device_locks(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 WARM = WarmProcesses()
+
+
+@pytest.fixture
+def no_operators() -> Iterator[None]:
+    """No operator is registered when the test begins, and those that it registers are forgotten when it ends."""
+    with mock.patch.dict(registered, clear=True):
+        yield
 
 
 @pytest.fixture(scope="session")

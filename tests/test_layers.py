@@ -20,14 +20,14 @@ MAY_IMPORT = {
     ),
     "cli": "commands errors interrupts text version",
     "commands": (
-        "analysis comparison comparison/formats config errors execute execute/executors execute/worker "
-        "explain files packages plotting protocol registry reporting results summary text"
+        "analysis comparison comparison/formats config contract errors execute execute/executors execute/worker "
+        "explain files packages plotting protocol reporting results summary text"
     ),
     "comparison": "analysis errors results text",
     "comparison/formats": "comparison comparison/presentation results text",
     "comparison/presentation": "analysis comparison errors results text",
     "config": "contract errors files protocol results text",
-    "contract": "files packages registry results text",
+    "contract": "files packages results text",
     "errors": "text",
     "execute": "config errors files interrupts protocol results summary text version",
     "execute/executors": "config errors execute execute/worker files packages protocol results text version",
@@ -59,9 +59,9 @@ MAY_IMPORT = {
     "plotting/selection": "analysis errors results text",
     "plotting/style": "errors text",
     "plotting/terminal": "plotting/panels plotting/selection plotting/style",
-    "plugins": "protocol registry results text",
+    "plugins": "contract protocol registry results text",
     "protocol": "contract results",
-    "registry": "",
+    "registry": "contract",
     "reporting": (
         "analysis comparison comparison/presentation errors explain files plotting plotting/selection "
         "plotting/style results summary text version"

@@ -36,15 +36,15 @@ def init(
     For an operator of kbench, the plug-in adds two providers. For a new name, the plug-in also declares the operator. If one
     of the files exists, the command writes none.
     """
-    from kbench import registry
+    from kbench.contract.origin import shipped
 
     if not NAME.fullmatch(operator):
         raise UsageError(
             f"kbench init: {operator!r} cannot be an operator's name; use at most 40 letters, digits and underscores, and "
             "begin with a letter"
         )
-    shipped = operator in registry.shipped()
-    if shipped and not (TEMPLATES / f"{operator}.py").is_file():
+    is_shipped = operator in shipped()
+    if is_shipped and not (TEMPLATES / f"{operator}.py").is_file():
         raise UsageError(f"kbench init: kbench has an operator {operator}, but no template for it; choose another name")
     config, plugin, workflow = folder / f"{operator}.yaml", folder / f"my_{operator}.py", folder / WORKFLOW
     requirement = _requirement()
@@ -60,15 +60,15 @@ def init(
     for path, text in texts.items():
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
-    contents = f"two providers of {operator}" if shipped else f"the operator {operator} and two providers"
+    contents = f"two providers of {operator}" if is_shipped else f"the operator {operator} and two providers"
     print(f"wrote {config}: the config, with sizes, dtypes and providers")
     print(f"wrote {plugin}: a plug-in with {contents}, for you to change")
     todo = "" if requirement else " and set KBENCH in it"
     print(f"wrote {workflow}: a GitHub workflow; copy it to .github/workflows/{todo}")
     near = (
         None
-        if shipped
-        else nearest(operator, [path.stem for path in TEMPLATES.glob("*.py") if path.stem in registry.shipped()])
+        if is_shipped
+        else nearest(operator, [path.stem for path in TEMPLATES.glob("*.py") if path.stem in shipped()])
     )
     if near:
         terminal.warn(f'"{operator}" is a new operator; if you meant "{near}", run: kbench init {near}')

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from kbench.contract.declaration import Declaration
 from kbench.contract.fills import Integers, Normal, Uniform
 from kbench.contract.signature import named_after, takes_any
 from kbench.contract.sizes import axes_of
@@ -15,14 +15,11 @@ from kbench.results.case import ITEMSIZE, LIKE_NUMBER
 from kbench.results.names import fault, taken, value_fault
 from kbench.text.printable import printable
 
-if TYPE_CHECKING:
-    from kbench.contract.operator import Operator
-
 LIMIT = 1 << 63
 """Integers of messages and results are smaller than this."""
 
 
-def check_operator(operator: Operator) -> None:
+def check_operator(operator: Declaration) -> None:
     """Raises ValueError with the first thing that is wrong."""
     if why := fault(operator.name):
         raise ValueError(f"operator {_shown(operator.name)}: {why}")
@@ -30,7 +27,7 @@ def check_operator(operator: Operator) -> None:
         raise ValueError(f"operator {operator.name!r}: {why}")
 
 
-def _faults(operator: Operator) -> Iterator[str]:
+def _faults(operator: Declaration) -> Iterator[str]:
     yield from _column_faults(operator)
     yield from _dtype_faults(operator)
     yield from _tensor_faults(operator)
@@ -43,7 +40,7 @@ def _faults(operator: Operator) -> Iterator[str]:
         yield "scale works with one output only; leave it out, and kbench estimates the scale of every output"
 
 
-def _column_faults(operator: Operator) -> Iterator[str]:
+def _column_faults(operator: Declaration) -> Iterator[str]:
     seen: set[str] = set()
     for name in (*operator.axes, *operator.scalars, *operator.choices):
         if why := fault(name):
@@ -68,7 +65,7 @@ def _column_faults(operator: Operator) -> Iterator[str]:
             yield f"edge input {_shown(edge)}: {why}"
 
 
-def _dtype_faults(operator: Operator) -> Iterator[str]:
+def _dtype_faults(operator: Declaration) -> Iterator[str]:
     if not operator.dtypes:
         yield "dtypes is empty; name at least one dtype"
     for dtype in operator.dtypes:
@@ -76,7 +73,7 @@ def _dtype_faults(operator: Operator) -> Iterator[str]:
             yield f"unknown dtype {_shown(dtype)}; use {', '.join(ITEMSIZE)}"
 
 
-def _tensor_faults(operator: Operator) -> Iterator[str]:
+def _tensor_faults(operator: Declaration) -> Iterator[str]:
     columns = {*operator.axes, *operator.scalars, *operator.choices}
     for kind, tensors in (("inputs", operator.inputs), ("outputs", operator.outputs)):
         if not isinstance(tensors, Mapping) or not tensors:
@@ -99,7 +96,7 @@ def _tensor_faults(operator: Operator) -> Iterator[str]:
             yield f"output {name} has a fill; only inputs are filled"
 
 
-def _fill_faults(operator: Operator, tensor: Tensor) -> Iterator[str]:
+def _fill_faults(operator: Declaration, tensor: Tensor) -> Iterator[str]:
     try:
         for dtype in operator.dtypes:
             fill = tensor.fill_for(tensor.dtype or dtype)
@@ -113,7 +110,7 @@ def _fill_faults(operator: Operator, tensor: Tensor) -> Iterator[str]:
         yield str(error)
 
 
-def _row_faults(operator: Operator) -> Iterator[str]:
+def _row_faults(operator: Declaration) -> Iterator[str]:
     rows = operator.rows
     if rows is None:
         return
@@ -127,7 +124,7 @@ def _row_faults(operator: Operator) -> Iterator[str]:
             yield f"rows={rows!r}: output {name} has no axis {rows}, so its rows are not independent; leave rows out"
 
 
-def _gradient_faults(operator: Operator) -> Iterator[str]:
+def _gradient_faults(operator: Declaration) -> Iterator[str]:
     for name in operator.gradients:
         if operator.gradients.count(name) > 1:
             yield f"gradients: {name} is named twice"
@@ -139,7 +136,7 @@ def _gradient_faults(operator: Operator) -> Iterator[str]:
         yield "gradients: no output has a floating-point dtype"
 
 
-def _mutation_faults(operator: Operator) -> Iterator[str]:
+def _mutation_faults(operator: Declaration) -> Iterator[str]:
     assert isinstance(operator.mutates, dict)
     for name, output in operator.mutates.items():
         if name not in operator.inputs:
@@ -152,7 +149,7 @@ def _mutation_faults(operator: Operator) -> Iterator[str]:
             yield f"mutates: two inputs hold {output}; name each output once"
 
 
-def _reference_faults(operator: Operator) -> Iterator[str]:
+def _reference_faults(operator: Declaration) -> Iterator[str]:
     if not callable(operator.reference):
         yield f"reference is {type(operator.reference).__name__}; it must be a function"
         return
@@ -162,7 +159,7 @@ def _reference_faults(operator: Operator) -> Iterator[str]:
             yield f"the reference has no argument {name}; add it as a keyword-only argument"
 
 
-def _function_faults(operator: Operator) -> Iterator[str]:
+def _function_faults(operator: Declaration) -> Iterator[str]:
     functions = {name: getattr(operator, name) for name in ("scale", "check", "bytes", "flops")}
     functions |= {f"edge input {name}": function for name, function in operator.edges.items()}
     for name, function in functions.items():

@@ -14,8 +14,8 @@ import yaml
 from common import Kbench
 from warm_processes import WarmProcesses
 
-from kbench import registry
 from kbench.commands.init import TEMPLATES, WORKFLOW, init
+from kbench.contract import origin
 from kbench.errors import UsageError
 
 
@@ -84,14 +84,14 @@ def test_the_hint_names_operators_with_a_template_only(kbench: Kbench, tmp_path:
 
 
 def test_a_template_is_for_an_operator_of_kbench_or_for_a_new_one() -> None:
-    assert {path.stem for path in TEMPLATES.glob("*.py")} <= {"operator", *registry.shipped()}
+    assert {path.stem for path in TEMPLATES.glob("*.py")} <= {"operator", *origin.shipped()}
     assert {path.stem for path in TEMPLATES.glob("*.yaml")} == {path.stem for path in TEMPLATES.glob("*.py")}
 
 
 def test_an_operator_without_a_template_is_not_declared_a_second_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "shipped", lambda: ["rmsnorm"])
+    monkeypatch.setattr(origin, "shipped", lambda: ["rmsnorm"])
     with pytest.raises(UsageError, match="kbench has an operator rmsnorm, but no template for it"):
         init("rmsnorm", tmp_path)
     assert not list(tmp_path.iterdir())

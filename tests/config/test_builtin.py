@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from common import ROOT, Kbench
 
-from kbench import registry
 from kbench.config import builtin
 from kbench.config.load import load_config
+from kbench.contract.origin import shipped
 from kbench.errors import ConfigError
 
 TITLE_LIMIT = 100
@@ -24,7 +24,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("name", builtin.config_names())
 def test_every_built_in_config_loads_by_its_name_and_says_what_it_is_for(here: Path, name: str) -> None:
-    assert load_config(name).document.entries["operator"].value in registry.shipped()
+    assert load_config(name).document.entries["operator"].value in shipped()
     [title] = [config.about for config in builtin.described() if config.name == name]
     assert 20 < len(title) < TITLE_LIMIT and not title.startswith("#")
 

@@ -600,10 +600,11 @@ def test_the_schema_documents_every_key_of_measure_and_refuses_unknown_ones() ->
 def shipped() -> Callable[[str], Catalog]:
     """The catalog of what comes with kbench, as seen from a machine with some device."""
     from kbench import registry
+    from kbench.contract import origin
     from kbench.measure.catalog import describe_operator
 
     operators = {}
-    for name in registry.shipped():
+    for name in origin.shipped():
         one = registry.operator(name)
         providers = {p.name: ProviderInfo(p.label, p.parameters) for p in one.providers.values()}
         operators[name] = replace(describe_operator(one), providers=providers)

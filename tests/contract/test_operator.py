@@ -7,17 +7,12 @@ from typing import Any
 
 import pytest
 
-from kbench import registry
 from kbench.contract.fills import integers, normal, uniform
-from kbench.contract.operator import Operator
+from kbench.contract.operator import Operator, registered
 from kbench.contract.tensor import Tensor
 from kbench.results.case import Case
 
-
-@pytest.fixture(autouse=True)
-def operators_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_operators", {})
-
+pytestmark = pytest.mark.usefixtures("no_operators")
 
 MATRIX, ROW, LABELS = Tensor("M", "N"), Tensor("N"), Tensor("M", dtype="int64", fill=integers("N"))
 
@@ -132,7 +127,7 @@ def test_a_fault_is_one_sentence(fields: dict[str, Any], says: str) -> None:
         declared(**fields)
     said = str(refused.value)
     assert said.startswith(f"operator 'mine': {says}") and said.isprintable() and len(said) < 300
-    assert registry._operators == {}
+    assert registered == {}
 
 
 def test_a_tensor_of_an_unknown_dtype_is_refused_at_once() -> None:
@@ -191,5 +186,5 @@ def test_bytes_are_those_of_the_mode() -> None:
     assert call_bytes("forward") == forward
     assert call_bytes("backward") == backward
     assert call_bytes("full") == forward + backward
-    registry._operators.clear()
+    registered.clear()
     assert declared(bytes=lambda case: 7).call_bytes(mine.case(M=4, N=5)) == 7

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kbench import registry
 from kbench.contract.operator import Operator
 from kbench.contract.signature import keyword_only, named_after, takes_any
 from kbench.contract.tensor import Tensor
@@ -16,8 +15,7 @@ MATRIX = Tensor("M", "N")
 
 
 @pytest.fixture
-def mine(monkeypatch: pytest.MonkeyPatch) -> Operator:
-    monkeypatch.setattr(registry, "_operators", {})
+def mine(no_operators: None) -> Operator:
     return Operator(
         "mine",
         axes=("M", "N"),
@@ -143,8 +141,7 @@ def test_what_cannot_be_registered_is_refused_with_a_sentence(mine: Operator, wh
     assert str(refused.value) == says
 
 
-def test_a_backward_kernel_needs_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_operators", {})
+def test_a_backward_kernel_needs_gradients(no_operators: None) -> None:
     plain = Operator("mine", ("M",), {"x": Tensor("M")}, {"y": Tensor("M")}, lambda x: x)
     plain.provider("p")(noted)
     with pytest.raises(

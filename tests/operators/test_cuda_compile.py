@@ -16,12 +16,12 @@ import pytest
 import torch
 from common import ROOT, made_once
 
-from kbench import registry
+from kbench.contract.origin import shipped
 from kbench.kernels import cuda_extension
 
 OPERATORS = ROOT / "kbench" / "operators"
 
-SOURCES = {path.stem: path for name in registry.shipped() for path in (OPERATORS / name).rglob("*.cu")}
+SOURCES = {path.stem: path for name in shipped() for path in (OPERATORS / name).rglob("*.cu")}
 """Every CUDA source of every operator, by its name."""
 
 TYPES = {"f": 4, "6__half": 2, "13__nv_bfloat16": 2}

@@ -13,6 +13,7 @@ import torch
 from common import ROOT
 from judging import DEVICE
 
+from kbench.contract.origin import shipped
 from kbench.contract.provider import Unsupported
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import Accuracy, accuracy, run_checked
@@ -23,7 +24,7 @@ from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
 from kbench.protocol import Configuration, EdgeResult
-from kbench.registry import operator, shipped
+from kbench.registry import operator
 from kbench.results.case import Case
 from kbench.results.vocabulary import Status
 

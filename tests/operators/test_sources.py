@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kbench import registry
+from kbench.contract.origin import shipped
 
 SHARED = ("kbench.kernels.", "kbench.operators.")
 NOT_RUN = {"cuda_driver.py"}
@@ -42,7 +43,7 @@ def needed(file: Path) -> set[Path]:
     return {each for each in found if each.name not in NOT_RUN}
 
 
-@pytest.mark.parametrize("operator", registry.shipped())
+@pytest.mark.parametrize("operator", shipped())
 def test_providers_declare_the_files_that_they_run(operator: str) -> None:
     declared: dict[Path, set[Path]] = defaultdict(set)
     for provider in registry.operator(operator).providers.values():

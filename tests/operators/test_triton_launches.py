@@ -19,12 +19,13 @@ import pytest
 import torch
 from common import ROOT, made_once
 
+from kbench.contract.origin import shipped
 from kbench.contract.provider import Unsupported
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import Device
-from kbench.registry import operator, shipped
+from kbench.registry import operator
 
 pytestmark = pytest.mark.slow
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from fake_executor import machine_info
 
-from kbench import registry, reporting, summary
+from kbench import reporting, summary
 from kbench.analysis import analyse
 from kbench.analysis.files import OWN, load_sources
 from kbench.comparison.compare import compare_results
 from kbench.comparison.formats import FORMATS
 from kbench.config.load import load_config
-from kbench.contract.operator import Operator
+from kbench.contract.operator import Operator, registered
 from kbench.contract.tensor import Tensor
 from kbench.errors import ConfigError
 from kbench.execute.writer import Writer
@@ -49,9 +49,7 @@ UGLY = {
 ugly = pytest.mark.parametrize("name", UGLY.values(), ids=UGLY)
 
 
-@pytest.fixture(autouse=True)
-def operators_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_operators", {})
+pytestmark = pytest.mark.usefixtures("no_operators")
 
 
 def operator(name: Any = "scale", axes: Any = ("M", "N"), **others: Any) -> Operator:
@@ -77,10 +75,10 @@ def test_no_ugly_name_is_registered(name: Any) -> None:
     with pytest.raises(ValueError, match="not printable") as refused:
         operator(edges={"a\nb": max})
     one_line(refused)
-    assert registry._operators == {}
+    assert registered == {}
     for arguments in ({"name": name}, {"name": "fine", "label": name}):
         with pytest.raises(ValueError, match=r"a name|not printable|characters") as refused:
-            operator(f"scale-{len(registry._operators)}").provider(**arguments)
+            operator(f"scale-{len(registered)}").provider(**arguments)
         one_line(refused)
 
 
