@@ -92,7 +92,8 @@ _MODULES = {
     "kbench.contract.provider": ("ACCELERATORS", "Provider", "Unsupported"),
     "kbench.contract.tensor": ("Tensor",),
     "kbench.registry": ("operator",),
-    "kbench.results.row": ("Case", "Status"),
+    "kbench.results.case": ("Case",),
+    "kbench.results.vocabulary": ("Status",),
 }
 """The module that defines each public name."""
 

@@ -12,7 +12,7 @@ import kbench
 PACKAGE = Path(kbench.__file__).parent
 
 MAY_IMPORT = {
-    "__init__": "version",
+    "__init__": "api contract errors registry results version",
     "__main__": "cli errors interrupts",
     "analysis": "errors results text",
     "api": (
@@ -99,18 +99,9 @@ def room(module: str) -> str:
 
 
 def imported(module: str) -> set[str]:
-    """The modules of kbench that a module imports, wherever in it the import stands, but for type checkers' sake."""
+    """The modules of kbench that a module imports: at the top, in a function, or for type checkers only."""
     found = set()
-    tree = ast.parse(MODULES[module].read_text())
-    typed = {
-        id(each)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for each in ast.walk(node)
-    }
-    for node in ast.walk(tree):
-        if id(node) in typed:
-            continue
+    for node in ast.walk(ast.parse(MODULES[module].read_text())):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
