@@ -84,7 +84,7 @@ function growsByFactors(xs) {
 }
 
 /** The limits of y: from zero, or logarithmic where a linear axis would press most values flat. The rule is that of
-    kbench/plotting/panels/lines.py. Long bands are cut. */
+    `wants_log` and `extent` in kbench/plotting/panels. Long bands are cut. */
 function limits(plan, levels) {
   const points = plan.lines.flatMap((line) => line.points).filter((point) => point.value != null);
   const values = points.map((point) => point.value);
