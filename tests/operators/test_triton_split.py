@@ -61,17 +61,19 @@ def test_rows_that_would_leave_lanes_idle_are_held_in_eighths(n, itemsize, piece
     from kbench.operators.softmax import providers_triton as provider
 
     dtype = torch.float32 if itemsize == 4 else torch.float16
-    x = normal(19, n + 8 * first, dtype=dtype)[:, first : n + first]
+    m = 19 if n < 500 else 5  # shorter rows share a program, and the last program is not full
+    x = normal(m, n + 8 * first, dtype=dtype)[:, first : n + first]
     x[0, : n - 9], x[1, 9:], x[2] = float("-inf"), float("-inf"), float("-inf")
     launch = dispatch(2**22, n, itemsize)
     assert launch.constants["PIECES"] == pieces
     launch = dispatch(2**22, n, itemsize, provider._vector(x))
-    memory = torch.full((19 * n + 256,), 7.0, dtype=dtype, device=x.device)
-    out = provider.launch_rows(launch, x, memory[128 : 128 + 19 * n].view(19, n))
+    assert m > launch.constants["ROWS"]
+    memory = torch.full((m * n + 256,), 7.0, dtype=dtype, device=x.device)
+    out = provider.launch_rows(launch, x, memory[128 : 128 + m * n].view(m, n))
     expected = x.double().softmax(1)
     right = (out.double() - expected).abs() <= expected * (2**-10 if itemsize == 2 else 2e-6) + 1e-7
     assert (right | (out.isnan() & expected.isnan())).all()
-    assert (memory[:128] == 7).all() and (memory[128 + 19 * n :] == 7).all()
+    assert (memory[:128] == 7).all() and (memory[128 + m * n :] == 7).all()
 
 
 @pytest.mark.parametrize(
@@ -133,14 +135,18 @@ def test_a_row_in_pieces_leaves_fewer_lanes_idle():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("keywords", SPLITS, ids=str)
-@pytest.mark.parametrize("n, dtype", [(1, torch.float16), (321, torch.float32), (321, torch.bfloat16)], ids=str)
+@pytest.mark.parametrize(
+    "n, dtype, keywords",
+    [(n, dtype, keywords) for n, dtype in ((1, torch.float16), (321, torch.float32)) for keywords in SPLITS]
+    + [(321, torch.bfloat16, {"parts": 5})],
+    ids=str,
+)
 def test_split_rows_of_every_edge_input(n, dtype, keywords):
     """Slices that are -inf throughout, rows that begin and end anywhere, more slices than there is to split."""
     definition = operator("softmax")
-    case = Case("softmax", {"M": 5, "N": n}, str(dtype).removeprefix("torch."))
+    case = Case("softmax", {"M": 3, "N": n}, str(dtype).removeprefix("torch."))
     for edge, make in definition.edges.items():
-        (x,) = make(case, normal(5, n, dtype=dtype))
+        (x,) = make(case, normal(3, n, dtype=dtype))
         if edge != "transposed":
             assert judge("softmax", "triton", x, **keywords) is None, edge
 
@@ -148,7 +154,7 @@ def test_split_rows_of_every_edge_input(n, dtype, keywords):
 @pytest.mark.slow
 def test_split_rows_after_other_shapes():
     """What one launch leaves in the words that programs exchange must suit the next, whatever its shape."""
-    for m, n, parts in [(2, 640, 3), (7, 640, 3), (7, 999, 3), (1, 640, 5), (40, 320, 3), (2, 640, 3)]:
+    for m, n, parts in [(2, 640, 3), (7, 640, 3), (7, 999, 3), (1, 640, 5), (20, 320, 3), (2, 640, 3)]:
         assert judge("softmax", "triton", normal(m, n), parts=parts) is None, (m, n, parts)
 
 
