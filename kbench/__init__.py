@@ -6,6 +6,7 @@ The Python API; everything else is an implementation detail.
     Tensor                     declare an input or an output: its axes, dtype and values
     normal, uniform, integers  how the values of an input are drawn
     Case                       what an operator's functions are given: axes, scalars, choices, mode and dtype
+    CudaSource                 a .cu file whose kernels your providers launch
     Unsupported                raise it in a provider to decline an input
     run, compare, plot, report what the commands of the same names do, also with mappings, functions and frames
     load                       the rows of a results file as a frame
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         UsageError,
         WorkerLost,
     )
+    from kbench.kernels.cuda_source import CudaSource
     from kbench.registry import operator
     from kbench.results.case import Case
     from kbench.results.vocabulary import Status
@@ -52,6 +54,7 @@ __all__ = [
     "Busy",
     "Case",
     "ConfigError",
+    "CudaSource",
     "ExecutionError",
     "ExitStatus",
     "KbenchError",
@@ -91,6 +94,7 @@ _MODULES = {
     "kbench.contract.operator": ("Operator",),
     "kbench.contract.provider": ("ACCELERATORS", "Provider", "Unsupported"),
     "kbench.contract.tensor": ("Tensor",),
+    "kbench.kernels.cuda_source": ("CudaSource",),
     "kbench.registry": ("operator",),
     "kbench.results.case": ("Case",),
     "kbench.results.vocabulary": ("Status",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import runpy
 import signal
 import subprocess
@@ -33,6 +34,13 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[], str
         if not shared.exists():
             shared.write_text(make())
     return shared.read_text()
+
+
+def documented_file(page: str, name: str) -> str:
+    """The text of a file that a page of docs/ shows as a whole: a block of code whose first line is a comment with its name."""
+    blocks = re.findall(r"^```\w+\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL)
+    [text] = [block for block in blocks if block.splitlines()[0] in (f"# {name}", f"// {name}")]
+    return text
 
 
 @functools.cache

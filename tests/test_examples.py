@@ -14,7 +14,7 @@ from kbench.commands.init import TEMPLATES
 from kbench.config.schema import File
 
 EXAMPLES = ROOT / "examples"
-NAMES = ["axpy", "cross_entropy", "dropout", "l2norm", "matmul", "moments", "rmsnorm"]
+NAMES = ["add_rmsnorm_cuda", "axpy", "cross_entropy", "dropout", "l2norm", "matmul", "moments", "rmsnorm"]
 
 PROGRAM = """
 import importlib, itertools, json, sys
@@ -70,7 +70,7 @@ def test_every_example_is_tested() -> None:
 def test_a_config_is_valid_and_names_its_own_plug_in(name: str) -> None:
     loaded = config(name)
     File.model_validate(loaded)
-    assert loaded["operator"].removeprefix("my_") == name and loaded["plugins"] == [f"{name}.py"]
+    assert loaded["operator"].removeprefix("my_") == name.removesuffix("_cuda") and loaded["plugins"] == [f"{name}.py"]
     assert loaded["baseline"] in loaded["providers"] and "cpu" in loaded["profiles"]
 
 
@@ -81,9 +81,11 @@ def test_every_provider_of_an_example_is_right(warm: WarmProcesses) -> None:
     done = warm.run(PROGRAM, EXAMPLES, *NAMES)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert [each for each in found if each[3] not in ("ok", "checked")] == []
+    needs_cuda = [each for each in found if each[3] == "unavailable"]
+    assert {name for _, _, name, _, _ in needs_cuda} <= {"cuda-row", "cuda-row-in-place", "cuda-row-out"}
+    assert [each for each in found if each[3] not in ("ok", "checked") and each not in needs_cuda] == []
     providers = {provider for _, _, provider, _, _ in found}
-    assert {"torch-native", "torch-in-place", "torch-out", "triton"} <= providers
+    assert {"cuda-row", "torch-native", "torch-in-place", "torch-out", "triton"} <= providers
     modes = {mode for mode in ("forward", "backward", "full") for label, *_ in found if f"mode={mode} " in label}
     assert modes == {"forward", "backward", "full"}
 

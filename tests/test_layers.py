@@ -12,7 +12,7 @@ import kbench
 PACKAGE = Path(kbench.__file__).parent
 
 MAY_IMPORT = {
-    "__init__": "api contract errors registry results version",
+    "__init__": "api contract errors kernels registry results version",
     "__main__": "cli errors interrupts",
     "analysis": "errors results text",
     "api": (

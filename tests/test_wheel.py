@@ -45,7 +45,12 @@ def test_the_wheel_has_every_file_of_the_package_and_the_configs(wheel: Path) ->
     package = {name for name in package if "__pycache__" not in name}
     configs = {f"kbench/configs/{name}.yaml" for name in builtin.config_names()}
     assert inside == package | configs
-    assert {"kbench/py.typed", "kbench/kernels/device.cuh", "kbench/kernels/binding.cpp"} <= inside
+    assert {
+        "kbench/py.typed",
+        "kbench/kernels/device.cuh",
+        "kbench/kernels/rowwise.h",
+        "kbench/kernels/binding.cpp",
+    } <= inside
     assert {Path(name).suffix for name in inside} >= {
         ".cu",
         ".cuh",

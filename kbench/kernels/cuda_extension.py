@@ -1,7 +1,7 @@
-"""CUDA C++ providers: whether this machine can build them, how they are built, and how they are called.
+"""CUDA C++ extensions: whether this machine can build them, and how they are built.
 
-torch compiles an operator's `.cu` file and the shared `binding.cpp` into one Python extension module, for the present
-device only. The library is kept in torch's own cache (`TORCH_EXTENSIONS_DIR`, by default `~/.cache/torch_extensions`). Its
+torch compiles a `.cu` file and the shared `binding.cpp` into one Python extension module, for the present device only. The
+library is kept in torch's own cache (`TORCH_EXTENSIONS_DIR`, by default `~/.cache/torch_extensions`). Its
 name contains everything that it depends on: versions, device, and a hash of the sources. On ROCm, torch first translates
 the sources to HIP.
 """
@@ -18,32 +18,25 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 import torch
 
-from kbench.contract.provider import Unsupported
-from kbench.kernels.cuda_driver import LARGEST_GRID
 from kbench.results.stamps import digest
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 HERE = Path(__file__).parent
 BINDING = HERE / "binding.cpp"
-HEADERS = (HERE / "kernel.h", HERE / "device.cuh")
+HEADERS = (HERE / "kernel.h", HERE / "device.cuh", HERE / "rowwise.h")
 SHARED = (Path(__file__), BINDING, *HEADERS)
 """Code of every CUDA provider beside its own files."""
 
-DTYPES = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
-"""The number of each dtype in kernel.h."""
+MOST_ERRORS = 5
+"""Errors of a compiler that kbench repeats: later ones mostly follow from the first."""
 
-Kernel = Callable[[int, int, int, int, int, int, int, int, int, int, int], None]
-"""`(x, y, rows, columns, stride, dtype, threads, accesses_per_thread, blocks_per_row, mailbox, stream)`. Pointers and the
-stream are integers; see `Call` in kernel.h."""
+_failures: dict[str, str] = {}
+"""Why an extension of this name does not build, so that only the first case of a run waits for the compiler."""
 
 
 def missing_tools() -> str | None:
@@ -65,69 +58,51 @@ def missing_tools() -> str | None:
 
 def headers(source: Path) -> list[Path]:
     """The headers that a CUDA source may include: the shared ones, and those in its own folder."""
-    return [*HEADERS, *sorted(source.parent.glob("*.cuh"))]
+    return [*HEADERS, *sorted([*source.parent.glob("*.cuh"), *source.parent.glob("*.h")])]
 
 
 @functools.cache
 def build(name: str, source: Path) -> ModuleType:
-    """The extension module of `source`, with one `Kernel` per entry of its `kernels`; built unless the cache has it.
+    """The extension module of `source`; built unless the cache has it. `binding.cpp` says what is in the module.
 
-    Raises RuntimeError, with the compiler's output, if it does not compile.
+    Raises RuntimeError, with the compiler's first errors, if it does not compile.
     """
     target = _target()
     key = _key(name, source, target)
     library = _cache() / key / f"{key}.so"
     if library.exists():
         return _load(key, library)
+    if key in _failures:
+        raise RuntimeError(_failures[key])
     print(
         f"kbench: building CUDA extension {name} for {target} (under a minute, cached afterwards) ...",
         file=sys.stderr,
         flush=True,
     )
-    return _compile(key, source, library)
+    try:
+        return _compile(key, source, library)
+    except (RuntimeError, ImportError) as error:
+        _failures[key] = explain(source, error)
+        raise RuntimeError(_failures[key]) from error
 
 
-def rowwise(
-    kernel: Kernel,
-    threads: int | None = None,
-    accesses_per_thread: int | None = None,
-    blocks_per_row: int | None = None,
-    mailbox: Callable[[Tensor], int] = lambda x: 0,
-) -> Callable[[Tensor], Tensor]:
-    """A function that applies `kernel` to an (M, N) tensor on the current device and returns a new tensor of its shape.
-
-    `threads` per block is a multiple of 64 up to 1024. `accesses_per_thread` counts accesses of 16 bytes. `blocks_per_row`
-    blocks share a row. None leaves a number to the kernel. `mailbox` returns the address of the input's mailbox, or 0.
-
-    Raises ValueError for any other number of threads. The function raises Unsupported for an unknown dtype, for rows whose
-    elements are not neighbours in memory, and for numbers that do not hold a row.
-    """
-    if threads is not None and threads not in range(64, 1025, 64):
-        raise ValueError(f"threads must be a multiple of 64 from 64 to 1024, not {threads}")
-    asked = (threads or 0, accesses_per_thread or 0, blocks_per_row or 0)
-
-    def call(x: Tensor) -> Tensor:
-        rows, columns = x.shape
-        dtype = DTYPES.get(x.dtype)
-        if dtype is None:
-            raise Unsupported(f"has no kernel for {x.dtype}")
-        if columns > 1 and x.stride(1) != 1:
-            raise Unsupported("the elements of a row are not next to each other in memory (stride(-1) is not 1)")
-        if rows > LARGEST_GRID:
-            raise Unsupported(f"M > {LARGEST_GRID}: a launch has at most that many rows")
-        y = x.new_empty(rows, columns)
-        if rows and columns:
-            stream = torch.cuda.current_stream().cuda_stream
-            try:
-                kernel(x.data_ptr(), y.data_ptr(), rows, columns, x.stride(0), dtype, *asked, mailbox(x), stream)
-            except RuntimeError as error:
-                if not (accesses_per_thread or blocks_per_row) or "invalid configuration" not in str(error):
-                    raise
-                asked_for = f"packs={accesses_per_thread}, blocks={blocks_per_row}"
-                raise Unsupported(f"{asked_for} cannot hold a row of N={columns} on this device") from None
-        return y
-
-    return call
+def explain(source: Path, error: Exception) -> str:
+    """The first errors in what a build printed, a line for each: `mine.cu:12: error: identifier "x" is undefined`."""
+    text = str(error)
+    if re.search(r"undefined symbol.*kbench\d*kernels", text):
+        return f"{source.name} does not define the table `kernels` in the namespace kbench"
+    pattern = r"^(\S[^\n]*?)[(:](\d+(?::\d+)?)\)?: (?:fatal |catastrophic )?error ?(?:#[\w-]+)?: ?([^\n]+)"
+    found = list(dict.fromkeys(re.findall(pattern, text, re.MULTILINE)))
+    if not found:
+        lines = [line for line in text.splitlines() if line.strip()]
+        wanted = [line for line in lines if re.search(r"\b(error|fatal|undefined)\b", line, re.IGNORECASE)]
+        return "\n".join(
+            [f"{source.name} does not build: {(wanted or lines or ['no message'])[0]}", *lines[-MOST_ERRORS:]]
+        )
+    errors = [f"{Path(file).name}:{place}: error: {fault}" for file, place, fault in found[:MOST_ERRORS]]
+    if len(found) > 1:
+        errors[0] += f" (the first of {len(found)} errors)"
+    return "\n".join(errors)
 
 
 def _compile(key: str, source: Path, library: Path) -> ModuleType:

@@ -185,24 +185,6 @@ struct Pack {
 
 __host__ __device__ constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Whether input and output leave most of the L2 cache of a large device free. Only then streaming stores are used, so that
-// the output leaves room for the input. From 10 to 16 MiB they cost half a microsecond (do_bench, H200), and beyond that
-// about half a per cent.
-constexpr std::int64_t kStreamedBytes = 8 * 1024 * 1024;
-template <typename T>
-bool streams(const Call& call) {
-  return call.rows * call.columns * std::int64_t(sizeof(T)) <= kStreamedBytes;
-}
-
-inline bool aligned16(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
-
-// Whether every row of x and of y begins and ends at a multiple of 16 bytes.
-template <typename T>
-bool rows_aligned(const Call& call) {
-  return aligned16(call.x) && aligned16(call.y) && call.columns % kVector<T> == 0 &&
-         (call.stride % kVector<T> == 0 || call.rows == 1);
-}
-
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), std::int64_t blocks, int threads, cudaStream_t stream,
                    Arguments... arguments) {
@@ -283,7 +265,7 @@ inline int largest_cluster() {
 #endif
 }
 
-// Calls `function(T{})` with the C++ type of a dtype.
+// Calls `function(T{})` with the C++ type of a dtype, and throws Unsupported for all others.
 template <typename Function>
 cudaError_t with_type(Dtype dtype, Function function) {
   switch (dtype) {
@@ -293,8 +275,9 @@ cudaError_t with_type(Dtype dtype, Function function) {
       return function(__half{});
     case Dtype::bfloat16:
       return function(__nv_bfloat16{});
+    default:
+      throw Unsupported(std::string("has no kernel for ") + name_of(dtype));
   }
-  return cudaErrorInvalidValue;
 }
 
 }  // namespace kbench

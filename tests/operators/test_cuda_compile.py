@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import torch
-from common import ROOT, made_once
+from common import ROOT, documented_file, made_once
 
 from kbench.contract.origin import shipped
 from kbench.kernels import cuda_extension
@@ -22,13 +21,14 @@ from kbench.kernels import cuda_extension
 OPERATORS = ROOT / "kbench" / "operators"
 
 SOURCES = {path.stem: path for name in shipped() for path in (OPERATORS / name).rglob("*.cu")}
-"""Every CUDA source of every operator, by its name."""
+SOURCES |= {path.stem: path for path in (ROOT / "examples").glob("*.cu")}
+"""Every CUDA source of every operator and example, by its name."""
 
 TYPES = {"f": 4, "6__half": 2, "13__nv_bfloat16": 2}
 """Mangled C++ types of the dtypes, and their bytes."""
 
 LADDER = ("softmax_naive", "softmax_online", "softmax_shared", "softmax_shuffle")
-VECTORISED = ("softmax_registers", "softmax_streamed", "gelu_rows")
+VECTORISED = ("softmax_registers", "softmax_streamed", "gelu_rows", "add_rmsnorm_rows")
 
 CLUSTER = "Li2048E"
 """In the symbols of kernels for clusters of blocks, which have no code before sm_90."""
@@ -114,7 +114,7 @@ def test_nothing_spills(compiled: dict[tuple[str, str], list[Kernel]], name: str
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_every_kernel_is_there_for_every_dtype(compiled: dict[tuple[str, str], list[Kernel]], arch: str) -> None:
-    kernels = compiled["softmax", arch] + compiled["gelu", arch]
+    kernels = [kernel for name in SOURCES for kernel in compiled[name, arch]]
     found = {(kernel.function, kernel.type, kernel.vector) for kernel in kernels}
     expected = {(function, type_, None) for function in LADDER for type_ in TYPES}
     for function in VECTORISED:
@@ -129,7 +129,7 @@ def test_vector_kernels_load_and_store_16_bytes(compiled: dict[tuple[str, str], 
     """Or 8, in gelu's kernel for few elements. The elements before the first and after the last access of a row, or of
     gelu's dense matrix, are single accesses: one to load and one to store a thread, or two where 8 threads share a row that
     can have 14 of them."""
-    for kernel in compiled["softmax", arch] + compiled["gelu", arch]:
+    for kernel in [kernel for name in SOURCES for kernel in compiled[name, arch]]:
         if kernel.vector in (None, 1) or (arch == "sm_80" and CLUSTER in kernel.symbol):
             continue
         loads = re.findall(r"ld\.global\S*", kernel.ptx)
@@ -146,16 +146,12 @@ def test_vector_kernels_load_and_store_16_bytes(compiled: dict[tuple[str, str], 
 
 
 def test_a_module_with_the_kernels_is_built_and_imports(tmp_path: Path) -> None:
-    """What `extension.build` asks of torch, by hand: a torch made for the CPU has no CUDA libraries to link with. gelu is the
-    quicker to compile, and the rest is the same."""
+    """What `extension.build` asks of torch, by hand: a torch made for the CPU has no CUDA libraries to link with. The example
+    is the quickest to compile, and the rest is the same."""
     toolkit = cuda_extension.cuda_toolkit()
     assert toolkit is not None and (toolkit / "include" / "cuda_runtime_api.h").exists()
-    includes = [
-        f"-I{toolkit}/include",
-        f"-I{Path(torch.__file__).parent}/include",
-        f"-I{sysconfig.get_path('include')}",
-    ]
-    module = "kbench_gelu"
+    includes = [f"-I{toolkit}/include", f"-I{sysconfig.get_path('include')}"]
+    module = "kbench_example"
     library = tmp_path / f"{module}.so"
     device = [
         "nvcc",
@@ -167,7 +163,7 @@ def test_a_module_with_the_kernels_is_built_and_imports(tmp_path: Path) -> None:
         "-I",
         cuda_extension.HERE,
         "-c",
-        SOURCES["gelu"],
+        SOURCES["add_rmsnorm"],
     ]
     host = [
         "c++",
@@ -183,8 +179,35 @@ def test_a_module_with_the_kernels_is_built_and_imports(tmp_path: Path) -> None:
         list(pool.map(_run, [[*device, "-o", tmp_path / "device.o"], [*host, "-o", tmp_path / "binding.o"]]))
     libraries = [f"-L{toolkit}/lib64", f"-Wl,-rpath,{toolkit}/lib64", "-lcudart"]
     _run(["c++", "-shared", tmp_path / "device.o", tmp_path / "binding.o", "-o", library, *libraries])
-    names = _run([sys.executable, "-c", f"import {module}; print(*dir({module}))"], cwd=tmp_path).split()
-    assert {word for word in names if not word.startswith("__")} == {"tanh", "none"}
+    table = _run([sys.executable, "-c", f"import {module}; print(*{module}.kernels)"], cwd=tmp_path)
+    inputs, outputs, options = ("x", "residual", "weight"), ("y", "h"), ("eps", "threads=256")
+    assert table == f"{('add_rmsnorm', inputs, outputs, options)}\n"
+
+
+def test_the_source_in_the_docs_compiles(tmp_path: Path) -> None:
+    source = tmp_path / "scaled_add.cu"
+    source.write_text(documented_file("extending.md", "scaled_add.cu"))
+    _run(["nvcc", "-arch=sm_90", "-cubin", "-I", cuda_extension.HERE, "-o", tmp_path / "out.cubin", source])
+
+
+def test_errors_of_nvcc_name_the_line(tmp_path: Path) -> None:
+    """In a source and in a header of its own; as many as a screen holds."""
+    (tmp_path / "mine.cuh").write_text("int twice(int x) { return 2 * y; }\n")
+    lines = ['#include "device.cuh"', '#include "mine.cuh"', "__global__ void f(int* x) {", "  *x = missing;", "}"]
+    (tmp_path / "mine.cu").write_text("\n".join([*lines, *(f"int a{i} = b{i};" for i in range(20))]))
+    command = ["nvcc", "-arch=sm_90", "-cubin", "-I", str(cuda_extension.HERE), "-o", str(tmp_path / "mine.cubin")]
+    done = subprocess.run([*command, str(tmp_path / "mine.cu")], capture_output=True, text=True)
+    assert done.returncode != 0
+    torch_says = RuntimeError(
+        f"Error building extension 'mine': [1/2] nvcc ...\nFAILED: mine.o\n{done.stdout}{done.stderr}"
+    )
+    assert cuda_extension.explain(tmp_path / "mine.cu", torch_says).splitlines() == [
+        'mine.cuh:1: error: identifier "y" is undefined (the first of 22 errors)',
+        'mine.cu:4: error: identifier "missing" is undefined',
+        'mine.cu:6: error: identifier "b0" is undefined',
+        'mine.cu:7: error: identifier "b1" is undefined',
+        'mine.cu:8: error: identifier "b2" is undefined',
+    ]
 
 
 def _run(command: list[object], cwd: Path | None = None) -> str:

@@ -1,4 +1,4 @@
-"""The CUDA providers: when they are offered, how they are built and called, and on a GPU whether they are right."""
+"""The CUDA providers: when they are offered, how they are built, and on a GPU whether they are right."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -46,7 +45,7 @@ def test_every_cuda_provider_is_registered_and_builds_before_it_runs() -> None:
 
 
 def test_sources_are_beside_the_modules() -> None:
-    for file in (softmax_cuda.SOURCE, gelu_cuda.SOURCE, cuda_extension.BINDING, *cuda_extension.HEADERS):
+    for file in (softmax_cuda.SOURCE.path, gelu_cuda.SOURCE.path, cuda_extension.BINDING, *cuda_extension.HEADERS):
         assert file.is_file()
 
 
@@ -212,48 +211,13 @@ def test_a_compile_error_names_the_line(probe: Path, build: Build) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Calling
-
-
-@pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
-    """What a kernel is called with, on the stream 7."""
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda: SimpleNamespace(cuda_stream=7))
-    return []
-
-
-def test_a_view_is_passed_with_its_stride_and_not_copied(calls: list[tuple[int, ...]]) -> None:
-    x = torch.zeros(4, 10, dtype=torch.bfloat16)[:, 1:6]
-    y = cuda_extension.rowwise(
-        lambda *arguments: calls.append(arguments), 128, accesses_per_thread=4, blocks_per_row=3, mailbox=lambda x: 96
-    )(x)
-    assert y.shape == (4, 5) and y.dtype == torch.bfloat16 and y.is_contiguous()
-    assert calls == [(x.data_ptr(), y.data_ptr(), 4, 5, 10, 2, 128, 4, 3, 96, 7)]
-
-
-@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
-def test_empty_matrices_launch_nothing(calls: list[tuple[int, ...]], shape: tuple[int, int]) -> None:
-    y = cuda_extension.rowwise(lambda *arguments: calls.append(arguments))(torch.zeros(shape))
-    assert y.shape == shape and not calls
-
-
-def test_what_the_kernels_cannot_read_is_declined(calls: list[tuple[int, ...]]) -> None:
-    function = cuda_extension.rowwise(lambda *arguments: calls.append(arguments))
-    with pytest.raises(Unsupported, match="not next to each other"):
-        function(torch.zeros(3, 4).t())
-    with pytest.raises(Unsupported, match=r"no kernel for torch\.float64"):
-        function(torch.zeros(3, 4, dtype=torch.float64))
-    with pytest.raises(Unsupported, match="M > 2147483647"):
-        function(torch.zeros(1, dtype=torch.float16).expand(2**31, 1))
-    assert not calls
-    function(torch.zeros(3, 2)[:, :1])  # one column: its stride says nothing
-    assert len(calls) == 1
+# Parameters
 
 
 @pytest.mark.parametrize("threads", [0, 32, 100, 1088, -64])
 def test_threads_that_no_block_has_are_an_error(threads: int) -> None:
     with pytest.raises(ValueError, match=f"threads must be a multiple of 64 from 64 to 1024, not {threads}"):
-        cuda_extension.rowwise(lambda *arguments: None, threads)
+        gelu_cuda.cuda(Case("gelu", {"M": 4, "N": 8, "approximate": "tanh"}, "float32"), threads=threads)
 
 
 def test_ways_to_share_a_row_that_do_not_exist_are_an_error() -> None:
@@ -261,18 +225,6 @@ def test_ways_to_share_a_row_that_do_not_exist_are_an_error() -> None:
         softmax_cuda.cuda(Case("softmax", {"M": 4, "N": 8}, "float32"), packs=3)
     with pytest.raises(ValueError, match="blocks must be from 1 to 16, not 17"):
         softmax_cuda.cuda(Case("softmax", {"M": 4, "N": 8}, "float32"), blocks=17)
-
-
-def test_what_does_not_hold_a_row_is_declined(calls: list[tuple[int, ...]]) -> None:
-    """As the kernels say it; without the caller's wishes the same answer would be an error of ours."""
-
-    def refuse(*arguments: int) -> None:
-        raise RuntimeError("invalid configuration argument")
-
-    with pytest.raises(Unsupported, match="packs=2, blocks=None cannot hold a row of N=9 on this device"):
-        cuda_extension.rowwise(refuse, accesses_per_thread=2)(torch.zeros(1, 9))
-    with pytest.raises(RuntimeError, match="invalid configuration"):
-        cuda_extension.rowwise(refuse)(torch.zeros(1, 9))
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 // Both forms are x Phi(x), with Phi = 1 / (1 + 2^-t(x)): one exponential, one reciprocal, no branch, and no cancellation for
 // Phi near 0. If 2^-t overflows, the reciprocal is 0. x = -inf gives NaN, as in torch.
 #include "device.cuh"
+#include "rowwise.h"
 
 namespace kbench {
 
@@ -90,7 +91,7 @@ __global__ void __launch_bounds__(kMaxThreads)
 }
 
 template <typename T, int VECTOR, typename Form>
-cudaError_t launch_dense(const Call& call, int threads) {
+cudaError_t launch_dense(const Rows& call, int threads) {
   const std::int64_t total = call.rows * call.columns;
   return launch(gelu_dense<T, VECTOR, Form>, ceil_div(total / VECTOR + total % VECTOR, threads), threads, call.stream,
                 static_cast<const T*>(call.x), static_cast<T*>(call.y), std::uint64_t(total), streams<T>(call));
@@ -137,7 +138,9 @@ __global__ void __launch_bounds__(kMaxThreads)
 }
 
 template <template <typename> typename Form>
-cudaError_t gelu(const Call& call) {
+cudaError_t gelu(const Call& arguments) {
+  const Rows call = rows_of(arguments);
+  const int asked = static_cast<int>(arguments.integer("threads"));
   if (!aligned16(call.y)) return cudaErrorMisalignedAddress;  // cannot happen for newly allocated memory
   return with_type(call.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -147,7 +150,7 @@ cudaError_t gelu(const Call& call) {
     const std::int64_t total = call.rows * call.columns;
     const std::int64_t packs = ceil_div(total, kVector<T>);
     const bool few = dense && aligned16(x) && total * std::int64_t(sizeof(T)) <= kFewBytes;
-    const int threads = call.threads ? call.threads : few ? kFewThreads : kThreads;
+    const int threads = asked ? asked : few ? kFewThreads : kThreads;
 
     if (few) return launch_dense<T, kVector<T> / 2, Form<T>>(call, threads);
     if (dense && aligned16(x)) return launch_dense<T, kVector<T>, Form<T>>(call, threads);
@@ -158,6 +161,10 @@ cudaError_t gelu(const Call& call) {
   });
 }
 
-const Kernel kernels[] = {{"tanh", gelu<Tanh>}, {"none", gelu<Erf>}, {nullptr, nullptr}};
+// threads: per block, a multiple of 64 up to 1024; 0 leaves the number to the kernel
+const std::vector<Kernel> kernels = {
+    {"tanh", gelu<Tanh>, {"x"}, {"y"}, {"threads=0"}},
+    {"none", gelu<Erf>, {"x"}, {"y"}, {"threads=0"}},
+};
 
 }  // namespace kbench

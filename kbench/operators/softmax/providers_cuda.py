@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from kbench.kernels import block_mailbox, cuda_extension
+from kbench.kernels import block_mailbox
+from kbench.kernels.cuda_source import CudaSource, rowwise
 from kbench.operators.softmax.operator import softmax
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from kbench.results.case import Case
 
-SOURCE = Path(__file__).with_name("cuda") / "softmax.cu"
+SOURCE = CudaSource(Path(__file__).with_name("cuda") / "softmax.cu")
 PACKS = (1, 2, 4, 6, 8, 12, 20)
 """Numbers of 16-byte accesses per thread for which softmax.cu has kernels of a block per row."""
 
@@ -28,20 +29,15 @@ LARGEST_CLUSTER = 16
 """The most blocks that can share a row, on devices with clusters of blocks."""
 
 TEAM_WORDS, TEAM_ROWS, TEAM_COLUMNS = 1024, 32, 2**14
-"""`kTeamWords` of kernel.h. Matrices with at most this many rows, and at least this many columns, may need a mailbox of this
+"""`kTeamWords` of rowwise.h. Matrices with at most this many rows, and at least this many columns, may need a mailbox of this
 size; softmax.cu decides."""
 
-SOURCES = (
-    SOURCE,
-    *cuda_extension.headers(SOURCE),
-    cuda_extension.BINDING,
-    Path(cuda_extension.__file__),
-    Path(block_mailbox.__file__),
-)
-
-
 cuda_provider = partial(
-    softmax.provider, devices=("cuda",), available=cuda_extension.missing_tools, factory=True, sources=SOURCES
+    softmax.provider,
+    devices=("cuda",),
+    available=SOURCE.missing_tools,
+    factory=True,
+    sources=(*SOURCE.files, Path(block_mailbox.__file__)),
 )
 
 
@@ -53,25 +49,25 @@ def _passes(count: int) -> Callable[[Case], int]:
 @cuda_provider("cuda-naive", label="CUDA 1: naive", moved_bytes=_passes(4))
 def cuda_naive(case: Case) -> Callable[[Tensor], Tensor]:
     """A thread per row, three passes: maximum, sum, output."""
-    return cuda_extension.rowwise(cuda_extension.build("softmax", SOURCE).naive)
+    return rowwise(SOURCE.kernel("naive"))
 
 
 @cuda_provider("cuda-online", label="CUDA 2: online", moved_bytes=_passes(3))
 def cuda_online(case: Case) -> Callable[[Tensor], Tensor]:
     """A thread per row, two passes: the sum is corrected whenever the running maximum grows."""
-    return cuda_extension.rowwise(cuda_extension.build("softmax", SOURCE).online)
+    return rowwise(SOURCE.kernel("online"))
 
 
 @cuda_provider("cuda-shared", label="CUDA 3: shared memory", moved_bytes=_passes(3))
 def cuda_shared(case: Case) -> Callable[[Tensor], Tensor]:
     """A block of 1024 threads per row, coalesced loads, tree reductions in shared memory."""
-    return cuda_extension.rowwise(cuda_extension.build("softmax", SOURCE).shared)
+    return rowwise(SOURCE.kernel("shared"))
 
 
 @cuda_provider("cuda-shuffle", label="CUDA 4: warp shuffles", moved_bytes=_passes(3))
 def cuda_shuffle(case: Case) -> Callable[[Tensor], Tensor]:
     """As `cuda-shared`, but reduced by warp shuffles, with one value per warp in shared memory."""
-    return cuda_extension.rowwise(cuda_extension.build("softmax", SOURCE).shuffle)
+    return rowwise(SOURCE.kernel("shuffle"))
 
 
 @cuda_provider("cuda", label="CUDA")
@@ -88,14 +84,12 @@ def cuda(case: Case, *, packs: int | None = None, blocks: int | None = None) -> 
         raise ValueError(f"packs must be one of {', '.join(map(str, PACKS))}, not {packs}")
     if blocks is not None and blocks not in range(1, LARGEST_CLUSTER + 1):
         raise ValueError(f"blocks must be from 1 to {LARGEST_CLUSTER}, not {blocks}")
-    return cuda_extension.rowwise(
-        cuda_extension.build("softmax", SOURCE).best, accesses_per_thread=packs, blocks_per_row=blocks, mailbox=_mailbox
-    )
+    return rowwise(SOURCE.kernel("best", packs=packs, blocks=blocks), mailbox=_mailbox)
 
 
-def _mailbox(x: Tensor) -> int:
-    """The address of the mailbox through which blocks share rows of x; 0 if none do."""
+def _mailbox(x: Tensor) -> Tensor | None:
+    """The mailbox through which blocks share rows of x; None if none do."""
     rows, columns = x.shape
     if rows > TEAM_ROWS or columns < TEAM_COLUMNS or torch.version.hip:
-        return 0
-    return block_mailbox.mailbox(x.device, TEAM_WORDS, "softmax.cu").data_ptr()
+        return None
+    return block_mailbox.mailbox(x.device, TEAM_WORDS, "softmax.cu")

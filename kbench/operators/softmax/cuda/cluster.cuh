@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device.cuh"
+#include "rowwise.h"
 
 namespace kbench {
 

@@ -131,7 +131,7 @@ __global__ void softmax_shuffle(const T* x, T* y, std::int64_t columns, std::int
 // 256 threads, not 1024: with a thread per row, a block of 1024 would put 1024 rows on one multiprocessor.
 constexpr int kThreadPerRowBlock = 256;
 
-cudaError_t naive(const Call& call) {
+cudaError_t naive(const Rows& call) {
   return with_type(call.dtype, [&](auto zero) {
     using T = decltype(zero);
     return launch(softmax_naive<T>, ceil_div(call.rows, kThreadPerRowBlock), kThreadPerRowBlock, call.stream,
@@ -139,7 +139,7 @@ cudaError_t naive(const Call& call) {
   });
 }
 
-cudaError_t online(const Call& call) {
+cudaError_t online(const Rows& call) {
   return with_type(call.dtype, [&](auto zero) {
     using T = decltype(zero);
     return launch(softmax_online<T>, ceil_div(call.rows, kThreadPerRowBlock), kThreadPerRowBlock, call.stream,
@@ -147,7 +147,7 @@ cudaError_t online(const Call& call) {
   });
 }
 
-cudaError_t shared(const Call& call) {
+cudaError_t shared(const Rows& call) {
   return with_type(call.dtype, [&](auto zero) {
     using T = decltype(zero);
     return launch(softmax_shared<T>, call.rows, kMaxThreads, call.stream, static_cast<const T*>(call.x),
@@ -155,7 +155,7 @@ cudaError_t shared(const Call& call) {
   });
 }
 
-cudaError_t shuffle(const Call& call) {
+cudaError_t shuffle(const Rows& call) {
   return with_type(call.dtype, [&](auto zero) {
     using T = decltype(zero);
     return launch(softmax_shuffle<T>, call.rows, kMaxThreads, call.stream, static_cast<const T*>(call.x),

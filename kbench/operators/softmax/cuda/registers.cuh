@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(Bounds<T, PACKS, GROUP, KEEP>::threads, Bounds
 
 // Launches with GROUP threads of a warp per row.
 template <typename T, int VECTOR, int PACKS, int GROUP, bool EDGES>
-cudaError_t launch_groups(const Call& call) {
+cudaError_t launch_groups(const Rows& call) {
   constexpr int threads = Bounds<T, PACKS, GROUP, false>::threads;
   return launch(softmax_registers<T, VECTOR, PACKS, GROUP, EDGES, false>, ceil_div(call.rows, threads / GROUP), threads,
                 call.stream, static_cast<const T*>(call.x), static_cast<T*>(call.y), call.rows, int(call.columns),
@@ -188,7 +188,7 @@ cudaError_t launch_groups(const Call& call) {
 
 // Launches with `blocks` blocks per row, as large as their slices need. cudaErrorInvalidConfiguration if a row does not fit.
 template <typename T, int VECTOR, int PACKS, bool EDGES, bool KEEP>
-cudaError_t launch_blocks(const Call& call, int blocks) {
+cudaError_t launch_blocks(const Rows& call, int blocks) {
   const std::int64_t packs = ceil_div(call.columns, VECTOR);
   const std::int64_t slice = blocks == 1 ? packs : ceil_div(packs, 8 * blocks) * 8;  // in steps of 128 bytes
   const std::int64_t threads = KBENCH_WARP_SIZE * ceil_div(slice, KBENCH_WARP_SIZE * PACKS);
@@ -208,7 +208,7 @@ cudaError_t launch_blocks(const Call& call, int blocks) {
 
 // Launches with a team of `blocks` blocks per row. cudaErrorInvalidConfiguration if a row does not fit.
 template <typename T, int VECTOR, int PACKS, bool EDGES>
-cudaError_t launch_team(const Call& call, int blocks) {
+cudaError_t launch_team(const Rows& call, int blocks) {
   const std::int64_t slice = ceil_div(ceil_div(call.columns, VECTOR), 8 * blocks) * 8;  // in steps of 128 bytes
   const std::int64_t threads = KBENCH_WARP_SIZE * ceil_div(slice, KBENCH_WARP_SIZE * PACKS);
   const std::int64_t all = call.rows * blocks;

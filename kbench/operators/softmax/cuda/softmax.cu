@@ -7,6 +7,7 @@
 #include "streamed.cuh"
 
 #include <algorithm>
+#include <string>
 
 namespace kbench {
 
@@ -126,7 +127,7 @@ inline int team_blocks(std::int64_t bytes, std::int64_t rows, int itemsize) {
 }
 
 template <typename T, bool EDGES>
-cudaError_t launch_short(const Call& call, int group, int packs) {
+cudaError_t launch_short(const Rows& call, int group, int packs) {
   constexpr int V = kVector<T>;
   if (group == 8) return packs == 1 ? launch_groups<T, V, 1, 8, EDGES>(call) : launch_groups<T, V, 3, 8, EDGES>(call);
   if (group == 16) return packs == 1 ? launch_groups<T, V, 1, 16, EDGES>(call) : launch_groups<T, V, 3, 16, EDGES>(call);
@@ -145,7 +146,7 @@ cudaError_t launch_short(const Call& call, int group, int packs) {
 }
 
 template <typename T, bool EDGES>
-cudaError_t launch_long(const Call& call, Blocks blocks) {
+cudaError_t launch_long(const Rows& call, Blocks blocks) {
   constexpr int V = kVector<T>;
   constexpr bool K = sizeof(T) == 2;  // fp32 exponentials replace the elements anyway
   switch (blocks.packs) {
@@ -172,7 +173,7 @@ cudaError_t launch_long(const Call& call, Blocks blocks) {
 
 // 16 elements per thread, or 32 if the blocks do not hold the row otherwise.
 template <typename T, bool EDGES>
-cudaError_t launch_teams(const Call& call, int blocks) {
+cudaError_t launch_teams(const Rows& call, int blocks) {
   constexpr int V = kVector<T>;
   const cudaError_t error = launch_team<T, V, 16 / V, EDGES>(call, blocks);
   return error == cudaErrorInvalidConfiguration ? launch_team<T, V, 32 / V, EDGES>(call, blocks) : error;
@@ -180,12 +181,12 @@ cudaError_t launch_teams(const Call& call, int blocks) {
 
 // Rows that no cluster holds: as many at a time as the device holds. cudaErrorInvalidConfiguration if it holds none.
 template <typename T, bool EDGES>
-cudaError_t launch_team_after_team(const Call& call) {
+cudaError_t launch_team_after_team(const Rows& call) {
   const std::int64_t places = 2 * multiprocessors();
   const std::int64_t at_once = places / ceil_div(call.columns, kTeamElements);
   if (!call.words || at_once == 0) return cudaErrorInvalidConfiguration;
   for (std::int64_t first = 0; first < call.rows; first += at_once) {
-    Call part = call;
+    Rows part = call;
     part.x = static_cast<const T*>(call.x) + first * call.stride;
     part.y = static_cast<T*>(call.y) + first * call.columns;
     part.rows = std::min(at_once, call.rows - first);
@@ -195,8 +196,13 @@ cudaError_t launch_team_after_team(const Call& call) {
   return cudaSuccess;
 }
 
+[[noreturn]] void refuse(Blocks blocks, std::int64_t columns) {
+  throw Unsupported("packs=" + std::to_string(blocks.packs) + ", blocks=" + std::to_string(blocks.blocks) +
+                    " cannot hold a row of N=" + std::to_string(columns) + " on this device");
+}
+
 template <typename T, bool EDGES>
-cudaError_t dispatch(const Call& call) {
+cudaError_t dispatch(const Rows& call) {
   const std::int64_t bytes = call.columns * sizeof(T);
   if (call.words && !call.packs && !call.blocks) {
     const int blocks = team_blocks(bytes, call.rows, sizeof(T));
@@ -215,7 +221,8 @@ cudaError_t dispatch(const Call& call) {
   Blocks blocks = share(bytes, call.rows, sizeof(T));
   if (call.packs || call.blocks) blocks = {call.packs ? call.packs : 8, call.blocks ? call.blocks : 1, blocks.keep};
   cudaError_t error = launch_long<T, EDGES>(call, blocks);
-  if (error != cudaErrorInvalidConfiguration || call.packs || call.blocks) return error;
+  if (error != cudaErrorInvalidConfiguration) return error;
+  if (call.packs || call.blocks) refuse(blocks, call.columns);
   // The row does not fit into the registers of a block or of a cluster.
   error = launch_team_after_team<T, EDGES>(call);
   if (error != cudaErrorInvalidConfiguration) return error;
@@ -224,7 +231,7 @@ cudaError_t dispatch(const Call& call) {
 
 // The same for rows whose distance from a multiple of 16 bytes differs between x and y: one element per access.
 template <typename T>
-cudaError_t dispatch_scalar(const Call& call) {
+cudaError_t dispatch_scalar(const Rows& call) {
   if (call.columns <= 32 * 4) return launch_groups<T, 1, 4, 32, false>(call);
   const cudaError_t error = launch_blocks<T, 1, 16, false, false>(call, 1);
   return error == cudaErrorInvalidConfiguration ? launch_streamed<T, 1, 8>(call) : error;  // the row does not fit into a block
@@ -232,12 +239,15 @@ cudaError_t dispatch_scalar(const Call& call) {
 
 // Rows with the same distance from a multiple of 16 bytes in x and y: 16-byte accesses, and single elements at both ends.
 template <typename T>
-bool same_alignment(const Call& call) {
+bool same_alignment(const Rows& call) {
   const auto beyond = [](const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16; };
   return beyond(call.x) == beyond(call.y) && (call.rows == 1 || (call.stride - call.columns) % kVector<T> == 0);
 }
 
-cudaError_t best(const Call& call) {
+cudaError_t best(const Call& arguments) {
+  Rows call = rows_of(arguments);
+  call.packs = static_cast<int>(arguments.integer("packs"));
+  call.blocks = static_cast<int>(arguments.integer("blocks"));
   return with_type(call.dtype, [&](auto zero) {
     using T = decltype(zero);
     if (rows_aligned<T>(call)) return dispatch<T, false>(call);
@@ -245,8 +255,12 @@ cudaError_t best(const Call& call) {
   });
 }
 
-const Kernel kernels[] = {
-    {"naive", naive}, {"online", online}, {"shared", shared}, {"shuffle", shuffle}, {"best", best}, {nullptr, nullptr},
+const std::vector<Kernel> kernels = {
+    {"naive", rowwise<naive>, {"x"}, {"y"}, {}},
+    {"online", rowwise<online>, {"x"}, {"y"}, {}},
+    {"shared", rowwise<shared>, {"x"}, {"y"}, {}},
+    {"shuffle", rowwise<shuffle>, {"x"}, {"y"}, {}},
+    {"best", best, {"x"}, {"y"}, {"packs=0", "blocks=0"}},  // see Rows; 0 leaves the number to the kernel
 };
 
 }  // namespace kbench

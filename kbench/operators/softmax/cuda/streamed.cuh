@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kMaxThreads)
 }
 
 template <typename T, int VECTOR, int PACKS>
-cudaError_t launch_streamed(const Call& call) {
+cudaError_t launch_streamed(const Rows& call) {
   return launch(softmax_streamed<T, VECTOR, PACKS>, call.rows, kMaxThreads, call.stream,
                 static_cast<const T*>(call.x), static_cast<T*>(call.y), call.columns, call.stride);
 }

@@ -1,0 +1,98 @@
+"""CUDA C++ providers: how they get the kernels of a `.cu` file, and call them with tensors and options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from kbench.kernels import cuda_extension
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    Launch = Callable[..., None]
+    """`(inputs, outputs, mailbox=None)`: lists or tuples of tensors. It launches a kernel on the current stream."""
+
+
+class CudaSource:
+    """A `.cu` file and the headers (`.cuh`, `.h`) beside it, for the providers that launch its kernels.
+
+    Raises FileNotFoundError if there is no such file. Write `Path(__file__).with_name("mine.cu")` for a file beside yours.
+    """
+
+    missing_tools = staticmethod(cuda_extension.missing_tools)
+    """Why CUDA sources cannot be built or run on this machine, or None: for `available=` of a provider."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).resolve()
+        if not self.path.is_file():
+            raise FileNotFoundError(f"there is no CUDA source {self.path}")
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All files with the kernels' code: for `sources=` of a provider."""
+        return (self.path, *cuda_extension.headers(self.path), *cuda_extension.SHARED, Path(__file__))
+
+    def kernel(self, name: str, /, **options: float | None) -> Launch:
+        """The function that launches a kernel of the source's table, with these values of its options.
+
+        Builds the source unless it is built. An option that is None has its default. The function takes the inputs and the
+        outputs, as many as the table says, on the current device. It launches nothing if the outputs have no elements.
+
+        Raises RuntimeError if the source does not compile, ValueError for a kernel that it does not have, and TypeError for
+        other options than the kernel's. The function raises TypeError for another number of tensors, ValueError for a
+        tensor on another device, and Unsupported for tensors that the kernel declines.
+        """
+        module = cuda_extension.build(self.path.stem, self.path)
+        names = [entry[0] for entry in module.kernels]
+        if name not in names:
+            raise ValueError(f"{self.path.name} has no kernel {name}; it has {', '.join(names)}")
+        number, launch = names.index(name), module.launch
+        values = _values(name, module.kernels[number][3], options)
+
+        def call(inputs: Sequence[Tensor], outputs: Sequence[Tensor], mailbox: Tensor | None = None) -> None:
+            launch(number, inputs, outputs, values, mailbox, torch.cuda.current_stream().cuda_stream)
+
+        return call
+
+
+def rowwise(kernel: Launch, mailbox: Callable[[Tensor], Tensor | None] | None = None) -> Callable[[Tensor], Tensor]:
+    """A function that applies a kernel of rowwise.h to an (M, N) tensor on the current device and returns a new tensor of
+    its shape and dtype. `mailbox` returns the mailbox for an input, or None.
+
+    The function raises Unsupported for what rowwise.h declines, such as rows whose elements are not neighbours in memory.
+    """
+
+    def call(x: Tensor) -> Tensor:
+        rows, columns = x.shape
+        y = x.new_empty(rows, columns)
+        kernel((x,), (y,), mailbox(x) if mailbox else None)
+        return y
+
+    return call
+
+
+def _values(kernel: str, declared: Sequence[str], given: Mapping[str, float | None]) -> tuple[float, ...]:
+    """The values of a kernel's options in the order in which its table declares them, as `eps` or `threads=0`."""
+    defaults = {name: default for name, _, default in (text.partition("=") for text in declared)}
+    values = {name: value for name, value in given.items() if value is not None}
+    if unknown := values.keys() - defaults.keys():
+        raise TypeError(f"{kernel} has no option {min(unknown)}; it has {', '.join(defaults) or 'none'}")
+    for name, value in values.items():
+        if not isinstance(value, int | float):
+            raise TypeError(f"{name} of {kernel} must be a number, not {value!r}")
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise ValueError(f"{name} of {kernel} must fit into 64 bits; {value} does not")
+    if missing := [name for name, default in defaults.items() if name not in values and not default]:
+        raise TypeError(f"{kernel} needs a value for its option {missing[0]}")
+    return tuple(values[name] if name in values else _number(default) for name, default in defaults.items())
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)

@@ -1,0 +1,175 @@
+"""The CUDA kernel of the examples, on a GPU: three inputs, two outputs, in place, into a buffer, and what it declines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from common import ROOT, run_kbench
+from torch import Tensor
+
+import kbench
+from kbench.measure.correctness.check import accuracy
+from kbench.registry import operator
+
+pytestmark = pytest.mark.gpu
+
+ADD_RMSNORM = operator("add_rmsnorm")
+SOURCE = ROOT / "examples" / "add_rmsnorm.cu"
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+SHAPES = [(1, 1), (5, 1), (3, 7), (1, 8), (4, 64), (65, 257), (7, 4096), (4097, 311), (2, 16385), (1, 100_003)]
+
+
+@pytest.fixture
+def source() -> kbench.CudaSource:
+    if reason := kbench.CudaSource.missing_tools():
+        pytest.skip(reason)
+    torch.manual_seed(0)
+    return kbench.CudaSource(SOURCE)
+
+
+def randn(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.randn(*shape, device="cuda").to(dtype)
+
+
+def wrong(inputs: list[Tensor], y: Tensor, h: Tensor, what: str) -> list[str]:
+    """A sentence for what is wrong with the outputs; nothing if they are within two units in the last place."""
+    M, N = y.shape
+    case = ADD_RMSNORM.case(str(y.dtype).removeprefix("torch."), M=M, N=N)
+    fault = accuracy(ADD_RMSNORM, case, inputs, (y, h)).wrong
+    return [f"{case.label}, {what}: {fault}"] if fault else []
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("threads", [None, 64, 1024])
+def test_every_shape_is_right(source: kbench.CudaSource, dtype: torch.dtype, threads: int | None) -> None:
+    kernel, faults = source.kernel("add_rmsnorm", eps=1e-6, threads=threads), []
+    for M, N in SHAPES:
+        inputs = [randn(M, N, dtype=dtype), randn(M, N, dtype=dtype), randn(N, dtype=dtype)]
+        before = [x.clone() for x in inputs]
+        y, h = torch.empty_like(inputs[0]), torch.empty_like(inputs[0])
+        kernel(inputs, [y, h])
+        faults += wrong(before, y, h, "dense")
+        assert all(map(torch.equal, inputs, before))
+    assert not faults
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_with_gaps_and_unaligned_rows_are_right(source: kbench.CudaSource, dtype: torch.dtype) -> None:
+    kernel, faults = source.kernel("add_rmsnorm", eps=1e-6), []
+    for M, N in [(1, 1), (3, 7), (5, 64), (33, 1000)]:
+        for padding, first in [(1, 0), (1, 1), (8, 0), (8, 8), (8, 3)]:
+            wide = randn(M, N + padding, dtype=dtype)
+            x, residual = wide[:, first : first + N], randn(1, N, dtype=dtype).expand(M, N)
+            weight, h = randn(N + 1, dtype=dtype)[1:], torch.zeros_like(wide)[:, first : first + N]
+            y = torch.empty(M, N, dtype=dtype, device="cuda")
+            kernel([x, residual, weight], [y, h])
+            faults += wrong([x, residual, weight], y, h, f"columns {first}: of N + {padding}")
+            assert h._base is not None and torch.count_nonzero(h._base) <= M * N  # nothing beside h is written
+    assert not faults
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("place", [0, 1])
+def test_h_may_replace_an_input(source: kbench.CudaSource, dtype: torch.dtype, place: int) -> None:
+    kernel, faults = source.kernel("add_rmsnorm", eps=1e-6), []
+    for M, N in SHAPES:
+        inputs = [randn(M, N, dtype=dtype), randn(M, N, dtype=dtype), randn(N, dtype=dtype)]
+        before = [x.clone() for x in inputs]
+        y = torch.empty_like(inputs[0])
+        kernel(inputs, [y, inputs[place]])
+        faults += wrong(before, y, inputs[place], "in place")
+    assert not faults
+
+
+def test_special_values_are_those_of_float32_arithmetic(source: kbench.CudaSource) -> None:
+    x, weight = randn(6, 300), randn(300)
+    x[0, 5], x[1, 7], x[2, 9], x[3] = float("nan"), float("inf"), -float("inf"), 0.0
+    x[4], x[5] = 1e-30, 1e30  # squares that float32 cannot hold
+    residual = torch.zeros_like(x)
+    y, h = torch.empty_like(x), torch.empty_like(x)
+    source.kernel("add_rmsnorm", eps=1e-6)([x, residual, weight], [y, h])
+    expected = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * weight
+    torch.testing.assert_close(y, expected, equal_nan=True)
+    assert torch.equal(h.nan_to_num(), x.nan_to_num())
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
+def test_matrices_without_elements_launch_nothing(source: kbench.CudaSource, shape: tuple[int, int]) -> None:
+    x = randn(*shape)
+    source.kernel("add_rmsnorm", eps=1e-6)([x, x, randn(shape[1])], [x.clone(), x.clone()])
+    torch.cuda.synchronize()
+
+
+def test_what_the_kernel_cannot_compute_is_refused_with_a_sentence(source: kbench.CudaSource) -> None:
+    """And the device works afterwards."""
+    x, weight = randn(4, 6), randn(6)
+    y, h = torch.empty_like(x), torch.empty_like(x)
+    kernel = source.kernel("add_rmsnorm", eps=1e-6)
+    with pytest.raises(TypeError, match=r"^add_rmsnorm takes 3 inputs \(x, residual, weight\), not 2$"):
+        kernel([x, x], [y, h])
+    with pytest.raises(TypeError, match=r"^add_rmsnorm takes 2 outputs \(y, h\), not 1$"):
+        kernel([x, x, weight], [y])
+    with pytest.raises(kbench.Unsupported, match=r"^all tensors must have the same dtype$"):
+        kernel([x, x.half(), weight], [y, h])
+    with pytest.raises(kbench.Unsupported, match=r"^has no kernel for int32$"):
+        kernel([each.int() for each in (x, x, weight)], [y.int(), h.int()])
+    with pytest.raises(kbench.Unsupported, match=r"^the elements of a row must be neighbours in memory$"):
+        kernel([randn(6, 4).t(), x, weight], [y, h])
+    with pytest.raises(kbench.Unsupported, match=r"^x, residual, y and h must have the same shape$"):
+        kernel([x, x[:3], weight], [y, h])
+    with pytest.raises(kbench.Unsupported, match=r"^weight must have an element for each column of x$"):
+        kernel([x, x, weight[:5]], [y, h])
+    with pytest.raises(ValueError, match=r"^add_rmsnorm: weight is on cpu; the current device has the index \d+$"):
+        kernel([x, x, weight.cpu()], [y, h])
+    with pytest.raises(TypeError, match=r"^add_rmsnorm has no option block; it has eps, threads$"):
+        source.kernel("add_rmsnorm", eps=1e-6, block=64)
+    with pytest.raises(TypeError, match=r"^add_rmsnorm needs a value for its option eps$"):
+        source.kernel("add_rmsnorm")
+    with pytest.raises(kbench.Unsupported, match=r"^threads must be a multiple of 64 up to 1024$"):
+        source.kernel("add_rmsnorm", eps=1e-6, threads=100)([x, x, weight], [y, h])
+    kernel([x, x, weight], [y, h])
+    assert not wrong([x, x, weight], y, h, "after the refusals")
+
+
+def test_the_current_stream_is_used_and_can_be_captured(source: kbench.CudaSource) -> None:
+    kernel = source.kernel("add_rmsnorm", eps=1e-6)
+    inputs = [randn(64, 1000), randn(64, 1000), randn(1000)]
+    y, h = torch.empty_like(inputs[0]), torch.empty_like(inputs[0])
+    kernel(inputs, [y, h])  # loads the kernel, which a capture does not allow
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):  # a launch on any other stream is not captured, and fails
+        kernel(inputs, [y, h])
+    inputs[0].copy_(randn(64, 1000))
+    y.zero_()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert not wrong(inputs, y, h, "replayed")
+
+
+def test_the_example_runs_from_its_config(source: kbench.CudaSource, tmp_path: Path) -> None:
+    """Out of place, in place and into buffers; on edge inputs too."""
+    config, only = ROOT / "examples" / "add_rmsnorm_cuda.yaml", "cuda-row,cuda-row-in-place,cuda-row-out"
+    checked = run_kbench(["check", config, "--only", only, "--set", "M=33", "--set", "N=7,1000"], tmp_path)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    quick = ["--set", "M=64", "--set", "N=1000", "--set", "rounds=2", "--set", "rep_ms=5", "--no-plot"]
+    done = run_kbench(["run", config, "--only", f"torch-native,{only}", *quick], tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = kbench.load(tmp_path / "results" / "add_rmsnorm_cuda.csv")
+    assert set(rows.status) == {"ok"} and {*only.split(",")} <= set(rows.provider)
+
+
+def test_a_source_with_an_error_is_compiled_once_and_names_the_line(
+    source: kbench.CudaSource, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "cache"))
+    (tmp_path / "mine.cu").write_text('#include "device.cuh"\n\nint broken = missing;\n')
+    broken = kbench.CudaSource(tmp_path / "mine.cu")
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r'^mine\.cu:3: error: identifier "missing" is undefined$'):
+            broken.kernel("mine")
+    assert capsys.readouterr().err.count("building CUDA extension mine") == 1
+    (tmp_path / "other.cu").write_text('#include "device.cuh"\n')
+    with pytest.raises(RuntimeError, match=r"^other\.cu does not define the table `kernels` in the namespace kbench$"):
+        kbench.CudaSource(tmp_path / "other.cu").kernel("mine")

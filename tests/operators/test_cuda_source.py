@@ -1,0 +1,280 @@
+"""CUDA sources: how tensors and options reach a kernel, and what is refused. The kernels here run on the host, behind the
+binding and the headers that CUDA sources have; on a GPU the example's kernel is called too."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from common import documented_file, made_once, run_kbench
+from torch import Tensor
+
+import kbench
+from kbench.kernels import cuda_extension
+from kbench.kernels.cuda_source import rowwise
+from kbench.results.case import ITEMSIZE
+
+HOST_KERNELS = Path(__file__).with_name("host_kernels.cpp")
+
+HOST_RUNTIME = """
+#pragma once
+#include <cstdlib>
+typedef int cudaError_t;
+typedef struct CUstream_st* cudaStream_t;
+enum { cudaSuccess = 0 };
+inline const char* cudaGetErrorString(cudaError_t error) { return error == 9 ? "invalid configuration argument" : "?"; }
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = std::getenv("HOST_KERNELS_DEVICE") ? 0 : -1;  // torch's number of the host is -1
+  return cudaSuccess;
+}
+"""
+"""In the place of CUDA's header: the host is the current device."""
+
+
+def compile_host_kernels(folder: Path) -> str:
+    (folder / "cuda_runtime_api.h").write_text(HOST_RUNTIME)
+    library = folder / "host_kernels.so"
+    command = ["c++", "-std=c++17", "-Wall", "-Werror", "-shared", "-fPIC", "-DTORCH_EXTENSION_NAME=host_kernels"]
+    command += [f"-I{path}" for path in (folder, cuda_extension.HERE, sysconfig.get_path("include"))]
+    command += [str(HOST_KERNELS), str(cuda_extension.BINDING), "-o", str(library)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return str(library)
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    path = made_once(tmp_path_factory, "host-kernels", lambda: compile_host_kernels(tmp_path_factory.mktemp("host")))
+    spec = importlib.util.spec_from_file_location("host_kernels", path)
+    assert spec and spec.loader
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@pytest.fixture
+def source(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> kbench.CudaSource:
+    class Stream:
+        cuda_stream = 7
+
+    monkeypatch.setattr(cuda_extension, "build", lambda name, path: module)
+    monkeypatch.setattr(torch.cuda, "current_stream", Stream)
+    return kbench.CudaSource(HOST_KERNELS)
+
+
+@contextmanager
+def refused(kind: type[Exception], sentence: str) -> Iterator[None]:
+    with pytest.raises(kind) as caught:
+        yield
+    assert str(caught.value) == sentence
+
+
+def described(source: kbench.CudaSource, x: Tensor) -> str:
+    with pytest.raises(kbench.Unsupported) as refusal:
+        source.kernel("describe")([x], [torch.empty(1)])
+    return str(refusal.value)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a kernel gets
+
+
+def test_a_kernel_takes_several_tensors_of_any_strides_and_options(source: kbench.CudaSource) -> None:
+    x = torch.randn(4, 3, 2, dtype=torch.float64).permute(2, 0, 1)
+    y = torch.randn(2, 1, 3, dtype=torch.float64).expand(2, 4, 3)
+    z = torch.zeros(2, 4, 7, dtype=torch.float64)[:, :, ::3]
+    source.kernel("axpy", a=0.5, more=2)((x, y), (z,))
+    assert torch.equal(z, 2.5 * x + y)
+    source.kernel("axpy", a=1, more=None)([x, y], [z])  # an int for a float, and a default
+    assert torch.equal(z, x + y)
+
+
+def test_a_kernel_may_write_into_one_of_its_inputs(source: kbench.CudaSource) -> None:
+    x, y = torch.ones(5, dtype=torch.float64), torch.arange(5, dtype=torch.float64)
+    source.kernel("axpy", a=3)([x, y], [y])
+    assert y.tolist() == [3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("dtype", ITEMSIZE)
+def test_every_dtype_of_an_operator_reaches_a_kernel_as_itself(source: kbench.CudaSource, dtype: str) -> None:
+    x = torch.empty(3, 5, dtype=getattr(torch, dtype))
+    assert described(source, x).startswith(f"{dtype} of {x.element_size()} bytes 3:5 5:1 contiguous")
+
+
+def test_a_kernel_learns_the_layout_of_a_tensor(source: kbench.CudaSource) -> None:
+    x = torch.empty(4, 16)
+    assert described(source, x) == "float32 of 4 bytes 4:16 16:1 contiguous dense aligned"
+    assert described(source, x[:, 4:12]) == "float32 of 4 bytes 4:16 8:1 dense aligned"
+    assert described(source, x[:, 1:13]) == "float32 of 4 bytes 4:16 12:1 dense"  # begins 4 bytes too late
+    assert described(source, x[:, :5]) == "float32 of 4 bytes 4:16 5:1 dense"  # ends within 16 bytes
+    assert described(source, x[:1, :3].t()) == "float32 of 4 bytes 3:1 1:16 contiguous dense"
+    assert described(source, x.t()) == "float32 of 4 bytes 16:1 4:16"
+    assert described(source, x[:, :15:2]) == "float32 of 4 bytes 4:16 8:2"
+    assert described(source, torch.empty(())) == "float32 of 4 bytes contiguous"
+    assert described(source, torch.empty(3, 0, 2)) == "float32 of 4 bytes 3:2 0:2 2:1 contiguous dense"
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
+def test_nothing_is_launched_for_empty_outputs(source: kbench.CudaSource, shape: tuple[int, int]) -> None:
+    source.kernel("fail")([], [torch.empty(shape)])
+    assert rowwise(source.kernel("twice"))(torch.empty(shape)).shape == shape
+
+
+def test_rows_are_passed_with_their_stride_and_not_copied(source: kbench.CudaSource) -> None:
+    words = torch.zeros(1024, dtype=torch.int64)
+    twice = rowwise(source.kernel("twice"), mailbox=lambda x: words)
+    x = torch.randn(4, 10)[:, 1:6]
+    y = twice(x)
+    assert torch.equal(y, 2 * x) and y.is_contiguous() and words[0] == 1
+    column = torch.randn(3, 2)[:, :1]  # one column: its stride says nothing
+    assert torch.equal(twice(column), 2 * column)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What is refused
+
+
+def test_another_number_of_tensors_is_refused(source: kbench.CudaSource) -> None:
+    x = torch.zeros(3, dtype=torch.float64)
+    axpy = source.kernel("axpy", a=1)
+    with refused(TypeError, "axpy takes 2 inputs (x, y), not 1"):
+        axpy([x], [x])
+    with refused(TypeError, "axpy takes 1 output (z), not 2"):
+        axpy([x, x], [x, x])
+    with refused(TypeError, "fail takes 0 inputs (), not 1"):
+        source.kernel("fail")([x], [x])
+    for other, kind in ((x, "Tensor"), (None, "NoneType"), ({x}, "set")):
+        with pytest.raises(
+            TypeError, match=f"^axpy: inputs and outputs must be lists or tuples of tensors, not {kind}$"
+        ):
+            axpy(other, [x])
+
+
+def test_what_is_no_tensor_of_the_device_is_refused(source: kbench.CudaSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.zeros(3, dtype=torch.float64)
+    axpy = source.kernel("axpy", a=1)
+    for other, kind in ((None, "NoneType"), (1, "int"), ([1.0], "list"), (x.numpy(), "numpy.ndarray")):
+        with refused(TypeError, f"axpy: y must be a torch.Tensor, not {kind}"):
+            axpy([x, other], [x])
+    with refused(kbench.Unsupported, "axpy: no CUDA source takes torch.complex64, the dtype of y"):
+        axpy([x, x.to(torch.complex64)], [x])
+    with refused(kbench.Unsupported, "axpy: x has 17 dimensions, more than 16"):
+        axpy([x.view(*[1] * 16, 3), x], [x])
+    monkeypatch.setenv("HOST_KERNELS_DEVICE", "0")
+    with refused(ValueError, "axpy: x is on cpu; the current device has the index 0"):
+        axpy([x, x], [x])
+
+
+def test_a_kernel_declines_with_a_reason_of_its_own(source: kbench.CudaSource) -> None:
+    x = torch.zeros(3)
+    with refused(kbench.Unsupported, "x must be float64"):
+        source.kernel("axpy", a=1)([x, x], [x])
+    twice = rowwise(source.kernel("twice"))
+    with refused(
+        kbench.Unsupported, "the elements of a row are not next to each other in memory (stride(-1) is not 1)"
+    ):
+        twice(torch.zeros(3, 4).t())
+    with refused(kbench.Unsupported, "y must have the shape and the dtype of x"):
+        source.kernel("twice")([torch.zeros(2, 3)], [torch.zeros(3, 2)])
+    with refused(kbench.Unsupported, "the mailbox is too small"):
+        source.kernel("twice")([torch.zeros(2, 3)], [torch.zeros(2, 3)], torch.zeros(5, dtype=torch.int64))
+    with refused(kbench.Unsupported, "M > 2147483647: a launch has at most that many rows"):
+        source.kernel("twice")([torch.zeros(1).expand(2**31, 1)], [torch.zeros(1).expand(2**31, 1)])
+
+
+def test_a_kernel_and_an_option_that_a_source_does_not_have_are_refused(source: kbench.CudaSource) -> None:
+    with refused(ValueError, "host_kernels.cpp has no kernel gelu; it has axpy, describe, twice, fail, misspelt"):
+        source.kernel("gelu")
+    with refused(TypeError, "axpy has no option threads; it has a, more"):
+        source.kernel("axpy", a=1, threads=64)
+    with refused(TypeError, "describe has no option a; it has none"):
+        source.kernel("describe", a=1)
+    with refused(RuntimeError, "misspelt reads the option block, which it does not declare"):
+        source.kernel("misspelt")([], [torch.empty(1)])
+
+
+def test_wrong_values_of_an_option_are_refused(source: kbench.CudaSource) -> None:
+    with refused(TypeError, "axpy needs a value for its option a"):
+        source.kernel("axpy", more=1)
+    with refused(TypeError, "a of axpy must be a number, not 'tanh'"):
+        source.kernel("axpy", a="tanh")
+    with refused(ValueError, "more of axpy must fit into 64 bits; 9223372036854775808 does not"):
+        source.kernel("axpy", a=1, more=2**63)
+    x = torch.zeros(3, dtype=torch.float64)
+    with refused(ValueError, "more must be a whole number, not 1.500000"):
+        source.kernel("axpy", a=1, more=1.5)([x, x], [x])
+
+
+def test_an_error_of_cuda_names_the_kernel(source: kbench.CudaSource) -> None:
+    with refused(RuntimeError, "fail: invalid configuration argument"):
+        source.kernel("fail")([], [torch.empty(1)])
+
+
+def test_calls_keep_no_tensor_alive(source: kbench.CudaSource) -> None:
+    """Neither a launch nor a refusal at any point leaves a reference behind."""
+    x = torch.zeros(3, dtype=torch.float64)
+    axpy = source.kernel("axpy", a=1)
+    before = sys.getrefcount(x), sys.getrefcount(x.dtype), sys.getrefcount(x.device)
+    for _ in range(100):
+        axpy([x, x], [x])
+        for inputs in ([x], [x, None], [x, x.to(torch.complex64)], [x.float(), x]):
+            with pytest.raises((TypeError, ValueError, kbench.Unsupported)):
+                axpy(inputs, [x])
+    del inputs
+    assert (sys.getrefcount(x), sys.getrefcount(x.dtype), sys.getrefcount(x.device)) == before
+
+
+def test_a_source_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with refused(FileNotFoundError, f"there is no CUDA source {tmp_path}/nowhere.cu"):
+        kbench.CudaSource(tmp_path / "nowhere.cu")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What is rebuilt
+
+
+def test_a_change_rebuilds_the_extensions_that_it_reaches(tmp_path: Path) -> None:
+    """A source or a header beside it: one extension. A header of kbench: every extension."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.cu").write_text("")
+
+    def keys() -> list[str]:
+        return [cuda_extension._key(name, tmp_path / name / f"{name}.cu", "sm_90") for name in ("a", "b")]
+
+    before = keys()
+    for file in ("a.cu", "shared.cuh", "more.h"):
+        (tmp_path / "a" / file).write_text(f"// {file}")
+        after = keys()
+        assert after[0] != before[0] and after[1] == before[1], file
+        before = after
+
+
+def test_a_source_names_all_its_files(tmp_path: Path) -> None:
+    for name in ("mine.cu", "mine.cuh", "other.h", "readme.txt", "other.cu"):
+        (tmp_path / name).write_text("")
+    files = kbench.CudaSource(tmp_path / "mine.cu").files
+    assert {file.name for file in files if file.parent == tmp_path} == {"mine.cu", "mine.cuh", "other.h"}
+    assert {*cuda_extension.HEADERS, cuda_extension.BINDING} < set(files)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The documentation
+
+
+@pytest.mark.slow
+def test_the_example_in_the_docs_runs(tmp_path: Path) -> None:
+    """Where there is no GPU, its CUDA provider says so."""
+    for name in ("scaled_add.py", "scaled_add.cu", "scaled_add.yaml"):
+        (tmp_path / name).write_text(documented_file("extending.md", name))
+    done = run_kbench(["check", tmp_path / "scaled_add.yaml", "--set", "N=1000"], tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ("needs a device of type cuda" in done.stdout + done.stderr) == (not torch.cuda.is_available())
