@@ -70,7 +70,8 @@ def warm_workers(warm: WarmProcesses) -> Iterator[None]:
 def cold_workers(warm_workers: None) -> Iterator[None]:
     """Let the fixture `kbench` start its workers in the usual way, not from warm processes."""
     with pytest.MonkeyPatch.context() as patch:  # its own: it has to end before that of warm_workers
-        patch.setattr(launch, "spawn", COLD)
+        for name, value in COLD.items():
+            patch.setattr(launch, name, value)
         yield
 
 

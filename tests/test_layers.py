@@ -20,8 +20,8 @@ MAY_IMPORT = {
     ),
     "cli": "commands errors interrupts text version",
     "commands": (
-        "analysis comparison comparison/formats config contract errors execute execute/executors execute/worker "
-        "explain files packages plotting protocol reporting results summary text"
+        "analysis comparison comparison/formats config contract errors execute execute/executors execute/supervision "
+        "execute/worker explain files packages plotting protocol reporting results summary text"
     ),
     "comparison": "analysis errors results text",
     "comparison/formats": "comparison comparison/presentation results text",
@@ -30,7 +30,10 @@ MAY_IMPORT = {
     "contract": "files packages results text",
     "errors": "text",
     "execute": "config errors files interrupts protocol results summary text version",
-    "execute/executors": "config errors execute execute/worker files packages protocol results text version",
+    "execute/executors": (
+        "config errors execute execute/supervision execute/worker files packages protocol results version"
+    ),
+    "execute/supervision": "errors execute execute/worker protocol results text",
     "execute/worker": "errors protocol results text",
     "explain": "comparison results",
     "files": "",

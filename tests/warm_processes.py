@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -39,7 +40,7 @@ POSSIBLE = sys.platform == "linux" and not torch.accelerator.is_available()
 """A process that has used a driver cannot be forked."""
 
 
-COLD = launch.spawn
+COLD = {"spawn": launch.spawn, "TEMPLATE_COMMAND": launch.TEMPLATE_COMMAND}
 
 
 class WarmProcesses:
@@ -56,12 +57,13 @@ class WarmProcesses:
 
         def spawn(environment: Mapping[str, str]) -> WarmProcess | subprocess.Popen[bytes]:
             if command != launch.COMMAND:
-                return COLD(environment)
+                return COLD["spawn"](environment)
             return self._worker(environment, launch.module_folders())
 
         with pytest.MonkeyPatch.context() as patch:
             if POSSIBLE:
                 patch.setattr(launch, "spawn", spawn)
+                patch.setattr(launch, "TEMPLATE_COMMAND", None)
             yield
 
     def _worker(self, environment: Mapping[str, str], path: list[str]) -> WarmProcess:
@@ -131,6 +133,9 @@ class WarmProcess:
                 if pid:
                     self.returncode = os.waitstatus_to_exitcode(status)
             return self.returncode
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
 
     def wait(self, timeout: float) -> int:
         deadline = time.monotonic() + timeout

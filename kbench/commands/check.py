@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbench.commands.options import ConfigFile, OnlyProviders, Plugins, Profile, Sets
+from kbench.commands.options import ConfigFile, KeepTrying, OnlyProviders, Plugins, Profile, Sets
 from kbench.errors import ExitStatus
 from kbench.text import terminal
 
@@ -48,6 +48,7 @@ def check(
             "--all", help="Check all cases, not only the smallest and the largest of each dtype, scalar and choice."
         ),
     ] = False,
+    keep_trying: KeepTrying = False,
 ) -> ExitStatus:
     """Check every provider on edge inputs, without timing.
 
@@ -59,22 +60,22 @@ def check(
     from kbench.config.load import load_config
 
     loaded = load_config(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
-    return _check(loaded, every_case=every_case)
+    return _check(loaded, every_case=every_case, keep_trying=keep_trying)
 
 
-def _check(config: Config, *, every_case: bool) -> ExitStatus:
+def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus:
     """Run every provider on the operator's edge inputs and print one table per dtype, choice and mode."""
     from kbench.config.load import plugin_failures
     from kbench.execute import progress
-    from kbench.execute.executors.supervisor import WorkerSupervisor
     from kbench.execute.plan import find_smallest, make_plan
+    from kbench.execute.supervision.supervisor import WorkerSupervisor
     from kbench.execute.worker.starting import PluginFiles
     from kbench.protocol import RANDOM
     from kbench.text.printable import safe_reason
 
     with WorkerSupervisor(PluginFiles(config.plugins), note=terminal.note) as supervisor:
         catalog = supervisor.start()
-        plan = make_plan(config.resolve(catalog), catalog)
+        plan = make_plan(config.resolve(catalog), catalog, keep_trying=keep_trying)
         for failure in plugin_failures(catalog):
             terminal.warn(failure)
         cases = plan.sweep.cases if every_case else find_extremes(plan.sweep)

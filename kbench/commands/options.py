@@ -46,6 +46,13 @@ Plugins = Annotated[
         help="Load operators and providers from this Python file. Can be given several times.",
     ),
 ]
+KeepTrying = Annotated[
+    bool,
+    typer.Option(
+        "--keep-trying",
+        help="Try a provider again also after it has crashed or timed out twice in a row.",
+    ),
+]
 ResultsFiles = Annotated[
     Optional[list[str]],
     typer.Argument(metavar="[LABEL=]FILE.csv", help="Results files. Default: the newest file in results/."),

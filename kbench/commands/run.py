@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbench.commands.options import ConfigFile, OnlyProviders, Plugins, Profile, Sets
+from kbench.commands.options import ConfigFile, KeepTrying, OnlyProviders, Plugins, Profile, Sets
 from kbench.config import builtin
 from kbench.errors import ExitStatus, ResultsError, UsageError
 from kbench.text import terminal
@@ -68,6 +68,7 @@ def run(
             help="If another run uses the device, wait for it. --no-wait ends with exit code 3 instead.",
         ),
     ] = True,
+    keep_trying: KeepTrying = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
     plots: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw a plot of GB/s at the end.")] = True,
 ) -> ExitStatus:
@@ -82,7 +83,7 @@ def run(
     if resume and append:
         raise UsageError("--resume and --append cannot be combined; choose one")
     continuing: ResumeMode | None = "resume" if resume else "append" if append else None
-    options = RunOptions(out, devices, scheduler, spread, continuing, wait)
+    options = RunOptions(out, devices, scheduler, spread, continuing, wait, keep_trying)
     changes = [*(sets or ()), *([f"measure.sessions={sessions}"] if sessions is not None else [])]
     loaded = load_config(config, sets=changes, only=only or (), profile=profile, plugins=plugin or ())
     try:

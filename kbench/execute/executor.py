@@ -20,6 +20,9 @@ from kbench.results.vocabulary import Status
 LOSS_LIMIT = 2
 """How many devices may be lost while they measure a task. Then the task is given up: it may be the cause."""
 
+NOT_TRIED = "not tried again"
+"""The reason of a row begins so when its configuration took the worker down in the cases before."""
+
 
 @dataclass(frozen=True)
 class Finished:

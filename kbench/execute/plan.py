@@ -9,7 +9,9 @@ from math import ceil, prod
 from kbench.config.resolve import Sweep
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.protocol import Catalog, CheckRequest, Configuration, MeasureRequest, MeasureSettings, TrialRequest
-from kbench.results.case import FORWARD, Case
+from kbench.results.case import FORWARD, Case, format_params
+from kbench.results.row import Row
+from kbench.results.vocabulary import Control, Role
 
 MAX_TASKS = 1_000_000
 """Highest number of cases times sessions. A run of this size takes weeks."""
@@ -29,7 +31,7 @@ class Task:
     """One case with all its configurations, to be measured together in one session.
 
     `needs` is what the worker that measures it must have in common with the worker whose catalog made the plan: see
-    `traits`.
+    `traits`. `keep_trying`: also configurations that took the worker down in the last cases are measured.
     """
 
     case: Case
@@ -38,15 +40,31 @@ class Task:
     settings: MeasureSettings
     session: int
     needs: Mapping[str, str] = field(default_factory=dict)
+    keep_trying: bool = False
 
     def trial_request(self) -> TrialRequest:
         return TrialRequest(self.case, self.settings)
 
-    def measure_request(self, configurations: Sequence[Configuration]) -> MeasureRequest:
-        """The request to measure some of this task's configurations."""
+    def measure_request(self, configurations: Sequence[Configuration], *, check_only: bool = False) -> MeasureRequest:
+        """The request to measure some of this task's configurations, or only to build and check them."""
         names = [one.name for one in configurations]
         baseline = names.index(self.baseline) if self.baseline in names else None
-        return MeasureRequest(self.case, tuple(configurations), baseline, self.settings, self.session)
+        return MeasureRequest(self.case, tuple(configurations), baseline, self.settings, self.session, check_only)
+
+    def is_answered_by(self, configurations: Sequence[Configuration], rows: Sequence[Row]) -> bool:
+        """Whether the rows are those of `measure_request`: one for each configuration in order, then each control at most
+        once."""
+        wanted = [(one.provider, format_params(one.params)) for one in configurations]
+        controls = [row.provider for row in rows[len(wanted) :]]
+        return (
+            [(row.provider, row.params) for row in rows[: len(wanted)]] == wanted
+            and all(
+                row.role == (Role.PROVIDER if number < len(wanted) else Role.CONTROL) for number, row in enumerate(rows)
+            )
+            and all(row.case.key == self.case.key and row.session == self.session for row in rows)
+            and len(set(controls)) == len(controls)
+            and set(controls) <= set(Control)
+        )
 
     def check_request(self, configuration: Configuration, skip: Sequence[str]) -> CheckRequest:
         """The request to check a configuration on all edge inputs but those in `skip`."""
@@ -86,7 +104,7 @@ class Plan:
         return in_turn * self.task_s
 
 
-def make_plan(sweep: Sweep, catalog: Catalog) -> Plan:
+def make_plan(sweep: Sweep, catalog: Catalog, *, keep_trying: bool = False) -> Plan:
     """Write a sweep out as tasks. The outermost order is by session: a session is the unit of replication and spans the whole
     sweep. Raises ConfigError."""
     measure = sweep.measure
@@ -103,7 +121,7 @@ def make_plan(sweep: Sweep, catalog: Catalog) -> Plan:
     return Plan(
         sweep=sweep,
         tasks=tuple(
-            Task(case, sweep.configurations, sweep.baseline, settings, session, needs)
+            Task(case, sweep.configurations, sweep.baseline, settings, session, needs, keep_trying)
             for session in range(measure.sessions)
             for case in sweep.cases
         ),

@@ -9,6 +9,7 @@ from types import TracebackType
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from kbench.execute.executor import NOT_TRIED
 from kbench.execute.plan import Task
 from kbench.protocol import Message, RoundTimed, StepBegun
 from kbench.protocol.events import STEPS
@@ -24,6 +25,7 @@ class PlainProgress:
 
     def __init__(self, total: int, sessions: int = 1) -> None:
         self.total, self.sessions, self.done, self.started = total, sessions, 0, time.monotonic()
+        self._given_up: set[str] = set()
 
     def __enter__(self) -> PlainProgress:
         return self
@@ -58,8 +60,15 @@ class PlainProgress:
 
     def end(self, task: Task, rows: Sequence[Row], place: str = "") -> None:
         self.advance(task, describe_fastest(rows), place)
-        for line in describe_failures(rows):
+        for line in self.failures(rows):
             self.print(f"  {line}")
+
+    def failures(self, rows: Sequence[Row]) -> list[str]:
+        """A line for each row that failed. Of the rows of a configuration that is not tried again, only the first has one."""
+        again = {row.configuration_name for row in rows if row.reason.startswith(NOT_TRIED)}
+        shown = [row for row in rows if row.configuration_name not in again & self._given_up]
+        self._given_up |= again
+        return describe_failures(shown)
 
 
 class LiveProgress(PlainProgress):
@@ -122,7 +131,7 @@ class LiveProgress(PlainProgress):
 
     def end(self, task: Task, rows: Sequence[Row], place: str = "") -> None:
         self.advance(task, place=place)
-        for line in describe_failures(rows):
+        for line in self.failures(rows):
             self.print(f"{self.name(task)}: {line}")
 
 

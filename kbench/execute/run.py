@@ -59,6 +59,7 @@ class RunOptions:
     spread      measure the sessions of a case on different devices; by default they share one
     continuing  how to continue an existing results file; None starts a new file
     wait        wait while another run uses a device; otherwise raise Busy
+    keep_trying measure configurations also after they took the worker down in two cases in a row
 
     Without `devices` and `scheduler`, kbench measures on the current device. Raises UsageError when both are given.
     """
@@ -69,6 +70,7 @@ class RunOptions:
     spread: bool = False
     continuing: ResumeMode | None = None
     wait: bool = True
+    keep_trying: bool = False
 
     def __post_init__(self) -> None:
         if self.devices is not None and self.scheduler is not None:

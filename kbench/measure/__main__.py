@@ -1,7 +1,11 @@
-"""The worker process. The parent starts it and sends requests to its stdin; answers go to its stdout.
+"""Starts a worker process, in one of two ways: by itself, or forked from a template.
 
-Messages and their order are those of `kbench.protocol`. Output that a provider prints goes to stderr. The process ends
-when its stdin closes, so that a killed parent leaves no worker behind.
+The parent sends requests to a worker's stdin; answers go to its stdout. Messages and their order are those of
+`kbench.protocol`. Output that a provider prints goes to stderr. The process ends when its stdin closes, so that a killed
+parent leaves no worker behind.
+
+A template imports torch, which takes seconds, and then becomes a worker in milliseconds, as often as the parent asks. It
+touches no device: a driver that was started before a fork does not work after it.
 """
 
 from __future__ import annotations
@@ -11,162 +15,123 @@ import faulthandler
 import os
 import queue
 import signal
+import socket
 import sys
 import threading
+import warnings
 from contextlib import suppress
-
-from kbench.protocol import (
-    CatalogRequest,
-    CheckRequest,
-    DeviceFailed,
-    MeasureRequest,
-    Message,
-    PluginCall,
-    Request,
-    RequestDone,
-    Rows,
-    TrialFailed,
-    TrialRequest,
-    decode_request,
-    encode,
-)
+from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 
-HOST_MEMORY_SHARE = 0.8
-"""Share of the free memory that a worker without an accelerator may take. A provider that allocates without end then
-fails before the machine runs out of memory."""
+HARMLESS_DEVICES = (
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/pts/",
+    "/dev/shm/",
+)
+"""Files in /dev that a process may have open when it is forked. Any other may be that of a driver."""
+
+REQUEST_BYTES = 256
 
 
 def main() -> None:
+    """Be a worker, to the end of this process."""
     answers = _claim_stdout()
     requests = _obey_parent()
     faulthandler.enable()
+    from kbench.measure.serving import serve
+
     serve(requests, answers)
 
 
-class Answers:
-    """The pipe to the parent. Only this process writes to it: a child that a provider forks, and that returns to kbench's
-    code, ends at its first message."""
+def template() -> None:
+    """Be a template, whose stdin is a socket to the parent. Returns in each worker that is forked, when that worker ends.
 
-    def __init__(self, file: int) -> None:
-        self._file, self._process = file, os.getpid()
-        self.secret = ""
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._leave)
+    Requests and answers are those of kbench/execute/worker/template.py.
+    """
+    connection = socket.socket(fileno=os.dup(0))
+    _replace_stdin()
+    _end_with_parent()
+    import kbench.measure.serving  # noqa: F401  so that no worker has to
 
-    def __call__(self, message: Message) -> None:
-        if os.getpid() != self._process:
-            os._exit(1)
-        left = memoryview(encode(message, self.secret))
-        while left:
-            left = left[os.write(self._file, left) :]
-
-    def _leave(self) -> None:
-        """Close the pipe in a forked child. Otherwise the parent would not see the end of the worker."""
-        with suppress(OSError):  # a provider may have closed it
-            os.close(self._file)
-
-
-def serve(requests: queue.Queue[bytes], answers: Answers) -> None:
-    """Answer requests until the parent goes away."""
-    from kbench import registry
-    from kbench.measure.case import CaseRun
-    from kbench.measure.catalog import make_catalog
-    from kbench.measure.correctness.operator_trial import attempt
-    from kbench.measure.edge_cases import check_edges
-    from kbench.measure.machine.device import Device
-    from kbench.measure.machine.sources import find_telemetry
-    from kbench.measure.steps import DeviceLost
-    from kbench.measure.timing.ceiling import ceiling_gbps, ceiling_tflops
-    from kbench.measure.timing.session import SessionMeasurements
-    from kbench.plugins import load_plugins
-
-    device = Device()
-    device.set_up()
-    if not device.accelerated:
-        _limit_host_memory(device.free_bytes())
-    reader = find_telemetry(device)
-    measured = SessionMeasurements(reader)
-    ceiling: list[float | None] = []  # measured once, for a session's first case
-    compute: dict[str, float | None] = {}  # by dtype, measured once, for the first case of an operator with flops
-
-    def announce(plugin: str, operator: str = "", provider: str = "") -> None:
-        """Tell the parent which plug-in, or which of its providers, runs now: it may hang or end the process."""
-        answers(PluginCall(plugin, operator, provider))
-
-    def answer(request: Request) -> None:
-        if isinstance(request, CatalogRequest):
-            failures = load_plugins(request.plugins, request.without, announce)
-            answers(make_catalog(device, reader, failures, announce))
-            return
-        operator, settings = registry.operator(request.case.operator), request.settings
-        device.use_threads(settings.threads)
-        if isinstance(request, TrialRequest):
-            if fault := attempt(operator, request.case, device, settings.seed):
-                answers(TrialFailed(fault.where, fault.what))
-            return
-        if isinstance(request, CheckRequest):
-            check_edges(
-                operator,
-                request.case,
-                request.configurations,
-                skip=request.skip,
-                seed=settings.seed,
-                build_timeout_s=settings.build_timeout_s,
-                device=device,
-                emit=answers,
-            )
-        elif isinstance(request, MeasureRequest):
-            ceiling[:] = ceiling or [ceiling_gbps(device)]
-            dtype = request.case.dtype if operator.flops else None
-            if dtype and dtype not in compute:
-                compute[dtype] = ceiling_tflops(device, dtype)
-            run = CaseRun(
-                operator,
-                request.case,
-                request.configurations,
-                baseline=request.baseline,
-                session=request.session,
-                ceiling_gbps=ceiling[0],
-                ceiling_tflops=compute[dtype] if dtype else None,
-                measured=measured,
-                settings=settings,
-                device=device,
-                telemetry=reader,
-                emit=answers,
-            )
-            answers(Rows(tuple(run.run())))
-
+    connection.send(b"ready")
     while True:
-        answers.secret, request = decode_request(requests.get())
-        try:
-            answer(request)
-        except DeviceLost as lost:
-            assert lost.contender.status is not None
-            answers(DeviceFailed(lost.contender.status, lost.contender.reason))
-            return
-        if not isinstance(request, CatalogRequest):
-            device.release()
-        answers(RequestDone())
+        data, streams, _, _ = socket.recv_fds(connection, REQUEST_BYTES, 3)
+        kind, _, argument = data.decode().partition(" ")
+        if kind == "fork":
+            pid = _fork() if _may_fork() else None
+            if pid == 0:
+                _become_worker(connection, streams, argument)
+                return main()
+            for stream in streams:
+                os.close(stream)
+            connection.send(b"refused" if pid is None else str(pid).encode())
+        elif kind == "status":
+            ended, status = os.waitpid(int(argument), os.WNOHANG)
+            connection.send(str(os.waitstatus_to_exitcode(status)).encode() if ended else b"running")
+        else:  # the parent has closed the socket
+            return None
 
 
-def _claim_stdout() -> Answers:
-    """Keep stdout for the parent and send everything else that is printed, by Python or by C code, to stderr."""
-    answers = Answers(os.dup(1))
+def _may_fork() -> bool:
+    """Whether a fork of this process can work: it has no second Python thread, and nothing that it imported has opened a
+    device."""
+    if threading.active_count() > 1:
+        return False
+    for descriptor in list(Path("/proc/self/fd").iterdir()):
+        with suppress(OSError):  # the descriptor of the folder itself
+            target = str(descriptor.readlink())
+            if target.startswith("/dev/") and not target.startswith(HARMLESS_DEVICES):
+                return False
+    return True
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():  # Python warns of numpy's idle threads, which numpy's library ends before a fork
+        warnings.simplefilter("ignore")
+        return os.fork()
+
+
+def _become_worker(connection: socket.socket, streams: list[int], variable: str) -> None:
+    """Give a forked process a session, the three streams, and an environment variable `NAME=VALUE` of its own.
+
+    /proc shows the environment that the template was started with, and the parent finds the children of a worker there
+    (kbench/execute/worker/process_tree.py). The new value therefore overwrites the old one, which is as long, in place.
+    """
+    connection.close()
+    os.setsid()
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    name, _, value = variable.partition("=")
+    library = ctypes.CDLL(None)
+    library.getenv.restype = ctypes.c_void_p
+    place, data = library.getenv(name.encode()), value.encode()
+    if place and len(data) == len(os.environ.get(name, "")):
+        ctypes.memmove(place, data, len(data))
+    os.environ[name] = value
+
+
+def _claim_stdout() -> int:
+    """Keep stdout for the parent and send everything else that is printed, by Python or by C code, to stderr. Returns the
+    descriptor of the pipe to the parent."""
+    pipe = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    return answers
+    return pipe
 
 
 def _obey_parent() -> queue.Queue[bytes]:
     """Read requests in a thread. It ends the process, and all that it has started, when the parent is gone."""
-    if sys.platform == "linux":
-        # The thread below needs the interpreter. The kernel's signal also reaches a worker that is stuck in C code.
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    _end_with_parent()
     requests: queue.Queue[bytes] = queue.Queue()
     source = os.fdopen(os.dup(0), "rb")
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    _replace_stdin()
 
     def read() -> None:
         for line in source:
@@ -179,16 +144,17 @@ def _obey_parent() -> queue.Queue[bytes]:
     return requests
 
 
-def _limit_host_memory(free_bytes: int | None) -> None:
-    if sys.platform != "linux" or free_bytes is None:
-        return
-    import resource
+def _end_with_parent() -> None:
+    """Have the kernel end this process when the one that started it ends. The signal also reaches a worker that is stuck
+    in C code, where no thread of Python runs."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
-    limit = int(free_bytes * HOST_MEMORY_SHARE)
-    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]  # a queueing system may have set it; it cannot be raised
-    if hard != resource.RLIM_INFINITY:
-        limit = min(limit, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+
+def _replace_stdin() -> None:
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
 
 
 if __name__ == "__main__":

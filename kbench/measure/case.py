@@ -91,9 +91,9 @@ class CaseRun:
         self.case_hash = ""
         self.started_at = now()
 
-    def run(self) -> list[Row]:
-        """Measure the case. Returns one row per configuration, then the rows of the controls. Raises DeviceLost when a provider
-        has broken the device."""
+    def run(self, *, check_only: bool = False) -> list[Row]:
+        """Measure the case. Returns one row per configuration, then the rows of the controls. With `check_only`, builds and
+        checks the providers, and returns nothing. Raises DeviceLost when a provider has broken the device."""
         try:
             inputs = self.begin()
         except OperatorFault as fault:
@@ -104,6 +104,8 @@ class CaseRun:
             return self.give_up(Status.OOM, f"the case's inputs and reference do not fit into memory: {message(error)}")
         for contender in self.contenders:
             self.prepare(contender, inputs)
+        if check_only:
+            return []
         timed = [contender for contender in self.contenders if contender.running]
         if timed:
             timed += [control for control in self.add_controls() if not control.rounds]

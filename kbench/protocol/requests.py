@@ -74,13 +74,18 @@ class TrialRequest:
 
 @dataclass(frozen=True)
 class MeasureRequest:
-    """Check and time configurations on a case, and answer with `Rows`. `baseline` is an index into `configurations`."""
+    """Check and time configurations on a case, and answer with `Rows`. `baseline` is an index into `configurations`.
+
+    With `check_only` they are built and checked, but not timed, and there is no answer: the parent only wants to know
+    whether the worker survives.
+    """
 
     case: Case
     configurations: tuple[Configuration, ...]
     baseline: int | None
     settings: MeasureSettings
     session: int
+    check_only: bool = False
 
 
 @dataclass(frozen=True)

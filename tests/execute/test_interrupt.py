@@ -115,12 +115,21 @@ class Run:
 
     def worker(self) -> int | None:
         """The process id of its worker; None between two workers."""
-        pid = self.process.pid
-        try:
-            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        except OSError:
-            return None
-        return next((int(child) for child in children if b"kbench.measure" in command_line(int(child))), None)
+        template = _child(self.process.pid)
+        return template and _child(template)
+
+    def starts_a_worker(self) -> bool:
+        """Whether there is a worker, or the template that it will be forked from."""
+        return _child(self.process.pid) is not None
+
+
+def _child(pid: int) -> int | None:
+    """The template among the children of a run, or the worker among those of a template."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return None
+    return next((int(child) for child in children if b"kbench.measure" in command_line(int(child))), None)
 
 
 def command_line(pid: int) -> bytes:
@@ -263,7 +272,7 @@ def strike(target: Run, kind: str) -> None:
 def test_a_signal_during_worker_startup_ends_the_run(tmp_path: Path, name: str) -> None:
     folder = new_folder(tmp_path, "run", SWEEP)
     with run(folder) as started:
-        while started.worker() is None:
+        while not started.starts_a_worker():
             time.sleep(0.01)
         time.sleep(0.3)
         assert ended(started, name) == 130, started.stderr

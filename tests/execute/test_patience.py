@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from kbench.execute.executors.time_limits import Pulse, call_all_within, call_within
+from kbench.execute.supervision.time_limits import Pulse, call_all_within, call_within
 
 
 def test_a_call_returns_raises_or_takes_too_long() -> None:

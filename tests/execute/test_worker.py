@@ -16,7 +16,7 @@ from stand_in import HONEST, Silent, command, task
 
 from kbench.errors import DeviceGone, ExecutionError, WorkerLost
 from kbench.execute.executors.devices import Devices
-from kbench.execute.executors.supervisor import WorkerSupervisor
+from kbench.execute.supervision.supervisor import WorkerSupervisor
 from kbench.execute.worker import launch, worker_process
 from kbench.execute.worker.starting import PluginFiles, start
 from kbench.execute.worker.worker_process import NONSENSE, Worker
@@ -42,6 +42,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
     def use(measure: str = "pass", start: str = "pass") -> None:
         monkeypatch.setattr(launch, "COMMAND", command(measure, start))
+        monkeypatch.setattr(launch, "TEMPLATE_COMMAND", None)
 
     return use
 

@@ -26,8 +26,8 @@ from kbench.execute.executor import LOSS_LIMIT, Finished, Listener, give_up
 from kbench.execute.executors import cluster_worker
 from kbench.execute.executors.cluster_members import ANSWER_LIMIT_S, WORKER_SEARCH_S, Members, display_name
 from kbench.execute.executors.dask_scheduler import connect, scheduler_errors
-from kbench.execute.executors.time_limits import call_all_within, call_within
 from kbench.execute.plan import Task
+from kbench.execute.supervision.time_limits import call_all_within, call_within
 from kbench.execute.worker.worker_process import START_LIMIT_S
 from kbench.protocol import Catalog, DeviceInfo
 

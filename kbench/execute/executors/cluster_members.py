@@ -14,7 +14,7 @@ from kbench.errors import ExecutionError
 from kbench.execute.executors import cluster_worker
 from kbench.execute.executors.code_identity import RunFiles, identify_code
 from kbench.execute.executors.dask_scheduler import scheduler_errors
-from kbench.execute.executors.time_limits import Pulse, call_all_within, call_within
+from kbench.execute.supervision.time_limits import Pulse, call_all_within, call_within
 
 PULSE_S = 5.0
 """How often to check that workers are alive. Each reports to the scheduler every few seconds."""

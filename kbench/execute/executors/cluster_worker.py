@@ -18,9 +18,10 @@ import distributed
 from kbench.errors import DeviceGone, WorkerLost
 from kbench.execute.executor import Finished
 from kbench.execute.executors.code_identity import RunFiles, compare_code, identify_code
-from kbench.execute.executors.supervisor import WorkerSupervisor
 from kbench.execute.lock import acquire_lock, device_key
 from kbench.execute.plan import Task
+from kbench.execute.supervision.failure_history import FailureHistory
+from kbench.execute.supervision.supervisor import WorkerSupervisor
 from kbench.execute.worker.starting import PluginFiles
 from kbench.protocol import Catalog, Message
 
@@ -103,6 +104,7 @@ class WorkerSession:
     def __init__(self, worker: str, plugins: list[str]) -> None:
         self.worker, self._plugins = worker, PluginFiles(plugins)
         self._supervisors: dict[int, WorkerSupervisor] = {}
+        self._history = FailureHistory()
         self._notes: list[str] = []
         self._stopped = self._waited = False
         self._lock = threading.Lock()
@@ -134,7 +136,7 @@ class WorkerSession:
     def _supervisor(self, session: int) -> WorkerSupervisor:
         if session not in self._supervisors:
             place = self.worker.partition("://")[2]
-            self._supervisors[session] = WorkerSupervisor(self._plugins, self._note, place=place)
+            self._supervisors[session] = WorkerSupervisor(self._plugins, self._note, place=place, history=self._history)
         if self._stopped:
             self.stop()
         return self._supervisors[session]

@@ -13,7 +13,7 @@ from typing import Any
 import distributed
 
 from kbench.errors import ExecutionError
-from kbench.execute.executors.time_limits import call_within
+from kbench.execute.supervision.time_limits import call_within
 
 CONNECT_LIMIT_S = 10.0
 """How long to try to connect to the scheduler."""

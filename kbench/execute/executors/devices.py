@@ -17,8 +17,8 @@ from typing import Any
 
 from kbench.errors import DeviceGone, ExecutionError, UsageError, WorkerLost
 from kbench.execute.executor import LOSS_LIMIT, Finished, Listener, give_up
-from kbench.execute.executors.supervisor import WorkerSupervisor
 from kbench.execute.plan import Task
+from kbench.execute.supervision.supervisor import WorkerSupervisor
 from kbench.execute.worker.starting import PluginFiles
 from kbench.execute.worker.worker_process import START_LIMIT_S
 from kbench.protocol import DeviceInfo

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kbench.execute.executor import Finished, Listener
-from kbench.execute.executors.supervisor import WorkerSupervisor
 from kbench.execute.plan import Task
+from kbench.execute.supervision.supervisor import WorkerSupervisor
 from kbench.execute.worker.starting import PluginFiles
 from kbench.protocol import DeviceInfo
 

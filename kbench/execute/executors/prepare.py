@@ -22,7 +22,7 @@ def prepare(config: Config, options: RunOptions, note: Callable[[str], None]) ->
     Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
     executor = executor_for(config, options, note)
     try:
-        layout = make_plan(config.resolve(executor.catalog), executor.catalog)
+        layout = make_plan(config.resolve(executor.catalog), executor.catalog, keep_trying=options.keep_trying)
         for failure in plugin_failures(executor.catalog):  # of installed packages: the run may not need them
             note(f"warning: {failure}")
         if layout.tasks and layout.runnable:

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 
+from kbench.execute.worker.launch import Process
+
 MARK = "KBENCH_WORKER"
 """The environment variable. Each worker has a different value."""
+
+MARK_BYTES = 8
+"""Random bytes of the value, which has two digits for each."""
 
 SWEEP_LIMIT_S = 1.0
 """How long to look for processes that start new ones while they are being ended."""
@@ -24,14 +28,15 @@ SWEEP_LIMIT_S = 1.0
 PROC = Path("/proc")
 
 
-def end_all(process: subprocess.Popen[bytes], mark: str) -> None:
+def end_all(process: Process, mark: str) -> None:
     """Kill the worker, its group, and on Linux all other processes started in it. Does not wait for their end."""
     strays = _strays(process.pid, mark)  # before the parents end: some are found by their parents only
-    with suppress(ProcessLookupError, PermissionError):  # it has ended already
-        if not hasattr(os, "killpg"):
+    if process.returncode is None or sys.platform != "linux":  # on Linux, another process may have the id by now
+        if hasattr(os, "killpg"):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError, PermissionError):  # a forked worker may not lead its group yet
             process.kill()
-        elif process.returncode is None or sys.platform != "linux":  # on Linux, another process may have the id by now
-            os.killpg(process.pid, signal.SIGKILL)
     deadline = time.monotonic() + SWEEP_LIMIT_S
     quiet = 0  # consecutive looks that found nothing; a single look can miss a process that forks and ends
     while quiet < 2 and time.monotonic() < deadline:
@@ -42,8 +47,12 @@ def end_all(process: subprocess.Popen[bytes], mark: str) -> None:
         quiet = 0 if strays else quiet + 1
 
 
-def is_stopped(process: subprocess.Popen[bytes]) -> bool:
+def is_stopped(process: Process) -> bool:
     """Whether a signal such as SIGSTOP has stopped the process. False when the system cannot tell."""
+    if sys.platform == "linux":
+        with suppress(OSError, IndexError):  # it has ended, or there is no /proc
+            return _stat(str(process.pid))[0] == "T"
+        return False
     if not hasattr(os, "waitid"):
         return False
     try:

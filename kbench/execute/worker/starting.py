@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kbench.execute.worker.template import Template
 from kbench.execute.worker.worker_failed import WorkerFailed
 from kbench.execute.worker.worker_process import Worker
 from kbench.protocol import CatalogRequest, Exclusion
@@ -31,15 +32,19 @@ class PluginFiles:
 
 
 def start(
-    plugins: PluginFiles, note: Callable[[str], None] = lambda line: None, variables: Mapping[str, str] | None = None
+    plugins: PluginFiles,
+    note: Callable[[str], None] = lambda line: None,
+    variables: Mapping[str, str] | None = None,
+    template: Template | None = None,
 ) -> Worker:
-    """Start a worker. Leaves out plug-ins that take it down, and adds them to `plugins.without`.
+    """Start a worker, with `variables` in its environment, from a template if there is one. Leaves out plug-ins that take it
+    down, and adds them to `plugins.without`.
 
     Raises WorkerLost, also when a file that the user names takes the worker down: kbench measures nothing without it.
     """
     for _ in range(MAX_STARTS):
         try:
-            return Worker(CatalogRequest(tuple(plugins.files), tuple(plugins.without)), note, variables)
+            return Worker(CatalogRequest(tuple(plugins.files), tuple(plugins.without)), note, variables, template)
         except WorkerFailed as lost:
             if lost.call is None:
                 raise

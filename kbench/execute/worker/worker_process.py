@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kbench.execute.worker import launch, pipes, process_tree
+from kbench.execute.worker.template import Template
 from kbench.execute.worker.worker_failed import WorkerFailed
 from kbench.protocol import (
     LINE_LIMIT,
@@ -88,6 +89,7 @@ class Worker:
     request    which plug-ins it imports, and which it leaves out
     note       receives the worker's notes: lines on its stderr that begin with `kbench: `
     variables  are added to its environment before it imports torch
+    template   forks the process; without one, or if it cannot, the process imports torch itself
 
     Raises WorkerLost when the process does not start or reports no catalog.
     """
@@ -97,12 +99,13 @@ class Worker:
         request: CatalogRequest,
         note: Callable[[str], None] = lambda line: None,
         variables: Mapping[str, str] | None = None,
+        template: Template | None = None,
     ) -> None:
         self._note = note
         self._shown: set[str] = set()
         self._hidden = 0
         self._named = frozenset(request.plugins)
-        self._mark = secrets.token_hex(8)
+        self._mark = secrets.token_hex(process_tree.MARK_BYTES)
         self._secret = ""
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()  # None: there will be no more
         self._nonsense = False
@@ -110,7 +113,8 @@ class Worker:
         self._stderr: collections.deque[str] = collections.deque(maxlen=STDERR_LINES_KEPT)
         self._readers: list[threading.Thread] = []
         try:
-            self._start(launch.worker_environment() | {process_tree.MARK: self._mark} | dict(variables or {}))
+            self._process = self._launch(variables or {}, template)
+            self._listen()
         except (OSError, RuntimeError) as error:  # the system is out of descriptors, processes or threads
             raise WorkerFailed(Status.CRASHED, f"no worker process can be started: {printable(str(error))}") from None
         try:
@@ -125,8 +129,13 @@ class Worker:
         self.catalog = catalog
         self._starting = False
 
-    def _start(self, environment: Mapping[str, str]) -> None:
-        self._process = launch.spawn(environment)
+    def _launch(self, variables: Mapping[str, str], template: Template | None) -> launch.Process:
+        with suppress(OSError):
+            if template:
+                return template.fork(self._mark)
+        return launch.spawn(launch.worker_environment() | {process_tree.MARK: self._mark} | dict(variables))
+
+    def _listen(self) -> None:
         try:
             for read in (self._read_messages, self._read_stderr):
                 self._readers.append(_thread(read))

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kbench.errors import ConfigError, ConfigIssue, DeviceGone, SourceLocation
 from kbench.execute.executor import Finished, Listener, make_failed_row
 from kbench.execute.plan import Task, traits
+from kbench.execute.supervision.alone import Alone, count_workers
+from kbench.execute.supervision.failure_history import FailureHistory
 from kbench.execute.worker.starting import PluginFiles
 from kbench.execute.worker.starting import start as start_worker
+from kbench.execute.worker.template import Template, start_template
 from kbench.execute.worker.worker_failed import WorkerFailed
 from kbench.execute.worker.worker_process import IDLE, NONSENSE, Worker
-from kbench.protocol import RANDOM, Catalog, Configuration, DeviceInfo, EdgeResult, Rows, StepBegun, TrialFailed
-from kbench.results.case import format_params
+from kbench.protocol import (
+    RANDOM,
+    Catalog,
+    Configuration,
+    DeviceInfo,
+    EdgeResult,
+    Rows,
+    StepBegun,
+    StepEnded,
+    TrialFailed,
+)
 from kbench.results.row import Row
-from kbench.results.vocabulary import Control, Role, Status
+from kbench.results.vocabulary import Role, Status
 from kbench.text.printable import REASON_LIMIT, printable
+
+BLAMED_LIMIT = 2
+"""How many configurations may take the worker down in a case before those that have not run in it are tried alone."""
 
 UNBLAMED_LIMIT = 2
 """How often a worker may die outside any provider's step before the rest of the case is given up."""
@@ -28,7 +43,8 @@ START_LIMIT = 2
 class WorkerSupervisor:
     """Measures on a device of the catalog, or on the worker's current device without one. Starts no worker yet.
 
-    `place` names the device in messages, and `note` receives the workers' notes.
+    `place` names the device in messages, and `note` receives the workers' notes. `history` is shared by supervisors that
+    measure the sessions of the same cases.
     """
 
     def __init__(
@@ -38,12 +54,18 @@ class WorkerSupervisor:
         *,
         device: DeviceInfo | None = None,
         place: str = "",
+        history: FailureHistory | None = None,
     ) -> None:
         self._plugins, self._note, self._device, self._place = plugins, note, device, place
         self._session: int | None = None
         self._stopped = False
         self._worker: Worker | None = None
+        self._template: Template | None = None
+        self._catalog: Catalog | None = None  # of the last worker
+        self._history = history or FailureHistory()
+        self._alone = Alone(self._start_another)
         self._ran: set[str] = set()  # names of the configurations that have run in the worker
+        self._checked: set[str] = set()  # names of those that a worker has built and checked on this case
 
     def __enter__(self) -> WorkerSupervisor:
         return self
@@ -54,31 +76,51 @@ class WorkerSupervisor:
     def start(self) -> Catalog:
         """Start the worker, unless there is one, and return its catalog. Raises WorkerLost."""
         if self._worker is None:
-            worker = start_worker(self._plugins, self._note, self._device.variables if self._device else {})
+            self._template = self._template or start_template(self._variables)
+            worker = start_worker(self._plugins, self._note, self._variables, self._template)
             if self._stopped:
                 worker.stop()
                 raise DeviceGone("stopped")
-            self._worker, self._ran = worker, set()
+            self._worker, self._ran, self._catalog = worker, set(), worker.catalog
         return self._worker.catalog
 
-    def measure(self, task: Task, listener: Listener) -> Finished:
-        """Measure a task. Each session gets a new worker.
+    def _start_another(self, task: Task) -> Worker:
+        """Start a worker beside the one that measures. Raises WorkerLost, and DeviceGone when it does not fit the plan."""
+        worker = start_worker(self._plugins.copy(), variables=self._variables, template=self._template)
+        try:
+            self._check_fit(worker.catalog, task)
+        except DeviceGone:
+            worker.stop()
+            raise
+        return worker
 
-        A case is measured as a whole. When a provider takes the worker down, it gets its row, and all others are measured
-        again in a new worker, so that they stay comparable. A worker that was killed from outside may be no provider's
-        fault: the provider that ran is blamed only when it happens again. A worker that ended by itself may be the fault
-        of any provider that has run in it: each is measured alone, to find out.
+    @property
+    def _variables(self) -> Mapping[str, str]:
+        return self._device.variables if self._device else {}
+
+    def measure(self, task: Task, listener: Listener) -> Finished:
+        """Measure a task. Each session gets new processes.
+
+        When a provider takes the worker down, it gets its row, and all others are measured in a new worker, so that they
+        stay comparable. When a second provider does so in the same case, those that have not run yet are tried alone first
+        (see alone.py), and so is, in its next case, a provider that took the worker down in its last one. After two such
+        cases in a row it is not tried again, unless the task says so.
+
+        A worker that was killed from outside may be no provider's fault: the provider that ran is blamed only when it
+        happens again. A worker that ended by itself while it timed may be the fault of any provider that has run in it:
+        each is measured alone, to find out.
 
         Raises DeviceGone.
         """
         if self._session not in (None, task.session):
-            self._end_worker()
+            self._end_processes()
         self._session = task.session
         listener.begin(task, self._place)
-        catalog = self.ready(task).catalog
+        rows = self._rows(task, listener)
+        catalog = self._catalog or self.ready(task).catalog
         return Finished(
             task=task,
-            rows=self._rows(task, listener),
+            rows=rows,
             device=self._device or catalog.device,
             machine=catalog.machine,
             place=self._place,
@@ -100,13 +142,20 @@ class WorkerSupervisor:
 
     def check(self, task: Task, listener: Listener) -> Iterator[tuple[Configuration, EdgeResult]]:
         """Yield a result per configuration and edge input. A configuration that kills the worker on an edge input gets a
-        result that says so, and the others follow."""
+        result that says so, and the others follow. After two such inputs in a row the rest is not tried, unless the task
+        says so."""
         for one in task.configurations:
             if one.error:
                 yield one, EdgeResult(0, RANDOM, Status.ERROR, one.error)
                 continue
             done: list[str] = []
             while True:
+                if not task.keep_trying and (given_up := self._history.give_up(one)):
+                    operator = self.ready(task).catalog.operators[task.case.operator]
+                    for edge in (RANDOM, *operator.edges):
+                        if edge not in done:
+                            yield one, EdgeResult(0, edge, *given_up)
+                    break
                 edge = RANDOM
                 try:
                     for event in self.ready(task).ask(task.check_request(one, done)):
@@ -115,6 +164,7 @@ class WorkerSupervisor:
                             edge = event.edge
                         elif isinstance(event, EdgeResult):
                             done.append(event.edge)
+                            self._history.clear(one)
                             yield one, replace(event, reason=printable(event.reason, REASON_LIMIT))
                     break
                 except WorkerFailed as lost:
@@ -122,12 +172,20 @@ class WorkerSupervisor:
                     if edge in done:
                         raise  # not caused by an edge input: it would happen again and again
                     done.append(edge)
+                    self._history.add(one, f"{edge} of {task.case.label}", lost)
                     yield one, EdgeResult(0, edge, lost.status, lost.reason)
 
     def stop(self) -> None:
         """End the worker, and start no other. Another thread that waits for the worker gets WorkerLost."""
         self._stopped = True
+        self._alone.stop()
+        self._end_processes()
+
+    def _end_processes(self) -> None:
         self._end_worker()
+        if self._template:
+            self._template.stop()
+            self._template = None
 
     def _end_worker(self) -> None:
         if self._worker:
@@ -146,7 +204,11 @@ class WorkerSupervisor:
                 failures += 1
                 if failures == START_LIMIT:
                     raise DeviceGone(f"no worker can be started: {lost.reason}") from None
-        catalog = self._worker.catalog
+        self._check_fit(self._worker.catalog, task)
+        return self._worker
+
+    def _check_fit(self, catalog: Catalog, task: Task) -> None:
+        """Raise DeviceGone for the catalog of a worker that does not fit the plan."""
         found = traits(catalog, task.case.operator, {one.provider for one in task.configurations})
         needs = dict(task.needs)
         if self._device:
@@ -154,23 +216,42 @@ class WorkerSupervisor:
         for name, wanted in needs.items():
             if found.get(name) != wanted:
                 raise DeviceGone(f"{name} is {found.get(name) or 'not known'}, but the plan expects {wanted}")
-        return self._worker
 
     def _rows(self, task: Task, listener: Listener) -> list[Row]:
         """One row per configuration, then the controls."""
         failed = {
             one.name: make_failed_row(task, one, Status.ERROR, one.error) for one in task.configurations if one.error
         }
+        if not task.keep_trying:
+            for one in task.configurations:
+                if given_up := self._history.give_up(one):
+                    failed[one.name] = make_failed_row(task, one, *given_up)
+        tried = [one for one in task.configurations if one.name not in failed]
+        suspects = [one for one in tried if self._history.failed_last(one)]
+        losses = self._try_alone(task, suspects, listener) if suspects else {}
+        rows = self._measure_others(task, tried, losses, listener)
+        for one in tried:
+            if lost := losses.get(one.name):
+                failed[one.name] = make_failed_row(task, one, lost.status, lost.reason)
+                self._history.add(one, task.case.label, lost)
+            else:
+                self._history.clear(one)
+        measured = {row.configuration_name: row for row in rows if row.role == Role.PROVIDER} | failed
+        return [measured[one.name] for one in task.configurations] + [row for row in rows if row.role != Role.PROVIDER]
+
+    def _measure_others(
+        self, task: Task, tried: Sequence[Configuration], losses: dict[str, WorkerFailed], listener: Listener
+    ) -> list[Row]:
+        """The rows of the configurations that are not in `losses`, and their controls. Adds to `losses` the ones that take
+        the worker down."""
+        self._checked = set()
+        proven = set(losses)
         spared: set[str] = set()
-        nobody_alone = False  # whether no configuration takes the worker down alone
-        unblamed = 0
-        while True:
-            left = [one for one in task.configurations if one.name not in failed]
-            if not left:
-                return [failed[one.name] for one in task.configurations]
+        tried_alone = nobody_alone = False  # nobody_alone: no configuration takes the worker down alone
+        blamed = unblamed = 0
+        while left := [one for one in tried if one.name not in losses]:
             try:
-                rows = self._ask(self.ready(task), task, left, listener)
-                break
+                return self._ask(self.ready(task), task, left, listener)
             except WorkerFailed as lost:
                 self._worker = None
                 running = left[lost.index] if lost.index is not None and 0 <= lost.index < len(left) else None
@@ -181,37 +262,55 @@ class WorkerSupervisor:
                         listener.note(f"{task.case.label}: the worker was {lost.reason}; trying once more")
                     continue
                 others = self._ran - {running.name} if running else len(left) > 1
-                if (lost.exited or not running) and others and not nobody_alone:
+                if others and not nobody_alone and _may_be_anothers(lost, tried_alone):
                     guilty = self._find_guilty(task, running, left, listener)
-                    failed |= guilty
+                    losses |= guilty
                     nobody_alone = not guilty
                     if guilty:
                         continue
-                if running:
-                    failed[running.name] = make_failed_row(task, running, lost.status, lost.reason)
+                if running is None:
+                    unblamed += 1
+                    if unblamed >= UNBLAMED_LIMIT:
+                        losses |= dict.fromkeys([one.name for one in left], lost)
                     continue
-                unblamed += 1
-                if unblamed >= UNBLAMED_LIMIT:
-                    failed |= {one.name: make_failed_row(task, one, lost.status, lost.reason) for one in left}
-        measured = {row.configuration_name: row for row in rows if row.role == Role.PROVIDER} | failed
-        return [measured[one.name] for one in task.configurations] + [row for row in rows if row.role != Role.PROVIDER]
+                losses[running.name] = lost
+                blamed += 1
+                if blamed >= BLAMED_LIMIT and not tried_alone:
+                    tried_alone = True
+                    sure = proven | {name for name, found in losses.items() if not found.exited}
+                    doubtful = [one for one in tried if one.name not in self._checked | sure]
+                    if len(doubtful) > 1:
+                        alone = self._try_alone(task, doubtful, listener)
+                        for one in doubtful:
+                            losses.pop(one.name, None)
+                        losses |= alone
+        return []
+
+    def _try_alone(
+        self, task: Task, configurations: Sequence[Configuration], listener: Listener
+    ) -> dict[str, WorkerFailed]:
+        """How configurations take their worker down when each has one for itself."""
+        catalog = self.ready(task).catalog
+        what = f"{len(configurations)} configurations" if len(configurations) > 1 else configurations[0].name
+        listener.note(f"{task.case.label}: trying {what} alone first, because the worker was lost before")
+        return self._alone.try_each(task, configurations, count_workers(catalog, task))
 
     def _find_guilty(
         self, task: Task, accused: Configuration | None, left: Sequence[Configuration], listener: Listener
-    ) -> dict[str, Row]:
-        """The rows of the configurations that take the worker down when they are measured alone.
+    ) -> dict[str, WorkerFailed]:
+        """The configurations that take the worker down when they are measured alone.
 
         Code of one configuration can end the worker while another runs. The accused is tried first, and no other if it is
         guilty.
         """
-        guilty: dict[str, Row] = {}
+        guilty: dict[str, WorkerFailed] = {}
         for one in sorted(left, key=lambda each: each is not accused):
             self._end_worker()
             try:
                 self._ask(self.ready(task), task, [one], listener)
             except WorkerFailed as lost:
                 self._worker = None
-                guilty[one.name] = make_failed_row(task, one, lost.status, lost.reason)
+                guilty[one.name] = lost
                 if one is accused:
                     break
         self._end_worker()
@@ -223,30 +322,28 @@ class WorkerSupervisor:
         """The rows of these configurations and their controls. Raises WorkerLost, also for rows that were not asked for."""
         rows: tuple[Row, ...] | None = None
         twice = False
+        name = step = ""
         for event in worker.ask(task.measure_request(configurations)):
             if isinstance(event, Rows):
                 twice = twice or rows is not None
                 rows = event.rows
             else:
                 if isinstance(event, StepBegun) and 0 <= event.index < len(configurations):
-                    self._ran.add(configurations[event.index].name)
+                    name, step = configurations[event.index].name, event.step
+                    self._ran.add(name)
+                elif isinstance(event, StepEnded) and step == "check":
+                    self._checked.add(name)
                 listener.event(event, self._place)
-        if rows is None or twice or not _answers(task, configurations, rows):
+        if rows is None or twice or not task.is_answered_by(configurations, rows):
             worker.stop()
             raise WorkerFailed(Status.CRASHED, f"{NONSENSE}: rows that were not asked for", exited=True)
         return list(rows)
 
 
-def _answers(task: Task, configurations: Sequence[Configuration], rows: Sequence[Row]) -> bool:
-    """Whether the rows are those of the request: one for each configuration in order, then each control at most once."""
-    wanted = [(one.provider, format_params(one.params)) for one in configurations]
-    controls = [row.provider for row in rows[len(wanted) :]]
-    return (
-        [(row.provider, row.params) for row in rows[: len(wanted)]] == wanted
-        and all(
-            row.role == (Role.PROVIDER if number < len(wanted) else Role.CONTROL) for number, row in enumerate(rows)
-        )
-        and all(row.case.key == task.case.key and row.session == task.session for row in rows)
-        and len(set(controls)) == len(controls)
-        and set(controls) <= set(Control)
-    )
+def _may_be_anothers(lost: WorkerFailed, tried_alone: bool) -> bool:
+    """Whether code of another provider than the running one may have ended the worker, such as a thread that it started.
+    While a provider is built and checked, it is far more likely to be at fault itself, as long as nothing speaks against
+    it."""
+    if not isinstance(lost.during, StepBegun):
+        return True
+    return lost.exited and (tried_alone or lost.during.step == "time")

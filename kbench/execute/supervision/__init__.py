@@ -1,0 +1,1 @@
+"""A worker under supervision: restarted when it dies, and the provider found that took it down."""

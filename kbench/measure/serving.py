@@ -1,0 +1,149 @@
+"""The work of a worker process: it answers the requests of its parent, until the parent is gone."""
+
+from __future__ import annotations
+
+import os
+import queue
+import sys
+from contextlib import suppress
+
+from kbench import registry
+from kbench.measure.case import CaseRun
+from kbench.measure.catalog import make_catalog
+from kbench.measure.correctness.operator_trial import attempt
+from kbench.measure.edge_cases import check_edges
+from kbench.measure.machine.device import Device
+from kbench.measure.machine.sources import find_telemetry
+from kbench.measure.steps import DeviceLost
+from kbench.measure.timing.ceiling import ceiling_gbps, ceiling_tflops
+from kbench.measure.timing.session import SessionMeasurements
+from kbench.plugins import load_plugins
+from kbench.protocol import (
+    CatalogRequest,
+    CheckRequest,
+    DeviceFailed,
+    MeasureRequest,
+    Message,
+    PluginCall,
+    Request,
+    RequestDone,
+    Rows,
+    TrialFailed,
+    TrialRequest,
+    decode_request,
+    encode,
+)
+
+HOST_MEMORY_SHARE = 0.8
+"""Share of the free memory that a worker without an accelerator may take. A provider that allocates without end then
+fails before the machine runs out of memory."""
+
+
+class Answers:
+    """The pipe to the parent. Only this process writes to it: a child that a provider forks, and that returns to kbench's
+    code, ends at its first message."""
+
+    def __init__(self, file: int) -> None:
+        self._file, self._process = file, os.getpid()
+        self.secret = ""
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._leave)
+
+    def __call__(self, message: Message) -> None:
+        if os.getpid() != self._process:
+            os._exit(1)
+        left = memoryview(encode(message, self.secret))
+        while left:
+            left = left[os.write(self._file, left) :]
+
+    def _leave(self) -> None:
+        """Close the pipe in a forked child. Otherwise the parent would not see the end of the worker."""
+        with suppress(OSError):  # a provider may have closed it
+            os.close(self._file)
+
+
+def serve(requests: queue.Queue[bytes], pipe: int) -> None:
+    """Answer the lines of requests on a pipe to the parent, given by its descriptor. Returns when the device is lost."""
+    answers = Answers(pipe)
+    device = Device()
+    device.set_up()
+    if not device.accelerated:
+        _limit_host_memory(device.free_bytes())
+    reader = find_telemetry(device)
+    measured = SessionMeasurements(reader)
+    ceiling: list[float | None] = []  # measured once, for a session's first case
+    compute: dict[str, float | None] = {}  # by dtype, measured once, for the first case of an operator with flops
+
+    def announce(plugin: str, operator: str = "", provider: str = "") -> None:
+        """Tell the parent which plug-in, or which of its providers, runs now: it may hang or end the process."""
+        answers(PluginCall(plugin, operator, provider))
+
+    def answer(request: Request) -> None:
+        if isinstance(request, CatalogRequest):
+            failures = load_plugins(request.plugins, request.without, announce)
+            answers(make_catalog(device, reader, failures, announce))
+            return
+        operator, settings = registry.operator(request.case.operator), request.settings
+        device.use_threads(settings.threads)
+        if isinstance(request, TrialRequest):
+            if fault := attempt(operator, request.case, device, settings.seed):
+                answers(TrialFailed(fault.where, fault.what))
+            return
+        if isinstance(request, CheckRequest):
+            check_edges(
+                operator,
+                request.case,
+                request.configurations,
+                skip=request.skip,
+                seed=settings.seed,
+                build_timeout_s=settings.build_timeout_s,
+                device=device,
+                emit=answers,
+            )
+        elif isinstance(request, MeasureRequest):
+            dtype = request.case.dtype if operator.flops else None
+            if not request.check_only:
+                ceiling[:] = ceiling or [ceiling_gbps(device)]
+                if dtype and dtype not in compute:
+                    compute[dtype] = ceiling_tflops(device, dtype)
+            run = CaseRun(
+                operator,
+                request.case,
+                request.configurations,
+                baseline=request.baseline,
+                session=request.session,
+                ceiling_gbps=ceiling[0] if ceiling else None,
+                ceiling_tflops=compute.get(dtype) if dtype else None,
+                measured=measured,
+                settings=settings,
+                device=device,
+                telemetry=reader,
+                emit=answers,
+            )
+            rows = run.run(check_only=request.check_only)
+            if not request.check_only:
+                answers(Rows(tuple(rows)))
+
+    while True:
+        answers.secret, request = decode_request(requests.get())
+        try:
+            answer(request)
+        except DeviceLost as lost:
+            assert lost.contender.status is not None
+            answers(DeviceFailed(lost.contender.status, lost.contender.reason))
+            return
+        if not isinstance(request, CatalogRequest):
+            device.release()
+        answers(RequestDone())
+
+
+def _limit_host_memory(free_bytes: int | None) -> None:
+    if sys.platform != "linux" or free_bytes is None:
+        return
+    import resource
+
+    limit = int(free_bytes * HOST_MEMORY_SHARE)
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]  # a queueing system may have set it; it cannot be raised
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))

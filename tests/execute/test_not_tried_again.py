@@ -1,0 +1,199 @@
+"""A configuration that takes the worker down again and again costs two cases, and its neighbours nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from common import Kbench
+from fake_executor import FakeMachine
+from stand_in import HONEST, Silent, command, task
+
+from kbench.execute.executor import make_failed_row
+from kbench.execute.plan import Task
+from kbench.execute.progress import PlainProgress
+from kbench.execute.supervision import supervisor as supervisor_module
+from kbench.execute.supervision.supervisor import WorkerSupervisor
+from kbench.execute.worker import launch
+from kbench.execute.worker.starting import PluginFiles
+from kbench.protocol import Configuration
+from kbench.results.row import Row
+from kbench.results.vocabulary import Status
+
+BAD = """
+open(LOG, "a").write(f"{os.getpid()} {' '.join(names())}\\n")
+for number, name in enumerate(names()):
+    for step in ("build", "check"):
+        begin(number, step, limit_s=0.3 if name.startswith("hangs") else 20)
+        if name.startswith("exits") and request["case"]["axes"]["M"] != 99:
+            os._exit(5)
+        if name.startswith("segfaults"):
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if name.startswith("hangs"):
+            time.sleep(60)
+        say("StepEnded", index=number)
+say("Rows", rows=rows())
+"""
+
+
+class Bad:
+    """A supervisor of stand-ins, whose name says what they do. `requests` are the providers of each request to a worker."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self.listener = Silent()
+        self.supervisor = WorkerSupervisor(PluginFiles(()), self.listener.note)
+
+    def measure(self, todo: Task) -> dict[str, Row]:
+        return {row.provider: row for row in self.supervisor.measure(todo, self.listener).rows}
+
+    @property
+    def requests(self) -> list[str]:
+        return [line.partition(" ")[2] for line in self._log.read_text().splitlines()] if self._log.exists() else []
+
+
+@pytest.fixture
+def bad(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bad]:
+    log = tmp_path / "requests"
+    monkeypatch.setattr(launch, "COMMAND", command(BAD.replace("LOG", repr(str(log)))))
+    monkeypatch.setattr(launch, "TEMPLATE_COMMAND", None)
+    made = Bad(log)
+    yield made
+    made.supervisor.stop()
+
+
+def case(number: int, *providers: str, keep_trying: bool = False, session: int = 0) -> Task:
+    made = task(*providers)
+    axes = {"M": number, "N": 64}
+    return replace(made, case=replace(made.case, axes=axes), keep_trying=keep_trying, session=session)
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "why"),
+    [
+        ("exits", Status.CRASHED, "the process exited with code 5 while building"),
+        ("hangs", Status.TIMEOUT, "took longer than 0.3 s while building"),
+    ],
+)
+def test_it_costs_two_cases(name: str, status: Status, why: str, bad: Bad) -> None:
+    rows = [bad.measure(case(number, "mine", name)) for number in (1, 2, 3, 4)]
+    assert [row["mine"].status for row in rows] == 4 * [Status.OK]
+    assert [row[name].status for row in rows] == 4 * [status]
+    assert [row[name].reason for row in rows[:2]] == 2 * [why]
+    word = status.value
+    assert (
+        rows[2][name].reason
+        == rows[3][name].reason
+        == (
+            f"not tried again: {word} on softmax M=1 N=64 float32, {word} on softmax M=2 N=64 float32 ({why}); "
+            "--keep-trying tries it in every case"
+        )
+    )
+    # the second time it is alone, and the worker of its neighbour lives on
+    assert bad.requests == [f"mine {name}", "mine", name, "mine", "mine", "mine"]
+
+
+def test_a_new_session_does_not_try_it_either(bad: Bad) -> None:
+    rows = [bad.measure(case(number, "mine", "exits", session=number // 3)) for number in (1, 2, 3)]
+    assert rows[2]["exits"].reason.startswith("not tried again: ")
+    assert rows[2]["mine"].session == 1
+
+
+def test_keep_trying_tries_it_in_every_case(bad: Bad) -> None:
+    rows = [bad.measure(case(number, "mine", "exits", keep_trying=True)) for number in (1, 2, 3, 4)]
+    assert {row["exits"].reason for row in rows} == {"the process exited with code 5 while building"}
+    assert {row["mine"].status for row in rows} == {Status.OK}
+
+
+def test_a_case_that_it_survives_begins_the_count_anew(bad: Bad) -> None:
+    rows = [bad.measure(case(number, "mine", "exits")) for number in (1, 99, 2, 3, 4)]
+    assert [row["exits"].status.value for row in rows] == ["crashed", "ok", "crashed", "crashed", "crashed"]
+    assert [row["exits"].reason.startswith("not tried") for row in rows] == [False, False, False, False, True]
+
+
+def test_no_worker_starts_for_a_case_in_which_nothing_is_tried(bad: Bad) -> None:
+    rows = [bad.measure(case(number, "exits", "segfaults")) for number in (1, 2, 3)]
+    before = bad.requests
+    assert bad.measure(case(4, "exits", "segfaults"))["segfaults"].reason == rows[2]["segfaults"].reason
+    assert bad.requests == before
+
+
+def test_after_two_losses_the_rest_is_tried_alone(bad: Bad) -> None:
+    names = ("mine", "exits-1", "segfaults", "yours", "exits-2", "hangs", "theirs")
+    rows = bad.measure(case(1, *names))
+    assert list(rows) == list(names)
+    found = {name: row.status.value for name, row in rows.items()}
+    honest = dict.fromkeys(("mine", "yours", "theirs"), "ok")
+    assert found == honest | {"exits-1": "crashed", "segfaults": "crashed", "exits-2": "crashed", "hangs": "timeout"}
+    assert bad.requests[:2] == [" ".join(names), "mine segfaults yours exits-2 hangs theirs"]
+    assert sorted(bad.requests[2:-1]) == ["exits-1", "exits-2", "hangs", "theirs", "yours"]
+    assert bad.requests[-1] == "mine yours theirs"
+    assert "trying 5 configurations alone first" in bad.listener.notes[0]
+
+
+def test_configurations_are_tried_alone_at_the_same_time(bad: Bad, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the device has room for them. Those that start late in the row have the same limit."""
+    monkeypatch.setattr(supervisor_module, "count_workers", lambda catalog, task: 3)
+    hanging = [f"hangs-{number}" for number in range(5)]
+    rows = bad.measure(case(1, "mine", *hanging))
+    assert {rows[name].reason for name in hanging} == {"took longer than 0.3 s while building"}
+    assert rows["mine"].status is Status.OK
+    assert len(bad.requests) == 2 + 3 + 1
+
+
+def test_check_does_not_try_it_on_every_edge_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    fails = (
+        "edge = next((each for each in ('random', 'a', 'b', 'c') if each not in request['skip']), '')\n"
+        "if edge:\n"
+        "    say('StepBegun', index=0, name='mine', step='build', limit_s=20, edge=edge)\n"
+        "    os._exit(5)\n"
+    )
+    start = (
+        "CATALOG['operators'] = {'softmax': {'axes': ['M', 'N'], 'choices': {}, 'dtypes': ['float32'], "
+        "'edges': ['a', 'b', 'c']}}"
+    )
+    monkeypatch.setattr(launch, "COMMAND", command(fails, start))
+    monkeypatch.setattr(launch, "TEMPLATE_COMMAND", None)
+    for keep_trying in (False, True):
+        todo = case(1, "mine", keep_trying=keep_trying)
+        listener = Silent()
+        with WorkerSupervisor(PluginFiles(()), listener.note) as made:
+            found = [result for _, result in made.check(todo, listener)]
+        assert [result.edge for result in found] == ["random", "a", "b", "c"]
+        assert {result.status for result in found} == {Status.CRASHED}
+        given_up = [result.reason.startswith("not tried again: crashed on random of ") for result in found]
+        assert given_up == [False, False, not keep_trying, not keep_trying]
+
+
+def test_progress_says_it_once(capsys: pytest.CaptureFixture[str]) -> None:
+    display = PlainProgress(2)
+    for number in (1, 2):
+        todo = case(number, "mine", "yours")
+        reasons = ("not tried again: crashed", "it crashed here")
+        rows = [
+            make_failed_row(todo, Configuration(name, {}), Status.CRASHED, reason)
+            for name, reason in zip(("mine", "yours"), reasons, strict=True)
+        ]
+        display.end(todo, rows)
+    said = capsys.readouterr().err
+    assert (said.count("mine: crashed: not tried again"), said.count("yours: crashed: it crashed here")) == (1, 2)
+
+
+def test_the_option_reaches_every_task(kbench: Kbench, fake_machine: FakeMachine, tmp_path: Path) -> None:
+    seen: list[bool] = []
+    fake_machine.before = lambda todo: seen.append(todo.keep_trying)
+    (tmp_path / "sweep.yaml").write_text("operator: softmax\nsweep: {M: 8, N: [64, 128]}\nproviders: [torch-native]\n")
+    for option in ((), ("--keep-trying",)):
+        assert kbench("run", "sweep.yaml", "--no-plot", *option).returncode == 0
+    assert seen == [False, False, True, True]
+
+
+def test_an_honest_run_tries_nothing_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "COMMAND", command(HONEST))
+    monkeypatch.setattr(launch, "TEMPLATE_COMMAND", None)
+    listener = Silent()
+    with WorkerSupervisor(PluginFiles(()), listener.note) as made:
+        rows = [row for number in (1, 2) for row in made.measure(case(number, "mine", "yours"), listener).rows]
+    assert {row.status for row in rows} == {Status.OK} and listener.notes == []
