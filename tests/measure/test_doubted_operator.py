@@ -75,7 +75,7 @@ def test_others_that_fail_beside_a_right_one_do_not(baseline: int | None) -> Non
 
 
 def test_without_a_baseline_all_of_them_have_to_fail() -> None:
-    found = reasons(made("doubted-all", 0.1, first=right, second=also_right), None)
+    found = reasons(made("doubted-all", 0.3, first=right, second=also_right), None)
     assert all(
         "; every provider fails, so the tolerance of operator doubted-all may be too narrow" in reason
         for reason in found.values()

@@ -33,21 +33,19 @@ def test_names_of_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "choices",
-    [Choices(theme="dark"), Choices(kind="heatmap"), Choices(kind="change", baseline="cuda")],
-    ids=lambda choices: choices.kind,
-)
-def test_bytes_depend_on_the_csv_alone(tmp_path: Path, choices: Choices) -> None:
+def test_bytes_depend_on_the_csv_alone(tmp_path: Path) -> None:
+    kinds = [Choices(theme="dark"), Choices(kind="heatmap"), Choices(kind="change", baseline="cuda")]
     rows = [*sweep("triton", "cuda", "mine$", flags=("overhead-bound",)), *sweep("bad", status="wrong"), *copies()]
-    first = write_pictures(save(tmp_path / "softmax.csv", rows), choices, formats=list(PICTURE_FORMATS))
+    path, formats = save(tmp_path / "softmax.csv", rows), list(PICTURE_FORMATS)
+    first = [picture for choices in kinds for picture in write_pictures(path, choices, formats=formats)]
     random.Random(0).shuffle(rows)
     time.sleep(1.1)  # a moment in the metadata would show
-    deep = tmp_path / "deep" / "er"
-    again = write_pictures(save(tmp_path / "again" / "softmax.csv", rows), choices, deep, formats=list(PICTURE_FORMATS))
+    path, deep = save(tmp_path / "again" / "softmax.csv", rows), tmp_path / "deep" / "er"
+    again = [picture for choices in kinds for picture in write_pictures(path, choices, deep, formats=formats)]
     assert {path.parent for path in again} == {deep}
+    assert len({path.name for path in first}) == len(kinds) * len(formats)
     for one, other in zip(first, again, strict=True):
-        assert one.read_bytes() == other.read_bytes(), one.suffix
+        assert one.read_bytes() == other.read_bytes(), one.name
 
 
 def test_panels_stand_where_no_process_puts_them_elsewhere(tmp_path: Path) -> None:
