@@ -45,7 +45,7 @@ MAY_IMPORT = {
     ),
     "measure/correctness": "contract files measure/machine results text",
     "measure/machine": "kernels protocol text",
-    "measure/timing": "contract measure/machine results",
+    "measure/timing": "analysis contract measure/machine results",
     "notebook": "errors results",
     "operators": "contract kernels results",
     "packages": "",

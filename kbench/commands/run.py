@@ -153,10 +153,11 @@ def _print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
         print(f"{one.name}{mark}: {'cannot run: ' + reason if reason else 'will run'}")
     measure = sweep.measure
     expected = terminal.duration(plan.estimate_s(len(places), spread=spread))
+    further = "" if measure.precision is None else "or more "
     counts = (
         (len(sweep.cases), "case"),
         (len(plan.runnable), "provider"),
-        (measure.rounds, "round"),
+        (measure.rounds, f"{further}round"),
         (measure.sessions, "session"),
     )
     size = " x ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
@@ -175,6 +176,8 @@ def _report(outcome: RunResult) -> None:
     summary.print_summary(found, most_cases=CASES_SHOWN, more=f"kbench show {shlex.quote(str(outcome.csv))}")
     if outcome.interrupted:
         print(f"Interrupted after {summary.cases_of(outcome.rows)} of {len(outcome.plan.tasks)} cases.")
+    if (wanted := outcome.plan.sweep.measure.precision) is not None:
+        terminal.print_paragraph(summary.precision_reached(outcome.rows, wanted))
     print(f"{summary.counts(outcome.rows) or 'no rows'}: {outcome.csv}")
     if outcome.moved:
         first, *others = outcome.moved

@@ -105,6 +105,10 @@ class Config:
         listed = resolver.resolve_configurations(document.entries["providers"])
         baseline = resolver.resolve_baseline(document.entries.get("baseline"), listed)
         kept = resolver.select(self.only, resolver.plugin_configurations(self.cli_plugins, listed))
+        measure = document.section("measure")
+        if "max_ms" in measure and not ("precision" in measure and measure["precision"].value):
+            what = "max_ms limits the rounds that precision adds; give a precision too, or leave max_ms out"
+            resolver.issues.append(ConfigIssue(measure["max_ms"].key, what))
         if resolver.issues:
             raise ConfigError(resolver.issues)
         return Sweep(
@@ -115,7 +119,7 @@ class Config:
             cases=cases,
             configurations=kept,
             baseline=baseline if any(one.name == baseline for one in kept) else None,
-            measure=Measure.model_validate({key: node.plain for key, node in document.section("measure").items()}),
+            measure=Measure.model_validate({key: node.plain for key, node in measure.items()}),
             info=catalog.operators[name],
             plugins=self.plugins,
             profile=profile,

@@ -25,6 +25,35 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
+PRECISE_REP_MS = 10.0
+"""How long a round takes samples, in ms, if the config asks for a precision and does not say. Several short rounds tell more
+than a long one: they are in another order each time, and a provider can leave earlier."""
+
+PRECISION = (1e-4, 0.5)
+"""The smallest and the largest share that a config can ask for."""
+
+
+def _share(value: Any) -> Any:
+    """A share from `0.5%` or 0.005."""
+    text = value.strip() if isinstance(value, str) else ""
+    try:
+        share = float(text.removesuffix("%")) / 100 if text.endswith("%") else value
+    except ValueError:
+        share = value
+    if value is None:
+        return None
+    number = isinstance(share, (int, float)) and not isinstance(share, bool)
+    if not number or not PRECISION[0] <= share <= PRECISION[1]:
+        raise ValueError(f"a percentage from {PRECISION[0]:.2%} to {PRECISION[1]:.0%}, or a share: 0.5% or 0.005")
+    return float(share)
+
+
+Share = Annotated[
+    float,
+    BeforeValidator(_share, json_schema_input_type=float | Annotated[str, Field(pattern=r"^[0-9.]+ ?%$")]),
+]
+
+
 class Measure(Strict):
     """How each case is measured."""
 
@@ -42,12 +71,29 @@ class Measure(Strict):
         le=60_000,
         description="How long to run a provider untimed before the samples of its first round in a case, in ms.",
     )
-    rep_ms: float = Field(default=100, gt=0, le=60_000, description="How long to take samples in each round, in ms.")
+    rep_ms: float = Field(
+        default=100,
+        gt=0,
+        le=60_000,
+        description=f"How long to take samples in each round, in ms. With precision, the default is {PRECISE_REP_MS:.0f}.",
+    )
     rounds: int = Field(
         default=5,
         ge=1,
         le=1_000,
-        description="Number of rounds: passes over the providers of a case, in shuffled order.",
+        description="Number of rounds: passes over the providers of a case, in shuffled order. With precision: the fewest.",
+    )
+    precision: Share | None = Field(
+        default=None,
+        description="Add rounds until the time of a provider and its ratio to the baseline are known this well, for example "
+        "0.5%. If not given, every provider has the same number of rounds.",
+    )
+    max_ms: float = Field(
+        default=500,
+        gt=0,
+        le=3_600_000,
+        description="With precision: no further round of a provider begins in a case after its rounds have taken this long, "
+        "in ms.",
     )
     sessions: int = Field(
         default=1, ge=1, le=100, description="Number of sessions: fresh processes that each measure the whole sweep."
@@ -63,6 +109,12 @@ class Measure(Strict):
         description="CPU threads of a provider. If not given: 1 on a host, torch's default on a device.",
     )
     seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of the inputs and of the order of the providers.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_rounds(cls, given: Any) -> Any:
+        precise = isinstance(given, dict) and given.get("precision") is not None
+        return {"rep_ms": PRECISE_REP_MS, **given} if precise else given
 
 
 Size = Annotated[int, Field(ge=0, le=2**62)]

@@ -22,6 +22,10 @@ OVERHEAD = 1.1
 CONTROLS, CONTROL_MS = 2, 15.0
 """The controls that take part in the rounds of a case, and the longest that a round takes samples of one, on average."""
 
+MORE_ROUNDS = 1.5
+"""How many rounds a case takes with a `precision` of 0.5 %, divided by the fewest that the config asks for. Estimated from the
+rounds of the softmax sweep on an H200."""
+
 CHECK_S = 0.1
 """Seconds to build and check one provider on one case, without compilation."""
 
@@ -92,9 +96,10 @@ class Plan:
         measure = self.sweep.measure
         if not self.runnable:
             return 0.0
+        rounds = measure.rounds if measure.precision is None else measure.rounds * MORE_ROUNDS
         round_ms = len(self.runnable) * measure.rep_ms + CONTROLS * min(measure.rep_ms, CONTROL_MS)
         warmup_ms = (len(self.runnable) + CONTROLS) * measure.warmup_ms
-        return (measure.rounds * round_ms * OVERHEAD + warmup_ms) * 1e-3 + CHECK_S * len(self.runnable)
+        return (rounds * round_ms * OVERHEAD + warmup_ms) * 1e-3 + CHECK_S * len(self.runnable)
 
     def estimate_s(self, devices: int = 1, *, spread: bool = False) -> float:
         """Expected seconds to measure all tasks on this number of devices. All sessions of a case share a device unless

@@ -34,6 +34,7 @@ from kbench.protocol import INTEGER_LIMIT, Configuration, MeasureSettings
 from kbench.results.case import ITEMSIZE, Case
 from kbench.results.row import Row
 from kbench.results.stamps import now
+from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Status
 from kbench.text.exception_text import message
 
@@ -211,11 +212,13 @@ class CaseRun:
     def time_rounds(self, contenders: Sequence[Contender], shared: SharedInputs) -> None:
         rounds = Rounds(
             contenders,
+            baseline=None if self.baseline is None else self.contenders[self.baseline],
             inputs=shared,
             steps=self.steps,
             telemetry=self.telemetry,
             clock=self.measured.clock,
             settings=self.settings,
+            resolution_ms=timer_kind(self.timer.name).resolution_ms,
             order=random.Random(f"{self.settings.seed}/{self.session}/{self.case.key}"),
         )
         rounds.run()

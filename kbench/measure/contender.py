@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 from kbench.contract.operator import Operator
 from kbench.contract.provider import Provider
 from kbench.measure.correctness.call import Call, Stage
 from kbench.measure.correctness.check import Accuracy
 from kbench.measure.machine.telemetry import Quantities
+from kbench.measure.timing.precision import Precision, precision_of
 from kbench.measure.timing.timer import Sample
 from kbench.protocol import Configuration
 from kbench.results.case import Case, Value, configuration_name, format_params
-from kbench.results.vocabulary import Role, Status
+from kbench.results.vocabulary import Control, Role, Status
 
 
 @dataclass
@@ -28,6 +30,7 @@ class Contender:
     restore      writes back the inputs that its calls change; None if they change none
     moved_bytes  bytes that one call moves, where the provider declares them
     rounds       samples in ms, one list per round
+    spent_ms     wall time of the rounds so far
     readings     telemetry, taken before and after each round
     """
 
@@ -49,6 +52,7 @@ class Contender:
     moved_bytes: int | None = None
     stages: Mapping[str, float] = field(default_factory=dict)
     rounds: list[list[float]] = field(default_factory=list)
+    spent_ms: float = 0.0
     readings: list[Quantities] = field(default_factory=list)
 
     @classmethod
@@ -64,6 +68,19 @@ class Contender:
     @property
     def control(self) -> bool:
         return self.role == Role.CONTROL
+
+    @property
+    def round_ms(self) -> tuple[float, ...]:
+        """The median of each round."""
+        return tuple(median(samples) for samples in self.rounds)
+
+    def precision(self, baseline: Contender | None, resolution_ms: float) -> Precision | None:
+        """How well its time is known and, unless it is the baseline, a copy or an empty call, its ratio to the baseline. None
+        if that is unknown."""
+        compared = baseline is not None and baseline is not self and self.name not in (Control.COPY, Control.EMPTY)
+        return precision_of(
+            self.round_ms, baseline.round_ms if baseline and compared else (), resolution_ms=resolution_ms
+        )
 
     @property
     def configuration_name(self) -> str:

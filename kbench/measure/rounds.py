@@ -13,36 +13,61 @@ from kbench.measure.machine.settling import SettledClock
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.steps import Steps
 from kbench.protocol import MeasureSettings, RoundTimed
-from kbench.results.vocabulary import Status
+from kbench.results.vocabulary import Control, Status
 
 
 class Rounds:
-    """Times contenders whose buffers and samplers are ready. `order` is the random generator that shuffles each round."""
+    """Times contenders whose buffers and samplers are ready. `order` is the random generator that shuffles each round,
+    `resolution_ms` a step of the timer's clock."""
 
     def __init__(
         self,
         contenders: Sequence[Contender],
         *,
+        baseline: Contender | None,
         inputs: SharedInputs,
         steps: Steps,
         telemetry: Telemetry,
         clock: SettledClock,
         settings: MeasureSettings,
+        resolution_ms: float,
         order: random.Random,
     ) -> None:
-        self.contenders, self.inputs, self.steps = contenders, inputs, steps
+        self.contenders, self.baseline, self.inputs, self.steps = contenders, baseline, inputs, steps
         self.telemetry, self.clock, self.settings, self.order = telemetry, clock, settings, order
+        self.resolution_ms = resolution_ms
 
     def run(self) -> None:
         """Wait until the clock has settled, then measure the rounds."""
         self.clock.settle(self._work)
-        for number in range(self.settings.rounds):
-            order = self._running()
+        number = 0
+        while order := self._wanted(number):
             self.order.shuffle(order)
             for contender in order:
                 with self.steps.step(contender, "time", self.settings.timeout_s):
                     self._take(contender, number)
                 self._after(contender)
+            number += 1
+
+    def _wanted(self, number: int) -> list[Contender]:
+        """The contenders that take part in this round: all of them in the first `rounds` rounds.
+
+        With a `precision`, those that are not known this well go on, but not beyond `max_ms`. A contender that has left does
+        not come back, because only its own rounds and those of the baseline beside them decide. The baseline goes on with the
+        last of the others, which are compared with it round by round. The copy needs no more than the first rounds.
+        """
+        precision, running = self.settings.precision, self._running()
+        if precision is not None:
+            running = [each for each in running if not each.rounds or each.spent_ms < self.settings.max_ms]
+        if number < self.settings.rounds or precision is None:
+            return running if number < self.settings.rounds else []
+        unknown = [each for each in running if each.name != Control.COPY and not self._known(each, precision)]
+        compared = any(each is not self.baseline for each in unknown)
+        return [each for each in running if each in unknown or (compared and each is self.baseline)]
+
+    def _known(self, contender: Contender, precision: float) -> bool:
+        found = contender.precision(self.baseline, self.resolution_ms)
+        return found is not None and found.enough(precision)
 
     def _running(self) -> list[Contender]:
         return [contender for contender in self.contenders if contender.running]
@@ -74,7 +99,9 @@ class Rounds:
         assert contender.sample is not None
         warmup_ms = 0.0 if contender.rounds else self.settings.warmup_ms
         before = self.telemetry.read()
+        start = time.perf_counter()
         samples = contender.sample(warmup_ms, min(self.settings.rep_ms, contender.longest_ms))
+        contender.spent_ms += (time.perf_counter() - start) * 1e3
         contender.readings += [before, self.telemetry.read()]
         blame_for_changes(contender, self.inputs)
         if contender.running:

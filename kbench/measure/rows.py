@@ -12,6 +12,7 @@ from kbench.measure.flags import Evidence, flags
 from kbench.measure.machine.telemetry import telemetry_columns
 from kbench.results.case import Case, format_params
 from kbench.results.row import Row
+from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Control, Role, Status
 
 
@@ -54,7 +55,8 @@ class CaseContext:
 
 def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row]:
     """One row per contender, in the same order."""
-    rows = [_row(context, contender) for contender in contenders]
+    baseline = contenders[context.baseline] if context.baseline is not None else None
+    rows = [_row(context, contender, baseline) for contender in contenders]
     times = {row.provider: row for row in rows if row.role != Role.PROVIDER and row.ms is not None}
     copy, empty = times.get(Control.COPY), times.get(Control.EMPTY)
     base = rows[context.baseline] if context.baseline is not None else None
@@ -69,7 +71,7 @@ def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row
     return rows
 
 
-def _row(context: CaseContext, contender: Contender) -> Row:
+def _row(context: CaseContext, contender: Contender, baseline: Contender | None) -> Row:
     row = Row(
         case=context.case,
         provider=contender.name,
@@ -84,7 +86,7 @@ def _row(context: CaseContext, contender: Contender) -> Row:
         deterministic=contender.accuracy.deterministic,
         source_hash=contender.provider.source_hash if contender.provider else "",
         **context.common,
-        **_numbers(context, contender),
+        **_numbers(context, contender, baseline),
         **telemetry_columns(contender.readings),
     )
     if not contender.control and row.status in (Status.OK, Status.CHECKED, Status.WRONG):
@@ -92,12 +94,13 @@ def _row(context: CaseContext, contender: Contender) -> Row:
     return row
 
 
-def _numbers(context: CaseContext, contender: Contender) -> dict[str, Any]:
+def _numbers(context: CaseContext, contender: Contender, baseline: Contender | None) -> dict[str, Any]:
     """Times and speeds. `ms` is the median of the rounds' medians; p20, p80 and min are over all samples."""
     if not contender.rounds:
         return {}
     samples = sorted(sample for samples in contender.rounds for sample in samples)
-    round_ms = tuple(median(samples) for samples in contender.rounds)
+    round_ms = contender.round_ms
+    precision = contender.precision(baseline, timer_kind(context.common["timer"]).resolution_ms)
     ms, ms_p20, ms_p80 = median(round_ms), *_p20_p80(samples)
     moves = 0 if contender.control and contender.name == Control.EMPTY else context.call_bytes
     computes = not contender.control or contender.name == Control.REPEAT
@@ -109,6 +112,7 @@ def _numbers(context: CaseContext, contender: Contender) -> dict[str, Any]:
         "ms_min": samples[0],
         "round_ms": round_ms,
         "samples": len(samples),
+        "precision": None if precision is None else precision.share,
         "gbps": gbps(moves, ms),
         "gbps_p20": gbps(moves, ms_p80),
         "gbps_p80": gbps(moves, ms_p20),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -27,7 +28,8 @@ class Configuration:
 
 @dataclass(frozen=True)
 class MeasureSettings:
-    """The part of a config's `measure` that a worker needs. Times in ms and s, as named."""
+    """The part of a config's `measure` that a worker needs. Times in ms and s, as named; `precision` is a share, None for fixed
+    work."""
 
     timer: str
     cache: str
@@ -39,6 +41,8 @@ class MeasureSettings:
     timeout_s: float
     build_timeout_s: float
     threads: int | None = None
+    precision: float | None = None
+    max_ms: float = math.inf
 
 
 @dataclass(frozen=True)

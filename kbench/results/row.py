@@ -41,6 +41,7 @@ class Row:
     ms_min: float | None = None
     round_ms: tuple[float, ...] = ()
     samples: int | None = None
+    precision: float | None = None
     launch_ms: float | None = None
     build_ms: float | None = None
     gbps: float | None = None

@@ -4,13 +4,13 @@ cases, the rows without a time, and caveats."""
 from __future__ import annotations
 
 from kbench.analysis import Analysis
-from kbench.summary.sentences import cases_of, caveats, copy_share, counts, left_out, ulps
+from kbench.summary.sentences import cases_of, caveats, copy_share, counts, left_out, precision_reached, ulps
 from kbench.summary.tables import Table, details_table, stages_table, standings_table, times_tables
 from kbench.text import terminal
 
 __all__ = [
-    "Table", "cases_of", "caveats", "copy_share", "counts", "details_table", "left_out", "print_summary", "stages_table",
-    "standings_table", "times_tables", "ulps",
+    "Table", "cases_of", "caveats", "copy_share", "counts", "details_table", "left_out", "precision_reached", "print_summary",
+    "stages_table", "standings_table", "times_tables", "ulps",
 ]  # fmt: skip
 
 

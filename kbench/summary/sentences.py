@@ -51,6 +51,25 @@ def caveats(found: Analysis) -> list[str]:
     return lines
 
 
+def precision_reached(rows: Sequence[Row], wanted: float) -> str:
+    """How many times of providers are known to the share `wanted`, and how well the others are."""
+    found = [row.precision for row in rows if row.role == Role.PROVIDER and row.ms is not None]
+    reached = sum(share is not None and share <= wanted for share in found)
+    text = f"precision: {reached} of {len(found)} times are known to {_percent(wanted)}"
+    known = [share for share in found if share is not None]
+    if reached == len(found):
+        return text
+    others = (
+        f"the others to {_percent(max(known))} or better" if len(known) == len(found) else "others have a single round"
+    )
+    return f"{text}, {others} (column precision)"
+
+
+def _percent(share: float) -> str:
+    """`0.5 %`: two digits that count."""
+    return f"{float(f'{100 * share:.2g}'):g} %"
+
+
 def cases_of(rows: Sequence[Row]) -> int:
     """The number of measured cases. A case counts once per session."""
     return len({(row.session, row.case.key) for row in rows})

@@ -253,6 +253,22 @@ def test_set_wins_over_the_profile_and_the_last_set_over_earlier_ones() -> None:
     assert (sweep.measure.rounds, sweep.measure.rep_ms, sweep.measure.cache) == (8, 0.5, "warm")
 
 
+@pytest.mark.parametrize("written", ["0.5%", "0.5 %", 0.005, "'0.5%'"])
+def test_a_precision_makes_rounds_short(written: object) -> None:
+    fixed, precise = resolve(minimal()).measure, resolve(minimal(rest=f"measure: {{precision: {written}}}")).measure
+    assert (fixed.precision, fixed.rep_ms, fixed.rounds) == (None, 100, 5)
+    assert (precise.precision, precise.rep_ms, precise.rounds) == (pytest.approx(0.005), 10, 5)
+
+
+def test_a_precision_may_come_from_a_profile_or_the_command_line() -> None:
+    config = minimal(rest="measure: {rep_ms: 20}\nprofiles: {precise: {measure: {precision: 1%, max_ms: 50}}}")
+    measure = resolve(config, profile="precise").measure
+    assert (measure.precision, measure.max_ms, measure.rep_ms) == (0.01, 50, 20)
+    measure = resolve(minimal(), sets=["measure.precision=1%"]).measure
+    assert (measure.precision, measure.rep_ms) == (0.01, 10)
+    assert resolve(config, profile="precise", sets=["precision=0.002"]).measure.precision == 0.002
+
+
 def test_set_a_choice_and_a_baseline() -> None:
     sweep = resolve(
         minimal(operator="gelu", providers="[triton, torch-native]"),
@@ -326,6 +342,7 @@ def test_a_plugin_that_was_asked_for_has_to_import(only: list[str]) -> None:
 
 ROWS = "triton-row[num_warps=4], triton-row[num_warps=8], triton-row[num_warps=16]"
 PROVIDER = "providers: expected a provider's name, or one name with its parameters indented below it"
+SHARE = "expected a percentage from 0.01% to 50%, or a share: 0.5% or 0.005"
 POINTS = "expected an integer, a list of integers, {pow2: [a, b]} or {start, stop, step}"
 
 
@@ -385,6 +402,14 @@ POINTS = "expected an integer, a list of integers, {pow2: [a, b]} or {start, sto
         ("warmup_ms: 10", "warmup_ms: soon", '11:52: warmup_ms: expected a number; got "soon"'),
         ("warmup_ms: 10", "warmup_ms: true", "11:52: warmup_ms: expected a number; got true"),
         ("warmup_ms: 10", "warmup_ms: 1e999", "11:52: warmup_ms: expected a finite number; got Infinity"),
+        ("warmup_ms: 10", "precision: 5", f"11:52: precision: {SHARE}; got 5"),
+        ("warmup_ms: 10", "precision: 60%", f'11:52: precision: {SHARE}; got "60%"'),
+        ("warmup_ms: 10", "precision: 0.5 ms", f'11:52: precision: {SHARE}; got "0.5 ms"'),
+        ("warmup_ms: 10", "precision: true", f"11:52: precision: {SHARE}; got true"),
+        ("warmup_ms: 10", "precision: [1%]", f'11:52: precision: {SHARE}; got ["1%"]'),
+        ("warmup_ms: 10", "max_ms: 0", "11:49: max_ms: expected more than 0.0; got 0"),
+        ("warmup_ms: 10", "max_ms: 10",
+         "11:41: max_ms limits the rounds that precision adds; give a precision too, or leave max_ms out"),
         ("rounds: 2", "rounds: 2.5", "14:29: rounds: expected an integer; got 2.5"),
         ("rounds: 2", "rounds: 0", "14:29: rounds: expected at least 1; got 0"),
         ("quick: {measure", "quick: {mesure", '14:11: unknown key "mesure"; did you mean "measure"?'),

@@ -1,13 +1,19 @@
-"""How long each contender of a case is timed. The times of the contenders are made up."""
+"""How long each contender of a case is timed. The times of the contenders are made up, and so is the clock: a round takes as
+long as its budget."""
 
 from __future__ import annotations
 
 import random
+import statistics
+import time
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
 
+from kbench.measure import rounds as timing
 from kbench.measure.contender import Contender
 from kbench.measure.controls import COPY_MS, REPEAT_MS, repeat
 from kbench.measure.correctness.call import Call
@@ -22,28 +28,40 @@ from kbench.protocol import MeasureSettings
 Budgets = list[tuple[float, float]]
 
 
+WALL_MS = [0.0]
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_up = SimpleNamespace(perf_counter=lambda: WALL_MS[0] / 1e3, monotonic=time.monotonic)
+    monkeypatch.setattr(timing, "time", made_up)
+
+
 def contender(index: int, name: str, times: Callable[[int], float]) -> tuple[Contender, Budgets]:
     """A contender whose n-th round takes `times(n)` ms, and the budgets (warm-up, samples) that it was given."""
     budgets: Budgets = []
 
     def sample(warmup_ms: float, rep_ms: float) -> list[float]:
         budgets.append((warmup_ms, rep_ms))
+        WALL_MS[0] += warmup_ms + rep_ms
         return [times(len(budgets) - 1)] * 3
 
     return Contender(index, name, {}, calls=[Call(lambda: None)], sample=sample), budgets
 
 
-def timed(contenders: Sequence[Contender], **settings: Any) -> None:
+def timed(contenders: Sequence[Contender], *, tick_ms: float = 0.0, **settings: Any) -> None:
     """Time the contenders; the first is the baseline."""
     device = Device()
     given = {"warmup_ms": 25, "rep_ms": 100, "rounds": 3, "seed": 0, "timeout_s": 60, "build_timeout_s": 60} | settings
     Rounds(
         contenders,
+        baseline=contenders[0],
         inputs=SharedInputs(["x"], (torch.zeros(1),)),
         steps=Steps(device, lambda event: None),
         telemetry=Nothing(),
         clock=SettledClock(Nothing()),
         settings=MeasureSettings("do_bench", "cold", False, **given),
+        resolution_ms=tick_ms,
         order=random.Random(0),
     ).run()
 
@@ -64,3 +82,99 @@ def test_controls_are_sampled_no_longer_than_they_need() -> None:
     again.rounds.clear()
     timed([again], rounds=1, rep_ms=5)
     assert budgets == [(25, 5)]
+
+
+PRECISE = {"warmup_ms": 0, "rep_ms": 10, "rounds": 5, "precision": 0.005, "max_ms": 395}
+
+
+def steady(round_number: int) -> float:
+    """Rounds that differ by 0.1 %."""
+    return 1.0 + 0.001 * (round_number % 2)
+
+
+def unsteady(round_number: int) -> float:
+    """Rounds that differ by 2 %: forty of them do not tell the time to 0.5 %."""
+    return 1.0 + 0.02 * (round_number % 2)
+
+
+def rounds_of(*contenders: tuple[str, Callable[[int], float]], **settings: Any) -> dict[str, int]:
+    """The number of rounds that each contender had."""
+    made = [contender(index, name, times)[0] for index, (name, times) in enumerate(contenders)]
+    timed(made, **PRECISE | settings)
+    return {each.name: len(each.rounds) for each in made}
+
+
+def test_a_steady_provider_has_the_fewest_rounds() -> None:
+    assert rounds_of(("base", steady), ("other", steady)) == {"base": 5, "other": 5}
+    assert rounds_of(("base", steady), rounds=8) == {"base": 8}
+
+
+def test_an_unsteady_provider_goes_on_to_the_limit_beside_the_baseline() -> None:
+    found = rounds_of(("base", steady), ("steady", steady), ("unsteady", unsteady))
+    assert found == {"base": 40, "steady": 5, "unsteady": 40}
+
+
+def test_a_provider_leaves_as_soon_as_it_is_known_well_enough() -> None:
+    generator = random.Random(1)
+    series = [1 + generator.gauss(0, 0.006) for _ in range(400)]
+    found = rounds_of(("base", series.__getitem__), max_ms=4000)
+    assert 5 < found["base"] < 40
+    more = rounds_of(("base", series.__getitem__), max_ms=4000, precision=0.0025)
+    assert found["base"] < more["base"] < 400
+
+
+def test_the_ratio_to_an_unsteady_baseline_counts() -> None:
+    assert rounds_of(("base", unsteady), ("other", steady)) == {"base": 40, "other": 40}
+    # disturbances that both have do not matter to the ratio, but to the times
+    assert rounds_of(("base", unsteady), ("other", unsteady), precision=0.05) == {"base": 5, "other": 5}
+
+
+def test_the_copy_needs_the_first_rounds_only() -> None:
+    assert rounds_of(("base", unsteady), ("copy", unsteady), ("repeat", steady)) == {
+        "base": 40,
+        "copy": 5,
+        "repeat": 40,
+    }
+
+
+def test_rounds_cannot_tell_more_than_the_clock() -> None:
+    """Times of 5 us, on a clock that ticks every 32 ns."""
+    tick_ms = 32e-6
+    ticking = lambda n: (156 + n % 2) * tick_ms  # noqa: E731
+    assert rounds_of(("base", ticking))["base"] > 5
+    made = contender(0, "base", lambda n: 156 * tick_ms)[0]
+    timed([made], **PRECISE | {"tick_ms": tick_ms, "precision": 0.001})
+    found = made.precision(made, tick_ms)
+    assert len(made.rounds) == 5 and found is not None and found.share == pytest.approx(0.5 / 156, rel=0.01)
+
+
+def test_at_least_one_round_is_timed_whatever_the_limit() -> None:
+    assert rounds_of(("base", steady), max_ms=1e-3) == {"base": 1}
+
+
+def test_a_baseline_that_fails_holds_up_nobody() -> None:
+    base, other = contender(0, "base", unsteady)[0], contender(1, "other", steady)[0]
+    sample = base.sample
+
+    def failing(warmup_ms: float, rep_ms: float) -> list[float]:
+        assert sample is not None and len(base.rounds) < 3, "the device is gone"
+        return sample(warmup_ms, rep_ms)
+
+    base.sample = failing
+    timed([base, other], **PRECISE)
+    assert not base.running and len(other.rounds) == 5
+
+
+@pytest.mark.parametrize("scatter", [0.001, 0.003, 0.006])
+def test_stopping_early_does_not_make_times_wrong(scatter: float) -> None:
+    """Of cases whose rounds scatter normally, at least 95 % end within the precision that they were stopped at, on both sides
+    of the truth alike."""
+    generator = random.Random(int(scatter * 1e6))
+    found = []
+    for _ in range(200):
+        case = contender(0, "base", lambda n: 1 + generator.gauss(0, scatter))[0]
+        timed([case], **PRECISE | {"max_ms": 1000})
+        found.append(statistics.median(case.round_ms) - 1)
+    within = sum(abs(error) <= 0.005 for error in found) / len(found)
+    above = sum(error > 0 for error in found) / len(found)
+    assert within >= 0.95 and 0.4 < above < 0.6

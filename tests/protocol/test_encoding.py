@@ -41,7 +41,7 @@ from kbench.results.row import Case, Row, Status
 
 CASE = Case("gelu", {"M": 8, "N": 64, "approximate": "tanh"}, "float32")
 
-SETTINGS = MeasureSettings("do_bench", "cold", False, 1.5, 2, 3, 0, 60, 600, threads=2)
+SETTINGS = MeasureSettings("do_bench", "cold", False, 1.5, 2, 3, 0, 60, 600, threads=2, precision=0.005, max_ms=400)
 
 CONFIGURATIONS = (
     Configuration("triton", {"block": 64, "share": 0.5, "fast": True, "kind": "row", "warps": None}),

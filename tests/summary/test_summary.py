@@ -178,3 +178,15 @@ def test_stages_are_shown_when_they_were_measured() -> None:
 @pytest.mark.parametrize(("value", "text"), [(None, "-"), (0.0, "0.0"), (9.94, "9.9"), (9.96, "10"), (1234.5, "1234")])
 def test_errors_are_written_without_exponents(value: float | None, text: str) -> None:
     assert summary.ulps(value) == text
+
+
+def test_the_end_of_a_run_says_which_precision_was_reached() -> None:
+    rows = [row("torch", 0.1, precision=0.002), row("cuda", 0.1, precision=0.005), row("copy", 0.1, precision=0.3)]
+    assert summary.precision_reached(rows, 0.005) == "precision: 2 of 2 times are known to 0.5 %"
+    rows.append(row("triton", 0.1, precision=0.0213))
+    said = "precision: 2 of 3 times are known to 0.5 %, the others to 2.1 % or better (column precision)"
+    assert summary.precision_reached(rows, 0.005) == said
+    rows.append(row("liger", 0.1))
+    assert summary.precision_reached(rows, 0.05).endswith(
+        "3 of 4 times are known to 5 %, others have a single round (column precision)"
+    )
