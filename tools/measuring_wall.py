@@ -25,7 +25,7 @@ from kbench.measure.case import CaseRun
 from kbench.measure.contender import Contender
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.sources import find_telemetry
-from kbench.measure.timing.ceiling import ceiling_gbps
+from kbench.measure.timing.ceiling import Ceilings
 from kbench.measure.timing.session import SessionMeasurements
 from kbench.protocol import Configuration, MeasureSettings
 from kbench.results.case import Case
@@ -143,7 +143,8 @@ def main() -> None:
     )
     print(f"device {device.name}; set up in {time.perf_counter() - start:.2f} s")
     start = time.perf_counter()
-    ceiling, measured = ceiling_gbps(device), SessionMeasurements(telemetry)
+    ceilings, measured = Ceilings(device), SessionMeasurements(telemetry)
+    ceilings.gbps()
     print(f"ceiling_gbps in {time.perf_counter() - start:.2f} s")
     for name, us in costs_us(device).items():
         print(f"{us:10.1f} us  {name}")
@@ -164,7 +165,7 @@ def main() -> None:
             device=device,
             telemetry=telemetry,
             emit=lambda event: None,
-            ceiling_gbps=ceiling,
+            ceilings=ceilings,
             measured=measured,
         )
         if number:

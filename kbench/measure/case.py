@@ -27,6 +27,7 @@ from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.rounds import Rounds, blame_for_changes
 from kbench.measure.rows import CaseContext, make_rows
 from kbench.measure.steps import Emit, Steps
+from kbench.measure.timing.ceiling import Ceilings
 from kbench.measure.timing.session import SessionMeasurements
 from kbench.measure.timing.stages import measure_stages
 from kbench.measure.timing.timer import make_timer, measure_launch_ms
@@ -53,10 +54,9 @@ class CaseInputs:
 class CaseRun:
     """Measures one case in this process.
 
-    `baseline` is the index of the configuration that speed-ups refer to. `ceiling_gbps` is the bandwidth of the large copy
-    that is measured once per session, `ceiling_tflops` the speed of the best large matrix product of the case's dtype. kbench
-    measures the latter only for operators with `flops`. `measured` is what the session has measured for all its cases; if
-    not given, this case is a session of its own.
+    `baseline` is the index of the configuration that speed-ups refer to. `ceilings` are those of the session; that of FLOP/s
+    is used only for operators with `flops`. Rows without them have no ceilings. `measured` is what the session has measured
+    for all its cases; if not given, this case is a session of its own.
     """
 
     def __init__(
@@ -71,13 +71,14 @@ class CaseRun:
         device: Device,
         telemetry: Telemetry,
         emit: Emit,
-        ceiling_gbps: float | None = None,
-        ceiling_tflops: float | None = None,
+        ceilings: Ceilings | None = None,
         measured: SessionMeasurements | None = None,
     ) -> None:
         self.operator, self.case, self.settings, self.session = operator, case, settings, session
         self.device, self.telemetry, self.baseline = device, telemetry, baseline
-        self.ceiling_gbps, self.ceiling_tflops = ceiling_gbps, ceiling_tflops
+        self.ceilings = ceilings
+        self.ceiling_gbps: float | None = None
+        self.ceiling_tflops: float | None = None
         self.steps = Steps(device, emit)
         self.timer = make_timer(settings.timer, device, settings.cache)
         self.contenders = [
@@ -109,6 +110,7 @@ class CaseRun:
             return []
         timed = [contender for contender in self.contenders if contender.running]
         if timed:
+            self.measure_ceilings()
             timed += [control for control in self.add_controls() if not control.rounds]
             self.make_ready(timed, inputs)
             self.time_rounds(timed, inputs.shared)
@@ -172,6 +174,11 @@ class CaseRun:
             if contender.running:
                 call = stage(tensors, inputs.first.shapes)
                 contender.launch_ms = measure_launch_ms(call.run, self.device)
+
+    def measure_ceilings(self) -> None:
+        if self.ceilings:
+            self.ceiling_gbps = self.ceilings.gbps()
+            self.ceiling_tflops = self.ceilings.tflops(self.case.dtype) if self.operator.flops else None
 
     def add_controls(self) -> list[Contender]:
         controls = Controls(

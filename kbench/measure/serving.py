@@ -15,7 +15,7 @@ from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.sources import find_telemetry
 from kbench.measure.steps import DeviceLost
-from kbench.measure.timing.ceiling import ceiling_gbps, ceiling_tflops
+from kbench.measure.timing.ceiling import Ceilings
 from kbench.measure.timing.session import SessionMeasurements
 from kbench.plugins import load_plugins
 from kbench.protocol import (
@@ -71,8 +71,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
         _limit_host_memory(device.free_bytes())
     reader = find_telemetry(device)
     measured = SessionMeasurements(reader)
-    ceiling: list[float | None] = []  # measured once, for a session's first case
-    compute: dict[str, float | None] = {}  # by dtype, measured once, for the first case of an operator with flops
+    ceilings = Ceilings(device)
 
     def announce(plugin: str, operator: str = "", provider: str = "") -> None:
         """Tell the parent which plug-in, or which of its providers, runs now: it may hang or end the process."""
@@ -101,19 +100,13 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 emit=answers,
             )
         elif isinstance(request, MeasureRequest):
-            dtype = request.case.dtype if operator.flops else None
-            if not request.check_only:
-                ceiling[:] = ceiling or [ceiling_gbps(device)]
-                if dtype and dtype not in compute:
-                    compute[dtype] = ceiling_tflops(device, dtype)
             run = CaseRun(
                 operator,
                 request.case,
                 request.configurations,
                 baseline=request.baseline,
                 session=request.session,
-                ceiling_gbps=ceiling[0] if ceiling else None,
-                ceiling_tflops=compute.get(dtype) if dtype else None,
+                ceilings=ceilings,
                 measured=measured,
                 settings=settings,
                 device=device,

@@ -230,7 +230,7 @@ class Stub:
 
     stopped = 0
 
-    def __init__(self, plugins: Any, note: Any, *, place: str) -> None:
+    def __init__(self, plugins: Any, note: Any, *, place: str, history: Any) -> None:
         self.note = note
 
     def ready(self, task: Task) -> Any:
