@@ -9,6 +9,9 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+OURS = ("contract", "kernels/cuda_", "measure", "registry.py", "results")
+"""What calls the user's code, or is called by it with the user's arguments: the beginnings of paths in kbench."""
+
 
 def location(error: BaseException, fallback: str) -> str:
     """`file:line` of the innermost frame of an exception that is in the user's code, or else in a library.
@@ -17,7 +20,7 @@ def location(error: BaseException, fallback: str) -> str:
     """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    callers = tuple(str(Path(__file__).parents[1] / name) for name in ("contract", "registry.py", "results", "measure"))
+    callers = tuple(str(Path(__file__).parents[1] / name) for name in OURS)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(("<", *callers))]
     frames = [f for f in frames if not in_library(f.filename)] or frames
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else fallback

@@ -21,6 +21,7 @@ import kbench
 from kbench.kernels import cuda_extension
 from kbench.kernels.cuda_source import rowwise
 from kbench.results.case import ITEMSIZE
+from kbench.text.exception_text import describe_exception
 
 HOST_KERNELS = Path(__file__).with_name("host_kernels.cpp")
 
@@ -216,6 +217,14 @@ def test_wrong_values_of_an_option_are_refused(source: kbench.CudaSource) -> Non
 def test_an_error_of_cuda_names_the_kernel(source: kbench.CudaSource) -> None:
     with refused(RuntimeError, "fail: invalid configuration argument"):
         source.kernel("fail")([], [torch.empty(1)])
+
+
+def test_a_wrong_call_is_an_error_at_the_line_of_the_provider(source: kbench.CudaSource) -> None:
+    kernel = source.kernel("axpy", a=1)
+    for wrong in (lambda: kernel([], []), lambda: source.kernel("axpy"), lambda: source.kernel("gelu")):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            wrong()
+        assert f" at {Path(__file__).name}:" in describe_exception(caught.value)
 
 
 def test_calls_keep_no_tensor_alive(source: kbench.CudaSource) -> None:
