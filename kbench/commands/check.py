@@ -45,7 +45,9 @@ def check(
     every_case: Annotated[
         bool,
         typer.Option(
-            "--all", help="Check all cases, not only the smallest and the largest of each dtype, scalar and choice."
+            "--all",
+            help="Check all cases. Default: for each combination of dtype, scalars, choices and mode, only the smallest and "
+            "the largest case.",
         ),
     ] = False,
     keep_trying: KeepTrying = False,

@@ -27,14 +27,14 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 def init(
     operator: Annotated[
         str,
-        typer.Argument(metavar="OPERATOR", help="An operator of kbench, or a new name for an operator of your own."),
+        typer.Argument(metavar="OPERATOR", help="softmax, gelu, or a new name for an operator of your own."),
     ] = "softmax",
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Folder for the files.")] = Path(),
 ) -> ExitStatus:
     """Write a config, a plug-in and a GitHub workflow to start from.
 
-    For an operator of kbench, the plug-in adds two providers. For a new name, the plug-in also declares the operator. If one
-    of the files exists, the command writes none.
+    For softmax and gelu, the plug-in adds two providers to the operator of kbench. For a new name, the plug-in also declares
+    the operator. If one of the files exists, the command writes none.
     """
     from kbench.contract.origin import shipped
 

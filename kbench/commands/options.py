@@ -35,7 +35,8 @@ Profile = Annotated[
     typer.Option(
         "--profile",
         metavar="NAME",
-        help="Apply this profile of the config. Default without a GPU: cpu, if the config has it. 'none' applies no profile.",
+        help="Apply this profile of the config. 'none' applies no profile. Default: on a machine without an accelerator, the "
+        "profile cpu if the config has one.",
     ),
 ]
 Plugins = Annotated[
@@ -50,7 +51,7 @@ KeepTrying = Annotated[
     bool,
     typer.Option(
         "--keep-trying",
-        help="Try a provider again also after it has crashed or timed out twice in a row.",
+        help="Also try configurations that crashed or timed out twice in a row.",
     ),
 ]
 ResultsFiles = Annotated[

@@ -40,12 +40,19 @@ def run(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results.")] = Path("results"),
     sessions: Annotated[
         int | None,
-        typer.Option("--sessions", metavar="N", min=1, help="Measure the sweep N times, each time in a fresh process."),
+        typer.Option(
+            "--sessions",
+            metavar="N",
+            min=1,
+            help="Measure the sweep N times, each time in a fresh process. Default: `sessions` of the config, or 1.",
+        ),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue an interrupted run: measure the cases that are missing.")
     ] = False,
-    append: Annotated[bool, typer.Option("--append", help="Add sessions to the results of a finished run.")] = False,
+    append: Annotated[
+        bool, typer.Option("--append", help="Add sessions to the results of a finished run. --sessions says how many.")
+    ] = False,
     devices: Annotated[
         str | None,
         typer.Option(

@@ -22,7 +22,7 @@ def show(
         bool,
         typer.Option(
             "--details",
-            help="Also print GB/s, share of copy speed, error and flags of the fastest provider of each case.",
+            help="For the fastest provider of each case, also print GB/s, share of the copy's speed, error and flags.",
         ),
     ] = False,
 ) -> ExitStatus:
