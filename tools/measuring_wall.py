@@ -56,6 +56,12 @@ device.py drop_kept_lines
 cuda_driver.py reset_persisting_cache
 rounds.py blame_for_changes
 case.py check_again
+watch.py before
+watch.py _look
+watch.py _write
+watch.py _restore
+salts.py draw
+watch.py fault
 case.py rows
 other_load.py _own
 device.py synchronize

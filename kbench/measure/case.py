@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from torch import Tensor
-
 from kbench.contract.memory import keep_bytes
 from kbench.contract.operator import Operator
 from kbench.measure.contender import Contender
 from kbench.measure.controls import Controls
-from kbench.measure.correctness.call import stage_of
+from kbench.measure.correctness.call import Shapes, stage_of
 from kbench.measure.correctness.check import judge_call, poison, run_checked
 from kbench.measure.correctness.definition import Definition, OperatorFault
 from kbench.measure.correctness.expected import Expected
@@ -26,6 +24,8 @@ from kbench.measure.machine.other_load import OtherLoad
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.rounds import Rounds, blame_for_changes
 from kbench.measure.rows import CaseContext, make_rows
+from kbench.measure.salting.salts import Salter
+from kbench.measure.salting.watch import Watch
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.timing.ceiling import Ceilings
 from kbench.measure.timing.session import SessionMeasurements
@@ -196,25 +196,41 @@ class CaseRun:
 
     def make_ready(self, contenders: Sequence[Contender], inputs: CaseInputs) -> None:
         """Give every contender its calls and its sampler. A contender that the timer cannot time ends with a reason."""
-        shared, shapes = inputs.shared, inputs.first.shapes
-        rotated: list[tuple[Tensor, ...]] = []  # made in the step of the first contender that needs them
+        shared, first = inputs.shared, inputs.first
+        generator = random.SystemRandom()
+        placed = False  # in the step of the first contender that needs it: memory may run out
+        salter = Salter(
+            self.definition, shared.pristine, inputs.second.inputs, random.Random(generator.getrandbits(256))
+        )
         for contender in contenders:
             if not contender.running:
                 continue
             with self.steps.step(contender, "build", self.settings.build_timeout_s):
-                if contender.stage is not None:
-                    rotated = rotated or shared.copies(self.timer.sets(self.call_bytes))
-                    with self.timer.staging():
-                        contender.calls = [contender.stage(tensors, shapes) for tensors in rotated]
-                    if contender.mutates:
-                        contender.restore = partial(shared.restore_in, rotated, contender.mutates)
-                runs = [call.run for call in contender.calls]
-                contender.sample = self.timer.ready(runs, contender.launch_ms, contender.restore)
+                if contender.stage is None:
+                    contender.sample = self.timer.ready([call.run for call in contender.calls], contender.launch_ms)
+                else:
+                    if not placed:
+                        shared.place(self.timer.sets(self.call_bytes))
+                        placed = True
+                    contender.watch = Watch(
+                        salter, first, shared, random.Random(generator.getrandbits(256)), replayed=self.timer.replays
+                    )
+                    contender.stage_calls = partial(self.stage_calls, contender, shared, first.shapes)
+                    contender.stage_calls()
                 blame_for_changes(contender, shared)
                 if self.settings.stages and contender.running and not contender.control:
                     contender.stages = measure_stages(self.device, shared.tensors)
             if not contender.running:
                 shared.restore()
+
+    def stage_calls(self, contender: Contender, shared: SharedInputs, shapes: Shapes) -> None:
+        """Prepare the calls of a contender, and its sampler, where the inputs lie now."""
+        assert contender.stage and contender.watch
+        sets = shared.sets
+        with self.timer.staging():
+            contender.calls = [contender.stage(tensors, shapes) for tensors in sets]
+        runs = contender.watch.use(contender.calls)
+        contender.sample = self.timer.ready(runs, contender.launch_ms, contender.watch.before)
 
     def time_rounds(self, contenders: Sequence[Contender], shared: SharedInputs) -> None:
         rounds = Rounds(
@@ -227,15 +243,19 @@ class CaseRun:
             settings=self.settings,
             resolution_ms=timer_kind(self.timer.name).resolution_ms,
             order=random.Random(f"{self.settings.seed}/{self.session}/{self.case.key}"),
+            moves=not self.timer.replays,
         )
         rounds.run()
 
     def check_again(self, contender: Contender, inputs: CaseInputs) -> None:
-        """Check a provider on new values in the timed buffers. This detects a provider that returns a stored result."""
+        """Check what timed calls of a provider returned, then the provider itself on new values in the timed buffers."""
         stage = contender.stage
         if contender.control or not contender.running or stage is None:
             return
         with self.steps.step(contender, "check", self.settings.timeout_s):
+            if contender.watch and (fault := contender.watch.fault()):
+                contender.end(Status.WRONG, fault)
+                return
             found = run_checked(inputs.last, stage, inputs.shared.tensors, self.device)
             contender.judged(found, "correct before timing, wrong after it: ")
 

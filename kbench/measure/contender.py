@@ -12,6 +12,7 @@ from kbench.contract.provider import Provider
 from kbench.measure.correctness.call import Call, Stage
 from kbench.measure.correctness.check import Accuracy
 from kbench.measure.machine.telemetry import Quantities
+from kbench.measure.salting.watch import Watch
 from kbench.measure.timing.precision import Precision, precision_of
 from kbench.measure.timing.timer import Sample
 from kbench.protocol import Configuration
@@ -27,7 +28,8 @@ class Contender:
     calls        the prepared calls that the timer may rotate over; the first works on the case's inputs
     sample       takes the samples of one round; set once the timer is ready for this contender
     longest_ms   the longest that a round takes samples of it
-    restore      writes back the inputs that its calls change; None if they change none
+    stage_calls  prepares its calls and its sampler where the inputs lie now; None for a control with calls of its own
+    watch        salts the inputs of its timed calls, and keeps some of the outputs
     moved_bytes  bytes that one call moves, where the provider declares them
     rounds       samples in ms, one list per round
     spent_ms     wall time of the rounds so far
@@ -43,7 +45,8 @@ class Contender:
     calls: Sequence[Call] = ()
     sample: Sample | None = None
     longest_ms: float = math.inf
-    restore: Callable[[], None] | None = None
+    stage_calls: Callable[[], None] | None = None
+    watch: Watch | None = None
     status: Status | None = None
     reason: str = ""
     accuracy: Accuracy = field(default_factory=Accuracy)
@@ -111,7 +114,7 @@ class Contender:
         """Stop here. The row states the reason and has no time."""
         self.status, self.reason = status, reason
         self.rounds, self.stage, self.sample, self.calls, self.stages = [], None, None, (), {}
-        self.restore = None
+        self.stage_calls = self.watch = None
 
     @property
     def mutates(self) -> Collection[str]:

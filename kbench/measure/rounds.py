@@ -17,8 +17,11 @@ from kbench.results.vocabulary import Control, Status
 
 
 class Rounds:
-    """Times contenders whose buffers and samplers are ready. `order` is the random generator that shuffles each round,
-    `resolution_ms` a step of the timer's clock."""
+    """Times contenders whose calls and samplers are ready. `order` is the random generator that shuffles each round,
+    `resolution_ms` a step of the timer's clock.
+
+    If `moves`, the inputs have other addresses in every round, so that a result that is stored by address is of no use.
+    """
 
     def __init__(
         self,
@@ -32,10 +35,11 @@ class Rounds:
         settings: MeasureSettings,
         resolution_ms: float,
         order: random.Random,
+        moves: bool = False,
     ) -> None:
         self.contenders, self.baseline, self.inputs, self.steps = contenders, baseline, inputs, steps
         self.telemetry, self.clock, self.settings, self.order = telemetry, clock, settings, order
-        self.resolution_ms = resolution_ms
+        self.resolution_ms, self.moves = resolution_ms, moves
 
     def run(self) -> None:
         """Wait until the clock has settled, then measure the rounds."""
@@ -43,6 +47,8 @@ class Rounds:
         number = 0
         while order := self._wanted(number):
             self.order.shuffle(order)
+            if self.moves:
+                self.inputs.place(1)
             for contender in order:
                 with self.steps.step(contender, "time", self.settings.timeout_s):
                     self._take(contender, number)
@@ -96,12 +102,16 @@ class Rounds:
 
     def _take(self, contender: Contender, number: int) -> None:
         """Take the samples of one round. The first one warms the contender up."""
+        if self.moves and contender.stage_calls:
+            contender.stage_calls()
         assert contender.sample is not None
         warmup_ms = 0.0 if contender.rounds else self.settings.warmup_ms
         before = self.telemetry.read()
         start = time.perf_counter()
         samples = contender.sample(warmup_ms, min(self.settings.rep_ms, contender.longest_ms))
         contender.spent_ms += (time.perf_counter() - start) * 1e3
+        if contender.watch:
+            contender.watch.after()
         contender.readings += [before, self.telemetry.read()]
         blame_for_changes(contender, self.inputs)
         if contender.running:
@@ -112,7 +122,5 @@ class Rounds:
 def blame_for_changes(contender: Contender, inputs: SharedInputs) -> None:
     """End the contender that ran last if it has changed a shared input that it may not change. Restores the inputs for the
     others."""
-    if contender.restore:
-        contender.restore()
     if fault := inputs.repaired(contender.mutates):
         contender.end(Status.WRONG, fault)

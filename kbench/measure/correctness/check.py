@@ -229,7 +229,7 @@ def compared(expected: Expected, outputs: Sequence[Tensor]) -> Accuracy:
     wrong = [WrongElements(output, operator, each) for output, each in zip(outputs, definition.outputs, strict=True)]
     for part in parts if own < len(outputs) else ():
         if part.position >= own and part.reference.numel():
-            result = result.worst(_compare(expected, part, part.of(outputs[part.position]), wrong[part.position]))
+            result = result.worst(compare(part, part.of(outputs[part.position]), wrong[part.position], expected))
     first = next((each for each in wrong if each.count), None)
     if first is None:
         return result
@@ -238,14 +238,16 @@ def compared(expected: Expected, outputs: Sequence[Tensor]) -> Accuracy:
     return Accuracy(result.max_ulp, result.max_rel_err, f"{which}{first.describe()}", off=True, near=near)
 
 
-def _compare(expected: Expected, part: OutputPart, output: Tensor, wrong: WrongElements) -> Accuracy:
+def compare(part: OutputPart, output: Tensor, wrong: WrongElements, expected: Expected | None = None) -> Accuracy:
+    """Compare a part of an output with the reference. `wrong` collects the elements that are wrong. With `expected`, from which
+    the part is, the scale of a few wrong elements is estimated a second time."""
     if part.scale is None:
         wrong.add_exact(output == part.reference, part, output, part.reference)
         return Accuracy()
     estimated = wrong.operator.scale is None or wrong.output.gradient
     errors = _errors(part.reference, part.scale, output, wrong.output, estimated)
     doubtful = int((~errors.right).sum()) if estimated else 0
-    if 0 < doubtful <= max(DOUBTFUL_COUNT, DOUBTFUL_SHARE * output.numel()):
+    if expected and 0 < doubtful <= max(DOUBTFUL_COUNT, DOUBTFUL_SHARE * output.numel()):
         scale = expected.second_scale(part, ~errors.right)
         errors = _errors(part.reference, scale, output, wrong.output, estimated)
     got = output.double()

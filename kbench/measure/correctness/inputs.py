@@ -9,8 +9,9 @@ from math import prod
 import torch
 from torch import Tensor
 
-from kbench.measure.correctness.check import changed_input, fill
+from kbench.measure.correctness.check import changed_input
 from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.placement import STEPS, Placement
 from kbench.measure.machine.device import Device
 
 
@@ -56,15 +57,41 @@ class Inputs:
 
 
 class SharedInputs:
-    """The input tensors that every contender of a case is given, with a copy of their values."""
+    """The input tensors that every contender of a case is given.
 
-    def __init__(self, names: Sequence[str], tensors: tuple[Tensor, ...]) -> None:
-        self._names, self.tensors = names, tensors
-        self.pristine: Sequence[Tensor] = [x.clone() for x in tensors]
+    pristine  their values, which nothing changes
+    sets      equal sets of tensors, over which a timer may rotate. A contender is checked on the first set, `tensors`
+    stacked   for each input, the tensors of all sets as one, along a new first dimension. Writing into it does not count as a
+              change of `tensors` for torch (`_version`), as a write by a kernel does not either
+    """
+
+    def __init__(self, names: Sequence[str], drawn: Sequence[Tensor]) -> None:
+        self._names, self.pristine = names, drawn
+        self._placements: list[Placement] = []
+        self._step = -1
+        self.place(1)
+
+    def place(self, count: int) -> None:
+        """Give the inputs other addresses than before, for `count` sets, and write their values there. Nobody may use the
+        earlier tensors any more."""
+        if not self._placements or self._placements[0].sets != count:
+            self._placements = []  # frees the memory
+            self._placements = [Placement(x, count) for x in self.pristine]
+        self._step = random.SystemRandom().choice([step for step in range(STEPS) if step != self._step])
+        self.sets = [tuple(each.tensor(number, self._step) for each in self._placements) for number in range(count)]
+        self.tensors, self.stacked = self.sets[0], [each.stacked(self._step) for each in self._placements]
+        self.restore_sets(self._names)
 
     def restore(self) -> None:
-        """Write the values back into the tensors."""
-        fill(self.tensors, self.pristine)
+        """Write the values back into all sets, whatever a provider has made of the tensors."""
+        for number, tensors in enumerate(self.sets):
+            for x, placement in zip(tensors, self._placements, strict=True):
+                if x.requires_grad:  # a provider has asked for its gradient
+                    x.requires_grad_(False) if x.is_leaf else x.detach_()
+                home = placement.tensor(number, self._step)
+                if (x.data_ptr(), x.shape, x.stride()) != (home.data_ptr(), home.shape, home.stride()):
+                    x.set_(home.untyped_storage(), home.storage_offset(), home.shape, home.stride())
+        self.restore_sets(self._names)
 
     def repaired(self, mutates: Collection[str] = ()) -> str | None:
         """What a call has changed although it may not, in words; None if it has kept to the inputs in `mutates`. Writes the
@@ -74,13 +101,8 @@ class SharedInputs:
             self.restore()
         return fault
 
-    def restore_in(self, sets: Sequence[tuple[Tensor, ...]], mutates: Collection[str]) -> None:
-        """Write the values of some inputs back into several sets of tensors."""
-        for position, name in enumerate(self._names):
+    def restore_sets(self, mutates: Collection[str]) -> None:
+        """Write the values of some inputs back into all sets."""
+        for name, all_sets, values in zip(self._names, self.stacked, self.pristine, strict=True):
             if name in mutates:
-                for tensors in sets:
-                    tensors[position].copy_(self.pristine[position])
-
-    def copies(self, count: int) -> list[tuple[Tensor, ...]]:
-        """`count` sets of inputs with these values. The first is the tensors themselves."""
-        return [self.tensors, *(tuple(x.clone() for x in self.pristine) for _ in range(count - 1))]
+                all_sets.copy_(values)

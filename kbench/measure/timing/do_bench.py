@@ -33,6 +33,8 @@ class BenchTimer:
     device: Device
     cache: str
 
+    replays = False
+
     @property
     def name(self) -> str:
         """`do_bench`, or `clock` where Triton is not installed and a plain loop of the same form times the host."""
@@ -52,10 +54,10 @@ class BenchTimer:
         return nullcontext()
 
     def ready(
-        self, runs: Sequence[Callable[[], Any]], launch_ms: float | None, restore: Callable[[], None] | None = None
+        self, runs: Sequence[Callable[[], Any]], launch_ms: float | None, before: Callable[[], None] | None = None
     ) -> Sample:
         """See Timer. The device is kept busy for longer than `launch_ms`."""
-        return partial(self._samples, runs[0], launch_ms, restore)
+        return partial(self._samples, runs[0], launch_ms, before)
 
     def empty(self) -> Sample:
         """The overhead of the events. On a device: the time of one empty kernel, minus half of what a second one adds.
@@ -81,49 +83,50 @@ class BenchTimer:
         self,
         call: Callable[[], Any],
         launch_ms: float | None,
-        restore: Callable[[], None] | None,
+        before: Callable[[], None] | None,
         warmup_ms: float,
         rep_ms: float,
     ) -> list[float]:
         if self.name == "clock":
-            return clock_samples(call, HostDriver(self.device, self.cache, restore), warmup_ms, rep_ms)
+            return clock_samples(call, HostDriver(self.device, self.cache, before), warmup_ms, rep_ms)
         import triton.testing
 
-        with self._driver(launch_ms or 0.0, restore):
+        with self._driver(launch_ms or 0.0, before):
             times: list[float] = triton.testing.do_bench(call, warmup=warmup_ms, rep=rep_ms, return_mode="all")
         return times
 
     @contextmanager
-    def _driver(self, launch_ms: float, restore: Callable[[], None] | None) -> Iterator[None]:
+    def _driver(self, launch_ms: float, before: Callable[[], None] | None) -> Iterator[None]:
         """Make kbench's driver the active one of Triton."""
         from triton.runtime import driver
 
-        before = driver.active if self.device.accelerated else None  # a host has no driver of its own
-        if before is None:
-            driver.set_active(HostDriver(self.device, self.cache, restore))
+        active = driver.active if self.device.accelerated else None  # a host has no driver of its own
+        if active is None:
+            driver.set_active(HostDriver(self.device, self.cache, before))
         else:
             prefill_ms = min(max(PREFILL_MS, 3 * launch_ms), MAX_PREFILL_MS)
-            driver.set_active(_PrefilledDriver(before, self, prefill_ms, restore))
+            driver.set_active(_PrefilledDriver(active, self, prefill_ms, before))
         try:
             yield
         finally:
-            driver.set_active(before)
+            driver.set_active(active)
 
 
 class _PrefilledDriver:
-    """The active Triton driver. Its cache flush also restores changed inputs, and puts the host ahead of the device."""
+    """The active Triton driver. Its cache flush also does what must be done before a timed call, and puts the host ahead of the
+    device."""
 
-    def __init__(self, inner: Any, timer: BenchTimer, prefill_ms: float, restore: Callable[[], None] | None) -> None:
+    def __init__(self, inner: Any, timer: BenchTimer, prefill_ms: float, before: Callable[[], None] | None) -> None:
         self._inner, self._cold, self._prefill_ms = inner, timer.cache == "cold", prefill_ms
-        self._restore = restore
+        self._before = before
         self._spin, self._drop_kept_lines = timer.device.spin, timer.device.drop_kept_lines
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
     def clear_cache(self, cache: Any) -> None:
-        if self._restore:
-            self._restore()  # before the flush, which drops its lines from the cache
+        if self._before:
+            self._before()  # first: the flush displaces from the cache what this writes
         if self._cold:
             self._drop_kept_lines()  # a flush does not displace what kernels asked the cache to keep
             self._inner.clear_cache(cache)

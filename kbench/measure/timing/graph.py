@@ -50,6 +50,7 @@ class GraphTimer:
     cache: str
 
     name = "graph"
+    replays = True
     prefill_ms = 0.0  # a replay is one launch, which is not part of a call
 
     def sets(self, call_bytes: int) -> int:
@@ -83,7 +84,7 @@ class GraphTimer:
         return torch.cuda.Stream()
 
     def ready(
-        self, runs: Sequence[Callable[[], Any]], launch_ms: float | None, restore: Callable[[], None] | None = None
+        self, runs: Sequence[Callable[[], Any]], launch_ms: float | None, before: Callable[[], None] | None = None
     ) -> Sample:
         """See Timer. Captures the calls in turn; raises Unsupported for a call that cannot be captured."""
         if self.device.type != "cuda":
@@ -92,7 +93,7 @@ class GraphTimer:
             )
         calls = max(len(runs), MIN_CALLS)
         graph = _capture(runs, calls, self._stream)
-        return partial(self._samples, graph, calls, restore)
+        return partial(self._samples, graph, calls, before)
 
     def empty(self) -> Sample:
         """Empty kernels, one after another. The gap between two kernels is all that this timer adds to a call."""
@@ -102,20 +103,22 @@ class GraphTimer:
         self,
         graph: torch.cuda.CUDAGraph,
         calls: int,
-        restore: Callable[[], None] | None,
+        before: Callable[[], None] | None,
         warmup_ms: float,
         rep_ms: float,
     ) -> list[float]:
-        first = self._replay_ms(graph, restore)
+        first = self._replay_ms(graph, before)
         for _ in range(int(warmup_ms / first)):
+            if before:
+                before()
             graph.replay()
         replays = max(MIN_REPLAYS, int(rep_ms / first))
-        return [self._replay_ms(graph, restore) / calls for _ in range(replays)]
+        return [self._replay_ms(graph, before) / calls for _ in range(replays)]
 
-    def _replay_ms(self, graph: torch.cuda.CUDAGraph, restore: Callable[[], None] | None) -> float:
+    def _replay_ms(self, graph: torch.cuda.CUDAGraph, before: Callable[[], None] | None) -> float:
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        if restore:
-            restore()
+        if before:
+            before()
         if self.cache == "cold":
             self.device.drop_kept_lines()
         if self.device.spin:

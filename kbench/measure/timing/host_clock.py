@@ -40,8 +40,8 @@ class HostInterface:
 class HostDriver:
     """The part of a Triton driver that do_bench uses, for the host and for a device without Triton."""
 
-    def __init__(self, device: Device, cache: str, restore: Callable[[], None] | None = None) -> None:
-        self._cold, self._device, self._restore = cache == "cold", device, restore
+    def __init__(self, device: Device, cache: str, before: Callable[[], None] | None = None) -> None:
+        self._cold, self._device, self._before = cache == "cold", device, before
         self._bytes = 2 * (device.cache_bytes or HOST_FLUSH_BYTES // 2)
         self.synchronize = device.synchronize
 
@@ -52,8 +52,8 @@ class HostDriver:
         return torch.empty(self._bytes, dtype=torch.uint8, device=self._device.torch_device)
 
     def clear_cache(self, cache: torch.Tensor) -> None:
-        if self._restore:
-            self._restore()
+        if self._before:
+            self._before()
         if self._cold:
             cache.zero_()
 

@@ -32,6 +32,10 @@ class Timer(Protocol):
         """The entry of the `timer` column."""
 
     @property
+    def replays(self) -> bool:
+        """Whether it records the calls once and replays them, on the same buffers and with the same memory for outputs."""
+
+    @property
     def prefill_ms(self) -> float:
         """The longest that this timer can keep the device busy before a timed launch; 0.0 if it cannot."""
 
@@ -44,12 +48,12 @@ class Timer(Protocol):
     def staging(self) -> AbstractContextManager[object]:
         """The context in which calls for this timer are prepared."""
 
-    def ready(self, runs: Sequence[Run], launch_ms: float | None, restore: Callable[[], None] | None = None) -> Sample:
+    def ready(self, runs: Sequence[Run], launch_ms: float | None, before: Callable[[], None] | None = None) -> Sample:
         """Prepare to time a provider.
 
         `runs` make the same call, each on a set of buffers of its own. `launch_ms` is what one launch costs the host, None if
-        unknown. `restore` writes back the inputs that the calls change; it runs outside the timed window. Raises Unsupported,
-        with the reason, for a call that this timer cannot time.
+        unknown. `before` prepares the inputs for a timed call, or for a replay of all calls; it runs outside the timed window,
+        and before the cache is flushed. Raises Unsupported, with the reason, for a call that this timer cannot time.
         """
 
     def empty(self) -> Sample:

@@ -1,0 +1,180 @@
+"""Inputs change before every timed call, and what timed calls return is checked.
+
+The cheats are right whenever they are checked, and do less while they are timed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+import torch
+from in_process import measured, said
+from torch import Tensor
+
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
+from kbench.results.row import Row
+
+MATRIX = Declared("M", "N")
+
+softmax = Operator(
+    "salted-softmax",
+    axes=("M", "N"),
+    inputs={"x": MATRIX},
+    outputs={"y": MATRIX},
+    rows="M",
+    reference=lambda x: x.softmax(-1),
+)
+
+CHECKS = 5
+"""More than the calls of the checks before timing."""
+
+Call = Callable[[Tensor], Tensor]
+
+
+def right(x: Tensor) -> Tensor:
+    return x.softmax(-1)
+
+
+def provider(make: Callable[[], Call]) -> None:
+    softmax.provider(make.__name__.replace("_", "-"), factory=True)(lambda case: make())
+
+
+@provider
+def honest() -> Call:
+    return right
+
+
+@provider
+def same_element() -> Call:
+    """Compares an element of its input with that of the last one."""
+    last: list[tuple[float, Tensor]] = []
+
+    def call(x: Tensor) -> Tensor:
+        if not last or last[0][0] != x[0, 0].item():
+            last[:] = [(x[0, 0].item(), right(x))]
+        return last[0][1].clone()
+
+    return call
+
+
+@provider
+def same_version() -> Call:
+    """Trusts that torch counts all changes."""
+    last: list[tuple[tuple[int, int], Tensor]] = []
+
+    def call(x: Tensor) -> Tensor:
+        key = (x.data_ptr(), x._version)
+        if not last or last[0][0] != key:
+            last[:] = [(key, right(x))]
+        return last[0][1].clone()
+
+    return call
+
+
+@provider
+def same_address() -> Call:
+    """Computes at an address as often as it may be checked there."""
+    stored: dict[int, tuple[int, Tensor]] = {}
+
+    def call(x: Tensor) -> Tensor:
+        count, y = stored.get(x.data_ptr(), (0, x))
+        stored[x.data_ptr()] = (count + 1, right(x) if count < CHECKS else y)
+        return stored[x.data_ptr()][1].clone()
+
+    return call
+
+
+def later(instead: Call) -> Call:
+    """Is right for some calls, then does something else."""
+    calls: list[int] = []
+
+    def call(x: Tensor) -> Tensor:
+        calls.append(1)
+        return right(x) if len(calls) < CHECKS else instead(x)
+
+    return call
+
+
+@provider
+def nothing_later() -> Call:
+    return later(torch.empty_like)
+
+
+@provider
+def zeros_later() -> Call:
+    return later(torch.zeros_like)
+
+
+@provider
+def half_the_rows() -> Call:
+    last: list[Tensor] = []
+
+    def half(x: Tensor) -> Tensor:
+        last[:] = last or [right(x)]
+        y = last[0].clone()
+        y[: len(x) // 2] = right(x[: len(x) // 2])
+        return y
+
+    return later(half)
+
+
+@provider
+def one_of_all_sets() -> Call:
+    """Computes one call of a graph, and copies its result in the others."""
+    first: list[Tensor] = []
+
+    def call(x: Tensor) -> Tensor:
+        if not torch.cuda.is_available() or not torch.cuda.is_current_stream_capturing():
+            return right(x)
+        first[:] = first or [right(x)]
+        return first[0].clone()
+
+    return call
+
+
+STORED = (
+    r"\d+ of \d+ rows that were looked at hold results for other inputs: it returns stored results or skips its work"
+)
+
+SAID = {
+    "same-element": STORED,
+    "same-version": STORED,
+    "same-address": STORED,
+    "nothing-later": ".*",
+    "zeros-later": r"(\d+) of \1 rows that were looked at hold zeros: it leaves work undone",
+    "half-the-rows": ".* rows that were looked at hold results for other inputs: it leaves a part of its work undone",
+    "one-of-all-sets": STORED,
+}
+
+
+def caught(row: Row) -> None:
+    assert re.match(
+        rf"wrong right when checked, wrong while it was timed \(call \d+ of \d+\): {SAID[row.provider]}", said(row)
+    ), said(row)
+
+
+def test_cheats_on_a_host() -> None:
+    cheats = [name for name in SAID if name != "one-of-all-sets"]
+    found = measured(softmax, ["honest", *cheats], M=64, N=128)
+    assert said(found["honest"]) == "ok"
+    for name in cheats:
+        caught(found[name])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("timer", "cache", "cheats"),
+    [
+        ("do_bench", "cold", "same-element same-version same-address nothing-later zeros-later half-the-rows"),
+        ("graph", "warm", "same-version same-address zeros-later half-the-rows"),
+        ("graph", "cold", "zeros-later half-the-rows one-of-all-sets"),
+    ],
+)
+def test_cheats_on_a_device(timer: str, cache: str, cheats: str) -> None:
+    found = measured(softmax, ["honest", *cheats.split()], M=1024, N=512, timer=timer, cache=cache, rounds=2)
+    assert said(found["honest"]) == "ok"
+    for name in cheats.split():
+        caught(found[name])
