@@ -53,13 +53,14 @@ def _column_faults(operator: Declaration) -> Iterator[str]:
             yield f"choices: {name} is {words!r:.80}; it must be a tuple of words, and the first is the default"
     for word in itertools.chain(*operator.choices.values()):
         if why := fault(word):
-            yield f"choice {_shown(word)}: {why}"
+            yield f"choice value {_shown(word)}: {why}"
         elif LIKE_NUMBER.fullmatch(word) or word.lower() in ("true", "false"):
-            yield f"choice {_shown(word)} reads as a number or a boolean; declare a scalar, or rename the choice"
+            yield f"choice value {_shown(word)} reads as a number or a boolean; declare a scalar, or use another word"
     for name, value in operator.scalars.items():
         number = abs(value) < LIMIT if isinstance(value, int) else isinstance(value, float) and math.isfinite(value)
         if not number:
-            yield f"the default of scalar {name} is {_shown(value)}; it must be a finite number, True or False"
+            must = "it must be a finite number, True or False; an integer must be below 2^63"
+            yield f"the default of scalar {name} is {_shown(value)}; {must}"
     for edge in operator.edges:  # no name of a column or a file: only `check` shows it
         if why := value_fault(edge):
             yield f"edge input {_shown(edge)}: {why}"
@@ -93,7 +94,7 @@ def _tensor_faults(operator: Declaration) -> Iterator[str]:
         yield from (f"{name}: {why}" for why in _fill_faults(operator, tensor))
     for name, tensor in operator.outputs.items():
         if tensor.fill is not None:
-            yield f"output {name} has a fill; only inputs are filled"
+            yield f"output {name} has a fill, but kbench fills inputs only; remove it"
 
 
 def _fill_faults(operator: Declaration, tensor: Tensor) -> Iterator[str]:
@@ -118,10 +119,11 @@ def _row_faults(operator: Declaration) -> Iterator[str]:
         yield f"rows is {rows!r}, which is not one of the axes {', '.join(operator.axes)}"
     for name, tensor in (*operator.inputs.items(), *operator.outputs.items()):
         if any(size != rows and rows in Tensor(size).axes for size in tensor.sizes) or tensor.sizes.count(rows) > 1:
-            yield f"rows={rows!r} does not work with {name}: {rows} must be one of its dimensions by itself, or none"
+            must = f"{rows} may be the size of one dimension, but not of two, and not part of a size such as 2*{rows}"
+            yield f"rows={rows!r} does not work with {name}: {must}"
     for name, tensor in operator.outputs.items():
         if rows not in tensor.sizes:
-            yield f"rows={rows!r}: output {name} has no axis {rows}, so its rows are not independent; leave rows out"
+            yield f"rows={rows!r}: output {name} has no axis {rows}, so it has no independent rows; leave rows out"
 
 
 def _gradient_faults(operator: Declaration) -> Iterator[str]:
@@ -133,7 +135,7 @@ def _gradient_faults(operator: Declaration) -> Iterator[str]:
         elif not any(operator.inputs[name].is_floating(dtype) for dtype in operator.dtypes):
             yield f"gradients: {name} is {operator.inputs[name].dtype}, which has no gradient"
     if operator.gradients and not any(t.is_floating(d) for t in operator.outputs.values() for d in operator.dtypes):
-        yield "gradients: no output has a floating-point dtype"
+        yield "gradients: no output has a floating-point dtype; leave gradients out"
 
 
 def _mutation_faults(operator: Declaration) -> Iterator[str]:

@@ -160,12 +160,12 @@ class Operator(Declaration):
         where = f"backward kernel of provider {provider!r} of {self.name!r}"
         if not self.gradients:
             raise ValueError(
-                f"{where}: the operator declares no gradients; name the inputs that have one in gradients="
+                f"{where}: the operator declares no gradients; name the inputs that have a gradient in gradients="
             )
         if provider not in self.providers:
             raise ValueError(f"{where}: there is no such provider; register its forward function first")
         if self.providers[provider].backward is not None:
-            raise ValueError(f"{where}: it has one already")
+            raise ValueError(f"{where}: the provider has a backward kernel already")
         if isinstance(saved, tuple) and (unknown := [name for name in saved if name not in self.outputs]):
             raise ValueError(
                 f"{where}: saves {unknown[0]!r}, which is not one of the outputs {', '.join(self.outputs)}"

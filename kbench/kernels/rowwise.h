@@ -29,7 +29,7 @@ struct Rows {
 inline Rows rows_of(const Call& call) {
   const Tensor &x = call.inputs[0], &y = call.outputs[0];
   require(x.rank == 2, "x must be a matrix");
-  require(x.sizes[0] <= INT_MAX, "M > 2147483647: a launch has at most that many rows");
+  require(x.sizes[0] <= INT_MAX, "M > 2147483647: one launch computes at most that many rows");
   require(y.has_sizes({x.sizes[0], x.sizes[1]}) && y.dtype == x.dtype, "y must have the shape and the dtype of x");
   require(x.dense_rows(), "the elements of a row are not next to each other in memory (stride(-1) is not 1)");
   require(y.contiguous(), "y must be contiguous");

@@ -39,7 +39,7 @@ def row_warps(block: int) -> int:
 def long_rows(case: Case) -> str | None:
     """Why the rows of a case are too long for one block; None if they are not."""
     if case.N > LARGEST_BLOCK:
-        return f"N > {LARGEST_BLOCK}: a row is one block, and a Triton block holds no more elements"
+        return f"N > {LARGEST_BLOCK}: a row must fit into one Triton block, which holds at most that many elements"
     return None
 
 

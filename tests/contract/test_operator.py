@@ -39,7 +39,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"scalars": {"big": 10**400}}, "the default of scalar big is 1000"),
     ({"choices": {"form": ()}}, "choices: form is (); it must be a tuple of words, and the first is the default"),
     ({"choices": {"form": "tanh"}}, "choices: form is 'tanh'; it must be a tuple of words"),
-    ({"choices": {"form": ("a", "2")}}, "choice '2' reads as a number or a boolean; declare a scalar, or rename"),
+    ({"choices": {"form": ("a", "2")}}, "choice value '2' reads as a number or a boolean; declare a scalar, or use"),
     ({"dtypes": ()}, "dtypes is empty; name at least one dtype"),
     ({"dtypes": ("float12",)}, "unknown dtype 'float12'; use float32, "),
     ({"inputs": {}}, 'inputs must be a dict of tensors by name, for example {"x": Tensor("M", "N")}'),
@@ -48,7 +48,10 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"inputs": {"a\nb": MATRIX}}, "inputs: tensor 'a\\nb': "),
     ({"outputs": {"N": MATRIX}}, "'N' names a tensor and an axis, scalar or choice; rename one of them"),
     ({"outputs": {"y": Tensor("M", "2*K")}}, "y has the axis K, which is not one of M, N"),
-    ({"outputs": {"y": Tensor("M", "N", fill=normal())}}, "output y has a fill; only inputs are filled"),
+    (
+        {"outputs": {"y": Tensor("M", "N", fill=normal())}},
+        "output y has a fill, but kbench fills inputs only; remove it",
+    ),
     (
         {"inputs": {"x": Tensor("M", dtype="int64")}},
         "x: an input of dtype int64 needs a fill; declare one, for example ",
@@ -63,16 +66,16 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"rows": "K"}, "rows is 'K', which is not one of the axes M, N"),
     (
         {"rows": "N", "inputs": {"x": Tensor("M", "2*N")}},
-        "rows='N' does not work with x: N must be one of its dimensions by",
+        "rows='N' does not work with x: N may be the size of one dimension, but",
     ),
     (
         {"rows": "M", "inputs": {"x": Tensor("M", "M")}},
-        "rows='M' does not work with x: M must be one of its dimensions",
+        "rows='M' does not work with x: M may be the size of one dimension",
     ),
-    ({"rows": "M", "inputs": {"y": Tensor("2*M")}}, "rows='M' does not work with y: M must be one of its dimensions"),
+    ({"rows": "M", "inputs": {"y": Tensor("2*M")}}, "rows='M' does not work with y: M may be the size of one"),
     (
         {"rows": "M", "outputs": {"y": ROW}},
-        "rows='M': output y has no axis M, so its rows are not independent; leave rows out",
+        "rows='M': output y has no axis M, so it has no independent rows; leave rows out",
     ),
     ({"gradients": ("w",)}, "gradients: 'w' is not one of the inputs x"),
     ({"gradients": ("x", "x")}, "gradients: x is named twice"),

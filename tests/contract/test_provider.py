@@ -123,7 +123,7 @@ REFUSED: dict[str, tuple[Callable[[Operator], Any], str]] = {
     ),
     "second kernel": (
         lambda op: (op.backward("again")(noted), op.backward("again")),
-        "backward kernel of provider 'again' of 'mine': it has one already",
+        "backward kernel of provider 'again' of 'mine': the provider has a backward kernel already",
     ),
     "saves nothing known": (
         lambda op: op.backward("again", saves="z"),
@@ -145,7 +145,7 @@ def test_a_backward_kernel_needs_gradients(no_operators: None) -> None:
     plain = Operator("mine", ("M",), {"x": Tensor("M")}, {"y": Tensor("M")}, lambda x: x)
     plain.provider("p")(noted)
     with pytest.raises(
-        ValueError, match="the operator declares no gradients; name the inputs that have one in gradients="
+        ValueError, match="the operator declares no gradients; name the inputs that have a gradient in gradients="
     ):
         plain.backward("p")
 

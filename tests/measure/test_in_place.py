@@ -203,22 +203,22 @@ def after_all_of_them(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Tens
     return new_memory(x, residual)
 
 
-PLACED = r"\(h: in a buffer or an input, not returned\)"
+PLACED = "return nothing for h, which a buffer or an input holds"
 
 SAID = {
     "undeclared": "wrong changed its input residual in place",
     "undeclared-other": "wrong changed its input x in place",
-    "does-not-mutate": "wrong left input residual unchanged, which must hold h after the call",
+    "does-not-mutate": "wrong left input residual unchanged; it must hold h after the call",
     "mutates-wrongly": "wrong h: every element wrong",
-    "returns-the-changed": f"wrong returned 3 values, expected 2: y, z {PLACED}",
-    "returns-too-little": f"wrong returned 1 value, expected 2: y, z {PLACED}",
+    "returns-the-changed": f"wrong returned 3 values, expected 2: y, z; {PLACED}",
+    "returns-too-little": f"wrong returned 1 value, expected 2: y, z; {PLACED}",
     "returns-its-input": "wrong returned its own input for y",
     "second-wrong": "wrong h: every element wrong",
     "swapped": "wrong y: every element wrong",
     "tail-unwritten": "wrong h: 5 of 30 elements NaN, all in column 5; first at ",
     "writes-once": "wrong correct at the first call, then h: every element NaN",
-    "writes-elsewhere": r"wrong returned 3 values, expected none \(y, h, z: in a buffer or an input, not returned\)",
-    "returns-a-buffer-too": f"wrong returned 3 values, expected 2: y, z {PLACED}",
+    "writes-elsewhere": "wrong returned 3 values, expected none; return nothing for y, h, z, which a buffer or an input holds",
+    "returns-a-buffer-too": f"wrong returned 3 values, expected 2: y, z; {PLACED}",
     "resizes-its-buffer": r"wrong returned shape \(1,\) for h, expected \(5, 6\)",
     "resizes-its-input": "wrong changed its input x in place",
     "replaces-its-input": "wrong changed its input residual in place",

@@ -187,7 +187,7 @@ def test_a_kernel_declines_with_a_reason_of_its_own(source: kbench.CudaSource) -
         source.kernel("twice")([torch.zeros(2, 3)], [torch.zeros(3, 2)])
     with refused(kbench.Unsupported, "the mailbox is too small"):
         source.kernel("twice")([torch.zeros(2, 3)], [torch.zeros(2, 3)], torch.zeros(5, dtype=torch.int64))
-    with refused(kbench.Unsupported, "M > 2147483647: a launch has at most that many rows"):
+    with refused(kbench.Unsupported, "M > 2147483647: one launch computes at most that many rows"):
         source.kernel("twice")([torch.zeros(1).expand(2**31, 1)], [torch.zeros(1).expand(2**31, 1)])
 
 

@@ -149,7 +149,7 @@ def test_why_nothing_is_left(csv: Path) -> None:
 
 @pytest.mark.parametrize("word", ["1", "1e-6", ".5", "true", "False"])
 def test_a_choice_has_no_words_that_a_file_would_read_as_values(word: str) -> None:
-    with pytest.raises(ValueError, match="reads as a number or a boolean; declare a scalar, or rename the choice"):
+    with pytest.raises(ValueError, match="reads as a number or a boolean; declare a scalar, or use another word"):
         Operator(
             "unread",
             ("N",),

@@ -168,7 +168,7 @@ def _differentiable(definition: Definition, returned: Any, received: Sequence[Te
             raise Misdelivery(f"returned {is_} for {name}, expected {must}")
         if not x.requires_grad:
             which = "its forward function is" if len(wanted) == 1 else f"output {name} of its forward function is"
-            raise Unsupported(f"{which} not differentiable, and it registers no backward kernel")
+            raise Unsupported(f"{which} not differentiable, and the provider has no backward kernel")
     return [found[name] for name in wanted]
 
 
@@ -220,7 +220,7 @@ def _several(names: Sequence[str], returned: Any, placed: Sequence[str] = ()) ->
         return values
     is_ = f"{len(values)} value{'s' * (len(values) != 1)}"
     must = f"{len(names)}: {', '.join(names)}" if names else "none"
-    also = f" ({', '.join(placed)}: in a buffer or an input, not returned)" if placed else ""
+    also = f"; return nothing for {', '.join(placed)}, which a buffer or an input holds" if placed else ""
     raise Misdelivery(f"returned {is_}, expected {must}{also}")
 
 

@@ -159,7 +159,7 @@ def judge_call(
             at = names.index(name)
             if equal(inputs[at], expected.inputs[at]):
                 return replace(
-                    found, wrong=f"left input {name} unchanged, which must hold {output} after the call", off=False
+                    found, wrong=f"left input {name} unchanged; it must hold {output} after the call", off=False
                 )
     return found
 

@@ -128,8 +128,8 @@ class Definition:
             is_ = f"shape {tuple(found.shape)} and {short(found.dtype)}"
             raise self._fault(fill, f"the fill of {name} returned {is_}", f"it must return shape {shape} and {dtype}")
         if found.device != place:
-            what = f"the fill of {name} returned a tensor on {found.device}"
-            raise self._fault(fill, what, f"it must be on {place}, as the tensors that draw returns are")
+            what = f"the fill of {name} returned a tensor on device {found.device}"
+            raise self._fault(fill, what, f"it must be on {place}, like the tensors that draw returns")
         return found.clone()  # an expanded tensor cannot be written to, and the function may keep its own
 
     @contextmanager
@@ -180,7 +180,11 @@ class Definition:
         pairs = [(x, d) for x, d in zip(floating, exact[count:], strict=True) if x.requires_grad]
         if not pairs:
             what = "no output of the reference has a gradient"
-            raise self._fault(self.operator.reference, what, "compute an output from the inputs in gradients=")
+            raise self._fault(
+                self.operator.reference,
+                what,
+                "compute an output from the inputs in gradients= with differentiable functions",
+            )
         leaves = [x for x, need in zip(inputs, needs, strict=True) if need]
         with self._blamed(f"the gradient of the reference{where}", self.operator.reference):
             gradients = torch.autograd.grad(

@@ -67,15 +67,19 @@ def mean_squares(
     for _ in range(trials):
         moved = [x if same else _moved(x, generator) for x, same in zip(exact, whole, strict=True)]
         with _Moving(generator):
-            found = definition.expected(
-                moved, " (with inputs moved by 2^-16 to estimate the scale of errors; declare scale= to avoid this)"
-            )
+            found = definition.expected(moved, _where(definition))
         for square, value, reference in zip(squares, found, references, strict=True):
             if square is not None:
                 # values that are not finite give no estimate
                 change = ((value - reference) / STEP).nan_to_num(0.0, 0.0, 0.0)
                 square += change * change / trials
     return squares
+
+
+def _where(definition: Definition) -> str:
+    """What a message about a reference that fails here adds. A declared scale helps only where one is allowed and used."""
+    avoid = "; declare scale= to avoid this" if [each.gradient for each in definition.outputs] == [False] else ""
+    return f" (on inputs changed by 2^-16 of their values, to estimate the scale of errors{avoid})"
 
 
 class _Moving(TorchDispatchMode):

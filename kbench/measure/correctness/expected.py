@@ -101,9 +101,9 @@ class Expected:
             joined = first + second if seam is None else _joined(first, second, seam)
             if joined is None or joined.shape != whole.reference.shape or not _agree(whole, joined):
                 name = self.definition.outputs[whole.position].name
-                what = f"reference returned other values for {name} on some of the rows than on all of them"
+                what = f"reference returned other values for {name} when it got half of the rows"
                 raise self.definition.fault(
-                    what, f"rows={self.definition.operator.rows!r} needs independent rows; leave it out"
+                    what, f"rows={self.definition.operator.rows!r} needs independent rows; leave rows out"
                 )
 
     def parts(self) -> Iterator[OutputPart]:
