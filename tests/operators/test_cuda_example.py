@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +12,12 @@ from common import ROOT, run_kbench
 from torch import Tensor
 
 import kbench
-from kbench.measure.correctness.check import accuracy
+from kbench.contract.provider import Provider
+from kbench.measure.correctness.call import stage_of
+from kbench.measure.correctness.check import run_checked
+from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.expected import Expected
+from kbench.measure.machine.device import Device
 from kbench.registry import operator
 
 pytestmark = pytest.mark.gpu
@@ -33,26 +40,35 @@ def randn(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
     return torch.randn(*shape, device="cuda").to(dtype)
 
 
-def wrong(inputs: list[Tensor], y: Tensor, h: Tensor, what: str) -> list[str]:
-    """A sentence for what is wrong with the outputs; nothing if they are within two units in the last place."""
-    M, N = y.shape
-    case = ADD_RMSNORM.case(str(y.dtype).removeprefix("torch."), M=M, N=N)
-    fault = accuracy(ADD_RMSNORM, case, inputs, (y, h)).wrong
+def wrong(inputs: list[Tensor], function: Callable[..., object], what: str, **declared: Any) -> list[str]:
+    """Check a function as kbench checks a provider: a sentence for what is wrong, nothing if it is right."""
+    M, N = inputs[0].shape
+    case = ADD_RMSNORM.case(str(inputs[0].dtype).removeprefix("torch."), M=M, N=N)
+    definition = Definition(ADD_RMSNORM, case)
+    stage = stage_of(definition, Provider("mine", "add_rmsnorm", function, "mine", **declared), {})
+    fault = run_checked(Expected(definition, [x.clone() for x in inputs]), stage, inputs, Device()).wrong
     return [f"{case.label}, {what}: {fault}"] if fault else []
+
+
+def out_of_place(kernel: Callable[..., None]) -> Callable[..., tuple[Tensor, Tensor]]:
+    def run(*inputs: Tensor) -> tuple[Tensor, Tensor]:
+        y, h = torch.empty_like(inputs[0]), torch.empty_like(inputs[0])
+        kernel(inputs, [y, h])
+        return y, h
+
+    return run
+
+
+def matrices(dtype: torch.dtype) -> Iterator[list[Tensor]]:
+    for M, N in SHAPES:
+        yield [randn(M, N, dtype=dtype), randn(M, N, dtype=dtype), randn(N, dtype=dtype)]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("threads", [None, 64, 1024])
 def test_every_shape_is_right(source: kbench.CudaSource, dtype: torch.dtype, threads: int | None) -> None:
-    kernel, faults = source.kernel("add_rmsnorm", eps=1e-6, threads=threads), []
-    for M, N in SHAPES:
-        inputs = [randn(M, N, dtype=dtype), randn(M, N, dtype=dtype), randn(N, dtype=dtype)]
-        before = [x.clone() for x in inputs]
-        y, h = torch.empty_like(inputs[0]), torch.empty_like(inputs[0])
-        kernel(inputs, [y, h])
-        faults += wrong(before, y, h, "dense")
-        assert all(map(torch.equal, inputs, before))
-    assert not faults
+    function = out_of_place(source.kernel("add_rmsnorm", eps=1e-6, threads=threads))
+    assert [fault for inputs in matrices(dtype) for fault in wrong(inputs, function, "dense")] == []
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -60,27 +76,52 @@ def test_rows_with_gaps_and_unaligned_rows_are_right(source: kbench.CudaSource, 
     kernel, faults = source.kernel("add_rmsnorm", eps=1e-6), []
     for M, N in [(1, 1), (3, 7), (5, 64), (33, 1000)]:
         for padding, first in [(1, 0), (1, 1), (8, 0), (8, 8), (8, 3)]:
-            wide = randn(M, N + padding, dtype=dtype)
-            x, residual = wide[:, first : first + N], randn(1, N, dtype=dtype).expand(M, N)
-            weight, h = randn(N + 1, dtype=dtype)[1:], torch.zeros_like(wide)[:, first : first + N]
-            y = torch.empty(M, N, dtype=dtype, device="cuda")
-            kernel([x, residual, weight], [y, h])
-            faults += wrong([x, residual, weight], y, h, f"columns {first}: of N + {padding}")
-            assert h._base is not None and torch.count_nonzero(h._base) <= M * N  # nothing beside h is written
+
+            def run(*inputs: Tensor) -> tuple[Tensor, Tensor]:
+                M, N = inputs[0].shape
+                y, wide = inputs[0].new_empty(M, N), inputs[0].new_zeros(M, N + padding)  # noqa: B023
+                h = wide[:, first : first + N]  # noqa: B023
+                kernel(inputs, [y, h])
+                assert torch.equal(wide.count_nonzero(), h.count_nonzero())  # nothing beside h is written
+                return y, h
+
+            x = randn(M, N + padding, dtype=dtype)[:, first : first + N]
+            inputs = [x, randn(M, N + 1, dtype=dtype)[:, 1:], randn(N + 1, dtype=dtype)[1:]]
+            faults += wrong(inputs, run, f"columns {first}: of N + {padding}")
+            aligned = [x, randn(M, N + 8, dtype=dtype)[:, 8:], randn(N, dtype=dtype)]
+            faults += wrong(aligned, run, f"columns {first}: of N + {padding}, residual and weight aligned")
+    assert not faults
+
+
+def test_rows_that_are_one_row_in_memory_are_right(source: kbench.CudaSource) -> None:
+    x, residual, weight = randn(5, 64), randn(1, 64).expand(5, 64), randn(64)
+    y, h = out_of_place(source.kernel("add_rmsnorm", eps=1e-6))(x, residual, weight)
+    dense = out_of_place(source.kernel("add_rmsnorm", eps=1e-6))(x, residual.contiguous(), weight)
+    assert torch.equal(y, dense[0]) and torch.equal(h, dense[1]) and torch.equal(h, x + residual)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("place, name", [(0, "x"), (1, "residual")])
+def test_h_may_replace_an_input(source: kbench.CudaSource, dtype: torch.dtype, place: int, name: str) -> None:
+    kernel = source.kernel("add_rmsnorm", eps=1e-6)
+
+    def run(*inputs: Tensor) -> Tensor:
+        y = torch.empty_like(inputs[0])
+        kernel(inputs, [y, inputs[place]])
+        return y
+
+    faults = [fault for inputs in matrices(dtype) for fault in wrong(inputs, run, "in place", mutates={name: "h"})]
     assert not faults
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("place", [0, 1])
-def test_h_may_replace_an_input(source: kbench.CudaSource, dtype: torch.dtype, place: int) -> None:
-    kernel, faults = source.kernel("add_rmsnorm", eps=1e-6), []
-    for M, N in SHAPES:
-        inputs = [randn(M, N, dtype=dtype), randn(M, N, dtype=dtype), randn(N, dtype=dtype)]
-        before = [x.clone() for x in inputs]
-        y = torch.empty_like(inputs[0])
-        kernel(inputs, [y, inputs[place]])
-        faults += wrong(before, y, inputs[place], "in place")
-    assert not faults
+def test_outputs_may_be_buffers_of_the_caller(source: kbench.CudaSource, dtype: torch.dtype) -> None:
+    kernel = source.kernel("add_rmsnorm", eps=1e-6)
+
+    def run(*inputs: Tensor, y: Tensor, h: Tensor) -> None:
+        kernel(inputs, [y, h])
+
+    assert [fault for inputs in matrices(dtype) for fault in wrong(inputs, run, "out", out=("y", "h"))] == []
 
 
 def test_special_values_are_those_of_float32_arithmetic(source: kbench.CudaSource) -> None:
@@ -129,8 +170,7 @@ def test_what_the_kernel_cannot_compute_is_refused_with_a_sentence(source: kbenc
         source.kernel("add_rmsnorm")
     with pytest.raises(kbench.Unsupported, match=r"^threads must be a multiple of 64 up to 1024$"):
         source.kernel("add_rmsnorm", eps=1e-6, threads=100)([x, x, weight], [y, h])
-    kernel([x, x, weight], [y, h])
-    assert not wrong([x, x, weight], y, h, "after the refusals")
+    assert not wrong([x, randn(4, 6), weight], out_of_place(kernel), "after the refusals")
 
 
 def test_the_current_stream_is_used_and_can_be_captured(source: kbench.CudaSource) -> None:
@@ -142,10 +182,9 @@ def test_the_current_stream_is_used_and_can_be_captured(source: kbench.CudaSourc
     with torch.cuda.graph(graph):  # a launch on any other stream is not captured, and fails
         kernel(inputs, [y, h])
     inputs[0].copy_(randn(64, 1000))
-    y.zero_()
     graph.replay()
-    torch.cuda.synchronize()
-    assert not wrong(inputs, y, h, "replayed")
+    expected = out_of_place(kernel)(*inputs)
+    assert torch.equal(y, expected[0]) and torch.equal(h, expected[1])
 
 
 def test_the_example_runs_from_its_config(source: kbench.CudaSource, tmp_path: Path) -> None:
