@@ -8,17 +8,18 @@ from pathlib import Path
 
 import pytest
 from common import Kbench
-from fake_executor import FakeMachine
+from fake_executor import FakeMachine, machine_info
 from stand_in import HONEST, Silent, command, task
 
 from kbench.execute.executor import make_failed_row
 from kbench.execute.plan import Task
 from kbench.execute.progress import PlainProgress
 from kbench.execute.supervision import supervisor as supervisor_module
+from kbench.execute.supervision.alone import count_workers
 from kbench.execute.supervision.supervisor import WorkerSupervisor
 from kbench.execute.worker import launch
 from kbench.execute.worker.starting import PluginFiles
-from kbench.protocol import Configuration
+from kbench.protocol import AcceleratorInfo, Configuration
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 
@@ -141,6 +142,21 @@ def test_configurations_are_tried_alone_at_the_same_time(bad: Bad, monkeypatch: 
     assert {rows[name].reason for name in hanging} == {"took longer than 0.3 s while building"}
     assert rows["mine"].status is Status.OK
     assert len(bad.requests) == 2 + 3 + 1
+
+
+@pytest.mark.parametrize(
+    ("memory", "cores", "workers"),
+    [(None, 64, 1), (80 << 30, 64, 8), (80 << 30, 6, 3), (80 << 30, 1, 1), (8 << 30, 64, 2), (1 << 30, 64, 1)],
+    ids=["host", "large", "few cores", "one core", "little memory", "less than one needs"],
+)
+def test_as_many_at_a_time_as_the_device_and_the_cores_allow(memory: int | None, cores: int, workers: int) -> None:
+    """Each case here needs some 1 GB, and as much again is left to the provider."""
+    accelerator = memory and AcceleratorInfo(memory, None, None, None, None, "", 1)
+    machine = machine_info(cpu_count=cores, accelerator=accelerator or None)
+    operators = {"softmax": FakeMachine().catalog().operators["softmax"]}
+    catalog = replace(FakeMachine().catalog(), machine=machine, operators=operators)
+    todo = task("mine")
+    assert count_workers(catalog, replace(todo, case=replace(todo.case, axes={"M": 8192, "N": 4096}))) == workers
 
 
 def test_check_does_not_try_it_on_every_edge_input(monkeypatch: pytest.MonkeyPatch) -> None:

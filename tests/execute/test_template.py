@@ -22,7 +22,7 @@ from kbench.execute.supervision.supervisor import WorkerSupervisor
 from kbench.execute.worker import launch, template
 from kbench.execute.worker.process_tree import MARK
 from kbench.execute.worker.starting import PluginFiles
-from kbench.execute.worker.template import Template
+from kbench.execute.worker.template import Template, start_template
 from kbench.execute.worker.worker_process import Worker
 from kbench.protocol import CatalogRequest
 from kbench.results.vocabulary import Status
@@ -79,6 +79,18 @@ def spawned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def worker(begun: Template) -> Worker:
     return Worker(CatalogRequest(()), template=begun)
+
+
+@pytest.mark.gpu
+def test_a_forked_worker_finds_the_device() -> None:
+    """Nothing that kbench imports has opened it before the fork."""
+    begun = start_template({})
+    assert begun
+    with Worker(CatalogRequest(()), template=begun) as forked, Worker(CatalogRequest(())) as started:
+        assert forked.catalog.device == started.catalog.device and forked.catalog.device.type != "cpu"
+        assert forked.catalog.operators == started.catalog.operators
+        assert begun._process.poll() is None, "the template was refused"
+    begun.stop()
 
 
 def test_each_worker_is_a_process_of_its_own(begin: Begin) -> None:

@@ -19,6 +19,9 @@ from kbench.protocol import Catalog, Configuration
 MOST_WORKERS = 8
 """Workers at a time on one accelerator."""
 
+CORES_EACH = 2
+"""Cores for each of these workers. With fewer, compilers that run beside each other could exceed `build_timeout_s`."""
+
 CONTEXT_BYTES = 1 << 30
 """Device memory that a worker takes besides the tensors of a case: the driver's context, and loaded kernels."""
 
@@ -83,4 +86,5 @@ def count_workers(catalog: Catalog, task: Task) -> int:
     if accelerator is None or operator is None or not accelerator.total_memory:
         return 1
     each = CONTEXT_BYTES + 2 * operator.least_bytes(task.case)  # twice: what a provider takes for itself
-    return max(1, min(MOST_WORKERS, catalog.machine.cpu_count or 1, accelerator.total_memory // each))
+    cores = catalog.machine.cpu_count or 1
+    return max(1, min(MOST_WORKERS, cores // CORES_EACH, accelerator.total_memory // each))
