@@ -23,9 +23,10 @@ typecheck: $(VENV)/.installed-test
 	$(BIN)/mypy
 
 # The tests start Python dozens of times: it may keep what it compiles, whatever the environment says. With threads of
-# torch's own, two test processes on two cores get into each other's way.
+# torch's own, several test processes on two cores get into each other's way. Three processes keep two cores busy: many tests
+# wait for a time limit or for another process.
 pytest: $(VENV)/.installed-test
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 --dist worksteal
 
 quick: lint typecheck
 	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not slow"
