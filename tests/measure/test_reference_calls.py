@@ -1,4 +1,5 @@
-"""The reference is computed once per set of inputs, whatever the number of providers, and its time is in no row."""
+"""The reference is computed once per set of inputs, whatever the number of providers, and once for each timed call that is
+judged. Its time is in no row."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from torch import Tensor
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.correctness.error_scale import TRIALS
+from kbench.measure.salting.kept import ROWS_KEPT, WHOLE_KEPT
 from kbench.protocol import Message, StepBegun, StepEnded
 
 SETS = 3
@@ -66,20 +68,23 @@ def test_once_per_set_and_the_estimate_of_its_scale(mode: str, scale: bool) -> N
     fields = {"scale": lambda case, y, x, w: y.abs()} if scale else {}
     operator = _operator(f"{mode}-{scale}", **fields)
     each = 1 if scale and mode == "forward" else 1 + TRIALS
+    # gradients of w have no rows, so the whole reference is computed beside that of some rows
+    judged = ROWS_KEPT if mode == "forward" else WHOLE_KEPT * 2
     for providers in (1, 4):
-        assert _run(operator, providers, mode) == {"before": SETS * each}
+        assert _run(operator, providers, mode) == {"before": SETS * each, "check": providers * judged}
 
 
 def test_in_slices_once_per_slice_and_once_for_the_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 4 * 32)
     operator = _operator("sliced", scale=lambda case, y, x, w: y.abs())
     for providers in (1, 4):
-        assert _run(operator, providers, "forward") == {"before": SETS * (4 + 1)}
+        found = _run(operator, providers, "forward")
+        assert found["before"] == SETS * (4 + 1) and set(found) == {"before", "check"}
 
 
 def test_an_operator_with_a_judge_needs_no_estimate() -> None:
     operator = _operator("judged", check=lambda case, inputs, outputs, expected: None)
-    assert _run(operator, 4, "forward") == {"before": SETS}
+    assert _run(operator, 4, "forward") == {"before": SETS, "check": 4 * WHOLE_KEPT}
 
 
 @pytest.mark.parametrize("sliced", [True, False])

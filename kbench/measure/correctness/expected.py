@@ -53,11 +53,17 @@ class Expected:
 
     Only large outputs are sliced, and only along the operator's `rows`. A gradient that has no such axis is the sum over the
     slices. Values of up to `keep_bytes` are computed once and kept for all providers of a case. Larger ones are computed again
-    for every check.
+    for every check. `scales` are scales of the outputs to take in place of an estimate, unless the outputs are sliced.
     """
 
-    def __init__(self, definition: Definition, inputs: Sequence[Tensor], keep_bytes: int = KEPT_BYTES) -> None:
-        self.definition, self.inputs, self._keep_bytes = definition, inputs, keep_bytes
+    def __init__(
+        self,
+        definition: Definition,
+        inputs: Sequence[Tensor],
+        keep_bytes: int = KEPT_BYTES,
+        scales: Sequence[Tensor | None] | None = None,
+    ) -> None:
+        self.definition, self.inputs, self._keep_bytes, self._given = definition, inputs, keep_bytes, scales
         self._kept: list[OutputPart] | None = None
         self._shapes: tuple[tuple[int, ...], ...] | None = None
         rows = definition.operator.rows
@@ -124,6 +130,10 @@ class Expected:
                 made.append(part)
             yield part
         self._kept = made
+
+    def kept_scales(self) -> list[Tensor | None] | None:
+        """The scales of the outputs, if they are kept and not in slices."""
+        return None if self._sliced or self._kept is None else [part.scale for part in self._kept]
 
     def second_scale(self, part: OutputPart, doubtful: Tensor) -> Tensor:
         """The scale of a part, estimated a second time where `doubtful`, a mask of few elements, holds. It is never smaller
@@ -220,6 +230,8 @@ class Expected:
 
     def _squares(self, references: Sequence[Tensor], exact: Sequence[Tensor]) -> list[Tensor | None]:
         """Mean squares of the changes of every output that has no scale of the operator's own and is judged by kbench."""
+        if self._given is not None and not self._sliced:
+            return [None if scale is None else scale.square() for scale in self._given]
         wanted = [
             reference.is_floating_point() and not self._scaled(position) and not self._judged_elsewhere(position)
             for position, reference in enumerate(references)

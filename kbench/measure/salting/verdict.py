@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from kbench.measure.correctness.check import compare, compared
-from kbench.measure.correctness.definition import Definition, Output
+from kbench.measure.correctness.definition import Output
 from kbench.measure.correctness.expected import Expected, OutputPart
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.correctness.wrong_elements import WrongElements
@@ -29,10 +29,12 @@ ROUNDED_SHARE = 0.01
 
 
 class Verdict:
-    """Judges the kept calls of one provider. It writes into the `shared` inputs, and restores them."""
+    """Judges the kept calls of one provider. It writes into the `shared` inputs, and restores them. `checked` is what a call
+    must deliver without salts."""
 
-    def __init__(self, definition: Definition, shared: SharedInputs, salter: Salter, keeper: Keeper) -> None:
-        self._definition, self._shared, self._salter, self._keeper = definition, shared, salter, keeper
+    def __init__(self, checked: Expected, shared: SharedInputs, salter: Salter, keeper: Keeper) -> None:
+        self._checked, self._definition = checked, checked.definition
+        self._shared, self._salter, self._keeper = shared, salter, keeper
 
     def fault(self, calls: Sequence[Kept], seen: int) -> str | None:
         """What is wrong with the first wrong one of `calls`, in words; None if all are right. The provider was timed `seen`
@@ -50,6 +52,9 @@ class Verdict:
         return None if found.near else found.wrong
 
     def _parts(self, call: Kept, calls: Sequence[Kept]) -> str | None:
+        scales = self._checked.kept_scales()  # almost those of this call, and an estimate takes much longer
+        if scales and not any(marks.count for marks in self._marks(call, call.salts, scales)):
+            return None
         now = self._marks(call, call.salts)
         if not any(marks.count for marks in now):
             return None
@@ -78,8 +83,9 @@ class Verdict:
                 box.of(self._shared.stacked[box.position][0]).copy_(box.of(self._salter.other[box.position]))
         return self._shared.tensors
 
-    def _marks(self, call: Kept, salts: Sequence[Salt]) -> list[_Marks]:
-        """For each output, which of the elements that were kept are right for inputs with these salts."""
+    def _marks(self, call: Kept, salts: Sequence[Salt], scales: Sequence[Tensor | None] | None = None) -> list[_Marks]:
+        """For each output, which of the elements that were kept are right for inputs with these salts. `scales` are those of
+        whole outputs, in place of an estimate."""
         keeper, inputs, operator = self._keeper, self._inputs(salts), self._definition.operator
         made = [
             _Marks(kept, operator, output, dimension, call.rows)
@@ -88,11 +94,15 @@ class Verdict:
         if any(dimension is not None for dimension in keeper.dimensions):
             cuts = [x.dimension_of(operator.rows or "") for x in self._definition.declared_inputs]
             some = [x if cut is None else select_rows(x, cut, call.rows) for x, cut in zip(inputs, cuts, strict=True)]
-            for part in Expected(self._definition, some).parts():
+            narrow = scales and [
+                x if x is None or d is None else select_rows(x, d, call.rows)
+                for x, d in zip(scales, keeper.dimensions, strict=True)
+            ]
+            for part in Expected(self._definition, some, scales=narrow).parts():
                 if keeper.dimensions[part.position] is not None:
                     compare(part, part.of(call.outputs[part.position]), made[part.position])
         if not keeper.in_rows:
-            for part in Expected(self._definition, inputs).parts():
+            for part in Expected(self._definition, inputs, scales=scales).parts():
                 if keeper.dimensions[part.position] is None:
                     compare(self._part(part), call.outputs[part.position], made[part.position])
         return made

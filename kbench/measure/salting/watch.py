@@ -34,7 +34,7 @@ class Watch:
         self, salter: Salter, expected: Expected, shared: SharedInputs, random: Random, *, replayed: bool
     ) -> None:
         self._salter, self._shared, self._random, self._replayed = salter, shared, random, replayed
-        self._definition, self._keeper = expected.definition, Keeper(expected, random)
+        self._expected, self._keeper = expected, Keeper(expected, random)
         self._limit = self._keeper.limit
         self._kept: list[Kept] = []
         self._seen = 0
@@ -72,7 +72,7 @@ class Watch:
 
     def fault(self) -> str | None:
         """What is wrong with the outputs that were kept, when timing is over; None if nothing is. Raises OperatorFault."""
-        verdict = Verdict(self._definition, self._shared, self._salter, self._keeper)
+        verdict = Verdict(self._expected, self._shared, self._salter, self._keeper)
         return verdict.fault(self._kept, self._seen)
 
     def _write(self, salt: Salt, targets: Sequence[Tensor], leading: int) -> None:
