@@ -40,12 +40,13 @@ MAY_IMPORT = {
     "interrupts": "",
     "kernels": "contract results",
     "measure": (
-        "contract kernels measure/correctness measure/machine measure/salting measure/timing plugins protocol "
-        "registry results text version"
+        "contract kernels measure/correctness measure/machine measure/salting measure/tampering measure/timing "
+        "plugins protocol registry results text version"
     ),
-    "measure/correctness": "contract files measure/machine results text",
+    "measure/correctness": "contract files measure/machine measure/tampering results text",
     "measure/machine": "kernels protocol text",
     "measure/salting": "contract measure/correctness results",
+    "measure/tampering": "contract text",
     "measure/timing": "analysis contract measure/machine results",
     "notebook": "errors results",
     "operators": "contract kernels results",

@@ -32,9 +32,9 @@ class Verdict(enum.StrEnum):
     FAILED = (
         "failed",
         "!",
-        """The new side failed and the old side did not: the row is wrong, error, oom, timeout or crashed in at least one
-        session. A row is also `failed` if the old side failed in some sessions only and the new side has no time at all. The
-        reason shows the status and its message.""",
+        """The new side failed and the old side did not: the row is wrong, tampered, error, oom, timeout or crashed in at least
+        one session. A row is also `failed` if the old side failed in some sessions only and the new side has no time at all.
+        The reason shows the status and its message.""",
     )
     MISSING = (
         "missing",

@@ -27,6 +27,7 @@ from kbench.measure.rows import CaseContext, make_rows
 from kbench.measure.salting.salts import Salter
 from kbench.measure.salting.watch import Watch
 from kbench.measure.steps import Emit, Steps
+from kbench.measure.tampering.guard import Guard
 from kbench.measure.timing.ceiling import Ceilings
 from kbench.measure.timing.session import SessionMeasurements
 from kbench.measure.timing.stages import measure_stages
@@ -56,7 +57,8 @@ class CaseRun:
 
     `baseline` is the index of the configuration that speed-ups refer to. `ceilings` are those of the session; that of FLOP/s
     is used only for operators with `flops`. Rows without them have no ceilings. `measured` is what the session has measured
-    for all its cases; if not given, this case is a session of its own.
+    for all its cases; if not given, this case is a session of its own. `guard` was made before any
+    plug-in was imported.
     """
 
     def __init__(
@@ -73,13 +75,16 @@ class CaseRun:
         emit: Emit,
         ceilings: Ceilings | None = None,
         measured: SessionMeasurements | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self.operator, self.case, self.settings, self.session = operator, case, settings, session
         self.device, self.telemetry, self.baseline = device, telemetry, baseline
         self.ceilings = ceilings
         self.ceiling_gbps: float | None = None
         self.ceiling_tflops: float | None = None
-        self.steps = Steps(device, emit)
+        guard = guard or Guard()
+        guard.watch(operator)
+        self.steps = Steps(device, emit, guard)
         self.timer = make_timer(settings.timer, device, settings.cache)
         self.contenders = [
             Contender.of(index, configuration, operator) for index, configuration in enumerate(configurations)

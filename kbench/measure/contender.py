@@ -13,6 +13,7 @@ from kbench.measure.correctness.call import Call, Stage
 from kbench.measure.correctness.check import Accuracy
 from kbench.measure.machine.telemetry import Quantities
 from kbench.measure.salting.watch import Watch
+from kbench.measure.tampering.guard import Changes, listed
 from kbench.measure.timing.precision import Precision, precision_of
 from kbench.measure.timing.timer import Sample
 from kbench.protocol import Configuration
@@ -34,6 +35,7 @@ class Contender:
     rounds       samples in ms, one list per round
     spent_ms     wall time of the rounds so far
     readings     telemetry, taken before and after each round
+    changes      what it has changed outside of its outputs; None before its first step
     """
 
     index: int
@@ -57,6 +59,7 @@ class Contender:
     rounds: list[list[float]] = field(default_factory=list)
     spent_ms: float = 0.0
     readings: list[Quantities] = field(default_factory=list)
+    changes: Changes | None = None
 
     @classmethod
     def of(cls, index: int, configuration: Configuration, operator: Operator) -> Contender:
@@ -109,6 +112,18 @@ class Contender:
         self.accuracy = self.accuracy.worst(found)
         if found.wrong:
             self.end(Status.WRONG, context + found.wrong)
+
+    def blame_for_tampering(self) -> None:
+        """End as `tampered` if it has tampered with something, however it has ended before."""
+        if self.changes and self.changes.tampering and self.status is not Status.TAMPERED:
+            found = "; ".join(self.changes.tampering)
+            self.end(Status.TAMPERED, f"{found}; the {self.status} before: {self.reason}" if self.reason else found)
+
+    @property
+    def altered(self) -> str:
+        """What to say of the settings that it has changed; empty if it has changed none."""
+        found = self.changes.altered if self.changes else ()
+        return f"changed {listed(found)}; other providers ran without this" if found else ""
 
     def end(self, status: Status, reason: str = "") -> None:
         """Stop here. The row states the reason and has no time."""

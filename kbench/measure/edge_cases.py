@@ -18,6 +18,7 @@ from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import Device
 from kbench.measure.steps import Emit, Steps
+from kbench.measure.tampering.guard import Guard
 from kbench.protocol import RANDOM, Configuration, EdgeResult, Message, StepBegun, StepEnded
 from kbench.results.case import Case
 from kbench.results.vocabulary import Status
@@ -36,12 +37,15 @@ def check_edges(
     build_timeout_s: float,
     device: Device,
     emit: Emit,
+    guard: Guard | None = None,
 ) -> None:
     """Run every configuration on random inputs and on every edge case: the operator's own, or the common ones if it has none.
 
     Emits an EdgeResult for each; `skip` names the edge cases that are done. Raises DeviceLost as measuring a case does.
     """
     common = common_edges(operator)
+    guard = guard or Guard()
+    guard.watch(operator)
     for index, configuration in enumerate(configurations):
         for edge_name in (RANDOM, *edge_names(operator)):
             if edge_name in skip:
@@ -53,7 +57,7 @@ def check_edges(
             make = _common(definition, drawn, edge) if edge_name in common else own
             if make is None:
                 continue
-            steps = Steps(device, partial(_mark, emit, index, edge_name))
+            steps = Steps(device, partial(_mark, emit, index, edge_name), guard)
             contender = Contender.of(0, configuration, operator)
             with steps.step(contender, "build", build_timeout_s):
                 _check(contender, definition, make, device)

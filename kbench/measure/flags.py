@@ -66,6 +66,7 @@ class Evidence:
     ceiling_gbps    the session's copy bandwidth
     ceiling_tflops  the session's TFLOP/s of the best large matrix product of the case's dtype
     peak_gbps       the theoretical bandwidth
+    altered         whether the provider has changed global settings
     """
 
     ms: float
@@ -87,6 +88,7 @@ class Evidence:
     ceiling_tflops: float | None = None
     peak_gbps: float | None = None
     throttle: str = ""
+    altered: bool = False
 
 
 def flags(row: Evidence) -> tuple[Flag, ...]:
@@ -98,6 +100,7 @@ def flags(row: Evidence) -> tuple[Flag, ...]:
         Flag.L2_RESIDENT: l2_resident(row),
         Flag.THROTTLED: throttled(row),
         Flag.NOISY: noisy(row),
+        Flag.ALTERED_STATE: row.altered,
     }
     return tuple(flag for flag in Flag if raised[flag])
 

@@ -67,7 +67,9 @@ def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row
             row.copy_fraction = row.gbps / copy.gbps
         if base and base.ms and (row.role == Role.PROVIDER or row.provider == Control.REPEAT):
             row.speedup = base.ms / row.ms
-        row.flags = flags(_evidence(context, row, empty.ms if empty and row is not empty else None))
+        row.flags = flags(
+            _evidence(context, row, empty.ms if empty and row is not empty else None, altered=bool(row.reason))
+        )
     return rows
 
 
@@ -78,7 +80,7 @@ def _row(context: CaseContext, contender: Contender, baseline: Contender | None)
         params=format_params(contender.params),
         role=contender.role,
         status=contender.status or Status.OK,
-        reason=contender.reason,
+        reason=contender.reason or contender.altered,
         build_ms=contender.build_ms,
         launch_ms=contender.launch_ms,
         ceiling_gbps=context.ceiling_gbps,
@@ -123,7 +125,7 @@ def _numbers(context: CaseContext, contender: Contender, baseline: Contender | N
     }
 
 
-def _evidence(context: CaseContext, row: Row, empty_ms: float | None) -> Evidence:
+def _evidence(context: CaseContext, row: Row, empty_ms: float | None, altered: bool) -> Evidence:
     assert row.ms is not None and row.ms_p20 is not None and row.ms_p80 is not None
     return Evidence(
         ms=row.ms,
@@ -145,6 +147,7 @@ def _evidence(context: CaseContext, row: Row, empty_ms: float | None) -> Evidenc
         ceiling_tflops=context.ceiling_tflops,
         peak_gbps=context.peak_gbps,
         throttle=row.throttle,
+        altered=altered,
     )
 
 

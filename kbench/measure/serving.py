@@ -15,6 +15,7 @@ from kbench.measure.edge_cases import check_edges
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.sources import find_telemetry
 from kbench.measure.steps import DeviceLost
+from kbench.measure.tampering.guard import Guard
 from kbench.measure.timing.ceiling import Ceilings
 from kbench.measure.timing.session import SessionMeasurements
 from kbench.plugins import load_plugins
@@ -69,17 +70,22 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
     device.set_up()
     if not device.accelerated:
         _limit_host_memory(device.free_bytes())
+    guard = _guard_before_plugins()
     reader = find_telemetry(device)
     measured = SessionMeasurements(reader)
     ceilings = Ceilings(device)
 
     def announce(plugin: str, operator: str = "", provider: str = "") -> None:
         """Tell the parent which plug-in, or which of its providers, runs now: it may hang or end the process."""
+        guard.plugin_runs("")
         answers(PluginCall(plugin, operator, provider))
+        guard.plugin_runs(plugin)
 
     def answer(request: Request) -> None:
         if isinstance(request, CatalogRequest):
             failures = load_plugins(request.plugins, request.without, announce)
+            for name in registry.operator_names():
+                guard.watch(registry.operator(name))
             answers(make_catalog(device, reader, failures, announce))
             return
         operator, settings = registry.operator(request.case.operator), request.settings
@@ -98,6 +104,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 build_timeout_s=settings.build_timeout_s,
                 device=device,
                 emit=answers,
+                guard=guard,
             )
         elif isinstance(request, MeasureRequest):
             run = CaseRun(
@@ -112,6 +119,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 device=device,
                 telemetry=reader,
                 emit=answers,
+                guard=guard,
             )
             rows = run.run(check_only=request.check_only)
             if not request.check_only:
@@ -128,6 +136,15 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
         if not isinstance(request, CatalogRequest):
             device.release()
         answers(RequestDone())
+
+
+def _guard_before_plugins() -> Guard:
+    """A guard that watches kbench's own operators, and with them all modules that they import."""
+    shipped = [registry.operator(name) for name in registry.operator_names()]
+    guard = Guard()
+    for operator in shipped:
+        guard.watch(operator)
+    return guard
 
 
 def _limit_host_memory(free_bytes: int | None) -> None:

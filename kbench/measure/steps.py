@@ -10,6 +10,7 @@ from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Misdelivery
 from kbench.measure.correctness.definition import OperatorFault
 from kbench.measure.machine.device import Device, out_of_memory
+from kbench.measure.tampering.guard import Guard
 from kbench.protocol import Message, StepBegun, StepEnded
 from kbench.protocol.events import STEPS
 from kbench.results.vocabulary import Status
@@ -29,16 +30,20 @@ class DeviceLost(Exception):
 class Steps:
     """Runs steps on a device and announces them with `emit`."""
 
-    def __init__(self, device: Device, emit: Emit) -> None:
-        self.device, self.emit = device, emit
+    def __init__(self, device: Device, emit: Emit, guard: Guard) -> None:
+        self.device, self.emit, self.guard = device, emit, guard
 
     @contextmanager
     def step(self, contender: Contender, name: str, limit_s: float) -> Iterator[None]:
-        """Announce the step to the parent, which enforces the limit, and end the contender with what its code raises.
+        """Announce the step to the parent, which enforces the limit, and end the contender with what its code raises, or with
+        what it has tampered with.
 
         Raises DeviceLost when the device no longer answers afterwards.
         """
         self.emit(StepBegun(contender.index, contender.configuration_name, name, limit_s))
+        plugin = contender.provider.plugin if contender.provider else None
+        contender.changes = contender.changes or self.guard.of_plugin(plugin)
+        self.guard.begin(contender.changes, f"while {STEPS[name]}", timed=name == "time")
         try:
             yield
         except OperatorFault as fault:
@@ -54,6 +59,8 @@ class Steps:
             self.device.release()
             if not self.device.healthy():
                 raise DeviceLost(contender) from None
+        self.guard.end()
+        contender.blame_for_tampering()
         self.emit(StepEnded(contender.index))
 
 

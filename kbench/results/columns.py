@@ -89,13 +89,14 @@ _COLUMNS = (
     Column("session", Kind.SESSION, "", "session", """The number of the worker process that measured the row, from 0. Memory
         layout, clocks and compilation differ between processes. So a session is one trial, however many samples it takes:
         `kbench compare` counts sessions."""),
-    Column("status", Kind.STATUS, "", "status", """How the row ended: ok, checked, unavailable, unsupported, wrong, error,
-        oom, timeout or crashed. Only `ok` rows carry a time. All rows but `ok` and `checked` have a `reason`.
+    Column("status", Kind.STATUS, "", "status", """How the row ended: ok, checked, unavailable, unsupported, wrong, tampered,
+        error, oom, timeout or crashed. Only `ok` rows carry a time. All rows but `ok` and `checked` have a `reason`.
         `kbench explain` has a paragraph on each status."""),
     Column("reason", Kind.TEXT, "", "reason", """Why the row has its status: what is missing, what was wrong and where, the
-        exception and its place. It is empty for `ok` and `checked`."""),
+        exception and its place. It is empty for `ok` and `checked`, unless the row has the flag `altered-state`: then it
+        names the settings that the provider changed."""),
     Column("flags", Kind.FLAGS, "", "flags", """Reasons to distrust the row's time, between semicolons: suspect, host-bound,
-        overhead-bound, l2-resident, throttled, noisy. kbench found no reason to distrust a row without flags.
+        overhead-bound, l2-resident, throttled, noisy, altered-state. kbench found no reason to distrust a row without flags.
         `kbench explain` has a paragraph on each flag."""),
     Column("ms", Kind.NUMBER, "ms", "time", """The time of one call in milliseconds: the median of the rounds' medians, which
         are in `round_ms`. It includes the timer's own overhead (the case's `empty` control), which kbench records and does

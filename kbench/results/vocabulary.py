@@ -54,6 +54,16 @@ class Status(ExplainedWord):
         its inputs. A wrong kernel gets no time, however fast it is; a time taken before the fault was found is discarded.
         The reason says what was found and where. `kbench check` shows which inputs go wrong.""",
     )
+    TAMPERED = (
+        "tampered",
+        """The provider changed something that kbench measures or judges with, or that other providers call: it replaced a
+        function (a clock, `torch.cuda.Event`, a function of torch or of kbench), changed the current stream, searched the
+        memory of the process for the expected output, inspected its callers, or started a process while it was timed.
+        kbench put back what was changed, so that the other providers of the case were measured as ever. The reason
+        says what it was and in which step. Such a row has no time, because its time cannot be believed, and counts as a
+        failure. A library that the provider imports may do the same in
+        good faith; kbench cannot tell the difference.""",
+    )
     ERROR = (
         "error",
         """The provider raised an exception, or the installed plug-in that should define it could not be imported. The
@@ -85,7 +95,7 @@ class Status(ExplainedWord):
         return self in _FAILED
 
 
-_FAILED = frozenset({Status.WRONG, Status.ERROR, Status.OOM, Status.TIMEOUT, Status.CRASHED})
+_FAILED = frozenset({Status.WRONG, Status.TAMPERED, Status.ERROR, Status.OOM, Status.TIMEOUT, Status.CRASHED})
 
 CHECKED_REASON = "correct, but not timed: the Triton interpreter ran it"
 """What readers see as the reason of a `checked` row. The row itself has no reason."""
@@ -145,6 +155,14 @@ class Flag(ExplainedWord):
         the row's time and 2 us. The kernel has no single speed here, or something else used the machine. Look for
         other programs on the device, raise `rounds` and `rep_ms`, add sessions, and do not believe differences of
         this size.""",
+    )
+    ALTERED_STATE = (
+        "altered-state",
+        """The provider changed settings of the whole process, such as TF32, the default dtype, autocast or the number of
+        threads. The reason names them. After each step kbench sets them back, so that no other provider computes or is
+        timed with them. Settings of torch that affect how the provider computes are set again before its next
+        step, so its time is the time with them. In your program they would affect everything that runs afterwards. Let
+        the provider set them for its own call only.""",
     )
 
 

@@ -108,9 +108,9 @@ HOSTILE = {
     "raises-keyboard-interrupt": ("error", "KeyboardInterrupt: "),
     "raises-base-exception": ("error", "BaseException: no at hostile.py:"),
     "forks-and-goes-on": ("ok", ""),
-    "forks-and-sys-exits": ("ok", ""),
+    "forks-and-sys-exits": ("tampered", "started a process with os.fork at hostile.py:65 (while timing)"),
     "prints-notes": ("ok", ""),
-    "leaves-a-daemon": ("ok", ""),
+    "leaves-a-daemon": ("tampered", "started a process with os.fork at hostile.py:77"),
     "forges": ("crashed", "something other than kbench's messages arrived from the worker while building"),
 }
 

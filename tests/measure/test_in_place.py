@@ -310,7 +310,6 @@ def test_inputs_are_restored_before_every_sample_and_not_in_it(
         log.append(f"call {x[0].item():.3f}")
         x.mul_(2).add_(other)
 
-    run = case_run(twice, cache=cache, rounds=2, N=16)
     ready = BenchTimer.ready
 
     def watched(self: BenchTimer, runs, launch_ms, before=None):  # type: ignore[no-untyped-def]
@@ -329,6 +328,7 @@ def test_inputs_are_restored_before_every_sample_and_not_in_it(
         return sampled if before else sample
 
     monkeypatch.setattr(BenchTimer, "ready", watched)
+    run = case_run(twice, cache=cache, rounds=2, N=16)
     rows = {row.provider: row for row in run.run()}
     assert said(rows["in-place"]) == "ok" and said(rows["repeat"]) == "ok"
     valid = {f"call {run.drawn.draw(name)[0][0].item():.3f}" for name in ("timed", "second")}

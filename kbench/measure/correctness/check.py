@@ -37,6 +37,7 @@ from kbench.measure.correctness.error_scale import ESTIMATE_MARGIN
 from kbench.measure.correctness.expected import Expected, OutputPart
 from kbench.measure.correctness.wrong_elements import WrongElements
 from kbench.measure.machine.device import Device
+from kbench.measure.tampering import threads
 from kbench.results.case import Case
 
 
@@ -93,10 +94,14 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
     device.keep_busy(QUEUE_MS)
     fill(inputs, expected.inputs)
     call = stage(inputs, expected.shapes)
+    before = threads.working()
     outputs = call.outputs(call.run())
+    late = threads.left_working(before)
     delivered = [x.clone() if isinstance(x, Tensor) else x for x in outputs]
     device.synchronize()
     found = judge_call(expected, call, inputs, outputs, delivered)
+    if late:
+        found = replace(found, wrong=late, off=False)
     if found.wrong:
         return found
     if call.mutates:
@@ -180,6 +185,8 @@ def malformed(expected: Expected, inputs: Sequence[Tensor], found: Sequence[Any]
         which = _which(expected, each)
         if not isinstance(output, Tensor):
             return f"returned {type(output).__name__}{which}, expected a tensor"
+        if type(output) is not Tensor:  # it may compute when it is read, which is after the clock has stopped
+            return f"returned {type(output).__name__}{which}, a subclass of torch.Tensor, expected a torch.Tensor"
         if output.layout != torch.strided:
             return f"returned a tensor with layout {str(output.layout).removeprefix('torch.')}{which}, expected a dense one"
         if output.dtype != each.dtype:

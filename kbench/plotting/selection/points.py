@@ -28,7 +28,7 @@ MARKED = (WRONG, FAILED, DECLINED)
 """Kinds of rows that have no value and are drawn as a mark."""
 
 KIND_OF_STATUS = {Status.WRONG.value: WRONG, Status.UNSUPPORTED.value: DECLINED} | {
-    status.value: FAILED for status in (Status.ERROR, Status.OOM, Status.TIMEOUT, Status.CRASHED)
+    status.value: FAILED for status in (Status.TAMPERED, Status.ERROR, Status.OOM, Status.TIMEOUT, Status.CRASHED)
 }
 """The mark of a row without a value, by its status. Other statuses are ABSENT."""
 

@@ -1,0 +1,116 @@
+"""The guard around each step of a provider: finds what the step has changed, names it, and puts it right for the next one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbench.contract.operator import Operator
+from kbench.measure.tampering import glances
+from kbench.measure.tampering.patches import Patches
+from kbench.measure.tampering.settings import Effect, Setting, present_settings, read, write
+
+NAMED = 3
+"""How many changes a reason names."""
+
+
+@dataclass
+class Changes:
+    """What a provider, or the import of its plug-in, did outside of its outputs, in words.
+
+    tampering  for which its time cannot be believed: `replaced time.perf_counter_ns (while timing)`
+    altered    settings that it changed: `torch.set_num_threads from 1 to 8`
+    own        the settings with which it has to run from now on, by name
+    """
+
+    tampering: list[str] = field(default_factory=list)
+    altered: list[str] = field(default_factory=list)
+    own: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, other: Changes) -> None:
+        self.tampering += [each for each in other.tampering if each not in self.tampering]
+        self.altered += [each for each in other.altered if each not in self.altered]
+        self.own |= other.own
+
+
+class Guard:
+    """Remembers what no provider may replace, as it is now. Make it before any plug-in is imported."""
+
+    def __init__(self) -> None:
+        self._settings: list[Setting] = present_settings()
+        self._patches = Patches()
+        self._plugins: dict[str, Changes] = {}
+        self._running: tuple[Changes, str] | None = None
+        self._common: dict[str, Any] = {}
+        self._before: dict[str, Any] = {}
+
+    def watch(self, operator: Operator) -> None:
+        """Watch the functions of an operator and its present providers as well."""
+        self._patches.watch_operator(operator)
+
+    def of_plugin(self, plugin: str | None) -> Changes:
+        """The changes of a provider that has not run: those of the import of its plug-in."""
+        found = Changes()
+        found.add(self._plugins.get(plugin or "", found))
+        return found
+
+    def plugin_runs(self, plugin: str) -> None:
+        """Code of a plug-in runs from now on, outside of steps; an empty name: no more."""
+        self.end()
+        if plugin:
+            self.begin(self._plugins.setdefault(plugin, Changes()), "when its plug-in was imported")
+
+    def begin(self, changes: Changes, when: str, timed: bool = False) -> None:
+        """Code of a provider runs from now on, with its own settings. `when` is part of what `end` says. `timed`: it is being
+        timed, so it may start no process.
+
+        What has changed since the last `end` is the work of a thread of some provider. It is put right, and a note says so,
+        but no provider is blamed.
+        """
+        if unblamed := self._patches.undone():
+            print(
+                f"kbench: between two steps, something replaced {listed(unblamed)}; kbench put it back", file=sys.stderr
+            )
+        self._common = read(self._settings)
+        write(self._settings, changes.own)
+        self._before = read(self._settings)
+        self._running = changes, when
+        glances.begin(timed)
+
+    def end(self) -> None:
+        """Add to the changes that `begin` received what has changed since, and put it right. Does nothing without `begin`."""
+        if self._running is None:
+            return
+        (changes, when), self._running = self._running, None
+        seen = glances.end()
+        changes.add(self._found(seen, when))
+        write(self._settings, self._common)
+
+    def _found(self, seen: Sequence[str], when: str) -> Changes:
+        deeds = [*(f"replaced {name}" for name in self._patches.undone()), *seen]
+        found, now = Changes(), read(self._settings)
+        for setting in self._settings:
+            old, new = self._before[setting.name], now[setting.name]
+            if old == new or setting.effect is Effect.SILENT:
+                continue
+            if setting.effect is Effect.TIMING:
+                deeds.append(f"changed {setting.name}")
+            else:
+                found.altered.append(f"{setting.name} from {_shown(old)} to {_shown(new)}")
+            if setting.effect is Effect.OWN:
+                found.own[setting.name] = new
+        if deeds:
+            found.tampering.append(f"{listed(deeds)} ({when})")
+        return found
+
+
+def listed(found: Sequence[str]) -> str:
+    """The first changes as a list, and how many more there are."""
+    more = f", and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return ", ".join(found[:NAMED]) + more
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None or value == "" else str(getattr(value, "__name__", value))

@@ -1,0 +1,264 @@
+"""Global settings of the process that a provider may change, how they are read, and how they are written back."""
+
+from __future__ import annotations
+
+import enum
+import gc
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+VARIABLES = (
+    "CUBLAS_WORKSPACE_CONFIG",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_VISIBLE_DEVICES",
+    "MKL_NUM_THREADS",
+    "NVIDIA_TF32_OVERRIDE",
+    "OMP_NUM_THREADS",
+    "TRITON_INTERPRET",
+)
+"""Environment variables that change how other providers compute."""
+
+SIGNALS = ("SIGALRM", "SIGINT", "SIGPROF", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGVTALRM")
+
+PRECISIONS = (
+    ("generic", "all"),
+    *((kind, op) for kind in ("cuda", "mkldnn") for op in ("all", "matmul", "conv", "rnn")),
+)
+"""Where torch has a setting of its own for the precision of float32 operations."""
+
+
+class Effect(enum.Enum):
+    """What a changed setting means. kbench writes every setting back after each step."""
+
+    OWN = "the provider finds it as it left it in its next step, so that it computes as it would by itself"
+    SHARED = "nobody keeps it"
+    TIMING = "measuring depends on it, so the provider is `tampered`"
+    SILENT = "nobody needs to know"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A global setting. `get` returns a value that can be compared, and `set` writes it."""
+
+    name: str
+    effect: Effect
+    get: Callable[[], Any]
+    set: Callable[[Any], object]
+
+
+def present_settings() -> list[Setting]:
+    """The settings that this version of torch has, in the order in which they have to be written."""
+    found = []
+    for setting in (*_torch_settings(), *_device_settings(), *_python_settings(), *_random_states()):
+        with suppress(AttributeError, RuntimeError, TypeError, NotImplementedError):
+            setting.get()
+            found.append(setting)
+    return found
+
+
+def _torch_settings() -> Iterator[Setting]:
+    own = partial(Setting, effect=Effect.OWN)
+    yield own("torch.set_default_dtype", get=torch.get_default_dtype, set=torch.set_default_dtype)
+    yield own("torch.set_default_device", get=_default_device, set=torch.set_default_device)
+    yield own("torch.set_grad_enabled", get=torch.is_grad_enabled, set=torch._C._set_grad_enabled)
+    yield own(
+        "torch.use_deterministic_algorithms",
+        get=torch.get_deterministic_debug_mode,
+        set=torch.set_deterministic_debug_mode,
+    )
+    for kind in ("cuda", "cpu"):
+        yield own(
+            f"autocast on {kind}",
+            get=partial(torch.is_autocast_enabled, kind),
+            set=partial(torch.set_autocast_enabled, kind),
+        )
+        yield own(
+            f"the dtype of autocast on {kind}",
+            get=partial(torch.get_autocast_dtype, kind),
+            set=partial(torch.set_autocast_dtype, kind),
+        )
+    yield own("torch.set_float32_matmul_precision", get=_matmul_precision, set=_set_matmul_precision)
+    for backend, op in PRECISIONS:
+        yield own(
+            f"the float32 precision of {backend} {op}",
+            get=partial(torch._C._get_fp32_precision_getter, backend, op),
+            set=partial(torch._C._set_fp32_precision_setter, backend, op),
+        )
+    for owner, name in (
+        ("cudnn", "benchmark"),
+        ("cudnn", "deterministic"),
+        ("cudnn", "enabled"),
+        ("cuda.matmul", "allow_fp16_reduced_precision_reduction"),
+        ("cuda.matmul", "allow_bf16_reduced_precision_reduction"),
+    ):
+        yield _attribute(f"torch.backends.{owner}", name, Effect.OWN)
+    yield Setting("torch.set_num_threads", Effect.SHARED, torch.get_num_threads, torch.set_num_threads)
+
+
+def _device_settings() -> Iterator[Setting]:
+    timing = partial(Setting, effect=Effect.TIMING)
+    yield timing("the current device", get=_current_device, set=_set_current_device)
+    yield timing("the current stream", get=_current_stream, set=_set_current_stream)
+    yield timing(
+        "the stack of torch function modes",
+        get=_function_modes,
+        set=partial(_shorten, torch._C._len_torch_function_stack, torch._C._pop_torch_function_stack, _function_modes),
+    )
+    yield timing(
+        "the stack of torch dispatch modes",
+        get=torch._C._len_torch_dispatch_stack,
+        set=partial(
+            _shorten,
+            torch._C._len_torch_dispatch_stack,
+            torch._C._pop_torch_dispatch_stack,
+            torch._C._len_torch_dispatch_stack,
+        ),
+    )
+
+
+def _python_settings() -> Iterator[Setting]:
+    timing, shared = partial(Setting, effect=Effect.TIMING), partial(Setting, effect=Effect.SHARED)
+    yield timing("sys.settrace", get=sys.gettrace, set=sys.settrace)
+    yield timing("sys.setprofile", get=sys.getprofile, set=sys.setprofile)
+    yield timing(
+        "gc.callbacks", get=lambda: list(gc.callbacks), set=lambda kept: gc.callbacks.__setitem__(slice(None), kept)
+    )
+    yield shared("gc.disable", get=gc.isenabled, set=lambda on: gc.enable() if on else gc.disable())
+    yield shared("the working folder", get=_working_folder, set=_set_working_folder)
+    for name in VARIABLES:
+        yield shared(
+            f"the environment variable {name}", get=partial(os.environ.get, name), set=partial(_set_variable, name)
+        )
+    for number in (getattr(signal, name) for name in SIGNALS if hasattr(signal, name)):
+        yield shared(
+            f"the handler of {number.name}", get=partial(signal.getsignal, number), set=partial(_set_handler, number)
+        )
+
+
+def _random_states() -> Iterator[Setting]:
+    """A provider may draw random numbers, as dropout does. Others that draw find the numbers that they would find alone."""
+    silent = partial(Setting, effect=Effect.SILENT)
+    yield silent("random", get=random.getstate, set=random.setstate)
+    yield silent("torch.random", get=_torch_state, set=lambda state: torch.set_rng_state(_as_tensor(state)))
+    yield silent("torch.cuda.random", get=_cuda_state, set=_set_cuda_state)
+
+
+def _attribute(path: str, name: str, effect: Effect) -> Setting:
+    owner: Any = torch
+    for part in path.split(".")[1:]:
+        owner = getattr(owner, part)
+    return Setting(f"{path}.{name}", effect, partial(getattr, owner, name), partial(setattr, owner, name))
+
+
+def _default_device() -> torch.device | None:
+    context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+    return None if context is None else context.device
+
+
+def _matmul_precision() -> str:
+    """Empty where torch refuses to answer, because only its newer settings were used."""
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:
+        return ""
+
+
+def _set_matmul_precision(precision: str) -> None:
+    if precision:
+        torch.set_float32_matmul_precision(precision)
+
+
+def _used() -> bool:
+    """Whether this process uses CUDA or ROCm. Asking for its state must not be what makes it do so."""
+    return bool(torch.cuda.is_initialized())
+
+
+def _current_device() -> int | None:
+    return torch.cuda.current_device() if _used() else None
+
+
+def _set_current_device(index: int | None) -> None:
+    if index is not None:
+        torch.cuda.set_device(index)
+
+
+def _current_stream() -> Any:
+    return torch.cuda.current_stream() if _used() else None
+
+
+def _set_current_stream(stream: Any) -> None:
+    if stream is not None:
+        torch.cuda.set_stream(stream)
+
+
+def _function_modes() -> int:
+    """The modes that intercept functions of torch, without the one that `torch.set_default_device` enters."""
+    return torch._C._len_torch_function_stack() - (_default_device() is not None)
+
+
+def _shorten(length: Callable[[], int], pop: Callable[[], object], count: Callable[[], int], wanted: int) -> None:
+    while length() and count() > wanted:
+        pop()
+
+
+def _working_folder() -> str | None:
+    try:
+        return str(Path.cwd())
+    except OSError:  # it was deleted
+        return None
+
+
+def _set_working_folder(folder: str | None) -> None:
+    if folder is not None:
+        os.chdir(folder)
+
+
+def _set_variable(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
+
+
+def _set_handler(number: signal.Signals, handler: Any) -> None:
+    if handler is not None:  # None: it was not set from Python
+        signal.signal(number, handler)
+
+
+def _torch_state() -> bytes:
+    return bytes(torch.get_rng_state().tolist())
+
+
+def _cuda_state() -> bytes | None:
+    return bytes(torch.cuda.get_rng_state().tolist()) if _used() else None
+
+
+def _set_cuda_state(state: bytes | None) -> None:
+    if state is not None:
+        torch.cuda.set_rng_state(_as_tensor(state))
+
+
+def _as_tensor(state: bytes) -> torch.Tensor:
+    return torch.frombuffer(bytearray(state), dtype=torch.uint8)
+
+
+def read(settings: list[Setting]) -> dict[str, Any]:
+    """The present values by name."""
+    return {setting.name: setting.get() for setting in settings}
+
+
+def write(settings: list[Setting], values: Mapping[str, Any]) -> None:
+    """Write the values that differ from the present ones."""
+    for setting in settings:
+        if setting.name in values and setting.get() != values[setting.name]:
+            setting.set(values[setting.name])
