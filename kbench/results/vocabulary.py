@@ -80,13 +80,15 @@ class Status(ExplainedWord):
         "timeout",
         """A step of the provider took longer than the config allows: `timeout_s` for checking and timing,
         `build_timeout_s` for building. kbench ended its process and measured the rest of the case in a fresh one. For a
-        slow build, raise `build_timeout_s`. A kernel that hangs has a bug.""",
+        slow build, raise `build_timeout_s`. A kernel that hangs has a bug. After two such cases in a row kbench does not try
+        the configuration again, unless `--keep-trying` is given.""",
     )
     CRASHED = (
         "crashed",
         """The worker process died, or the device stopped answering, while this provider ran: an illegal memory access, a
         segmentation fault, a signal. The reason says what is known. kbench measured the rest of the case in a fresh
-        process. `compute-sanitizer` finds illegal accesses in CUDA and Triton kernels.""",
+        process. After two such cases in a row it does not try the configuration again, unless `--keep-trying` is given.
+        `compute-sanitizer` finds illegal accesses in CUDA and Triton kernels.""",
     )
 
     @property

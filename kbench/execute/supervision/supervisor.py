@@ -247,7 +247,7 @@ class WorkerSupervisor:
         self._checked = set()
         proven = set(losses)
         spared: set[str] = set()
-        tried_alone = nobody_alone = False  # nobody_alone: no configuration takes the worker down alone
+        nobody_alone = False  # whether no configuration takes the worker down alone
         blamed = unblamed = 0
         while left := [one for one in tried if one.name not in losses]:
             try:
@@ -262,7 +262,7 @@ class WorkerSupervisor:
                         listener.note(f"{task.case.label}: the worker was {lost.reason}; trying once more")
                     continue
                 others = self._ran - {running.name} if running else len(left) > 1
-                if others and not nobody_alone and _may_be_anothers(lost, tried_alone):
+                if others and not nobody_alone and _may_be_anothers(lost, tried_alone=blamed >= BLAMED_LIMIT):
                     guilty = self._find_guilty(task, running, left, listener)
                     losses |= guilty
                     nobody_alone = not guilty
@@ -275,11 +275,10 @@ class WorkerSupervisor:
                     continue
                 losses[running.name] = lost
                 blamed += 1
-                if blamed >= BLAMED_LIMIT and not tried_alone:
-                    tried_alone = True
+                if blamed == BLAMED_LIMIT:
                     sure = proven | {name for name, found in losses.items() if not found.exited}
                     doubtful = [one for one in tried if one.name not in self._checked | sure]
-                    if len(doubtful) > 1:
+                    if len(doubtful) > 1:  # a single one is tried in the next worker anyway
                         alone = self._try_alone(task, doubtful, listener)
                         for one in doubtful:
                             losses.pop(one.name, None)
@@ -340,7 +339,7 @@ class WorkerSupervisor:
         return list(rows)
 
 
-def _may_be_anothers(lost: WorkerFailed, tried_alone: bool) -> bool:
+def _may_be_anothers(lost: WorkerFailed, *, tried_alone: bool) -> bool:
     """Whether code of another provider than the running one may have ended the worker, such as a thread that it started.
     While a provider is built and checked, it is far more likely to be at fault itself, as long as nothing speaks against
     it."""
