@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand
 
 from kbench import interrupts
-from kbench.commands import check, compare, explain, init, inspect, plot, report, run, schema, show
+from kbench.commands import check, compare, explain, init, inspect, judge, plot, report, run, show
 from kbench.errors import ExitStatus, KbenchError
 from kbench.text import streams
 from kbench.version import __version__
@@ -25,6 +25,7 @@ from kbench.version import __version__
 COMMANDS: Mapping[str, Callable[..., ExitStatus]] = {
     "run": run.run,
     "check": check.check,
+    "judge": judge.judge,
     "compare": compare.compare,
     "plot": plot.plot,
     "show": show.show,
@@ -33,7 +34,7 @@ COMMANDS: Mapping[str, Callable[..., ExitStatus]] = {
     "list": inspect.list_providers,
     "doctor": inspect.doctor,
     "explain": explain.explain,
-    "schema": schema.schema,
+    "schema": inspect.schema,
 }
 """All commands, in the order of `kbench --help`."""
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from kbench.config.load import Config
     from kbench.config.resolve import Sweep
     from kbench.protocol import EdgeResult
-    from kbench.results.case import Case
 
 VARIES = "*"
 """Marks a right output that differs in some bits between two calls."""
@@ -69,7 +68,7 @@ def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus
     """Run every provider on the operator's edge inputs and print one table per dtype, choice and mode."""
     from kbench.config.load import plugin_failures
     from kbench.execute import progress
-    from kbench.execute.plan import find_smallest, make_plan
+    from kbench.execute.plan import describe_kind, find_extremes, find_smallest, make_plan
     from kbench.execute.supervision.supervisor import WorkerSupervisor
     from kbench.execute.worker.starting import PluginFiles
     from kbench.protocol import RANDOM
@@ -116,25 +115,6 @@ def _explain(bad: Sequence[Checked]) -> list[str]:
         where = cases[0] if len(cases) == 1 else f"{len(cases)} cases"
         lines.append(f"{name}: {status} on {', '.join(edges)} ({where}): {why}")
     return lines
-
-
-def describe_kind(case: Case, sweep: Sweep) -> str:
-    """The dtype of a case with its scalars, its choices and its mode, if they are not the default: `float32`,
-    `bfloat16 causal=True backward`."""
-    scalars = [
-        f"{name}={case.axes[name]}" for name, default in sweep.info.scalars.items() if case.axes[name] != default
-    ]
-    words = [str(case.axes[name]) for name, words in sweep.info.choices.items() if case.axes[name] != words[0]]
-    return " ".join([case.dtype, *scalars, *words])
-
-
-def find_extremes(sweep: Sweep) -> list[Case]:
-    """The smallest and the largest case of every dtype, scalar, choice and mode. Kernels often choose their algorithm by these
-    and by size."""
-    kinds: dict[str, list[Case]] = {}
-    for case in sorted(sweep.cases, key=sweep.info.call_bytes):
-        kinds.setdefault(describe_kind(case, sweep), []).append(case)
-    return [case for cases in kinds.values() for case in (cases[0], *cases[1:][-1:])]
 
 
 def _print(sweep: Sweep, kind: str, table: CheckedCells, edges: Sequence[str], unavailable: Container[str]) -> None:

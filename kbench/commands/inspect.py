@@ -1,7 +1,8 @@
-"""`kbench list` and `kbench doctor`: what exists on this machine, and what is missing."""
+"""`kbench list`, `kbench doctor` and `kbench schema`: what exists, what is missing, and file formats."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -90,6 +91,35 @@ def doctor() -> ExitStatus:
     for reason, enables in missing.items():
         terminal.console().print(f"  {', '.join(enables)}: {reason}", markup=False)
     return _report_plugins(catalog)
+
+
+CONFIG, COMPARE, JUDGE = "config", "compare", "judge"
+
+
+def schema(
+    what: Annotated[str, typer.Argument(metavar="config|compare|judge", help="The kind of file.")] = CONFIG,
+) -> ExitStatus:
+    """Print a JSON Schema of kbench's files.
+
+    With the schema `config`, an editor can check config files. The schema `compare` describes the output of
+    `kbench compare --export json`, and `judge` that of `kbench judge --json`.
+    """
+    if what == CONFIG:
+        from kbench.config import schema as config_schema
+
+        found = config_schema.schema()
+    elif what == COMPARE:
+        from kbench.comparison.formats import json_report
+
+        found = json_report.schema()
+    elif what == JUDGE:
+        from kbench.judging import json_document
+
+        found = json_document.schema()
+    else:
+        raise UsageError(f"kbench schema: {unknown('schema', what, (CONFIG, COMPARE, JUDGE))}")
+    print(json.dumps(found, indent=2))
+    return ExitStatus.OK
 
 
 def _catalog(plugins: Sequence[str]) -> Catalog:

@@ -152,3 +152,22 @@ def find_smallest(tasks: Sequence[Task], sweep: Sweep) -> Task:
         return case.mode == FORWARD, prod(case.axes[name] for name in sweep.info.axes)  # type: ignore[misc]
 
     return min(tasks, key=size)
+
+
+def describe_kind(case: Case, sweep: Sweep) -> str:
+    """The dtype of a case with its scalars, its choices and its mode, if they are not the default: `float32`,
+    `bfloat16 causal=True backward`."""
+    scalars = [
+        f"{name}={case.axes[name]}" for name, default in sweep.info.scalars.items() if case.axes[name] != default
+    ]
+    words = [str(case.axes[name]) for name, words in sweep.info.choices.items() if case.axes[name] != words[0]]
+    return " ".join([case.dtype, *scalars, *words])
+
+
+def find_extremes(sweep: Sweep) -> list[Case]:
+    """The smallest and the largest case of every dtype, scalar, choice and mode. Kernels often choose their algorithm by these
+    and by size."""
+    kinds: dict[str, list[Case]] = {}
+    for case in sorted(sweep.cases, key=sweep.info.call_bytes):
+        kinds.setdefault(describe_kind(case, sweep), []).append(case)
+    return [case for cases in kinds.values() for case in (cases[0], *cases[1:][-1:])]

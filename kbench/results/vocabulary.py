@@ -96,6 +96,11 @@ class Status(ExplainedWord):
         """Whether this outcome makes `kbench run` exit with 1."""
         return self in _FAILED
 
+    @property
+    def declined(self) -> bool:
+        """Whether the provider did not take part: it cannot run on this machine, or does not support the case."""
+        return self in (Status.UNAVAILABLE, Status.UNSUPPORTED)
+
 
 _FAILED = frozenset({Status.WRONG, Status.TAMPERED, Status.ERROR, Status.OOM, Status.TIMEOUT, Status.CRASHED})
 

@@ -1,0 +1,107 @@
+"""`kbench judge`: one verdict on the providers of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kbench.commands.options import Profile, Sets, split_words
+from kbench.errors import ExitStatus, UsageError
+from kbench.text import terminal
+
+if TYPE_CHECKING:
+    from kbench.judging.judge import Judged
+
+
+def judge(
+    file: Annotated[Path, typer.Argument(metavar="FILE.py", help="A Python file that registers the providers.")],
+    against: Annotated[
+        str,
+        typer.Option(
+            "--against",
+            metavar="CONFIG",
+            help="The operator, the shapes and the baselines: a built-in config such as rmsnorm, or a YAML file.",
+        ),
+    ],
+    provider: Annotated[
+        str | None,
+        typer.Option("--provider", metavar="NAMES", help="Judge only these providers of the file, for example a,b."),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option("--baseline", metavar="NAMES", help="Compare with these providers. Default: those of the config."),
+    ] = None,
+    sets: Sets = None,
+    profile: Profile = None,
+    shapes: Annotated[
+        int, typer.Option("--shapes", metavar="N", min=0, max=10_000, help="Number of random shapes to check.")
+    ] = 20,
+    min_speedup: Annotated[
+        float | None,
+        typer.Option(
+            "--min-speedup",
+            metavar="X",
+            min=0.0,
+            help="Exit with 1 if a provider is not X times as fast as every baseline (geometric mean).",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Keep the results of the timing in this folder.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the verdict as JSON (see kbench schema judge).")
+    ] = False,
+) -> ExitStatus:
+    """Judge the providers of a file: right or wrong, to be trusted or not, and how fast.
+
+    kbench checks each provider on edge inputs and on random shapes. It then times those that are right, together with the
+    baselines.
+
+    Exit code: 0 all providers are right, trusted and fast enough, 1 one is not, 2 bad input, 3 nothing could be measured, 130
+    interrupted.
+    """
+    from kbench.judging.judge import JudgeOptions
+    from kbench.judging.judge import judge as find_out
+
+    if not file.is_file():
+        raise UsageError(f"{file}: no such file; name a Python file that registers a provider")
+    options = JudgeOptions(against, split_words(provider), split_words(baseline), sets or (), profile, shapes, out)
+    judged = find_out(file, options, terminal.note)
+    status = _status(judged, min_speedup)
+    _print(judged, status, min_speedup, as_json=as_json)
+    return status
+
+
+def _status(judged: Judged, min_speedup: float | None) -> ExitStatus:
+    found = judged.judgements
+    if judged.interrupted:
+        return ExitStatus.INTERRUPTED
+    if any(each.failures or each.distrusted for each in found):
+        return ExitStatus.FAILED
+    if not any(each.tried for each in found):
+        return ExitStatus.NOTHING
+    if min_speedup is None:
+        return ExitStatus.OK
+    if not any(each.against for each in found):
+        return ExitStatus.NOTHING
+    slowest = [each.slowest for each in found]
+    return ExitStatus.OK if all(each and each.geomean >= min_speedup for each in slowest) else ExitStatus.FAILED
+
+
+def _print(judged: Judged, status: ExitStatus, min_speedup: float | None, *, as_json: bool) -> None:
+    if as_json:
+        from kbench.judging import json_document
+
+        print(json_document.text(judged, passed=status is ExitStatus.OK))
+        return
+    from kbench.judging.verdict_lines import verdict_lines
+
+    for judgement in judged.judgements:
+        for line in verdict_lines(judged, judgement):
+            print(terminal.one_line(line))
+        slowest = judgement.slowest
+        if min_speedup is not None and slowest and slowest.geomean < min_speedup:
+            print(f"  too slow: --min-speedup {min_speedup:g} asks for more than {slowest.geomean:.3f}x")
+        print()

@@ -1,0 +1,110 @@
+"""A judgement as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kbench.analysis import Outcome
+from kbench.judging.judge import Judged
+from kbench.judging.judgement import Against, Judgement
+from kbench.results.vocabulary import CHECKED_REASON, Status
+from kbench.text.printable import printable, safe_reason
+
+FAILURES_SHOWN = 5
+"""How many reasons of a wrong provider are printed. The others are counted."""
+
+WIDTH = 14
+"""Characters of the first column."""
+
+OUTCOMES = {Outcome.FASTER: "faster", Outcome.TIE: "as fast", Outcome.SLOWER: "slower", Outcome.UNCLEAR: "unclear"}
+
+
+def verdict_lines(judged: Judged, judgement: Judgement) -> Iterator[str]:
+    """The lines on one provider."""
+    yield f"{judgement.provider} ({judged.file.name}), {judged.operator} on {judged.device}"
+    yield from _row("correct", list(_correct(judged, judgement)))
+    yield from _row("trust", list(_trust(judgement)))
+    yield from _row("deterministic", [_deterministic(judgement)])
+    yield from _row("speed", list(_speed(judged, judgement)))
+
+
+def _row(head: str, lines: Sequence[str]) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        yield f"  {'' if number else head:{WIDTH}} {line}"
+
+
+def _correct(judged: Judged, judgement: Judgement) -> Iterator[str]:
+    failures = judgement.failures
+    if not judgement.tried:
+        yield "unknown: the provider took part in nothing"
+    elif not failures:
+        edges = len({each.edge for each in judgement.checks})
+        cases = len({each.case for each in judgement.checks if not each.random})
+        yield f"yes: {_many(edges, 'input')} on {_many(cases, 'case')} and {_many(judged.shapes, 'random shape')}"
+    else:
+        cases = len({each.case for each in judgement.checks} | {row.case.label for row in judgement.rows})
+        yield f"no: {len({each.case for each in failures})} of {_many(cases, 'case')} failed"
+    for each in failures[:FAILURES_SHOWN]:
+        inputs = ", ".join(each.inputs)
+        yield f"{each.status.value} at {_sizes(each.case)} ({inputs}): {safe_reason(each.reason)}"
+    if (more := len(failures) - FAILURES_SHOWN) > 0:
+        yield f"and {more} more; --json prints all"
+    for (status, reason), count in judgement.declined.items():
+        yield f"{status.value} in {_many(count, 'case')}: {safe_reason(reason)}"
+
+
+def _trust(judgement: Judgement) -> Iterator[str]:
+    distrusted = judgement.distrusted
+    if not judgement.rows:
+        yield "unknown: it was not timed"
+    elif not distrusted:
+        yield "no sign of tampering"
+    else:
+        counted = ", ".join(f"{count} {word}" for word, count in distrusted.items())
+        yield f"no: {counted} (kbench explain {next(iter(distrusted))})"
+    harmless = {flag: count for flag, count in judgement.flags.items() if flag not in distrusted}
+    if harmless:
+        yield "flags: " + ", ".join(f"{count} {flag}" for flag, count in harmless.items())
+
+
+def _deterministic(judgement: Judgement) -> str:
+    same = judgement.deterministic
+    if same is None:
+        return "unknown: no input was tried twice"
+    return "yes" if same else "no: two calls on the same input gave different bits, all of them right"
+
+
+def _speed(judged: Judged, judgement: Judgement) -> Iterator[str]:
+    if not judgement.rows:
+        yield "not timed" + (": it is not right" if judgement.failures else "")
+        return
+    if all(row.status is Status.CHECKED for row in judgement.rows):
+        yield CHECKED_REASON
+        return
+    if not judgement.against:
+        yield "no baseline was timed in the same cases"
+    for against in judgement.against:
+        yield _against(against)
+    if judged.noise:
+        yield judged.noise
+
+
+def _against(against: Against) -> str:
+    low, high = against.interval
+    counts = ((OUTCOMES[outcome], against.count(outcome)) for outcome in OUTCOMES)
+    counted = ", ".join(f"{word} in {count}" for word, count in counts if count)
+    text = f"{against.geomean:.3f}x as fast as {against.baseline} [{low:.3f}, {high:.3f}]: {counted} of "
+    text += _many(len(against.cases), "case")
+    if len(against.cases) > 1:
+        worst, best = against.worst, against.best
+        text += f"; {worst.speedup:.2f}x at {_sizes(worst.case)}, {best.speedup:.2f}x at {_sizes(best.case)}"
+    return text
+
+
+def _sizes(label: str) -> str:
+    """The label of a case without its operator."""
+    return printable(label.partition(" ")[2])
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"

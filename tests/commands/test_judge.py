@@ -1,0 +1,123 @@
+"""`kbench judge` as a reviewer uses it: one verdict, one exit code, JSON with a schema."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from common import Kbench
+
+KERNEL = """
+import torch
+import kbench
+
+provider = kbench.operator("rmsnorm").provider
+
+def right(x, weight, eps):
+    return torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, eps)
+"""
+
+QUICK = (
+    "--against", "rmsnorm", "--set", "mode=forward", "--set", "N=64", "--set", "dtype=float32", "--set", "rounds=2",
+    "--set", "rep_ms=1", "--shapes", "4", "--baseline", "torch-native",
+)  # fmt: skip
+
+
+def kernel(folder: Path, body: str) -> str:
+    (folder / "mine.py").write_text(f"{KERNEL}\n{body}\n")
+    return "mine.py"
+
+
+def verdict(kbench: Kbench, file: str, *options: str) -> tuple[int, dict]:
+    done = kbench("judge", file, *QUICK, "--json", *options)
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, json.loads(kbench("schema", "judge").stdout))
+    return done.returncode, document
+
+
+def test_a_right_provider(kbench: Kbench, tmp_path: Path) -> None:
+    file = kernel(tmp_path, "@provider('mine')\ndef mine(x, weight, *, eps):\n    return right(x, weight, eps)")
+    done = kbench("judge", file, *QUICK, "--out", "kept")
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0
+    assert lines[0].startswith("mine (mine.py), rmsnorm on ")
+    assert any("correct" in line and "yes: " in line and "4 random shapes" in line for line in lines)
+    assert any("x as fast as torch-native [" in line for line in lines)
+    assert "torch-native" in (tmp_path / "kept" / "rmsnorm.csv").read_text()
+    code, document = verdict(kbench, file, "--min-speedup", "1000")
+    [found] = document["providers"]
+    assert (code, document["passed"], found["correct"], found["trusted"]) == (1, False, True, True)
+    [baseline] = found["baselines"]
+    assert baseline["baseline"] == "torch-native" and found["timed_cases"] == len(baseline["cases"]) == 1
+    assert baseline["interval"][0] <= baseline["speedup"] <= baseline["interval"][1]
+    assert not (tmp_path / "results").exists()
+
+
+def test_wrong_on_equal_sizes_only(kbench: Kbench, tmp_path: Path) -> None:
+    """No case of the shape set has as many rows as columns; a random shape has."""
+    body = (
+        "@provider('mine')\ndef mine(x, weight, *, eps):\n"
+        "    return right(x, weight, eps) * (2 if x.shape[0] == x.shape[1] else 1)"
+    )
+    code, document = verdict(kbench, kernel(tmp_path, body), "--shapes", "12")
+    [found] = document["providers"]
+    assert (code, found["correct"], found["timed_cases"], found["baselines"]) == (1, False, 0, [])
+    for failure in found["failures"]:
+        sizes = dict(word.split("=") for word in failure["case"].split() if "=" in word)
+        assert failure["status"] == "wrong" and sizes["M"] == sizes["N"]
+
+
+def test_wrong_on_one_edge_input_only(kbench: Kbench, tmp_path: Path) -> None:
+    body = "@provider('mine')\ndef mine(x, weight, *, eps):\n    return right(x.nan_to_num(), weight, eps)\n"
+    code, document = verdict(kbench, kernel(tmp_path, body))
+    [found] = document["providers"]
+    assert code == 1 and {tuple(each["inputs"]) for each in found["failures"]} == {("one NaN",)}
+
+
+def test_two_providers_of_which_one_crashes_and_one_declines(kbench: Kbench, tmp_path: Path) -> None:
+    body = (
+        "import os\n"
+        "@provider('crash')\ndef crash(x, weight, *, eps):\n    os.abort()\n"
+        "@provider('none', supports=lambda case: 'only for N=3')\ndef none(x, weight, *, eps):\n    return x\n"
+    )
+    file = kernel(tmp_path, body)
+    done = kbench("judge", file, *QUICK, "--shapes", "1")
+    assert done.returncode == 1
+    assert "crashed at" in done.stdout and "unsupported in" in done.stdout and "only for N=3" in done.stdout
+    code, document = verdict(kbench, file, "--provider", "none", "--shapes", "0")
+    [found] = document["providers"]
+    assert (code, found["correct"], found["timed_cases"]) == (3, None, 0)
+    assert found["declined"][0]["reason"] == "only for N=3"
+
+
+@pytest.mark.parametrize(
+    "body, said",
+    [
+        ("", 'registers no provider of operator rmsnorm; register one: write @kbench.operator("rmsnorm")'),
+        ("def broken(:", "mine.py:"),
+        ("raise RuntimeError('at import')", "at import"),
+        ("import os; os._exit(3)", "mine.py"),
+    ],
+)
+def test_a_file_that_cannot_be_judged(body: str, said: str, kbench: Kbench, tmp_path: Path) -> None:
+    done = kbench("judge", kernel(tmp_path, body), *QUICK)
+    assert done.returncode in (2, 3) and done.stdout == ""
+    assert done.stderr.startswith("error: ") and said in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["nix.py", "--against", "rmsnorm"], "nix.py: no such file"),
+        (["mine.py", "--against", "rmsnrm"], 'did you mean "rmsnorm"?'),
+        (["mine.py"], "--against"),
+        (["mine.py", *QUICK, "--provider", "yours"], "it registers mine"),
+        (["mine.py", *QUICK, "--set", "N=x"], "N"),
+    ],
+)
+def test_arguments_that_cannot_be_used(arguments: list[str], said: str, kbench: Kbench, tmp_path: Path) -> None:
+    kernel(tmp_path, "@provider('mine')\ndef mine(x, weight, *, eps):\n    return right(x, weight, eps)")
+    done = kbench("judge", *arguments)
+    assert done.returncode == 2 and said in done.stderr and done.stdout == ""
