@@ -38,6 +38,10 @@ MAY_IMPORT = {
     "explain": "comparison results",
     "files": "",
     "interrupts": "",
+    "judging": (
+        "analysis config contract errors execute execute/executors execute/supervision execute/worker protocol "
+        "results text"
+    ),
     "kernels": "contract results",
     "measure": (
         "contract kernels measure/correctness measure/machine measure/salting measure/tampering measure/timing "

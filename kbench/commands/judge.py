@@ -54,7 +54,7 @@ def judge(
         bool, typer.Option("--json", help="Print the verdict as JSON (see kbench schema judge).")
     ] = False,
 ) -> ExitStatus:
-    """Judge the providers of a file: right or wrong, to be trusted or not, and how fast.
+    """Judge the providers of a file: right, trusted, how fast.
 
     kbench checks each provider on edge inputs and on random shapes. It then times those that are right, together with the
     baselines.

@@ -19,9 +19,9 @@ from kbench.config.resolve import Sweep
 from kbench.errors import ConfigError, UsageError
 from kbench.execute import progress
 from kbench.execute.executors.prepare import prepare
-from kbench.execute.supervision.supervisor import WorkerSupervisor
 from kbench.execute.plan import Plan, Task, find_extremes, find_smallest, make_plan, traits
 from kbench.execute.run import RunOptions, execute
+from kbench.execute.supervision.supervisor import WorkerSupervisor
 from kbench.execute.worker.starting import PluginFiles
 from kbench.judging.judgement import CaseSpeed, CheckedInput, Judgement, mean_speed
 from kbench.judging.random_shapes import draw_shapes

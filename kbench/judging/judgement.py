@@ -133,7 +133,7 @@ class Judgement:
     @property
     def distrusted(self) -> Counter[Status | Flag]:
         """The statuses and flags that say that the provider cannot be trusted, with the number of results that have them."""
-        found: Counter[Status | Flag] = Counter(status for status in self.statuses if status is Status.TAMPERED)
+        found: Counter[Status | Flag] = Counter(status for status in self.statuses if status.value == "tampered")
         found.update(flag for flag in self.flags.elements() if flag is Flag.SUSPECT)
         return found
 
