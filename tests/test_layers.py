@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "cli": "commands errors interrupts text version",
     "commands": (
         "analysis comparison comparison/formats config contract errors execute execute/executors execute/supervision "
-        "execute/worker explain files packages plotting protocol reporting results summary text"
+        "execute/worker explain files judging packages plotting protocol reporting results summary text"
     ),
     "comparison": "analysis errors results text",
     "comparison/formats": "comparison comparison/presentation results text",

@@ -85,7 +85,8 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> Judged:
         checks, shapes = _check(supervisor, catalog, plan, own, options.shapes, note)
     judgements = {name: Judgement(name, checks[name]) for name in own}
     right = [name for name, found in judgements.items() if found.right]
-    others = [one.name for one in plan.sweep.configurations if one.name not in own]
+    registered = _registered(plan.sweep, file, catalog)
+    others = [one.name for one in plan.sweep.configurations if one.provider not in registered]
     judged = Judged(file, plan.sweep.operator, plan.device, [], others, shapes, 0)
     if right and (baselines := [name for name in others if name not in plan.unavailable]):
         timed, interrupted = _time(config, [*right, *baselines], options, note)

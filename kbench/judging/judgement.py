@@ -128,12 +128,13 @@ class Judgement:
     @property
     def flags(self) -> Counter[Flag]:
         """The flags of its rows, with the number of rows that have them."""
-        return Counter(flag for row in self.rows for flag in row.flags)
+        return Counter(Flag(flag) for row in self.rows for flag in row.flags)
 
     @property
     def distrusted(self) -> Counter[Status | Flag]:
         """The statuses and flags that say that the provider cannot be trusted, with the number of results that have them."""
-        found: Counter[Status | Flag] = Counter(status for status in self.statuses if status.value == "tampered")
+        found: Counter[Status | Flag] = Counter()
+        found.update(status for status in self.statuses if status is Status.TAMPERED)
         found.update(flag for flag in self.flags.elements() if flag is Flag.SUSPECT)
         return found
 

@@ -80,6 +80,19 @@ def test_wrong_on_one_edge_input_only(kbench: Kbench, tmp_path: Path) -> None:
     assert code == 1 and {tuple(each["inputs"]) for each in found["failures"]} == {("one NaN",)}
 
 
+def test_another_provider_of_the_file_is_no_baseline(kbench: Kbench, tmp_path: Path) -> None:
+    functions = "".join(
+        f"@provider('{name}')\ndef {name}(x, weight, *, eps): return right(x, weight, eps)\n" for name in "ab"
+    )
+    options = [option for option in QUICK if option not in ("--baseline", "torch-native")]
+    done = kbench("judge", kernel(tmp_path, functions), *options, "--provider", "a", "--json")
+    [found] = json.loads(done.stdout)["providers"]
+    assert found["provider"] == "a" and {each["baseline"] for each in found["baselines"]} == {
+        "torch-native",
+        "torch-eager",
+    }
+
+
 def test_two_providers_of_which_one_crashes_and_one_declines(kbench: Kbench, tmp_path: Path) -> None:
     body = (
         "import os\n"
