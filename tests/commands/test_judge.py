@@ -138,3 +138,15 @@ def test_arguments_that_cannot_be_used(arguments: list[str], said: str, kbench: 
     kernel(tmp_path, "@provider('mine')\ndef mine(x, weight, *, eps):\n    return right(x, weight, eps)")
     done = kbench("judge", *arguments)
     assert done.returncode == 2 and said in done.stderr and done.stdout == ""
+
+
+def test_a_provider_that_tampers_is_not_trusted(kbench: Kbench, tmp_path: Path) -> None:
+    body = (
+        "import time\n"
+        "@provider('mine')\ndef mine(x, weight, *, eps):\n"
+        "    time.perf_counter_ns = lambda: 0\n    return right(x, weight, eps)\n"
+    )
+    code, document = verdict(kbench, kernel(tmp_path, body), "--shapes", "0")
+    [found] = document["providers"]
+    assert (code, found["trusted"]) == (1, False)
+    assert {each["status"] for each in found["failures"]} == {"tampered"}
