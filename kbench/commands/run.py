@@ -144,7 +144,7 @@ def _print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
             *(str(case.axes[name]) for name in sweep.axes),
             case.dtype,
             _mb(sweep.info.call_bytes(case)),
-            _mb(sweep.info.least_bytes(case)),
+            _mb(sweep.info.needed_bytes(case)),
             *([places[number % len(places)]] if several else []),
         ]
         for number, case in enumerate(sweep.cases[:CASES_LISTED])

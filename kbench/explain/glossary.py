@@ -83,10 +83,11 @@ WORDS = {
         in and run by name: `kbench run softmax`. `kbench list` shows them, `kbench init` writes one to change.""",
     "MB per call": """The size of all tensors of one call, inputs and outputs, in megabytes (1e6 bytes). In the modes `backward`
         and `full` these include the gradients.""",
-    "MB needed": """The least memory that a case needs on the device, in megabytes (1e6 bytes): four sets of inputs, the outputs
-        of two calls, and the float64 values of the reference that kbench keeps. The reference and the providers may
-        need more for themselves, and `timer: graph` uses several sets of buffers. A case that does not fit becomes
-        `oom`.""",
+    "MB needed": """An estimate of the memory that kbench takes for a case, in megabytes (1e6 bytes): four sets of inputs, three
+        of outputs, the buffers of the copy control, the float64 values of the reference, and the temporaries of the
+        reference, of the comparisons and of a usual provider. A provider with large buffers of its own needs more, and
+        so does `timer: graph`, which uses several sets of buffers. If less memory is free, kbench keeps fewer values of
+        the reference and computes them again for each check. A case that does not fit even so becomes `oom`.""",
     "axes": """The sizes of an operator's tensors, such as M and N: whole numbers. A config must give values for each of them.
         Each axis is a column of the results.""",
     "scalars": """The numbers and booleans of an operator, such as `eps` and `causal`, with their defaults. A config can sweep

@@ -89,6 +89,7 @@ def describe_operator(operator: Operator) -> OperatorInfo:
         inputs={name: tensor.layout for name, tensor in operator.inputs.items()},
         outputs={name: tensor.layout for name, tensor in operator.outputs.items()},
         gradients=tuple(operator.gradients),
+        rows=None if operator.check else operator.rows,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbench.contract.layout import Layout, total_bytes
-from kbench.contract.memory import least_bytes
+from kbench.contract.memory import CaseMemory
 from kbench.results.case import BACKWARD, FLOATING, FORWARD, Case, Value
 
 
@@ -64,6 +64,7 @@ class OperatorInfo:
     inputs     the tensors that it takes, by name
     outputs    the tensors that it returns, by name
     gradients  the inputs that have a gradient
+    rows       the axis along which expected outputs are computed in slices; None if they are computed in one piece
     """
 
     axes: tuple[str, ...]
@@ -75,6 +76,7 @@ class OperatorInfo:
     inputs: Mapping[str, Layout] = field(default_factory=dict)
     outputs: Mapping[str, Layout] = field(default_factory=dict)
     gradients: tuple[str, ...] = ()
+    rows: str | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -85,9 +87,9 @@ class OperatorInfo:
         """The bytes of all tensors of one call, each once: what it gets and what it returns. Raises SizeError."""
         return total_bytes([*self._received(case), *self._returned(case)], case)
 
-    def least_bytes(self, case: Case) -> int:
-        """The least free memory, in bytes, with which a worker can measure a case. Raises SizeError."""
-        return least_bytes(self._received(case), self._returned(case), case)
+    def needed_bytes(self, case: Case) -> int:
+        """The memory, in bytes, that a worker takes for a case if enough is free. Raises SizeError."""
+        return CaseMemory(case, self._received(case), self._returned(case), self.rows).needed_bytes()
 
     def _received(self, case: Case) -> list[Layout]:
         """The inputs and, in the modes with gradients, the gradients of the floating-point outputs."""

@@ -73,7 +73,7 @@ class Status(ExplainedWord):
     OOM = (
         "oom",
         """Memory ran out while kbench built, checked or timed this provider, or made the case's inputs. Check that
-        nothing else uses the device (`nvidia-smi`), or make the case smaller. `kbench run --dry-run` prints the least
+        nothing else uses the device (`nvidia-smi`), or make the case smaller. `kbench run --dry-run` estimates the
         memory that each case needs. `timer: graph` needs more, because it uses several sets of buffers.""",
     )
     TIMEOUT = (

@@ -643,7 +643,7 @@ def test_every_committed_config_resolves(path: Path, device: str, shipped: Calla
     for profile in (None, "none", *profiles):
         sweep = configs.load_config(path, profile=profile).resolve(shipped(device))
         assert sweep.cases and sweep.baseline
-        assert max(sweep.info.least_bytes(case) for case in sweep.cases) <= 40e9  # half of an 80 GB device
+        assert max(sweep.info.needed_bytes(case) for case in sweep.cases) <= 60e9  # of an 80 GB device
         if sweep.profile == "cpu":
             assert sum(case.M for case in sweep.cases) <= 1024  # each row is a millisecond to Triton's interpreter
 

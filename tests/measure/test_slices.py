@@ -111,6 +111,11 @@ def verdicts(definition: Definition, inputs: Any, outputs: list[Tensor], monkeyp
         expected = Expected(definition, inputs, keep_bytes=0)
         assert expected.shapes == tuple(tuple(x.shape) for x in outputs)
         found.append(compared(expected, outputs))
+    monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", WHOLE)
+    monkeypatch.setattr("kbench.contract.memory.CHUNK_LEAST", 4)  # kept in one piece, compared in slices
+    expected = Expected(definition, inputs)
+    found += [compared(expected, outputs), compared(expected, outputs)]
+    monkeypatch.undo()
     return found
 
 
@@ -173,7 +178,9 @@ def test_the_sizes_that_used_to_fail(name: str, sizes: tuple[int, int], monkeypa
 def test_a_gradient_without_rows_is_the_sum_over_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 10)
     definition, inputs, (_, dw) = OPERATORS["linear"].drawn("backward", M=12, N=5)
-    parts = {part.position: part for part in Expected(definition, inputs).parts() if part.dimension is None}
+    parts = {
+        part.position: part for part in Expected(definition, inputs, keep_bytes=0).parts() if part.dimension is None
+    }
     assert list(parts) == [1]
     x, _, dy = (each.double() for each in inputs)
     assert torch.allclose(parts[1].reference, dy.t() @ x)

@@ -85,6 +85,6 @@ def count_workers(catalog: Catalog, task: Task) -> int:
     accelerator, operator = catalog.machine.accelerator, catalog.operators.get(task.case.operator)
     if accelerator is None or operator is None or not accelerator.total_memory:
         return 1
-    each = CONTEXT_BYTES + 2 * operator.least_bytes(task.case)  # twice: what a provider takes for itself
+    each = CONTEXT_BYTES + operator.needed_bytes(task.case)
     cores = catalog.machine.cpu_count or 1
     return max(1, min(MOST_WORKERS, cores // CORES_EACH, accelerator.total_memory // each))

@@ -235,8 +235,11 @@ def compared(expected: Expected, outputs: Sequence[Tensor]) -> Accuracy:
     result = Accuracy()
     wrong = [WrongElements(output, operator, each) for output, each in zip(outputs, definition.outputs, strict=True)]
     for part in parts if own < len(outputs) else ():
-        if part.position >= own and part.reference.numel():
-            result = result.worst(compare(part, part.of(outputs[part.position]), wrong[part.position], expected))
+        if part.position < own or not part.reference.numel():
+            continue
+        for piece in expected.pieces(part):
+            found = compare(piece, piece.of(outputs[piece.position]), wrong[piece.position], expected)
+            result = result.worst(found)
     first = next((each for each in wrong if each.count), None)
     if first is None:
         return result

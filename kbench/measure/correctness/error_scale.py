@@ -65,15 +65,31 @@ def mean_squares(
     whole = [not x.is_floating_point() or bool((x == x.round()).all()) for x in exact]
     squares = [torch.zeros_like(r) if want else None for r, want in zip(references, wanted, strict=True)]
     for _ in range(trials):
-        moved = [x if same else _moved(x, generator) for x, same in zip(exact, whole, strict=True)]
-        with _Moving(generator):
-            found = definition.expected(moved, _where(definition))
-        for square, value, reference in zip(squares, found, references, strict=True):
-            if square is not None:
-                # values that are not finite give no estimate
-                change = ((value - reference) / STEP).nan_to_num(0.0, 0.0, 0.0)
-                square += change * change / trials
+        _add_trial(definition, references, exact, whole, squares, generator, trials)
     return squares
+
+
+def _add_trial(
+    definition: Definition,
+    references: Sequence[Tensor],
+    exact: Sequence[Tensor],
+    whole: Sequence[bool],
+    squares: Sequence[Tensor | None],
+    generator: torch.Generator,
+    trials: int,
+) -> None:
+    """Move the inputs that are not `whole`, and add the squares of the changes, divided by `trials`.
+
+    It is a function of its own so that the tensors of one trial are freed before the next one begins.
+    """
+    moved = [x if same else _moved(x, generator) for x, same in zip(exact, whole, strict=True)]
+    with _Moving(generator):
+        found = definition.expected(moved, _where(definition))
+    for square, value, reference in zip(squares, found, references, strict=True):
+        if square is not None:
+            # values that are not finite give no estimate
+            change = (value - reference).div_(STEP).nan_to_num_(0.0, 0.0, 0.0)
+            square.addcmul_(change, change, value=1 / trials)
 
 
 def _where(definition: Definition) -> str:
@@ -114,10 +130,14 @@ class _Moving(TorchDispatchMode):
 
     def _inexact(self, found: Tensor) -> Tensor:
         """Move the values that float32 cannot hold; others cost a kernel no rounding."""
-        return torch.where(found.float() == found, found, _moved(found, self._generator))
+        exact = found.float() == found
+        return torch.where(exact, found, _moved(found, self._generator))
 
 
 def _moved(x: Tensor, generator: torch.Generator) -> Tensor:
     """Every element moved by a relative amount with root mean square STEP, to a number that float32 can hold."""
     amount = torch.rand(x.shape, generator=generator, device=x.device).sub_(0.5).mul_(12**0.5 * STEP)
-    return (x * (1 + amount.double())).float().double()
+    moved = torch.empty_like(x).copy_(amount)
+    del amount  # steps in place: the inputs of a large case may be a good part of the memory
+    moved.add_(1).mul_(x)
+    return moved.copy_(moved.float())

@@ -10,13 +10,9 @@ from math import prod
 import torch
 from torch import Tensor
 
-from kbench.contract.memory import KEPT_BYTES
+from kbench.contract.memory import CHUNK_ELEMENTS, KEPT_BYTES, slice_elements
 from kbench.measure.correctness.definition import Definition, exactly
 from kbench.measure.correctness.error_scale import SECOND_TRIALS, mean_squares
-
-CHUNK_ELEMENTS = 2**25
-"""Large outputs of an operator with independent rows are compared in slices. A slice has at most this many elements of the
-largest tensor. This limits float64 temporaries to a few GB."""
 
 ROWS_AGREE = 1e-6
 """A reference may differ by this share of the scale between some rows and all of them: float64 sums in another order."""
@@ -42,6 +38,14 @@ class OutputPart:
     def of(self, output: Tensor) -> Tensor:
         """The same part of an output."""
         return output if self.dimension is None else output.narrow(self.dimension, self.start, self.stop - self.start)
+
+    def narrowed(self, dimension: int, start: int, count: int) -> OutputPart:
+        """A slice of this part. `start` counts from the beginning of the part. A part that is a slice itself has slices along
+        the same dimension only."""
+        first = self.start + start
+        scale = None if self.scale is None else self.scale.narrow(dimension, start, count)
+        reference = self.reference.narrow(dimension, start, count)
+        return OutputPart(self.position, dimension, first, first + count, reference, scale)
 
     @property
     def bytes(self) -> int:
@@ -119,17 +123,47 @@ class Expected:
             return
         if not self._sliced:
             yield from self._in_one_piece()
-            return
-        made: list[OutputPart] | None = []
-        size = 0
+        elif self._sliced_bytes > self._keep_bytes:
+            yield from self._slices()
+        else:
+            self._kept = self._joined_slices()
+            yield from self._kept
+
+    @property
+    def _sliced_bytes(self) -> int:
+        """The bytes of all values and scales, at most: elements have 8 bytes in both."""
+        pairs = zip(self.shapes, self.definition.outputs, strict=True)
+        return sum(prod(shape) * (16 if each.dtype.is_floating_point else 8) for shape, each in pairs)
+
+    def _joined_slices(self) -> list[OutputPart]:
+        """All outputs in one part each, in order. Slices that were kept one by one would leave gaps in memory."""
+        found: dict[int, OutputPart] = {}
         for part in self._slices():
-            size += part.bytes
-            if size > self._keep_bytes:
-                made = None
-            if made is not None:
-                made.append(part)
+            if part.dimension is None:
+                found[part.position] = part
+                continue
+            shape = self.shapes[part.position]
+            if part.position not in found:
+                scale = None if part.scale is None else part.scale.new_empty(shape)
+                found[part.position] = OutputPart(part.position, None, 0, 0, part.reference.new_empty(shape), scale)
+            whole = found[part.position]
+            for target, source in ((whole.reference, part.reference), (whole.scale, part.scale)):
+                if target is not None and source is not None:
+                    target.narrow(part.dimension, part.start, part.stop - part.start).copy_(source)
+        return [found[position] for position in sorted(found)]
+
+    def pieces(self, part: OutputPart) -> Iterator[OutputPart]:
+        """A part in slices, so that the temporaries of a comparison are small: along the rows if the output has rows."""
+        count = part.reference.numel()
+        most = -(-count // slice_elements(count))
+        if most < 2:
             yield part
-        self._kept = made
+            return
+        shape, seam = part.reference.shape, self._seams[part.position]
+        along = seam if seam is not None else 0 if shape[0] >= most else shape.index(max(shape))
+        step = -(-shape[along] // most)
+        for start in range(0, shape[along], step):
+            yield part.narrowed(along, start, min(step, shape[along] - start))
 
     def kept_scales(self) -> list[Tensor | None] | None:
         """The scales of the outputs, if they are kept and not in slices."""
@@ -141,7 +175,7 @@ class Expected:
         assert part.scale is not None
         seam = self._seams[part.position]
         if seam is None:
-            return torch.maximum(part.scale, self._second_estimate(part.position, self._batches()))
+            return torch.maximum(part.scale, part.of(self._second_estimate(part.position, self._batches())))
         rows = doubtful.movedim(seam, 0).reshape(doubtful.shape[seam], -1).any(1).nonzero().flatten()
         some = [self._slice(row, row + 1) for row in (rows + part.start).tolist()]
         found = self._second_estimate(part.position, [_together(some, self._cuts)])
@@ -170,7 +204,7 @@ class Expected:
 
     def _bounds(self) -> list[tuple[int, int]]:
         rows = self._rows
-        step = max(1, CHUNK_ELEMENTS * rows // self._elements)
+        step = max(1, self._step_elements * rows // self._elements)
         return [(start, min(start + step, rows)) for start in range(0, rows, step)]
 
     def _in_one_piece(self) -> list[OutputPart]:
@@ -191,7 +225,7 @@ class Expected:
     @cached_property
     def _sliced(self) -> bool:
         """Whether the outputs are computed in slices. The operator's own judge gets them whole."""
-        return self.definition.operator.check is None and self._rows > 1 and self._elements > CHUNK_ELEMENTS
+        return self.definition.operator.check is None and self._rows > 1 and self._elements > self._step_elements
 
     @property
     def _elements(self) -> int:
@@ -203,6 +237,10 @@ class Expected:
             if seam is not None
         ]
         return max(*read, *made, 1, 1)
+
+    @property
+    def _step_elements(self) -> int:
+        return slice_elements(self._elements, CHUNK_ELEMENTS)
 
     @property
     def _rows(self) -> int:
@@ -219,8 +257,11 @@ class Expected:
                     scale = self._scale(position, reference, square, exact)
                     yield OutputPart(position, seam, start, stop, reference, scale)
                 elif square is not None:
-                    before = sums.get(position)
-                    sums[position] = (before[0] + reference, before[1] + square) if before else (reference, square)
+                    if position not in sums:
+                        sums[position] = reference.clone(), square  # a reference may return what it was given
+                    else:
+                        for total, added in zip(sums[position], (reference, square), strict=True):
+                            total += added
         for position, (reference, square) in sums.items():
             yield OutputPart(position, None, 0, 0, reference, torch.maximum(square.sqrt(), reference.abs()))
 
