@@ -27,6 +27,7 @@ from kbench.measure.rows import CaseContext, make_rows
 from kbench.measure.salting.salts import Salter
 from kbench.measure.salting.watch import Watch
 from kbench.measure.steps import Emit, Steps
+from kbench.measure.tampering import threads
 from kbench.measure.tampering.guard import Guard
 from kbench.measure.timing.ceiling import Ceilings
 from kbench.measure.timing.session import SessionMeasurements
@@ -163,13 +164,18 @@ class CaseRun:
             interpreted = interpreter_probe()
             poison(inputs.first, self.device)
             call = stage(tensors, inputs.first.shapes)
+            before = threads.working()
             outputs = call.outputs(call.run())
+            late = threads.left_working(
+                before
+            )  # no fault at the first call, which may compile, unless the output is wrong
             self.device.synchronize()
             contender.build_ms = (time.perf_counter() - start) * 1e3
         if not contender.running:
             return
         with self.steps.step(contender, "check", self.settings.timeout_s):
-            contender.judged(judge_call(inputs.first, call, tensors, outputs, outputs))
+            found = judge_call(inputs.first, call, tensors, outputs, outputs)
+            contender.judged(found, f"{late}; " if late else "")
             del call, outputs
             if contender.running:
                 again = run_checked(inputs.second, stage, tensors, self.device)

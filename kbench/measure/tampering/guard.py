@@ -89,7 +89,8 @@ class Guard:
         write(self._settings, self._common)
 
     def _found(self, seen: Sequence[str], when: str) -> Changes:
-        deeds = [*(f"replaced {name}" for name in self._patches.undone()), *seen]
+        replaced = self._patches.undone()
+        deeds = [*([f"replaced {listed(replaced)}"] if replaced else []), *seen]
         found, now = Changes(), read(self._settings)
         for setting in self._settings:
             old, new = self._before[setting.name], now[setting.name]

@@ -125,8 +125,8 @@ class Patches:
         label = "" if module is builtins else module.__name__
         kinds = (ModuleType, *CONSTANTS) if watched.tree else (ModuleType,)
         values = _named(vars(module), kinds)
-        if watched.names:
-            values = {name: values[name] for name in watched.names if name in values}
+        chosen = set(watched.names or values) - set(watched.without)
+        values = {name: value for name, value in values.items() if name in chosen}
         self._watch(module, label, values, code=watched.code, open_=not watched.tree)
         for name, value in list(vars(module).items()):
             own = watched.tree and isinstance(value, type) and value.__module__ == module.__name__
