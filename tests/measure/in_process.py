@@ -23,6 +23,7 @@ def case_run(
     timer: str = "do_bench",
     cache: str = "warm",
     rounds: int = 1,
+    rep_ms: float = 1,
     **axes: Value,
 ) -> CaseRun:
     """A run of one case with these providers, by default all."""
@@ -31,7 +32,7 @@ def case_run(
         operator.case(dtype, **axes),
         [Configuration(name, {}) for name in providers or operator.providers],
         baseline=0,
-        settings=MeasureSettings(timer, cache, False, 0, 1, rounds, 0, timeout_s=60, build_timeout_s=60),
+        settings=MeasureSettings(timer, cache, False, 0, rep_ms, rounds, 0, timeout_s=60, build_timeout_s=60),
         session=0,
         device=Device(),
         telemetry=Nothing(),

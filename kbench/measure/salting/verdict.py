@@ -58,19 +58,19 @@ class Verdict:
         now = self._marks(call, call.salts)
         if not any(marks.count for marks in now):
             return None
-        pristine = self._marks(call, ())
-        others = [pristine, self._marks(call, call.earlier), self._marks(call, call.salts[:-1])]
+        others = [self._marks(call, salts) for salts in ((), call.earlier, call.salts[:-1])]
         for position, marks in enumerate(now):
             if not marks.count:
                 continue
             wrong = ~marks.right
-            stale = wrong & torch.stack([each[position].right for each in others]).any(0)
+            elsewhere = torch.stack([each[position].right for each in others]).any(0)
+            stale = wrong & elsewhere
             if marks.slight and stale.sum() < STALE_SHARE * wrong.numel():
                 continue
             for other in calls:
                 if other is not call:
                     stale |= wrong & self._repeated(position, call, other)
-            computed = bool((marks.right & ~pristine[position].right).any())
+            computed = bool((marks.right & ~elsewhere).any())
             which = f"{marks.output.name}: " if len(now) > 1 or marks.output.gradient else ""
             return which + marks.explain(bool(stale.sum() >= STALE_SHARE * marks.count), computed)
         return None

@@ -33,6 +33,10 @@ MIN_CALLS = 20
 MAX_CALLS = 2048
 """The most calls in a graph. Tiny cases would need more to fill the cache; their rows are flagged l2-resident."""
 
+AFFORDABLE_BYTES = 2**31
+"""If the buffers of MIN_CALLS calls take at most this many bytes, every call has buffers of its own. A provider could otherwise
+compute one of the calls on the same buffers, and return copies for the others."""
+
 ASSUMED_CACHE_BYTES = 256 * 1024**2
 """The size of the cache, if the device does not report it."""
 
@@ -57,7 +61,8 @@ class GraphTimer:
         """See Timer."""
         if self.cache == "warm":
             return 1
-        return min(max(2, ceil(self._fill / max(call_bytes, 1)) + 1), MAX_CALLS)
+        least = MIN_CALLS if MIN_CALLS * call_bytes <= AFFORDABLE_BYTES else 2
+        return min(max(least, ceil(self._fill / max(call_bytes, 1)) + 1), MAX_CALLS)
 
     def cold(self, call_bytes: int) -> bool:
         """See Timer. False if MAX_CALLS calls do not fill the cache."""
