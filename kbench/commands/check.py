@@ -27,8 +27,9 @@ CheckedCells = dict[tuple[str, str], list["Checked"]]
 
 @dataclass(frozen=True)
 class Checked:
-    """The result of a configuration on one edge input of one case. `reason` is one printable line."""
+    """The result of a configuration of a provider on one edge input of one case. `reason` is one printable line."""
 
+    provider: str
     configuration_name: str
     case: str
     result: EdgeResult
@@ -90,38 +91,55 @@ def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus
                 display.begin(task)
                 table = tables.setdefault(describe_kind(task.case, plan.sweep), {})
                 for configuration, result in supervisor.check(task, display):
-                    checked = Checked(configuration.name, task.case.label, result, safe_reason(result.reason))
+                    checked = Checked(
+                        configuration.provider,
+                        configuration.name,
+                        task.case.label,
+                        result,
+                        safe_reason(result.reason),
+                    )
                     table.setdefault((result.edge, configuration.name), []).append(checked)
                 display.advance(task)
     for kind, table in tables.items():
         _print(plan.sweep, kind, table, edges, plan.unavailable)
-    bad = [one for table in tables.values() for cell in table.values() for one in cell if one.result.status.failed]
-    for line in _explain(bad):
+    every = [one for table in tables.values() for cell in table.values() for one in cell]
+    bad = [one for one in every if one.result.status.failed]
+    for line in _explain(every):
         print(line)
     for name, why in plan.unavailable.items():
         print(f"{name}: unavailable: {why}")
     return ExitStatus.FAILED if bad else ExitStatus.OK
 
 
-def _explain(bad: Sequence[Checked]) -> list[str]:
-    """One line per configuration, status and reason, with the inputs and the cases that have it."""
+def _explain(checked: Sequence[Checked]) -> list[str]:
+    """Lines for the results that are not right, with the inputs and the cases that have them. A failure has a line per
+    configuration and reason. A provider that declined has a line per reason: its configurations decline alike."""
     groups: dict[tuple[str, str, str], list[Checked]] = {}
-    for one in bad:
-        groups.setdefault((one.configuration_name, one.result.status.value, one.reason), []).append(one)
+    for one in checked:
+        status = one.result.status
+        if one.reason:
+            name = one.configuration_name if status.failed else one.provider
+            groups.setdefault((name, _OUTCOMES.get(status.value, status.value), one.reason), []).append(one)
     lines = []
-    for (name, status, why), group in groups.items():
+    for (name, word, why), group in sorted(groups.items(), key=lambda group: not group[1][0].result.status.failed):
         edges = list(dict.fromkeys(one.result.edge for one in group))
         cases = list(dict.fromkeys(one.case for one in group))
         where = cases[0] if len(cases) == 1 else f"{len(cases)} cases"
-        lines.append(f"{name}: {status} on {', '.join(edges)} ({where}): {why}")
+        lines.append(f"{name}: {word} on {', '.join(edges)} ({where}): {why}")
     return lines
+
+
+_OUTCOMES = {"unsupported": "declined"}
+"""How the table calls a status, where it has another word for it."""
 
 
 def _print(sweep: Sweep, kind: str, table: CheckedCells, edges: Sequence[str], unavailable: Container[str]) -> None:
     names = [one.name for one in sweep.configurations if one.name not in unavailable]
     rows = [[edge, *(_word(table.get((edge, name), [])) for name in names)] for edge in edges]
     print()
-    print(f"{sweep.operator} {kind}; each cell shows ok and the largest error in ulp, declined, or what went wrong")
+    known = any(one.result.max_ulp is not None for cell in table.values() for one in cell)
+    ok = "ok and the largest error in ulp" if known else "ok (the operator has a check of its own)"
+    print(f"{sweep.operator} {kind}; each cell shows {ok}, declined, or what went wrong")
     terminal.print_table(("input", *names), rows)
     if any(cell.endswith(VARIES) for row in rows for cell in row):
         print(f"{VARIES} the outputs of two calls on the same input are not bit-identical")
@@ -140,5 +158,6 @@ def _word(cell: Sequence[Checked]) -> str:
     worst = max(results, key=lambda result: (result.status.failed, order.index(result.status)))
     if worst.status is Status.CHECKED:
         varies = any(result.deterministic is False for result in results)
-        return f"ok {summary.ulps(max(result.max_ulp or 0.0 for result in results))}" + f" {VARIES}" * varies
-    return "declined" if worst.status is Status.UNSUPPORTED else worst.status.value
+        error = max((result.max_ulp for result in results if result.max_ulp is not None), default=None)
+        return "ok" + (f" {summary.ulps(error)}" if error is not None else "") + f" {VARIES}" * varies
+    return _OUTCOMES.get(worst.status.value, worst.status.value)

@@ -158,11 +158,12 @@ _COLUMNS = (
     Column("max_rel_err", Kind.NUMBER, "", "max relative error", """The largest relative error over all finite
         elements, against the fp64 reference. The error of an element is relative to the magnitude of the terms that
         the element is computed from, or to the scale that the operator states. `max_ulp` is the same error in units
-        in the last place of the output's dtype, which can be compared between dtypes."""),
+        in the last place of the output's dtype, which can be compared between dtypes. Both are empty if the operator judges
+        all its outputs itself (`check=`)."""),
     Column("max_ulp", Kind.NUMBER, "ulp", "max ulp", """The largest error over all finite elements, against the fp64
         reference, in units in the last place of the output's dtype. The unit is taken at the magnitude of the terms
         that the element is computed from, or at the scale that the operator states. `max_rel_err` is the same error
-        as a relative error."""),
+        as a relative error. Both are empty if the operator judges all its outputs itself (`check=`)."""),
     Column("deterministic", Kind.BOOLEAN, "", "deterministic", """Whether two calls on the same input gave the same
         output, bit for bit. False is not a fault by itself: atomics and split reductions add in an order that varies.
         But such a kernel cannot be tested by comparing bits."""),

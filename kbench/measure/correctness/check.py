@@ -45,16 +45,17 @@ from kbench.results.case import Case
 class Accuracy:
     """How far an output is from the reference.
 
-    max_ulp        the largest error in units in the last place of the output dtype, at the scale; finite elements only
-    max_rel_err    the largest error relative to the same scale; finite elements only
+    max_ulp        the largest error in units in the last place of the output dtype, at the scale; finite elements only. None
+                   if kbench compared no values: the operator judges them itself, or the output has a wrong form
+    max_rel_err    the largest error relative to the same scale; finite elements only; None as for max_ulp
     wrong          how the output fails, in words; None if it is right
     deterministic  whether two calls on the same input gave the same bits; None if not tried
     off            the output fails by its values, not by its form
     near           no value is off by much, so the tolerance may be too narrow
     """
 
-    max_ulp: float = 0.0
-    max_rel_err: float = 0.0
+    max_ulp: float | None = None
+    max_rel_err: float | None = None
     wrong: str | None = None
     deterministic: bool | None = None
     off: bool = False
@@ -64,14 +65,21 @@ class Accuracy:
         """Both checks combined: the larger errors and the first failure."""
         known = [each.deterministic for each in (self, other) if each.deterministic is not None]
         return Accuracy(
-            max(self.max_ulp, other.max_ulp),
-            max(self.max_rel_err, other.max_rel_err),
+            _larger(self.max_ulp, other.max_ulp),
+            _larger(self.max_rel_err, other.max_rel_err),
             self.wrong or other.wrong,
             all(known) if known else None,
             (self if self.wrong else other).off,
             (self if self.wrong else other).near,
         )
 
+
+def _larger(a: float | None, b: float | None) -> float | None:
+    return max((each for each in (a, b) if each is not None), default=None)
+
+
+EXACT = Accuracy(0.0, 0.0)
+"""No element is off, or there is no finite element."""
 
 DOUBTFUL_COUNT, DOUBTFUL_SHARE = 64, 1e-4
 """If at most this many elements of an output, or this share of them, fail at an estimated scale, kbench estimates the scale of
@@ -232,7 +240,7 @@ def compared(expected: Expected, outputs: Sequence[Tensor]) -> Accuracy:
         said = definition.verdict(expected.inputs, outputs[:own], [part.reference for part in parts[:own]])
         if said:
             return Accuracy(wrong=said, off=True)
-    result = Accuracy()
+    result = EXACT if own < len(outputs) else Accuracy()
     wrong = [WrongElements(output, operator, each) for output, each in zip(outputs, definition.outputs, strict=True)]
     for part in parts if own < len(outputs) else ():
         if part.position < own or not part.reference.numel():
@@ -253,7 +261,7 @@ def compare(part: OutputPart, output: Tensor, wrong: WrongElements, expected: Ex
     the part is, the scale of a few wrong elements is estimated a second time."""
     if part.scale is None:
         wrong.add_exact(output == part.reference, part, output, part.reference)
-        return Accuracy()
+        return EXACT
     estimated = wrong.operator.scale is None or wrong.output.gradient
     errors = _errors(part.reference, part.scale, output, wrong.output, estimated)
     doubtful = int((~errors.right).sum()) if estimated else 0
@@ -264,7 +272,7 @@ def compare(part: OutputPart, output: Tensor, wrong: WrongElements, expected: Ex
     wrong.add(errors.right, part, got, part.reference, errors.error, errors.unit, errors.allowed, errors.rounded)
     measured = part.reference.isfinite() & got.isfinite()
     if not measured.any():
-        return Accuracy()
+        return EXACT
     units = torch.where(measured, errors.error / ulp(errors.scale, output.dtype), 0.0).max().item()
     floor = torch.finfo(torch.float32).tiny
     large = measured & (errors.scale > floor)
