@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 WORDS = {
-    "us": """Microseconds: a millionth of a second. Tables in the terminal show times in us, because kernels take a few to a
-        few thousand of them; results files have milliseconds (`ms`), a thousand times as long.""",
+    "us": """Microseconds: a millionth of a second. Tables in the terminal show times in us. Results files have
+        milliseconds (`ms`). 1 ms is 1000 us.""",
     "fastest": """The provider with the shortest time of the case, marked `*`. `~` marks the providers that
         share the first place: see `tie`. `?` says that the measurements do not tell which provider is fastest. A column
         `fastest` holds the number of cases that a provider wins alone; a column `tied` holds the number of cases in
@@ -35,8 +35,9 @@ WORDS = {
     "round": """One pass over all providers of a case, in shuffled order. A row's `ms` is the median over the rounds
         of each round's median time; `round_ms` holds the medians of all rounds. A slow change of the machine affects
         all providers alike.""",
-    "sweep": """The cases of a config: every combination of the values that its section `sweep:` gives the axes, the choices
-        and the dtype. `--set N=1024,4096` replaces the values of one axis; `--dry-run` prints the cases and stops.""",
+    "sweep": """The cases of a config: every combination of the values that its section `sweep:` gives the axes, the scalars,
+        the choices, the mode and the dtype. `--set N=1024,4096` replaces the values of one axis. `--dry-run` prints the
+        cases and stops.""",
     "profile": """A named part of a config that replaces some of its values: `--profile quick`. kbench applies the
         profile `cpu` automatically on a machine without an accelerator; `--profile none` turns that off.""",
     "plug-in": """A Python file with operators or providers of your own: `--plugin FILE`, or `plugins:` in a config. Installed
@@ -61,9 +62,9 @@ WORDS = {
     "drift": """How much slower or faster the machine itself became between two files: the change of the `copy`
         controls, which run the same code on both sides. `kbench compare` subtracts the drift from the changes if
         the files have at least 5 copies in common. The report says whether it did.""",
-    "q": """The lowest false discovery rate at which the row still counts as changed. It says how likely the change is
-        to be chance, corrected for the number of rows. `kbench compare` calls a row slower or faster if q is 0.01 or
-        less.""",
+    "q": """The lowest false discovery rate at which the row still counts as changed. A small q means that chance alone rarely
+        makes such a change. q is corrected for the number of rows. `kbench compare` calls a row slower or faster if
+        q is 0.01 or less.""",
     "geomean": """The geometric mean of ratios of times over rows: the usual mean for ratios, because twice as fast
         and half as fast cancel. Rows that fail or are suspect are left out on both sides.""",
     "gate": """The verdicts for which `kbench compare` exits with code 1, for a CI job: `--fail-on slower,missing,failed`.
@@ -92,9 +93,10 @@ WORDS = {
         Each axis is a column of the results.""",
     "scalars": """The numbers and booleans of an operator, such as `eps` and `causal`, with their defaults. A config can sweep
         them: `eps: [1e-6, 1e-5]`, `causal: [true, false]`. Each scalar is a column of the results, and rows that differ
-        in one are different cases. A provider that does not take a scalar is `unsupported` unless it has its default.""",
-    "choices": """The parameters of an operator that are words, each with its words. The first word is the default. A config can
-        sweep them: `approximate: [tanh, none]`. Each choice is a column of the results.""",
+        in one are different cases. A provider that does not take a scalar is `unsupported` in
+        cases in which the scalar does not have its default.""",
+    "choices": """The parameters of an operator whose values are words, with these words. The first word is the default. A
+        config can sweep them: `approximate: [tanh, none]`. Each choice is a column of the results.""",
     "mode": """What a call computes: `forward` the outputs, `backward` the gradients of the inputs, `full` both in one call.
         Only operators that declare gradients have modes. A config can sweep them: `mode: [forward, backward, full]`. `mode`
         is a column of the results, and rows that differ in it are different cases.""",

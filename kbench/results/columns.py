@@ -82,13 +82,14 @@ _COLUMNS = (
         one line of a plot."""),
     Column("params", Kind.WORD, "", "params", """The parameters that the config gave the provider, for example
         `num_warps=4,num_stages=2`. It is empty if the config gave none: the provider then uses its own defaults."""),
-    Column("dtype", Kind.DTYPE, "", "dtype", """The dtype of the elements of the inputs and of the output: float32, float16,
-        bfloat16 or float64. A config may say fp16, bf16 and so on; the file always has the full name."""),
+    Column("dtype", Kind.DTYPE, "", "dtype", """The dtype of the case, such as float32 or bfloat16. It is the dtype of all
+        inputs and outputs for which the operator does not declare another one. A config may say fp16, bf16 and so
+        on. The file always has the full name."""),
     Column("role", Kind.ROLE, "", "role", """`provider`, or `control` for the rows that kbench adds to every case: `copy`,
         `empty` and `repeat`. Leave controls out of averages over providers: `query('role == "provider"')`."""),
-    Column("session", Kind.SESSION, "", "session", """The number of the worker process that measured the row, from 0. Memory
-        layout, clocks and compilation differ between processes. So a session is one trial, however many samples it takes:
-        `kbench compare` counts sessions."""),
+    Column("session", Kind.SESSION, "", "session", """The number of the session that measured the row, from 0. Each session
+        measures the whole sweep in a fresh process. Memory layout, clocks and compilation differ between processes. So a
+        session is one trial, however many samples it takes: `kbench compare` counts sessions."""),
     Column("status", Kind.STATUS, "", "status", """How the row ended: ok, checked, unavailable, unsupported, wrong, tampered,
         error, oom, timeout or crashed. Only `ok` rows carry a time. All rows but `ok` and `checked` have a `reason`.
         `kbench explain` has a paragraph on each status."""),
@@ -149,7 +150,7 @@ _COLUMNS = (
         providers do.""", optional=True),
     Column("sol", Kind.NUMBER, "", "sol", """The share of the speed of light: the shortest possible time of a call divided
         by `ms`. The shortest possible time is the larger of two times: of the algorithmic bytes at `ceiling_gbps`, and of
-        the floating-point operations at `ceiling_tflops`. For operators without `flops=` it is the first. Near 1 there is
+        the floating-point operations at `ceiling_tflops`. For operators without `flops=` only the bytes count. Near 1 there is
         little left to gain. Both ceilings are measured, so a row may come out a little above 1, and well above 1 if it
         finds its data in the cache. It is empty if a ceiling that it needs is not known.""", optional=True),
     Column("speedup", Kind.NUMBER, "", "speed-up", """The baseline's `ms` divided by the row's `ms`, in the same case

@@ -45,13 +45,13 @@ class Status(ExplainedWord):
     UNSUPPORTED = (
         "unsupported",
         """The provider declined the case, or the timer cannot time it (for example a function that a CUDA graph cannot
-        capture, with `timer: graph`). The reason says why. It does not count as a failure. The other providers competed
-        without this one, so do not read an average over cases as if all providers had taken part in all of them.""",
+        capture, with `timer: graph`). The reason says why. It does not count as a failure. An average over
+        the cases of this provider then leaves out cases that averages of other providers contain.""",
     )
     WRONG = (
         "wrong",
-        """The output differs from the fp64 reference, or stays the same when the inputs change, or the provider changed
-        its inputs. A wrong kernel gets no time, however fast it is; a time taken before the fault was found is discarded.
+        """The output differs from the fp64 reference, or the provider changed an input without declaring it (`mutates=`).
+        A wrong kernel gets no time, however fast it is. kbench discards times that it took before it found the fault.
         The reason says what was found and where. `kbench check` shows which inputs go wrong.""",
     )
     TAMPERED = (
@@ -66,9 +66,10 @@ class Status(ExplainedWord):
     )
     ERROR = (
         "error",
-        """The provider raised an exception, or the installed plug-in that should define it could not be imported. The
-        reason holds the message and the line. The other providers of the case were measured. Call the provider by itself
-        on the case's shapes to see the whole traceback.""",
+        """The provider raised an exception, or the inputs or the reference of the operator failed on this case, or the
+        installed plug-in that should define the provider could not be imported. The reason holds the message and
+        the line. The other providers of the case were measured. Call the provider by itself on the case's shapes to
+        see the whole traceback.""",
     )
     OOM = (
         "oom",
