@@ -59,10 +59,9 @@ class Status(ExplainedWord):
         """The provider changed something that kbench measures or judges with, or that other providers call: it replaced a
         function (a clock, `torch.cuda.Event`, a function of torch or of kbench), changed the current stream, searched the
         memory of the process for the expected output, inspected its callers, or started a process while it was timed.
-        kbench put back what was changed, so that the other providers of the case were measured as ever. The reason
-        says what it was and in which step. Such a row has no time, because its time cannot be believed, and counts as a
-        failure. A library that the provider imports may do the same in
-        good faith; kbench cannot tell the difference.""",
+        kbench put back what was changed and measured the other providers of the case as usual. The reason says what was
+        changed and in which step. The row has no time and counts as a failure. A library that the provider imports may
+        do the same in good faith; kbench cannot tell the difference.""",
     )
     ERROR = (
         "error",
