@@ -140,7 +140,11 @@ class Operator(Declaration):
         return register
 
     def backward(
-        self, provider: str, *, saves: Sequence[str] | Callable[..., Any] | None = None
+        self,
+        provider: str,
+        *,
+        saves: Sequence[str] | Callable[..., Any] | None = None,
+        mutates: Sequence[str] | Mapping[str, str] = (),
     ) -> Callable[[Function], Function]:
         """Register the decorated function as the backward kernel of a provider. A provider whose forward function is
         differentiable needs none.
@@ -153,6 +157,9 @@ class Operator(Declaration):
                also saves: it takes what the provider's function takes, and returns `(outputs, saved)` with the same outputs. In
                mode `backward` kbench calls it outside the timed window. In mode `full` kbench times it together with the
                backward kernel, in place of the provider's function
+        mutates  tensors that the kernel overwrites with a gradient, which it then does not return: names of inputs, or
+               tensor -> input whose gradient it holds after the call. The tensor may also be a gradient that the kernel
+               receives: `{"gradient of y": "x"}`. What the forward pass saved must not change
 
         Raises ValueError if the provider does not exist or has a backward kernel already.
         """
@@ -171,6 +178,9 @@ class Operator(Declaration):
                 f"{where}: saves {unknown[0]!r}, which is not one of the outputs {', '.join(self.outputs)}"
             )
 
+        holds = held(mutates)
+        self._check_gradient_places(where, holds)
+
         def register(function: Function) -> Function:
             forward, keywords = self.providers[provider], keyword_only(function)
             self._check_keywords(provider, keywords)
@@ -178,7 +188,7 @@ class Operator(Declaration):
             self.providers[provider] = replace(
                 forward,
                 parameters={**own, **forward.parameters},
-                backward=Backward(function, saved, tuple(keywords)),
+                backward=Backward(function, saved, tuple(keywords), holds),
             )
             return function
 
@@ -197,6 +207,20 @@ class Operator(Declaration):
         delivered = [*out, *holds.values()]
         if len(set(delivered)) < len(delivered):
             raise ValueError(f"{where}: two places hold the same output; name each output once in out= and mutates=")
+
+    def _check_gradient_places(self, where: str, holds: Mapping[str, str]) -> None:
+        places = {**{f"gradient of {name}": tensor for name, tensor in self.outputs.items()}, **self.inputs}
+        for name, gradient in holds.items():
+            if name not in places:
+                raise ValueError(f"{where}: mutates {name!r}, which is not one of {', '.join(places)}")
+            if gradient not in self.gradients:
+                what = f"mutates: {name} holds the gradient of {gradient!r}"
+                raise ValueError(f"{where}: {what}, which is not one of gradients: {', '.join(self.gradients)}")
+            if places[name].layout != self.inputs[gradient].layout:
+                what = f"{name} cannot hold the gradient of {gradient}"
+                raise ValueError(f"{where}: {what}, which has other sizes or another dtype")
+        if len(set(holds.values())) < len(holds):
+            raise ValueError(f"{where}: two tensors hold the same gradient; name each gradient once in mutates=")
 
     def _check_keywords(self, provider: str, keywords: Mapping[str, Any]) -> None:
         for keyword in keywords:

@@ -34,11 +34,14 @@ class Backward:
     saves      names of outputs of the forward function, or a forward function that returns `(outputs, saved)`; None if it
                saves nothing
     keywords   its keyword-only arguments
+    mutates    the inputs and the received gradients (`gradient of y`) that it changes, with the input whose gradient each holds
+               afterwards
     """
 
     function: Callable[..., Any]
     saves: tuple[str, ...] | Callable[..., Any] | None
     keywords: tuple[str, ...]
+    mutates: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

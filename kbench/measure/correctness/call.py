@@ -75,7 +75,8 @@ def stage_of(definition: Definition, provider: Provider, params: Mapping[str, Va
             "its forward function works in place or writes into buffers, so kbench computes no gradients with it"
         )
     if kernel is not None:
-        return partial(_stage_kernel, definition, saves, forward, kernel)
+        holds = provider.backward.mutates if provider.backward else {}
+        return partial(_stage_kernel, definition, saves, forward, kernel, holds)
     return partial(_stage_autograd, definition, forward)
 
 
@@ -91,19 +92,19 @@ def _stage_forward(
     run = partial(forward, *inputs, **placed)
     by_input = dict(zip(definition.operator.inputs, inputs, strict=True))
     placed |= {output: by_input[name] for name, output in provider.mutates.items()}
-    if not placed:
-        return Call(run, partial(_several, names))
-    left = [name for name in names if name not in placed]
-
-    def deliver(returned: Any) -> Sequence[Any]:
-        if not left and _held_only(returned, placed.values()):
-            return list(placed.values())
-        found = dict(zip(left, _several(left, returned, tuple(placed)), strict=True)) | placed
-        return [found[name] for name in names]
-
-    call = Call(run, deliver, provider.mutates, tuple(placed.values()))
+    call = Call(run, partial(_with_placed, names, placed), provider.mutates, tuple(placed.values()))
     call.spoil(inputs)
     return call
+
+
+def _with_placed(names: Sequence[str], placed: Mapping[str, Tensor], returned: Any) -> Sequence[Any]:
+    """The values of these names: those that a function returned, and the tensors that hold one afterwards. Raises
+    Misdelivery."""
+    left = [name for name in names if name not in placed]
+    if placed and not left and _held_only(returned, placed.values()):
+        return [placed[name] for name in names]
+    found = {**dict(zip(left, _several(left, returned, tuple(placed)), strict=True)), **placed}
+    return [found[name] for name in names]
 
 
 def _held_only(returned: Any, held: Iterable[Tensor]) -> bool:
@@ -177,6 +178,7 @@ def _stage_kernel(
     saves: tuple[str, ...] | Callable[..., Any] | None,
     forward: Callable[..., Any],
     kernel: Callable[..., Any],
+    holds: Mapping[str, str],
     inputs: Sequence[Tensor],
     shapes: Shapes,
 ) -> Call:
@@ -184,6 +186,10 @@ def _stage_kernel(
     operator, count = definition.operator, len(definition.operator.inputs)
     own, received = inputs[:count], inputs[count:]
     outputs, gradients = tuple(operator.outputs), [f"gradient of {name}" for name in operator.gradients]
+    by_name = dict(zip(definition.input_names, inputs, strict=True))
+    mutates = {name: f"gradient of {gradient}" for name, gradient in holds.items()}
+    placed = {gradient: by_name[name] for name, gradient in mutates.items()}
+    found = partial(_with_placed, gradients, placed)
 
     def passed_forward() -> tuple[Any, tuple[Any, ...]]:
         """What the forward function returns, and the arguments that the kernel gets from it: none, or what it saves."""
@@ -200,16 +206,16 @@ def _stage_kernel(
 
     if definition.case.mode == BACKWARD:
         kept = passed_forward()[1] if saves else ()
-        return Call(partial(kernel, *received, *own, *kept), partial(_several, gradients))
+        return Call(partial(kernel, *received, *own, *kept), found, mutates, tuple(placed.values()))
 
     def full() -> tuple[Any, Any]:
         returned, kept = passed_forward()
         return returned, kernel(*received, *own, *kept)
 
     def deliver(returned: Any) -> Sequence[Any]:
-        return [*_several(outputs, returned[0]), *_several(gradients, returned[1])]
+        return [*_several(outputs, returned[0]), *found(returned[1])]
 
-    return Call(full, deliver)
+    return Call(full, deliver, mutates, tuple(placed.values()))
 
 
 def _several(names: Sequence[str], returned: Any, placed: Sequence[str] = ()) -> Sequence[Any]:

@@ -1,0 +1,128 @@
+"""Backward kernels that overwrite an input or a gradient that they receive: what they may do, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+import torch
+from in_process import checked_edges, measured, said
+from torch import Tensor
+
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
+
+MATRIX = Declared("M", "N")
+
+product = Operator(
+    "backward-in-place",
+    axes=("M", "N"),
+    inputs={"x": MATRIX, "w": MATRIX},
+    outputs={"y": MATRIX},
+    reference=lambda x, w: x * x * w,
+    gradients=("x", "w"),
+    rows="M",
+)
+
+for name in ("over-x", "over-both", "over-dy", "returns-it-too", "undeclared", "no-change", "wrong-values", "saving"):
+    product.provider(name)(lambda x, w: x * x * w)
+
+
+@product.backward("over-x", mutates="x")
+def over_x(dy: Tensor, x: Tensor, w: Tensor) -> Tensor:
+    d_w = x * x * dy
+    x.mul_(2).mul_(w).mul_(dy)
+    return d_w
+
+
+@product.backward("over-both", mutates=("x", "w"))
+def over_both(dy: Tensor, x: Tensor, w: Tensor) -> None:
+    d_w = over_x(dy, x, w)
+    w.copy_(d_w)
+
+
+@product.backward("over-dy", mutates={"gradient of y": "w"})
+def over_dy(dy: Tensor, x: Tensor, w: Tensor) -> Tensor:
+    d_x = 2 * x * w * dy
+    dy.mul_(x).mul_(x)
+    return d_x
+
+
+@product.backward("returns-it-too", mutates="x")
+def returns_it_too(dy: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    return x, over_x(dy, x, w)
+
+
+@product.backward("undeclared")
+def undeclared(dy: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    d_w = over_x(dy, x, w)
+    return x.clone(), d_w
+
+
+@product.backward("no-change", mutates="x")
+def no_change(dy: Tensor, x: Tensor, w: Tensor) -> Tensor:
+    return x * x * dy
+
+
+@product.backward("wrong-values", mutates="x")
+def wrong_values(dy: Tensor, x: Tensor, w: Tensor) -> Tensor:
+    d_w = x * x * dy
+    x.mul_(3)
+    return d_w
+
+
+@product.backward("saving", saves=("y",), mutates={"w": "x"})
+def saving(dy: Tensor, x: Tensor, w: Tensor, saved: tuple[Tensor]) -> Tensor:
+    torch.mul(saved[0] / x * 2, dy, out=w)
+    return x * x * dy
+
+
+@pytest.mark.parametrize("mode", ["backward", "full"])
+def test_gradients_in_the_place_of_other_tensors(mode: str) -> None:
+    found = {name: said(row) for name, row in measured(product, M=8, N=16, mode=mode).items()}
+    assert [name for name, verdict in found.items() if verdict == "ok"] == ["over-x", "over-both", "over-dy", "saving"]
+    assert found["undeclared"] == "wrong changed its input x in place"
+    assert found["no-change"] == "wrong left input x unchanged; it must hold gradient of x after the call"
+    assert found["wrong-values"].startswith("wrong gradient of x: every element wrong; first at [0, 0]")
+    assert found["returns-it-too"] == (
+        "wrong returned 2 values, expected 1: gradient of w; return nothing for gradient of x, which a buffer or an input holds"
+    )
+
+
+def test_edge_inputs_of_a_backward_kernel_in_place() -> None:
+    assert checked_edges(product, "over-x", M=4, N=8, mode="backward")["random"] == "checked"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("timer", ["do_bench", "graph"])
+def test_both_timers_restore_what_a_backward_kernel_changes(timer: str) -> None:
+    rows = measured(product, ["over-x", "over-dy"], M=1024, N=1024, mode="backward", timer=timer)
+    assert [said(row) for row in rows.values()] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("mutates", "says"),
+    [
+        ("z", "mutates 'z', which is not one of gradient of y, x, w"),
+        ({"x": "y"}, "x holds the gradient of 'y', which is not one of gradients: x, w"),
+        ({"x": "w", "w": "w"}, "two tensors hold the same gradient"),
+        ({"gradient of s": "x"}, "gradient of s cannot hold the gradient of x, which has other sizes or another dtype"),
+    ],
+)
+def test_what_cannot_hold_a_gradient(mutates: str | Sequence[str] | Mapping[str, str], says: str) -> None:
+    operator = product
+    if "gradient of s" in mutates:
+        operator = Operator(
+            "backward-in-place-sum",
+            ("M", "N"),
+            {"x": MATRIX},
+            {"s": Declared("M")},
+            lambda x: x.sum(-1),
+            gradients=("x",),
+        )
+    operator.provider("mine")(lambda *inputs: inputs[0])
+    try:
+        with pytest.raises(ValueError, match=says):
+            operator.backward("mine", mutates=mutates)
+    finally:
+        del operator.providers["mine"]
