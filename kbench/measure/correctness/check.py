@@ -194,7 +194,7 @@ def malformed(expected: Expected, inputs: Sequence[Tensor], found: Sequence[Any]
         if not isinstance(output, Tensor):
             return f"returned {type(output).__name__}{which}, expected a tensor"
         if type(output) is not Tensor:  # it may compute when it is read, which is after the clock has stopped
-            return f"returned {type(output).__name__}{which}, a subclass of torch.Tensor, expected a torch.Tensor"
+            return f"returned {type(output).__name__}{which}, a subclass of torch.Tensor; expected a plain torch.Tensor"
         if output.layout != torch.strided:
             return f"returned a tensor with layout {str(output.layout).removeprefix('torch.')}{which}, expected a dense one"
         if output.dtype != each.dtype:
