@@ -15,6 +15,7 @@ from torch import Tensor
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
+from kbench.results.case import Case
 from kbench.results.row import Row
 
 MATRIX = Declared("M", "N")
@@ -162,6 +163,75 @@ def test_cheats_on_a_host() -> None:
     assert said(found["honest"]) == "ok"
     for name in cheats:
         caught(found[name])
+
+
+scaled = Operator(
+    "salted-scaled",
+    axes=("N", "M"),
+    inputs={"x": Declared("N", "M"), "w": Declared("N")},
+    outputs={"y": Declared("N", "M")},
+    rows="M",
+    gradients=("x", "w"),
+    reference=lambda x, w: x * w[:, None],
+)
+
+
+def scale(x: Tensor, w: Tensor) -> Tensor:
+    return x * w[:, None]
+
+
+scaled.provider("honest")(scale)
+
+
+@scaled.provider("stored", factory=True)
+def _stored(case: Case) -> Callable[..., Tensor]:
+    stored: list[Tensor] = []
+
+    def call(x: Tensor, w: Tensor) -> Tensor:
+        stored.append(scale(x, w) if len(stored) < CHECKS else stored[-1])
+        return stored[-1].clone()
+
+    return call
+
+
+scaled.provider("kernel")(scale)
+
+
+@scaled.backward("kernel")
+def kernel(dy: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradient of w is right for some calls, and stored after them."""
+    sums = (dy * x).sum(1)
+    KEPT.append(sums if len(KEPT) < CHECKS else KEPT[-1])
+    return dy * w[:, None], KEPT[-1].clone()
+
+
+KEPT: list[Tensor] = []
+
+
+@pytest.mark.parametrize("sliced", [True, False])
+def test_rows_that_are_too_long_are_judged_by_some_of_their_elements(
+    sliced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kbench.measure.salting.kept.LARGEST_BYTES", 1000)
+    monkeypatch.setattr("kbench.measure.salting.kept.ELEMENTS", 500)
+    if sliced:
+        monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 300)
+    found = measured(scaled, ["honest", "stored"], rep_ms=5, N=100, M=20)
+    assert said(found["honest"]) == "ok"
+    assert re.match(
+        r"wrong right when checked, wrong while it was timed .*: \d+ of 500 elements that were looked at hold results",
+        said(found["stored"]),
+    )
+
+
+def test_gradients_without_rows_are_judged() -> None:
+    KEPT.clear()
+    found = measured(scaled, ["honest", "kernel"], rep_ms=5, N=30, M=20, mode="backward")
+    assert said(found["honest"]) == "ok"
+    assert re.match(
+        r"wrong right when checked, wrong while it was timed .*: gradient of w: \d+ of 30 elements",
+        said(found["kernel"]),
+    ), said(found["kernel"])
 
 
 @pytest.mark.gpu

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from kbench.measure.correctness.check import malformed
-from kbench.measure.correctness.expected import Expected
-from kbench.measure.salting.salts import Salt
+from kbench.measure.correctness.definition import Definition, Output
+from kbench.measure.correctness.expected import Expected, OutputPart
+from kbench.measure.salting.salts import ROWS, Salt
 
 ROWS_KEPT, WHOLE_KEPT = 4, 2
 """How many timed calls of a provider are judged: if some rows of the reference are enough for that, and if it takes the
@@ -23,11 +24,15 @@ whole reference."""
 OTHER_ROWS = 16
 """Rows that are kept beside those that a salt has changed."""
 
+MOST_ROWS = 4 * ROWS + OTHER_ROWS
+"""The most rows that are kept: those of two salts and of two before them, and others."""
+
 ELEMENTS = 2**16
 """Elements that are kept of an output without the axis `rows`."""
 
 LARGEST_BYTES = 2**26
-"""Outputs that the operator judges itself are kept whole, unless they are larger than this."""
+"""Outputs that the operator judges itself are kept whole, unless they are larger than this. If the rows to keep of an output
+are larger, some elements are kept instead."""
 
 
 @dataclass(frozen=True)
@@ -57,28 +62,38 @@ class Keeper:
 
     Beside the rows that a salt has changed, it keeps the same random rows of every call, and the same random elements of
     outputs without rows.
+
+    shapes      the shapes of the outputs
+    dimensions  for each output the dimension along which rows are kept; None if elements are
+    places      for each output the places of the elements in it, as if it were flat; None for outputs that are kept otherwise
+    whole       whether the outputs are kept as a whole
+    in_rows     whether rows of all outputs are kept
     """
 
     def __init__(self, expected: Expected, random: Random) -> None:
         self._expected, definition = expected, expected.definition
-        rows = definition.operator.rows
-        self.dimensions = [None if rows is None else each.declared.dimension_of(rows) for each in definition.outputs]
+        self.dimensions = [
+            _rows_of(definition, each, shape) for each, shape in zip(definition.outputs, expected.shapes, strict=True)
+        ]
+        self.shapes = expected.shapes
         self.whole = definition.operator.check is not None
         self.in_rows = not self.whole and None not in self.dimensions
         counts = [shape[d] for shape, d in zip(expected.shapes, self.dimensions, strict=True) if d is not None]
         self._others = random.sample(range(counts[0]), min(counts[0], OTHER_ROWS)) if counts else []
-        generator = torch.Generator().manual_seed(int.from_bytes(os.urandom(7)))
-        self._places = [
+        generator = torch.Generator("cpu").manual_seed(int.from_bytes(os.urandom(7)))
+        self.places = [
             None
-            if d is not None or prod(shape) <= ELEMENTS
-            else torch.randint(prod(shape), (ELEMENTS,), generator=generator)
+            if self.whole or d is not None
+            else torch.arange(prod(shape), device="cpu")
+            if prod(shape) <= ELEMENTS
+            else torch.randint(prod(shape), (ELEMENTS,), generator=generator, device="cpu")
             for shape, d in zip(expected.shapes, self.dimensions, strict=True)
         ]
 
     @property
     def limit(self) -> int:
         """How many calls to keep."""
-        pairs = zip(self._expected.shapes, self._expected.definition.outputs, strict=True)
+        pairs = zip(self.shapes, self._expected.definition.outputs, strict=True)
         if self.whole and sum(prod(shape) * each.dtype.itemsize for shape, each in pairs) > LARGEST_BYTES:
             return 0
         return ROWS_KEPT if self.in_rows else WHOLE_KEPT
@@ -97,19 +112,43 @@ class Keeper:
         changed = [at for at, row in enumerate(rows) if row in touched]
         if fault := malformed(self._expected, inputs, found):
             return Kept(number, salts, earlier, rows, changed, fault=fault)
-        outputs = [self.part(position, x, rows) for position, x in enumerate(found)]
+        outputs = [self._part(position, x.detach(), rows) for position, x in enumerate(found)]
         return Kept(number, salts, earlier, rows, changed, outputs)
 
-    def part(self, position: int, output: Tensor, rows: Sequence[int]) -> Tensor:
-        """A copy of what is kept of an output, or of a tensor of its shape."""
-        dimension, places = self.dimensions[position], self._places[position]
-        if self.whole:
-            return output.detach().clone()
-        if dimension is not None:
-            return select_rows(output.detach(), dimension, rows)
-        if places is None:
-            return output.detach().clone()
-        return _bits(output.detach()).take(places.to(output.device)).view(output.dtype)
+    def _part(self, position: int, output: Tensor, rows: Sequence[int]) -> Tensor:
+        dimension, places = self.dimensions[position], self.places[position]
+        if places is not None:
+            return take(output, places)
+        return output.clone() if dimension is None or self.whole else select_rows(output, dimension, rows)
+
+    def elements(self, part: OutputPart) -> tuple[Tensor, OutputPart]:
+        """Which of the elements that are kept of an output lie in a part of it, and the reference of these alone."""
+        places, shape, dimension = self.places[part.position], self.shapes[part.position], part.dimension
+        assert places is not None
+        chosen = torch.arange(len(places), device="cpu")
+        if dimension is not None:  # the part is a slice: some of the places, which are others in the slice
+            inner, size = prod(shape[dimension + 1 :]), part.stop - part.start
+            along = places // inner % shape[dimension]
+            chosen = ((along >= part.start) & (along < part.stop)).nonzero().flatten()
+            places, along = places[chosen], along[chosen] - part.start
+            places = (places // (inner * shape[dimension]) * size + along) * inner + places % inner
+        scale = None if part.scale is None else take(part.scale, places)
+        return chosen, OutputPart(part.position, None, 0, 0, take(part.reference, places), scale)
+
+
+def take(x: Tensor, places: Tensor) -> Tensor:
+    """A copy of some elements of a tensor, as if it were flat."""
+    return _bits(x).take(places.to(x.device)).view(x.dtype)
+
+
+def _rows_of(definition: Definition, output: Output, shape: Sequence[int]) -> int | None:
+    """The dimension of an output along which rows are kept; None if it has none, or if its rows are too long."""
+    rows = definition.operator.rows
+    dimension = None if rows is None else output.declared.dimension_of(rows)
+    if dimension is None:
+        return None
+    most = min(shape[dimension], MOST_ROWS)
+    return dimension if most * prod(shape) * output.dtype.itemsize <= LARGEST_BYTES * shape[dimension] else None
 
 
 def select_rows(x: Tensor, dimension: int, rows: Sequence[int]) -> Tensor:
