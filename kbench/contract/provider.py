@@ -6,7 +6,7 @@ import importlib.util
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -141,9 +141,9 @@ class Provider:
             return ""
         return f"{file.relative_to(folder).as_posix()}:{code.co_firstlineno}"
 
-    @property
+    @cached_property
     def source_hash(self) -> str:
-        """A hash of the provider's code: the files that define its functions, and its `sources`."""
+        """A hash of the provider's code: the files that define its functions, and its `sources`. They are read once."""
         kernel = self.backward
         saves = [kernel.saves] if kernel and callable(kernel.saves) else []
         functions = [self.function, *([kernel.function] if kernel else []), *saves]

@@ -86,6 +86,9 @@ DOUBTFUL_COUNT, DOUBTFUL_SHARE = 64, 1e-4
 these a second time. The first estimate is too small by chance for some of 10^6 elements, and a right provider must not fail
 for that."""
 
+EXPONENT_BITS = 0x7FF0_0000_0000_0000
+"""The bits of a float64 that hold its exponent. A number with only these bits is the power of two at or below the magnitude."""
+
 QUEUE_MS = 2.0
 """How long the device is kept busy before a checked call: longer than the host needs to queue the call and the copies."""
 
@@ -262,62 +265,83 @@ def compare(part: OutputPart, output: Tensor, wrong: WrongElements, expected: Ex
     if part.scale is None:
         wrong.add_exact(output == part.reference, part, output, part.reference)
         return EXACT
-    estimated = wrong.operator.scale is None or wrong.output.gradient
-    errors = _errors(part.reference, part.scale, output, wrong.output, estimated)
-    doubtful = int((~errors.right).sum()) if estimated else 0
+    errors = _errors(part.reference, part.scale, output, wrong)
+    if bool((errors.error <= errors.allowed).all()):  # so all values are finite: NaN is not within any bound
+        return _largest(errors, output.dtype, None)
+    right = _right(errors, part.reference, output, wrong.output)
+    doubtful = int((~right).sum()) if _estimated(wrong) else 0
     if expected and 0 < doubtful <= max(DOUBTFUL_COUNT, DOUBTFUL_SHARE * output.numel()):
-        scale = expected.second_scale(part, ~errors.right)
-        errors = _errors(part.reference, scale, output, wrong.output, estimated)
-    got = output.double()
-    wrong.add(errors.right, part, got, part.reference, errors.error, errors.unit, errors.allowed, errors.rounded)
-    measured = part.reference.isfinite() & got.isfinite()
-    if not measured.any():
-        return EXACT
-    units = torch.where(measured, errors.error / ulp(errors.scale, output.dtype), 0.0).max().item()
-    floor = torch.finfo(torch.float32).tiny
-    large = measured & (errors.scale > floor)
-    relative = torch.where(large, errors.error / errors.scale.clamp_min(floor), 0.0).max().item()
-    return Accuracy(units, relative)
+        errors = _errors(part.reference, expected.second_scale(part, ~right), output, wrong)
+        right = _right(errors, part.reference, output, wrong.output)
+    unit, rounded = ulp(part.reference, output.dtype), errors.rounding > errors.arithmetic
+    wrong.add(right, part, errors.got, part.reference, errors.error, unit, errors.allowed, rounded)
+    measured = part.reference.isfinite() & errors.got.isfinite()
+    return _largest(errors, output.dtype, measured) if measured.any() else EXACT
 
 
 @dataclass(frozen=True)
 class _Errors:
-    """The errors of an output at a scale, per element. `right` and `rounded` are masks: see WrongElements.add."""
+    """The errors of an output at a scale, per element, in float64.
+
+    got         the values of the output
+    error       their distance from the reference
+    step        the last place of the output that the rounding is counted in
+    rounding    the allowed error of the rounding
+    arithmetic  the allowed error of the arithmetic
+    allowed     the allowed error in all
+    """
 
     scale: Tensor
+    got: Tensor
     error: Tensor
-    unit: Tensor
+    step: Tensor
+    rounding: Tensor
+    arithmetic: Tensor
     allowed: Tensor
-    right: Tensor
-    rounded: Tensor
 
 
-def _errors(reference: Tensor, scale: Tensor, output: Tensor, wanted: Output, estimated: bool) -> _Errors:
+def _estimated(wrong: WrongElements) -> bool:
+    """Whether kbench has estimated the scale of an output."""
+    return wrong.operator.scale is None or wrong.output.gradient
+
+
+def _errors(reference: Tensor, scale: Tensor, output: Tensor, wrong: WrongElements) -> _Errors:
+    estimated, wanted = _estimated(wrong), wrong.output
     got = output.double()
-    error = (got - reference).abs()
-    unit = ulp(reference, output.dtype)
-    step = ulp(scale, output.dtype) if estimated else unit
+    step = ulp(scale if estimated else reference, output.dtype)
     rounding = wanted.ulps * step
-    arithmetic = wanted.tolerance * (ESTIMATE_MARGIN if estimated else 1) * ulp(scale, torch.float32)
-    allowed = rounding + arithmetic + torch.finfo(torch.float32).tiny
+    arithmetic = ulp(scale, torch.float32).mul_(wanted.tolerance * (ESTIMATE_MARGIN if estimated else 1))
+    allowed = (rounding + arithmetic).add_(torch.finfo(torch.float32).tiny)
+    return _Errors(scale, got, (got - reference).abs_(), step, rounding, arithmetic, allowed)
+
+
+def _right(errors: _Errors, reference: Tensor, output: Tensor, wanted: Output) -> Tensor:
+    """A mask of the values that are right: within the bound, or not finite where they may be."""
+    got = errors.got
     info = torch.finfo(output.dtype)
     largest = info.max
     half_step = math.ldexp(info.eps, math.frexp(largest)[1] - 2)  # rounding takes values to infinity from here on
-    too_large = reference.abs() + arithmetic + max(wanted.ulps - 1, 0) * step >= largest + half_step
+    too_large = reference.abs() + errors.arithmetic + max(wanted.ulps - 1, 0) * errors.step >= largest + half_step
     # formats without infinity saturate, or give NaN
     beyond = got.isinf() | (output.dtype.itemsize == 1) & (got.isnan() | (got.abs() == largest))
     overflown = beyond & too_large & (got.isnan() | (got.sign() == reference.sign()))
-    # A comparison with NaN is False, so NaN is not within any bound.
-    within = (error <= allowed) | overflown
-    right = torch.where(reference.isfinite(), within, (got == reference) | (got.isnan() & reference.isnan()))
-    return _Errors(scale, error, unit, allowed, right, rounding > arithmetic)
+    within = (errors.error <= errors.allowed) | overflown
+    return torch.where(reference.isfinite(), within, (got == reference) | (got.isnan() & reference.isnan()))
+
+
+def _largest(errors: _Errors, dtype: torch.dtype, measured: Tensor | None) -> Accuracy:
+    """The largest error in units in the last place of the output, and relative to the scale. `measured` is a mask of the
+    elements that count; None for all."""
+    floor = torch.finfo(torch.float32).tiny
+    units = errors.error / ulp(errors.scale, dtype)
+    relative = torch.where(errors.scale > floor, errors.error / errors.scale.clamp_min(floor), 0.0)
+    if measured is not None:
+        units, relative = torch.where(measured, units, 0.0), torch.where(measured, relative, 0.0)
+    return Accuracy(units.max().item(), relative.max().item())
 
 
 def ulp(value: Tensor, dtype: torch.dtype) -> Tensor:
     """The spacing of `dtype`'s numbers at |value| (fp64 in, fp64 out); the subnormal spacing at and below zero."""
     info = torch.finfo(dtype)
-    digits = round(-math.log2(info.eps))
-    lowest = round(math.log2(info.tiny))
-    exponent = torch.frexp(value.nan_to_num(0.0, 0.0, 0.0))[1] - 1
-    exponent = torch.where(value == 0, lowest, exponent).clamp_min(lowest)
-    return torch.exp2((exponent - digits).double())
+    power = (value.view(torch.int64) & EXPONENT_BITS).view(torch.float64)  # at or below |value|; infinite for NaN
+    return power.nan_to_num_(posinf=0.0).clamp_min_(info.tiny).mul_(info.eps)

@@ -47,6 +47,7 @@ def _file_of(reference: Callable[..., Any]) -> str | None:
     return None
 
 
+@functools.lru_cache(maxsize=16)
 def defining(text: str, operator: str) -> str:
     """The top-level statements that construct the operator of this name, and those that they use, in the order of the file.
 
