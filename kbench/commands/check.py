@@ -149,13 +149,17 @@ def _print(sweep: Sweep, kind: str, table: CheckedCells, edges: Sequence[str], u
 def _word(cell: Sequence[Checked]) -> str:
     """The worst outcome of a configuration on one input, over the checked cases."""
     from kbench import summary
+    from kbench.execute.executor import NOT_TRIED
     from kbench.results.vocabulary import Status
 
     if not cell:
         return "-"
     order = list(Status)
     results = [one.result for one in cell]
-    worst = max(results, key=lambda result: (result.status.failed, order.index(result.status)))
+    tried = [result for result in results if not result.reason.startswith(NOT_TRIED)]
+    if not tried:
+        return "not tried"
+    worst = max(tried, key=lambda result: (result.status.failed, order.index(result.status)))
     if worst.status is Status.CHECKED:
         varies = any(result.deterministic is False for result in results)
         error = max((result.max_ulp for result in results if result.max_ulp is not None), default=None)

@@ -11,11 +11,12 @@ from common import Kbench
 from fake_executor import FakeMachine, machine_info
 from stand_in import HONEST, Silent, command, task
 
+from kbench.commands.check import Checked, _word
 from kbench.execute.executor import make_failed_row
 from kbench.execute.plan import Task
 from kbench.execute.progress import PlainProgress
 from kbench.execute.supervision import supervisor as supervisor_module
-from kbench.execute.supervision.alone import count_workers
+from kbench.execute.supervision.alone import CONTEXT_BYTES, count_workers
 from kbench.execute.supervision.supervisor import WorkerSupervisor
 from kbench.execute.worker import launch
 from kbench.execute.worker.starting import PluginFiles
@@ -131,7 +132,9 @@ def test_after_two_losses_the_rest_is_tried_alone(bad: Bad) -> None:
     assert bad.requests[:2] == [" ".join(names), "mine segfaults yours exits-2 hangs theirs"]
     assert sorted(bad.requests[2:-1]) == ["exits-1", "exits-2", "hangs", "theirs", "yours"]
     assert bad.requests[-1] == "mine yours theirs"
-    assert "trying 5 configurations alone first" in bad.listener.notes[0]
+    assert bad.listener.notes == [
+        "softmax M=1 N=64 float32: trying alone first what remains after 2 took the worker down: 5 of 7 configurations"
+    ]
 
 
 def test_configurations_are_tried_alone_at_the_same_time(bad: Bad, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,18 +148,17 @@ def test_configurations_are_tried_alone_at_the_same_time(bad: Bad, monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    ("memory", "cores", "workers"),
-    [(None, 64, 1), (80 << 30, 64, 8), (80 << 30, 6, 3), (80 << 30, 1, 1), (8 << 30, 64, 2), (1 << 30, 64, 1)],
+    ("room", "cores", "workers"),
+    [(None, 64, 1), (80, 64, 8), (80, 6, 3), (80, 1, 1), (2, 64, 2), (0, 64, 1)],
     ids=["host", "large", "few cores", "one core", "little memory", "less than one needs"],
 )
-def test_as_many_at_a_time_as_the_device_and_the_cores_allow(memory: int | None, cores: int, workers: int) -> None:
-    """Each case here needs some 1 GB, and as much again is left to the provider."""
-    accelerator = memory and AcceleratorInfo(memory, None, None, None, None, "", 1)
-    machine = machine_info(cpu_count=cores, accelerator=accelerator or None)
-    operators = {"softmax": FakeMachine().catalog().operators["softmax"]}
-    catalog = replace(FakeMachine().catalog(), machine=machine, operators=operators)
-    todo = task("mine")
-    assert count_workers(catalog, replace(todo, case=replace(todo.case, axes={"M": 8192, "N": 4096}))) == workers
+def test_as_many_at_a_time_as_the_device_and_the_cores_allow(room: int | None, cores: int, workers: int) -> None:
+    """`room` is how many times the memory holds what a worker needs: a context, the case, and as much for the provider."""
+    todo, known = task("mine"), FakeMachine().catalog()
+    each = CONTEXT_BYTES + 2 * known.operators["softmax"].needed_bytes(todo.case)
+    accelerator = None if room is None else AcceleratorInfo(room * each + 1, None, None, None, None, "", 1)
+    machine = machine_info(cpu_count=cores, accelerator=accelerator)
+    assert count_workers(replace(known, machine=machine), todo) == workers
 
 
 def test_check_does_not_try_it_on_every_edge_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,6 +183,8 @@ def test_check_does_not_try_it_on_every_edge_input(monkeypatch: pytest.MonkeyPat
         assert {result.status for result in found} == {Status.CRASHED}
         given_up = [result.reason.startswith("not tried again: crashed on random of ") for result in found]
         assert given_up == [False, False, not keep_trying, not keep_trying]
+        cells = [_word([Checked("mine", "", "", result, result.reason)]) for result in found]
+        assert cells == ["crashed", "crashed", *(["crashed"] * 2 if keep_trying else ["not tried"] * 2)]
 
 
 def test_progress_says_it_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -228,7 +228,7 @@ class WorkerSupervisor:
                     failed[one.name] = make_failed_row(task, one, *given_up)
         tried = [one for one in task.configurations if one.name not in failed]
         suspects = [one for one in tried if self._history.failed_last(one)]
-        losses = self._try_alone(task, suspects, listener) if suspects else {}
+        losses = self._try_alone(task, suspects, "took the worker down in the case before", listener)
         rows = self._measure_others(task, tried, losses, listener)
         for one in tried:
             if lost := losses.get(one.name):
@@ -279,29 +279,29 @@ class WorkerSupervisor:
                     sure = proven | {name for name, found in losses.items() if not found.exited}
                     doubtful = [one for one in tried if one.name not in self._checked | sure]
                     if len(doubtful) > 1:  # a single one is tried in the next worker anyway
-                        alone = self._try_alone(task, doubtful, listener)
+                        why = f"remains after {BLAMED_LIMIT} took the worker down"
+                        alone = self._try_alone(task, doubtful, why, listener)
                         for one in doubtful:
                             losses.pop(one.name, None)
                         losses |= alone
         return []
 
     def _try_alone(
-        self, task: Task, configurations: Sequence[Configuration], listener: Listener
+        self, task: Task, configurations: Sequence[Configuration], why: str, listener: Listener
     ) -> dict[str, WorkerFailed]:
-        """How configurations take their worker down when each has one for itself."""
+        """How configurations take their worker down when each has one for itself. `why` completes a note."""
+        if not configurations:
+            return {}
         catalog = self.ready(task).catalog
-        what = f"{len(configurations)} configurations" if len(configurations) > 1 else configurations[0].name
-        listener.note(f"{task.case.label}: trying {what} alone first, because the worker was lost before")
+        count = f"{len(configurations)} of {len(task.configurations)}"
+        listener.note(f"{task.case.label}: trying alone first what {why}: {count} configurations")
         return self._alone.try_each(task, configurations, count_workers(catalog, task))
 
     def _find_guilty(
         self, task: Task, accused: Configuration | None, left: Sequence[Configuration], listener: Listener
     ) -> dict[str, WorkerFailed]:
-        """The configurations that take the worker down when they are measured alone.
-
-        Code of one configuration can end the worker while another runs. The accused is tried first, and no other if it is
-        guilty.
-        """
+        """The configurations that take the worker down when they are measured alone. Code of one can end the worker while
+        another runs. The accused is tried first, and no other if it is guilty."""
         guilty: dict[str, WorkerFailed] = {}
         for one in sorted(left, key=lambda each: each is not accused):
             self._end_worker()
