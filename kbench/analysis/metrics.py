@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kbench.errors import UsageError
 from kbench.results.columns import COLUMNS
-from kbench.results.vocabulary import Status
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role, Status
 from kbench.text.suggest import unknown
 
 
@@ -91,13 +92,20 @@ METRICS = {
 """By name."""
 
 DRAWN = {name: METRICS[name] for name in ("gbps", "ms", "speedup", "copy_fraction", "tflops", "sol", "ulp")}
-"""The metrics of `plot` and `report`, the default first."""
+"""The metrics of `plot` and `report`. `default_metric` chooses among them."""
 
 COMPARED = {
     name: METRICS[name]
     for name in ("ms", "ms_min", "launch_ms", "gbps", "achieved_gbps", "copy_fraction", "tflops", "sol")
 }
 """The metrics of `compare`, the default first."""
+
+
+def default_metric(rows: Iterable[Row]) -> str:
+    """The metric that `plot` and `report` draw first: tflops if the operator of every timed row counts its operations, as the
+    summary of a run shows TFLOP/s then; otherwise gbps."""
+    timed = [row for row in rows if row.role == Role.PROVIDER and row.ms is not None]
+    return "tflops" if timed and all(row.tflops is not None for row in timed) else "gbps"
 
 
 def metric_by_name(name: str, among: Mapping[str, Metric] = DRAWN) -> Metric:

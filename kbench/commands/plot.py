@@ -27,7 +27,8 @@ def plot(
         typer.Option(
             "--metric",
             metavar="NAME",
-            help="What to draw: gbps (default), ms, speedup, copy_fraction, tflops, sol or ulp.",
+            help="What to draw: gbps, ms, speedup, copy_fraction, tflops, sol or ulp. Default: tflops for operators "
+            "that count their operations, otherwise gbps.",
         ),
     ] = "",
     kind: Annotated[

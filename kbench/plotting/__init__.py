@@ -79,7 +79,7 @@ def write_pictures(
         raise UsageError(f"--format: {unknown('format', strange[0], list(PICTURE_FORMATS))}")
     sources = load_sources([files] if isinstance(files, (Path, str)) else files, where)
     stem = "-vs-".join(source.path.stem if len(sources) == 1 else file_name_part(source.label) for source in sources)
-    metric = choices.metric_name
+    metric = choices.metric_of(sources)
     changed = "change" if metric == "ms" else f"{metric}_change"
     what = {"bars": f"{metric}_bars", "heatmap": "winners", "change": changed}.get(choices.kind, metric)
     folder = sources[0].path.parent if out_dir is None else Path(out_dir)
@@ -147,7 +147,7 @@ def _compared(sources: Sequence[ResultsFile], choices: Choices) -> Comparison:
         by="provider" if len(named) == 1 else "file",
         baseline=choices.baseline,
         where=sources[0].where,
-        metric=choices.metric_name,
+        metric=choices.metric_of(sources),
         margin=choices.margin,
     )
     return compare_results(*named, options=options)

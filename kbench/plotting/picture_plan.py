@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kbench.analysis.files import OWN, ResultsFile
-from kbench.analysis.metrics import metric_by_name
+from kbench.analysis.metrics import default_metric, metric_by_name
 from kbench.errors import UsageError
 from kbench.plotting.page.caption import caption
 from kbench.plotting.panels.look import Look
@@ -31,7 +31,7 @@ class Choices:
     """What a user may choose about a picture.
 
     metric    what is drawn: gbps, ms, speedup, copy_fraction, tflops, sol or ulp; for a change any metric of `kbench compare`.
-              "" is gbps, and ms for a change
+              "" is ms for a change, otherwise tflops or gbps: see `default_metric`
     kind      lines (bars where nothing runs along x), bars (a panel per case), heatmap (the winner of each case) or
               change (several files against the first, or the providers of one file against its baseline)
     x         the axis or swept parameter that runs along x; default: the axis with the most values
@@ -49,10 +49,11 @@ class Choices:
     baseline: str | None = None
     margin: float = 0.02
 
-    @property
-    def metric_name(self) -> str:
-        """The metric, or the default of the kind."""
-        return self.metric or ("ms" if self.kind == "change" else "gbps")
+    def metric_of(self, sources: Sequence[ResultsFile]) -> str:
+        """The name of the metric, or the default of the kind for these files."""
+        if self.metric or self.kind == "change":
+            return self.metric or "ms"
+        return default_metric(row for source in sources for row in source.analysis.rows)
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,10 @@ def plan_pictures(sources: Sequence[ResultsFile], choices: Choices) -> PicturePl
         raise UsageError(f"--kind: {unknown('kind', kind, PICTURE_KINDS)}")
     if kind == "change":
         raise UsageError("--term cannot draw --kind change; kbench compare shows the same numbers")
-    metric, theme = metric_by_name("ms" if kind == "heatmap" else choices.metric_name), theme_by_name(choices.theme)
+    metric, theme = (
+        metric_by_name("ms" if kind == "heatmap" else choices.metric_of(sources)),
+        theme_by_name(choices.theme),
+    )
     axes = axis_names(sources)
     wanted = f"axis_{choices.x}" if choices.x in OWN and f"axis_{choices.x}" in axes else choices.x  # renamed by `load`
     drawn, x = along(points(sources, metric), axes, wanted, len(MARKERS), parameters=kind == "lines")

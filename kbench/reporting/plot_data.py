@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from kbench.analysis.files import ResultsFile
-from kbench.analysis.metrics import DRAWN, Metric
+from kbench.analysis.metrics import DRAWN, Metric, default_metric
 from kbench.plotting.selection.along import companions, curve_along, numeric, parameter_numbers, x_candidates
 from kbench.plotting.selection.pages import MOST_BARS
 from kbench.plotting.selection.points import ABSENT, COPY_CURVE, HOLLOW, axis_names, kinds_of
@@ -30,6 +30,7 @@ def plot_data(joined: pd.DataFrame, sources: Sequence[ResultsFile]) -> Json:
     """The data of the plot of the rows that `joined_rows` returned.
 
     metrics     what can be drawn
+    metric      the name of the metric that is drawn first
     kinds       by metric, what each row is drawn as: `value`, a mark, or "" for nothing
     sweeps      for each operator and file, what can run along x; the file "" stands for all files together
     parameters  by parameter, the x of each curve (null where it has none), and the line that it belongs to
@@ -40,6 +41,7 @@ def plot_data(joined: pd.DataFrame, sources: Sequence[ResultsFile]) -> Json:
     numbers = parameter_numbers(drawn)
     return {
         "metrics": [_metric(metric) for metric in DRAWN.values()],
+        "metric": default_metric(row for source in sources for row in source.analysis.rows),
         "kinds": {name: word_column(name, found) for name, found in kinds.items()},
         "sweeps": _sweeps(drawn, kinds, numbers, axis_names(sources)),
         "parameters": _parameters(drawn, numbers),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
-from drawing import H200, NS, Draw, case, copies, curves, drawn_row, labels, legend, marks, points, sweep, title
+from drawing import H200, NS, Draw, case, copies, curves, drawn_row, labels, legend, marks, points, save, sweep, title
 
+from kbench.plotting import Choices, write_pictures
 from kbench.plotting.selection.points import COPY_CURVE
 from kbench.plotting.style.colours import styles
 from kbench.plotting.style.theme import LIGHT
@@ -47,6 +49,25 @@ def test_tflops_have_the_large_matmul_as_their_ceiling_and_no_copy(draw: Draw) -
         [figure] = draw(*rows, *copies(gbps=4000.0), metric="tflops", environment=H200)
         assert labels(figure.axes[0])[0] == f"large matmul {shown}"
         assert figure.axes[0].get_ylabel() == "TFLOP/s" and len(curves(figure.axes[0])) == 1
+
+
+@pytest.mark.parametrize(
+    ("metric", "tflops", "name", "label"),
+    [
+        ("", {"triton": 1.0, "cuda": 2.0}, "r_tflops.svg", "TFLOP/s"),
+        ("gbps", {"triton": 1.0, "cuda": 2.0}, "r_gbps.svg", "GB/s"),
+        ("", {"triton": 1.0, "cuda": None}, "r_gbps.svg", "GB/s"),  # another operator, which counts no operations
+    ],
+)
+def test_operators_that_count_their_operations_are_drawn_in_tflops(
+    tmp_path: Path, draw: Draw, metric: str, tflops: dict[str, float | None], name: str, label: str
+) -> None:
+    rows = [row for provider, value in tflops.items() for row in sweep(provider, tflops=value)] + copies()
+    save(tmp_path / "r.csv", rows)
+    [path] = write_pictures(tmp_path / "r.csv", Choices(metric), formats=("svg",))
+    assert path.name == name
+    [figure] = draw(*rows, metric=metric)
+    assert figure.axes[0].get_ylabel() == label
 
 
 def test_the_share_of_the_speed_of_light_has_a_line_at_one(draw: Draw) -> None:

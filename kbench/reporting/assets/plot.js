@@ -8,7 +8,7 @@ const PAPER = 680;
 function plotSection() {
   const measured = plot.metrics.filter((metric) => drawnRows.some((row) => !isCopy(row) && kindOf(row, metric) === "value"));
   if (!measured.length) return el("p", {}, "There is nothing to draw: no provider has a value. See the reasons below.");
-  const state = { metric: measured[0].name, chosen: {}, x: "", scale: "" };
+  const state = { metric: (measured.find((metric) => metric.name === plot.metric) ?? measured[0]).name, chosen: {}, x: "", scale: "" };
   const hidden = new Set();
   const [controls, title, notes] = [el("div", { class: "controls" }), el("p", { class: "chart-title" }), el("ul", { class: "notes note" })];
   const chart = el("div", { class: "chart", id: "chart", role: "img", "aria-label": "chart; the table below has its numbers" });
