@@ -50,9 +50,10 @@ class Status(ExplainedWord):
     )
     WRONG = (
         "wrong",
-        """The output differs from the fp64 reference, or the provider changed an input without declaring it (`mutates=`).
-        A wrong kernel gets no time, however fast it is. kbench discards times that it took before it found the fault.
-        The reason says what was found and where. `kbench check` shows which inputs go wrong.""",
+        """The output of a check or of a timed call differs from the fp64 reference, or the provider changed an input
+        without declaring it (`mutates=`). A wrong kernel gets no time, however fast it is. kbench discards times that
+        it took before it found the fault. The reason says what was found and where. `kbench check` shows which inputs
+        go wrong.""",
     )
     TAMPERED = (
         "tampered",

@@ -75,7 +75,6 @@ class SharedInputs:
         """Give the inputs other addresses than before, for `count` sets, and write their values there. Nobody may use the
         earlier tensors any more."""
         if not self._placements or self._placements[0].sets != count:
-            self._placements = []  # frees the memory
             self._placements = [Placement(x, count) for x in self.pristine]
         self._step = random.SystemRandom().choice([step for step in range(STEPS) if step != self._step])
         self.sets = [tuple(each.tensor(number, self._step) for each in self._placements) for number in range(count)]

@@ -43,7 +43,6 @@ class Kept:
     salts    the salts of its inputs, in the order in which they were written
     earlier  those of the call before
     rows     the rows that are kept, in ascending order
-    changed  the positions in `rows` of those that differ from the call before, or from the values that were checked
     outputs  what is kept of each output
     fault    how the outputs differ in form from what a call must deliver; then none is kept
     """
@@ -52,7 +51,6 @@ class Kept:
     salts: Sequence[Salt]
     earlier: Sequence[Salt]
     rows: Sequence[int]
-    changed: Sequence[int]
     outputs: Sequence[Tensor] = field(default_factory=list)
     fault: str | None = None
 
@@ -109,11 +107,10 @@ class Keeper:
         """Copy parts of the outputs of a call."""
         touched = {row for salt in (*salts, *earlier) for row in salt.rows}
         rows = sorted({*touched, *self._others})
-        changed = [at for at, row in enumerate(rows) if row in touched]
         if fault := malformed(self._expected, inputs, found):
-            return Kept(number, salts, earlier, rows, changed, fault=fault)
+            return Kept(number, salts, earlier, rows, fault=fault)
         outputs = [self._part(position, x.detach(), rows) for position, x in enumerate(found)]
-        return Kept(number, salts, earlier, rows, changed, outputs)
+        return Kept(number, salts, earlier, rows, outputs)
 
     def _part(self, position: int, output: Tensor, rows: Sequence[int]) -> Tensor:
         dimension, places = self.dimensions[position], self.places[position]
