@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Sequence
@@ -14,6 +15,9 @@ from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.steps import Steps
 from kbench.protocol import MeasureSettings, RoundTimed
 from kbench.results.vocabulary import Control, Status
+
+CONTROL_WARMUP_MS = 5.0
+"""Controls are warmed up for at most this long: the baseline and torch's copy have run many times before."""
 
 
 class Rounds:
@@ -105,7 +109,8 @@ class Rounds:
         if self.moves and contender.stage_calls:
             contender.stage_calls()
         assert contender.sample is not None
-        warmup_ms = 0.0 if contender.rounds else self.settings.warmup_ms
+        longest_ms = CONTROL_WARMUP_MS if contender.control else math.inf
+        warmup_ms = 0.0 if contender.rounds else min(self.settings.warmup_ms, longest_ms)
         before = self.telemetry.read()
         start = time.perf_counter()
         samples = contender.sample(warmup_ms, min(self.settings.rep_ms, contender.longest_ms))

@@ -21,7 +21,7 @@ from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.settling import SettledClock
 from kbench.measure.machine.telemetry import Nothing
-from kbench.measure.rounds import Rounds
+from kbench.measure.rounds import CONTROL_WARMUP_MS, Rounds
 from kbench.measure.steps import Steps
 from kbench.measure.tampering.guard import Changes
 from kbench.protocol import MeasureSettings
@@ -81,11 +81,11 @@ def test_controls_are_sampled_no_longer_than_they_need() -> None:
     assert again.longest_ms == REPEAT_MS > COPY_MS
     again.sample, budgets = (found := contender(1, "repeat", lambda n: 1.0))[0].sample, found[1]
     timed([again], rounds=2)
-    assert budgets == [(25, REPEAT_MS), (0, REPEAT_MS)]
+    assert budgets == [(CONTROL_WARMUP_MS, REPEAT_MS), (0, REPEAT_MS)]
     budgets.clear()
     again.rounds.clear()
     timed([again], rounds=1, rep_ms=5)
-    assert budgets == [(25, 5)]
+    assert budgets == [(CONTROL_WARMUP_MS, 5)]
 
 
 PRECISE = {"warmup_ms": 0, "rep_ms": 10, "rounds": 5, "precision": 0.005, "max_ms": 395}

@@ -236,7 +236,7 @@ def _set_handler(number: signal.Signals, handler: Any) -> None:
 
 
 def _torch_state() -> bytes:
-    return bytes(torch.get_rng_state().tolist())
+    return torch.get_rng_state().numpy().tobytes()
 
 
 def _cuda_state() -> bytes | None:
