@@ -16,6 +16,7 @@ from kbench.reporting.file_summary import file_summary
 from kbench.reporting.json_columns import Json
 from kbench.reporting.plot_data import plot_data
 from kbench.reporting.row_table import joined_rows, row_table
+from kbench.results.case import MODES
 from kbench.results.row import Row
 from kbench.results.vocabulary import CHECKED_REASON, Control, Role, Status
 from kbench.version import __version__
@@ -37,6 +38,7 @@ def content(
         "version": __version__,
         "files": [file_summary(source) for source in sources],
         "rows": row_table(joined, sources),
+        "modes": MODES,
         "plot": plot_data(joined, sources),
         "lost": _lost(rows),
         "failures": [status.value for status in Status if status.failed],

@@ -49,7 +49,8 @@ def rivals(*providers: str, ns: Iterable[int] = SIZES, **fields: Any) -> list[Ro
 
 
 def save_results(path: Path, rows: Iterable[Row], environment: dict[str, Any] | None = None) -> Path:
-    Writer(path, ("M", "N")).write(list(rows))
+    rows = list(rows)
+    Writer(path, tuple(rows[0].case.axes) if rows else ("M", "N")).write(rows)
     if environment is not None:
         path.with_suffix(".env.json").write_text(json.dumps(environment))
     return path

@@ -40,7 +40,7 @@ function figure(plan, hidden, theme, room) {
 function hoverText(line, point, plan) {
   const row = point.members[0];
   const where = content.rows.fixed.filter((name) => rows[name][row] != null && rows[name][row] !== "" && name !== plan.x)
-    .map((name) => (content.rows.axes.includes(name) ? `${name}=${rows[name][row]}` : rows[name][row]));
+    .map((name) => (content.rows.axes.includes(name) ? `${name}=${plainly(rows[name][row])}` : rows[name][row]));
   if (plan.x && point.x != null) where.push(`${plan.x}=${point.x}`);
   const mid = (name) => median(point.members.map((member) => rows[name][member]).filter((value) => value != null));
   const said = (name, format, after) => (Number.isFinite(mid(name)) ? written(mid(name), format) + after : null);

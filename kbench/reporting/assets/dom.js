@@ -28,9 +28,15 @@ function microseconds(ms) {
   return us < 100 ? us.toFixed(2) : us < 1000 ? us.toFixed(1) : us.toFixed(0);
 }
 
+/** A word, or the value of an axis or a scalar as a config writes it: 4096, 0.1, 1e-06. */
+function plainly(value) {
+  const small = typeof value === "number" && value !== 0 && Math.abs(value) < 1e-4;
+  return small ? value.toExponential().replace(/-(\d)$/, "-0$1") : String(value);
+}
+
 const WRITTEN = {
   text: (value) => String(value),
-  size: (value) => String(value),
+  size: plainly,
   whole: (value) => value.toFixed(0),
   us: microseconds,
   gbps: (value) => (value < 10 ? value.toPrecision(3) : value.toFixed(1)),
@@ -55,8 +61,14 @@ function distinct(values) {
 }
 
 function natural(values) {
-  const numbers = (a, b) => typeof a === "number" && typeof b === "number";
-  return distinct(values).sort((a, b) => (numbers(a, b) ? a - b : collator.compare(String(a), String(b))));
+  return distinct(values).sort(inOrder);
+}
+
+/** Numbers by size, modes as forward, backward, full, other words by the alphabet. */
+function inOrder(a, b) {
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  const [first, second] = [content.modes.indexOf(a), content.modes.indexOf(b)];
+  return first >= 0 && second >= 0 ? first - second : collator.compare(String(a), String(b));
 }
 
 function plural(count, word) {

@@ -89,7 +89,7 @@ function rowsSection() {
   const known = columns.filter((column) => !content.rows.hidden.includes(column.name));
   const same = known.filter((column) => !isMeasured(column) && distinct(column.values).length === 1);
   const caption = same.filter((column) => !["file", "session"].includes(column.name) && column.values[0] != null && column.values[0] !== "")
-    .map((column) => (content.rows.axes.includes(column.name) ? `${column.name}=${column.values[0]}` : String(column.values[0])));
+    .map((column) => (content.rows.axes.includes(column.name) ? `${column.name}=${plainly(column.values[0])}` : String(column.values[0])));
   const columnsShown = timeThird(known.filter((column) => !same.includes(column)));
   const table = dataTable({
     columns: columnsShown, count: content.rows.count, label: "rows", common: caption, search: true, choices: ["file", "operator", "dtype", "curve", "status"],

@@ -47,7 +47,7 @@ function planned(state) {
       fixed[name] = values[0];
       return;
     }
-    const options = values.map((value) => [String(value), value === "" ? "none" : value]);
+    const options = values.map((value) => [String(value), value === "" ? "none" : plainly(value)]);
     const usual = all ? "" : String(mostDrawn(name, selected, selected.filter(valued), x));
     const wanted = state.chosen[name];
     const value = options.some(([key]) => key === wanted) || (all && wanted === "") ? wanted : usual;

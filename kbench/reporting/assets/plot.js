@@ -83,7 +83,7 @@ function plotSection() {
 function describe(plan) {
   const several = distinct(rows.file).length > 1;
   const known = Object.entries(plan.fixed).filter(([name, value]) => value != null && value !== "" && (several || name !== "file"));
-  const parts = known.map(([name, value]) => (content.rows.axes.includes(name) ? `${name}=${value}` : value));
+  const parts = known.map(([name, value]) => (content.rows.axes.includes(name) ? `${name}=${plainly(value)}` : value));
   const sizes = sizesOf(plan);
   if (sizes.length === 1) parts.push(`${plan.x}=${sizes[0]}`);
   return parts.join(" · ");

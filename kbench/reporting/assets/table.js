@@ -82,7 +82,7 @@ function dataTable({ columns, count, label, choices = [], search = false, classO
     const column = byName(columns, name);
     const values = column ? natural(column.values) : [];
     if (values.length < 2) continue;
-    controls.push(labelled(column.label, select([["", "all"], ...values.map((value) => [String(value), value || "none"])],
+    controls.push(labelled(column.label, select([["", "all"], ...values.map((value) => [String(value), value == null || value === "" ? "none" : plainly(value)])],
       "", (value) => { state.chosen[name] = value; update(); }, `${column.label} in ${label}`)));
   }
   update();
@@ -113,6 +113,6 @@ function comparing(column, down) {
   return (a, b) => {
     const [x, y] = [values[a], values[b]];
     if (empty(x) || empty(y)) return empty(x) - empty(y) || a - b;
-    return sign * (isNumber(column) ? x - y : collator.compare(x, y)) || a - b;
+    return sign * inOrder(x, y) || a - b;
   };
 }
