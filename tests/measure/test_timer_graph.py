@@ -46,3 +46,10 @@ def test_memory_that_runs_out_in_a_capture_is_no_refusal(timer: GraphTimer) -> N
 def test_what_a_capture_forbids_is_declined(timer: GraphTimer) -> None:
     with pytest.raises(Unsupported, match="cannot be captured in a CUDA graph: operation not permitted"):
         timer.ready([after_three_calls(RuntimeError("operation not permitted\nmore"))], None)
+
+
+def test_every_call_of_a_graph_has_buffers_of_its_own_if_memory_allows() -> None:
+    device = SimpleNamespace(type="cuda", cache_bytes=50 * 2**20)
+    cold = GraphTimer(device, "cold")  # type: ignore[arg-type]
+    assert [cold.sets(mb * 2**20) for mb in (1, 10, 50, 100, 1000)] == [151, 20, 20, 3, 2]
+    assert GraphTimer(device, "warm").sets(2**20) == 1  # type: ignore[arg-type]

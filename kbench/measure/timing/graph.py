@@ -33,7 +33,7 @@ MIN_CALLS = 20
 MAX_CALLS = 2048
 """The most calls in a graph. Tiny cases would need more to fill the cache; their rows are flagged l2-resident."""
 
-AFFORDABLE_BYTES = 2**31
+AFFORDABLE_BYTES = 2**30
 """If the buffers of MIN_CALLS calls take at most this many bytes, every call has buffers of its own. A provider could otherwise
 compute one of the calls on the same buffers, and return copies for the others."""
 
