@@ -10,7 +10,7 @@ class Watched:
     """A module whose functions must stay as they are.
 
     names    only these functions; empty for all
-    without  functions that torch itself replaces
+    without  functions that torch itself replaces: when the default dtype changes, and when it compiles for the first time
     classes  classes of the module whose methods must stay, too
     code     whether the code inside its Python functions is compared, and not only the functions
     tree     the modules below it are watched as well, with all their classes and constants. No name may be added to them,
@@ -35,7 +35,7 @@ WATCHED = (
     Watched("gc"),
     Watched("sys", ("settrace", "setprofile", "_getframe", "_current_frames", "addaudithook")),
     Watched("os", ("write", "fork", "getpid", "environ")),
-    Watched("torch", without=("Storage",), classes=("Tensor",)),
+    Watched("torch", without=("Storage"), classes=("Tensor",)),
     Watched("torch.nn.functional"),
     Watched("torch.autograd"),
     Watched("torch.accelerator", code=True),

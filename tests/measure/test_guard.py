@@ -1,0 +1,115 @@
+"""The guard around a provider's steps: what is honest is not named, and what was changed is as before for the next provider."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import torch
+from in_process import measured, said
+
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
+from kbench.measure.tampering.guard import Changes, Guard
+
+COMPILES = """
+import torch
+from kbench.measure.tampering.guard import Changes, Guard
+
+guard, changes = Guard(), Changes()
+guard.begin(changes, "here", timed=True)
+x = torch.randn(4, 8, requires_grad=True)
+torch.compile(lambda x: torch.softmax(x, -1) * 2, backend="aot_eager")(x).sum().backward()
+import torch._inductor.compile_fx
+guard.end()
+print(changes.tampering, changes.altered)
+"""
+
+
+def test_compiling_for_the_first_time_in_a_process_is_no_tampering() -> None:
+    """torch replaces a function of its own then."""
+    done = subprocess.run([sys.executable, "-c", COMPILES], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "[] []", done.stderr
+
+
+def operator(name: str) -> Operator:
+    return Operator(
+        name,
+        axes=("M", "N"),
+        inputs={"x": Declared("M", "N")},
+        outputs={"y": Declared("M", "N")},
+        reference=lambda x: x * 2,
+    )
+
+
+def test_a_provider_keeps_its_own_settings_and_others_do_not_see_them() -> None:
+    twice = operator("guard-settings")
+    seen: dict[str, list[torch.dtype]] = {"sets": [], "other": []}
+
+    @twice.provider("sets", factory=True)
+    def build(case: object) -> object:
+        torch.set_default_dtype(torch.float64)  # once, when it is built
+
+        def call(x: torch.Tensor) -> torch.Tensor:
+            seen["sets"].append(torch.get_default_dtype())
+            return x * 2
+
+        return call
+
+    @twice.provider("other")
+    def other(x: torch.Tensor) -> torch.Tensor:
+        seen["other"].append(torch.get_default_dtype())
+        return x * 2
+
+    rows = measured(twice, M=4, N=8)
+    assert said(rows["sets"]) == (
+        "ok changed torch.set_default_dtype from torch.float32 to torch.float64; other providers ran without this"
+    )
+    assert "altered-state" in rows["sets"].flags and said(rows["other"]) == "ok"
+    assert set(seen["sets"]) == {torch.float64} and set(seen["other"]) == {torch.float32}
+
+
+def test_random_numbers_and_threads_at_rest_are_no_fault() -> None:
+    twice = operator("guard-honest")
+    rest = threading.Event()
+    threading.Thread(target=rest.wait, daemon=True).start()
+
+    @twice.provider("draws")
+    def draws(x: torch.Tensor) -> torch.Tensor:
+        torch.rand(3)
+        torch.manual_seed(5)
+        return x * 2
+
+    @twice.provider("waits-for-a-thread")
+    def waits(x: torch.Tensor) -> torch.Tensor:
+        found: list[torch.Tensor] = []
+        thread = threading.Thread(target=lambda: found.append(x * 2))
+        thread.start()
+        thread.join()
+        return found[0]
+
+    rows = measured(twice, M=4, N=8)
+    rest.set()
+    assert {name: said(row) for name, row in rows.items()} == {"draws": "ok", "waits-for-a-thread": "ok"}
+
+
+@pytest.mark.parametrize("name", ["perf_counter", "monotonic"])
+def test_a_replaced_clock_is_put_back(name: str) -> None:
+    guard, changes, honest = Guard(), Changes(), getattr(time, name)
+    guard.begin(changes, "while timing")
+    setattr(time, name, lambda: 0.0)
+    guard.end()
+    assert getattr(time, name) is honest
+    assert changes.tampering == [f"replaced time.{name} (while timing)"]
+
+
+def test_what_a_thread_replaces_between_two_steps_is_nobodys_fault(capfd: pytest.CaptureFixture[str]) -> None:
+    guard, changes, honest = Guard(), Changes(), time.sleep
+    time.sleep = lambda seconds: None
+    guard.begin(changes, "while timing")
+    guard.end()
+    assert time.sleep is honest and changes == Changes()
+    assert "kbench: between two steps, something replaced time.sleep; kbench put it back" in capfd.readouterr().err
