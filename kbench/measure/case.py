@@ -166,16 +166,15 @@ class CaseRun:
             call = stage(tensors, inputs.first.shapes)
             before = threads.working()
             outputs = call.outputs(call.run())
-            late = threads.left_working(
-                before
-            )  # no fault at the first call, which may compile, unless the output is wrong
+            late = threads.left_working(before)  # a first call may leave a compiler running: no fault if it is right
             self.device.synchronize()
             contender.build_ms = (time.perf_counter() - start) * 1e3
         if not contender.running:
             return
         with self.steps.step(contender, "check", self.settings.timeout_s):
             found = judge_call(inputs.first, call, tensors, outputs, outputs)
-            contender.judged(found, f"{late}; " if late else "")
+            late = late or (threads.left_working(before) if found.wrong else None)
+            contender.judged(found, f"{late}: " if late else "")
             del call, outputs
             if contender.running:
                 again = run_checked(inputs.second, stage, tensors, self.device)

@@ -13,7 +13,7 @@ from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.machine.settling import SettledClock
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.steps import Steps
-from kbench.protocol import MeasureSettings, RoundTimed
+from kbench.protocol import MeasureSettings, RoundTimed, Sampling
 from kbench.results.vocabulary import Control, Status
 
 CONTROL_WARMUP_MS = 5.0
@@ -113,7 +113,9 @@ class Rounds:
         warmup_ms = 0.0 if contender.rounds else min(self.settings.warmup_ms, longest_ms)
         before = self.telemetry.read()
         start = time.perf_counter()
+        self.steps.emit(Sampling(contender.index))
         samples = contender.sample(warmup_ms, min(self.settings.rep_ms, contender.longest_ms))
+        self.steps.emit(Sampling(contender.index, len(samples)))
         contender.spent_ms += (time.perf_counter() - start) * 1e3
         if contender.watch:
             contender.watch.after()

@@ -26,6 +26,7 @@ from kbench.protocol.events import (
     RequestDone,
     RoundTimed,
     Rows,
+    Sampling,
     StepBegun,
     StepEnded,
     TrialFailed,
@@ -49,6 +50,7 @@ Message = (
     | RoundTimed
     | EdgeResult
     | Rows
+    | Sampling
     | DeviceFailed
     | TrialFailed
     | RequestDone

@@ -61,6 +61,15 @@ class RoundTimed:
     ms: float
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """A round of a configuration takes samples from now on or, if `samples` is not 0, has taken so many. The parent looks at
+    its own clock then."""
+
+    index: int
+    samples: int = 0
+
+
 RANDOM = "random"
 """The name of the random inputs, which `kbench check` tries before the edge inputs."""
 

@@ -94,8 +94,8 @@ _COLUMNS = (
         error, oom, timeout or crashed. Only `ok` rows carry a time. All rows but `ok` and `checked` have a `reason`.
         `kbench explain` has a paragraph on each status."""),
     Column("reason", Kind.TEXT, "", "reason", """Why the row has its status: what is missing, what was wrong and where, the
-        exception and its place. It is empty for `ok` and `checked`, unless the row has the flag `altered-state`: then it
-        names the settings that the provider changed."""),
+        exception and its place. It is empty for `ok` and `checked`, unless a flag needs one: `altered-state` names
+        the settings that the provider changed, and `suspect` the times that contradict each other."""),
     Column("flags", Kind.FLAGS, "", "flags", """Reasons to distrust the row's time, between semicolons: suspect, host-bound,
         overhead-bound, l2-resident, throttled, noisy, altered-state. kbench found no reason to distrust a row without flags.
         `kbench explain` has a paragraph on each flag."""),

@@ -10,6 +10,7 @@ from kbench.execute.executor import Finished, Listener, make_failed_row
 from kbench.execute.plan import Task, traits
 from kbench.execute.supervision.alone import Alone, count_workers
 from kbench.execute.supervision.failure_history import FailureHistory
+from kbench.execute.supervision.wall_time import seen_from_outside
 from kbench.execute.worker.starting import PluginFiles
 from kbench.execute.worker.starting import start as start_worker
 from kbench.execute.worker.template import Template, start_template
@@ -322,7 +323,8 @@ class WorkerSupervisor:
         rows: tuple[Row, ...] | None = None
         twice = False
         name = step = ""
-        for event in worker.ask(task.measure_request(configurations)):
+        answers = worker.ask(task.measure_request(configurations))
+        for event in seen_from_outside(answers, task.settings.warmup_ms):
             if isinstance(event, Rows):
                 twice = twice or rows is not None
                 rows = event.rows

@@ -35,7 +35,7 @@ WATCHED = (
     Watched("gc"),
     Watched("sys", ("settrace", "setprofile", "_getframe", "_current_frames", "addaudithook")),
     Watched("os", ("write", "fork", "getpid", "environ")),
-    Watched("torch", without=("Storage"), classes=("Tensor",)),
+    Watched("torch", without=("Storage", "manual_seed"), classes=("Tensor",)),
     Watched("torch.nn.functional"),
     Watched("torch.autograd"),
     Watched("torch.accelerator", code=True),
