@@ -153,9 +153,9 @@ def test_configurations_are_tried_alone_at_the_same_time(bad: Bad, monkeypatch: 
     ids=["host", "large", "few cores", "one core", "little memory", "less than one needs"],
 )
 def test_as_many_at_a_time_as_the_device_and_the_cores_allow(room: int | None, cores: int, workers: int) -> None:
-    """`room` is how many times the memory holds what a worker needs: a context, the case, and as much for the provider."""
+    """`room` is how many times the memory holds what a worker needs: a context, and the case."""
     todo, known = task("mine"), FakeMachine().catalog()
-    each = CONTEXT_BYTES + 2 * known.operators["softmax"].needed_bytes(todo.case)
+    each = CONTEXT_BYTES + known.operators["softmax"].needed_bytes(todo.case)
     accelerator = None if room is None else AcceleratorInfo(room * each + 1, None, None, None, None, "", 1)
     machine = machine_info(cpu_count=cores, accelerator=accelerator)
     assert count_workers(replace(known, machine=machine), todo) == workers
