@@ -8,6 +8,7 @@ from.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -35,6 +36,9 @@ SERVE = "import sys; from warm_processes import serve; serve(int(sys.argv[1]))"
 CACHE_BYTES = 1 << 20
 """What the last-level cache counts as. It is flushed before each timed call, and what the memory delivers is measured with
 twenty times as much: with a server's real cache both take most of the time of a short run."""
+
+PREPARE = "KBENCH_TEST_PREPARE"
+"""The environment variable with the name of a module of tests/ that a worker imports before it begins."""
 
 POSSIBLE = sys.platform == "linux" and not torch.accelerator.is_available()
 """A process that has used a driver cannot be forked."""
@@ -204,6 +208,10 @@ def _become(request: dict[str, Any], streams: list[int], base: list[str], main: 
         sys.argv[:] = ["-c", *request["arguments"]]
         random.seed()
         if request["source"] is None:
+            if PREPARE in os.environ:
+                sys.path.append(str(Path(__file__).parent))
+                importlib.import_module(os.environ[PREPARE])
+                sys.path.pop()
             main()
         else:
             exec(compile(request["source"], "<string>", "exec"), vars(sys.modules["__main__"]))

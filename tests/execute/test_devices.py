@@ -1,4 +1,4 @@
-"""Several devices of one host. The test machine has none: tests/plugins/several.py makes the host look like three."""
+"""Several devices of one host. The test machine has none: several_devices.py makes the host look like three."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 from common import PLUGINS, Kbench
 from fake_executor import machine_info
 from stand_in import SETTINGS
+from warm_processes import POSSIBLE, PREPARE
 
 from kbench.errors import Busy, DeviceGone, ExecutionError, UsageError
 from kbench.execute import progress
@@ -176,8 +177,17 @@ def test_a_run_ends_with_its_last_device(monkeypatch: pytest.MonkeyPatch) -> Non
 # -- through the command line
 
 
+@pytest.fixture
+def three_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not POSSIBLE:
+        pytest.skip("only warm workers can be prepared")
+    monkeypatch.setenv(PREPARE, "several_devices")
+
+
 @pytest.mark.slow
-def test_cases_go_to_several_devices_and_move_from_a_lost_one(kbench: Kbench, write_config, tmp_path: Path) -> None:
+def test_cases_go_to_several_devices_and_move_from_a_lost_one(
+    kbench: Kbench, three_devices: None, write_config, tmp_path: Path
+) -> None:
     path = write_config(SWEEP.replace("[torch-native]", "[torch-native, together, breaks-device-1]"))
     done = kbench("run", path, "--devices", "2,1,GPU-00", "--no-plot")
     assert done.returncode == 0, done.stderr
@@ -193,7 +203,7 @@ def test_cases_go_to_several_devices_and_move_from_a_lost_one(kbench: Kbench, wr
 
 
 @pytest.mark.slow
-def test_dry_run_says_which_case_goes_where(kbench: Kbench, write_config) -> None:
+def test_dry_run_says_which_case_goes_where(kbench: Kbench, three_devices: None, write_config) -> None:
     done = kbench("run", write_config(SWEEP), "--devices", "all", "--dry-run")
     assert done.returncode == 0, done.stderr
     table = [line.split()[-2:] for line in done.stdout.splitlines() if line.startswith("16 ")]

@@ -1,5 +1,5 @@
-"""Makes a host with no accelerator look as if it had three, for tests of --devices: each worker "sees" those that
-CUDA_VISIBLE_DEVICES leaves it, and measures on the host. Device 1 fails for good where a provider has marked it."""
+"""Providers for tests of --devices, on a host that looks as if it had three (several_devices.py). Device 1 fails for good
+where a provider has marked it."""
 
 import os
 import time
@@ -8,21 +8,10 @@ from pathlib import Path
 import torch
 
 import kbench
-from kbench.measure import catalog
-from kbench.measure.machine import device
-from kbench.protocol import DeviceInfo
 
 SEEN = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1,2").split(",")
 DEAD = Path("device-1-is-dead")
 
-
-def devices(kind):
-    return [DeviceInfo("cpu", "stand-in", int(n), f"GPU-{n}{n}{n}{n}", {"CUDA_VISIBLE_DEVICES": n}) for n in SEEN]
-
-
-catalog.devices = devices
-device.Device.index = property(lambda self: devices("")[0].index)
-device.Device.uuid = property(lambda self: devices("")[0].uuid)
 
 if SEEN == ["1"] and DEAD.exists():
     os._exit(9)
