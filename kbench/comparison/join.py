@@ -87,7 +87,7 @@ class Side:
     status      `ok` when every session has a time, else the status of the first that failed, else of the first without a time
     reason      why that session has no time
     conditions  the values of each of CONDITIONS; several where sessions differ
-    suspect     at least one session is faster than the device can be
+    suspect     at least one session is faster than it can be
     """
 
     readings: tuple[Reading, ...]

@@ -45,7 +45,7 @@ class Verdict(enum.StrEnum):
     SUSPECT = (
         "suspect",
         "!",
-        """At least one side is faster than the device can be. The flag `suspect` explains how that happens.""",
+        """At least one side is faster than it can be. The flag `suspect` explains how that happens.""",
     )
     FASTER = (
         "faster",
