@@ -8,13 +8,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from common import Kbench
+from in_process import case_run
 
 from kbench.measure import case as measured
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
+from kbench.measure.timing.session import SessionMeasurements
 from kbench.protocol import Configuration, MeasureSettings
 from kbench.registry import operator
 from kbench.results.case import Case
+from kbench.results.timers import TICK_MS
 
 SWEEP = """
 operator: softmax
@@ -60,6 +63,30 @@ def test_the_repeat_is_prepared_as_the_baseline_is(monkeypatch: pytest.MonkeyPat
     )
     launch_ms = {row.provider: row.launch_ms for row in run.run()}
     assert launch_ms == {"torch-native": 0.5, "copy": None, "empty": None, "repeat": 0.5}
+
+
+def test_the_rows_of_a_case_say_how_well_they_are_known() -> None:
+    """From two rounds on; half a tick of the clock is the least for a time, and twice that for a ratio."""
+    one, three = (
+        {
+            row.provider: row
+            for row in case_run(operator("softmax"), ["torch-native", "torch-eager"], rounds=n, M=4, N=8).run()
+        }
+        for n in (1, 3)
+    )
+    assert one.pop("empty").precision, "the session measures it in five rounds"
+    assert {row.precision for row in one.values()} == {None}
+    assert all(row.precision and row.precision >= TICK_MS / 2 / row.ms for row in three.values() if row.ms)
+
+
+def test_the_timer_costs_the_same_in_all_cases_of_a_session() -> None:
+    session = SessionMeasurements(Nothing())
+    rows = []
+    for n in (8, 16):
+        run = case_run(operator("softmax"), ["torch-native"], M=4, N=n)
+        run.measured = session
+        rows += [row for row in run.run() if row.provider == "empty"]
+    assert len(rows) == 2 and rows[0].round_ms == rows[1].round_ms and rows[0].case != rows[1].case
 
 
 @pytest.mark.gpu
