@@ -49,6 +49,7 @@ FOUND = {
     "patched_synchronize": "tampered replaced torch.accelerator.synchronize, torch.cuda.synchronize",
     "raises_when_timed": "error RuntimeError: no more at raises_when_timed.py:",
     "replaced_baseline": "tampered replaced operator softmax, provider torch-native",
+    "replaced_driver": "tampered changed the active driver of Triton",
     "same_memory": "wrong .*returned the same memory for two calls",
     "shadowed_builtin": "tampered replaced kbench.measure.timing.host_clock.max",
     "slow_baseline": "tampered replaced torch.softmax",
@@ -66,7 +67,7 @@ ON_A_DEVICE = {
     "other_stream": "wrong .*elements? (NaN|wrong|zero)",
 }
 
-NEEDS_TRITON = {"new_code_in_do_bench", "patched_do_bench"}
+NEEDS_TRITON = {"new_code_in_do_bench", "patched_do_bench", "replaced_driver"}
 
 SWEEP = """
 operator: softmax

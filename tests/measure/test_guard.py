@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import collections
+import inspect
+import logging
 import subprocess
 import sys
 import threading
 import time
+import traceback
 
 import pytest
 import torch
@@ -70,6 +74,29 @@ def test_a_provider_keeps_its_own_settings_and_others_do_not_see_them() -> None:
     )
     assert "altered-state" in rows["sets"].flags and said(rows["other"]) == "ok"
     assert set(seen["sets"]) == {torch.float64} and set(seen["other"]) == {torch.float32}
+
+
+def test_looks_at_frames_that_libraries_take_are_no_fault() -> None:
+    twice = operator("guard-frames")
+
+    @twice.provider("logs")
+    def logs(x: torch.Tensor) -> torch.Tensor:
+        logging.getLogger("provider").warning("a call")  # finds its caller
+        collections.namedtuple("Sizes", "m n")
+        try:
+            raise LookupError
+        except LookupError:
+            traceback.format_exc()
+        return x * 2
+
+    @twice.provider("inspects")
+    def inspects(x: torch.Tensor) -> torch.Tensor:
+        inspect.stack()
+        return x * 2
+
+    rows = measured(twice, M=4, N=8)
+    assert said(rows["logs"]) == "ok"
+    assert said(rows["inspects"]).startswith("tampered inspected its callers with sys._getframe at test_guard.py:")
 
 
 def test_random_numbers_and_threads_at_rest_are_no_fault() -> None:

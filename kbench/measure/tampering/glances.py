@@ -7,6 +7,7 @@ good faith, for example to compile a function.
 
 from __future__ import annotations
 
+import inspect
 import sys
 import sysconfig
 from functools import cache
@@ -44,7 +45,7 @@ class _Watch:
             return
         seen, self.seen = self.seen, None  # what follows causes events too
         try:
-            if place := _place():
+            if place := _place(event):
                 said = f"{_deed(event, arguments)} at {place}"
                 if said not in seen:
                     seen.append(said)
@@ -83,11 +84,12 @@ def _deed(event: str, arguments: tuple[Any, ...]) -> str:
     return f"inspected its callers with {arguments[1] if event not in CALLERS else event}"
 
 
-def _place() -> str | None:
-    """`mine.py:12`, where the user's code caused the event. None if kbench or a library did: the innermost frame that is not
-    Python's own decides."""
+def _place(event: str) -> str | None:
+    """`mine.py:12`, where the user's code caused the event. None if kbench or a library did, or Python itself: logging looks
+    at frames, too. Frames of `inspect` do not count, and for processes no frame of Python does."""
     frame: FrameType | None = sys._getframe(2)
-    while frame and in_python(frame.f_code.co_filename):
+    passed = in_python if event in PROCESSES else inspect.__file__.__eq__
+    while frame and passed(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None or frame.f_code.co_filename.startswith((OURS, "<")) or in_library(frame.f_code.co_filename):
         return None

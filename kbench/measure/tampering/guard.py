@@ -10,7 +10,7 @@ from typing import Any
 from kbench.contract.operator import Operator
 from kbench.measure.tampering import glances
 from kbench.measure.tampering.patches import Patches
-from kbench.measure.tampering.settings import Effect, Setting, present_settings, read, write
+from kbench.measure.tampering.settings import UNKNOWN, Effect, Setting, present_settings, read, write
 
 NAMED = 3
 """How many changes a reason names."""
@@ -39,8 +39,8 @@ class Guard:
     """Remembers what no provider may replace, as it is now. Make it before any plug-in is imported."""
 
     def __init__(self) -> None:
+        self._patches = Patches()  # first: this imports Triton, which has settings
         self._settings: list[Setting] = present_settings()
-        self._patches = Patches()
         self._plugins: dict[str, Changes] = {}
         self._running: tuple[Changes, str] | None = None
         self._common: dict[str, Any] = {}
@@ -94,7 +94,7 @@ class Guard:
         found, now = Changes(), read(self._settings)
         for setting in self._settings:
             old, new = self._before[setting.name], now[setting.name]
-            if old == new or setting.effect is Effect.SILENT:
+            if old == new or UNKNOWN in (old, new) or setting.effect is Effect.SILENT:
                 continue
             if setting.effect is Effect.TIMING:
                 deeds.append(f"changed {setting.name}")

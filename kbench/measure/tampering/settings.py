@@ -37,6 +37,10 @@ PRECISIONS = (
 """Where torch has a setting of its own for the precision of float32 operations."""
 
 
+UNKNOWN = object()
+"""The value of a setting that cannot be asked for: the current stream of a process that has not used its device."""
+
+
 class Effect(enum.Enum):
     """What a changed setting means. kbench writes every setting back after each step."""
 
@@ -109,6 +113,8 @@ def _device_settings() -> Iterator[Setting]:
     timing = partial(Setting, effect=Effect.TIMING)
     yield timing("the current device", get=_current_device, set=_set_current_device)
     yield timing("the current stream", get=_current_stream, set=_set_current_stream)
+    if "triton.runtime" in sys.modules:
+        yield timing("the active driver of Triton", get=_triton_driver, set=_set_triton_driver)
     yield timing(
         "the stack of torch function modes",
         get=_function_modes,
@@ -183,22 +189,30 @@ def _used() -> bool:
     return bool(torch.cuda.is_initialized())
 
 
-def _current_device() -> int | None:
-    return torch.cuda.current_device() if _used() else None
+def _current_device() -> Any:
+    return torch.cuda.current_device() if _used() else UNKNOWN
 
 
-def _set_current_device(index: int | None) -> None:
-    if index is not None:
-        torch.cuda.set_device(index)
+def _set_current_device(index: Any) -> None:
+    torch.cuda.set_device(index)
 
 
 def _current_stream() -> Any:
-    return torch.cuda.current_stream() if _used() else None
+    return torch.cuda.current_stream() if _used() else UNKNOWN
 
 
 def _set_current_stream(stream: Any) -> None:
-    if stream is not None:
-        torch.cuda.set_stream(stream)
+    torch.cuda.set_stream(stream)
+
+
+def _triton_driver() -> Any:
+    """The driver that `triton.testing.do_bench` flushes the cache with; None for Triton's own."""
+    driver = sys.modules["triton.runtime"].driver
+    return None if driver._active is driver._default else driver._active
+
+
+def _set_triton_driver(value: Any) -> None:
+    sys.modules["triton.runtime"].driver._active = value
 
 
 def _function_modes() -> int:
@@ -239,13 +253,12 @@ def _torch_state() -> bytes:
     return torch.get_rng_state().numpy().tobytes()
 
 
-def _cuda_state() -> bytes | None:
-    return bytes(torch.cuda.get_rng_state().tolist()) if _used() else None
+def _cuda_state() -> Any:
+    return bytes(torch.cuda.get_rng_state().tolist()) if _used() else UNKNOWN
 
 
-def _set_cuda_state(state: bytes | None) -> None:
-    if state is not None:
-        torch.cuda.set_rng_state(_as_tensor(state))
+def _set_cuda_state(state: bytes) -> None:
+    torch.cuda.set_rng_state(_as_tensor(state))
 
 
 def _as_tensor(state: bytes) -> torch.Tensor:
@@ -253,12 +266,20 @@ def _as_tensor(state: bytes) -> torch.Tensor:
 
 
 def read(settings: list[Setting]) -> dict[str, Any]:
-    """The present values by name."""
-    return {setting.name: setting.get() for setting in settings}
+    """The present values by name; UNKNOWN for one that cannot be read now."""
+    return {setting.name: _value(setting) for setting in settings}
 
 
 def write(settings: list[Setting], values: Mapping[str, Any]) -> None:
-    """Write the values that differ from the present ones."""
+    """Write the values that are known and differ from the present ones."""
     for setting in settings:
-        if setting.name in values and setting.get() != values[setting.name]:
-            setting.set(values[setting.name])
+        wanted = values.get(setting.name, UNKNOWN)
+        if wanted is not UNKNOWN and _value(setting) != wanted:
+            setting.set(wanted)
+
+
+def _value(setting: Setting) -> Any:
+    try:
+        return setting.get()
+    except RuntimeError:  # as after a failed call on a device
+        return UNKNOWN
