@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from torch import Tensor
 
+from kbench.contract.memory import keep_bytes
 from kbench.contract.operator import Operator
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import stage_of
@@ -26,6 +28,41 @@ from kbench.results.vocabulary import Status
 Trial = tuple[tuple[Tensor, ...], Expected]
 """The inputs of a check, and what a call must deliver for them."""
 
+Wanted = Callable[[Sequence[Tensor]], Expected]
+"""Returns what a call must deliver for some inputs."""
+
+
+class KnownOutputs:
+    """What calls must deliver for the inputs of one case, computed once for all its configurations.
+
+    A worker gets a request for each configuration, and holds one object of this class for all of them. The values of another
+    case, and values that do not fit into a part of the free memory, are dropped and computed again.
+    """
+
+    def __init__(self) -> None:
+        self._case: tuple[Any, ...] = ()
+        self._found: dict[str, Expected] = {}
+        self._bytes = 0
+
+    def begin(self, operator: Operator, case: Case, seed: int) -> None:
+        """The next calls of `of` are for this case."""
+        which = (operator.name, case.key, seed)
+        if self._case != which:
+            self._case, self._found, self._bytes = which, {}, 0
+
+    def of(self, edge_name: str, definition: Definition, inputs: Sequence[Tensor], device: Device) -> Expected:
+        """What a call must deliver for the inputs of this name. They are the same at every call. Raises OperatorFault."""
+        if edge_name in self._found:
+            return self._found[edge_name]
+        limit = keep_bytes(device.free_bytes())
+        expected = Expected(definition, [x.clone() for x in inputs], limit)
+        expected.compute()
+        size = sum(x.nbytes for x in expected.inputs) + expected.kept_bytes
+        if self._bytes + size <= limit:
+            self._found[edge_name] = expected
+            self._bytes += size
+        return expected
+
 
 def check_edges(
     operator: Operator,
@@ -38,6 +75,7 @@ def check_edges(
     device: Device,
     emit: Emit,
     guard: Guard | None = None,
+    known: KnownOutputs | None = None,
 ) -> None:
     """Run every configuration on random inputs and on every edge case: the operator's own, or the common ones if it has none.
 
@@ -46,6 +84,8 @@ def check_edges(
     common = common_edges(operator)
     guard = guard or Guard()
     guard.watch(operator)
+    known = known or KnownOutputs()
+    known.begin(operator, case, seed)
     for index, configuration in enumerate(configurations):
         for edge_name in (RANDOM, *edge_names(operator)):
             if edge_name in skip:
@@ -53,8 +93,9 @@ def check_edges(
             edge = common.get(edge_name, Edge())
             definition = Definition(operator, edge.case(case))
             drawn = Inputs(definition, device, seed)
-            own = partial(_own, definition, drawn, edge_name)
-            make = _common(definition, drawn, edge) if edge_name in common else own
+            wanted = partial(known.of, edge_name, definition, device=device)
+            own = partial(_own, definition, drawn, edge_name, wanted)
+            make = _common(definition, drawn, edge, wanted) if edge_name in common else own
             if make is None:
                 continue
             steps = Steps(device, partial(_mark, emit, index, edge_name), guard)
@@ -66,28 +107,24 @@ def check_edges(
                 break
 
 
-def _own(definition: Definition, drawn: Inputs, name: str) -> Trial:
+def _own(definition: Definition, drawn: Inputs, name: str, wanted: Wanted) -> Trial:
     """The inputs of this name: random ones, or an edge case of the operator's own."""
     inputs = drawn.draw(RANDOM)
-    return _trial(definition, inputs if name == RANDOM else definition.edge(name, inputs, drawn))
+    inputs = inputs if name == RANDOM else definition.edge(name, inputs, drawn)
+    return inputs, wanted(inputs)
 
 
-def _common(definition: Definition, drawn: Inputs, edge: Edge) -> Callable[[], Trial] | None:
+def _common(definition: Definition, drawn: Inputs, edge: Edge, wanted: Wanted) -> Callable[[], Trial] | None:
     """Returns the inputs of a common edge case; None if the operator does not accept them."""
     try:
         changed = edge.inputs(definition.case, drawn.draw(RANDOM))  # with the gradients of the outputs
         if changed is None:
             return None
-        inputs, expected = _trial(definition, changed)
-        expected.compute()
+        expected = wanted(changed)
         definition.check_shapes(expected.shapes)
     except OperatorFault:
         return None
-    return lambda: (inputs, expected)
-
-
-def _trial(definition: Definition, inputs: tuple[Tensor, ...]) -> Trial:
-    return inputs, Expected(definition, [x.clone() for x in inputs])
+    return lambda: (changed, expected)
 
 
 def _mark(emit: Emit, index: int, edge: str, event: Message) -> None:

@@ -11,7 +11,7 @@ from kbench import registry
 from kbench.measure.case import CaseRun
 from kbench.measure.catalog import make_catalog
 from kbench.measure.correctness.operator_trial import attempt
-from kbench.measure.edge_cases import check_edges
+from kbench.measure.edge_cases import KnownOutputs, check_edges
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.sources import find_telemetry
 from kbench.measure.steps import DeviceLost
@@ -74,6 +74,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
     reader = find_telemetry(device)
     measured = SessionMeasurements(reader)
     ceilings = Ceilings(device)
+    known = KnownOutputs()
 
     def announce(plugin: str, operator: str = "", provider: str = "") -> None:
         """Tell the parent which plug-in, or which of its providers, runs now: it may hang or end the process."""
@@ -105,6 +106,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 device=device,
                 emit=answers,
                 guard=guard,
+                known=known,
             )
         elif isinstance(request, MeasureRequest):
             run = CaseRun(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kbench.contract.operator import Operator
 from kbench.measure.case import CaseRun
-from kbench.measure.edge_cases import check_edges
+from kbench.measure.edge_cases import KnownOutputs, check_edges
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
 from kbench.protocol import Configuration, EdgeResult, MeasureSettings
@@ -51,8 +51,11 @@ def said(row: Row) -> str:
     return f"{row.status.value} {row.reason}".strip()
 
 
-def checked_edges(operator: Operator, provider: str, *, dtype: str | None = None, **axes: Value) -> dict[str, str]:
-    """What `kbench check` finds for a provider: by edge input, the status and the reason."""
+def checked_edges(
+    operator: Operator, provider: str, *, dtype: str | None = None, known: KnownOutputs | None = None, **axes: Value
+) -> dict[str, str]:
+    """What `kbench check` finds for a provider: by edge input, the status and the reason. `known`: what a worker keeps between
+    two requests."""
     found: dict[str, str] = {}
 
     def note(event: object) -> None:
@@ -67,5 +70,6 @@ def checked_edges(operator: Operator, provider: str, *, dtype: str | None = None
         build_timeout_s=60,
         device=Device(),
         emit=note,
+        known=known,
     )
     return found

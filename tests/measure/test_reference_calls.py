@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from in_process import case_run, said
+from in_process import case_run, checked_edges, said
 from torch import Tensor
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
+from kbench.measure import edge_cases
 from kbench.measure.correctness.error_scale import TRIALS
 from kbench.measure.salting.kept import ROWS_KEPT, WHOLE_KEPT
 from kbench.protocol import Message, StepBegun, StepEnded
@@ -147,3 +148,32 @@ def test_a_reference_that_fails_in_one_set_of_inputs_is_the_operators_fault() ->
     assert said(row).startswith(
         "error operator calls-third: reference fails on N=8 float32: ArithmeticError: on this set"
     )
+
+
+@pytest.mark.parametrize("memory", [10**9, 0])
+def test_check_computes_the_reference_once_for_all_providers_if_the_values_fit(
+    memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(edge_cases, "keep_bytes", lambda free: memory)
+    operator, known = _operator(f"check-{memory}"), edge_cases.KnownOutputs()
+    calls.clear()
+    first = checked_edges(operator, "a", known=known, M=16, N=32)
+    once = calls.total()
+    assert checked_edges(operator, "b", known=known, M=16, N=32) == first
+    assert {each.split()[0] for each in first.values()} == {"checked"} and len(first) > 5
+    assert (calls.total() == once) == bool(memory)
+    checked_edges(operator, "b", known=known, M=16, N=33)  # another case
+    assert calls.total() > once
+
+
+def test_a_provider_that_spoils_its_input_spoils_no_other(no_operators: None) -> None:
+    operator, known = _operator("spoilt"), edge_cases.KnownOutputs()
+
+    @operator.provider("spoiler")
+    def spoiler(x: Tensor, w: Tensor) -> Tensor:
+        x.zero_()
+        w.resize_(0)
+        return x
+
+    assert checked_edges(operator, "spoiler", known=known, M=16, N=32)["random"].startswith("wrong")
+    assert set(checked_edges(operator, "a", known=known, M=16, N=32).values()) == {"checked"}

@@ -81,6 +81,11 @@ class Expected:
         assert self.shapes
 
     @property
+    def kept_bytes(self) -> int:
+        """The bytes of the values that are kept; 0 if they do not fit."""
+        return sum(part.bytes for part in self._kept or ())
+
+    @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """The shapes that the outputs must have."""
         if self._shapes is None:
