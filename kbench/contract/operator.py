@@ -228,9 +228,8 @@ class Operator(Declaration):
                 raise ValueError(f"provider {provider!r} of {self.name!r}: parameter {_shown(keyword)}: {why}")
             if keyword in self.axes:
                 what = f"parameter {keyword} has the name of an axis"
-                raise ValueError(
-                    f"provider {provider!r} of {self.name!r}: {what}; read the size from the inputs instead"
-                )
+                remedy = "read the size from the inputs, or use factory=True, which gets the case"
+                raise ValueError(f"provider {provider!r} of {self.name!r}: {what}; {remedy}")
 
 
 registered: dict[str, Operator] = {}

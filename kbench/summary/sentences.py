@@ -28,8 +28,10 @@ def light_share(shares: Sequence[float]) -> str:
 
 
 def ulps(value: float | None) -> str:
-    """An error in units in the last place as text: one decimal below 10, none above."""
-    return "-" if value is None else f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
+    """An error in units in the last place as text: one decimal below 10, none above, and three digits from a million on."""
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if value < 9.95 else f"{value:.0f}" if value < 999_999.5 else f"{value:.3g}"
 
 
 def caveats(found: Analysis) -> list[str]:

@@ -115,7 +115,8 @@ REFUSED: dict[str, tuple[Callable[[Operator], Any], str]] = {
     ),
     "the name of an axis": (
         lambda op: op.provider("p")(lambda x, w, *, N: x),
-        f"{WHERE}: parameter N has the name of an axis; read the size from the inputs instead",
+        f"{WHERE}: parameter N has the name of an axis; read the size from the inputs, or use "
+        "factory=True, which gets the case",
     ),
     "kernel of nobody": (
         lambda op: op.backward("p"),

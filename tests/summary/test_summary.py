@@ -175,8 +175,10 @@ def test_stages_are_shown_when_they_were_measured() -> None:
     assert made.rows == [["4096", "1024", "float32", "cuda", "1.500", "20.250", "0.100", "-"]]
 
 
-@pytest.mark.parametrize(("value", "text"), [(None, "-"), (0.0, "0.0"), (9.94, "9.9"), (9.96, "10"), (1234.5, "1234")])
-def test_errors_are_written_without_exponents(value: float | None, text: str) -> None:
+@pytest.mark.parametrize(
+    ("value", "text"), [(None, "-"), (0.0, "0.0"), (9.94, "9.9"), (9.96, "10"), (1234.5, "1234"), (1.65e37, "1.65e+37")]
+)
+def test_errors_below_a_million_are_written_without_exponents(value: float | None, text: str) -> None:
     assert summary.ulps(value) == text
 
 

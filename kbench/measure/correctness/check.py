@@ -134,7 +134,7 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
 
 def _stored(output: Tensor, again: Tensor, call: Call, inputs: Sequence[Tensor]) -> bool:
     """Whether two calls returned the same memory, although it is neither a buffer nor an input of the call."""
-    mine = call.places(output) or any(_same_memory(output, x) for x in inputs)
+    mine = call.places(output) or any(_view_of(output, x) for x in inputs)
     return not mine and _same_memory(output, again)
 
 
@@ -167,8 +167,9 @@ def judge_call(
         return Accuracy(wrong=fault)
     for output, wanted in zip(outputs, expected.definition.outputs, strict=True):
         # the gradient of a sum is the gradient that the call received, and autograd returns that very tensor
-        if not call.places(output) and not wanted.gradient and any(_same_memory(output, x) for x in inputs):
-            return Accuracy(wrong=f"returned its own input{_which(expected, wanted)}")
+        if not call.places(output) and not wanted.gradient and any(_view_of(output, x) for x in inputs):
+            what = f"returned its own input{_which(expected, wanted)}, or a view of it"
+            return Accuracy(wrong=f"{what}; it must return a new tensor")
     found = compared(expected, delivered)
     if found.wrong:
         for name, output in call.mutates.items():
@@ -225,6 +226,11 @@ def equal(a: Tensor, b: Tensor) -> bool:
 
 def _same_memory(a: Tensor, b: Tensor) -> bool:
     return a.numel() > 0 and a.data_ptr() == b.data_ptr()
+
+
+def _view_of(output: Tensor, x: Tensor) -> bool:
+    """Whether an output lies in the memory of an input, be it at another offset."""
+    return output.numel() > 0 and output.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
 
 
 def accuracy(operator: Operator, case: Case, inputs: Sequence[Tensor], *outputs: Tensor) -> Accuracy:

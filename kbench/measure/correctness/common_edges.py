@@ -42,9 +42,11 @@ def common_edges(operator: Operator) -> dict[str, Edge]:
     if any(len(tensor.sizes) > 1 for tensor in declared):
         found["strided rows"] = Edge(inputs=partial(_matrices, _strided))
         found["transposed"] = Edge(inputs=partial(_matrices, _transposed))
-    if any(tensor.is_floating(dtype) for tensor in declared for dtype in operator.dtypes):
-        found["large offset"] = Edge(inputs=partial(_first, _offset))
-        found["one NaN"] = Edge(inputs=partial(_first, _with_nan))
+    drawn = [not callable(tensor.fill) for tensor in declared]
+    own = [tensor for tensor, is_drawn in zip(declared, drawn, strict=True) if is_drawn]
+    if any(tensor.is_floating(dtype) for tensor in own for dtype in operator.dtypes):
+        found["large offset"] = Edge(inputs=partial(_first, drawn, _offset))
+        found["one NaN"] = Edge(inputs=partial(_first, drawn, _with_nan))
     if any(_range_of(tensor, dtype) for tensor in declared for dtype in operator.dtypes):
         found["smallest integers"] = Edge(inputs=partial(_integers, declared, False))
         found["largest integers"] = Edge(inputs=partial(_integers, declared, True))
@@ -93,9 +95,13 @@ def _matrices(change: TensorChange, case: Case, inputs: Sequence[Tensor]) -> tup
     return tuple(change(x) if x.dim() > 1 else x for x in inputs)
 
 
-def _first(change: TensorChange, case: Case, inputs: Sequence[Tensor]) -> tuple[Tensor, ...] | None:
-    """The inputs; the first floating-point input is changed."""
-    at = next((i for i, x in enumerate(inputs) if x.is_floating_point() and x.numel()), None)
+def _first(
+    drawn: Sequence[bool], change: TensorChange, case: Case, inputs: Sequence[Tensor]
+) -> tuple[Tensor, ...] | None:
+    """The inputs; the first floating-point input that kbench fills itself is changed. What a function fills may have a
+    structure, such as sorted values, that the change would break."""
+    own = (i for i, (x, is_drawn) in enumerate(zip(inputs, drawn, strict=False)) if is_drawn and x.is_floating_point())
+    at = next((i for i in own if inputs[i].numel()), None)
     return None if at is None else (*inputs[:at], change(inputs[at]), *inputs[at + 1 :])
 
 

@@ -12,7 +12,8 @@ scale is the larger of this and |reference|.
 
 For the author of a reference this means:
 
-- Write the steps out (`logsumexp(x) - x[label]`, not one fused call): kbench sees only the result of a fused call.
+- Write the steps out (`logsumexp(x) - x[label]`, not one fused call): kbench sees only the result of a fused call. The
+  backward passes of softmax and log_softmax are exceptions (see `_softmax_gradient`).
 - Near a jump (argmax, rounding, a comparison) the scale is large, because a correct kernel may fall on either side.
 - Inputs that hold only whole numbers (labels, masks) are not moved, whatever their dtype.
 """
@@ -98,6 +99,10 @@ def _where(definition: Definition) -> str:
     return f" (on inputs changed by 2^-16 of their values, to estimate the scale of errors{avoid})"
 
 
+_SOFTMAX_BACKWARD = torch.ops.aten._softmax_backward_data.default
+_LOG_SOFTMAX_BACKWARD = torch.ops.aten._log_softmax_backward_data.default
+
+
 class _Moving(TorchDispatchMode):
     """A context in which the float64 results of every torch call are moved."""
 
@@ -111,6 +116,8 @@ class _Moving(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (_SOFTMAX_BACKWARD, _LOG_SOFTMAX_BACKWARD) and args[0].dtype == torch.float64:
+            return self._softmax_gradient(func, *args[:3])
         found = func(*args, **(kwargs or {}))
         returns = func._schema.returns
         if len(returns) == 1:
@@ -118,6 +125,18 @@ class _Moving(TorchDispatchMode):
         if len(returns) > 1:
             return tuple(self._result(each, said) for each, said in zip(found, returns, strict=True))
         return found
+
+    def _softmax_gradient(self, func: Any, gradient: Tensor, output: Tensor, dimension: int) -> Tensor:
+        """The gradient of softmax, `p * (g - sum(g * p))`, or of log_softmax, `g - p * sum(g)`, with its sum moved.
+
+        Where one p is 1, as in the first row of causal attention, the terms cancel exactly. The fused call then returns 0
+        however its inputs are moved. In a kernel p and the sum are rounded, and the difference is not quite 0.
+        """
+        if func is _SOFTMAX_BACKWARD:
+            total = _moved((gradient * output).sum(dimension, keepdim=True), self._generator)
+            return self._inexact(output * (gradient - total))
+        total = _moved(gradient.sum(dimension, keepdim=True), self._generator)
+        return self._inexact(gradient - output.exp() * total)
 
     def _result(self, found: Any, said: Any) -> Any:
         if not isinstance(found, Tensor) or found.dtype != torch.float64:

@@ -22,7 +22,7 @@ class WrongElements:
         self.shape, self.total, self.count = tuple(tensor.shape), tensor.numel(), 0
         self.operator, self.output = operator, output
         self.first = self.knob = ""
-        self.columns: tuple[int, int] | None = None
+        self.bounds: list[tuple[int, int]] = []  # the first and the last wrong index of every dimension but the rows
         self.zeros = self.nans = True
         self.near = False
 
@@ -81,19 +81,28 @@ class WrongElements:
             whole = columns.new_zeros(self.shape[1:])
             whole.narrow(part.dimension - 1, part.start, part.stop - part.start).copy_(columns)
             columns = whole
-        touched = columns.flatten().nonzero()
-        low, high = int(touched[0]), int(touched[-1])
-        self.columns = (min(low, self.columns[0]), max(high, self.columns[1])) if self.columns else (low, high)
+        touched = columns.nonzero()
+        found = list(zip(touched.amin(0).tolist(), touched.amax(0).tolist(), strict=True))
+        before = self.bounds or found
+        self.bounds = [(min(a, low), max(b, high)) for (a, b), (low, high) in zip(before, found, strict=True)]
 
     def describe(self) -> str:
         kind = "zero" if self.zeros else "NaN" if self.nans else "wrong"
         many = "every element" if self.count == self.total else f"{self.count} of {self.total} elements"
-        where = ""
-        width = math.prod(self.shape[1:])
-        if self.columns and self.columns != (0, width - 1) and self.count < self.total:
-            low, high = self.columns
-            where = f", all in column {low}" if low == high else f", all in columns {low} to {high}"
+        where = self._where() if self.count < self.total else ""
         return f"{many} {kind}{where}; {self.first}{self._hint() if self.near else ''}"
+
+    def _where(self) -> str:
+        """The columns, or the indices of a tensor of more dimensions, within which all wrong elements are."""
+        sizes = self.shape[1:]
+        if all(each == (0, size - 1) for each, size in zip(self.bounds, sizes, strict=False)):
+            return ""
+        ranges = [str(low) if low == high else f"{low} to {high}" for low, high in self.bounds]
+        if len(ranges) == 1:
+            return f", all in column{'s' if ' to ' in ranges[0] else ''} {ranges[0]}"
+        full = [each == (0, size - 1) for each, size in zip(self.bounds, sizes, strict=True)]
+        places = [":", *(":" if everywhere else each for everywhere, each in zip(full, ranges, strict=True))]
+        return f", all in [{', '.join(places)}]"
 
     def _hint(self) -> str:
         """Which declaration to change: the tensor's own, if it has one."""

@@ -1,0 +1,231 @@
+"""Operators unlike kbench's own, declared as the documentation says: right providers pass and subtly wrong ones do not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import pytest
+import torch
+import torch.nn.functional as F
+from measure.in_process import checked_edges, measured, said
+from torch import Tensor
+
+from kbench.contract.fills import Draw, integers
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
+from kbench.results.case import Case
+
+
+def _grouped(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
+    k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
+    scores = q @ k.mT * (1 / math.sqrt(q.shape[-1]))
+    if causal:
+        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -math.inf)
+    return scores.softmax(-1) @ v
+
+
+attention = Operator(
+    "strange-attention",
+    axes=("B", "H", "G", "S", "D"),
+    inputs={"q": Declared("B", "H*G", "S", "D"), "k": Declared("B", "H", "S", "D"), "v": Declared("B", "H", "S", "D")},
+    outputs={"o": Declared("B", "H*G", "S", "D")},
+    scalars={"causal": False},
+    reference=_grouped,
+    gradients=("q", "k", "v"),
+)
+
+
+@attention.provider("sdpa")
+def sdpa(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
+    return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
+
+
+@attention.provider("heads-in-another-order")
+def heads_in_another_order(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
+    k, v = (x.repeat(1, q.shape[1] // x.shape[1], 1, 1) for x in (k, v))
+    return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+
+@attention.provider("detached-keys")
+def detached_keys(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
+    return sdpa(q, k.detach() if causal else k, v, causal=causal)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_with_gradients_that_cancel(causal: bool) -> None:
+    """The gradient of the first row of causal attention is exactly 0 in float64, and about 1e-7 in any kernel."""
+    sizes: dict[str, int | bool | str] = {"B": 1, "H": 2, "G": 2, "S": 16, "D": 8, "causal": causal, "mode": "full"}
+    rows = measured(attention, **sizes)
+    assert said(rows["sdpa"]) == "ok"
+    assert ", all in [:, 1 to 2, :, :]; first at [0, 1, 0, 0]" in said(rows["heads-in-another-order"])
+    assert said(rows["detached-keys"]).startswith("wrong gradient of k: every element" if causal else "ok")
+    assert checked_edges(attention, "sdpa", **sizes)["S=1"] == "checked"
+
+
+def test_a_wrong_gradient_of_softmax_is_wrong() -> None:
+    bent = Operator(
+        "strange-softmax",
+        axes=("M", "N"),
+        inputs={"x": Declared("M", "N")},
+        outputs={"y": Declared("M", "N"), "log": Declared("M", "N")},
+        reference=lambda x: (x.softmax(-1), x.log_softmax(-1)),
+        gradients=["x"],
+    )
+    bent.provider("right")(lambda x: (x.softmax(-1), x.log_softmax(-1)))
+    bent.provider("no-sum")(lambda x: (x.softmax(-1).detach() * x, x.log_softmax(-1)))
+    bent.provider("0.1 % off")(lambda x: (x.softmax(-1), x.log_softmax(-1) * 1.001))
+    rows = measured(bent, M=8, N=32, mode="backward")
+    assert said(rows["right"]) == "ok"
+    assert "wrong" in said(rows["no-sum"]) and "wrong" in said(rows["0.1 % off"])
+    assert said(measured(bent, ["right"], M=8, N=1, mode="backward")["right"]) == "ok"
+
+
+embedding = Operator(
+    "strange-embedding",
+    axes=("T", "V", "D"),
+    inputs={"ids": Declared("T", dtype="int64", fill=integers("V")), "table": Declared("V", "D")},
+    outputs={"y": Declared("T", "D")},
+    reference=lambda ids, table: table[ids],
+    gradients=["table"],
+    rows="T",
+)
+embedding.provider("torch")(lambda ids, table: F.embedding(ids, table))
+embedding.provider("last-duplicate-wins")(lambda ids, table: table[ids])
+
+
+@embedding.backward("last-duplicate-wins")
+def last_duplicate_wins(d_y: Tensor, ids: Tensor, table: Tensor) -> Tensor:
+    found = torch.zeros_like(table)
+    found[ids] = d_y
+    return found
+
+
+def test_the_gradient_of_a_table_adds_up_duplicates() -> None:
+    rows = measured(embedding, T=64, V=20, D=4, mode="backward", dtype="bfloat16")
+    assert said(rows["torch"]) == "ok"
+    assert said(rows["last-duplicate-wins"]).startswith("wrong gradient of table: ")
+
+
+def _offsets(case: Case, draw: Draw) -> Tensor:
+    cuts = draw.integers(0, case.T + 1, case.B - 1).sort()[0]
+    return F.pad(F.pad(cuts, (1, 0)), (0, 1), value=case.T).int()
+
+
+def _segments(x: Tensor, offsets: Tensor) -> Tensor:
+    return torch.cat([x[a:b].softmax(0) for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)])
+
+
+ragged = Operator(
+    "strange-segments",
+    axes=("T", "B"),
+    inputs={"x": Declared("T", 3), "offsets": Declared("B+1", dtype="int32", fill=_offsets)},
+    outputs={"y": Declared("T", 3)},
+    reference=_segments,
+)
+ragged.provider("torch")(lambda x, offsets: _segments(x, offsets))
+ragged.provider("equal-lengths")(lambda x, offsets: _segments(x, torch.linspace(0, len(x), len(offsets)).int()))
+
+
+def test_segments_with_sorted_offsets() -> None:
+    rows = measured(ragged, T=100, B=5)
+    assert said(rows["torch"]) == "ok" and said(rows["equal-lengths"]).startswith("wrong ")
+
+
+search = Operator(
+    "strange-search",
+    axes=("S", "N"),
+    inputs={"bounds": Declared("S", fill=lambda case, draw: draw.normal(case.S).sort()[0]), "x": Declared("N")},
+    outputs={"at": Declared("N", dtype="int64")},
+    reference=lambda bounds, x: torch.searchsorted(bounds, x),
+    rows="N",
+)
+search.provider("torch")(lambda bounds, x: torch.searchsorted(bounds, x))
+search.provider("linear")(lambda bounds, x: (~(bounds >= x[:, None])).sum(-1))  # right also for NaN in x
+
+
+def test_no_edge_input_breaks_what_a_function_has_sorted() -> None:
+    assert set(checked_edges(search, "linear", S=9, N=50).values()) == {"checked"}
+    assert said(measured(search, ["linear"], S=9, N=50)["linear"]) == "ok"
+
+
+def _judge_top(
+    case: Case, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], right: Mapping[str, Tensor]
+) -> str | None:
+    values, at = outputs["values"], outputs["at"]
+    if not torch.equal(values.double().nan_to_num(9e9), right["values"].nan_to_num(9e9)):
+        return "not the largest values"
+    if not torch.equal(inputs["x"].gather(1, at).nan_to_num(9e9), values.nan_to_num(9e9)):
+        return "the values are not at their indices"
+    return None if (at.sort(-1)[0].diff() > 0).all() else "an index occurs twice"
+
+
+top = Operator(
+    "strange-top",
+    axes=("M", "N", "k"),
+    inputs={"x": Declared("M", "N")},
+    outputs={"values": Declared("M", "k"), "at": Declared("M", "k", dtype="int64")},
+    reference=lambda x, *, k: x.topk(k),
+    check=_judge_top,
+    rows="M",
+)
+top.provider("sort", factory=True)(lambda case: lambda x: [y[:, : case.k] for y in x.sort(-1, descending=True)])
+top.provider("first-value-twice", factory=True)(
+    lambda case: lambda x: [y[:, [0, *range(case.k - 1)]] for y in x.topk(case.k)]
+)
+
+
+def test_top_k_accepts_any_order_of_ties() -> None:
+    rows = measured(top, M=20, N=100, k=4, dtype="bfloat16")
+    assert said(rows["sort"]) == "ok" and said(rows["first-value-twice"]) == "wrong not the largest values"
+    assert set(checked_edges(top, "sort", M=20, N=100, k=4, dtype="bfloat16").values()) == {"checked"}
+
+
+def test_a_size_that_no_input_has_comes_from_the_case() -> None:
+    hot = Operator(
+        "strange-one-hot",
+        axes=("N", "V"),
+        inputs={"ids": Declared("N", dtype="int64", fill=integers("V"))},
+        outputs={"y": Declared("N", "V", dtype="bool")},
+        reference=lambda ids, *, V: F.one_hot(ids, V).bool(),
+        rows="N",
+    )
+    with pytest.raises(ValueError, match="read the size from the inputs, or use factory=True, which gets the case"):
+        hot.provider("asks")(lambda ids, *, V: F.one_hot(ids, V).bool())
+    hot.provider("factory", factory=True)(lambda case: lambda ids: F.one_hot(ids, case.V).bool())
+    hot.provider("zeros", factory=True)(lambda case: lambda ids: torch.zeros(*ids.shape, case.V, dtype=torch.bool))
+    rows = measured(hot, N=30, V=5)
+    assert said(rows["factory"]) == "ok" and said(rows["zeros"]).startswith("wrong 30 of 150 elements zero")
+
+
+def test_a_view_of_an_input_is_no_output() -> None:
+    tail = Operator(
+        "strange-tail",
+        axes=("N",),
+        inputs={"x": Declared("N")},
+        outputs={"y": Declared("N-1")},
+        reference=lambda x: x[1:],
+    )
+    tail.provider("copy")(lambda x: x[1:].clone())
+    tail.provider("view")(lambda x: x[1:])
+    tail.provider("view-of-a-copy")(lambda x: x.clone()[1:])
+    rows = measured(tail, N=50)
+    assert said(rows["copy"]) == said(rows["view-of-a-copy"]) == "ok"
+    assert said(rows["view"]) == "wrong returned its own input, or a view of it; it must return a new tensor"
+
+
+def test_a_float64_operator_can_demand_float64_arithmetic() -> None:
+    sine = Operator(
+        "strange-sine",
+        axes=("N",),
+        dtypes=("float64",),
+        inputs={"x": Declared("N")},
+        outputs={"y": Declared("N")},
+        reference=lambda x: x.sin(),
+        tolerance=0,
+        output_ulps=8,
+    )
+    sine.provider("double")(lambda x: x.sin())
+    sine.provider("single")(lambda x: x.float().sin().double())
+    rows = measured(sine, N=50)
+    assert said(rows["double"]) == "ok" and said(rows["single"]).startswith("wrong every element wrong")
