@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def judge(
-    file: Annotated[Path, typer.Argument(metavar="FILE.py", help="A Python file that registers the providers.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE.py", help="A Python file that registers the providers to judge.")],
     against: Annotated[
         str,
         typer.Option(
             "--against",
             metavar="CONFIG",
-            help="The operator, the shapes and the baselines: a built-in config such as rmsnorm, or a YAML file.",
+            help="A config with the operator, the cases and the baselines: a built-in one such as rmsnorm, or a YAML file.",
         ),
     ],
     provider: Annotated[
@@ -31,7 +31,7 @@ def judge(
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option("--baseline", metavar="NAMES", help="Compare with these providers. Default: those of the config."),
+        typer.Option("--baseline", metavar="NAMES", help="Compare with these providers of the config. Default: with all of them."),
     ] = None,
     sets: Sets = None,
     profile: Profile = None,
@@ -54,12 +54,12 @@ def judge(
         bool, typer.Option("--json", help="Print the verdict as JSON (see kbench schema judge).")
     ] = False,
 ) -> ExitStatus:
-    """Judge the providers of a file: right, trusted, how fast.
+    """Say whether the providers of a file are right, trusted and fast.
 
     kbench checks each provider on edge inputs and on random shapes. It then times those that are right, together with the
     baselines.
 
-    Exit code: 0 all providers are right, trusted and fast enough, 1 one is not, 2 bad input, 3 nothing could be measured, 130
+    Exit code: 0 all providers are right, trusted and fast enough, 1 a provider is not, 2 bad input, 3 nothing could be measured, 130
     interrupted.
     """
     from kbench.judging.judge import JudgeOptions

@@ -35,7 +35,7 @@ Profile = Annotated[
     typer.Option(
         "--profile",
         metavar="NAME",
-        help="Apply this profile of the config. 'none' applies no profile. Default: on a machine without an accelerator, the "
+        help="Apply the changes that the config lists under this profile. 'none' applies none. Default: on a machine without an accelerator, the "
         "profile cpu if the config has one.",
     ),
 ]

@@ -50,7 +50,7 @@ class JudgedCase(_Model):
 
     case: str
     speedup: float = Field(description="The time of the baseline divided by that of the provider.")
-    interval: Interval = Field(description="The uncertainty of the speed-up: rounds, and the noise of the case.")
+    interval: Interval = Field(description="The uncertainty of the speed-up, from the scatter of the rounds and the noise of the case.")
     outcome: Outcome = Field(description="tie: as fast. unclear: the measurements do not tell.")
 
 
@@ -67,11 +67,11 @@ class JudgedProvider(_Model):
     """The verdict on one provider."""
 
     provider: str
-    correct: bool | None = Field(description="Null if it took part in nothing.")
+    correct: bool | None = Field(description="Whether no case failed. Null if kbench could check it in no case.")
     trusted: bool | None = Field(description="Whether no sign of tampering was found. Null if it was not timed.")
     deterministic: bool | None = Field(description="Whether two calls on an input always gave the same bits.")
     checked_inputs: int = Field(description="The number of edge and random inputs, over all cases.")
-    timed_cases: int = Field(description="The number of cases of the shape set in which it has a time.")
+    timed_cases: int = Field(description="The number of cases of the config in which it has a time.")
     failures: list[JudgedFailure]
     declined: list[JudgedDeclined]
     flags: dict[Flag, int] = Field(description="The flags of its rows, with the number of rows.")
@@ -89,7 +89,7 @@ class JudgedFile(_Model):
     device: str
     passed: bool = Field(description="Whether the exit code is 0.")
     random_shapes: int
-    cases: int = Field(description="The number of cases of the shape set that were measured.")
+    cases: int = Field(description="The number of cases of the config that were measured.")
     interrupted: bool = Field(description="Whether Ctrl-C ended the timing.")
     noise: str = Field(
         description="A sentence on how far two timings of the same code differed. Empty if none was timed."

@@ -144,7 +144,7 @@ def _check(
     drawn = draw_shapes(sweep.info, sweep.cases, count, seed=sweep.measure.seed, accelerated=plan.device_type != "cpu")
     tasks = first + _allowed(supervisor, [replace(like, case=case) for case in drawn])
     found: dict[str, list[CheckedInput]] = {name: [] for name in own}
-    note(f"checking {len(first)} cases of the shape set and {len(tasks) - len(first)} random shapes")
+    note(f"checking {len(first)} cases of the config and {len(tasks) - len(first)} random shapes")
     with progress.make_progress(tasks) as display:
         for number, task in enumerate(tasks):
             display.begin(task)
@@ -180,7 +180,7 @@ def _time(config: Config, names: Sequence[str], options: JudgeOptions, note: Not
         out = options.out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-")))
         run_options = RunOptions(out)
         prepared = stack.enter_context(prepare(replace(config, only=(",".join(names),)), run_options, note))
-        note(f"timing {len(prepared.plan.sweep.cases)} cases of the shape set")
+        note(f"timing {len(prepared.plan.sweep.cases)} cases of the config")
         outcome = execute(prepared, run_options, note)
     return analyse(outcome.rows, outcome.plan.sweep.baseline), outcome.interrupted
 

@@ -36,7 +36,7 @@ def _row(head: str, lines: Sequence[str]) -> Iterator[str]:
 def _correct(judged: Judged, judgement: Judgement) -> Iterator[str]:
     failures = judgement.failures
     if not judgement.tried:
-        yield "unknown: the provider took part in nothing"
+        yield "unknown: kbench could check it in no case"
     elif not failures:
         edges = len({each.edge for each in judgement.checks})
         cases = len({each.case for each in judgement.checks if not each.random})

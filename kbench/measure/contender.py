@@ -123,7 +123,7 @@ class Contender:
     def altered(self) -> str:
         """What to say of the settings that it has changed; empty if it has changed none."""
         found = self.changes.altered if self.changes else ()
-        return f"changed {listed(found)}; other providers ran without this" if found else ""
+        return f"changed {listed(found)}; the other providers ran with the old values" if found else ""
 
     def end(self, status: Status, reason: str = "") -> None:
         """Stop here. The row states the reason and has no time."""

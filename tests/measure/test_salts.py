@@ -137,7 +137,7 @@ def one_of_all_sets() -> Call:
 
 
 STORED = (
-    r"\d+ of \d+ rows that were looked at hold results for other inputs: it returns stored results or skips its work"
+    r"\d+ of \d+ rows that kbench looked at hold results for other inputs: it returns stored results or skips its work"
 )
 
 SAID = {
@@ -145,8 +145,8 @@ SAID = {
     "same-version": STORED,
     "same-address": STORED,
     "nothing-later": ".*",
-    "zeros-later": r"(\d+) of \1 rows that were looked at hold zeros: it leaves work undone",
-    "half-the-rows": ".* rows that were looked at hold results for other inputs: it leaves a part of its work undone",
+    "zeros-later": r"(\d+) of \1 rows that kbench looked at hold zeros: it leaves work undone",
+    "half-the-rows": ".* rows that kbench looked at hold results for other inputs: it leaves a part of its work undone",
     "one-of-all-sets": STORED,
 }
 

@@ -64,7 +64,7 @@ class Template:
             self.stop()
             for end in (stdin, stdout, stderr):
                 os.close(end)
-            raise OSError(f"the template cannot be forked: {error}") from None
+            raise OSError(f"the process that workers are forked from does not answer: {error}") from None
         finally:
             for end in (child_in, child_out, child_err):
                 os.close(end)
@@ -73,7 +73,7 @@ class Template:
         """The answer to a request. Raises OSError."""
         with self._lock:
             if self._stopped:
-                raise OSError("the template was ended")
+                raise OSError("kbench has ended it")
             try:
                 if not self._ready:
                     self._socket.settimeout(IMPORT_LIMIT_S)
@@ -89,7 +89,7 @@ class Template:
     def _receive(self) -> str:
         answer = self._socket.recv(ANSWER_BYTES)
         if not answer:
-            raise OSError("the template has ended")
+            raise OSError("it has ended")
         return answer.decode()
 
     def stop(self) -> None:

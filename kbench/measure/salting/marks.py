@@ -89,4 +89,4 @@ class Marks(WrongElements):
             if self.right.dim() > 1
             else self.count
         )
-        return f"{wrong} of {len(self._rows)} rows that were looked at"
+        return f"{wrong} of {len(self._rows)} rows that kbench looked at"
