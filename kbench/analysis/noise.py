@@ -92,7 +92,8 @@ class Noise:
                 f"this machine is too noisy to rank providers: two timings of the baseline differed by {_up_to(self.worst)} "
                 f"in {cases} {over}{self.load}"
             )
-        where = f"in {f'{count} of ' * (count > 1)}{cases}" if count < ALL_WITHIN else f"in 95 % of {cases}"
+        every = {1: cases, 2: "both cases"}.get(count, f"all {cases}")
+        where = f"in {every}" if count < ALL_WITHIN else f"in 95 % of {cases}"
         return (
             f"noise floor: two timings of the baseline differed by at most {format_share(self.floor)} {where} "
             f"{over}{self.load}"
