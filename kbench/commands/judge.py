@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def judge(
-    file: Annotated[Path, typer.Argument(metavar="FILE.py", help="A Python file that registers the providers to judge.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.py", help="A Python file that registers the providers to judge.")
+    ],
     against: Annotated[
         str,
         typer.Option(
@@ -31,7 +33,9 @@ def judge(
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option("--baseline", metavar="NAMES", help="Compare with these providers of the config. Default: with all of them."),
+        typer.Option(
+            "--baseline", metavar="NAMES", help="Compare with these providers of the config. Default: all of them."
+        ),
     ] = None,
     sets: Sets = None,
     profile: Profile = None,
@@ -59,8 +63,8 @@ def judge(
     kbench checks each provider on edge inputs and on random shapes. It then times those that are right, together with the
     baselines.
 
-    Exit code: 0 all providers are right, trusted and fast enough, 1 a provider is not, 2 bad input, 3 nothing could be measured, 130
-    interrupted.
+    Exit code: 0 all providers are right, trusted and fast enough, 1 a provider is not, 2 bad input, 3 nothing could be
+    measured, 130 interrupted.
     """
     from kbench.judging.judge import JudgeOptions
     from kbench.judging.judge import judge as find_out

@@ -50,7 +50,9 @@ class JudgedCase(_Model):
 
     case: str
     speedup: float = Field(description="The time of the baseline divided by that of the provider.")
-    interval: Interval = Field(description="The uncertainty of the speed-up, from the rounds and the noise of the case.")
+    interval: Interval = Field(
+        description="The uncertainty of the speed-up, from the rounds and the noise of the case."
+    )
     outcome: Outcome = Field(description="tie: as fast. unclear: the measurements do not tell.")
 
 
