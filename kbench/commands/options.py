@@ -35,8 +35,8 @@ Profile = Annotated[
     typer.Option(
         "--profile",
         metavar="NAME",
-        help="Apply the changes that the config lists under this profile. 'none' applies none. Default: on a machine without an "
-        "accelerator, the profile cpu if the config has one.",
+        help="Apply the changes that the config lists under this profile. 'none' applies none. Default: on a machine without "
+        "an accelerator, the profile cpu if the config has one.",
     ),
 ]
 Plugins = Annotated[
