@@ -64,7 +64,7 @@ FOUND = {
 
 ON_A_DEVICE = {
     "changed_stream": "tampered changed the current stream",
-    "other_stream": "wrong .*elements? (NaN|wrong|zero)",
+    "other_stream": "wrong .*left work on another stream when the call returned: .*elements? (NaN|wrong|zero)",
 }
 
 NEEDS_TRITON = {"new_code_in_do_bench", "patched_do_bench", "replaced_driver"}

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -17,6 +18,12 @@ from in_process import measured, said
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
+from kbench.measure.correctness.call import Call
+from kbench.measure.correctness.check import run_checked
+from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.expected import Expected
+from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.machine.device import Device
 from kbench.measure.tampering.guard import Changes, Guard
 
 COMPILES = """
@@ -70,7 +77,7 @@ def test_a_provider_keeps_its_own_settings_and_others_do_not_see_them() -> None:
 
     rows = measured(twice, M=4, N=8)
     assert said(rows["sets"]) == (
-        "ok changed torch.set_default_dtype from torch.float32 to torch.float64; other providers ran without this"
+        "ok changed torch.set_default_dtype from torch.float32 to torch.float64; the other providers ran with the old values"
     )
     assert "altered-state" in rows["sets"].flags and said(rows["other"]) == "ok"
     assert set(seen["sets"]) == {torch.float64} and set(seen["other"]) == {torch.float32}
@@ -140,3 +147,34 @@ def test_what_a_thread_replaces_between_two_steps_is_nobodys_fault(capfd: pytest
     guard.end()
     assert time.sleep is honest and changes == Changes()
     assert "kbench: between two steps, something replaced time.sleep; kbench put it back" in capfd.readouterr().err
+
+
+class QueuedDevice(Device):
+    """Stands in for a device whose other streams finish when the host waits for them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queued: list[Callable[[], object]] = []
+
+    accelerated = True
+
+    def synchronize(self) -> None:
+        while self.queued:
+            self.queued.pop()()
+
+
+def test_work_on_another_stream_is_named_and_a_wrong_kernel_is_not_accused_of_it() -> None:
+    device, twice = QueuedDevice(), operator("guard-streams")
+
+    def late(x: torch.Tensor) -> torch.Tensor:
+        output = torch.zeros_like(x)
+        device.queued.append(lambda: output.copy_(x * 2))
+        return output
+
+    for function, named in ((late, True), (lambda x: x * 3, False)):
+        definition = Definition(twice, twice.case(M=4, N=8))
+        inputs = Inputs(definition, device, 0).draw("timed")
+        expected = Expected(definition, [x.clone() for x in inputs])
+        found = run_checked(expected, lambda tensors, shapes, f=function: Call(lambda: f(*tensors)), inputs, device)
+        assert found.wrong is not None and "element" in found.wrong
+        assert found.wrong.startswith("left work on another stream when the call returned: ") == named

@@ -113,6 +113,8 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
     found = judge_call(expected, call, inputs, outputs, delivered)
     if late := late or (threads.left_working(before) if found.wrong else None):  # a thread may need a while to begin
         found = replace(found, wrong=late, off=False)
+    elif found.off and device.accelerated and not judge_call(expected, call, inputs, outputs, outputs).wrong:
+        found = replace(found, wrong=f"left work on another stream when the call returned: {found.wrong}", off=False)
     if found.wrong:
         return found
     if call.mutates:
