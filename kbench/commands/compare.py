@@ -84,7 +84,11 @@ def compare(
         ),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 3 when the files measured a row in different ways.")
+        bool,
+        typer.Option(
+            "--strict",
+            help="Exit with 3 when a row cannot be compared, because the files measured it in different ways.",
+        ),
     ] = False,
     export: Annotated[
         list[str] | None,
@@ -103,7 +107,8 @@ def compare(
 
     Each row gets a verdict, such as slower, faster, same, or unclear with a reason.
 
-    Exit code: 0 comparison written, 1 a row has a verdict that --fail-on lists, 2 bad input, 3 no row could be compared.
+    Exit code: 0 comparison written, 1 a row has a verdict that --fail-on lists, 2 bad input, 3 no row could be
+    compared, or --strict refused one.
     """
     from kbench.comparison.compare import compare_results
     from kbench.comparison.options import CompareOptions

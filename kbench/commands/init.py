@@ -33,7 +33,7 @@ def init(
 ) -> ExitStatus:
     """Write a config, a plug-in and a GitHub workflow to start from.
 
-    For softmax and gelu, the plug-in adds two providers to the operator of kbench. For a new name, the plug-in also declares
+    For softmax and gelu, the plug-in adds two providers to kbench's operator. For a new name, the plug-in also declares
     the operator. If one of the files exists, the command writes none.
     """
     from kbench.contract.origin import shipped

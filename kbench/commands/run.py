@@ -77,7 +77,7 @@ def run(
     ] = True,
     keep_trying: KeepTrying = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
-    plots: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw a plot of GB/s at the end.")] = True,
+    plots: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw a plot at the end.")] = True,
 ) -> ExitStatus:
     """Check and time every provider; write a CSV and a plot.
 

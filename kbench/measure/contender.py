@@ -117,7 +117,10 @@ class Contender:
         """End as `tampered` if it has tampered with something, however it has ended before."""
         if self.changes and self.changes.tampering and self.status is not Status.TAMPERED:
             found = "; ".join(self.changes.tampering)
-            self.end(Status.TAMPERED, f"{found}; the {self.status} before: {self.reason}" if self.reason else found)
+            self.end(
+                Status.TAMPERED,
+                f"{found}; before that, the row was {self.status}: {self.reason}" if self.reason else found,
+            )
 
     @property
     def altered(self) -> str:

@@ -219,7 +219,7 @@ def test_rows_that_are_too_long_are_judged_by_some_of_their_elements(
     found = measured(scaled, ["honest", "stored"], rep_ms=5, N=100, M=20)
     assert said(found["honest"]) == "ok"
     assert re.match(
-        r"wrong right when checked, wrong while it was timed .*: \d+ of 500 elements that were looked at hold results",
+        r"wrong right when checked, wrong while it was timed .*: \d+ of 500 elements that kbench looked at hold results",
         said(found["stored"]),
     )
 

@@ -83,7 +83,7 @@ class Marks(WrongElements):
 
     def _many(self) -> str:
         if self._dimension is None:
-            return f"{self.count} of {self.total} elements that were looked at"
+            return f"{self.count} of {self.total} elements that kbench looked at"
         wrong = (
             int((~self.right).movedim(self._dimension, 0).flatten(1).any(1).sum())
             if self.right.dim() > 1
