@@ -46,8 +46,8 @@ class Task:
     needs: Mapping[str, str] = field(default_factory=dict)
     keep_trying: bool = False
 
-    def trial_request(self) -> TrialRequest:
-        return TrialRequest(self.case, self.settings)
+    def trial_request(self, *, whole: bool = False) -> TrialRequest:
+        return TrialRequest(self.case, self.settings, whole)
 
     def measure_request(self, configurations: Sequence[Configuration], *, check_only: bool = False) -> MeasureRequest:
         """The request to measure some of this task's configurations, or only to build and check them."""

@@ -167,7 +167,7 @@ def _allowed(supervisor: WorkerSupervisor, tasks: Sequence[Task]) -> list[Task]:
     kept = []
     for task in tasks:
         try:
-            supervisor.try_operator(task)
+            supervisor.try_operator(task, whole=True)
         except ConfigError:  # the reference has no value there: no fault of a provider
             continue
         kept.append(task)

@@ -92,7 +92,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
         operator, settings = registry.operator(request.case.operator), request.settings
         device.use_threads(settings.threads)
         if isinstance(request, TrialRequest):
-            if fault := attempt(operator, request.case, device, settings.seed):
+            if fault := attempt(operator, request.case, device, settings.seed, whole=request.whole):
                 answers(TrialFailed(fault.where, fault.what))
             return
         if isinstance(request, CheckRequest):

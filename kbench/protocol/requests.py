@@ -70,10 +70,12 @@ class CatalogRequest:
 
 @dataclass(frozen=True)
 class TrialRequest:
-    """Call the operator's own functions on a case, and answer with `TrialFailed` when one fails."""
+    """Call the operator's own functions on a case, and answer with `TrialFailed` when one fails. Without `whole`, a case with
+    small axes stands for it where the operator accepts those."""
 
     case: Case
     settings: MeasureSettings
+    whole: bool = False
 
 
 @dataclass(frozen=True)

@@ -127,10 +127,11 @@ class WorkerSupervisor:
             place=self._place,
         )
 
-    def try_operator(self, task: Task) -> None:
-        """Call the operator's own functions on the case of a task. Raises ConfigError when one fails."""
+    def try_operator(self, task: Task, *, whole: bool = False) -> None:
+        """Call the operator's own functions on the case of a task, or on one with small axes unless `whole`. Raises ConfigError
+        when one fails."""
         try:
-            found = list(self.ready(task).ask(task.trial_request(), limit_s=task.settings.timeout_s))
+            found = list(self.ready(task).ask(task.trial_request(whole=whole), limit_s=task.settings.timeout_s))
         except WorkerFailed as lost:
             self._worker = None
             why = lost.reason.replace(f" {IDLE}", "")

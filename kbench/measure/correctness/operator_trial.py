@@ -24,15 +24,15 @@ SMALL_AXIS = 64
 """A trial reduces each axis to at most this size: the reference of a large case may take minutes on a host."""
 
 
-def attempt(operator: Operator, case: Case, device: Device, seed: int) -> OperatorFault | None:
+def attempt(operator: Operator, case: Case, device: Device, seed: int, *, whole: bool = False) -> OperatorFault | None:
     """Call all functions of an operator for a case with small axes, in its mode and in mode `forward`. Returns the fault.
 
-    The case itself decides if the operator does not accept the small axes. None if there is no fault, and if memory runs out:
-    each case reports that itself.
+    The case itself decides if the operator does not accept the small axes, and if `whole`: an operator may accept some sizes
+    of two axes only together. None if there is no fault, and if memory runs out: each case reports that itself.
     """
     sizes = {name: min(int(getattr(case, name)), SMALL_AXIS) for name in operator.axes}
     small = replace(case, axes={**case.axes, **sizes})
-    if small == case or _attempt(operator, small, device, seed):
+    if whole or small == case or _attempt(operator, small, device, seed):
         return _attempt(operator, case, device, seed)
     return None
 
