@@ -27,8 +27,8 @@ def plot(
         typer.Option(
             "--metric",
             metavar="NAME",
-            help="What to draw: gbps, ms, speedup, copy_fraction, tflops, sol or ulp. Default: tflops for operators "
-            "that count their operations, otherwise gbps.",
+            help="What to draw: gbps, ms, speedup, copy_fraction, tflops, sol or ulp. Default: ms with "
+            "--kind change, else tflops for operators that count their operations, and gbps for others.",
         ),
     ] = "",
     kind: Annotated[
