@@ -26,7 +26,8 @@ class Tensor(Layout):
                Default: normal for floating-point dtypes, 0 and 1 for bool. Every other dtype needs a fill
     tolerance  the error allowed for this output, or for the gradient of this input. Default: the operator's
     ulps       the error that rounding this output, or the gradient of this input, may have, in units in the last place of
-               its dtype. Default: the operator's `output_ulps`
+               its dtype. Default: the operator's `output_ulps`. Whole numbers must be equal, unless this says by how much they
+               may differ
 
     Raises ValueError for an unknown dtype and for a size that cannot be read.
     """

@@ -229,3 +229,37 @@ def test_a_float64_operator_can_demand_float64_arithmetic() -> None:
     sine.provider("single")(lambda x: x.float().sin().double())
     rows = measured(sine, N=50)
     assert said(rows["double"]) == "ok" and said(rows["single"]).startswith("wrong every element wrong")
+
+
+def _quantised(x: Tensor) -> tuple[Tensor, Tensor]:
+    scale = x.abs().amax(-1) / 127
+    return (x / scale[:, None]).round().to(torch.int8), scale
+
+
+def _raised_by_2(q: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    return q.clamp(max=125) + 2, scale.float()
+
+
+def _quantise(ulps: float | None) -> Operator:
+    made = Operator(
+        f"strange-quantise-{ulps}",
+        axes=("M", "N"),
+        inputs={"x": Declared("M", "N")},
+        outputs={"q": Declared("M", "N", dtype="int8", ulps=ulps), "scale": Declared("M", dtype="float32")},
+        reference=_quantised,
+        rows="M",
+    )
+    made.provider("float32")(lambda x: _quantised(x.float()))
+    made.provider("two-up")(lambda x: _raised_by_2(*_quantised(x.double())))
+    return made
+
+
+def test_integers_may_differ_by_ulps_if_an_output_says_so() -> None:
+    exact = measured(_quantise(None), M=30, N=64, dtype="bfloat16")
+    assert all(said(row).startswith("wrong q: ") for row in exact.values())
+    near = measured(_quantise(1), M=30, N=64, dtype="bfloat16")
+    assert said(near["float32"]) == "ok" and said(near["two-up"]).startswith("wrong q: ")
+
+
+def test_no_rows_at_all_can_be_measured() -> None:
+    assert said(measured(embedding, ["torch"], T=0, V=5, D=3)["torch"]) == "ok"

@@ -35,6 +35,7 @@ from kbench.measure.correctness.call import Call, Stage
 from kbench.measure.correctness.definition import Definition, Output, short
 from kbench.measure.correctness.error_scale import ESTIMATE_MARGIN
 from kbench.measure.correctness.expected import Expected, OutputPart
+from kbench.measure.correctness.placement import is_view, same_memory
 from kbench.measure.correctness.wrong_elements import WrongElements
 from kbench.measure.machine.device import Device
 from kbench.measure.tampering import threads
@@ -136,8 +137,8 @@ def run_checked(expected: Expected, stage: Stage, inputs: Sequence[Tensor], devi
 
 def _stored(output: Tensor, again: Tensor, call: Call, inputs: Sequence[Tensor]) -> bool:
     """Whether two calls returned the same memory, although it is neither a buffer nor an input of the call."""
-    mine = call.places(output) or any(_view_of(output, x) for x in inputs)
-    return not mine and _same_memory(output, again)
+    mine = call.places(output) or any(is_view(output, x) for x in inputs)
+    return not mine and same_memory(output, again)
 
 
 def fill(inputs: Sequence[Tensor], values: Sequence[Tensor]) -> None:
@@ -169,7 +170,7 @@ def judge_call(
         return Accuracy(wrong=fault)
     for output, wanted in zip(outputs, expected.definition.outputs, strict=True):
         # the gradient of a sum is the gradient that the call received, and autograd returns that very tensor
-        if not call.places(output) and not wanted.gradient and any(_view_of(output, x) for x in inputs):
+        if not call.places(output) and not wanted.gradient and any(is_view(output, x) for x in inputs):
             what = f"returned its own input{_which(expected, wanted)}, or a view of it"
             return Accuracy(wrong=f"{what}; it must return a new tensor")
     found = compared(expected, delivered)
@@ -226,15 +227,6 @@ def equal(a: Tensor, b: Tensor) -> bool:
     return torch.equal(a, b) or bool(((a == b) | (a.isnan() & b.isnan())).all())
 
 
-def _same_memory(a: Tensor, b: Tensor) -> bool:
-    return a.numel() > 0 and a.data_ptr() == b.data_ptr()
-
-
-def _view_of(output: Tensor, x: Tensor) -> bool:
-    """Whether an output lies in the memory of an input, be it at another offset."""
-    return output.numel() > 0 and output.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
-
-
 def accuracy(operator: Operator, case: Case, inputs: Sequence[Tensor], *outputs: Tensor) -> Accuracy:
     """Compare outputs of the right shapes with the operator's reference on these inputs. Raises OperatorFault."""
     return compared(Expected(Definition(operator, case), inputs), outputs)
@@ -271,7 +263,10 @@ def compare(part: OutputPart, output: Tensor, wrong: WrongElements, expected: Ex
     """Compare a part of an output with the reference. `wrong` collects the elements that are wrong. With `expected`, from which
     the part is, the scale of a few wrong elements is estimated a second time."""
     if part.scale is None:
-        wrong.add_exact(output == part.reference, part, output, part.reference)
+        right = output == part.reference
+        if wrong.output.declared.ulps and output.dtype != torch.bool:  # the last place of a whole number is 1
+            right |= (output.double() - part.reference.double()).abs() <= wrong.output.declared.ulps
+        wrong.add_exact(right, part, output, part.reference)
         return EXACT
     errors = _errors(part.reference, part.scale, output, wrong)
     if bool((errors.error <= errors.allowed).all()):  # so all values are finite: NaN is not within any bound
@@ -340,6 +335,8 @@ def _right(errors: _Errors, reference: Tensor, output: Tensor, wanted: Output) -
 def _largest(errors: _Errors, dtype: torch.dtype, measured: Tensor | None) -> Accuracy:
     """The largest error in units in the last place of the output, and relative to the scale. `measured` is a mask of the
     elements that count; None for all."""
+    if not errors.error.numel():
+        return EXACT
     floor = torch.finfo(torch.float32).tiny
     units = errors.error / ulp(errors.scale, dtype)
     relative = torch.where(errors.scale > floor, errors.error / errors.scale.clamp_min(floor), 0.0)

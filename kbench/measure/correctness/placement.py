@@ -1,4 +1,4 @@
-"""The memory of an input: room for several sets of its values, at addresses that change."""
+"""The memory of an input: room for several sets of its values, at addresses that change. And whether an output lies in it."""
 
 from __future__ import annotations
 
@@ -40,3 +40,13 @@ class Placement:
             (self._set_elements, *self._stride),
         )
         return self._memory.new_empty(0).set_(self._memory.untyped_storage(), start, shape, stride)
+
+
+def same_memory(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors begin at the same address. False if `a` has no elements."""
+    return a.numel() > 0 and a.data_ptr() == b.data_ptr()
+
+
+def is_view(output: Tensor, x: Tensor) -> bool:
+    """Whether an output lies in the memory of an input, be it at another offset. False if it has no elements."""
+    return output.numel() > 0 and output.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
