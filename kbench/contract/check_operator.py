@@ -78,7 +78,7 @@ def _tensor_faults(operator: Declaration) -> Iterator[str]:
     columns = {*operator.axes, *operator.scalars, *operator.choices}
     for kind, tensors in (("inputs", operator.inputs), ("outputs", operator.outputs)):
         if not isinstance(tensors, Mapping) or not tensors:
-            yield f'{kind} must be a dict of at least one tensor by name, for example {{"x": Tensor("M", "N")}}'
+            yield f'{kind} must be a dict from names to tensors, and not empty, for example {{"x": Tensor("M", "N")}}'
             return
         for name, tensor in tensors.items():
             if why := fault(name):

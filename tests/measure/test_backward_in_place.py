@@ -85,7 +85,7 @@ def test_gradients_in_the_place_of_other_tensors(mode: str) -> None:
     assert found["no-change"] == "wrong left input x unchanged; it must hold gradient of x after the call"
     assert found["wrong-values"].startswith("wrong gradient of x: every element wrong; first at [0, 0]")
     assert found["returns-it-too"] == (
-        "wrong returned 2 values, expected 1: gradient of w; do not return gradient of x, already in a buffer or an input"
+        "wrong returned 2 values, expected 1: gradient of w; do not return what a buffer or an input holds: gradient of x"
     )
 
 

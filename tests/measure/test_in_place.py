@@ -203,7 +203,7 @@ def after_all_of_them(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Tens
     return new_memory(x, residual)
 
 
-PLACED = "do not return h, already in a buffer or an input"
+PLACED = "do not return what a buffer or an input holds: h"
 
 SAID = {
     "undeclared": "wrong changed its input residual in place",
@@ -217,7 +217,7 @@ SAID = {
     "swapped": "wrong y: every element wrong",
     "tail-unwritten": "wrong h: 5 of 30 elements NaN, all in column 5; first at ",
     "writes-once": "wrong correct at the first call, then h: every element NaN",
-    "writes-elsewhere": "wrong returned 3 values, expected none; do not return y, h, z, already in a buffer or an input",
+    "writes-elsewhere": "wrong returned 3 values, expected none; do not return what a buffer or an input holds: y, h, z",
     "returns-a-buffer-too": f"wrong returned 3 values, expected 2: y, z; {PLACED}",
     "resizes-its-buffer": r"wrong returned shape \(1,\) for h, expected \(5, 6\)",
     "resizes-its-input": "wrong changed its input x in place",

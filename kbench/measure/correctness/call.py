@@ -226,7 +226,7 @@ def _several(names: Sequence[str], returned: Any, placed: Sequence[str] = ()) ->
         return values
     is_ = f"{len(values)} value{'s' * (len(values) != 1)}"
     must = f"{len(names)}: {', '.join(names)}" if names else "none"
-    also = f"; do not return {', '.join(placed)}, already in a buffer or an input" if placed else ""
+    also = f"; do not return what a buffer or an input holds: {', '.join(placed)}" if placed else ""
     raise Misdelivery(f"returned {is_}, expected {must}{also}")
 
 
