@@ -172,7 +172,7 @@ def judge_call(
         # the gradient of a sum is the gradient that the call received, and autograd returns that very tensor
         if not call.places(output) and not wanted.gradient and any(is_view(output, x) for x in inputs):
             what = f"returned its own input{_which(expected, wanted)}, or a view of it"
-            return Accuracy(wrong=f"{what}; it must return a new tensor")
+            return Accuracy(wrong=f"{what}; return a new tensor")
     found = compared(expected, delivered)
     if found.wrong:
         for name, output in call.mutates.items():
@@ -233,8 +233,7 @@ def accuracy(operator: Operator, case: Case, inputs: Sequence[Tensor], *outputs:
 
 
 def compared(expected: Expected, outputs: Sequence[Tensor]) -> Accuracy:
-    """Compare outputs of the right shapes with the expected ones. The first wrong output gives the reason. Raises
-    OperatorFault."""
+    """Compare outputs of the right shapes with the expected ones. The first fault is the reason. Raises OperatorFault."""
     definition, operator = expected.definition, expected.definition.operator
     parts: Iterable[OutputPart] = expected.parts() if any(x.numel() for x in outputs) or operator.check else ()
     own = sum(not each.gradient for each in definition.outputs) if operator.check else 0
@@ -249,8 +248,7 @@ def compared(expected: Expected, outputs: Sequence[Tensor]) -> Accuracy:
         if part.position < own or not part.reference.numel():
             continue
         for piece in expected.pieces(part):
-            found = compare(piece, piece.of(outputs[piece.position]), wrong[piece.position], expected)
-            result = result.worst(found)
+            result = result.worst(compare(piece, piece.of(outputs[piece.position]), wrong[piece.position], expected))
     first = next((each for each in wrong if each.count), None)
     if first is None:
         return result
