@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import importlib
 import inspect
 import logging
 import subprocess
@@ -11,6 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -104,6 +106,28 @@ def test_looks_at_frames_that_libraries_take_are_no_fault() -> None:
     rows = measured(twice, M=4, N=8)
     assert said(rows["logs"]) == "ok"
     assert said(rows["inspects"]).startswith("tampered inspected its callers with sys._getframe at test_guard.py:")
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_compiler_that_pip_has_put_elsewhere_may_look_at_frames(
+    installed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with `pip install --target`, or in the packages of the system below a virtual environment."""
+    name = f"compiler_{installed}".lower()
+    (tmp_path / f"{name}.py").write_text("import sys\ndef traced():\n    return sys._getframe(1).f_lineno\n")
+    if installed:
+        (tmp_path / f"{name}-1.0.dist-info").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    compiler = importlib.import_module(name)
+    twice = operator(f"guard-{name}")
+
+    @twice.provider("compiled")
+    def compiled(x: torch.Tensor) -> torch.Tensor:
+        compiler.traced()
+        return x * 2
+
+    wanted = "ok" if installed else f"tampered inspected its callers with sys._getframe at {name}.py:3"
+    assert said(measured(twice, M=4, N=8)["compiled"]).startswith(wanted)
 
 
 def test_random_numbers_and_threads_at_rest_are_no_fault() -> None:

@@ -139,11 +139,12 @@ class GraphTimer:
 def _capture(runs: Sequence[Callable[[], Any]], calls: int, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
     """A graph of `calls` calls that rotate over the buffers. An output lives until the turn of its buffers comes again, so
     outputs rotate as inputs do."""
-    stream.wait_stream(torch.cuda.current_stream())
+    present = torch.cuda.current_stream()
+    stream.wait_stream(present)
     with torch.cuda.stream(stream):
         for _ in range(3):  # lazy initialisation must not happen during the capture
             runs[0]()
-    torch.cuda.current_stream().wait_stream(stream)
+    present.wait_stream(stream)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     try:
@@ -158,4 +159,6 @@ def _capture(runs: Sequence[Callable[[], Any]], calls: int, stream: torch.cuda.S
             raise
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise Unsupported(f"cannot be captured in a CUDA graph: {lines[0][:200]}") from None
+    finally:
+        torch.cuda.set_stream(present)  # a capture that fails does not leave its stream
     return graph
