@@ -35,7 +35,7 @@ class Declaration:
     mutates    the inputs that every provider changes: names, or input -> output that it holds after the call. A name alone
                means that the output has the same name. A single provider may say so too: see `provider`
     tolerance  the error that float32 arithmetic may have, in units in the last place of float32: a number, or a function of
-               the case. kbench allows it in addition to `output_ulps` (see measure/correctness/check.py). 64 is enough for
+               the case. kbench allows it in addition to `output_ulps` (see measure/correctness/elements.py). 64 is enough for
                most operators. A sequential sum of K terms needs up to 8 + 2 * sqrt(K)
     output_ulps  the error that rounding an output may have, in units in the last place of its dtype. The default, 2, also
                allows a kernel to round an intermediate result to that dtype. 1 allows the final rounding only

@@ -10,7 +10,7 @@ from statistics import median
 from kbench.contract.operator import Operator
 from kbench.contract.provider import Provider
 from kbench.measure.correctness.call import Call, Stage
-from kbench.measure.correctness.check import Accuracy
+from kbench.measure.correctness.elements import Accuracy
 from kbench.measure.machine.telemetry import Quantities
 from kbench.measure.salting.watch import Watch
 from kbench.measure.tampering.guard import Changes, listed

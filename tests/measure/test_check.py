@@ -7,7 +7,8 @@ import torch
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
-from kbench.measure.correctness.check import accuracy, ulp
+from kbench.measure.correctness.check import accuracy
+from kbench.measure.correctness.elements import ulp
 from kbench.registry import operator
 from kbench.results.case import Case
 

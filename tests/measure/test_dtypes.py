@@ -12,8 +12,9 @@ from torch import Tensor
 from kbench.contract.fills import integers, normal, uniform
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
-from kbench.measure.correctness.check import changed_input, equal, ulp
+from kbench.measure.correctness.check import changed_input, equal
 from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.elements import ulp
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import Device, poison_value
 from kbench.results.case import FLOATING, ITEMSIZE
@@ -160,7 +161,7 @@ def _copied(dtype: str) -> Operator:
 def test_a_copy_in_every_dtype(dtype: str) -> None:
     found = {name: said(row) for name, row in measured(_copied(dtype), N=16).items()}
     assert found["right"] == "ok"
-    assert found["returns-x"] == "wrong returned its own input, or a view of it; return a new tensor"
+    assert found["returns-x"] == "wrong returned its own input, or a view of it; it must return a new tensor"
     assert found["changes-x"] == "wrong changed its input x in place"
     assert found["last-wrong"].startswith("wrong 1 of 16 elements ") and "first at [15]: " in found["last-wrong"]
     assert found["unwritten-tail"].startswith("wrong ") and " of 16 elements" in found["unwritten-tail"]

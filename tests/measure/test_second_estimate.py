@@ -7,7 +7,7 @@ import torch
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
-from kbench.measure.correctness import check, expected
+from kbench.measure.correctness import elements, expected
 from kbench.measure.correctness.check import accuracy
 from kbench.measure.correctness.definition import Definition
 
@@ -40,8 +40,8 @@ def test_a_right_provider_does_not_fail_by_chance(
     case = one.case("bfloat16", M=64, N=1024)
     output = mixed(*inputs)
     assert accuracy(one, case, inputs, output).wrong is None
-    monkeypatch.setattr(check, "DOUBTFUL_COUNT", 0)
-    monkeypatch.setattr(check, "DOUBTFUL_SHARE", 0.0)
+    monkeypatch.setattr(elements, "DOUBTFUL_COUNT", 0)
+    monkeypatch.setattr(elements, "DOUBTFUL_SHARE", 0.0)
     assert accuracy(one, case, inputs, output).wrong  # so the second estimate decides
 
 
@@ -69,8 +69,8 @@ def test_the_gradient_of_a_weight_is_estimated_over_all_slices(monkeypatch: pyte
     definition = Definition(one, one.case("float32", M=64, N=8, mode="backward"))
     inputs = [torch.ones(64, 8), torch.ones(8), torch.ones(64, 8)]
     scales = []
-    for elements in (2**25, 128):
-        monkeypatch.setattr(expected, "CHUNK_ELEMENTS", elements)
+    for most in (2**25, 128):
+        monkeypatch.setattr(expected, "CHUNK_ELEMENTS", most)
         whole = expected.Expected(definition, [x * 1.5 + 0.01 for x in inputs])
         part = next(part for part in whole.parts() if part.dimension is None)
         scales.append(whole.second_scale(part, torch.ones(8, dtype=torch.bool)))

@@ -1,30 +1,10 @@
-"""Checks every element of an output against the operator's fp64 reference, in units in the last place.
-
-A correct implementation computes in float32 and rounds to the output dtype. So the error of an element may be the sum of
-
-    `output_ulps` units in the last place of the output dtype   (the final rounding costs half a unit, or up to one if the
-                                                                 float32 error makes it go the other way; an earlier
-                                                                 rounding to the same dtype costs up to one more)
-    `tolerance` units in the last place of float32              (the arithmetic; the operator states and justifies it. At
-                                                                 a scale that kbench has estimated, four times as many)
-    the smallest normal float32                                 (devices flush smaller values to zero)
-
-Units are taken at the scale of the element. If the operator gives no `scale`, that is the magnitude of the terms that the
-element is computed from (see error_scale.py): its own magnitude, unless terms cancel. If the operator gives a `scale`, the
-float32 units are taken there, and those of the output dtype at |reference|.
-
-The bound is relative to each element. Common absolute tolerances (1e-2 for bfloat16, 1e-4 for float32) accept an output of
-zeros if N is large enough, because the values of softmax shrink as 1/N. With a relative bound, zeros, constants, an
-unwritten tail and a stale output are millions of units off at every N.
-
-NaN and infinities must be where the reference has them. A value that is too large for the output dtype may be infinite.
-"""
+"""Checks a call: the kind, shape, dtype, device and values of every output, and what it has done to its inputs. elements.py
+compares the values."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -33,62 +13,12 @@ from torch import Tensor
 from kbench.contract.operator import Operator
 from kbench.measure.correctness.call import Call, Stage
 from kbench.measure.correctness.definition import Definition, Output, short
-from kbench.measure.correctness.error_scale import ESTIMATE_MARGIN
+from kbench.measure.correctness.elements import EXACT, Accuracy, WrongElements, compare
 from kbench.measure.correctness.expected import Expected, OutputPart
 from kbench.measure.correctness.placement import is_view, same_memory
-from kbench.measure.correctness.wrong_elements import WrongElements
 from kbench.measure.machine.device import Device
 from kbench.measure.tampering import threads
 from kbench.results.case import Case
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """How far an output is from the reference.
-
-    max_ulp        the largest error in units in the last place of the output dtype, at the scale; finite elements only. None
-                   if kbench compared no values: the operator judges them itself, or the output has a wrong form
-    max_rel_err    the largest error relative to the same scale; finite elements only; None as for max_ulp
-    wrong          how the output fails, in words; None if it is right
-    deterministic  whether two calls on the same input gave the same bits; None if not tried
-    off            the output fails by its values, not by its form
-    near           no value is off by much, so the tolerance may be too narrow
-    """
-
-    max_ulp: float | None = None
-    max_rel_err: float | None = None
-    wrong: str | None = None
-    deterministic: bool | None = None
-    off: bool = False
-    near: bool = False
-
-    def worst(self, other: Accuracy) -> Accuracy:
-        """Both checks combined: the larger errors and the first failure."""
-        known = [each.deterministic for each in (self, other) if each.deterministic is not None]
-        return Accuracy(
-            _larger(self.max_ulp, other.max_ulp),
-            _larger(self.max_rel_err, other.max_rel_err),
-            self.wrong or other.wrong,
-            all(known) if known else None,
-            (self if self.wrong else other).off,
-            (self if self.wrong else other).near,
-        )
-
-
-def _larger(a: float | None, b: float | None) -> float | None:
-    return max((each for each in (a, b) if each is not None), default=None)
-
-
-EXACT = Accuracy(0.0, 0.0)
-"""No element is off, or there is no finite element."""
-
-DOUBTFUL_COUNT, DOUBTFUL_SHARE = 64, 1e-4
-"""If at most this many elements of an output, or this share of them, fail at an estimated scale, kbench estimates the scale of
-these a second time. The first estimate is too small by chance for some of 10^6 elements, and a right provider must not fail
-for that."""
-
-EXPONENT_BITS = 0x7FF0_0000_0000_0000
-"""The bits of a float64 that hold its exponent. A number with only these bits is the power of two at or below the magnitude."""
 
 QUEUE_MS = 2.0
 """How long the device is kept busy before a checked call: longer than the host needs to queue the call and the copies."""
@@ -172,7 +102,7 @@ def judge_call(
         # the gradient of a sum is the gradient that the call received, and autograd returns that very tensor
         if not call.places(output) and not wanted.gradient and any(is_view(output, x) for x in inputs):
             what = f"returned its own input{_which(expected, wanted)}, or a view of it"
-            return Accuracy(wrong=f"{what}; return a new tensor")
+            return Accuracy(wrong=f"{what}; it must return a new tensor")
     found = compared(expected, delivered)
     if found.wrong:
         for name, output in call.mutates.items():
@@ -233,7 +163,8 @@ def accuracy(operator: Operator, case: Case, inputs: Sequence[Tensor], *outputs:
 
 
 def compared(expected: Expected, outputs: Sequence[Tensor]) -> Accuracy:
-    """Compare outputs of the right shapes with the expected ones. The first fault is the reason. Raises OperatorFault."""
+    """Compare outputs of the right shapes with the expected ones. The first wrong output gives the reason. Raises
+    OperatorFault."""
     definition, operator = expected.definition, expected.definition.operator
     parts: Iterable[OutputPart] = expected.parts() if any(x.numel() for x in outputs) or operator.check else ()
     own = sum(not each.gradient for each in definition.outputs) if operator.check else 0
@@ -248,103 +179,11 @@ def compared(expected: Expected, outputs: Sequence[Tensor]) -> Accuracy:
         if part.position < own or not part.reference.numel():
             continue
         for piece in expected.pieces(part):
-            result = result.worst(compare(piece, piece.of(outputs[piece.position]), wrong[piece.position], expected))
+            found = compare(piece, piece.of(outputs[piece.position]), wrong[piece.position], expected)
+            result = result.worst(found)
     first = next((each for each in wrong if each.count), None)
     if first is None:
         return result
     which = f"{first.output.name}: " if len(wrong) > 1 or first.output.gradient else ""
     near = all(each.near for each in wrong if each.count)
     return Accuracy(result.max_ulp, result.max_rel_err, f"{which}{first.describe()}", off=True, near=near)
-
-
-def compare(part: OutputPart, output: Tensor, wrong: WrongElements, expected: Expected | None = None) -> Accuracy:
-    """Compare a part of an output with the reference. `wrong` collects the elements that are wrong. With `expected`, from which
-    the part is, the scale of a few wrong elements is estimated a second time."""
-    if part.scale is None:
-        right = output == part.reference
-        if wrong.output.declared.ulps and output.dtype != torch.bool:  # the last place of a whole number is 1
-            right |= (output.double() - part.reference.double()).abs() <= wrong.output.declared.ulps
-        wrong.add_exact(right, part, output, part.reference)
-        return EXACT
-    errors = _errors(part.reference, part.scale, output, wrong)
-    if bool((errors.error <= errors.allowed).all()):  # so all values are finite: NaN is not within any bound
-        return _largest(errors, output.dtype, None)
-    right = _right(errors, part.reference, output, wrong.output)
-    doubtful = int((~right).sum()) if _estimated(wrong) else 0
-    if expected and 0 < doubtful <= max(DOUBTFUL_COUNT, DOUBTFUL_SHARE * output.numel()):
-        errors = _errors(part.reference, expected.second_scale(part, ~right), output, wrong)
-        right = _right(errors, part.reference, output, wrong.output)
-    unit, rounded = ulp(part.reference, output.dtype), errors.rounding > errors.arithmetic
-    wrong.add(right, part, errors.got, part.reference, errors.error, unit, errors.allowed, rounded)
-    measured = part.reference.isfinite() & errors.got.isfinite()
-    return _largest(errors, output.dtype, measured) if measured.any() else EXACT
-
-
-@dataclass(frozen=True)
-class _Errors:
-    """The errors of an output at a scale, per element, in float64.
-
-    got         the values of the output
-    error       their distance from the reference
-    step        the last place of the output that the rounding is counted in
-    rounding    the allowed error of the rounding
-    arithmetic  the allowed error of the arithmetic
-    allowed     the allowed error in all
-    """
-
-    scale: Tensor
-    got: Tensor
-    error: Tensor
-    step: Tensor
-    rounding: Tensor
-    arithmetic: Tensor
-    allowed: Tensor
-
-
-def _estimated(wrong: WrongElements) -> bool:
-    """Whether kbench has estimated the scale of an output."""
-    return wrong.operator.scale is None or wrong.output.gradient
-
-
-def _errors(reference: Tensor, scale: Tensor, output: Tensor, wrong: WrongElements) -> _Errors:
-    estimated, wanted = _estimated(wrong), wrong.output
-    got = output.double()
-    step = ulp(scale if estimated else reference, output.dtype)
-    rounding = wanted.ulps * step
-    arithmetic = ulp(scale, torch.float32).mul_(wanted.tolerance * (ESTIMATE_MARGIN if estimated else 1))
-    allowed = (rounding + arithmetic).add_(torch.finfo(torch.float32).tiny)
-    return _Errors(scale, got, (got - reference).abs_(), step, rounding, arithmetic, allowed)
-
-
-def _right(errors: _Errors, reference: Tensor, output: Tensor, wanted: Output) -> Tensor:
-    """A mask of the values that are right: within the bound, or not finite where they may be."""
-    got = errors.got
-    info = torch.finfo(output.dtype)
-    largest = info.max
-    half_step = math.ldexp(info.eps, math.frexp(largest)[1] - 2)  # rounding takes values to infinity from here on
-    too_large = reference.abs() + errors.arithmetic + max(wanted.ulps - 1, 0) * errors.step >= largest + half_step
-    # formats without infinity saturate, or give NaN
-    beyond = got.isinf() | (output.dtype.itemsize == 1) & (got.isnan() | (got.abs() == largest))
-    overflown = beyond & too_large & (got.isnan() | (got.sign() == reference.sign()))
-    within = (errors.error <= errors.allowed) | overflown
-    return torch.where(reference.isfinite(), within, (got == reference) | (got.isnan() & reference.isnan()))
-
-
-def _largest(errors: _Errors, dtype: torch.dtype, measured: Tensor | None) -> Accuracy:
-    """The largest error in units in the last place of the output, and relative to the scale. `measured` is a mask of the
-    elements that count; None for all."""
-    if not errors.error.numel():
-        return EXACT
-    floor = torch.finfo(torch.float32).tiny
-    units = errors.error / ulp(errors.scale, dtype)
-    relative = torch.where(errors.scale > floor, errors.error / errors.scale.clamp_min(floor), 0.0)
-    if measured is not None:
-        units, relative = torch.where(measured, units, 0.0), torch.where(measured, relative, 0.0)
-    return Accuracy(units.max().item(), relative.max().item())
-
-
-def ulp(value: Tensor, dtype: torch.dtype) -> Tensor:
-    """The spacing of `dtype`'s numbers at |value| (fp64 in, fp64 out); the subnormal spacing at and below zero."""
-    info = torch.finfo(dtype)
-    power = (value.view(torch.int64) & EXPONENT_BITS).view(torch.float64)  # at or below |value|; infinite for NaN
-    return power.nan_to_num_(posinf=0.0).clamp_min_(info.tiny).mul_(info.eps)

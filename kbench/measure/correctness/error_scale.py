@@ -130,15 +130,10 @@ class _Moving(TorchDispatchMode):
         """The gradient of softmax, `p * (g - sum(g * p))`, or of log_softmax, `g - p * sum(g)`, with its sum moved.
 
         Where one p is 1, as in the first row of causal attention, the terms cancel exactly. The fused call then returns 0
-        however its inputs are moved. In a kernel p and the sum are rounded, and the difference is not quite 0. The errors of
-        each g are as large as those of a usual g. Those of the sum are that times the norm of p, even if the sum is small.
+        however its inputs are moved. In a kernel p and the sum are rounded, and the difference is not quite 0.
         """
         if func is _SOFTMAX_BACKWARD:
             total = _moved((gradient * output).sum(dimension, keepdim=True), self._generator)
-            size = (
-                gradient.square().mean(dimension, keepdim=True) * output.square().sum(dimension, keepdim=True)
-            ).sqrt()
-            total += _moved(size, self._generator) - size
             return self._inexact(output * (gradient - total))
         total = _moved(gradient.sum(dimension, keepdim=True), self._generator)
         return self._inexact(gradient - output.exp() * total)

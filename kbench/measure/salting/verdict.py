@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from kbench.measure.correctness.check import compare, compared
+from kbench.measure.correctness.check import compared
+from kbench.measure.correctness.elements import compare
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.salting.kept import Keeper, Kept, select_rows
