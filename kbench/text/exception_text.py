@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
-import sys
 import sysconfig
 import traceback
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +28,7 @@ def location(error: BaseException, fallback: str) -> str:
 
 def in_library(filename: str) -> bool:
     """Whether a source file belongs to Python or an installed package, not to the user."""
-    return filename.startswith(_library_folders(tuple(sys.path)))
-
-
-@cache
-def _library_folders(search_path: tuple[str, ...]) -> tuple[str, ...]:
-    """The folders of installed packages: those of this Python, and others of the search path in which pip has put packages
-    (`pip install --target`, the packages of the system below a virtual environment)."""
-    own = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
-    others = [folder for folder in search_path if folder and any(Path(folder).glob("*.dist-info"))]
-    return tuple(str(Path(folder)) + os.sep for folder in (*own, *others))
+    return filename.startswith(tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
 
 
 def written_at(function: Any) -> str:

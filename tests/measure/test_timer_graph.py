@@ -21,6 +21,7 @@ def timer(monkeypatch: pytest.MonkeyPatch) -> GraphTimer:
         monkeypatch.setattr(torch.cuda, name, lambda: stream)
     for name in ("stream", "graph"):
         monkeypatch.setattr(torch.cuda, name, lambda of, stream=None: nullcontext())
+    monkeypatch.setattr(torch.cuda, "set_stream", lambda stream: None)
     monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     return GraphTimer(SimpleNamespace(type="cuda"), "warm")  # type: ignore[arg-type]

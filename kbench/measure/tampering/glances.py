@@ -8,6 +8,7 @@ good faith, for example to compile a function.
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import sysconfig
 from functools import cache
@@ -60,15 +61,15 @@ def _watch() -> _Watch:
     return made
 
 
-def begin(timed: bool) -> None:
+def begin_watching(timed: bool) -> None:
     """Note from now on what a provider looks at. Processes count only when it is being timed: a provider may start a compiler
     when it is built."""
     watch = _watch()
     watch.seen, watch.timed = [], timed
 
 
-def end() -> list[str]:
-    """What was noted since `begin`, in words, with the file and the line."""
+def end_watching() -> list[str]:
+    """What was noted since `begin_watching`, in words, with the file and the line."""
     watch = _watch()
     seen, watch.seen = watch.seen or [], None
     return seen
@@ -91,9 +92,21 @@ def _place(event: str) -> str | None:
     passed = in_python if event in PROCESSES else inspect.__file__.__eq__
     while frame and passed(frame.f_code.co_filename):
         frame = frame.f_back
-    if frame is None or frame.f_code.co_filename.startswith((OURS, "<")) or in_library(frame.f_code.co_filename):
+    if frame is None or frame.f_code.co_filename.startswith((OURS, "<")) or _installed(frame.f_code.co_filename):
         return None
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+def _installed(filename: str) -> bool:
+    """Whether a file belongs to Python or to a package that pip has installed, also in another place than this Python's:
+    `pip install --target`, or the packages of the system below a virtual environment."""
+    return in_library(filename) or filename.startswith(_folders_of_pip(tuple(sys.path)))
+
+
+@cache
+def _folders_of_pip(search_path: tuple[str, ...]) -> tuple[str, ...]:
+    found = [folder for folder in search_path if folder and any(Path(folder).glob("*.dist-info"))]
+    return tuple(str(Path(folder)) + os.sep for folder in found)
 
 
 @cache
