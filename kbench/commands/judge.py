@@ -12,7 +12,7 @@ from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
 
 if TYPE_CHECKING:
-    from kbench.judging.judge import Judged
+    from kbench.judging.judge import FileJudgement
 
 
 def judge(
@@ -78,7 +78,7 @@ def judge(
     return status
 
 
-def _status(judged: Judged, min_speedup: float | None) -> ExitStatus:
+def _status(judged: FileJudgement, min_speedup: float | None) -> ExitStatus:
     found = judged.judgements
     if judged.interrupted:
         return ExitStatus.INTERRUPTED
@@ -94,7 +94,7 @@ def _status(judged: Judged, min_speedup: float | None) -> ExitStatus:
     return ExitStatus.OK if all(each and each.geomean >= min_speedup for each in slowest) else ExitStatus.FAILED
 
 
-def _print(judged: Judged, status: ExitStatus, min_speedup: float | None, *, as_json: bool) -> None:
+def _print(judged: FileJudgement, status: ExitStatus, min_speedup: float | None, *, as_json: bool) -> None:
     if as_json:
         from kbench.judging import json_document
 

@@ -20,10 +20,10 @@ NUMBERS = "a number or a list of numbers"
 LARGEST = 2**62
 """The limit of sizes and of integer scalars: tensors count their elements in 64 bits."""
 
-Report = Callable[[SourceLocation, str], None]
+ReportIssue = Callable[[SourceLocation, str], None]
 
 
-def read_integers(name: str, node: Node, report: Report, least: int = 0, why: str = "") -> Sequence[int]:
+def read_integers(name: str, node: Node, report: ReportIssue, least: int = 0, why: str = "") -> Sequence[int]:
     """Sizes of an axis, or values of an integer scalar, from `least` to LARGEST. `why` says why other numbers are wrong."""
     match node.plain:
         case {"pow2": [first, last]}:
@@ -44,7 +44,7 @@ def read_integers(name: str, node: Node, report: Report, least: int = 0, why: st
     return found
 
 
-def read_scalars(name: str, default: float, node: Node, report: Report) -> Sequence[bool | int | float]:
+def read_scalars(name: str, default: float, node: Node, report: ReportIssue) -> Sequence[bool | int | float]:
     """Values of a scalar, in the type of its default. Integers and text such as "1e-6" are numbers too."""
     if isinstance(default, bool):
         return _read_booleans(name, node, report)
@@ -56,7 +56,7 @@ def read_scalars(name: str, default: float, node: Node, report: Report) -> Seque
     return [value for each in node.elements if (value := _number(name, each, node, report)) is not None]
 
 
-def read_words(name: str, known: Mapping[str, str], node: Node, report: Report) -> list[str]:
+def read_words(name: str, known: Mapping[str, str], node: Node, report: ReportIssue) -> list[str]:
     """Words of a choice, or dtypes. `known` maps each word that may be written to the word that it stands for."""
     found = []
     for element in node.elements:
@@ -68,7 +68,7 @@ def read_words(name: str, known: Mapping[str, str], node: Node, report: Report) 
     return found
 
 
-def _read_booleans(name: str, node: Node, report: Report) -> list[bool]:
+def _read_booleans(name: str, node: Node, report: ReportIssue) -> list[bool]:
     found = []
     for element in node.elements:
         if isinstance(element.value, bool):
@@ -78,7 +78,7 @@ def _read_booleans(name: str, node: Node, report: Report) -> list[bool]:
     return found
 
 
-def _number(name: str, element: Node, node: Node, report: Report) -> float | None:
+def _number(name: str, element: Node, node: Node, report: ReportIssue) -> float | None:
     value: Any = element.value
     if isinstance(value, str) and FLOAT.fullmatch(value):
         value = float(value)

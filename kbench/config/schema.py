@@ -117,7 +117,7 @@ class Measure(Strict):
         return {"rep_ms": PRECISE_REP_MS, **given} if precise else given
 
 
-Size = Annotated[int, Field(ge=0, le=2**62)]
+AxisSize = Annotated[int, Field(ge=0, le=2**62)]
 
 
 class Powers(Strict):
@@ -137,8 +137,8 @@ class Powers(Strict):
 class Range(Strict):
     """Evenly spaced sizes: start, start + step, ... up to stop. The stop is included if a step reaches it exactly."""
 
-    start: Size
-    stop: Size
+    start: AxisSize
+    stop: AxisSize
     step: Annotated[int, Field(gt=0)]
 
     @model_validator(mode="after")

@@ -7,8 +7,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from kbench.analysis import Outcome
-from kbench.judging.judge import Judged
-from kbench.judging.judgement import Against, CaseSpeed, Judgement
+from kbench.judging.judge import FileJudgement
+from kbench.judging.judgement import Against, CaseSpeed, ProviderJudgement
 from kbench.results.vocabulary import Flag, Status
 from kbench.text.printable import printable, safe_reason
 
@@ -24,7 +24,7 @@ class _Model(BaseModel):
         allow_inf_nan=False,
         extra="forbid",
         field_title_generator=lambda name, _: name,
-        model_title_generator=lambda model: model.__name__.removeprefix("Judged"),
+        model_title_generator=lambda model: model.__name__.removeprefix("FileJudgement"),
     )
 
 
@@ -99,7 +99,7 @@ class JudgedFile(_Model):
     providers: list[JudgedProvider]
 
 
-def text(judged: Judged, *, passed: bool) -> str:
+def text(judged: FileJudgement, *, passed: bool) -> str:
     document = JudgedFile(
         schema=VERSION,
         file=printable(str(judged.file)),
@@ -121,7 +121,7 @@ def schema() -> dict[str, Any]:
     return head | JudgedFile.model_json_schema(mode="serialization") | {"title": "kbench judgement"}
 
 
-def _provider(found: Judgement) -> JudgedProvider:
+def _provider(found: ProviderJudgement) -> JudgedProvider:
     return JudgedProvider(
         provider=found.provider,
         correct=found.right if found.tried else None,

@@ -23,7 +23,7 @@ from kbench.execute.plan import Plan, Task, find_extremes, find_smallest, make_p
 from kbench.execute.run import RunOptions, execute
 from kbench.execute.supervision.supervisor import WorkerSupervisor
 from kbench.execute.worker.starting import PluginFiles
-from kbench.judging.judgement import CaseSpeed, CheckedInput, Judgement, mean_speed
+from kbench.judging.judgement import CaseSpeed, CheckedInput, ProviderJudgement, mean_speed
 from kbench.judging.random_shapes import draw_shapes
 from kbench.protocol import Catalog, Configuration
 from kbench.results.vocabulary import Role
@@ -52,7 +52,7 @@ class JudgeOptions:
 
 
 @dataclass(frozen=True)
-class Judged:
+class FileJudgement:
     """The judgements of all providers of a file.
 
     baselines  the names of the configurations that they were compared with
@@ -64,7 +64,7 @@ class Judged:
     file: Path
     operator: str
     device: str
-    judgements: Sequence[Judgement]
+    judgements: Sequence[ProviderJudgement]
     baselines: Sequence[str]
     shapes: int
     timed: int
@@ -72,7 +72,7 @@ class Judged:
     noise: str = ""
 
 
-def judge(file: Path, options: JudgeOptions, note: Note) -> Judged:
+def judge(file: Path, options: JudgeOptions, note: Note) -> FileJudgement:
     """Judge the providers of a file. Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
     config = load_config(
         options.against, sets=options.sets, only=options.baselines, profile=options.profile, plugins=[str(file)]
@@ -83,11 +83,11 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> Judged:
         own = _own(plan.sweep, file, catalog, options.providers)
         note(f"{plan.sweep.operator} on {plan.device}: {', '.join(own)} of {file.name}")
         checks, shapes = _check(supervisor, catalog, plan, own, options.shapes, note)
-    judgements = {name: Judgement(name, checks[name]) for name in own}
+    judgements = {name: ProviderJudgement(name, checks[name]) for name in own}
     right = [name for name, found in judgements.items() if found.right]
     registered = _registered(plan.sweep, file, catalog)
     others = [one.name for one in plan.sweep.configurations if one.provider not in registered]
-    judged = Judged(file, plan.sweep.operator, plan.device, [], others, shapes, 0)
+    judged = FileJudgement(file, plan.sweep.operator, plan.device, [], others, shapes, 0)
     if right and (baselines := [name for name in others if name not in plan.unavailable]):
         timed, interrupted = _time(config, [*right, *baselines], options, note)
         judgements |= {name: _timed(judgements[name], timed, baselines) for name in right}
@@ -185,7 +185,7 @@ def _time(config: Config, names: Sequence[str], options: JudgeOptions, note: Not
     return analyse(outcome.rows, outcome.plan.sweep.baseline), outcome.interrupted
 
 
-def _timed(judgement: Judgement, found: Analysis, baselines: Sequence[str]) -> Judgement:
+def _timed(judgement: ProviderJudgement, found: Analysis, baselines: Sequence[str]) -> ProviderJudgement:
     rows = [row for row in found.rows if row.role == Role.PROVIDER and row.configuration_name == judgement.provider]
     speeds = {name: _speeds(found, judgement.provider, name) for name in baselines}
     against = [mean_speed(name, cases) for name, cases in speeds.items() if cases]

@@ -33,7 +33,7 @@ TIMING = "timing"
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailedCase:
     """What went wrong in one case: on which inputs, and the reason on the first of them."""
 
     status: Status
@@ -75,7 +75,7 @@ class Against:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class ProviderJudgement:
     """What was found out about one provider.
 
     checks   its results on edge inputs and random shapes
@@ -89,7 +89,7 @@ class Judgement:
     against: Sequence[Against] = field(default_factory=tuple)
 
     @cached_property
-    def failures(self) -> list[Failure]:
+    def failures(self) -> list[FailedCase]:
         """What went wrong, one entry for each status and case."""
         found: dict[tuple[str, Status], list[tuple[str, str]]] = {}
         for each in self.checks:
@@ -99,7 +99,7 @@ class Judgement:
             if row.status.failed:
                 found.setdefault((row.case.label, row.status), []).append((TIMING, row.reason))
         return [
-            Failure(status, case, tuple(dict.fromkeys(where for where, _ in places)), places[0][1])
+            FailedCase(status, case, tuple(dict.fromkeys(where for where, _ in places)), places[0][1])
             for (case, status), places in found.items()
         ]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kbench.analysis import Outcome
-from kbench.judging.judge import Judged
-from kbench.judging.judgement import Against, Judgement
+from kbench.judging.judge import FileJudgement
+from kbench.judging.judgement import Against, ProviderJudgement
 from kbench.results.vocabulary import CHECKED_REASON, Status
 from kbench.text.printable import printable, safe_reason
 
@@ -19,7 +19,7 @@ WIDTH = 14
 OUTCOMES = {Outcome.FASTER: "faster", Outcome.TIE: "as fast", Outcome.SLOWER: "slower", Outcome.UNCLEAR: "unclear"}
 
 
-def verdict_lines(judged: Judged, judgement: Judgement) -> Iterator[str]:
+def verdict_lines(judged: FileJudgement, judgement: ProviderJudgement) -> Iterator[str]:
     """The lines on one provider."""
     yield f"{judgement.provider} ({judged.file.name}), {judged.operator} on {judged.device}"
     yield from _row("correct", list(_correct(judged, judgement)))
@@ -33,7 +33,7 @@ def _row(head: str, lines: Sequence[str]) -> Iterator[str]:
         yield f"  {'' if number else head:{WIDTH}} {line}"
 
 
-def _correct(judged: Judged, judgement: Judgement) -> Iterator[str]:
+def _correct(judged: FileJudgement, judgement: ProviderJudgement) -> Iterator[str]:
     failures = judgement.failures
     if not judgement.tried:
         yield "unknown: kbench could check it in no case"
@@ -53,7 +53,7 @@ def _correct(judged: Judged, judgement: Judgement) -> Iterator[str]:
         yield f"{status.value} in {_many(count, 'case')}: {safe_reason(reason)}"
 
 
-def _trust(judgement: Judgement) -> Iterator[str]:
+def _trust(judgement: ProviderJudgement) -> Iterator[str]:
     distrusted = judgement.distrusted
     if not judgement.rows:
         yield "unknown: it was not timed"
@@ -67,14 +67,14 @@ def _trust(judgement: Judgement) -> Iterator[str]:
         yield "flags: " + ", ".join(f"{count} {flag}" for flag, count in harmless.items())
 
 
-def _deterministic(judgement: Judgement) -> str:
+def _deterministic(judgement: ProviderJudgement) -> str:
     same = judgement.deterministic
     if same is None:
         return "unknown: no input was tried twice"
     return "yes" if same else "no: two calls on the same input gave different bits, all of them right"
 
 
-def _speed(judged: Judged, judgement: Judgement) -> Iterator[str]:
+def _speed(judged: FileJudgement, judgement: ProviderJudgement) -> Iterator[str]:
     if not judgement.rows:
         yield "not timed" + (": it is not right" if judgement.failures else "")
         return

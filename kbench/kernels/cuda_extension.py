@@ -82,11 +82,11 @@ def build(name: str, source: Path) -> ModuleType:
     try:
         return _compile(key, source, library)
     except (RuntimeError, ImportError) as error:
-        _failures[key] = explain(source, error)
+        _failures[key] = describe_build_error(source, error)
         raise RuntimeError(_failures[key]) from error
 
 
-def explain(source: Path, error: Exception) -> str:
+def describe_build_error(source: Path, error: Exception) -> str:
     """The first errors in what a build printed, a line for each: `mine.cu:12: error: identifier "x" is undefined`."""
     text = str(error)
     if re.search(r"undefined symbol.*kbench\d*kernels", text):

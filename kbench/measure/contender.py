@@ -13,7 +13,7 @@ from kbench.measure.correctness.call import Call, Stage
 from kbench.measure.correctness.elements import Accuracy
 from kbench.measure.machine.telemetry import Quantities
 from kbench.measure.salting.watch import Watch
-from kbench.measure.tampering.guard import Changes, listed
+from kbench.measure.tampering.guard import ProviderChanges, listed
 from kbench.measure.timing.precision import Precision, precision_of
 from kbench.measure.timing.timer import Sample
 from kbench.protocol import Configuration
@@ -59,7 +59,7 @@ class Contender:
     rounds: list[list[float]] = field(default_factory=list)
     spent_ms: float = 0.0
     readings: list[Quantities] = field(default_factory=list)
-    changes: Changes | None = None
+    changes: ProviderChanges | None = None
 
     @classmethod
     def of(cls, index: int, configuration: Configuration, operator: Operator) -> Contender:

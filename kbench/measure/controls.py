@@ -11,7 +11,7 @@ from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.steps import Steps
-from kbench.measure.tampering.guard import Changes
+from kbench.measure.tampering.guard import ProviderChanges
 from kbench.measure.timing.session import EmptyRounds
 from kbench.measure.timing.timer import Timer
 from kbench.results.case import Case
@@ -82,7 +82,7 @@ def _copy(source: Tensor, target: Tensor) -> None:
 def repeat(index: int, baseline: Contender) -> Contender:
     """The baseline once more: the noise floor. It has the launch overhead of the baseline, so that the timer prepares both
     alike, and its settings."""
-    changes = Changes(own=dict(baseline.changes.own)) if baseline.changes else None
+    changes = ProviderChanges(own=dict(baseline.changes.own)) if baseline.changes else None
     return Contender(
         index,
         Control.REPEAT,

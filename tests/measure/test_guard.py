@@ -26,13 +26,13 @@ from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.machine.device import Device
-from kbench.measure.tampering.guard import Changes, Guard
+from kbench.measure.tampering.guard import Guard, ProviderChanges
 
 COMPILES = """
 import torch
-from kbench.measure.tampering.guard import Changes, Guard
+from kbench.measure.tampering.guard import ProviderChanges, Guard
 
-guard, changes = Guard(), Changes()
+guard, changes = Guard(), ProviderChanges()
 guard.begin(changes, "here", timed=True)
 x = torch.randn(4, 8, requires_grad=True)
 torch.compile(lambda x: torch.softmax(x, -1) * 2, backend="aot_eager")(x).sum().backward()
@@ -156,7 +156,7 @@ def test_random_numbers_and_threads_at_rest_are_no_fault() -> None:
 
 @pytest.mark.parametrize("name", ["perf_counter", "monotonic"])
 def test_a_replaced_clock_is_put_back(name: str) -> None:
-    guard, changes, honest = Guard(), Changes(), getattr(time, name)
+    guard, changes, honest = Guard(), ProviderChanges(), getattr(time, name)
     guard.begin(changes, "while timing")
     setattr(time, name, lambda: 0.0)
     guard.end()
@@ -165,11 +165,11 @@ def test_a_replaced_clock_is_put_back(name: str) -> None:
 
 
 def test_what_a_thread_replaces_between_two_steps_is_nobodys_fault(capfd: pytest.CaptureFixture[str]) -> None:
-    guard, changes, honest = Guard(), Changes(), time.sleep
+    guard, changes, honest = Guard(), ProviderChanges(), time.sleep
     time.sleep = lambda seconds: None
     guard.begin(changes, "while timing")
     guard.end()
-    assert time.sleep is honest and changes == Changes()
+    assert time.sleep is honest and changes == ProviderChanges()
     assert "kbench: between two steps, something replaced time.sleep; kbench put it back" in capfd.readouterr().err
 
 

@@ -23,13 +23,15 @@ from kbench.measure.machine.settling import SettledClock
 from kbench.measure.machine.telemetry import Nothing
 from kbench.measure.rounds import CONTROL_WARMUP_MS, Rounds
 from kbench.measure.steps import Steps
-from kbench.measure.tampering.guard import Changes
+from kbench.measure.tampering.guard import ProviderChanges
 from kbench.protocol import MeasureSettings
 
 Budgets = list[tuple[float, float]]
 
 
-UNGUARDED: Any = SimpleNamespace(of_plugin=lambda plugin: Changes(), begin=lambda *step, timed: None, end=lambda: None)
+UNGUARDED: Any = SimpleNamespace(
+    of_plugin=lambda plugin: ProviderChanges(), begin=lambda *step, timed: None, end=lambda: None
+)
 """In place of the guard against tampering, which would look at everything before and after each of thousands of rounds."""
 
 WALL_MS = [0.0]

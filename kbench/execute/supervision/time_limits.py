@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, TypeVar
 
-Result = TypeVar("Result")
+Answer = TypeVar("Answer")
 Name = TypeVar("Name", bound=Hashable)
 
 
-def call_within(limit_s: float, call: Callable[[], Result]) -> Result:
+def call_within(limit_s: float, call: Callable[[], Answer]) -> Answer:
     """Return or raise what a call does. Raises TimeoutError when it takes longer; the call then goes on in its thread, and its
     result is dropped."""
     found = call_all_within(limit_s, {"": call})[""]
@@ -21,11 +21,11 @@ def call_within(limit_s: float, call: Callable[[], Result]) -> Result:
     return found
 
 
-def call_all_within(limit_s: float, calls: Mapping[Name, Callable[[], Result]]) -> dict[Name, Result | BaseException]:
+def call_all_within(limit_s: float, calls: Mapping[Name, Callable[[], Answer]]) -> dict[Name, Answer | BaseException]:
     """Make calls at the same time. Returns by name what each returns or raises; TimeoutError for one that takes longer."""
     answers: queue.SimpleQueue[tuple[Name, Any]] = queue.SimpleQueue()
 
-    def make(name: Name, call: Callable[[], Result]) -> None:
+    def make(name: Name, call: Callable[[], Answer]) -> None:
         try:
             answers.put((name, call()))
         except BaseException as error:  # noqa: BLE001  it is for the caller, in the other thread
@@ -33,7 +33,7 @@ def call_all_within(limit_s: float, calls: Mapping[Name, Callable[[], Result]]) 
 
     for item in calls.items():
         threading.Thread(target=make, args=item, daemon=True).start()
-    found: dict[Name, Result | BaseException] = {
+    found: dict[Name, Answer | BaseException] = {
         name: TimeoutError(f"no answer within {limit_s:g} s") for name in calls
     }
     deadline = time.monotonic() + limit_s

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from kbench.contract.provider import Provider, Unsupported
-from kbench.measure.correctness.definition import Definition, short
+from kbench.measure.correctness.definition import Definition, dtype_name
 from kbench.measure.machine.device import poison_value
 from kbench.results.case import BACKWARD, FORWARD, FULL, Value
 
@@ -165,7 +165,7 @@ def _differentiable(definition: Definition, returned: Any, received: Sequence[Te
         if not isinstance(x, Tensor):
             raise Misdelivery(f"returned {type(x).__name__} for {name}, expected a tensor")
         if (x.shape, x.dtype) != (gradient.shape, gradient.dtype):
-            is_, must = (f"shape {tuple(y.shape)} and {short(y.dtype)}" for y in (x, gradient))
+            is_, must = (f"shape {tuple(y.shape)} and {dtype_name(y.dtype)}" for y in (x, gradient))
             raise Misdelivery(f"returned {is_} for {name}, expected {must}")
         if not x.requires_grad:
             which = "its forward function is" if len(wanted) == 1 else f"output {name} of its forward function is"

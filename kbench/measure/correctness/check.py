@@ -12,8 +12,8 @@ from torch import Tensor
 
 from kbench.contract.operator import Operator
 from kbench.measure.correctness.call import Call, Stage
-from kbench.measure.correctness.definition import Definition, Output, short
-from kbench.measure.correctness.elements import EXACT, Accuracy, WrongElements, compare
+from kbench.measure.correctness.definition import Definition, Output, dtype_name
+from kbench.measure.correctness.elements import EXACT, Accuracy, WrongElements, compare_elements
 from kbench.measure.correctness.expected import Expected, OutputPart
 from kbench.measure.correctness.placement import is_view, same_memory
 from kbench.measure.machine.device import Device
@@ -135,7 +135,7 @@ def malformed(expected: Expected, inputs: Sequence[Tensor], found: Sequence[Any]
         if output.layout != torch.strided:
             return f"returned a tensor with layout {str(output.layout).removeprefix('torch.')}{which}, expected a dense one"
         if output.dtype != each.dtype:
-            return f"returned {short(output.dtype)}{which}, expected {short(each.dtype)}"
+            return f"returned {dtype_name(output.dtype)}{which}, expected {dtype_name(each.dtype)}"
         if tuple(output.shape) != shape:
             return f"returned shape {tuple(output.shape)}{which}, expected {shape}"
         if output.device != inputs[0].device:
@@ -179,7 +179,7 @@ def compared(expected: Expected, outputs: Sequence[Tensor]) -> Accuracy:
         if part.position < own or not part.reference.numel():
             continue
         for piece in expected.pieces(part):
-            found = compare(piece, piece.of(outputs[piece.position]), wrong[piece.position], expected)
+            found = compare_elements(piece, piece.of(outputs[piece.position]), wrong[piece.position], expected)
             result = result.worst(found)
     first = next((each for each in wrong if each.count), None)
     if first is None:

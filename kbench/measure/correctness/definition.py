@@ -125,7 +125,7 @@ class Definition:
         if not isinstance(found, Tensor):
             raise self._fault(fill, f"the fill of {name} returned {type(found).__name__}", "it must return a tensor")
         if (tuple(found.shape), found.dtype) != (shape, getattr(torch, dtype)):
-            is_ = f"shape {tuple(found.shape)} and {short(found.dtype)}"
+            is_ = f"shape {tuple(found.shape)} and {dtype_name(found.dtype)}"
             raise self._fault(fill, f"the fill of {name} returned {is_}", f"it must return shape {shape} and {dtype}")
         if found.device != place:
             what = f"the fill of {name} returned a tensor on device {found.device}"
@@ -152,8 +152,8 @@ class Definition:
             raise self._fault(function, f"edges[{name!r}] returned {is_}", f"it must return {must}")
         for x, old, own in zip(changed, inputs, self.input_names, strict=False):
             if (x.dtype, x.device) != (old.dtype, old.device):
-                what = f"edges[{name!r}] returned {short(x.dtype)} on {x.device} for {own}"
-                raise self._fault(function, what, f"it must be {short(old.dtype)} on {old.device}")
+                what = f"edges[{name!r}] returned {dtype_name(x.dtype)} on {x.device} for {own}"
+                raise self._fault(function, what, f"it must be {dtype_name(old.dtype)} on {old.device}")
         return (*changed, *self.received(changed, inputs[count:], draw))
 
     def received(self, inputs: Sequence[Tensor], gradients: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
@@ -162,7 +162,7 @@ class Definition:
             return ()
         outputs = [x for x in self._forward(exactly(inputs), "") if x.is_floating_point()]
         return tuple(
-            old if old.shape == new.shape else draw.normal(*new.shape, dtype=short(old.dtype))
+            old if old.shape == new.shape else draw.normal(*new.shape, dtype=dtype_name(old.dtype))
             for old, new in zip(gradients, outputs, strict=True)
         )
 
@@ -209,7 +209,7 @@ class Definition:
             raise self._fault(reference, f"reference returned {is_}", f"it must return {must}")
         for (name, declared), x in zip(self.operator.outputs.items(), tensors, strict=True):
             if x.is_floating_point() != declared.is_floating(self.case.dtype):
-                what = f"reference returned {short(x.dtype)} for {name}"
+                what = f"reference returned {dtype_name(x.dtype)} for {name}"
                 raise self._fault(reference, what, f"the operator declares {declared.dtype_in(self.case)}")
         return tuple(x.double() if x.is_floating_point() else x for x in tensors)
 
@@ -343,6 +343,6 @@ def exactly(inputs: Sequence[Tensor]) -> list[Tensor]:
     return [x.double() if x.is_floating_point() else x for x in inputs]
 
 
-def short(dtype: torch.dtype) -> str:
+def dtype_name(dtype: torch.dtype) -> str:
     """`float16`"""
     return str(dtype).removeprefix("torch.")

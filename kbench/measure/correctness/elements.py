@@ -191,7 +191,9 @@ def _apart(a: float, b: float, least: int = 3) -> tuple[str, str]:
     return f"{a:.{digits}g}", f"{b:.{digits}g}"
 
 
-def compare(part: OutputPart, output: Tensor, wrong: WrongElements, expected: Expected | None = None) -> Accuracy:
+def compare_elements(
+    part: OutputPart, output: Tensor, wrong: WrongElements, expected: Expected | None = None
+) -> Accuracy:
     """Compare a part of an output with the reference. `wrong` collects the elements that are wrong. With `expected`, from which
     the part is, the scale of a few wrong elements is estimated a second time."""
     if part.scale is None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from kbench.measure.correctness.check import changed_input
 from kbench.measure.correctness.definition import Definition
-from kbench.measure.correctness.placement import STEPS, Placement
+from kbench.measure.correctness.placement import SHIFTS, Placement
 from kbench.measure.machine.device import Device
 
 
@@ -76,7 +76,7 @@ class SharedInputs:
         earlier tensors any more."""
         if not self._placements or self._placements[0].sets != count:
             self._placements = [Placement(x, count) for x in self.pristine]
-        self._step = random.SystemRandom().choice([step for step in range(STEPS) if step != self._step])
+        self._step = random.SystemRandom().choice([step for step in range(SHIFTS) if step != self._step])
         self.sets = [tuple(each.tensor(number, self._step) for each in self._placements) for number in range(count)]
         self.tensors, self.stacked = self.sets[0], [each.stacked(self._step) for each in self._placements]
         self.restore_sets(self._names)

@@ -8,14 +8,14 @@ from torch import Tensor
 STEP_BYTES = 512
 """Addresses move by a multiple of this. torch's allocator aligns memory of a device to as many bytes."""
 
-STEPS = 16
+SHIFTS = 16
 """How many addresses there are."""
 
 
 class Placement:
     """Memory for `sets` tensors like `like`, each at a multiple of STEP_BYTES from the others.
 
-    `step`, from 0 to STEPS - 1, says how far all of them lie from the start of the memory.
+    `step`, from 0 to SHIFTS - 1, says how far all of them lie from the start of the memory.
     """
 
     def __init__(self, like: Tensor, sets: int) -> None:
@@ -24,7 +24,7 @@ class Placement:
         bytes_ = (last + 1) * like.element_size() if like.numel() else 0
         self._set_elements = -(-bytes_ // STEP_BYTES) * STEP_BYTES // like.element_size()
         self._step_elements = STEP_BYTES // like.element_size()
-        total = self._set_elements * sets + self._step_elements * STEPS
+        total = self._set_elements * sets + self._step_elements * SHIFTS
         self._memory = torch.empty(total, dtype=like.dtype, device=like.device)
 
     def tensor(self, number: int, step: int) -> Tensor:

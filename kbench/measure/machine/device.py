@@ -126,7 +126,7 @@ class Device:
             return lambda: None
         from kbench.measure.machine import noop
 
-        return noop.launch
+        return noop.launch_noop
 
     @cached_property
     def spin(self) -> Callable[[float], None] | None:

@@ -9,6 +9,6 @@ def noop():
     pass
 
 
-def launch() -> None:
+def launch_noop() -> None:
     """Launch one program of the kernel on the current device and stream."""
     noop[(1,)]()

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from kbench.measure.correctness.check import compared
-from kbench.measure.correctness.elements import compare
+from kbench.measure.correctness.elements import compare_elements
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.salting.kept import Keeper, Kept, select_rows
@@ -23,7 +23,7 @@ STALE_SHARE = 0.25
 """If so many of the wrong elements are right for other inputs, the output is stale."""
 
 
-class Verdict:
+class KeptCallsJudge:
     """Judges the kept calls of one provider. It writes into the `shared` inputs, and restores them. `checked` is what a call
     must deliver without salts."""
 
@@ -93,13 +93,13 @@ class Verdict:
             ]
             for part in Expected(self._definition, some, scales=narrow).parts():
                 if keeper.dimensions[part.position] is not None:
-                    compare(part, part.of(call.outputs[part.position]), made[part.position])
+                    compare_elements(part, part.of(call.outputs[part.position]), made[part.position])
         if not keeper.in_rows:
             for part in Expected(self._definition, inputs, scales=scales).parts():
                 if keeper.dimensions[part.position] is None:
                     chosen, elements = keeper.elements(part)
                     marks = made[part.position].among(chosen)
-                    compare(elements, call.outputs[part.position][chosen.to(elements.reference.device)], marks)
+                    compare_elements(elements, call.outputs[part.position][chosen.to(elements.reference.device)], marks)
         return made
 
     def _repeated(self, position: int, call: Kept, other: Kept) -> Tensor:

@@ -13,7 +13,7 @@ from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.salting.kept import Keeper, Kept
 from kbench.measure.salting.salts import Salt, Salter
-from kbench.measure.salting.verdict import Verdict
+from kbench.measure.salting.verdict import KeptCallsJudge
 
 OWN_SALTS = 4
 """If calls rotate over several sets of inputs, all sets have one salt in common, and so many sets one of their own."""
@@ -72,7 +72,7 @@ class Watch:
 
     def fault(self) -> str | None:
         """What is wrong with the outputs that were kept, when timing is over; None if nothing is. Raises OperatorFault."""
-        verdict = Verdict(self._expected, self._shared, self._salter, self._keeper)
+        verdict = KeptCallsJudge(self._expected, self._shared, self._salter, self._keeper)
         return verdict.fault(self._kept, self._seen)
 
     def _write(self, salt: Salt, targets: Sequence[Tensor], leading: int) -> None:

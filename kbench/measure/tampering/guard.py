@@ -10,14 +10,14 @@ from typing import Any
 from kbench.contract.operator import Operator
 from kbench.measure.tampering import glances
 from kbench.measure.tampering.patches import Patches
-from kbench.measure.tampering.settings import UNKNOWN, Effect, Setting, present_settings, read, write
+from kbench.measure.tampering.settings import UNKNOWN, Effect, ProcessSetting, present_settings, read, write
 
 NAMED = 3
 """How many changes a reason names."""
 
 
 @dataclass
-class Changes:
+class ProviderChanges:
     """What a provider, or the import of its plug-in, did outside of its outputs, in words.
 
     tampering  for which its time cannot be believed: `replaced time.perf_counter_ns (while timing)`
@@ -29,7 +29,7 @@ class Changes:
     altered: list[str] = field(default_factory=list)
     own: dict[str, Any] = field(default_factory=dict)
 
-    def add(self, other: Changes) -> None:
+    def add(self, other: ProviderChanges) -> None:
         self.tampering += [each for each in other.tampering if each not in self.tampering]
         self.altered += [each for each in other.altered if each not in self.altered]
         self.own |= other.own
@@ -40,9 +40,9 @@ class Guard:
 
     def __init__(self) -> None:
         self._patches = Patches()  # first: this imports Triton, which has settings
-        self._settings: list[Setting] = present_settings()
-        self._plugins: dict[str, Changes] = {}
-        self._running: tuple[Changes, str] | None = None
+        self._settings: list[ProcessSetting] = present_settings()
+        self._plugins: dict[str, ProviderChanges] = {}
+        self._running: tuple[ProviderChanges, str] | None = None
         self._common: dict[str, Any] = {}
         self._before: dict[str, Any] = {}
 
@@ -50,9 +50,9 @@ class Guard:
         """Watch the functions of an operator and its present providers as well."""
         self._patches.watch_operator(operator)
 
-    def of_plugin(self, plugin: str | None) -> Changes:
+    def of_plugin(self, plugin: str | None) -> ProviderChanges:
         """The changes of a provider that has not run: those of the import of its plug-in."""
-        found = Changes()
+        found = ProviderChanges()
         found.add(self._plugins.get(plugin or "", found))
         return found
 
@@ -60,9 +60,9 @@ class Guard:
         """Code of a plug-in runs from now on, outside of steps; an empty name: no more."""
         self.end()
         if plugin:
-            self.begin(self._plugins.setdefault(plugin, Changes()), "when its plug-in was imported")
+            self.begin(self._plugins.setdefault(plugin, ProviderChanges()), "when its plug-in was imported")
 
-    def begin(self, changes: Changes, when: str, timed: bool = False) -> None:
+    def begin(self, changes: ProviderChanges, when: str, timed: bool = False) -> None:
         """Code of a provider runs from now on, with its own settings. `when` is part of what `end` says. `timed`: it is being
         timed, so it may start no process.
 
@@ -77,21 +77,21 @@ class Guard:
         write(self._settings, changes.own)
         self._before = read(self._settings)
         self._running = changes, when
-        glances.begin(timed)
+        glances.begin_watching(timed)
 
     def end(self) -> None:
         """Add to the changes that `begin` received what has changed since, and put it right. Does nothing without `begin`."""
         if self._running is None:
             return
         (changes, when), self._running = self._running, None
-        seen = glances.end()
+        seen = glances.end_watching()
         changes.add(self._found(seen, when))
         write(self._settings, self._common)
 
-    def _found(self, seen: Sequence[str], when: str) -> Changes:
+    def _found(self, seen: Sequence[str], when: str) -> ProviderChanges:
         replaced = self._patches.undone()
         deeds = [*([f"replaced {listed(replaced)}"] if replaced else []), *seen]
-        found, now = Changes(), read(self._settings)
+        found, now = ProviderChanges(), read(self._settings)
         for setting in self._settings:
             old, new = self._before[setting.name], now[setting.name]
             if old == new or UNKNOWN in (old, new) or setting.effect is Effect.SILENT:

@@ -51,7 +51,7 @@ class Effect(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Setting:
+class ProcessSetting:
     """A global setting. `get` returns a value that can be compared, and `set` writes it."""
 
     name: str
@@ -60,7 +60,7 @@ class Setting:
     set: Callable[[Any], object]
 
 
-def present_settings() -> list[Setting]:
+def present_settings() -> list[ProcessSetting]:
     """The settings that this version of torch has, in the order in which they have to be written."""
     found = []
     for setting in (*_torch_settings(), *_device_settings(), *_python_settings(), *_random_states()):
@@ -70,8 +70,8 @@ def present_settings() -> list[Setting]:
     return found
 
 
-def _torch_settings() -> Iterator[Setting]:
-    own = partial(Setting, effect=Effect.OWN)
+def _torch_settings() -> Iterator[ProcessSetting]:
+    own = partial(ProcessSetting, effect=Effect.OWN)
     yield own("torch.set_default_dtype", get=torch.get_default_dtype, set=torch.set_default_dtype)
     yield own("torch.set_default_device", get=_default_device, set=torch.set_default_device)
     yield own("torch.set_grad_enabled", get=torch.is_grad_enabled, set=torch._C._set_grad_enabled)
@@ -106,11 +106,11 @@ def _torch_settings() -> Iterator[Setting]:
         ("cuda.matmul", "allow_bf16_reduced_precision_reduction"),
     ):
         yield _attribute(f"torch.backends.{owner}", name, Effect.OWN)
-    yield Setting("torch.set_num_threads", Effect.SHARED, torch.get_num_threads, torch.set_num_threads)
+    yield ProcessSetting("torch.set_num_threads", Effect.SHARED, torch.get_num_threads, torch.set_num_threads)
 
 
-def _device_settings() -> Iterator[Setting]:
-    timing = partial(Setting, effect=Effect.TIMING)
+def _device_settings() -> Iterator[ProcessSetting]:
+    timing = partial(ProcessSetting, effect=Effect.TIMING)
     yield timing("the current device", get=_current_device, set=_set_current_device)
     yield timing("the current stream", get=_current_stream, set=_set_current_stream)
     if "triton.runtime" in sys.modules:
@@ -132,8 +132,8 @@ def _device_settings() -> Iterator[Setting]:
     )
 
 
-def _python_settings() -> Iterator[Setting]:
-    timing, shared = partial(Setting, effect=Effect.TIMING), partial(Setting, effect=Effect.SHARED)
+def _python_settings() -> Iterator[ProcessSetting]:
+    timing, shared = partial(ProcessSetting, effect=Effect.TIMING), partial(ProcessSetting, effect=Effect.SHARED)
     yield timing("sys.settrace", get=sys.gettrace, set=sys.settrace)
     yield timing("sys.setprofile", get=sys.getprofile, set=sys.setprofile)
     yield timing(
@@ -151,19 +151,19 @@ def _python_settings() -> Iterator[Setting]:
         )
 
 
-def _random_states() -> Iterator[Setting]:
+def _random_states() -> Iterator[ProcessSetting]:
     """A provider may draw random numbers, as dropout does. Others that draw find the numbers that they would find alone."""
-    silent = partial(Setting, effect=Effect.SILENT)
+    silent = partial(ProcessSetting, effect=Effect.SILENT)
     yield silent("random", get=random.getstate, set=random.setstate)
     yield silent("torch.random", get=_torch_state, set=lambda state: torch.set_rng_state(_as_tensor(state)))
     yield silent("torch.cuda.random", get=_cuda_state, set=_set_cuda_state)
 
 
-def _attribute(path: str, name: str, effect: Effect) -> Setting:
+def _attribute(path: str, name: str, effect: Effect) -> ProcessSetting:
     owner: Any = torch
     for part in path.split(".")[1:]:
         owner = getattr(owner, part)
-    return Setting(f"{path}.{name}", effect, partial(getattr, owner, name), partial(setattr, owner, name))
+    return ProcessSetting(f"{path}.{name}", effect, partial(getattr, owner, name), partial(setattr, owner, name))
 
 
 def _default_device() -> torch.device | None:
@@ -265,12 +265,12 @@ def _as_tensor(state: bytes) -> torch.Tensor:
     return torch.frombuffer(bytearray(state), dtype=torch.uint8)
 
 
-def read(settings: list[Setting]) -> dict[str, Any]:
+def read(settings: list[ProcessSetting]) -> dict[str, Any]:
     """The present values by name; UNKNOWN for one that cannot be read now."""
     return {setting.name: _value(setting) for setting in settings}
 
 
-def write(settings: list[Setting], values: Mapping[str, Any]) -> None:
+def write(settings: list[ProcessSetting], values: Mapping[str, Any]) -> None:
     """Write the values that are known and differ from the present ones."""
     for setting in settings:
         wanted = values.get(setting.name, UNKNOWN)
@@ -278,7 +278,7 @@ def write(settings: list[Setting], values: Mapping[str, Any]) -> None:
             setting.set(wanted)
 
 
-def _value(setting: Setting) -> Any:
+def _value(setting: ProcessSetting) -> Any:
     try:
         return setting.get()
     except RuntimeError:  # as after a failed call on a device
