@@ -44,7 +44,7 @@ def run(
             "--sessions",
             metavar="N",
             min=1,
-            help="Measure the sweep N times, each time in a fresh process. Default: `sessions` of the config, or 1.",
+            help="Measure all cases N times, each time in a fresh process. Default: `sessions` of the config, or 1.",
         ),
     ] = None,
     resume: Annotated[

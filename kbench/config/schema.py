@@ -81,7 +81,8 @@ class Measure(Strict):
         default=5,
         ge=1,
         le=1_000,
-        description="Number of rounds: passes over the providers of a case, in shuffled order. With precision: the fewest.",
+        description="Number of rounds: passes over the providers of a case, in shuffled order. With precision: the smallest "
+        "number.",
     )
     precision: Share | None = Field(
         default=None,

@@ -70,7 +70,9 @@ class JudgedProvider(_Model):
 
     provider: str
     correct: bool | None = Field(description="Whether no case failed. Null if kbench could check it in no case.")
-    trusted: bool | None = Field(description="Whether no sign of tampering was found. Null if it was not timed.")
+    trusted: bool | None = Field(
+        description="Whether no sign of tampering was found. Null if none was found and it was not timed."
+    )
     deterministic: bool | None = Field(description="Whether two calls on an input always gave the same bits.")
     checked_inputs: int = Field(description="The number of edge and random inputs, over all cases.")
     timed_cases: int = Field(description="The number of cases of the config in which it has a time.")

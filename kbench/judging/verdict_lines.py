@@ -55,13 +55,13 @@ def _correct(judged: FileJudgement, judgement: ProviderJudgement) -> Iterator[st
 
 def _trust(judgement: ProviderJudgement) -> Iterator[str]:
     distrusted = judgement.distrusted
-    if not judgement.rows:
-        yield "unknown: it was not timed"
-    elif not distrusted:
-        yield "no sign of tampering"
-    else:
+    if distrusted:
         counted = ", ".join(f"{count} {word}" for word, count in distrusted.items())
         yield f"no: {counted} (kbench explain {next(iter(distrusted))})"
+    elif not judgement.rows:
+        yield "unknown: it was not timed"
+    else:
+        yield "no sign of tampering"
     harmless = {flag: count for flag, count in judgement.flags.items() if flag not in distrusted}
     if harmless:
         yield "flags: " + ", ".join(f"{count} {flag}" for flag, count in harmless.items())

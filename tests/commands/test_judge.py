@@ -146,7 +146,9 @@ def test_a_provider_that_tampers_is_not_trusted(kbench: Kbench, tmp_path: Path) 
         "@provider('mine')\ndef mine(x, weight, *, eps):\n"
         "    time.perf_counter_ns = lambda: 0\n    return right(x, weight, eps)\n"
     )
-    code, document = verdict(kbench, kernel(tmp_path, body), "--shapes", "0")
+    file = kernel(tmp_path, body)
+    assert "  trust          no: " in kbench("judge", file, *QUICK, "--shapes", "0").stdout
+    code, document = verdict(kbench, file, "--shapes", "0")
     [found] = document["providers"]
     assert (code, found["trusted"]) == (1, False)
     assert {each["status"] for each in found["failures"]} == {"tampered"}

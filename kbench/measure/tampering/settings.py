@@ -76,7 +76,7 @@ def _torch_settings() -> Iterator[ProcessSetting]:
     yield own("torch.set_default_device", get=_default_device, set=torch.set_default_device)
     yield own("torch.set_grad_enabled", get=torch.is_grad_enabled, set=torch._C._set_grad_enabled)
     yield own(
-        "torch.use_deterministic_algorithms",
+        "torch.set_deterministic_debug_mode",
         get=torch.get_deterministic_debug_mode,
         set=torch.set_deterministic_debug_mode,
     )
@@ -139,7 +139,7 @@ def _python_settings() -> Iterator[ProcessSetting]:
     yield timing(
         "gc.callbacks", get=lambda: list(gc.callbacks), set=lambda kept: gc.callbacks.__setitem__(slice(None), kept)
     )
-    yield shared("gc.disable", get=gc.isenabled, set=lambda on: gc.enable() if on else gc.disable())
+    yield shared("gc.isenabled()", get=gc.isenabled, set=lambda on: gc.enable() if on else gc.disable())
     yield shared("the working folder", get=_working_folder, set=_set_working_folder)
     for name in VARIABLES:
         yield shared(
