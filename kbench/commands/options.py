@@ -51,7 +51,7 @@ KeepTrying = Annotated[
     bool,
     typer.Option(
         "--keep-trying",
-        help="Also try configurations that crashed or timed out twice in a row.",
+        help="Also try configurations that crashed or timed out in two cases in a row.",
     ),
 ]
 ResultsFiles = Annotated[

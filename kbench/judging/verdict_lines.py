@@ -76,7 +76,10 @@ def _deterministic(judgement: ProviderJudgement) -> str:
 
 def _speed(judged: FileJudgement, judgement: ProviderJudgement) -> Iterator[str]:
     if not judgement.rows:
-        yield "not timed" + (": it is not right" if judgement.failures else "")
+        if judgement.failures:
+            yield "not timed: it is not right"
+        else:
+            yield "not timed: " + ("no baseline can run here" if judgement.tried else "it declined everything")
         return
     if all(row.status is Status.CHECKED for row in judgement.rows):
         yield CHECKED_REASON

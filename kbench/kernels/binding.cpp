@@ -62,7 +62,7 @@ class Tensors {
     }
     if (whole(Object(PyObject_CallMethodNoArgs(object, python.get_device))) != device_) {
       const Object other(PyObject_GetAttrString(object, "device"));
-      raise(PyExc_ValueError, "%s: %s is on %S; the current device has the index %d", kernel_.name, name,
+      raise(PyExc_ValueError, "%s: %s is on %S; the current device is cuda:%d", kernel_.name, name,
             static_cast<PyObject*>(other), device_);
     }
     std::int64_t* sizes = &numbers_[used_ * 2 * kMaxRank];

@@ -43,10 +43,10 @@ FAULTS = {
     "reference-changes-x": "reference changed its input x in place on M=4 N=8 float32; it must work on a copy",
     "reference-random": "reference returned two different results for y on the same inputs on M=4 N=8 float32; declare check=",
     "reference-misses-a-keyword": "reference fails on M=4 N=8 float32: TypeError",
-    "rows-depend": "reference returned other values for y when it got half of the rows on M=4 N=8 float32; "
+    "rows-depend": "reference returned different values for y when it got half of the rows on M=4 N=8 float32; "
     "rows='M' needs independent rows; leave rows out",
-    "rows-depend-on-count": "reference returned other values for y when it got half of the rows",
-    "rows-of-another-shape": "reference returned other values for y when it got half of the rows",
+    "rows-depend-on-count": "reference returned different values for y when it got half of the rows",
+    "rows-of-another-shape": "reference returned different values for y when it got half of the rows",
     "gradient-none": "no output of the reference has a gradient on M=4 N=8 mode=backward float32; compute an output from",
     "gradient-in-place": "reference changed its input x in place on M=4 N=8 mode=forward float32",
     "gradient-backward-dtype": "reference returned int64 for y on M=4 N=8 mode=forward float32; the operator declares ",

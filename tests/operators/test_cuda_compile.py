@@ -201,7 +201,7 @@ def test_errors_of_nvcc_name_the_line(tmp_path: Path) -> None:
     torch_says = RuntimeError(
         f"Error building extension 'mine': [1/2] nvcc ...\nFAILED: mine.o\n{done.stdout}{done.stderr}"
     )
-    assert cuda_extension.explain(tmp_path / "mine.cu", torch_says).splitlines() == [
+    assert cuda_extension.describe_build_error(tmp_path / "mine.cu", torch_says).splitlines() == [
         'mine.cuh:1: error: identifier "y" is undefined (the first of 22 errors)',
         'mine.cu:4: error: identifier "missing" is undefined',
         'mine.cu:6: error: identifier "b0" is undefined',

@@ -170,7 +170,7 @@ def test_what_is_no_tensor_of_the_device_is_refused(source: kbench.CudaSource, m
     with refused(kbench.Unsupported, "axpy: x has 17 dimensions, more than 16"):
         axpy([x.view(*[1] * 16, 3), x], [x])
     monkeypatch.setenv("HOST_KERNELS_DEVICE", "0")
-    with refused(ValueError, "axpy: x is on cpu; the current device has the index 0"):
+    with refused(ValueError, "axpy: x is on cpu; the current device is cuda:0"):
         axpy([x, x], [x])
 
 

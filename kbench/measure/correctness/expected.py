@@ -116,7 +116,7 @@ class Expected:
             joined = first + second if seam is None else _joined(first, second, seam)
             if joined is None or joined.shape != whole.reference.shape or not _agree(whole, joined):
                 name = self.definition.outputs[whole.position].name
-                what = f"reference returned other values for {name} when it got half of the rows"
+                what = f"reference returned different values for {name} when it got half of the rows"
                 raise self.definition.fault(
                     what, f"rows={self.definition.operator.rows!r} needs independent rows; leave rows out"
                 )
