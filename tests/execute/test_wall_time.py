@@ -23,12 +23,17 @@ def row(name: str, ms: float, role: str = Role.PROVIDER, **more: object) -> Row:
 
 
 def judged(
-    claimed_ms: float, wall_ms: list[float], timer: str = "do_bench", launch_ms: float | None = None, reason: str = ""
+    claimed_ms: float,
+    wall_ms: list[float],
+    timer: str = "do_bench",
+    launch_ms: float | None = None,
+    reason: str = "",
+    flags: tuple[str, ...] = (),
 ) -> Row:
     """A provider that claims `claimed_ms` per call, and whose rounds of 100 samples took `wall_ms` on the parent's clock.
     There are two honest rows beside it."""
     rows = (
-        row("mine", claimed_ms, timer=timer, launch_ms=launch_ms, reason=reason),
+        row("mine", claimed_ms, timer=timer, launch_ms=launch_ms, reason=reason, flags=flags),
         row("other", HONEST_MS, timer=timer),
         row("copy", HONEST_MS, Role.CONTROL, timer=timer),
     )
@@ -84,3 +89,10 @@ def test_slow_launches_are_no_lie() -> None:
 def test_a_replayed_graph_is_not_judged() -> None:
     """A sample of the graph timer is many calls."""
     assert judged(0.002, [250.0] * 3, timer="graph").flags == ()
+
+
+def test_a_provider_with_more_threads_may_slow_down_the_work_between_its_calls() -> None:
+    between_ms = HONEST_MS * (SAMPLES + 6)
+    assert judged(0.002, [6 * between_ms] * 3).flags == ("suspect",)
+    assert judged(0.002, [6 * between_ms] * 3, flags=("altered-state",)).flags == ("altered-state",)
+    assert judged(0.002, [20 * between_ms] * 3, flags=("altered-state",)).flags == ("suspect", "altered-state")
