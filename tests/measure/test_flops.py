@@ -22,6 +22,8 @@ from kbench.registry import operator
 from kbench.results.case import Case
 from kbench.results.row import Row
 
+pytestmark = pytest.mark.slow  # each test measures several cases
+
 SWEEP = """
 operator: {operator}
 sweep: {{M: 32, N: [32, 48], K: 64, dtype: {dtype}}}

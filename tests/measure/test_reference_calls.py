@@ -19,6 +19,8 @@ from kbench.measure.correctness.error_scale import TRIALS
 from kbench.measure.salting.kept import ROWS_KEPT, WHOLE_KEPT
 from kbench.protocol import Message, StepBegun, StepEnded
 
+pytestmark = pytest.mark.slow  # each test measures several cases
+
 SETS = 3
 """Sets of inputs of a case: those that are timed, and two others."""
 

@@ -20,6 +20,8 @@ from kbench.measure.machine.device import Device
 from kbench.measure.salting.salts import ROWS, Salter
 from kbench.results.case import Case
 
+pytestmark = pytest.mark.slow  # each test measures several cases
+
 MATRIX = Declared("M", "N")
 
 
