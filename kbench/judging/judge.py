@@ -142,7 +142,7 @@ def _check(
     first = [replace(like, case=case) for case in extremes]
     supervisor.try_operator(find_smallest(first, sweep))
     drawn = draw_shapes(sweep.info, sweep.cases, count, seed=sweep.measure.seed, accelerated=plan.device_type != "cpu")
-    tasks = first + _allowed(supervisor, [replace(like, case=case) for case in drawn])
+    tasks = first + _allowed(supervisor, [replace(like, case=case) for case in drawn], note)
     found: dict[str, list[CheckedInput]] = {name: [] for name in own}
     note(f"checking {len(first)} cases of the config and {len(tasks) - len(first)} random shapes")
     with progress.make_progress(tasks) as display:
@@ -162,13 +162,14 @@ def _check(
     return found, len(tasks) - len(first)
 
 
-def _allowed(supervisor: WorkerSupervisor, tasks: Sequence[Task]) -> list[Task]:
-    """The tasks whose shapes the operator's own functions accept."""
+def _allowed(supervisor: WorkerSupervisor, tasks: Sequence[Task], note: Note) -> list[Task]:
+    """The tasks whose shapes the operator's own functions accept. A note names each of the others."""
     kept = []
     for task in tasks:
         try:
             supervisor.try_operator(task, whole=True)
-        except ConfigError:  # the reference has no value there: no fault of a provider
+        except ConfigError as fault:  # the reference has no value there: no fault of a provider
+            note(f"left out {task.case.label}: {fault}")
             continue
         kept.append(task)
     return kept

@@ -12,42 +12,17 @@ from kbench.protocol import OperatorInfo
 from kbench.results.case import Case
 
 SIZES = (
-    1,
-    2,
-    3,
-    5,
-    7,
-    8,
-    16,
-    17,
-    31,
-    32,
-    33,
-    63,
-    64,
-    65,
-    100,
-    127,
-    128,
-    129,
-    255,
-    256,
-    257,
-    511,
-    777,
-    1000,
-    1024,
-    1025,
+    *(1, 2, 3, 5, 7, 8, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129),
+    *(255, 256, 257, 511, 777, 1000, 1024, 1025),
 )
 LONG_SIZES = (2047, 2048, 2049, 4095, 4096, 5000, 8191, 8192, 8200)
 
-LARGEST_BYTES = {True: 64 * 2**20, False: 2**18}
-"""The largest case on a device, and on a host, where Triton's interpreter takes a second per megabyte. Its inputs and outputs
-together."""
+DEVICE_BYTES, HOST_BYTES = 2**26, 2**18
+"""The most bytes that the inputs and outputs of a case have together: on a device, and on a host, where Triton's interpreter is
+slow."""
 
 EQUAL = 0.25
-"""The share of shapes in which all axes are equal: code that confuses two axes is right there by chance, or only there
-wrong."""
+"""The share of shapes in which all axes are equal. Code that tells axes apart by their size is wrong at such shapes only."""
 
 ATTEMPTS = 50
 """Draws per shape. Not every shape is allowed: sizes such as `N/2` need an even N."""
@@ -56,6 +31,7 @@ ATTEMPTS = 50
 def draw_shapes(info: OperatorInfo, cases: Sequence[Case], count: int, *, seed: int, accelerated: bool) -> list[Case]:
     """Up to `count` different cases. Dtypes, scalars, choices and modes are those of `cases`."""
     generator = random.Random(f"{seed}/shapes")
+    largest_bytes = DEVICE_BYTES if accelerated else HOST_BYTES
     found: dict[Any, Case] = {}
     for _ in range(count * ATTEMPTS):
         if len(found) == count:
@@ -63,7 +39,7 @@ def draw_shapes(info: OperatorInfo, cases: Sequence[Case], count: int, *, seed: 
         like = generator.choice(cases)
         sizes = _draw_sizes(info.axes, generator, accelerated)
         case = replace(like, axes={**like.axes, **sizes})
-        if _fits(info, case, LARGEST_BYTES[accelerated]):
+        if _fits(info, case, largest_bytes):
             found.setdefault(case.key, case)
     return list(found.values())
 

@@ -181,3 +181,5 @@ def test_sizes_that_the_reference_refuses_only_together_are_no_fault_of_a_provid
     done = kbench("judge", "first.py", "--against", "first.yaml", "--shapes", "30", "--json")
     for provider in json.loads(done.stdout)["providers"]:
         assert provider["correct"] and not provider["failures"]
+    left_out = [line for line in done.stderr.splitlines() if line.startswith("left out first N=")]
+    assert left_out and json.loads(done.stdout)["random_shapes"] + len(left_out) == 30
