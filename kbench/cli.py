@@ -103,7 +103,7 @@ def _options_of_all_commands(
 def _make_app() -> typer.Typer:
     made = typer.Typer(
         name="kbench",
-        help="Which implementation of this operator is fastest here, by how much, and can I believe it?",
+        help="Benchmark implementations of a GPU operator: which is right, which is fastest, and by how much?",
         epilog="Start with: kbench run softmax, or kbench init for kernels of your own.",
         no_args_is_help=True,
         rich_markup_mode=None,  # plain help: importing rich would take longer than everything else

@@ -38,6 +38,9 @@ WORDS = {
     "sweep": """The cases of a config: every combination of the values that its section `sweep:` gives the axes, the scalars,
         the choices, the mode and the dtype. `--set N=1024,4096` replaces the values of one axis. `--dry-run` prints the
         cases and stops.""",
+    "salt": """The elements of the inputs that kbench replaces before a timed call: it takes them from another draw of the same
+        inputs. Every timed call gets another salt, so a provider that returns a stored result is `wrong`. docs/measuring.md
+        says which elements change.""",
     "profile": """A named part of a config that replaces some of its values: `--profile quick`. kbench applies the
         profile `cpu` automatically on a machine without an accelerator; `--profile none` turns that off.""",
     "plug-in": """A Python file with operators or providers of your own: `--plugin FILE`, or `plugins:` in a config. Installed
@@ -45,8 +48,8 @@ WORDS = {
     "control": """A row that kbench adds to every case automatically: `copy`, `empty` and `repeat`. Controls tell what the
         machine can do, what the timer costs and how noisy the machine is. `kbench explain` has a paragraph on each
         control.""",
-    "ceiling": """The practical limit for a memory-bound kernel: the speed of a plain copy of as many bytes. The control
-        `copy` measures it in every case. Pictures draw it as a grey line, and the theoretical bandwidth as a
+    "ceiling": """The practical limit for a memory-bound kernel: the speed of a plain copy of the same number of bytes. The
+        control `copy` measures it in every case. Pictures draw it as a grey line, and the theoretical bandwidth as a
         dashed line. For a compute-bound kernel it is the speed of the best large matrix product: see `ceiling_tflops`.""",
     "verdict": """What `kbench compare` says of a row: slower, faster, same, unclear, missing, new, failed, fixed,
         suspect, incomparable or untimed. `kbench explain` has a paragraph on each verdict; docs/comparing.md
@@ -95,8 +98,9 @@ WORDS = {
         them: `eps: [1e-6, 1e-5]`, `causal: [true, false]`. Each scalar is a column of the results, and rows that differ
         in one are different cases. A provider that does not take a scalar is `unsupported` in
         cases in which the scalar does not have its default.""",
-    "choices": """The parameters of an operator whose values are words, with these words. The first word is the default. A
-        config can sweep them: `approximate: [tanh, none]`. Each choice is a column of the results.""",
+    "choices": """The parameters of an operator whose values are words, such as `approximate`, with the words that each
+        allows. The first word is the default. A config can sweep them: `approximate: [tanh, none]`. Each choice is a column
+        of the results.""",
     "mode": """What a call computes: `forward` the outputs, `backward` the gradients of the inputs, `full` both in one call.
         Only operators that declare gradients have modes. A config can sweep them: `mode: [forward, backward, full]`. `mode`
         is a column of the results, and rows that differ in it are different cases.""",
@@ -139,6 +143,7 @@ ALIASES = {
     "faster/tie/slower/?": "faster/tie/slower",
     "?": "unclear",
     "noise": "noise floor",
+    "salts": "salt",
     "sessions": "session",
     "rounds": "round",
     "cases": "case",

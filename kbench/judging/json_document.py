@@ -33,7 +33,9 @@ class JudgedFailure(_Model):
 
     status: Status
     case: str
-    inputs: list[str] = Field(description="The inputs on which it failed. `timing`: when it was measured.")
+    inputs: list[str] = Field(
+        description="The inputs on which it failed. `timing` stands for the calls that were timed."
+    )
     reason: str = Field(description="The reason on the first of these inputs.")
 
 
@@ -69,7 +71,7 @@ class JudgedProvider(_Model):
     """The verdict on one provider."""
 
     provider: str
-    correct: bool | None = Field(description="Whether no case failed. Null if kbench could check it in no case.")
+    correct: bool | None = Field(description="Whether no case failed. Null if kbench could not check it in any case.")
     trusted: bool | None = Field(
         description="Whether no sign of tampering was found. Null if none was found and it was not timed."
     )

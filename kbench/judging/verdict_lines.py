@@ -36,7 +36,7 @@ def _row(head: str, lines: Sequence[str]) -> Iterator[str]:
 def _correct(judged: FileJudgement, judgement: ProviderJudgement) -> Iterator[str]:
     failures = judgement.failures
     if not judgement.tried:
-        yield "unknown: kbench could check it in no case"
+        yield "unknown: kbench could not check it in any case"
     elif not failures:
         edges = len({each.edge for each in judgement.checks})
         cases = len({each.case for each in judgement.checks if not each.random})
@@ -79,7 +79,7 @@ def _speed(judged: FileJudgement, judgement: ProviderJudgement) -> Iterator[str]
         if judgement.failures:
             yield "not timed: it is not right"
         else:
-            yield "not timed: " + ("no baseline can run here" if judgement.tried else "it declined everything")
+            yield "not timed: " + ("no baseline can run here" if judgement.tried else "it took part in no case")
         return
     if all(row.status is Status.CHECKED for row in judgement.rows):
         yield CHECKED_REASON

@@ -29,7 +29,7 @@ PLUGINS = {
 }
 
 WARNED = {
-    "exits": "import: the process exited with code 3 while it was imported",
+    "exits": "import: the process exited with code 3 while the plug-in was imported",
     "interrupts": "KeyboardInterrupt",
     "raises": "BaseException: no",
     "again": "operator 'softmax' exists already",

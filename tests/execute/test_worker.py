@@ -332,20 +332,22 @@ def test_a_plugin_that_takes_the_worker_down_is_left_out(
         (failure,) = started.catalog.plugin_errors
         assert (failure.plugin, failure.where) == ("theirs (theirs)", provider)
         assert reason in failure.message
-        assert ("in its availability check" if provider else "while it was imported") in failure.message
+        assert ("in its availability check" if provider else "while the plug-in was imported") in failure.message
     with start(plugins) as again:  # the next worker does not try it again
         assert len(again.catalog.plugin_errors) == 1
 
 
 def test_plugins_that_take_down_every_worker_end_it(stand_in: StandIn) -> None:
     stand_in(start="say('PluginCall', plugin='theirs', operator='', provider=''); os._exit(1)")
-    with pytest.raises(WorkerLost, match="exited with code 1 while it was imported"):
+    with pytest.raises(WorkerLost, match="exited with code 1 while the plug-in was imported"):
         start(PluginFiles(()))
 
 
 def test_a_plugin_that_the_user_names_ends_it(stand_in: StandIn) -> None:
     stand_in(start="say('PluginCall', plugin='mine.py', operator='', provider=''); os._exit(1)")
-    with pytest.raises(WorkerLost, match=r"plug-in mine\.py: the process exited with code 1 while it was imported"):
+    with pytest.raises(
+        WorkerLost, match=r"plug-in mine\.py: the process exited with code 1 while the plug-in was imported"
+    ):
         start(PluginFiles(("mine.py",)))
 
 

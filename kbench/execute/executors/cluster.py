@@ -140,7 +140,7 @@ class Cluster:
         while True:
             while not self._members.registered:
                 if self._members.refused:
-                    raise ExecutionError(f"{self._address}: every worker was refused; the notes above say what to mend")
+                    raise ExecutionError(f"{self._address}: every worker was refused; the notes above say why")
                 if time.monotonic() > given_up_at:
                     raise ExecutionError(
                         f"{self._address}: no worker appeared within {FIRST_LIMIT_S / 60:g} min; start one and run kbench again"

@@ -217,7 +217,7 @@ class WorkerSupervisor:
             found["its UUID"], needs["its UUID"] = catalog.device.uuid, self._device.uuid
         for name, wanted in needs.items():
             if found.get(name) != wanted:
-                raise DeviceGone(f"{name} is {found.get(name) or 'not known'}, but the plan expects {wanted}")
+                raise DeviceGone(f"{name} is {found.get(name) or 'not known'}, but was {wanted} when the run began")
 
     def _rows(self, task: Task, listener: Listener) -> list[Row]:
         """One row per configuration, then the controls."""
@@ -230,7 +230,7 @@ class WorkerSupervisor:
                     failed[one.name] = make_failed_row(task, one, *given_up)
         tried = [one for one in task.configurations if one.name not in failed]
         suspects = [one for one in tried if self._history.failed_last(one)]
-        losses = self._try_alone(task, suspects, "took the worker down in the case before", listener)
+        losses = self._try_alone(task, suspects, "crashed or timed out in the previous case", listener)
         rows = self._measure_others(task, tried, losses, listener)
         for one in tried:
             if lost := losses.get(one.name):
@@ -281,7 +281,7 @@ class WorkerSupervisor:
                     sure = proven | {name for name, found in losses.items() if not found.exited}
                     doubtful = [one for one in tried if one.name not in self._checked | sure]
                     if len(doubtful) > 1:  # a single one is tried in the next worker anyway
-                        why = f"remain after {BLAMED_LIMIT} took the worker down"
+                        why = f"are left after {BLAMED_LIMIT} crashed or timed out"
                         alone = self._try_alone(task, doubtful, why, listener)
                         for one in doubtful:
                             losses.pop(one.name, None)
@@ -296,7 +296,7 @@ class WorkerSupervisor:
             return {}
         catalog = self.ready(task).catalog
         count = f"{len(configurations)} of {len(task.configurations)}"
-        listener.note(f"{task.case.label}: {count} configurations {why}; first trying each of them alone")
+        listener.note(f"{task.case.label}: {count} configurations {why}; trying each of them alone first")
         return self._alone.try_each(task, configurations, count_workers(catalog, task))
 
     def _find_guilty(

@@ -256,7 +256,7 @@ class Worker:
         if isinstance(at, StepBegun):
             return f"while {STEPS[at.step]}"
         if isinstance(at, PluginCall):
-            return "in its availability check" if at.provider else "while it was imported"
+            return "in its availability check" if at.provider else "while the plug-in was imported"
         return "while starting" if self._starting else IDLE
 
     def _find_fault(self) -> str | None:

@@ -253,7 +253,9 @@ class Definition:
             return None
         if isinstance(said, str) and said.strip():
             return safe_reason(said)
-        raise self._fault(function, f"check returned {said!r:.80}", "it must return None or what is wrong, in words")
+        raise self._fault(
+            function, f"check returned {said!r:.80}", "it must return None, or text that says what is wrong"
+        )
 
     def call_bytes(self) -> int:
         """Algorithmic bytes of a call."""

@@ -118,7 +118,7 @@ class Expected:
                 name = self.definition.outputs[whole.position].name
                 what = f"reference returned different values for {name} when it got half of the rows"
                 raise self.definition.fault(
-                    what, f"rows={self.definition.operator.rows!r} needs independent rows; leave rows out"
+                    what, f"rows={self.definition.operator.rows!r} is for independent rows; leave it out"
                 )
 
     def parts(self) -> Iterator[OutputPart]:

@@ -70,9 +70,8 @@ class Guard:
         but no provider is blamed.
         """
         if unblamed := self._patches.undone():
-            print(
-                f"kbench: between two steps, something replaced {listed(unblamed)}; kbench put it back", file=sys.stderr
-            )
+            what = f"{listed(unblamed)} was replaced while no provider was running, probably by a thread of a provider"
+            print(f"kbench: {what}; kbench put it back", file=sys.stderr)
         self._common = read(self._settings)
         write(self._settings, changes.own)
         self._before = read(self._settings)
