@@ -135,7 +135,9 @@ def read_existing(
         notes.append(f"{path}:{line}: the incomplete case that begins here is measured again")
     others = [name for name in machine if name not in (*MACHINE[scope], "packages")] if scope == "device" else []
     if changed := [name for name in others if environment and environment.get(name) != machine[name]]:
-        notes.append(f"{path}: changed since the file was begun: {', '.join(changed)}")
+        notes.append(
+            f"{path}: the machine differs from that of the first run ({', '.join(changed)}); continuing anyway"
+        )
     return ExistingResults(
         path=path,
         plan=layout,

@@ -51,9 +51,8 @@ def acquire_lock(key: str, what: str, *, wait: bool, note: Callable[[str], None]
     try:
         file = _open(path)
     except OSError as error:
-        note(
-            f"cannot tell whether another run uses {printable(what, NAME_LIMIT)}, measuring anyway: {path}: {error.strerror}"
-        )
+        name = printable(what, NAME_LIMIT)
+        note(f"cannot tell whether another run uses {name} ({path}: {error.strerror}); measuring anyway")
         yield
         return
     try:
@@ -76,7 +75,9 @@ def acquire_results_lock(path: Path, *, wait: bool, note: Callable[[str], None])
             except FileNotFoundError:
                 break
             except OSError as error:
-                note(f"cannot tell whether another run writes {printable(str(path))}, writing anyway: {error.strerror}")
+                note(
+                    f"cannot tell whether another run writes {printable(str(path))} ({error.strerror}); writing anyway"
+                )
                 break
             _take(file, str(path), wait, note)
             if _is_at(file, path):
@@ -114,7 +115,7 @@ def _take(file: int, what: str, wait: bool, note: Callable[[str], None]) -> None
         note(f"{sentence}; waiting for it to end (Ctrl-C gives up; with --no-wait kbench fails at once)")
         fcntl.flock(file, fcntl.LOCK_EX)
     except OSError as error:
-        note(f"cannot tell whether another run uses {name}, measuring anyway: {error.strerror}")
+        note(f"cannot tell whether another run uses {name} ({error.strerror}); measuring anyway")
 
 
 _FLAGS = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)

@@ -73,7 +73,7 @@ class JudgedProvider(_Model):
     provider: str
     correct: bool | None = Field(description="Whether no case failed. Null if kbench could not check it in any case.")
     trusted: bool | None = Field(
-        description="Whether no sign of tampering was found. Null if none was found and it was not timed."
+        description="False if a sign of tampering was found. Null if there is none because it was not timed."
     )
     deterministic: bool | None = Field(description="Whether two calls on an input always gave the same bits.")
     checked_inputs: int = Field(description="The number of edge and random inputs, over all cases.")

@@ -111,7 +111,7 @@ HOSTILE = {
     "forks-and-sys-exits": ("tampered", "started a process with os.fork at hostile.py:65 (while timing)"),
     "prints-notes": ("ok", ""),
     "leaves-a-daemon": ("tampered", "started a process with os.fork at hostile.py:77"),
-    "forges": ("crashed", "something other than kbench's messages arrived from the worker while building"),
+    "forges": ("crashed", "the worker process sent something other than kbench's messages while building"),
 }
 
 

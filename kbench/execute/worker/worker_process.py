@@ -80,7 +80,7 @@ NOTE_LIMIT = 300
 IDLE = "while no provider was running"
 """The part of a reason that names the step, for a worker that is in none."""
 
-NONSENSE = "something other than kbench's messages arrived from the worker"
+NONSENSE = "the worker process sent something other than kbench's messages"
 
 
 class Worker:
@@ -175,7 +175,7 @@ class Worker:
         try:
             self._process.wait(timeout=STOP_LIMIT_S)
         except subprocess.TimeoutExpired:  # the driver waits for a kernel that still runs
-            self._note(f"process {self._process.pid} was killed; it ends when its device releases it")
+            self._note(f"process {self._process.pid} was killed, but ends only when its device has finished its work")
         for reader in self._readers:
             reader.join(timeout=0.5)  # a process that was not found may still hold the pipe
         if self._hidden:
