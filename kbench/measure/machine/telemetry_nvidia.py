@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from kbench.measure.machine.device import Device
@@ -50,6 +51,11 @@ class Nvml:
         }
 
     def peak_gbps(self) -> float | None:
+        return self._peak_gbps
+
+    @cached_property
+    def _peak_gbps(self) -> float | None:
+        """Asked for once: NVML takes milliseconds to answer."""
         limits = self.limits()
         mhz, bits = limits["max_mem_mhz"], limits["bus_bits"]
         return None if mhz is None or bits is None else mhz * 1e6 * 2 * bits / 8 * 1e-9

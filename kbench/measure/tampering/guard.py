@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter_ns
 from typing import Any
 
 from kbench.contract.operator import Operator
@@ -14,6 +15,10 @@ from kbench.measure.tampering.settings import UNKNOWN, Effect, ProcessSetting, p
 
 NAMED = 3
 """How many changes a reason names."""
+
+FRESH_NS = 1_000_000
+"""A step that begins so soon after the last look needs no look of its own. A thread can replace something in this time, but
+it can do so while the next provider runs, too."""
 
 
 @dataclass
@@ -45,6 +50,7 @@ class Guard:
         self._running: tuple[ProviderChanges, str] | None = None
         self._common: dict[str, Any] = {}
         self._before: dict[str, Any] = {}
+        self._looked_ns: int | None = None
 
     def watch(self, operator: Operator) -> None:
         """Watch the functions of an operator and its present providers as well."""
@@ -69,12 +75,14 @@ class Guard:
         What has changed since the last `end` is the work of a thread of some provider. It is put right, and a note says so,
         but no provider is blamed.
         """
-        if unblamed := self._patches.undone():
+        fresh = self._looked_ns is not None and perf_counter_ns() - self._looked_ns < FRESH_NS
+        if not fresh and (unblamed := self._patches.undone()):
             what = f"{listed(unblamed)} was replaced while no provider was running, probably by a thread of a provider"
             print(f"kbench: {what}; kbench put it back", file=sys.stderr)
-        self._common = read(self._settings)
-        write(self._settings, changes.own)
-        self._before = read(self._settings)
+        self._common = self._before = read(self._settings)
+        if changes.own:
+            write(self._settings, changes.own)
+            self._before = read(self._settings)
         self._running = changes, when
         glances.begin_watching(timed)
 
@@ -84,13 +92,16 @@ class Guard:
             return
         (changes, when), self._running = self._running, None
         seen = glances.end_watching()
-        changes.add(self._found(seen, when))
-        write(self._settings, self._common)
-
-    def _found(self, seen: Sequence[str], when: str) -> ProviderChanges:
-        replaced = self._patches.undone()
+        replaced, now = self._patches.undone(), read(self._settings)
+        self._looked_ns = perf_counter_ns()
         deeds = [*([f"replaced {listed(replaced)}"] if replaced else []), *seen]
-        found, now = ProviderChanges(), read(self._settings)
+        if deeds or now != self._before:
+            changes.add(self._found(deeds, now, when))
+        if now != self._common:
+            write(self._settings, self._common)
+
+    def _found(self, deeds: list[str], now: Mapping[str, Any], when: str) -> ProviderChanges:
+        found = ProviderChanges()
         for setting in self._settings:
             old, new = self._before[setting.name], now[setting.name]
             if old == new or UNKNOWN in (old, new) or setting.effect is Effect.SILENT:

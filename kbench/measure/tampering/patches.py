@@ -136,10 +136,10 @@ class Patches:
         It is usual, and to see it takes a fifth of the time of a look at each namespace."""
         names, values = self._seen
         try:
-            now = get_referents(*self._all)
+            now = get_referents(*self._all)  # also the keys of a dictionary, unless all of them are plain strings
             if len(now) != len(values) or not all(map(operators.is_, now, values)):
                 return False
-            return bool(names) and all(map(operators.is_, chain.from_iterable(self._all), names))
+            return bool(names) and list(chain.from_iterable(self._all)) == names
         except RuntimeError:  # another thread adds a name
             return False
 
