@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "cli": "commands errors interrupts text version",
     "commands": (
         "analysis comparison comparison/formats config contract errors execute execute/executors execute/supervision "
-        "execute/worker explain files judging packages plotting protocol reporting results summary text"
+        "execute/worker explain files judging packages plotting protocol reporting results sources summary text"
     ),
     "comparison": "analysis errors results text",
     "comparison/formats": "comparison comparison/presentation results text",
@@ -45,7 +45,7 @@ MAY_IMPORT = {
     "kernels": "contract results",
     "measure": (
         "contract kernels measure/correctness measure/machine measure/salting measure/tampering measure/timing "
-        "plugins protocol registry results text version"
+        "plugins protocol registry results sources text version"
     ),
     "measure/correctness": "contract files measure/machine measure/tampering results text",
     "measure/machine": "kernels protocol text",
@@ -76,6 +76,7 @@ MAY_IMPORT = {
         "plotting/style results summary text version"
     ),
     "results": "errors files text",
+    "sources": "config contract errors protocol text",
     "summary": "analysis results text",
     "templates": "__init__",
     "text": "",

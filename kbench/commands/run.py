@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional
 
 import typer
 
@@ -16,10 +17,11 @@ from kbench.errors import ExitStatus, ResultsError, UsageError
 from kbench.text import terminal
 
 if TYPE_CHECKING:
-    from kbench.config.load import Config
+    from kbench.execute.executors.prepare import Resolvable
     from kbench.execute.existing_results import ResumeMode
     from kbench.execute.plan import Plan
     from kbench.execute.run import RunOptions, RunResult
+    from kbench.sources.source_config import SourceConfig
 
 CASES_LISTED = 1000
 """`--dry-run` lists this many cases and counts the rest."""
@@ -33,6 +35,9 @@ PLACES_NAMED = 16
 
 def run(
     config: ConfigFile,
+    arguments: Annotated[
+        Optional[list[str]], typer.Argument(metavar="[-- ARGUMENTS]", help="The arguments of a script.")
+    ] = None,
     sets: Sets = None,
     only: OnlyProviders = None,
     profile: Profile = None,
@@ -86,21 +91,50 @@ def run(
     """
     from kbench.config.load import load_config
     from kbench.execute.run import RunOptions
+    from kbench.protocol import Source
+    from kbench.sources import SourceKind, source_of
+    from kbench.sources.source_config import SourceConfig
 
     if resume and append:
         raise UsageError("--resume and --append cannot be combined; choose one")
     continuing: ResumeMode | None = "resume" if resume else "append" if append else None
     options = RunOptions(out, devices, scheduler, spread, continuing, wait, keep_trying)
     changes = [*(sets or ()), *([f"measure.sessions={sessions}"] if sessions is not None else [])]
-    loaded = load_config(config, sets=changes, only=only or (), profile=profile, plugins=plugin or ())
     try:
-        return _measure(loaded, options, dry_run=dry_run, plots=plots)
+        if source_of(config) is SourceKind.CONFIG:
+            if arguments:
+                raise UsageError(f"{config}: a config takes no arguments, but got {shlex.join(arguments)}")
+            loaded = load_config(config, sets=changes, only=only or (), profile=profile, plugins=plugin or ())
+            return _measure(loaded, options, dry_run=dry_run, plots=plots).status
+        if profile or plugin:
+            raise UsageError(f"{config}: --profile and --plugin belong to a config file; leave them out")
+        source = SourceConfig(Source(str(config.absolute()), tuple(arguments or ())), sets=changes, only=only or ())
+        return _measure_source(source, options, dry_run=dry_run, plots=plots)
     except KeyboardInterrupt:  # before the run began, or after it ended
         print("interrupted; earlier measurements are kept", file=sys.stderr)
         return ExitStatus.INTERRUPTED
 
 
-def _measure(config: Config, options: RunOptions, *, dry_run: bool, plots: bool) -> ExitStatus:
+def _measure_source(config: SourceConfig, options: RunOptions, *, dry_run: bool, plots: bool) -> ExitStatus:
+    """Measure the sweeps of a script or a folder one after another. Returns the gravest exit status."""
+    first = _measure(config, options, dry_run=dry_run, plots=plots)
+    statuses = [first.status]
+    for number in range(1, first.sweeps):
+        if statuses[-1] is ExitStatus.INTERRUPTED:
+            break
+        print()
+        statuses.append(_measure(replace(config, number=number), options, dry_run=dry_run, plots=plots).status)
+    return max(statuses)
+
+
+class Measured(NamedTuple):
+    """How the run of a config ended, and how many sweeps its source has; 0 for a config file."""
+
+    status: ExitStatus
+    sweeps: int
+
+
+def _measure(config: Resolvable, options: RunOptions, *, dry_run: bool, plots: bool) -> Measured:
     from kbench.execute.environment_record import command_line
     from kbench.execute.executors.prepare import prepare
     from kbench.execute.run import execute
@@ -108,6 +142,7 @@ def _measure(config: Config, options: RunOptions, *, dry_run: bool, plots: bool)
     note = terminal.note
     with prepare(config, options, note) as prepared:
         sweep, places = prepared.plan.sweep, prepared.executor.places
+        sweeps = len(prepared.executor.catalog.sweeps)
         if sweep.path.parent == builtin.folder():
             note(f"the built-in config {sweep.path.stem}: {sweep.path}")
         note(f"{sweep.operator} on {prepared.plan.device}{_side_by_side(places)}")
@@ -115,7 +150,7 @@ def _measure(config: Config, options: RunOptions, *, dry_run: bool, plots: bool)
             note(f"no accelerator here: profile {sweep.profile} of {sweep.path.name} applies")
         if dry_run:
             _print_plan(prepared.plan, places, spread=options.spread)
-            return ExitStatus.OK
+            return Measured(ExitStatus.OK, sweeps)
         outcome = execute(prepared, options, note)
     _report(outcome)
     if outcome.interrupted:
@@ -123,7 +158,7 @@ def _measure(config: Config, options: RunOptions, *, dry_run: bool, plots: bool)
         note(f"continue with: {shlex.join(again)}")
     elif plots:
         _draw(outcome)
-    return outcome.exit_status
+    return Measured(outcome.exit_status, sweeps)
 
 
 def _resuming(arguments: Sequence[str]) -> list[str]:

@@ -76,6 +76,11 @@ class Config:
         """Absolute paths of the plug-in files."""
         return tuple(self.places)
 
+    @property
+    def source(self) -> None:
+        """A config file needs no other source."""
+        return None
+
     def resolve(self, catalog: Catalog) -> Sweep:
         """Look up every name and write out every range. Raises ConfigError with everything that is wrong.
 

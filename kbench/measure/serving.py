@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import queue
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from kbench import registry
 from kbench.measure.case import CaseRun
@@ -29,11 +31,13 @@ from kbench.protocol import (
     Request,
     RequestDone,
     Rows,
+    SourceSweep,
     TrialFailed,
     TrialRequest,
     decode_request,
     encode,
 )
+from kbench.sources.loading import load_source
 
 HOST_MEMORY_SHARE = 0.8
 """Share of the free memory that a worker without an accelerator may take. A provider that allocates without end then
@@ -85,9 +89,14 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
     def answer(request: Request) -> None:
         if isinstance(request, CatalogRequest):
             failures = load_plugins(request.plugins, request.without, announce)
+            sweeps: Sequence[SourceSweep] = ()
+            if request.source:
+                answers(PluginCall(request.source.path))  # without the guard: loading it replaces do_bench
+                sweeps, faults = load_source(request.source)
+                failures += faults
             for name in registry.operator_names():
                 guard.watch(registry.operator(name))
-            answers(make_catalog(device, reader, failures, announce))
+            answers(replace(make_catalog(device, reader, failures, announce), sweeps=tuple(sweeps)))
             return
         operator, settings = registry.operator(request.case.operator), request.settings
         device.use_threads(settings.threads)

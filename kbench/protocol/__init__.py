@@ -12,6 +12,7 @@ from kbench.protocol.catalog import (
     OperatorInfo,
     PluginError,
     ProviderInfo,
+    SourceSweep,
 )
 from kbench.protocol.encoding import (
     INTEGER_LIMIT,
@@ -44,6 +45,7 @@ from kbench.protocol.requests import (
     Exclusion,
     MeasureRequest,
     MeasureSettings,
+    Source,
     TrialRequest,
 )
 
@@ -74,6 +76,8 @@ __all__ = [
     "RoundTimed",
     "Rows",
     "Sampling",
+    "Source",
+    "SourceSweep",
     "StepBegun",
     "StepEnded",
     "TrialFailed",

@@ -105,6 +105,19 @@ class OperatorInfo:
 
 
 @dataclass(frozen=True)
+class SourceSweep:
+    """What a source asks to measure: an operator of the catalog, its cases and its providers. It has the content of a config.
+
+    points     axes, scalars, choices and `dtype` of each case
+    providers  the providers, each with the values of its parameters; the first is the baseline
+    """
+
+    operator: str
+    points: tuple[Mapping[str, Value], ...]
+    providers: Mapping[str, Mapping[str, tuple[Value, ...]]]
+
+
+@dataclass(frozen=True)
 class PluginError:
     """A plug-in that failed, with the place in its own code."""
 
@@ -175,6 +188,7 @@ class Catalog:
     operators      operators by name
     plugin_errors  plug-ins that failed
     machine        description of the machine, for the environment file
+    sweeps         what the source of the request asks to measure
     """
 
     device: DeviceInfo
@@ -182,6 +196,7 @@ class Catalog:
     operators: Mapping[str, OperatorInfo]
     plugin_errors: tuple[PluginError, ...]
     machine: MachineInfo
+    sweeps: tuple[SourceSweep, ...] = ()
 
     def providers(self, operator: str) -> Mapping[str, ProviderInfo]:
         """The providers of an operator by name; none for an unknown operator."""

@@ -57,15 +57,29 @@ class Exclusion:
 
 
 @dataclass(frozen=True)
+class Source:
+    """A script or a problem folder that the worker turns into operators. See kbench/sources/.
+
+    path       its absolute path
+    arguments  what follows `--` on the command line, for a script
+    """
+
+    path: str
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class CatalogRequest:
-    """Import plug-ins and answer with a `Catalog`. Every worker gets this request first.
+    """Import plug-ins, load a source, and answer with a `Catalog`. Every worker gets this request first.
 
     plugins  files that the user names
     without  what to leave out
+    source   the script or folder to measure; None for a config
     """
 
     plugins: tuple[str, ...]
     without: tuple[Exclusion, ...] = ()
+    source: Source | None = None
 
 
 @dataclass(frozen=True)

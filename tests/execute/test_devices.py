@@ -22,6 +22,7 @@ from kbench.execute.executor import Finished
 from kbench.execute.executors.devices import Devices, TaskQueue, choose_devices
 from kbench.execute.lock import acquire_lock, device_key
 from kbench.execute.plan import Task
+from kbench.execute.worker.starting import PluginFiles
 from kbench.protocol import Catalog, DeviceInfo
 from kbench.results.case import Case
 
@@ -152,7 +153,7 @@ class Stub:
 def measured(monkeypatch: pytest.MonkeyPatch, broken: set[int], todo: list[Task]) -> list[Finished]:
     monkeypatch.setattr("kbench.execute.executors.devices.WorkerSupervisor", Stub)
     monkeypatch.setattr(Stub, "broken", broken)
-    executor = Devices((), print, "all", spread=False)
+    executor = Devices(PluginFiles(()), print, "all", spread=False)
     executor.start()
     found = []
     with progress.PlainProgress(len(todo)) as display, closing(executor.run(todo, {}, display)) as results:

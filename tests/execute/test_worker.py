@@ -378,7 +378,7 @@ def test_devices_whose_worker_cannot_be_started_are_lost(
     stand_in(HONEST, DEVICES)
     listener = Silent()
     todo = [task(f"provider-{number}") for number in range(6)]
-    executor = Devices((), listener.note, "all", spread=False)
+    executor = Devices(PluginFiles(()), listener.note, "all", spread=False)
     try:
         executor.start()
         if fails == "012":

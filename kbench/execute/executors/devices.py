@@ -35,10 +35,9 @@ class Devices:
 
     scope = "host"
 
-    def __init__(self, plugins: Sequence[str], note: Callable[[str], None], wanted: str, *, spread: bool) -> None:
+    def __init__(self, plugins: PluginFiles, note: Callable[[str], None], wanted: str, *, spread: bool) -> None:
         self._spread = spread
-        found = PluginFiles(plugins)
-        self._scout = WorkerSupervisor(found, note)  # sees all devices, and ends before each gets its own worker
+        self._scout = WorkerSupervisor(plugins, note)  # sees all devices, and ends before each gets its own worker
         try:
             self.catalog = self._scout.start()
             self.devices = choose_devices(wanted, self.catalog.devices)
@@ -47,7 +46,7 @@ class Devices:
             raise
         self.places = [_place(device) for device in self.devices]
         self._supervisors = [
-            WorkerSupervisor(found.copy(), note, device=device, place=place)
+            WorkerSupervisor(plugins.copy(), note, device=device, place=place)
             for device, place in zip(self.devices, self.places, strict=True)
         ]
         self._threads: list[threading.Thread] = []

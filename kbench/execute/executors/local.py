@@ -18,8 +18,8 @@ class Local:
     scope = "device"
     places = ("",)
 
-    def __init__(self, plugins: Sequence[str], note: Callable[[str], None]) -> None:
-        self._supervisor = WorkerSupervisor(PluginFiles(plugins), note)
+    def __init__(self, plugins: PluginFiles, note: Callable[[str], None]) -> None:
+        self._supervisor = WorkerSupervisor(plugins, note)
         self.catalog = self._supervisor.start()
 
     @property

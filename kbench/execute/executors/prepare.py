@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Protocol
 
 from kbench import packages
 from kbench.config.load import Config, plugin_failures
+from kbench.config.resolve import Sweep
 from kbench.errors import ExecutionError, UsageError
 from kbench.execute.executor import Executor
 from kbench.execute.executors.local import Local
 from kbench.execute.plan import find_smallest, make_plan
 from kbench.execute.run import Prepared, RunOptions
+from kbench.execute.worker.starting import PluginFiles
+from kbench.protocol import Catalog, Source
 
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
 
 
-def prepare(config: Config, options: RunOptions, note: Callable[[str], None]) -> Prepared:
+class Resolvable(Protocol):
+    """What can be measured: a config file, or the config of a script or folder."""
+
+    @property
+    def plugins(self) -> tuple[str, ...]: ...
+
+    @property
+    def source(self) -> Source | None: ...
+
+    def resolve(self, catalog: Catalog) -> Sweep: ...
+
+
+def prepare(config: Resolvable, options: RunOptions, note: Callable[[str], None]) -> Prepared:
     """Start a worker and make the plan. The caller has to stop the executor that is returned: use `with`.
 
     Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
@@ -33,20 +49,23 @@ def prepare(config: Config, options: RunOptions, note: Callable[[str], None]) ->
         raise
 
 
-def executor_for(config: Config, options: RunOptions, note: Callable[[str], None]) -> Executor:
+def executor_for(config: Resolvable, options: RunOptions, note: Callable[[str], None]) -> Executor:
     """Make the executor that the options ask for, and start its first worker. Tests replace this function."""
     if options.scheduler is not None:
         _check_address(options.scheduler)
+        if not isinstance(config, Config):
+            raise UsageError("--scheduler measures config files only; measure a script or a folder on this host")
         try:
             from kbench.execute.executors.cluster import Cluster
         except ImportError:
             raise ExecutionError(f"--scheduler: {packages.missing('distributed')}") from None
         return Cluster(options.scheduler, config, note, spread=options.spread)
+    files = PluginFiles(config.plugins, source=config.source)
     if options.devices is not None:
         from kbench.execute.executors.devices import Devices
 
-        return Devices(config.plugins, note, options.devices, spread=options.spread)
-    return Local(config.plugins, note)
+        return Devices(files, note, options.devices, spread=options.spread)
+    return Local(files, note)
 
 
 def _check_address(address: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from kbench.execute.worker.template import Template
 from kbench.execute.worker.worker_failed import WorkerFailed
 from kbench.execute.worker.worker_process import Worker
-from kbench.protocol import CatalogRequest, Exclusion
+from kbench.protocol import CatalogRequest, Exclusion, Source
 
 MAX_STARTS = 10
 """How many workers may be lost to plug-ins before `start` gives up."""
@@ -21,14 +21,15 @@ MAX_STARTS = 10
 
 @dataclass
 class PluginFiles:
-    """The plug-in files that the user names, and what the workers of a run leave out."""
+    """The plug-in files that the user names, what the workers of a run leave out, and the script or folder that is measured."""
 
     files: Sequence[str]
     without: list[Exclusion] = field(default_factory=list)
+    source: Source | None = None
 
     def copy(self) -> PluginFiles:
         """For a worker on another device, which may leave out other plug-ins from here on."""
-        return PluginFiles(self.files, list(self.without))
+        return PluginFiles(self.files, list(self.without), self.source)
 
 
 def start(
@@ -44,11 +45,14 @@ def start(
     """
     for _ in range(MAX_STARTS):
         try:
-            return Worker(CatalogRequest(tuple(plugins.files), tuple(plugins.without)), note, variables, template)
+            request = CatalogRequest(tuple(plugins.files), tuple(plugins.without), plugins.source)
+            return Worker(request, note, variables, template)
         except WorkerFailed as lost:
             if lost.call is None:
                 raise
             call = lost.call
+            if plugins.source and call.plugin == plugins.source.path and not call.provider:
+                raise WorkerFailed(lost.status, f"{call.plugin}: {lost.reason}") from None
             if call.plugin in plugins.files and not call.provider:
                 raise WorkerFailed(lost.status, f"plug-in {call.plugin}: {lost.reason}") from None
             plugins.without.append(Exclusion(call.plugin, call.operator, call.provider, lost.reason))

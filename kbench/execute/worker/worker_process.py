@@ -104,7 +104,7 @@ class Worker:
         self._note = note
         self._shown: set[str] = set()
         self._hidden = 0
-        self._named = frozenset(request.plugins)
+        self._named = frozenset([*request.plugins, *([request.source.path] if request.source else [])])
         self._mark = secrets.token_hex(process_tree.MARK_BYTES)
         self._secret = ""
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()  # None: there will be no more

@@ -1,0 +1,52 @@
+"""Other people's formats, turned into operators, cases and providers: benchmark scripts and problem folders.
+
+`kbench run PATH` takes a config, a script or a folder, and `source_of` says which. A script or folder takes this way:
+
+1. The parent puts a `Source` (the path, and the arguments after `--`) into the request for the catalog.
+2. The worker loads it (`loading.py`). The format registers operators and their providers, and says in a `SourceSweep` what to
+   measure: an operator, its cases and its configurations. The sweeps are part of the catalog.
+3. The parent makes a config of each sweep (`source_config.py`). From here on it is a run like any other: the same plan,
+   isolation, rounds, controls, rows and pictures. `--set` and `--only` change it as they change a file.
+
+A problem folder has a reference, so it becomes an ordinary `Operator`, and kbench checks its providers. A format is one file of
+this folder.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from pathlib import Path
+
+from kbench.config.builtin import config_names
+
+
+class SourceKind(enum.Enum):
+    """What the argument of `kbench run` is."""
+
+    CONFIG = "config"
+    SCRIPT = "script"
+    FOLDER = "folder"
+
+
+FOLDERS: dict[str, Callable[[Path], bool]] = {}
+"""The formats of problem folders: a module of this room, and whether a folder has its format. The parent asks this, so the
+answer must not import torch. The module has a function `load(path) -> Sequence[SourceSweep]`, which a worker calls."""
+
+SCRIPTS: tuple[str, ...] = ()
+"""The suffixes of scripts."""
+
+
+def source_of(path: Path) -> SourceKind:
+    """What to read at a path: a folder with a known format, a script, and otherwise a config, also where nothing exists.
+
+    The name of a built-in config means that config also where a folder of this name exists.
+    """
+    if path.is_dir() and path.name not in config_names() and folder_format(path):
+        return SourceKind.FOLDER
+    return SourceKind.SCRIPT if path.suffix in SCRIPTS else SourceKind.CONFIG
+
+
+def folder_format(path: Path) -> str | None:
+    """The module that reads a folder; None if no format fits."""
+    return next((module for module, fits in FOLDERS.items() if fits(path)), None)
