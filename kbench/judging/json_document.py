@@ -55,7 +55,7 @@ class JudgedCase(_Model):
     interval: Interval = Field(
         description="The uncertainty of the speed-up, from the rounds and the noise of the case."
     )
-    outcome: Outcome = Field(description="tie: as fast. unclear: the measurements do not tell.")
+    outcome: Outcome = Field(description="tie: equally fast. unclear: the measurements do not tell.")
 
 
 class JudgedBaseline(_Model):

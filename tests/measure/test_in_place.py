@@ -212,7 +212,7 @@ SAID = {
     "mutates-wrongly": "wrong h: every element wrong",
     "returns-the-changed": f"wrong returned 3 values, expected 2: y, z; {PLACED}",
     "returns-too-little": f"wrong returned 1 value, expected 2: y, z; {PLACED}",
-    "returns-its-input": "wrong returned its own input for y, or a view of it; it must return a new tensor",
+    "returns-its-input": "wrong returned one of its inputs, or a view of one for y; it must return a new tensor",
     "second-wrong": "wrong h: every element wrong",
     "swapped": "wrong y: every element wrong",
     "tail-unwritten": "wrong h: 5 of 30 elements NaN, all in column 5; first at ",

@@ -145,9 +145,9 @@ def _fails_later(case: Case, inputs: Tensors, outputs: Tensors, expected: Tensor
     ("name", "check", "says"),
     [
         ("raises", _fails_later, "check fails on M=4 N=8 float32: KeyError: 'z'"),
-        ("false", lambda *a: False, "check returned False on M=4 N=8 float32; it must return None or what is wrong"),
-        ("true", lambda *a: True, "check returned True on M=4 N=8 float32; it must return None or what is wrong"),
-        ("empty", lambda *a: "", "check returned '' on M=4 N=8 float32; it must return None or what is wrong"),
+        ("false", lambda *a: False, "check returned False on M=4 N=8 float32; it must return None, or text"),
+        ("true", lambda *a: True, "check returned True on M=4 N=8 float32; it must return None, or text"),
+        ("empty", lambda *a: "", "check returned '' on M=4 N=8 float32; it must return None, or text"),
         ("tensor", lambda *a: torch.zeros(3), "check returned tensor([0., 0., 0.]) on M=4 N=8 float32; it must return"),
     ],
 )

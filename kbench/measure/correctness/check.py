@@ -101,7 +101,7 @@ def judge_call(
     for output, wanted in zip(outputs, expected.definition.outputs, strict=True):
         # the gradient of a sum is the gradient that the call received, and autograd returns that very tensor
         if not call.places(output) and not wanted.gradient and any(is_view(output, x) for x in inputs):
-            what = f"returned its own input{_which(expected, wanted)}, or a view of it"
+            what = f"returned one of its inputs, or a view of one{_which(expected, wanted)}"
             return Accuracy(wrong=f"{what}; it must return a new tensor")
     found = compared(expected, delivered)
     if found.wrong:

@@ -148,7 +148,7 @@ class Definition:
         many = isinstance(changed, (tuple, list))
         if not many or not all(isinstance(x, Tensor) for x in changed) or len(changed) != count:
             is_ = f"{len(changed)} values" if many and len(changed) != count else type(changed).__name__
-            must = f"a tuple of {count} tensors ({', '.join(self.operator.inputs)})"
+            must = f"a tuple of {count} tensor{'s' * (count != 1)} ({', '.join(self.operator.inputs)})"
             raise self._fault(function, f"edges[{name!r}] returned {is_}", f"it must return {must}")
         for x, old, own in zip(changed, inputs, self.input_names, strict=False):
             if (x.dtype, x.device) != (old.dtype, old.device):
@@ -260,7 +260,7 @@ class Definition:
     def call_bytes(self) -> int:
         """Algorithmic bytes of a call."""
         function = self.operator.bytes or self.operator.reference
-        with self._sized("bytes"), self._blamed("bytes", function):
+        with self._sized("a tensor"), self._blamed("bytes", function):
             count = self.operator.call_bytes(self.case)
         return self._count("bytes", function, count)
 
