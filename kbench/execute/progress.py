@@ -148,7 +148,7 @@ def describe_fastest(rows: Sequence[Row]) -> str:
     if not timed:
         return "nothing timed"
     best = min(timed, key=lambda row: row.ms or 0.0)
-    time = f"{best.configuration_name} {microseconds(best.ms or 0.0)} us"
+    time = f"fastest is {best.configuration_name} with {microseconds(best.ms or 0.0)} us"
     if best.tflops is not None:
         light = "" if best.sol is None else f", sol {light_share([best.sol])}"
         return f"{time}, {speed(best.tflops)} TFLOP/s{light}"

@@ -185,8 +185,8 @@ def test_progress_names_the_session_and_bounds_the_share(capsys: Out) -> None:
     assert "session" not in capsys.readouterr().err
     wild = row("torch", 0.1)
     wild.copy_fraction = 101.23
-    assert describe_fastest([wild]) == "torch 100.0 us, 1 GB/s, > 1.5 of copy"
+    assert describe_fastest([wild]) == "fastest is torch with 100.0 us, 1 GB/s, > 1.5 of copy"
     wild.tflops = 712.34
-    assert describe_fastest([wild]) == "torch 100.0 us, 712.3 TFLOP/s"
+    assert describe_fastest([wild]) == "fastest is torch with 100.0 us, 712.3 TFLOP/s"
     wild.sol = 0.954
-    assert describe_fastest([wild]) == "torch 100.0 us, 712.3 TFLOP/s, sol 0.95"
+    assert describe_fastest([wild]) == "fastest is torch with 100.0 us, 712.3 TFLOP/s, sol 0.95"
