@@ -83,7 +83,7 @@ class Noise:
     def sentence(self) -> str:
         """The noise in one sentence."""
         if self.floor is None:
-            return "noise floor: unknown, because there is no baseline to measure twice"
+            return "noise floor: unknown, because no baseline was timed twice"
         count = len({key.case for key in self.pairs})
         cases = f"{count} case{'s' * (count != 1)}"
         over = "(median of sessions)" if self.sessions > 1 else "(median of rounds)"

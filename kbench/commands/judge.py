@@ -107,5 +107,5 @@ def _print(judged: FileJudgement, status: ExitStatus, min_speedup: float | None,
             print(terminal.one_line(line))
         slowest = judgement.slowest
         if min_speedup is not None and slowest and slowest.geomean < min_speedup:
-            print(f"  too slow: --min-speedup {min_speedup:g} asks for more than {slowest.geomean:.3f}x")
+            print(f"  too slow: {slowest.geomean:.3f}x is less than --min-speedup {min_speedup:g}")
         print()

@@ -77,7 +77,7 @@ def _compare_files(
         for label, frame, data in zip(labels[1:], frames[1:], environments[1:], strict=True)
         for difference in differences(label, (frames[0], frame), (environments[0], data), rules.vary)
     ]
-    more += [f"--vary {name}: no file has this property" for name in unknown_names(rules.vary, frames, environments)]
+    more += unknown_names(rules.vary, frames, environments)
     apart = [told for label, new in contenders.items() if (told := nothing_common(labels[0], sides[0], label, new))]
     everything = len(apart) == len(contenders)
     judged = _judge_sides("file", labels[0], sides[0], contenders, rules, drifts, found, [*more, *notes])
@@ -97,16 +97,16 @@ def _compare_providers(
     rows = rows_of(frame)
     sides = providers(frame, rows, rules.metric)
     labels = list(sides)
-    wanted = baseline or of_config
+    found = analyse(rows, of_config)
+    wanted = baseline or of_config or found.baseline
     if wanted is None:
         raise UsageError(
             f"{frame.attrs['path']}: there is no baseline; choose one with --baseline: {', '.join(labels)}"
         )
     first = labels[_find(wanted, labels, "provider")]
     contenders = {label: sides[label] for label in labels if label != first}
-    noise = analyse(rows, of_config).noise
-    drifts = dict.fromkeys(contenders, Drift(noise=noise.floor or 0.0))
-    judged = _judge_sides("provider", first, sides[first], contenders, rules, drifts, [], notes, noise)
+    drifts = dict.fromkeys(contenders, Drift(noise=found.noise.floor or 0.0))
+    judged = _judge_sides("provider", first, sides[first], contenders, rules, drifts, [], notes, found.noise)
     return replace(judged, source=frame.attrs["path"])
 
 

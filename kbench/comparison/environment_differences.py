@@ -11,6 +11,7 @@ import pandas as pd
 
 from kbench.comparison.join import CONDITIONS, several_devices
 from kbench.results.vocabulary import Status
+from kbench.text.suggest import list_words, nearest
 
 UNKNOWN = "unknown"
 """The value of a property in a file without times. It counts as equal to every other."""
@@ -83,12 +84,18 @@ def differences(
 def unknown_names(
     vary: Collection[str], frames: Sequence[pd.DataFrame], environments: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """The names in `vary` that no file has. They are usually misspelt."""
+    """A sentence for each name in `vary` that no file has. It is usually misspelt."""
     if not vary:
         return []
-    said = {name for frame in frames for name in _from_rows(frame)} | set(CONDITIONS)
-    said |= {name for data in environments for name in _from_environment(data)}
-    return sorted(set(vary) - said - {name.partition(".")[2] for name in said})
+    known = {name for frame in frames for name in _from_rows(frame)} | set(CONDITIONS)
+    known |= {name for data in environments for name in _from_environment(data)}
+    short = {name.partition(".")[2] for name in known} - {""}
+    notes = []
+    for name in sorted(set(vary) - known - short):
+        near = nearest(name, sorted(known | short))
+        advice = f'did you mean "{near}"?' if near else f"the properties are {list_words(sorted(known))}"
+        notes.append(f"--vary {name}: no file has this property; {advice}")
+    return notes
 
 
 def _from_rows(frame: pd.DataFrame) -> dict[str, str]:

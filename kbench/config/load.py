@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.machinery import all_suffixes
 from pathlib import Path
 from typing import Any
 
@@ -198,9 +199,7 @@ def load_config(
     listed = document.entries["plugins"].elements if "plugins" in document.entries else []
     files = [(node.where, path.parent / node.value) for node in listed if isinstance(node.value, str)]
     files += [(SourceLocation(f"--plugin {plugin}"), Path(plugin)) for plugin in plugins]
-    problems += [
-        ConfigIssue(where, f"no such file: {file}; name a Python file") for where, file in files if not _is_file(file)
-    ]
+    problems += [ConfigIssue(where, why) for where, file in files if (why := _plugin_fault(file))]
     if problems:
         raise ConfigError(problems)
     places: dict[str, SourceLocation] = {}
@@ -210,11 +209,15 @@ def load_config(
     return Config(path, text, document, places, cli_plugins, profile, tuple(settings), tuple(only))
 
 
-def _is_file(path: Path) -> bool:
+def _plugin_fault(path: Path) -> str:
+    """What is wrong with the path of a plug-in; "" if nothing is."""
     try:
-        return path.is_file()
+        there = path.is_file()
     except OSError:  # the name is too long for a file
-        return False
+        there = False
+    if not there:
+        return f"no such file: {path}; name a Python file"
+    return "" if path.name.endswith(tuple(all_suffixes())) else f"{path} is not a Python file; its name must end in .py"
 
 
 def _merge(base: Node, over: Node, depth: int) -> Node:

@@ -93,8 +93,8 @@ class Measure(Strict):
         default=500,
         gt=0,
         le=3_600_000,
-        description="With precision: no further round of a provider begins in a case after its rounds have taken this long, "
-        "in ms.",
+        description="With precision: kbench begins no further round of a provider in a case once its rounds have taken this "
+        "long, in ms.",
     )
     sessions: int = Field(
         default=1, ge=1, le=100, description="Number of sessions: fresh processes that each measure the whole sweep."
@@ -252,7 +252,8 @@ class File(Overlay):
     plugins: list[str] = Field(default_factory=list, description="Python files to import, relative to this file.")
     profiles: dict[str, Overlay] = Field(
         default_factory=dict,
-        description="Parts to replace, chosen with --profile. Without an accelerator kbench applies `cpu` automatically.",
+        description="Named replacements for parts of this config. --profile NAME chooses one. Without an accelerator, kbench "
+        "applies `cpu` automatically.",
     )
 
 

@@ -32,6 +32,8 @@ def by_name(functions: Functions) -> dict[str, Callable[..., Any]]:
     """Functions by the names of their providers. A list gives each function its own name. Raises ConfigError."""
     if isinstance(functions, Mapping):
         return dict(functions)
+    if callable(functions):
+        raise _error(getattr(functions, "__name__", repr(functions)), "put the function into a list: [function]")
     found: dict[str, Callable[..., Any]] = {}
     for function in functions:
         name = getattr(function, "__name__", repr(function))

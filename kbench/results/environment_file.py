@@ -45,7 +45,7 @@ NAMED = ("packages", "variables", "config", "git", "environments", "continued", 
 PRIVATE = ("command", "plugin_errors", "variables", "config", "continued", "environments")
 """Entries that may contain paths, secrets and long texts."""
 
-KNOWN_FROM_CSV = "only the CSV describes the machine"
+KNOWN_FROM_CSV = "kbench knows the machine only from the CSV"
 
 
 class Sidecar(NamedTuple):

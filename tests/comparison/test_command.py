@@ -210,7 +210,8 @@ def test_a_github_job_is_told_that_nothing_was_comparable(
 @pytest.mark.slow
 def test_a_misspelt_name_to_vary_is_told(kbench: Kbench, write: Write) -> None:
     a, b = write("a", [row()]), write("b", [row()])
-    assert "--vary tourch: no file has this property" in kbench("compare", a, b, "--vary", "tourch,device").stdout
+    told = kbench("compare", a, b, "--vary", "tiemr,device").stdout
+    assert '--vary tiemr: no file has this property; did you mean "timer"?' in told
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -354,6 +355,8 @@ def test_providers_of_one_file_are_paired_by_session_and_round(write: Write) -> 
         UsageError, match=r"there is no baseline; choose one with --baseline: torch-native, triton, cuda"
     ):
         compare_results(path, options=CompareOptions(by="provider"))
+    stated = write("stated", [replace(each, speedup=1.0) if each.provider == "triton" else each for each in rows])
+    assert compare_results(stated, options=CompareOptions(by="provider")).baseline == "triton"
     path.with_suffix(".env.json").write_text('{"baseline": "cuda"}')
     assert compare_results(path, options=CompareOptions(by="provider")).baseline == "cuda"
     with pytest.raises(UsageError, match="the providers of one file"):

@@ -551,13 +551,18 @@ def test_mistakes_in_set(argument: str, message: str) -> None:
     assert errors(SOFTMAX, sets=[argument]) == [f"--set {argument}: {message}"]
 
 
-def test_mistakes_in_the_other_options() -> None:
+def test_mistakes_in_the_other_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     assert errors(SOFTMAX, profile="quik") == ['--profile quik: unknown profile "quik"; did you mean "quick"?']
     assert errors(SOFTMAX, only=["tritn,triton"]) == [
         '--only tritn,triton: unknown provider "tritn"; did you mean "triton"?'
     ]
     assert errors(SOFTMAX, only=[","]) == ["--only ,: expected providers or configurations, for example triton,cuda"]
     assert errors(SOFTMAX, plugins=["no.py"]) == ["--plugin no.py: no such file: no.py; name a Python file"]
+    Path("notes.txt").write_text("")
+    assert errors(SOFTMAX, plugins=["notes.txt"]) == [
+        "--plugin notes.txt: notes.txt is not a Python file; its name must end in .py"
+    ]
 
 
 def test_a_plugin_of_the_file_that_does_not_exist() -> None:

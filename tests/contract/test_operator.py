@@ -66,13 +66,16 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"rows": "K"}, "rows is 'K', which is not one of the axes M, N"),
     (
         {"rows": "N", "inputs": {"x": Tensor("M", "2*N")}},
-        "rows='N' does not work with x: N may be the size of one dimension, but",
+        "rows='N' does not work with x: at most one dimension may have size N",
     ),
     (
         {"rows": "M", "inputs": {"x": Tensor("M", "M")}},
-        "rows='M' does not work with x: M may be the size of one dimension",
+        "rows='M' does not work with x: at most one dimension may have size M",
     ),
-    ({"rows": "M", "inputs": {"y": Tensor("2*M")}}, "rows='M' does not work with y: M may be the size of one"),
+    (
+        {"rows": "M", "inputs": {"y": Tensor("2*M")}},
+        "rows='M' does not work with y: at most one dimension may have size M",
+    ),
     (
         {"rows": "M", "outputs": {"y": ROW}},
         "rows='M': output y has no axis M, so it has no independent rows; leave rows out",

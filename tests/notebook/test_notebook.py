@@ -336,6 +336,11 @@ def test_what_cannot_be_sent_to_a_worker_is_refused(function: Any, message: str)
         text(function)
 
 
+def test_a_function_alone_is_refused() -> None:
+    with pytest.raises(kbench.ConfigError, match=r"provider uses: put the function into a list"):
+        kbench.run(SMALL, uses_a_tensor())  # type: ignore[arg-type]
+
+
 @pytest.mark.slow
 def test_a_function_of_a_notebook_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

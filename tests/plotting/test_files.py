@@ -95,6 +95,11 @@ def test_a_choice_that_there_is_not_names_those_that_there_are(tmp_path: Path, c
         write_pictures(save(tmp_path / "a.csv", sweep("triton")), choices)
 
 
+def test_a_metric_that_no_row_has(tmp_path: Path) -> None:
+    with pytest.raises(ResultsError, match=r"no row has tflops to plot \(5 ok\); choose another --metric"):
+        write_pictures(save(tmp_path / "a.csv", sweep("triton")), Choices("tflops"))
+
+
 def test_an_unknown_format(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"gif.*png, svg, pdf"):
         write_pictures(save(tmp_path / "a.csv", sweep("triton")), formats=("gif",))

@@ -129,7 +129,7 @@ def test_a_noisy_case_does_not_blur_the_others() -> None:
 
 def test_without_a_repeat_control_the_floor_is_not_known() -> None:
     rows = [row("cuda", 0.1, speedup=None), row("triton", 0.2, speedup=None)]
-    assert caveats(rows) == ["noise floor: unknown, because there is no baseline to measure twice"]
+    assert caveats(rows) == ["noise floor: unknown, because no baseline was timed twice"]
     made = summary.details_table(analyse(rows))
     assert made.rows[0][made.header.index("speed-up")] == "-"
     assert made.title == "softmax, M=4096, N=1024, float32: the fastest of each case"

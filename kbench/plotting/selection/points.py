@@ -55,7 +55,9 @@ def points(sources: Sequence[ResultsFile], metric: Metric) -> pd.DataFrame:
         counts = drawn.loc[drawn["role"] == Role.PROVIDER, "status"].value_counts().sort_index()
         found = ", ".join(f"{count} {status}" for status, count in counts.items()) or "no rows of providers at all"
         where = ", ".join(str(source.path) for source in sources)
-        raise ResultsError(f"{where}: no row has {metric.name} to plot ({found}); see the column `reason`")
+        timed = set(counts.index) == {Status.OK.value}
+        advice = "choose another --metric" if timed else "see the column `reason`"
+        raise ResultsError(f"{where}: no row has {metric.name} to plot ({found}); {advice}")
     return drawn
 
 
