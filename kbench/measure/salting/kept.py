@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from math import prod
 from random import Random
 from typing import Any
@@ -42,7 +43,7 @@ class Kept:
     number   which timed call of the provider it was, from 1
     salts    the salts of its inputs, in the order in which they were written
     earlier  those of the call before
-    rows     the rows that are kept, in ascending order
+    rows     the rows that are kept
     outputs  what is kept of each output
     fault    how the outputs differ in form from what a call must deliver; then none is kept
     """
@@ -87,6 +88,11 @@ class Keeper:
             else torch.randint(prod(shape), (ELEMENTS,), generator=generator, device="cpu")
             for shape, d in zip(expected.shapes, self.dimensions, strict=True)
         ]
+        device = expected.inputs[
+            0
+        ].device  # the indices lie there from now on: to copy them, the host waits for the device
+        self._others_there = torch.tensor(self._others, dtype=torch.int64, device=device)
+        self._places_there = [None if places is None else places.to(device) for places in self.places]
 
     @property
     def limit(self) -> int:
@@ -104,19 +110,34 @@ class Keeper:
         salts: Sequence[Salt],
         earlier: Sequence[Salt],
     ) -> Kept:
-        """Copy parts of the outputs of a call."""
-        touched = {row for salt in (*salts, *earlier) for row in salt.rows}
-        rows = sorted({*touched, *self._others})
+        """Copy parts of the outputs of a call. This does not wait for the device."""
+        combs = [salt.rows for salt in (*salts, *earlier)]
+        rows = [*chain.from_iterable(combs), *self._others]
         if fault := malformed(self._expected, inputs, found):
             return Kept(number, salts, earlier, rows, fault=fault)
-        outputs = [self._part(position, x.detach(), rows) for position, x in enumerate(found)]
+        outputs = [self._part(position, x.detach(), combs) for position, x in enumerate(found)]
         return Kept(number, salts, earlier, rows, outputs)
 
-    def _part(self, position: int, output: Tensor, rows: Sequence[int]) -> Tensor:
-        dimension, places = self.dimensions[position], self.places[position]
+    def _part(self, position: int, output: Tensor, combs: Sequence[range]) -> Tensor:
+        dimension, places = self.dimensions[position], self._places_there[position]
         if places is not None:
             return take(output, places)
-        return output.clone() if dimension is None or self.whole else select_rows(output, dimension, rows)
+        if dimension is None or self.whole:
+            return output.clone()
+        x, before = _bits(output), (slice(None),) * dimension
+        some = [x[*before, slice(rows.start, rows.stop, rows.step)] for rows in combs]
+        return torch.cat([*some, x.index_select(dimension, self._others_there)], dimension).view(output.dtype)
+
+    def tidy(self, call: Kept) -> Kept:
+        """The call with each of its rows once, in ascending order."""
+        at = {row: position for position, row in enumerate(call.rows)}
+        rows = sorted(at)
+        order = [at[row] for row in rows]
+        outputs = [
+            x if dimension is None or self.whole else select_rows(x, dimension, order)
+            for x, dimension in zip(call.outputs, self.dimensions, strict=False)
+        ]
+        return replace(call, rows=rows, outputs=outputs)
 
     def elements(self, part: OutputPart) -> tuple[Tensor, OutputPart]:
         """Which of the elements that are kept of an output lie in a part of it, and the reference of these alone."""

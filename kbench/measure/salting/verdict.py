@@ -34,6 +34,7 @@ class KeptCallsJudge:
     def fault(self, calls: Sequence[Kept], seen: int) -> str | None:
         """What is wrong with the first wrong one of `calls`, in words; None if all are right. The provider was timed `seen`
         times. Raises OperatorFault."""
+        calls = [self._keeper.tidy(call) for call in calls]
         try:
             for call in calls:
                 if said := call.fault or (self._whole(call) if self._keeper.whole else self._parts(call, calls)):
