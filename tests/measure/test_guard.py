@@ -202,3 +202,31 @@ def test_work_on_another_stream_is_named_and_a_wrong_kernel_is_not_accused_of_it
         found = run_checked(expected, lambda tensors, shapes, f=function: Call(lambda: f(*tensors)), inputs, device)
         assert found.wrong is not None and "element" in found.wrong
         assert found.wrong.startswith("left work on another stream when the call returned: ") == named
+
+
+class SlowHost(Device):
+    """Stands in for a device that is idle again before the host has queued a call, unless it is kept busy for long."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept_busy: list[float] = []
+
+    def keep_busy(self, ms: float) -> Callable[[], bool]:
+        self.kept_busy.append(ms)
+        return lambda: ms > 1
+
+
+def test_a_checked_call_is_made_again_if_the_device_was_idle_before_it_was_queued() -> None:
+    device, twice, calls = SlowHost(), operator("guard-queue"), []
+
+    def counted(x: torch.Tensor) -> torch.Tensor:
+        calls.append(device.kept_busy[-1])
+        return x * 2
+
+    definition = Definition(twice, twice.case(M=4, N=8))
+    inputs = Inputs(definition, device, 0).draw("timed")
+    expected = Expected(definition, [x.clone() for x in inputs])
+    found = run_checked(expected, lambda tensors, shapes: Call(lambda: counted(*tensors)), inputs, device)
+    assert found.wrong is None and found.deterministic
+    short, long = device.kept_busy
+    assert short < long and calls == [short, long, long]

@@ -142,10 +142,17 @@ class Device:
         cycles_per_ms = SPIN_CALIBRATION_CYCLES / start.elapsed_time(end)
         return lambda ms: torch.cuda._sleep(int(ms * cycles_per_ms))
 
-    def keep_busy(self, ms: float) -> None:
-        """Keep the device busy for about `ms`, if the device has a kernel for that. Later work waits in the queue."""
-        if self.spin:
-            self.spin(ms)
+    def keep_busy(self, ms: float) -> Callable[[], bool]:
+        """Keep the device busy for about `ms`, if the device has a kernel for that. Later work waits in the queue.
+
+        Returns a function that tells whether this is still so; it says yes where there is no such kernel.
+        """
+        if not self.spin:
+            return lambda: True
+        self.spin(ms)
+        done = torch.cuda.Event()
+        done.record()
+        return lambda: not done.query()
 
     def drop_kept_lines(self) -> None:
         """Wait for the device, and drop the persisting lines of its L2 cache. They survive a cache flush and would speed up the
