@@ -38,9 +38,9 @@ WORDS = {
     "sweep": """The cases of a config: every combination of the values that its section `sweep:` gives the axes, the scalars,
         the choices, the mode and the dtype. `--set N=1024,4096` replaces the values of one axis. `--dry-run` prints the
         cases and stops.""",
-    "salt": """The elements of the inputs that kbench replaces before a timed call: it takes them from another draw of the same
-        inputs. Every timed call gets another salt, so a provider that returns a stored result is `wrong`. docs/measuring.md
-        says which elements change.""",
+    "salt": """The elements of the inputs that kbench replaces before a timed call. Their new values come from another
+        random draw of the inputs. Every timed call gets another salt, so a provider that returns a stored result is
+        `wrong`. docs/measuring.md says which elements change.""",
     "profile": """A named part of a config that replaces some of its values: `--profile quick`. kbench applies the
         profile `cpu` automatically on a machine without an accelerator; `--profile none` turns that off.""",
     "plug-in": """A Python file with operators or providers of your own: `--plugin FILE`, or `plugins:` in a config. Installed

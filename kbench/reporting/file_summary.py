@@ -55,7 +55,7 @@ def _table(found: Analysis, rows: Sequence[Row]) -> Json:
     if baseline is not None and not found.noise.too_noisy:
         columns += [
             number_column("geomean", (_over(line, baseline) for line in lines), "speed-up (geomean)", "factor"),
-            word_column("standing", (_standing(line, found) for line in lines), "that is"),
+            word_column("standing", (_standing(line, found) for line in lines), "vs baseline"),
             word_column(
                 "record", (record(line, with_unclear=open_) for line in lines), "faster/tie/slower" + "/?" * open_
             ),

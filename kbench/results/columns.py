@@ -149,10 +149,10 @@ _COLUMNS = (
         float32 products use TF32 only if torch's setting allows it (`torch.backends.cuda.matmul.allow_tf32`), as
         providers do.""", optional=True),
     Column("sol", Kind.NUMBER, "", "sol", """The share of the speed of light: the shortest possible time of a call divided
-        by `ms`. The shortest possible time is the larger of two times: of the algorithmic bytes at `ceiling_gbps`, and of
-        the floating-point operations at `ceiling_tflops`. For operators without `flops=` only the bytes count. Near 1 there is
-        little left to gain. Both ceilings are measured, so a row may come out a little above 1, and well above 1 if it
-        finds its data in the cache. It is empty if a ceiling that it needs is not known.""", optional=True),
+        by `ms`. The shortest possible time is the larger of two times: the algorithmic bytes divided by `ceiling_gbps`, and
+        the floating-point operations divided by `ceiling_tflops`. For operators without `flops=` only the bytes count. Near
+        1 there is little left to gain. Both ceilings are measured, so a row may come out a little above 1, and well above 1
+        if it finds its data in the cache. It is empty if a ceiling that it needs is not known.""", optional=True),
     Column("speedup", Kind.NUMBER, "", "speed-up", """The baseline's `ms` divided by the row's `ms`, in the same case
         and session. Above 1 the row is faster. It is empty without a baseline, or if the baseline has no time. This
         column does not say whether the difference is inside the noise floor: see `tie`."""),

@@ -126,10 +126,10 @@ class Flag(ExplainedWord):
     )
     HOST_BOUND = (
         "host-bound",
-        """Launching one call takes the host longer than kbench can keep the device busy beforehand (10 ms). So the device
-        may have waited for the host inside the timed interval, and the time is partly that of Python. `launch_ms` is the
-        time of a launch. Take work out of the call: compile, allocate and look up once, and do not synchronise. Or use
-        `timer: graph`, where the host launches nothing while the device is timed.""",
+        """kbench keeps the device busy while the host launches a call, but for at most 10 ms. The launches of this row take
+        longer. So the device may have waited for the host inside the timed interval, and the time is partly that of Python.
+        `launch_ms` is the time of a launch. Take work out of the call: compile, allocate and look up once, and do not
+        synchronise. Or use `timer: graph`, where the host launches nothing while the device is timed.""",
     )
     OVERHEAD_BOUND = (
         "overhead-bound",

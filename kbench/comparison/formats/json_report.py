@@ -69,7 +69,7 @@ class ExportedGate(_Model):
 class ExportedSide(_Model):
     """The measurements of a row on one side."""
 
-    status: Status = Field(description="ok if every session has a time.")
+    status: Status = Field(description="ok if every session has a time, otherwise the status of a session without one.")
     value: float | None = Field(
         description="The geometric mean of the metric over the sessions. Null if no session has a time."
     )
