@@ -104,7 +104,7 @@ def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus
         _print(plan.sweep, kind, table, edges, plan.unavailable)
     every = [one for table in tables.values() for cell in table.values() for one in cell]
     bad = [one for one in every if one.result.status.failed]
-    for line in _explain(every):
+    for line in _explain([one for one in every if one.configuration_name not in plan.unavailable]):
         print(line)
     for name, why in plan.unavailable.items():
         print(f"{name}: unavailable: {why}")
