@@ -15,9 +15,12 @@ from torch import Tensor
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.measure import edge_cases
+from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.error_scale import TRIALS
+from kbench.measure.correctness.expected import Expected
 from kbench.measure.salting.kept import ROWS_KEPT, WHOLE_KEPT
 from kbench.protocol import Message, StepBegun, StepEnded
+from kbench.results.case import Case
 
 pytestmark = pytest.mark.slow  # each test measures several cases
 
@@ -83,6 +86,17 @@ def test_in_slices_once_per_slice_and_once_for_the_shapes(monkeypatch: pytest.Mo
     for providers in (1, 4):
         found = _run(operator, providers, "forward")
         assert found["before"] == SETS * (4 + 1) and set(found) == {"before", "check"}
+
+
+def test_a_few_rows_of_a_large_case_are_computed_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 8 * 32)
+    definition = Definition(
+        _operator("rows", scale=lambda case, y, x, w: y.abs()), Case("calls-rows", {"M": 64, "N": 32}, "float32")
+    )
+    x, w = torch.randn(8, 32), torch.randn(32)
+    calls.clear()
+    (part,) = Expected(definition, [x, w]).parts()
+    assert part.reference.shape == (8, 32) and calls.total() == 1
 
 
 def test_an_operator_with_a_judge_needs_no_estimate() -> None:

@@ -237,10 +237,10 @@ class Expected:
         """The elements of the largest tensor that slices make smaller."""
         read = [x.numel() for x, cut in zip(self.inputs, self._cuts, strict=True) if cut is not None]
         made = [
-            prod(self.definition.declared_shape(each))
+            prod(size if d != seam else self._rows for d, size in enumerate(self.definition.declared_shape(each)))
             for each, seam in zip(self.definition.outputs, self._seams, strict=True)
             if seam is not None
-        ]
+        ]  # of the rows that the inputs have, which may be fewer than those of the case
         return max(*read, *made, 1, 1)
 
     @property
