@@ -92,7 +92,7 @@ class Comparison:
 
     @property
     def comparable(self) -> bool:
-        """Whether any row is on both sides and was measured in the same way."""
+        """Whether any row has values on both sides that were measured in the same way."""
         return any(
             row.old and row.new and row.verdict not in (Verdict.INCOMPARABLE, Verdict.UNTIMED) for row in self.rows
         )

@@ -56,7 +56,7 @@ def write_plugins(functions: Functions, operator: str, folder: Path) -> list[Pat
 def source(name: str, function: Callable[..., Any], operator: str) -> str:
     """The text of a module that registers a function as a provider. Raises ConfigError."""
     if not inspect.isfunction(inspect.unwrap(function)):
-        raise _error(name, f"is a {type(function).__name__}, not a function; write a def that calls it")
+        raise _error(name, f"is not a function (its type is {type(function).__name__}); write a def that calls it")
     module = _Module(name)
     own = module.add(function.__name__, function)
     return "\n".join(

@@ -110,7 +110,7 @@ class Term:
     def _size(self, value: str) -> int:
         match = _SIZE.fullmatch(value)
         if not match:
-            raise _error(self.text, f"{_shown(value)} is not a size; write one like 4096 or 4k")
+            raise _error(self.text, f"{_shown(value)} is not a whole number; write one like 4096 or 4k")
         return int(match[1]) * _UNITS[match[2].lower()]
 
     def _matches_word(self) -> Callable[[Any], bool]:

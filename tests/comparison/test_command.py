@@ -76,6 +76,8 @@ def test_what_cannot_be_compared_is_exit_code_3(kbench: Kbench, write: Write) ->
     old = write("old", [row(1), row(2)])
     other = kbench("compare", old, write("other", [row(1, device="NVIDIA B200"), row(2, device="NVIDIA B200")]))
     assert other.returncode == 3 and "nothing was comparable" in other.stderr
+    no_values = kbench("compare", old, old, "--metric", "tflops")
+    assert no_values.returncode == 3 and "no row has values that were measured in the same way" in no_values.stderr
     partly = write("partly", [row(1), row(2, case_hash="changed")])
     assert kbench("compare", old, partly).returncode == 0
     strict = kbench("compare", old, partly, "--strict")

@@ -326,8 +326,8 @@ def uses_a_wrapper() -> Any:
         (uses_a_tensor(), "provider mine: it uses TENSOR, a Tensor, which kbench cannot write to a file"),
         (uses_a_wrapper(), "WRAPPED was wrapped after its definition; decorate the def"),
         (lambda x: x, "is a lambda; define it with def"),
-        (functools.partial(uses_a_tensor()), "is a partial, not a function; write a def that calls it"),
-        ("softmax", "is a str, not a function"),
+        (functools.partial(uses_a_tensor()), r"is not a function \(its type is partial\); write a def that calls it"),
+        ("softmax", r"is not a function \(its type is str\)"),
         (eval("lambda x: x"), "cannot be read"),
     ],
 )

@@ -124,6 +124,8 @@ def test_an_x_or_a_panel_that_there_is_not(draw: Draw) -> None:
         draw(*sweep("triton"), x="K")
     with pytest.raises(UsageError, match=r'--by: .*"colour".*dtype'):
         draw(*sweep("triton"), by=["colour"])
+    with pytest.raises(UsageError, match=r'--by: "provider" cannot divide the rows into panels; choose from .*dtype'):
+        draw(*sweep("triton"), by=["provider"])
 
 
 def test_an_operator_without_sizes_is_bars(tmp_path: Path) -> None:

@@ -146,7 +146,9 @@ class Report(_Model):
     source: str = Field(description="With `by: provider` the results file, otherwise empty.")
     baseline: str
     contenders: list[str]
-    comparable: bool = Field(description="False if no row was measured under the same conditions on both sides.")
+    comparable: bool = Field(
+        description="False if no row has values that were measured under the same conditions on both sides."
+    )
     settings: Settings
     gate: ExportedGate
     summary: dict[str, int] = Field(description="The number of rows with each verdict. Every verdict is listed.")

@@ -71,6 +71,10 @@ def split_into_pages(
     shown = drawn[drawn["kind"] != ABSENT]
     varying = [name for name in columns if shown[name].nunique(dropna=False) > 1]
     if strange := [name for name in by if name not in columns]:
+        if strange[0] in drawn:
+            raise UsageError(
+                f'--by: "{strange[0]}" cannot divide the rows into panels; choose from {", ".join(columns)}'
+            )
         raise UsageError(f"--by: {unknown('column', strange[0], list(columns))}")
     if by:
         outer = [name for name in varying if name not in by]
