@@ -13,7 +13,13 @@ from torch import Tensor
 from kbench.contract.operator import Operator
 from kbench.measure.correctness.call import Call, Stage
 from kbench.measure.correctness.definition import Definition, Output, dtype_name
-from kbench.measure.correctness.elements import EXACT, Accuracy, WrongElements, compare_elements
+from kbench.measure.correctness.elements import (
+    EXACT,
+    Accuracy,
+    WrongElements,
+    compare_elements,
+    compare_in_one_pass,
+)
 from kbench.measure.correctness.expected import Expected, OutputPart
 from kbench.measure.correctness.placement import is_view, same_memory
 from kbench.measure.machine.device import Device
@@ -182,6 +188,10 @@ def compared(expected: Expected, outputs: Sequence[Tensor]) -> Accuracy:
     wrong = [WrongElements(output, operator, each) for output, each in zip(outputs, definition.outputs, strict=True)]
     for part in parts if own < len(outputs) else ():
         if part.position < own or not part.reference.numel():
+            continue
+        whole = compare_in_one_pass(part, part.of(outputs[part.position]), wrong[part.position])
+        if whole:
+            result = result.worst(whole)
             continue
         for piece in expected.pieces(part):
             found = compare_elements(piece, piece.of(outputs[piece.position]), wrong[piece.position], expected)

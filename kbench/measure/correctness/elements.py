@@ -23,7 +23,12 @@ NaN and infinities must be where the reference has them. A value that is too lar
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -202,6 +207,8 @@ def compare_elements(
             right |= (output.double() - part.reference.double()).abs() <= wrong.output.declared.ulps
         wrong.add_exact(right, part, output, part.reference)
         return EXACT
+    if found := compare_in_one_pass(part, output, wrong):
+        return found
     errors = _errors(part.reference, part.scale, output, wrong)
     if bool((errors.error <= errors.allowed).all()):  # so all values are finite: NaN is not within any bound
         return _largest(errors, output.dtype, None)
@@ -214,6 +221,27 @@ def compare_elements(
     wrong.add(right, part, errors.got, part.reference, errors.error, unit, errors.allowed, rounded)
     measured = part.reference.isfinite() & errors.got.isfinite()
     return _largest(errors, output.dtype, measured) if measured.any() else EXACT
+
+
+def compare_in_one_pass(part: OutputPart, output: Tensor, wrong: WrongElements) -> Accuracy | None:
+    """The same as `compare_elements`, if all elements are right and a kernel can compare them. None if not."""
+    kernel = _kernel() if output.is_cuda else None
+    if kernel is None or part.scale is None or output.dtype not in kernel.DTYPES or not output.numel():
+        return None
+    if not all(x.is_contiguous() for x in (output, part.reference, part.scale)):
+        return None
+    found = kernel.largest_errors(
+        output, part.reference, part.scale, ulps=wrong.output.ulps, units=_units(wrong), at_scale=_estimated(wrong)
+    )
+    return Accuracy(*found) if found else None
+
+
+@cache
+def _kernel() -> Any:
+    """The module with the kernel; None without Triton, and where Triton interprets its kernels."""
+    if not find_spec("triton") or os.environ.get("TRITON_INTERPRET") == "1":
+        return None
+    return import_module("kbench.measure.machine.compare_kernel")
 
 
 @dataclass(frozen=True)
@@ -242,12 +270,17 @@ def _estimated(wrong: WrongElements) -> bool:
     return wrong.operator.scale is None or wrong.output.gradient
 
 
+def _units(wrong: WrongElements) -> float:
+    """How many units in the last place of float32 are allowed for the arithmetic."""
+    return wrong.output.tolerance * (ESTIMATE_MARGIN if _estimated(wrong) else 1)
+
+
 def _errors(reference: Tensor, scale: Tensor, output: Tensor, wrong: WrongElements) -> _Errors:
     estimated, wanted = _estimated(wrong), wrong.output
     got = output.double()
     step = ulp(scale if estimated else reference, output.dtype)
     rounding = wanted.ulps * step
-    arithmetic = ulp(scale, torch.float32).mul_(wanted.tolerance * (ESTIMATE_MARGIN if estimated else 1))
+    arithmetic = ulp(scale, torch.float32).mul_(_units(wrong))
     allowed = (rounding + arithmetic).add_(torch.finfo(torch.float32).tiny)
     return _Errors(scale, got, (got - reference).abs_(), step, rounding, arithmetic, allowed)
 
