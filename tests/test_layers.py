@@ -45,10 +45,13 @@ MAY_IMPORT = {
     "kernels": "contract results",
     "measure": (
         "contract kernels measure/correctness measure/machine measure/salting measure/tampering measure/timing "
-        "plugins protocol registry results sources text version"
+        "measure/scripts plugins protocol registry results sources sources/scripts text version"
     ),
     "measure/correctness": "contract files measure/machine measure/tampering results text",
     "measure/machine": "kernels protocol text",
+    "measure/scripts": (
+        "measure measure/correctness measure/machine measure/tampering measure/timing protocol results sources/scripts"
+    ),
     "measure/salting": "contract measure/correctness results",
     "measure/tampering": "contract text",
     "measure/timing": "analysis contract measure/machine results",
@@ -76,7 +79,8 @@ MAY_IMPORT = {
         "plotting/style results summary text version"
     ),
     "results": "errors files text",
-    "sources": "config contract errors protocol text",
+    "sources": "config contract errors packages protocol sources/scripts text",
+    "sources/scripts": "contract protocol results text",
     "summary": "analysis results text",
     "templates": "__init__",
     "text": "",

@@ -152,8 +152,10 @@ def describe_fastest(rows: Sequence[Row]) -> str:
     if best.tflops is not None:
         light = "" if best.sol is None else f", sol {light_share([best.sol])}"
         return f"{time}, {speed(best.tflops)} TFLOP/s{light}"
+    if best.gbps is None:  # a script that does not say how many bytes a call moves
+        return time
     share = f", {copy_share([best.copy_fraction])} of copy" if best.copy_fraction else ""
-    return f"{time}, {best.gbps or 0.0:.0f} GB/s{share}"
+    return f"{time}, {best.gbps:.0f} GB/s{share}"
 
 
 def describe_failures(rows: Sequence[Row]) -> list[str]:

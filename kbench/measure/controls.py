@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 from torch import Tensor
 
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Call
-from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.steps import Steps
 from kbench.measure.tampering.guard import ProviderChanges
 from kbench.measure.timing.session import EmptyRounds
@@ -29,6 +29,12 @@ COPY_ALIGNMENT = 128
 """The copy control moves a multiple of this many elements: an odd length would deny it 16-byte accesses."""
 
 
+class Drawn(Protocol):
+    """Draws tensors of the case's dtype, as `Inputs` does."""
+
+    def normal(self, *shape: int) -> Tensor: ...
+
+
 class Controls:
     """Makes the controls of a case, whose calls have `call_bytes` algorithmic bytes. `empty` returns what the session has
     measured of the timer."""
@@ -38,7 +44,7 @@ class Controls:
         case: Case,
         call_bytes: int,
         *,
-        inputs: Inputs,
+        inputs: Drawn,
         timer: Timer,
         steps: Steps,
         build_timeout_s: float,

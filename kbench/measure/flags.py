@@ -67,6 +67,7 @@ class Evidence:
     ceiling_tflops  the session's TFLOP/s of the best large matrix product of the case's dtype
     peak_gbps       the theoretical bandwidth
     altered         whether the provider has changed global settings
+    unchecked       whether there is no reference to check it with
     """
 
     ms: float
@@ -89,12 +90,14 @@ class Evidence:
     peak_gbps: float | None = None
     throttle: str = ""
     altered: bool = False
+    unchecked: bool = False
 
 
 def flags(row: Evidence) -> tuple[Flag, ...]:
     """The flags of a row, in the order of `Flag`. What is not known raises no flag."""
     raised = {
         Flag.SUSPECT: suspect(row),
+        Flag.UNCHECKED: row.unchecked,
         Flag.HOST_BOUND: host_bound(row),
         Flag.OVERHEAD_BOUND: overhead_bound(row),
         Flag.L2_RESIDENT: l2_resident(row),

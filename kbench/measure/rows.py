@@ -26,6 +26,7 @@ class CaseContext:
     prefill_ms      the longest that the timer can keep the device busy before a launch
     cold            whether calls really found a cold cache
     common          columns with the same value in every row
+    unchecked       whether there is no reference to check the providers with
     """
 
     case: Case
@@ -41,6 +42,7 @@ class CaseContext:
     prefill_ms: float
     cold: bool
     common: dict[str, Any]
+    unchecked: bool = False
 
     @property
     def light_ms(self) -> float | None:
@@ -148,6 +150,7 @@ def _evidence(context: CaseContext, row: Row, empty_ms: float | None, altered: b
         peak_gbps=context.peak_gbps,
         throttle=row.throttle,
         altered=altered,
+        unchecked=context.unchecked and row.role == Role.PROVIDER,
     )
 
 

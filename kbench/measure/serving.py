@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from kbench import registry
 from kbench.measure.case import CaseRun
@@ -16,6 +17,7 @@ from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.edge_cases import KnownOutputs, check_edges
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.sources import find_telemetry
+from kbench.measure.scripts.script_run import ScriptRun, time_plainly
 from kbench.measure.steps import DeviceLost
 from kbench.measure.tampering.guard import Guard
 from kbench.measure.timing.ceiling import Ceilings
@@ -38,6 +40,7 @@ from kbench.protocol import (
     encode,
 )
 from kbench.sources.loading import load_source
+from kbench.sources.scripts.script_operator import ScriptOperator
 
 HOST_MEMORY_SHARE = 0.8
 """Share of the free memory that a worker without an accelerator may take. A provider that allocates without end then
@@ -92,7 +95,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
             sweeps: Sequence[SourceSweep] = ()
             if request.source:
                 answers(PluginCall(request.source.path))  # without the guard: loading it replaces do_bench
-                sweeps, faults = load_source(request.source)
+                sweeps, faults = load_source(request.source, partial(time_plainly, device))
                 failures += faults
             for name in registry.operator_names():
                 guard.watch(registry.operator(name))
@@ -101,6 +104,8 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
         operator, settings = registry.operator(request.case.operator), request.settings
         device.use_threads(settings.threads)
         if isinstance(request, TrialRequest):
+            if isinstance(operator, ScriptOperator):
+                return  # it has neither inputs nor a reference
             if fault := attempt(operator, request.case, device, settings.seed, whole=request.whole):
                 answers(TrialFailed(fault.where, fault.what))
             return
@@ -118,8 +123,8 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 known=known,
             )
         elif isinstance(request, MeasureRequest):
-            run = CaseRun(
-                operator,
+            kind = partial(ScriptRun, operator) if isinstance(operator, ScriptOperator) else partial(CaseRun, operator)
+            run = kind(
                 request.case,
                 request.configurations,
                 baseline=request.baseline,

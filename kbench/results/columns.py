@@ -96,8 +96,9 @@ _COLUMNS = (
     Column("reason", Kind.TEXT, "", "reason", """Why the row has its status: what is missing, what was wrong and where, the
         exception and its place. It is empty for `ok` and `checked`, unless a flag needs one: `altered-state` names
         the settings that the provider changed, and `suspect` the times that contradict each other."""),
-    Column("flags", Kind.FLAGS, "", "flags", """Reasons to distrust the row's time, between semicolons: suspect, host-bound,
-        overhead-bound, l2-resident, throttled, noisy, altered-state. kbench found no reason to distrust a row without flags.
+    Column("flags", Kind.FLAGS, "", "flags", """Reasons to distrust the row's time, between semicolons: suspect, unchecked,
+        host-bound, overhead-bound, l2-resident, throttled, noisy, altered-state. kbench found no reason to distrust a row
+        without flags.
         `kbench explain` has a paragraph on each flag."""),
     Column("ms", Kind.NUMBER, "ms", "time", """The time of one call in milliseconds: the median of the rounds' medians, which
         are in `round_ms`. It includes the timer's own overhead (the case's `empty` control), which kbench records and does
@@ -168,6 +169,17 @@ _COLUMNS = (
     Column("deterministic", Kind.BOOLEAN, "", "deterministic", """Whether two calls on the same input gave the same
         output, bit for bit. False is not a fault by itself: atomics and split reductions add in an order that varies.
         But such a kernel cannot be tested by comparing bits."""),
+    Column("agreement", Kind.WORD, "", "agreement", """Of a script's line: whether it returns the same as the baseline.
+        `agrees` allows 2 units in the last place of the output's dtype and 64 of float32. `differs by N ulp` has the largest
+        difference, at the magnitude of the element or, if that is larger, at the mean magnitude of the output. `not comparable`
+        has the reason. A script has no reference, so nobody knows which of two outputs is right. It is empty for the
+        baseline and for everything but scripts.""", optional=True),
+    Column("counted", Kind.NUMBER, "", "counted work", """Of a script's line: the bytes or the floating-point operations that
+        the script counts for one call. They follow from the rate that it reports for a given time. It is empty if
+        the script reports no rate, or one of an unknown kind.""", optional=True),
+    Column("script_ms", Kind.NUMBER, "ms", "script's time", """Of a script's line: the median of what
+        `triton.testing.do_bench` reads by itself, with the arguments that the script gives it. If it is much longer than `ms`,
+        the device waited for the host between the events. It is empty for everything but scripts.""", optional=True),
     Column("alloc_ms", Kind.NUMBER, "ms", "allocate", _STAGES),
     Column("h2d_ms", Kind.NUMBER, "ms", "host to device", _STAGES),
     Column("kernel_ms", Kind.NUMBER, "ms", "kernel", _STAGES),

@@ -57,6 +57,9 @@ class Row:
     max_rel_err: float | None = None
     max_ulp: float | None = None
     deterministic: bool | None = None
+    agreement: str = ""
+    counted: float | None = None
+    script_ms: float | None = None
     alloc_ms: float | None = None
     h2d_ms: float | None = None
     kernel_ms: float | None = None

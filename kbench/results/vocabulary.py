@@ -28,7 +28,8 @@ class Status(ExplainedWord):
     OK = (
         "ok",
         """The output was correct before and after timing, and the provider was timed. Only these rows carry a time. The
-        row's flags are reasons to distrust it. kbench found no such reason for a row without flags.""",
+        row's flags are reasons to distrust it. kbench found no such reason for a row without flags. A row of a script
+        has the flag `unchecked`: it was timed, but there was no reference to check it with.""",
     )
     CHECKED = (
         "checked",
@@ -124,6 +125,13 @@ class Flag(ExplainedWord):
         bytes or operations is wrong. Such a row never wins, and no mean includes it. First look at what the provider does
         with streams, caches and lazy results.""",
     )
+    UNCHECKED = (
+        "unchecked",
+        """The row belongs to a script, which has no reference. kbench has timed the closure and does not know whether it
+        computes the right thing. It could not change the inputs before each call either, because a closure hides them. The
+        column `agreement` says whether the line returns the same as the baseline. To have it checked, write an operator with a
+        reference: `kbench init` begins a file for one.""",
+    )
     HOST_BOUND = (
         "host-bound",
         """kbench keeps the device busy while the host launches a call, but for at most 10 ms. The launches of this row take
@@ -173,6 +181,14 @@ class Flag(ExplainedWord):
         step, so its time is the time with them. In your program they would affect everything that runs afterwards. Let
         the provider set them for its own call only.""",
     )
+
+
+class Agreement(enum.StrEnum):
+    """How the output of a script's line compares with that of the baseline. The column `agreement` explains the words."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    NOT_COMPARABLE = "not comparable"
 
 
 class Role(ExplainedWord):

@@ -9,7 +9,8 @@
    isolation, rounds, controls, rows and pictures. `--set` and `--only` change it as they change a file.
 
 A problem folder has a reference, so it becomes an ordinary `Operator`, and kbench checks its providers. A format is one file of
-this folder.
+this folder. A script has no reference and declares no tensors. Each of its plots becomes a `ScriptOperator`, whose lines are
+the providers, and `ScriptRun` measures it in place of `CaseRun`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ FOLDERS: dict[str, Callable[[Path], bool]] = {}
 """The formats of problem folders: a module of this room, and whether a folder has its format. The parent asks this, so the
 answer must not import torch. The module has a function `load(path) -> Sequence[SourceSweep]`, which a worker calls."""
 
-SCRIPTS: tuple[str, ...] = ()
+SCRIPTS = (".py",)
 """The suffixes of scripts."""
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
+from kbench import packages
 from kbench.contract.origin import registering_for
 from kbench.protocol import PluginError, Source, SourceSweep
-from kbench.sources import folder_format
-from kbench.text.exception_text import location
+from kbench.sources import SourceKind, folder_format, source_of
+from kbench.text.exception_text import describe_exception, location
 from kbench.text.printable import REASON_LIMIT, printable
 
 
@@ -21,12 +24,18 @@ class SourceFault(Exception):
         self.where = where
 
 
-def load_source(source: Source) -> tuple[Sequence[SourceSweep], Sequence[PluginError]]:
+TimePlainly = Callable[..., Sequence[float]]
+"""Times a call of do_bench by a script: see kbench/sources/scripts/recording.py."""
+
+
+def load_source(source: Source, time_plainly: TimePlainly) -> tuple[Sequence[SourceSweep], Sequence[PluginError]]:
     """Load a source. Returns its sweeps, or the reason why there are none."""
     path = Path(source.path)
     try:
         with registering_for(source.path):
-            return _load(path, source.arguments), ()
+            if source_of(path) is SourceKind.SCRIPT:
+                return _load_script(path, source.arguments, time_plainly), ()
+            return _load_folder(path), ()
     except SourceFault as fault:
         return (), [PluginError(source.path, fault.where, printable(str(fault), REASON_LIMIT))]
     except BaseException as error:  # noqa: BLE001  other people's code may raise anything
@@ -34,9 +43,46 @@ def load_source(source: Source) -> tuple[Sequence[SourceSweep], Sequence[PluginE
         return (), [PluginError(source.path, location(error, source.path), what)]
 
 
-def _load(path: Path, arguments: Sequence[str]) -> Sequence[SourceSweep]:
+def _load_folder(path: Path) -> Sequence[SourceSweep]:
     module = folder_format(path)
     if module is None:
         raise SourceFault(str(path), "is no problem folder in a format that kbench knows")
     sweeps: Sequence[SourceSweep] = import_module(module).load(path)
     return sweeps
+
+
+def _load_script(path: Path, arguments: Sequence[str], time_plainly: TimePlainly) -> Sequence[SourceSweep]:
+    """Run a script, and register the plots that it has asked for before it ended, in whatever way it ended."""
+    if find_spec("triton") is None:
+        raise SourceFault(str(path), packages.missing("triton"))
+    from kbench.sources.scripts.recording import Recorder
+    from kbench.sources.scripts.running import ScriptEnded, run_as_main
+    from kbench.sources.scripts.script_operator import register
+    from kbench.sources.scripts.shielded_files import shielded
+    from kbench.sources.scripts.stand_ins import answering
+
+    recorder = Recorder(time_plainly)
+    try:
+        with answering(recorder), shielded(Path.cwd(), path.parent):
+            run_as_main(path, arguments)
+    except Exception as error:
+        if not recorder.plots:
+            if isinstance(error, ScriptEnded):
+                raise SourceFault(str(path), str(error)) from None
+            raise
+        what = str(error) if isinstance(error, ScriptEnded) else f"failed: {describe_exception(error)}"
+        print(f"kbench: {path.name} {what}; kbench measures what it asked for before", file=sys.stderr)
+    if not recorder.plots:
+        raise SourceFault(str(path), _nothing(len(recorder.loose)))
+    return [register(plot, path) for plot in recorder.plots]
+
+
+def _nothing(loose: int) -> str:
+    if loose:
+        return (
+            f"draws no plot with triton.testing.perf_report; to measure its {loose} calls of do_bench, use kbench exec"
+        )
+    return (
+        "calls neither triton.testing.perf_report nor triton.testing.do_bench, so there is nothing to measure; if it needs "
+        "arguments, give them after --"
+    )

@@ -298,7 +298,8 @@ def details_table(found: Analysis, width: int | None = None) -> Table:
 
 def _traffic(rows: Sequence[Row]) -> tuple[str, str]:
     copies = [row.copy_fraction for row in rows if row.copy_fraction]
-    return f"{median(row.gbps or 0.0 for row in rows):.1f}", copy_share(copies)
+    known = [row.gbps for row in rows if row.gbps is not None]
+    return f"{median(known):.1f}" if known else "-", copy_share(copies)
 
 
 def _arithmetic(rows: Sequence[Row]) -> tuple[str, str]:

@@ -1,0 +1,81 @@
+"""Compares what two closures return. Neither is known to be right, so a difference says nothing about who is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kbench.measure.correctness.elements import ulp
+from kbench.results.vocabulary import Agreement
+
+OUTPUT_ULPS, FLOAT32_ULPS = 2.0, 64.0
+"""Two outputs agree if no element differs by more than this many units in the last place of its dtype, plus this many of
+float32: what kbench allows an operator that states no tolerance of its own."""
+
+CHUNK_ELEMENTS = 2**24
+"""Outputs are compared in pieces of this size, in float64."""
+
+
+def tensors_of(returned: Any) -> list[Tensor] | None:
+    """Copies of the tensors that a closure returned; None if it returned no tensor, or something else beside tensors."""
+    values = returned if isinstance(returned, (tuple, list)) else (returned,)
+    if not values or not all(isinstance(value, Tensor) for value in values):
+        return None
+    return [value.detach().clone() for value in values]
+
+
+def agreement(ours: Sequence[Tensor] | None, baseline: Sequence[Tensor] | None) -> str:
+    """How the output of a closure compares with that of the baseline, in words."""
+    if ours is None or baseline is None:
+        who = "it" if ours is None else "the baseline"
+        return f"{Agreement.NOT_COMPARABLE}: {who} returns no tensor"
+    if len(ours) != len(baseline):
+        return f"{Agreement.NOT_COMPARABLE}: it returns {len(ours)} tensors, and the baseline {len(baseline)}"
+    most = 0.0
+    for mine, other in zip(ours, baseline, strict=True):
+        if mine.shape != other.shape or mine.dtype != other.dtype or mine.device != other.device:
+            return f"{Agreement.NOT_COMPARABLE}: it returns {_form(mine)}, and the baseline {_form(other)}"
+        if mine.is_complex() or mine.layout != torch.strided:
+            return f"{Agreement.NOT_COMPARABLE}: it returns {_form(mine)}"
+        most = max(most, distance(mine, other))
+    return Agreement.AGREES.value if most <= 1 else f"{Agreement.DIFFERS} by {_units(ours, baseline):.3g} ulp"
+
+
+def distance(a: Tensor, b: Tensor) -> float:
+    """The largest difference of two tensors, as a multiple of what is allowed. Infinite where only one has a NaN."""
+    return max((_most(x, y, scale, allowed=True) for x, y, scale in _pieces(a, b)), default=0.0)
+
+
+def _units(ours: Sequence[Tensor], baseline: Sequence[Tensor]) -> float:
+    """The largest difference in units in the last place of its dtype."""
+    pairs = zip(ours, baseline, strict=True)
+    return max(_most(x, y, scale, allowed=False) for a, b in pairs for x, y, scale in _pieces(a, b))
+
+
+def _pieces(a: Tensor, b: Tensor) -> list[tuple[Tensor, Tensor, float]]:
+    """Pieces of two tensors, with the mean magnitude of the first tensor: smaller elements are measured at this scale, as they
+    may be what is left of larger ones that cancel."""
+    a, b = a.reshape(-1), b.reshape(-1)
+    scale = float(a.float().abs().nan_to_num(0, 0, 0).mean()) if a.is_floating_point() and a.numel() else 0.0
+    return [(x, y, scale) for x, y in zip(a.split(CHUNK_ELEMENTS), b.split(CHUNK_ELEMENTS), strict=True) if x.numel()]
+
+
+def _most(a: Tensor, b: Tensor, scale: float, *, allowed: bool) -> float:
+    if not a.is_floating_point():
+        if a.dtype == torch.bool:
+            return float("inf") if bool((a != b).any()) else 0.0
+        return float((a.double() - b.double()).abs().max()) * (2.0 if allowed else 1.0)
+    x, y = a.double(), b.double()
+    size = torch.maximum(x.abs(), y.abs()).clamp_min(scale)
+    unit = ulp(size.nan_to_num(0, 0, 0), a.dtype)
+    if allowed:
+        unit = OUTPUT_ULPS * unit + FLOAT32_ULPS * ulp(size.nan_to_num(0, 0, 0), torch.float32)
+    same = (x == y) | (x.isnan() & y.isnan())
+    return float(torch.where(same, 0.0, ((x - y).abs() / unit).nan_to_num(float("inf"))).max())
+
+
+def _form(x: Tensor) -> str:
+    return f"{str(x.dtype).removeprefix('torch.')} {tuple(x.shape)}"

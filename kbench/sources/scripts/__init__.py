@@ -1,0 +1,1 @@
+"""Benchmark scripts that call `triton.testing.perf_report`, run unchanged, and what they ask to measure."""

@@ -1,0 +1,111 @@
+"""Records what a script would measure: the points and lines of its plots, and what it makes of a time.
+
+A line is a call of the script's function below `perf_report`. It is made twice while it is recorded, and do_bench returns a
+made-up time without running the closure: first `TIME_MS`, then `SCALE` times as much. What the script makes of the two says
+whether it reports a time or a rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from kbench.sources.scripts.bench_call import BenchCall
+from kbench.sources.scripts.closures import dtype_of_largest
+from kbench.sources.scripts.reported import SCALE, Report, classify, numbers
+
+TIME_MS = 1e-4
+"""The first made-up time. It is short, so that a rate is a large number, which rounding to whole GB/s does not change much."""
+
+MADE_UP_CALLS = 8
+"""A line that calls do_bench more often than this gets real times from then on: it may wait for a long enough time."""
+
+TimePlainly = Callable[[BenchCall], Sequence[float]]
+"""Takes the samples of a call as Triton would, in ms."""
+
+
+@dataclass(frozen=True)
+class RecordedLine:
+    """A line of a plot at one point.
+
+    arguments  what the function was given, without the line itself
+    line       the value of the line's argument
+    calls      how often it calls do_bench
+    reports    what each of its numbers is, by name
+    first      its numbers for TIME_MS
+    dtype      the dtype of the largest tensor that its closures hold; None if they hold none
+    """
+
+    arguments: dict[str, Any]
+    line: Any
+    calls: int
+    reports: dict[str, Report]
+    first: dict[str, float]
+    dtype: torch.dtype | None = None
+
+
+@dataclass
+class RecordedPlot:
+    """A plot: a `triton.testing.Benchmark` and a function below `perf_report`, with the lines in the order of the script."""
+
+    benchmark: Any
+    function: Callable[..., Any]
+    lines: list[RecordedLine] = field(default_factory=list)
+
+
+class Recorder:
+    """Answers the calls of a script that is being recorded. `plots` are in the order of the script. `loose` are the calls of
+    do_bench outside of all plots, which get real times: a script may choose its sizes by them."""
+
+    def __init__(self, time_plainly: TimePlainly) -> None:
+        self.plots: list[RecordedPlot] = []
+        self.loose: list[BenchCall] = []
+        self._time_plainly = time_plainly
+        self._made_up_ms: float | None = None
+        self._calls = 0
+        self._dtype: torch.dtype | None = None
+
+    def samples_ms(self, call: BenchCall) -> Sequence[float]:
+        self._calls += 1
+        if self._made_up_ms is None:
+            self.loose.append(call)
+            return self._time_plainly(call)
+        self._dtype = self._dtype or dtype_of_largest(call.fn)
+        return [self._made_up_ms] if self._calls <= MADE_UP_CALLS else self._time_plainly(call)
+
+    def line(self, benchmark: Any, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+        if self._made_up_ms is not None:  # a line that draws another plot
+            return function(**arguments)
+        plot = next((each for each in self.plots if each.benchmark is benchmark and each.function is function), None)
+        if plot is None:
+            plot = RecordedPlot(benchmark, function)
+            self.plots.append(plot)
+        given = {name: value for name, value in arguments.items() if name != benchmark.line_arg}
+        self._dtype = None
+        try:
+            first, calls = self._call(function, arguments, TIME_MS)
+            second, _ = self._call(function, arguments, SCALE * TIME_MS)
+        except Exception:  # noqa: BLE001  it becomes the reason of a row, where the line is built once more
+            plot.lines.append(RecordedLine(given, arguments[benchmark.line_arg], 0, {}, {}))
+            return float("nan")
+        reports = {
+            name: classify(value, later[name], TIME_MS)
+            for later in [numbers(second)]
+            for name, value in numbers(first).items()
+            if name in later
+        }
+        plot.lines.append(
+            RecordedLine(given, arguments[benchmark.line_arg], calls, reports, numbers(first), self._dtype)
+        )
+        return first
+
+    def _call(self, function: Callable[..., Any], arguments: dict[str, Any], time_ms: float) -> tuple[Any, int]:
+        """What a function returns for a made-up time, and how often it called do_bench."""
+        self._made_up_ms, self._calls = time_ms, 0
+        try:
+            return function(**arguments), self._calls
+        finally:
+            self._made_up_ms = None

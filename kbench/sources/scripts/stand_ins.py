@@ -1,0 +1,158 @@
+"""Stands in for `do_bench`, `do_bench_cudagraph` and `perf_report` of `triton.testing` while code of a script runs.
+
+A script may have imported the functions by name, so it keeps a stand-in for as long as it lives. A stand-in therefore asks at
+each call who answers: the innermost `answering` block, or else Triton itself. Calls by Triton and by torch, whose autotuners
+use do_bench too, are always answered by Triton.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+import triton.testing
+
+from kbench.sources.scripts.bench_call import BenchCall
+from kbench.text.exception_text import in_library
+
+NO_SCRIPTS = ("triton", "torch", "kbench")
+"""Packages whose calls of do_bench are part of no script: Triton and torch tune kernels, and kbench measures with it."""
+
+_do_bench, _do_bench_cudagraph = triton.testing.do_bench, triton.testing.do_bench_cudagraph
+_perf_report = triton.testing.perf_report
+
+
+class Answers(Protocol):
+    """What becomes of the calls of a script."""
+
+    def samples_ms(self, call: BenchCall) -> Sequence[float]:
+        """The samples that a call of do_bench takes, in ms."""
+
+    def line(self, benchmark: Any, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+        """What a function below `perf_report` returns for a line of a plot at one point of the x axis."""
+
+
+_answers: list[Answers] = []
+
+
+@contextmanager
+def answering(answers: Answers) -> Iterator[None]:
+    """Inside, `answers` receives the calls of the stand-ins."""
+    names = {"do_bench": do_bench, "do_bench_cudagraph": do_bench_cudagraph, "perf_report": perf_report}
+    before = {name: getattr(triton.testing, name) for name in names}
+    _answers.append(answers)
+    try:
+        for name, function in names.items():
+            setattr(triton.testing, name, function)
+        yield
+    finally:
+        for name, function in before.items():
+            setattr(triton.testing, name, function)
+        _answers.pop()
+
+
+def do_bench(
+    fn: Callable[[], Any],
+    warmup: float = 25,
+    rep: float = 100,
+    grad_to_none: Any = None,
+    quantiles: Sequence[float] | None = None,
+    return_mode: str = "mean",
+    **others: Any,
+) -> Any:
+    """Has the signature of `triton.testing.do_bench`. `others` are arguments of other versions of Triton."""
+    caller = sys._getframe(1)
+    if not _answers or caller.f_globals.get("__name__", "").partition(".")[0] in NO_SCRIPTS:
+        return _do_bench(fn, warmup, rep, grad_to_none, quantiles, return_mode, **others)
+    gradients = tuple(grad_to_none or ())
+    call = BenchCall(fn, place_of(caller), "do_bench", warmup, rep, gradients, quantiles, return_mode)
+    return call.returned(_answers[-1].samples_ms(call))
+
+
+def do_bench_cudagraph(
+    fn: Callable[[], Any],
+    rep: float = 20,
+    grad_to_none: Any = None,
+    quantiles: Sequence[float] | None = None,
+    return_mode: str = "mean",
+    **others: Any,
+) -> Any:
+    """Has the signature of `triton.testing.do_bench_cudagraph`."""
+    caller = sys._getframe(1)
+    if not _answers or caller.f_globals.get("__name__", "").partition(".")[0] in NO_SCRIPTS:
+        return _do_bench_cudagraph(fn, rep, grad_to_none, quantiles, return_mode, **others)
+    gradients = tuple(grad_to_none or ())
+    call = BenchCall(fn, place_of(caller), "do_bench_cudagraph", 0, rep, gradients, quantiles, return_mode)
+    return call.returned(_answers[-1].samples_ms(call))
+
+
+def perf_report(benchmarks: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Has the signature of `triton.testing.perf_report`."""
+    if not _answers:
+        return _perf_report(benchmarks)  # type: ignore[no-any-return]
+    return lambda function: Mark(function, benchmarks)
+
+
+class Mark(triton.testing.Mark):  # type: ignore[misc]
+    """What `perf_report` makes of a function. It draws nothing, prints nothing and writes nothing: the times are made up."""
+
+    def __init__(self, function: Callable[..., Any], benchmarks: Any) -> None:
+        super().__init__(function, benchmarks)
+        self._function = function
+        self.fn = self._line
+
+    def _line(self, *positional: Any, **arguments: Any) -> Any:
+        """A call by the script itself, outside of `run`."""
+        if positional or not _answers:
+            return self._function(*positional, **arguments)
+        marks = self.benchmarks if isinstance(self.benchmarks, (list, tuple)) else [self.benchmarks]
+        fits = [each for each in marks if {each.line_arg, *each.x_names} <= arguments.keys()]
+        return self._answered(fits[0], arguments) if fits else self._function(**arguments)
+
+    def _answered(self, benchmark: Any, arguments: dict[str, Any]) -> Any:
+        if not _answers:
+            return self._function(**arguments)
+        return _answers[-1].line(benchmark, self._function, arguments)
+
+    def run(
+        self,
+        show_plots: bool = False,
+        print_data: bool = False,
+        save_path: str = "",
+        return_df: bool = False,
+        **more: Any,
+    ) -> Any:
+        """Call the function for every point and line, as Triton does. Returns the same frames."""
+        single = not isinstance(self.benchmarks, (list, tuple))
+        frames = [self._frame(one, more) for one in ([self.benchmarks] if single else self.benchmarks)]
+        return (frames[0] if single else frames) if return_df else None
+
+    def _frame(self, benchmark: Any, more: dict[str, Any]) -> Any:
+        import pandas as pd
+
+        names, rows = list(benchmark.x_names), []
+        more = {name: value for name, value in more.items() if name not in ("diff_col", "save_precision")}
+        for x in benchmark.x_vals:
+            values = list(x) if isinstance(x, (list, tuple)) else [x] * len(names)
+            if len(values) != len(names):
+                raise ValueError(f"expected {len(names)} values, got {x}")
+            point = dict(zip(names, values, strict=True)) | dict(benchmark.args or {}) | more
+            row = values
+            for line in benchmark.line_vals:
+                found = self._answered(benchmark, {benchmark.line_arg: line, **point})
+                row = [*row, found[0] if isinstance(found, (tuple, list)) and found else found]
+            rows.append(row)
+        return pd.DataFrame(rows, columns=[*names, *(f"{name} ({benchmark.ylabel})" for name in benchmark.line_names)])
+
+
+def place_of(frame: FrameType | None) -> str:
+    """`bench.py:31`: the innermost line of the user's own code; that of the call itself if only libraries call."""
+    own = frame
+    while own is not None and in_library(own.f_code.co_filename):
+        own = own.f_back
+    found = own or frame
+    return f"{Path(found.f_code.co_filename).name}:{found.f_lineno}" if found else ""

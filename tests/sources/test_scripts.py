@@ -1,0 +1,159 @@
+"""`kbench run script.py`: scripts in other people's styles, run unchanged on the host."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from common import Kbench
+
+pytest.importorskip("triton")
+
+SCRIPTS = Path(__file__).parent / "scripts"
+QUICK = ("--set", "rounds=1", "--set", "rep_ms=1", "--set", "warmup_ms=0", "--no-plot")
+
+Cells = dict[str, str]
+
+
+def rows_of(folder: Path, name: str, role: str = "provider") -> list[Cells]:
+    with (folder / "results" / f"{name}.csv").open() as file:
+        return [row for row in csv.DictReader(file) if row["role"] == role]
+
+
+def measured(kbench: Kbench, folder: Path, script: str, name: str, arguments: Sequence[str] = ()) -> list[Cells]:
+    """The rows of a script that runs to its end."""
+    run = kbench("run", SCRIPTS / script, *QUICK, *(["--", *arguments] if arguments else []))
+    assert run.returncode == 0, run.stderr
+    return rows_of(folder, name)
+
+
+def test_a_plot_over_n_becomes_cases_and_its_lines_become_providers(kbench: Kbench, tmp_path: Path) -> None:
+    rows = measured(kbench, tmp_path, "softmax_tutorial.py", "softmax-rows")
+    assert [(row["N"], row["M"], row["dtype"], row["provider"]) for row in rows] == [
+        (str(128 * i), "256", "float32", line) for i in (2, 3, 4) for line in ("torch", "naive")
+    ]
+    assert {row["status"] for row in rows} == {"ok"} and all("unchecked" in row["flags"] for row in rows)
+    assert [row["agreement"] for row in rows] == ["", "agrees"] * 3
+    for row in rows:  # the script counts one read and one write of x
+        assert float(row["counted"]) == 2 * 4 * 256 * int(row["N"])
+        assert float(row["gbps"]) == pytest.approx(float(row["counted"]) / float(row["ms"]) * 1e-6)
+    assert [row["provider"] for row in rows_of(tmp_path, "softmax-rows", "control")] == ["copy", "empty", "repeat"] * 3
+
+
+def test_set_and_only_change_what_a_script_measures(kbench: Kbench, tmp_path: Path) -> None:
+    kbench("run", SCRIPTS / "softmax_tutorial.py", *QUICK, "--set", "N=200", "--only", "naive")
+    [row] = rows_of(tmp_path, "softmax-rows")
+    assert (row["provider"], row["N"], float(row["counted"])) == ("naive", "200", pytest.approx(2 * 4 * 256 * 200))
+    wrong = kbench("run", SCRIPTS / "softmax_tutorial.py", *QUICK, "--only", "naiv")
+    assert wrong.returncode == 2 and 'did you mean "naive"' in wrong.stderr
+
+
+def test_compare_show_and_plot_read_the_results_of_a_script(kbench: Kbench, tmp_path: Path) -> None:
+    for out in ("old", "new"):
+        kbench("run", SCRIPTS / "softmax_tutorial.py", *QUICK, "--set", "N=200", "--out", out)
+    shown = kbench("show", "new/softmax-rows.csv")
+    assert shown.returncode == 0 and "unchecked" in shown.stdout
+    assert kbench("compare", "old/softmax-rows.csv", "new/softmax-rows.csv").returncode in (0, 1)
+    assert kbench("plot", "new/softmax-rows.csv").returncode == 0
+    assert kbench("report", "new/softmax-rows.csv").returncode == 0
+
+
+def test_each_plot_of_a_script_has_a_file_of_its_own_and_flops_give_tflops(kbench: Kbench, tmp_path: Path) -> None:
+    for name, dtype in (("matmul-fp32", "float32"), ("matmul-fp64", "float64")):
+        if name == "matmul-fp32":
+            rows = measured(kbench, tmp_path, "matmul_tutorial.py", name)
+        rows = rows_of(tmp_path, name)
+        assert [(row["M"], row["K"], row["dtype"]) for row in rows] == [
+            (m, m, dtype) for m in ("32", "64") for _ in "ab"
+        ]
+        assert [float(row["counted"]) for row in rows] == [2 * int(row["M"]) ** 3 for row in rows]
+        assert all(row["tflops"] and not row["gbps"] for row in rows)
+
+
+def test_a_backward_pass_is_timed_with_cleared_gradients(kbench: Kbench, tmp_path: Path) -> None:
+    rows = measured(kbench, tmp_path, "layernorm_tutorial.py", "layer-norm-backward")
+    assert {(row["dtype"], row["mode_"], row["eps"]) for row in rows} == {("float16", "backward", "1e-05")}
+    assert {row["agreement"] for row in rows} == {"", "not comparable: it returns no tensor"}
+    assert not list(tmp_path.glob("layer-norm-backward*")), "save_path must not write made-up times"
+
+
+def test_marks_that_are_made_in_main_behind_argparse(kbench: Kbench, tmp_path: Path) -> None:
+    rows = measured(kbench, tmp_path, "marks_in_main.py", "marks_in_main-rmsnorm", ["--dtype", "bfloat16"])
+    assert {row["dtype"] for row in rows} == {"bfloat16"} and len(rows) == 4
+    moved = [float(row["counted"]) for row in rows]
+    expected = [parts * 64 * n * 2 + 4 * n for n in (128, 192) for parts in (2, 3)]
+    assert moved == pytest.approx(expected, rel=0.01)  # the script rounds to whole GB/s
+
+
+def test_a_script_that_needs_arguments_says_so(kbench: Kbench) -> None:
+    run = kbench("run", SCRIPTS / "marks_in_main.py", *QUICK)
+    assert run.returncode == 2
+    assert run.stderr.count("\n") == 1 and "marks_in_main.py" in run.stderr
+    assert "the following arguments are required: --dtype" in run.stderr
+
+
+def test_times_in_microseconds_count_no_bytes_and_own_files_stay(kbench: Kbench, tmp_path: Path) -> None:
+    (tmp_path / "times.csv").write_text("true times\n")
+    rows = measured(kbench, tmp_path, "provider_dictionary.py", "add-relu-with-residual")
+    assert [row["provider"] for row in rows] == ["torch", "in two steps"] * 2
+    assert all(row["ms"] and not row["gbps"] and not row["counted"] for row in rows)
+    assert [row["agreement"] for row in rows] == ["", "agrees"] * 2
+    assert (tmp_path / "times.csv").read_text() == "true times\n"
+    assert not (tmp_path / "plots").exists()
+
+
+def test_a_ratio_of_two_times_becomes_two_configurations(kbench: Kbench, tmp_path: Path) -> None:
+    rows = measured(kbench, tmp_path, "speed_up.py", "sort-speed-up")
+    assert [(row["provider"], row["params"]) for row in rows] == [("speed-up", "call=1"), ("speed-up", "call=2")]
+    assert all(row["ms"] for row in rows)
+
+
+def test_a_script_may_choose_its_sizes_by_the_times_that_it_reads(kbench: Kbench, tmp_path: Path) -> None:
+    [*rows] = measured(kbench, tmp_path, "adaptive.py", "adaptive")
+    assert rows and all(row["status"] in ("ok", "unsupported") for row in rows)
+    assert any(row["ms"] for row in rows)
+
+
+def test_a_script_runs_as_it_would_alone_but_overwrites_nothing(kbench: Kbench, tmp_path: Path) -> None:
+    shutil.copy(SCRIPTS / "odd_script.py", tmp_path)
+    (tmp_path / "note.txt").write_text("a note\n")
+    (tmp_path / "old.csv").write_text("")
+    run = kbench("run", "odd_script.py", *QUICK, "--", "--size", "300")
+    assert run.returncode == 1, run.stderr
+    assert "odd_script.py ended with exit code 3; kbench measures what it asked for before" in run.stderr
+    assert "this goes to stdout" not in run.stdout
+    rows = rows_of(tmp_path, "odd-plot-1")
+    assert [(row["kind"], row["provider"], row["status"]) for row in rows] == [
+        ("a b", "abs", "ok"), ("a b", "neg", "ok"), ("None", "abs", "ok"), ("None", "neg", "error")
+    ]  # fmt: skip
+    assert rows[-1]["reason"].startswith("RuntimeError: no neg for None at odd_script.py:24")
+    assert {(row["params_"], row["scale"], row["shape"]) for row in rows} == {("True", "0.5", "2-3")}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["note.txt", "odd_script.py", "old.csv", "results"]
+    assert (tmp_path / "note.txt").read_text() == "a note\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "message"),
+    [
+        ("x = 1\n", "bench.py", "calls neither triton.testing.perf_report nor triton.testing.do_bench"),
+        ("x = 1\nprint(y)\n", "bench.py:2", "NameError: name 'y' is not defined"),
+        ("x = (\n", "bench.py:1", "SyntaxError: '(' was never closed"),
+        ("import triton.testing\nimport os\nos._exit(4)\n", "bench.py", "the process exited with code 4"),
+    ],
+)
+def test_a_script_without_a_benchmark_is_one_located_error(
+    kbench: Kbench, tmp_path: Path, text: str, where: str, message: str
+) -> None:
+    (tmp_path / "bench.py").write_text(text)
+    run = kbench("run", "bench.py", *QUICK)
+    assert run.returncode in (2, 3)
+    assert run.stderr.count("\n") == 1 and where in run.stderr and message in run.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_config_takes_no_arguments(kbench: Kbench) -> None:
+    run = kbench("run", "softmax", "--", "--size", "3")
+    assert run.returncode == 2 and "a config takes no arguments" in run.stderr
