@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import pandas as pd
+
 from kbench.errors import UsageError
 from kbench.results.columns import COLUMNS
-from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
 from kbench.text.suggest import unknown
 
@@ -101,11 +103,11 @@ COMPARED = {
 """The metrics of `compare`, the default first."""
 
 
-def default_metric(rows: Iterable[Row]) -> str:
+def default_metric(frames: Iterable[pd.DataFrame]) -> str:
     """The metric that `plot` and `report` draw first: tflops if the operator of every timed row counts its operations, as the
-    summary of a run shows TFLOP/s then; otherwise gbps."""
-    timed = [row for row in rows if row.role == Role.PROVIDER and row.ms is not None]
-    return "tflops" if timed and all(row.tflops is not None for row in timed) else "gbps"
+    summary of a run shows TFLOP/s then; otherwise gbps. The frames are those that `table.read_results` returned."""
+    timed = [frame.loc[(frame["role"] == Role.PROVIDER) & (frame["status"] == Status.OK), "tflops"] for frame in frames]
+    return "tflops" if any(map(len, timed)) and all(np.isfinite(tflops).all() for tflops in timed) else "gbps"
 
 
 def metric_by_name(name: str, among: Mapping[str, Metric] = DRAWN) -> Metric:
