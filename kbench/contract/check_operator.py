@@ -133,7 +133,8 @@ def _gradient_faults(operator: Declaration) -> Iterator[str]:
         if name not in operator.inputs:
             yield f"gradients: {name!r} is not one of the inputs {', '.join(operator.inputs)}"
         elif not any(operator.inputs[name].is_floating(dtype) for dtype in operator.dtypes):
-            yield f"gradients: {name} is {operator.inputs[name].dtype}, which has no gradient"
+            dtypes = operator.inputs[name].dtype or "/".join(operator.dtypes)
+            yield f"gradients: {name} is {dtypes}, which has no gradient"
     if operator.gradients and not any(t.is_floating(d) for t in operator.outputs.values() for d in operator.dtypes):
         yield "gradients: no output has a floating-point dtype; leave gradients out"
 

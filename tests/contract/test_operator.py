@@ -84,6 +84,10 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"gradients": ("x", "x")}, "gradients: x is named twice"),
     ({"gradients": "labels", "inputs": {"labels": LABELS}}, "gradients: labels is int64, which has no gradient"),
     (
+        {"gradients": "x", "dtypes": ("int32", "int8"), "inputs": {"x": Tensor("M", fill=integers(9))}},
+        "gradients: x is int32/int8, which has no gradient",
+    ),
+    (
         {"gradients": "x", "outputs": {"y": Tensor("M", dtype="int64")}},
         "gradients: no output has a floating-point dtype",
     ),
