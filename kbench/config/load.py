@@ -112,7 +112,7 @@ class Config:
         baseline = resolver.resolve_baseline(document.entries.get("baseline"), listed)
         kept = resolver.select(self.only, resolver.plugin_configurations(self.cli_plugins, listed))
         measure = document.section("measure")
-        if "max_ms" in measure and not ("precision" in measure and measure["precision"].value):
+        if "max_ms" in measure and "precision" not in measure:  # `precision: null` of a profile turns both off
             what = "max_ms limits the rounds that precision adds; give a precision too, or leave max_ms out"
             resolver.issues.append(ConfigIssue(measure["max_ms"].key, what))
         if resolver.issues:

@@ -25,7 +25,7 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-PRECISE_REP_MS = 10.0
+PRECISE_REP_MS = 8.0
 """How long a round takes samples, in ms, if the config asks for a precision and does not say. Several short rounds tell more
 than a long one: they are in another order each time, and a provider can leave earlier."""
 

@@ -17,11 +17,11 @@ from kbench.measure.timing.timer import Timer
 from kbench.results.case import Case
 from kbench.results.vocabulary import Control, Role
 
-COPY_MS = 10.0
+COPY_MS = 8.0
 """A round takes samples of the copy for at most this long. Copies of one size differ little: the median of the thirty or more
 samples of one such round is known to 0.5 %."""
 
-REPEAT_MS = 20.0
+REPEAT_MS = 16.0
 """The same for the repeat. With fewer samples than the baseline, it can only differ more from it, so the noise floor is never
 too low."""
 

@@ -257,7 +257,7 @@ def test_set_wins_over_the_profile_and_the_last_set_over_earlier_ones() -> None:
 def test_a_precision_makes_rounds_short(written: object) -> None:
     fixed, precise = resolve(minimal()).measure, resolve(minimal(rest=f"measure: {{precision: {written}}}")).measure
     assert (fixed.precision, fixed.rep_ms, fixed.rounds) == (None, 100, 5)
-    assert (precise.precision, precise.rep_ms, precise.rounds) == (pytest.approx(0.005), 10, 5)
+    assert (precise.precision, precise.rep_ms, precise.rounds) == (pytest.approx(0.005), 8, 5)
 
 
 def test_a_precision_may_come_from_a_profile_or_the_command_line() -> None:
@@ -265,8 +265,9 @@ def test_a_precision_may_come_from_a_profile_or_the_command_line() -> None:
     measure = resolve(config, profile="precise").measure
     assert (measure.precision, measure.max_ms, measure.rep_ms) == (0.01, 50, 20)
     measure = resolve(minimal(), sets=["measure.precision=1%"]).measure
-    assert (measure.precision, measure.rep_ms) == (0.01, 10)
+    assert (measure.precision, measure.rep_ms) == (0.01, 8)
     assert resolve(config, profile="precise", sets=["precision=0.002"]).measure.precision == 0.002
+    assert resolve(config, profile="precise", sets=["precision=null"]).measure.precision is None
 
 
 def test_set_a_choice_and_a_baseline() -> None:

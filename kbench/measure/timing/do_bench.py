@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -23,7 +24,13 @@ from kbench.measure.timing.timer import Sample
 PREFILL_MS = 0.1
 """The device is kept busy at least this long before a timed launch: several times as long as an ordinary launch takes."""
 
+SPIN_MS = 0.05
+"""Of this time, it spins at least so long. The rest may be that of the flush."""
+
 MAX_PREFILL_MS = 10.0
+
+FLUSHES = 5
+"""Flushes of which the shortest says how long a flush keeps the device busy."""
 
 
 @dataclass(frozen=True)
@@ -104,20 +111,42 @@ class BenchTimer:
         if active is None:
             driver.set_active(HostDriver(self.device, self.cache, before))
         else:
-            prefill_ms = min(max(PREFILL_MS, 3 * launch_ms), MAX_PREFILL_MS)
-            driver.set_active(_PrefilledDriver(active, self, prefill_ms, before))
+            flush_ms = _flush_ms(self.device) if self.cache == "cold" and self.device.spin else 0.0
+            driver.set_active(_PrefilledDriver(active, self, spin_ms(launch_ms, flush_ms), before))
         try:
             yield
         finally:
             driver.set_active(active)
 
 
+def spin_ms(launch_ms: float, flush_ms: float) -> float:
+    """How long to spin, if the host needs `launch_ms` for a launch and the flush before has kept the device busy for
+    `flush_ms`."""
+    return min(max(SPIN_MS, max(PREFILL_MS, 3 * launch_ms) - flush_ms), MAX_PREFILL_MS)
+
+
+@cache
+def _flush_ms(device: Device) -> float:
+    """How long a flush keeps the device busy."""
+    from triton.runtime import driver
+
+    active = driver.active
+    buffer, event = active.get_empty_cache_for_benchmark(), active.get_device_interface().Event
+    events = [event(enable_timing=True) for _ in range(FLUSHES + 1)]
+    active.clear_cache(buffer)
+    for each in events:
+        each.record()
+        active.clear_cache(buffer)
+    device.synchronize()
+    return float(min(start.elapsed_time(end) for start, end in pairwise(events)))
+
+
 class _PrefilledDriver:
     """The active Triton driver. Its cache flush also does what must be done before a timed call, and puts the host ahead of the
     device."""
 
-    def __init__(self, inner: Any, timer: BenchTimer, prefill_ms: float, before: Callable[[], None] | None) -> None:
-        self._inner, self._cold, self._prefill_ms = inner, timer.cache == "cold", prefill_ms
+    def __init__(self, inner: Any, timer: BenchTimer, spin_ms: float, before: Callable[[], None] | None) -> None:
+        self._inner, self._cold, self._spin_ms = inner, timer.cache == "cold", spin_ms
         self._before = before
         self._spin, self._drop_kept_lines = timer.device.spin, timer.device.drop_kept_lines
 
@@ -131,4 +160,4 @@ class _PrefilledDriver:
             self._drop_kept_lines()  # a flush does not displace what kernels asked the cache to keep
             self._inner.clear_cache(cache)
         if self._spin:
-            self._spin(self._prefill_ms)
+            self._spin(self._spin_ms)
