@@ -169,17 +169,19 @@ _COLUMNS = (
     Column("deterministic", Kind.BOOLEAN, "", "deterministic", """Whether two calls on the same input gave the same
         output, bit for bit. False is not a fault by itself: atomics and split reductions add in an order that varies.
         But such a kernel cannot be tested by comparing bits."""),
-    Column("agreement", Kind.WORD, "", "agreement", """Of a script's line: whether it returns the same as the baseline.
-        `agrees` allows 2 units in the last place of the output's dtype and 64 of float32. `differs by N ulp` has the largest
-        difference, at the magnitude of the element or, if that is larger, at the mean magnitude of the output. `not comparable`
-        has the reason. A script has no reference, so nobody knows which of two outputs is right. It is empty for the
-        baseline and for everything but scripts.""", optional=True),
-    Column("counted", Kind.NUMBER, "", "counted work", """Of a script's line: the bytes or the floating-point operations that
-        the script counts for one call. They follow from the rate that it reports for a given time. It is empty if
-        the script reports no rate, or one of an unknown kind.""", optional=True),
-    Column("script_ms", Kind.NUMBER, "ms", "script's time", """Of a script's line: the median of what
-        `triton.testing.do_bench` reads by itself, with the arguments that the script gives it. If it is much longer than `ms`,
-        the device waited for the host between the events. It is empty for everything but scripts.""", optional=True),
+    Column("agreement", Kind.WORD, "", "agreement", """For rows of a benchmark script: whether the provider returns the same
+        as the baseline. `agrees`: no element differs by more than 2 units in the last place of its dtype plus 64 of
+        float32. `differs by N ulp`: N is the largest difference in units in the last place, taken at the magnitude of the
+        element, but at least at the mean magnitude of the output. `not comparable`: the reason follows. A script has no
+        reference, so kbench cannot tell which of two outputs is right. It is empty for the baseline and for rows of other
+        sources.""", optional=True),
+    Column("counted", Kind.NUMBER, "", "counted work", """For rows of a benchmark script: the bytes or the floating-point
+        operations that the script counts for one call. kbench computes them from the rate that the script reports, such as
+        GB/s. It is empty if the script reports no rate, or one in an unknown unit.""", optional=True),
+    Column("script_ms", Kind.NUMBER, "ms", "script's time", """For rows of a benchmark script: the median time that
+        `triton.testing.do_bench` reads by itself, with the arguments that the script gives it. If it is much longer than
+        `ms`, the device waited for the host while `do_bench` timed the call. It is empty for
+        rows of other sources.""", optional=True),
     Column("alloc_ms", Kind.NUMBER, "ms", "allocate", _STAGES),
     Column("h2d_ms", Kind.NUMBER, "ms", "host to device", _STAGES),
     Column("kernel_ms", Kind.NUMBER, "ms", "kernel", _STAGES),

@@ -127,10 +127,11 @@ class Flag(ExplainedWord):
     )
     UNCHECKED = (
         "unchecked",
-        """The row belongs to a script, which has no reference. kbench has timed the closure and does not know whether it
-        computes the right thing. It could not change the inputs before each call either, because a closure hides them. The
-        column `agreement` says whether the line returns the same as the baseline. To have it checked, write an operator with a
-        reference: `kbench init` begins a file for one.""",
+        """The row comes from a benchmark script, which has no reference. kbench timed the function that the script gives to
+        `do_bench`, and does not know whether it computes the right thing. kbench also could not change the inputs before
+        each call, because the script does not say which they are. The column `agreement` says whether the function returns
+        the same as that of the baseline. To have the output checked, write an operator with a reference: `kbench init`
+        writes a file to begin with.""",
     )
     HOST_BOUND = (
         "host-bound",
