@@ -125,15 +125,15 @@ _COLUMNS = (
         has one, in ms. It covers compiling, tuning and loading. No other time includes it. It is short if the kernels
         were already in a compiler's cache."""),
     Column("gbps", Kind.NUMBER, "GB/s", "GB/s", """Algorithmic bytes divided by `ms`, in GB/s (1e9 bytes per second).
-        Algorithmic bytes are each input read once and each output written once, however much the provider really
-        moves. Within one case, GB/s ranks providers exactly as the time does. `copy_fraction` compares it with a
-        copy."""),
+        Algorithmic bytes are each input read once and each output written once, however much the provider really moves. For
+        rows of a benchmark script, they are the bytes that the script counts for the baseline. Within one case, GB/s ranks
+        providers exactly as the time does. `copy_fraction` compares it with a copy."""),
     Column("gbps_p20", Kind.NUMBER, "GB/s", "p20 GB/s", _QUANTILES),
     Column("gbps_p80", Kind.NUMBER, "GB/s", "p80 GB/s", _QUANTILES),
-    Column("achieved_gbps", Kind.NUMBER, "GB/s", "achieved GB/s", """Achieved bandwidth: the bytes that the provider
-        says it moves, divided by `ms`, in GB/s. Only providers that state their bytes (`moved_bytes=`) have it, such
-        as one that passes over memory several times. It shows whether a kernel is slow because it moves its bytes
-        slowly or because it moves too many bytes."""),
+    Column("achieved_gbps", Kind.NUMBER, "GB/s", "achieved GB/s", """Achieved bandwidth: the bytes that the provider says it
+        moves, divided by `ms`, in GB/s. Only providers that state their bytes (`moved_bytes=`) have it, such as one that
+        passes over memory several times, and providers of a benchmark script that counts their bytes. It shows whether a
+        kernel is slow because it moves its bytes slowly or because it moves too many bytes."""),
     Column("copy_fraction", Kind.NUMBER, "", "of copy", """A row's GB/s divided by the GB/s of the case's `copy`
         control. Near 1 the kernel moves its bytes as fast as a copy. A little above 1 is possible: a copy is not the
         fastest way to move bytes at every size."""),
@@ -141,9 +141,10 @@ _COLUMNS = (
         per session at a size far beyond its last-level cache: what memory really delivers here. Reads and writes both
         count."""),
     Column("tflops", Kind.NUMBER, "TFLOP/s", "TFLOP/s", """The floating-point operations of a call divided by `ms`, in
-        TFLOP/s (1e12 operations per second). Only operators that state their operations (`flops=`) have it. The count is
-        the operator's, whatever the provider really computes. Within one case, TFLOP/s ranks providers exactly as the time
-        does. `ceiling_tflops` is what the device reaches.""", optional=True),
+        TFLOP/s (1e12 operations per second). Only operators that state their operations (`flops=`) and benchmark
+        scripts that count them have it. The count is the operator's, or the script's for its baseline, whatever the
+        provider really computes. Within one case, TFLOP/s ranks providers exactly as the time does. `ceiling_tflops`
+        is what the device reaches.""", optional=True),
     Column("ceiling_tflops", Kind.NUMBER, "TFLOP/s", "large matmul TFLOP/s", """The TFLOP/s of the best large matrix product
         of the row's dtype that torch computes on the device. kbench tries several shapes and sizes, once per session and
         dtype. It is empty if the operator states no operations, or if torch cannot multiply matrices of this dtype here.

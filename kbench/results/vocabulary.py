@@ -204,8 +204,9 @@ class Control(ExplainedWord):
 
     COPY = (
         "copy",
-        """A control that kbench adds to every case: a device copy of as many bytes as the operator has to move. It is
-        the practical ceiling at this size. `copy_fraction` is a row's GB/s divided by the GB/s of the copy.""",
+        """A control that kbench adds to every case: a device copy of as many bytes as the operator has to move. It is the
+        practical ceiling at this size. `copy_fraction` is a row's GB/s divided by the GB/s of the copy. A benchmark
+        script that counts no bytes has no copy.""",
     )
     EMPTY = (
         "empty",
