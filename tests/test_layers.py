@@ -79,7 +79,9 @@ MAY_IMPORT = {
         "plotting/style results summary text version"
     ),
     "results": "errors files text",
-    "sources": "config contract errors packages protocol sources/scripts text",
+    "sources": "config contract errors packages protocol sources/problems sources/scripts text",
+    "sources/flashinfer_trace": "contract files protocol results sources sources/problems text",
+    "sources/problems": "contract files results sources text",
     "sources/scripts": "contract protocol results text",
     "summary": "analysis results text",
     "templates": "__init__",

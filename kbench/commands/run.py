@@ -86,6 +86,8 @@ def run(
 ) -> ExitStatus:
     """Check and time every provider; write a CSV and a plot.
 
+    CONFIG may also be a benchmark script (bench.py), or a problem folder of another benchmark.
+
     Exit code: 0 success, 1 a provider gave a wrong result or failed, 2 bad input, 3 nothing could be measured, 130
     interrupted.
     """

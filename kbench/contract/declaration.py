@@ -54,6 +54,7 @@ class Declaration:
     edges      name -> `(case, *inputs) -> tuple of tensors`: edge inputs for `kbench check`. An operator without edges gets
                those of measure/correctness/common_edges.py
     dtypes     the dtypes that the operator is defined for. The first is the default
+    source     the text that defines it, if that is no Python file. kbench compares no rows of different texts
     providers  the operator's providers by name. `provider` adds to them
 
     Raises ValueError for a name that is taken or not allowed (see results/names.py), and for declarations that contradict each
@@ -78,6 +79,7 @@ class Declaration:
     flops: Callable[[Case], int] | None = None
     edges: Mapping[str, Callable[..., tuple[torch.Tensor, ...]]] = field(default_factory=dict)
     dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
+    source: str = ""
     providers: dict[str, Provider] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -12,17 +12,9 @@ from kbench import packages
 from kbench.contract.origin import registering_for
 from kbench.protocol import PluginError, Source, SourceSweep
 from kbench.sources import SourceKind, folder_format, source_of
+from kbench.sources.fault import SourceFault
 from kbench.text.exception_text import describe_exception, location
 from kbench.text.printable import REASON_LIMIT, printable
-
-
-class SourceFault(Exception):
-    """A source that cannot be used. `where` is the place in it: a file, with a line if one is known."""
-
-    def __init__(self, where: str, message: str) -> None:
-        super().__init__(message)
-        self.where = where
-
 
 TimePlainly = Callable[..., Sequence[float]]
 """Times a call of do_bench by a script: see kbench/sources/scripts/recording.py."""

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from kbench.contract.operator import Operator
 from kbench.files import source_text
 from kbench.measure.correctness.definition import Definition
 from kbench.results.stamps import digest
@@ -23,17 +24,24 @@ def case_hash(definition: Definition, call_bytes: int, flops: int | None = None)
     """Distinguishes two definitions of the same case: a hash of the operator's source, bytes, floating-point operations and
     tolerances. Kernels in the same file are not part of it."""
     operator = definition.operator
-    file = _file_of(operator.reference)
-    source = source_text(Path(file)) if file else getattr(operator.reference, "__name__", None)
     return digest(
         [
-            digest(source and defining(source, operator.name)),
+            digest(_source_of(operator)),
             definition.case.to_json(),
             call_bytes,
             [(output.name, str(output.dtype), output.tolerance, output.ulps) for output in definition.outputs],
             *([] if flops is None else [flops]),
         ]
     )
+
+
+def _source_of(operator: Operator) -> str | None:
+    """The text that defines an operator."""
+    if operator.source:
+        return operator.source
+    file = _file_of(operator.reference)
+    source: str | None = source_text(Path(file)) if file else getattr(operator.reference, "__name__", None)
+    return source and defining(source, operator.name)
 
 
 def _file_of(reference: Callable[..., Any]) -> str | None:

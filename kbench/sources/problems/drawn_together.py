@@ -1,0 +1,73 @@
+"""Inputs that one function of a problem makes together, as fills of the tensors of an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kbench.contract.fills import Draw, Integers
+from kbench.contract.tensor import Tensor as Declared
+from kbench.results.case import Case
+
+Make = Callable[[Case, torch.device], Sequence[Tensor]]
+"""Makes all tensors of a set on a device. It draws from torch's own generators, which are seeded for it."""
+
+SEEDS = 2**31
+
+
+@dataclass
+class DrawnTogether:
+    """kbench fills the inputs of a case in their order. The fill of the first makes the whole set, and each of the others
+    takes its own from it."""
+
+    make: Make
+    _left: dict[int, Tensor] = field(default_factory=dict)
+
+    def fill(self, position: int) -> Callable[[Case, Draw], Tensor]:
+        """The fill of the tensor at a position of the set."""
+
+        def take(case: Case, draw: Draw) -> Any:
+            if position not in self._left:
+                seed = draw.integers(0, SEEDS, 1)
+                self._left = dict(enumerate(self._set(case, int(seed.item()), seed.device)))
+            return self._left.pop(position, None)
+
+        return take
+
+    def _set(self, case: Case, seed: int, device: torch.device) -> Sequence[Tensor]:
+        devices = [] if device.type == "cpu" else [device]
+        with torch.random.fork_rng(devices, device_type=device.type if devices else "cuda"):
+            torch.manual_seed(seed)
+            return self.make(case, device)
+
+
+class HostDraw:
+    """Draws values on the host, to try a problem before there is a device. A `Draw`."""
+
+    def normal(self, *shape: int, dtype: str | None = None) -> Tensor:
+        return torch.randn(shape).to(getattr(torch, dtype or "float32"))
+
+    def uniform(self, low: float, high: float, *shape: int, dtype: str | None = None) -> Tensor:
+        return torch.rand(shape).mul_(high - low).add_(low).to(getattr(torch, dtype or "float32"))
+
+    def integers(self, low: int, high: int, *shape: int, dtype: str = "int64") -> Tensor:
+        return torch.randint(low, high, shape).to(getattr(torch, dtype))
+
+
+def draw_on_host(tensors: Iterable[Declared], case: Case) -> list[Tensor]:
+    """Inputs of a case on the host. Their dtypes must be declared."""
+    draw, found = HostDraw(), []
+    for tensor in tensors:
+        dtype, shape = tensor.dtype_in(case), tensor.shape_in(case)
+        match tensor.fill_for(dtype):
+            case fill if callable(fill):
+                found.append(fill(case, draw))
+            case Integers(low, high):
+                found.append(draw.integers(int(low), int(high), *shape, dtype=dtype))
+            case _:
+                found.append(draw.normal(*shape, dtype=dtype))
+    return found
