@@ -16,6 +16,7 @@ from typing import Any
 
 from kbench.contract.operator import Operator
 from kbench.contract.provider import Provider
+from kbench.measure.tampering.same_objects import same_objects
 from kbench.measure.tampering.watched import WATCHED, Watched
 
 CONSTANTS = (int, float, str, tuple, frozenset)
@@ -83,7 +84,7 @@ class Bodies:
         lists all objects that the functions refer to. If these are the same as before, nothing has changed.
         """
         refers = get_referents(*self._bodies)
-        if len(refers) == len(self._refers) and all(map(operators.is_, refers, self._refers)):
+        if same_objects(refers, self._refers):
             return []
         found = []
         for function, (label, body) in self._bodies.items():
@@ -137,7 +138,7 @@ class Patches:
         names, values = self._seen
         try:
             now = get_referents(*self._all)  # also the keys of a dictionary, unless all of them are plain strings
-            if len(now) != len(values) or not all(map(operators.is_, now, values)):
+            if not same_objects(now, values):
                 return False
             return bool(names) and list(chain.from_iterable(self._all)) == names
         except RuntimeError:  # another thread adds a name
