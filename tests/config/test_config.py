@@ -482,6 +482,15 @@ def test_missing_files_and_folders() -> None:
         assert str(caught.value).startswith(f"{path}: {message}")
 
 
+def test_a_python_file_is_not_read_as_yaml(tmp_path: Path) -> None:
+    path = tmp_path / "bench.py"
+    path.write_text("@perf_report([Benchmark(args={})])")
+    with pytest.raises(
+        ConfigError, match=r"bench.py: is a Python file, not a YAML config; name a plug-in with --plugin"
+    ):
+        configs.load_config(path)
+
+
 def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file() -> None:
     text = SOFTMAX
     for right, wrong in (("M: 4", "m: 4"), ("float32", "fp31"), ("- triton\n", "- tritn\n"), ("num_warps", "warps")):
