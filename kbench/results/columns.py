@@ -176,6 +176,12 @@ _COLUMNS = (
         element, but at least at the mean magnitude of the output. `not comparable`: the reason follows. A script has no
         reference, so kbench cannot tell which of two outputs is right. It is empty for the baseline and for rows of other
         sources.""", optional=True),
+    Column("noticed", Kind.WORD, "", "noticed", """For rows of a benchmark script: what kbench noticed in one call, between
+        semicolons. `copies-input`: it copies a tensor that it is given. `copies-from-host`: it copies data to the device.
+        `draws-random`: it draws random numbers. `waits`: it reads a value of a tensor, so it waits for the device.
+        `do_bench_cudagraph`: the script times it with this function, which leaves the inputs in the cache. `same-as NAME`: it
+        runs the same kernels as that provider, so it may have fallen back to it. `kbench show` turns these words into
+        sentences. It is empty for rows of other sources.""", optional=True),
     Column("counted", Kind.NUMBER, "", "counted work", """For rows of a benchmark script: the bytes or the floating-point
         operations that the script counts for one call. kbench computes them from the rate that the script reports, such as
         GB/s. It is empty if the script reports no rate, or one in an unknown unit.""", optional=True),

@@ -58,6 +58,7 @@ class Row:
     max_ulp: float | None = None
     deterministic: bool | None = None
     agreement: str = ""
+    noticed: str = ""
     counted: float | None = None
     script_ms: float | None = None
     alloc_ms: float | None = None

@@ -192,6 +192,17 @@ class Agreement(enum.StrEnum):
     NOT_COMPARABLE = "not comparable"
 
 
+class Noticed(enum.StrEnum):
+    """What kbench noticed in a call of a script's closure. The column `noticed` explains the words."""
+
+    COPIES_INPUT = "copies-input"
+    COPIES_FROM_HOST = "copies-from-host"
+    DRAWS_RANDOM = "draws-random"
+    WAITS = "waits"
+    GRAPH = "do_bench_cudagraph"
+    SAME_AS = "same-as"
+
+
 class Role(ExplainedWord):
     """Whose row it is."""
 

@@ -4,6 +4,7 @@ cases, the rows without a time, and caveats."""
 from __future__ import annotations
 
 from kbench.analysis import Analysis
+from kbench.analysis.audit import audit
 from kbench.summary.sentences import cases_of, caveats, copy_share, counts, left_out, precision_reached, ulps
 from kbench.summary.tables import Table, details_table, stages_table, standings_table, times_tables
 from kbench.text import terminal
@@ -21,6 +22,11 @@ def print_summary(found: Analysis, *, most_cases: int | None = None, more: str =
     `detailed` adds a table of the fastest provider of each case.
     """
     timed = any(row.ms is not None for row in found.rows)
+    if findings := audit(found.rows):
+        print()
+        print("Before the numbers:")
+        for line in findings:
+            terminal.print_paragraph(line, indent=2)
     print()
     terminal.print_paragraph(found.headline() if timed else "No provider was timed.")
     if timed:

@@ -154,6 +154,40 @@ def test_a_script_without_a_benchmark_is_one_located_error(
     assert not (tmp_path / "results").exists()
 
 
+FAULTS = (
+    "The lines count unequal work in 2 of 2 cases. At N=512 the bytes of a call are 262,144 for clean, also-clean, clone and 5 "
+    "more lines; 393,216 for more-bytes.",
+    "other-output returns something else than the baseline in 2 of 2 cases: it differs by",
+    "The output of nothing cannot be compared with that of the baseline in 2 of 2 cases: it returns no tensor.",
+    "clone copies one of its inputs inside the timed call, in 2 of 2 cases.",
+    "fallback runs the same kernels as clean in 2 of 2 cases.",
+    "random draws random numbers inside the timed call, in 2 of 2 cases.",
+    "The script times warm with do_bench_cudagraph, which leaves the inputs in the cache: at N=512 it reads",
+)
+
+
+def test_the_audit_finds_each_planted_fault_and_says_nothing_of_clean_lines(kbench: Kbench) -> None:
+    run = kbench("run", SCRIPTS / "faults.py", *QUICK)
+    findings = findings_of(run.stdout)
+    for fault in FAULTS:
+        assert sum(fault in line for line in findings) == 1, fault
+    assert len(findings) == len(FAULTS) + 1, findings  # the output of `random` differs, too
+    assert findings_of(kbench("show", "results/faults.csv").stdout) == findings
+
+
+@pytest.mark.parametrize(
+    "script", ["softmax_tutorial.py", "matmul_tutorial.py", "provider_dictionary.py", "speed_up.py"]
+)
+def test_the_audit_says_nothing_of_a_clean_script(kbench: Kbench, script: str) -> None:
+    assert findings_of(kbench("run", SCRIPTS / script, *QUICK).stdout) == []
+
+
+def findings_of(stdout: str) -> list[str]:
+    """The lines of the audit, which stand before the numbers."""
+    _, heading, rest = stdout.partition("Before the numbers:\n")
+    return [line.strip() for line in rest.partition("\n\n")[0].splitlines()] if heading else []
+
+
 def test_a_config_takes_no_arguments(kbench: Kbench) -> None:
     run = kbench("run", "softmax", "--", "--size", "3")
     assert run.returncode == 2 and "a config takes no arguments" in run.stderr

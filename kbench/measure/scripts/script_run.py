@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
 
@@ -26,6 +26,7 @@ from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.rounds import Rounds
 from kbench.measure.rows import CaseContext, make_rows
 from kbench.measure.scripts.agreement import agreement, tensors_of
+from kbench.measure.scripts.observation import Observation, observe
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering.guard import Guard
 from kbench.measure.timing.ceiling import Ceilings
@@ -37,8 +38,9 @@ from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.stamps import digest, now
 from kbench.results.timers import timer_kind
-from kbench.results.vocabulary import Role, Status
+from kbench.results.vocabulary import Noticed, Role, Status
 from kbench.sources.scripts.bench_call import BenchCall
+from kbench.sources.scripts.closures import held_tensors
 from kbench.sources.scripts.script_operator import CALL, BuiltLine, ScriptOperator
 
 
@@ -62,12 +64,14 @@ class Closure:
 
     script_ms  what do_bench alone reads, with the arguments of the script
     counted    what the script counts as its work
+    seen       what one more call showed; nothing if it was not looked at
     """
 
     call: BenchCall
     first: FirstCall
     script_ms: float
     counted: tuple[str, float] | None
+    seen: Observation = field(default_factory=Observation)
 
 
 class Spare:
@@ -155,6 +159,7 @@ class ScriptRun:
             if first.interpreted:
                 contender.end(Status.UNSUPPORTED, "Triton's interpreter ran it, which says nothing about its speed")
                 return
+            self._closures[contender.index].seen = observe(call.fn, held_tensors(call.fn), self.device)
             contender.launch_ms = measure_launch_ms(call.fn, self.device)
             contender.calls = [Call(call.fn)]
             before = call.clear_gradients if call.grad_to_none else None
@@ -263,14 +268,30 @@ class ScriptRun:
         if row.role != Role.PROVIDER or index not in self._closures:
             return row
         closure = self._closures[index]
-        base = self._closures.get(self.baseline) if self.baseline is not None else None
+        base = None if self.baseline is None else self._closures.get(self.baseline)
+        if self.baseline is not None and row.provider == self.contenders[self.baseline].name:
+            base = None  # another call of the same line computes something else
         other = base.first.output if base else None
         return replace(
             row,
-            agreement="" if index == self.baseline or base is None else agreement(closure.first.output, other),
+            agreement=agreement(closure.first.output, other) if base else "",
+            noticed=";".join(self._noticed(index, closure)),
             script_ms=closure.script_ms,
             counted=closure.counted[1] if closure.counted else None,
         )
+
+    def _noticed(self, index: int, closure: Closure) -> Iterator[str]:
+        """What there is to say of a closure, beside its time: of two lines that run the same kernels, it is said of the
+        one that is not the baseline, or else of the later one."""
+        yield from closure.seen.noticed
+        if closure.call.timer == "do_bench_cudagraph":
+            yield Noticed.GRAPH
+        if index == self.baseline or not closure.seen.kernels:
+            return
+        for other, earlier in sorted(self._closures.items(), key=lambda pair: pair[0] != self.baseline):
+            if (other == self.baseline or other < index) and earlier.seen.kernels == closure.seen.kernels:
+                yield f"{Noticed.SAME_AS} {self.contenders[other].configuration_name}"
+                return
 
 
 def _without_bytes(row: Row, *, known: bool) -> Row:

@@ -1,0 +1,159 @@
+"""What the lines of a script compare, in plain sentences: unequal work, different outputs, work beside the computation.
+
+A script has no reference, so nobody checks its lines. These sentences say what a reader must know before the numbers. They
+follow from the rows alone.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from kbench.results.row import Row
+from kbench.results.vocabulary import Agreement, Flag, Noticed, Role
+
+WORK_SHARE = 0.01
+"""Counts of work that differ by no more than this are equal: scripts round the rates from which the counts follow."""
+
+HOST_SHARE, HOST_MS = 0.2, 2e-3
+"""What do_bench reads by itself must exceed the time by this share and by this much before the host is blamed: 2 us are jitter
+of the events."""
+
+NAMED = 3
+"""How many lines with the same count of work a sentence names."""
+
+Cases = dict[tuple[object, ...], list[Row]]
+
+
+def audit(rows: Sequence[Row]) -> list[str]:
+    """The sentences about the rows of a script, the gravest first; none for a file without `unchecked` rows."""
+    cases: Cases = defaultdict(list)
+    for row in rows:
+        if row.role == Role.PROVIDER and Flag.UNCHECKED in row.flags:
+            cases[(row.session, *row.case.key)].append(row)
+    return [*_work(cases), *_outputs(cases), *_noticed(cases), *_host(cases)]
+
+
+def _work(cases: Cases) -> Iterator[str]:
+    """Lines that count unequal work for the same case."""
+    counting = [group for group in cases.values() if sum(row.counted is not None for row in group) > 1]
+    unequal = [group for group in counting if _spread(group) > WORK_SHARE]
+    if not unequal:
+        return
+    group = max(unequal, key=_spread)
+    unit = "FLOP" if any(row.tflops is not None for row in group) else "bytes"
+    alike: dict[float, list[str]] = defaultdict(list)
+    for row in group:
+        if row.counted is not None:
+            alike[row.counted].append(row.configuration_name)
+    said = "; ".join(f"{count:,.0f} for {_names(names)}" for count, names in alike.items())
+    yield (
+        f"The lines count unequal work in {len(unequal)} of {_cases(len(counting))}. At {_point(group[0])} the {unit} of a "
+        f"call are {said}. Compare their times: the rates that the script reports for them cannot be compared."
+    )
+
+
+def _names(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - NAMED} more lines" if len(names) > NAMED + 1 else ""
+    return ", ".join(names[:NAMED] if more else names) + more
+
+
+def _spread(group: Sequence[Row]) -> float:
+    """How far the counts of a case differ, as a share of the smallest."""
+    counts = [row.counted for row in group if row.counted is not None]
+    return max(counts) / min(counts) - 1 if min(counts) > 0 else float(max(counts) > 0)
+
+
+def _outputs(cases: Cases) -> Iterator[str]:
+    """Lines whose outputs differ from those of the baseline, or that return nothing to compare."""
+    for name, rows in _by_line(cases):
+        differing = [row for row in rows if row.agreement.startswith(Agreement.DIFFERS)]
+        if differing:
+            most = max(differing, key=_ulps)
+            yield (
+                f"{name} returns something else than the baseline in {len(differing)} of {_cases(len(rows))}: it "
+                f"{most.agreement} at {_point(most)}. One of them may be wrong, or less precise."
+            )
+        silent = [row for row in rows if row.agreement.startswith(Agreement.NOT_COMPARABLE)]
+        if silent:
+            why = silent[0].agreement.partition(": ")[2]
+            yield (
+                f"The output of {name} cannot be compared with that of the baseline in {len(silent)} of {_cases(len(rows))}: "
+                f"{why}.{' Let the closure return its output.' * ('no tensor' in why)}"
+            )
+
+
+def _ulps(row: Row) -> float:
+    return float(row.agreement.split()[2])
+
+
+SENTENCES = {
+    Noticed.COPIES_INPUT: "{name} copies one of its inputs inside the timed call, {where}. The copy is part of its time.",
+    Noticed.COPIES_FROM_HOST: "{name} copies data from the host inside the timed call, {where}. The copy is part of its time.",
+    Noticed.DRAWS_RANDOM: "{name} draws random numbers inside the timed call, {where}. If they are inputs, draw them before.",
+    Noticed.WAITS: "{name} waits for the device inside the timed call, {where}, because it reads a value of a tensor.",
+}
+
+
+def _noticed(cases: Cases) -> Iterator[str]:
+    """What closures do beside their computation, closures that find their inputs in the cache, and lines that do the same."""
+    for name, rows in _by_line(cases):
+        for word, sentence in SENTENCES.items():
+            if found := [row for row in rows if word in row.noticed.split(";")]:
+                yield sentence.format(name=name, where=f"in {len(found)} of {_cases(len(rows))}")
+        warm = [row for row in rows if Noticed.GRAPH in row.noticed.split(";") and row.script_ms and row.ms]
+        if warm:
+            times = f"it reads {_us(warm[0].script_ms)} us, and kbench measures {_us(warm[0].ms)} us"
+            yield (
+                f"The script times {name} with do_bench_cudagraph, which leaves the inputs in the cache: at {_point(warm[0])} "
+                f"{times} with a {warm[0].cache} cache."
+            )
+        same = [row for row in rows if any(word.startswith(Noticed.SAME_AS) for word in row.noticed.split(";"))]
+        if same:
+            other = next(w for w in same[0].noticed.split(";") if w.startswith(Noticed.SAME_AS)).partition(" ")[2]
+            yield (
+                f"{name} runs the same kernels as {other} in {len(same)} of {_cases(len(rows))}. It may have fallen back to "
+                f"it: then the time of {name} is that of {other}."
+            )
+
+
+def _host(cases: Cases) -> Iterator[str]:
+    """Closures for which do_bench by itself times the host."""
+    for name, rows in _by_line(cases):
+        timed = [row for row in rows if row.script_ms and row.ms and row.launch_ms and Noticed.GRAPH not in row.noticed]
+        late = [row for row in timed if _late_ms(row) > max(HOST_SHARE * (row.ms or 0), HOST_MS)]
+        if late:
+            row = max(late, key=lambda each: _late_ms(each) / (each.ms or 1))
+            factor = median((each.script_ms or 0) / (each.ms or 1) for each in late)
+            yield (
+                f"By itself, do_bench times the host for {name} in {len(late)} of {_cases(len(timed))}. At {_point(row)} it "
+                f"reads {_us(row.script_ms)} us. kbench measures {_us(row.ms)} us, and a launch takes the host "
+                f"{_us(row.launch_ms)} us. The script's times of these cases are {factor:.1f} times as long (median)."
+            )
+
+
+def _late_ms(row: Row) -> float:
+    return (row.script_ms or 0.0) - (row.ms or 0.0)
+
+
+def _by_line(cases: Cases) -> Iterator[tuple[str, list[Row]]]:
+    lines: dict[str, list[Row]] = defaultdict(list)
+    for group in cases.values():
+        for row in group:
+            lines[row.configuration_name].append(row)
+    yield from lines.items()
+
+
+def _cases(count: int) -> str:
+    return f"{count} case{'s' * (count != 1)}"
+
+
+def _point(row: Row) -> str:
+    """`M=4096 N=256`"""
+    return " ".join(f"{name}={value}" for name, value in row.case.axes.items()) or row.case.dtype
+
+
+def _us(ms: float | None) -> str:
+    return f"{(ms or 0.0) * 1e3:.4g}"

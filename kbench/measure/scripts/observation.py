@@ -1,0 +1,94 @@
+"""Looks at one call of a closure: what it does beside its computation, and which kernels it runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from kbench.measure.machine.device import Device
+from kbench.results.vocabulary import Noticed
+
+RANDOM = re.compile(r"aten::(rand|randn|randint|randperm|normal_?|uniform_?|random_)(_like)?$")
+COPIES = ("aten::clone", "aten::copy_")
+READS = "aten::_local_scalar_dense"
+NO_WORK = re.compile(
+    r"aten::(empty|empty_like|empty_strided|new_empty|as_strided|view|reshape|expand|t|transpose|permute|slice|select|unsqueeze|"
+    r"squeeze|detach|detach_|alias|resize_|result_type|to|lift_fresh)$"
+)
+"""Operations that run no kernel."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one call of a closure showed.
+
+    noticed  what it does beside its computation
+    kernels  the names of the kernels that it runs on a device, or of torch's operations on a host, in order
+    """
+
+    noticed: tuple[Noticed, ...] = ()
+    kernels: tuple[str, ...] = ()
+
+
+class _Operations(TorchDispatchMode):
+    """Notes copies of tensors that a closure holds. Only for a second look: compilers do nothing in a dispatch mode."""
+
+    def __init__(self, held: frozenset[int]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.held, self.copied, self.from_host = held, False, False
+
+    def __torch_dispatch__(
+        self, function: Any, kinds: Any, arguments: tuple[Any, ...] = (), named: Mapping[str, Any] | None = None
+    ) -> Any:
+        found = function(*arguments, **(named or {}))
+        name = function._schema.name
+        source = arguments[1] if name == "aten::copy_" and len(arguments) > 1 else arguments[0] if arguments else None
+        if isinstance(source, Tensor):
+            self.copied |= name in COPIES and place(source) in self.held
+            made = arguments[0] if name == "aten::copy_" else found
+            self.from_host |= (
+                name in ("aten::copy_", "aten::_to_copy")
+                and isinstance(made, Tensor)
+                and source.device.type == "cpu"
+                and made.device.type != "cpu"
+            )
+        return found
+
+
+def place(tensor: Tensor) -> int:
+    """Where the memory of a tensor begins: the same for all its views. 0 for a tensor without memory of its own."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return 0
+
+
+def observe(closure: Callable[[], Any], held: Mapping[str, Tensor], device: Device) -> Observation:
+    """Call a closure under torch's profiler, and look at what it did. `held` are the tensors that it closes over."""
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]
+    with profile(activities=activities) as found:
+        closure()
+        device.synchronize()
+    events = found.events() or []
+    operations = [event.name for event in events if event.name.startswith("aten::")]
+    on_device = [event.name for event in events if "cuda" in str(event.device_type).lower()]
+    noticed = []
+    copies = any(name in COPIES for name in operations)
+    if copies or (device.accelerated and "aten::_to_copy" in operations):
+        watch = _Operations(frozenset(map(place, held.values())) - {0})
+        with watch:
+            closure()
+        noticed += [Noticed.COPIES_INPUT] if watch.copied else []
+        noticed += [Noticed.COPIES_FROM_HOST] if watch.from_host else []
+    if any(RANDOM.fullmatch(name) for name in operations):
+        noticed.append(Noticed.DRAWS_RANDOM)
+    if device.accelerated and READS in operations:
+        noticed.append(Noticed.WAITS)
+    work = on_device if device.accelerated else [name for name in operations if not NO_WORK.fullmatch(name)]
+    return Observation(tuple(noticed), tuple(work))

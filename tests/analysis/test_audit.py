@@ -1,0 +1,50 @@
+"""The sentences about the lines of a script, from rows: what no host can show."""
+
+from __future__ import annotations
+
+from making import row
+
+from kbench.analysis.audit import audit
+from kbench.results.row import Row
+
+
+def line(provider: str, n: int = 256, **fields: object) -> Row:
+    return row(n, provider=provider, flags=("unchecked",), **fields)
+
+
+def test_do_bench_that_times_the_host_is_named_with_by_how_much() -> None:
+    rows = [line("quack", n, ms=0.007, script_ms=0.052, launch_ms=0.045) for n in (256, 512)]
+    [sentence] = audit(rows)
+    assert sentence == (
+        "By itself, do_bench times the host for quack in 2 of 2 cases. At M=4096 N=256 it reads 52 us. kbench measures 7 us, "
+        "and a launch takes the host 45 us. The script's times of these cases are 7.4 times as long (median)."
+    )
+
+
+def test_a_small_difference_to_do_bench_is_jitter() -> None:
+    assert audit([line("a", ms=0.007, script_ms=0.0085, launch_ms=0.01)]) == []  # 1.5 us
+    assert audit([line("a", ms=1.0, script_ms=1.1, launch_ms=0.01)]) == []  # 10 %
+
+
+def test_the_host_is_not_blamed_where_it_is_the_device() -> None:
+    assert audit([line("a", ms=0.007, script_ms=0.052, launch_ms=None)]) == []
+
+
+def test_counts_that_differ_by_rounding_are_equal() -> None:
+    assert audit([line("a", counted=100_000), line("b", counted=100_900)]) == []
+    [sentence] = audit([line("a", counted=100_000), line("b", counted=102_000, tflops=1.0)])
+    assert "the FLOP of a call are 100,000 for a; 102,000 for b" in sentence
+
+
+def test_a_count_of_nothing_is_unequal_to_any_other() -> None:
+    [sentence] = audit([line("a", counted=0.0), line("b", counted=10.0)])
+    assert "in 1 of 1 case" in sentence
+
+
+def test_cases_are_told_apart_by_session() -> None:
+    rows = [line("a", counted=1.0, session=0), line("a", counted=2.0, session=1)]
+    assert audit(rows) == []
+
+
+def test_rows_of_a_config_get_no_audit() -> None:
+    assert audit([row(provider="a", counted=1.0), row(provider="b", counted=2.0)]) == []
