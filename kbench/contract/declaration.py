@@ -24,7 +24,7 @@ class Declaration:
     outputs    the tensors that it returns, by name and in order
     reference  `(*inputs, **scalars and choices) -> output`, or a tuple of outputs: the mathematical definition. Floating-point
                inputs arrive as float64, all others (labels, masks) unchanged. A keyword-only argument with the name of a
-               scalar, a choice or an axis gets its value from the case
+               scalar, a choice or an axis gets its value from the case, and `dtype` the name of the case's dtype
     scalars    numbers and booleans that a config can sweep: name -> default
     choices    parameters that are words: name -> allowed values. The first value is the default
     rows       the axis of independent rows, if there is one: each row of every output depends on the same row of the inputs

@@ -23,7 +23,7 @@ from kbench.contract.operator import Operator
 from kbench.contract.signature import named_after, takes_any
 from kbench.contract.sizes import SizeError, evaluate_bound
 from kbench.measure.machine.device import out_of_memory
-from kbench.results.case import BACKWARD, FORWARD, Case
+from kbench.results.case import BACKWARD, FORWARD, Case, Value
 from kbench.text.exception_text import location, message, written_at
 from kbench.text.printable import safe_reason
 
@@ -200,7 +200,7 @@ class Definition:
     def _forward(self, exact: Sequence[Tensor], where: str) -> tuple[Tensor, ...]:
         reference = self.operator.reference
         with self._blamed(f"reference{where}", reference):
-            found = reference(*exact, **{name: self.case.axes[name] for name in self._reference_keywords})
+            found = reference(*exact, **self._reference_keywords)
         several = list(self.operator.outputs)
         tensors = (found,) if isinstance(found, Tensor) else tuple(found) if isinstance(found, (tuple, list)) else ()
         if len(tensors) != len(several) or not all(isinstance(x, Tensor) for x in tensors):
@@ -214,15 +214,13 @@ class Definition:
         return tuple(x.double() if x.is_floating_point() else x for x in tensors)
 
     @cached_property
-    def _reference_keywords(self) -> tuple[str, ...]:
-        """The scalars, choices and axes that the reference takes."""
+    def _reference_keywords(self) -> dict[str, Value]:
+        """The scalars, choices and axes that the reference takes, and `dtype` if it takes the dtype of the case."""
         operator, ours = self.operator, (*self.operator.scalars, *self.operator.choices)
         named = named_after(len(operator.inputs), operator.reference)
-        return tuple(
-            name
-            for name in (*ours, *operator.axes)
-            if name in named or (name in ours and takes_any(operator.reference))
-        )
+        known = {name: self.case.axes[name] for name in (*ours, *operator.axes)} | {"dtype": self.case.dtype}
+        every = takes_any(operator.reference)
+        return {name: value for name, value in known.items() if name in named or (name in ours and every)}
 
     def scale(self, output: Tensor, exact: Sequence[Tensor]) -> Tensor:
         """The operator's own scale. The operator must have one, and one output."""

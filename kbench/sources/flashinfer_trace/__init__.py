@@ -132,7 +132,8 @@ def _operator(
         source=definition.json.text,
     )
     if not exact:
-        judge(operator, {each.word: each.tolerance for each in workloads} if choice else workloads[0].tolerance)
+        tolerances = {each.word: each.tolerance for each in workloads}
+        judge(operator, lambda case: tolerances[str(case.axes.get(WORKLOAD, workloads[0].word))])
 
     def own(*tensors: torch.Tensor, **values: Any) -> Any:
         return as_outputs(call(*tensors, **values), dtypes, tensors[0].device)

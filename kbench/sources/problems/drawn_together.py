@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,10 +40,17 @@ class DrawnTogether:
         return take
 
     def _set(self, case: Case, seed: int, device: torch.device) -> Sequence[Tensor]:
-        devices = [] if device.type == "cpu" else [device]
-        with torch.random.fork_rng(devices, device_type=device.type if devices else "cuda"):
-            torch.manual_seed(seed)
+        with seeded(seed, device):
             return self.make(case, device)
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Inside, torch's generators of the host and of a device begin at a seed. Afterwards they go on as before."""
+    devices = [device] if device.type not in ("cpu", "meta") else []
+    with torch.random.fork_rng(devices, device_type=device.type if devices else "cuda"):
+        torch.manual_seed(seed)
+        yield
 
 
 class HostDraw:

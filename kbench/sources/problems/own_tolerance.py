@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -46,13 +46,13 @@ class OwnTolerance:
         return f"the problem's tolerance (atol {self.atol:g}, rtol {self.rtol:g})"
 
 
-def judge(operator: Operator, tolerance_of: Mapping[str, OwnTolerance] | OwnTolerance) -> None:
-    """Let the problem's tolerance judge the operator: one for all cases, or one by the value of the choice `workload`."""
+def judge(operator: Operator, tolerance_of: Callable[[Case], OwnTolerance]) -> None:
+    """Let the problem's tolerance of each case judge the outputs of an operator."""
 
     def check(
         case: Case, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], expected: Mapping[str, Tensor]
     ) -> str | None:
-        tolerance = tolerance_of if isinstance(tolerance_of, OwnTolerance) else tolerance_of[case.workload]
+        tolerance = tolerance_of(case)
         for name, output in outputs.items():
             if found := tolerance.fault(output, expected[name]):
                 return f"{name}: {found}" if len(outputs) > 1 else found

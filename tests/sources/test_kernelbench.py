@@ -1,0 +1,209 @@
+"""Problems of KernelBench: `Model` is the reference and the baseline, and every `ModelNew` a provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from common import Kbench
+
+from kbench.contract.operator import registered
+from kbench.results.case import Case
+from kbench.sources.fault import SourceFault
+from kbench.sources.kernelbench import load
+from kbench.sources.problems.fitted_sizes import fit_sizes
+
+QUICK = ("--set", "rounds=1", "--set", "rep_ms=1", "--set", "warmup_ms=1", "--no-plot")
+
+PROBLEM = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self, features, bias):
+        super().__init__()
+        self.linear = nn.Linear(features, 2 * features)
+        self.bias = nn.Parameter(torch.randn(bias))
+
+    def forward(self, x, shift, a):
+        return (self.linear(x) + self.bias) * a + shift[:, None]
+
+batch = 6
+features = 2 * 4
+half = features // 2
+bias = (2 * features,)
+
+def get_inputs():
+    return [torch.rand(batch, features), torch.randint(0, half, (batch,)), 3.0]
+
+def get_init_inputs():
+    return [features, bias]
+"""
+
+NEW = """
+import torch
+from torch import nn
+
+class ModelNew(nn.Module):
+    def __init__(self, features, bias):
+        super().__init__()
+        {other}
+        self.linear = nn.Linear(features, 2 * features)
+        self.bias = nn.Parameter(torch.zeros(bias))
+
+    def forward(self, x, shift, a):
+        return torch.addmm(shift[:, None].to(x.dtype) + a * self.bias, x, self.linear.weight.T, alpha=a){end}
+"""
+RIGHT = NEW.format(other="self.first = torch.randn(3)", end=" + a * self.linear.bias")
+WRONG = NEW.format(other="pass", end="")
+
+pytestmark = pytest.mark.usefixtures("no_operators")
+
+
+def write(folder: Path, **files: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    return folder
+
+
+def test_models_are_measured_in_every_size_and_dtype_that_is_asked_for(kbench: Kbench, tmp_path: Path) -> None:
+    write(tmp_path / "problem", mlp=PROBLEM, right=RIGHT, wrong=WRONG, raises=RIGHT.replace("return", "oops; return"))
+    done = kbench("run", "problem", "--set", "batch=6,11", "--set", "dtype=float32,bfloat16", *QUICK)
+    rows = pd.read_csv(tmp_path / "results/mlp.csv").query("role == 'provider'")
+    assert set(rows.batch) == {6, 11} and set(rows.features) == {8} and set(rows.dtype) == {"float32", "bfloat16"}
+    found = {name: set(group.status) for name, group in rows.groupby("provider")}
+    assert found == {"reference": {"ok"}, "right": {"ok"}, "wrong": {"wrong"}, "raises": {"error"}}, done.stdout
+    assert "NameError" in rows[rows.provider == "raises"].reason.iloc[0]
+    assert rows[rows.provider == "right"].max_ulp.notna().all(), "judged against float64"
+    assert done.returncode == 1
+
+
+def test_constants_that_sizes_follow_from_are_axes(tmp_path: Path) -> None:
+    [sweep] = load(write(tmp_path / "problem", mlp=PROBLEM))
+    operator = registered["mlp"]
+    assert sweep.points == ({"batch": 6, "features": 8, "dtype": "float32"},)
+    assert {name: each.sizes for name, each in operator.inputs.items()} == {
+        "x": ("batch", "features"),
+        "shift": ("batch",),
+    }
+    assert operator.outputs["output"].sizes == ("batch", "2*features")
+    case = Case("mlp", {"batch": 3, "features": 4}, "bfloat16")
+    assert operator.call_bytes(case) == 2 * (3 * 4 + 3 * 8 + (8 * 4 + 8) + 8) + 8 * 3, "with the weights"
+
+
+def inputs_of(case: Case, seed: int = 0) -> tuple[torch.Tensor, ...]:
+    from kbench.measure.correctness.definition import Definition
+    from kbench.measure.correctness.inputs import Inputs
+    from kbench.measure.machine.device import Device
+
+    return Inputs(Definition(registered[case.operator], case), Device(), seed).draw("timed")
+
+
+def test_the_problem_fills_its_inputs_from_the_seed(tmp_path: Path) -> None:
+    load(write(tmp_path / "problem", mlp=PROBLEM))
+    case = Case("mlp", {"batch": 30, "features": 4}, "float32")
+    x, shift = inputs_of(case)
+    assert x.shape == (30, 4) and x.min() >= 0 and x.max() <= 1, "torch.rand, not normal"
+    assert set(shift.tolist()) == {0, 1}, "the constant `half` follows from the new value of `features`"
+    assert torch.equal(x, inputs_of(case)[0]) and not torch.equal(x, inputs_of(case, 1)[0])
+
+
+def test_the_reference_is_the_model_in_float64_with_the_same_weights(tmp_path: Path) -> None:
+    load(write(tmp_path / "problem", mlp=PROBLEM))
+    operator, case = registered["mlp"], Case("mlp", {"batch": 5, "features": 8}, "bfloat16")
+    x, shift = inputs_of(case)
+    exact = operator.reference(x.double(), shift, dtype="bfloat16", batch=5, features=8)
+    rounded = operator.providers["reference"].bind(case, {})(x, shift)
+    assert (exact.dtype, rounded.dtype) == (torch.float64, torch.bfloat16)
+    assert 0 < (exact - rounded).abs().max() < 0.1
+
+
+def test_a_model_that_refuses_float64_is_judged_by_the_tolerance_of_kernelbench(kbench: Kbench, tmp_path: Path) -> None:
+    refuses = PROBLEM.replace("        return", "        assert x.dtype == torch.float32\n        return")
+    write(
+        tmp_path / "problem",
+        mlp=refuses,
+        right=RIGHT,
+        wrong=RIGHT.replace("a * self.linear.bias", "1.01 * a * self.linear.bias"),
+    )
+    kbench("run", "problem", *QUICK)
+    rows = pd.read_csv(tmp_path / "results/mlp.csv").query("role == 'provider'").set_index("provider")
+    assert dict(rows.status) == {"reference": "ok", "right": "ok", "wrong": "wrong"}
+    assert rows.max_ulp.isna().all() and "the problem's tolerance (atol 0.0001, rtol 0.0001)" in rows.reason["wrong"]
+
+
+def test_one_file_may_hold_the_problem_and_its_solution(kbench: Kbench, tmp_path: Path) -> None:
+    (tmp_path / "both.py").write_text(PROBLEM + RIGHT)
+    done = kbench("run", "both.py", "--dry-run")
+    assert "ModelNew: will run" in done.stdout and "reference (baseline): will run" in done.stdout
+
+
+FAULTS = {
+    "no inputs": (PROBLEM.replace("def get_inputs", "def inputs"), "mlp.py: defines no get_inputs"),
+    "a syntax error": (PROBLEM.replace("batch = 6", "batch = = 6"), "mlp.py:14:9: not Python"),
+    "code that raises": (PROBLEM.replace("half = features", "half = lost"), "mlp.py:16: the code raised NameError"),
+    "code that exits": (
+        PROBLEM.replace("batch = 6", "raise SystemExit(5)"),
+        "mlp.py:14: the code raised SystemExit: 5",
+    ),
+    "a model that raises": (
+        PROBLEM.replace("self.linear(x)", "self.lost(x)"),
+        "mlp.py:12: the model raised AttributeError",
+    ),
+    "inputs that are no list": (
+        PROBLEM.replace("return [torch.rand", "[torch.rand"),
+        "the model raised TypeError: the inputs are NoneType; they must be a list",
+    ),
+    "an output that is no tensor": (PROBLEM.replace("return (self", "return 1, (self"), "forward returns int"),
+    "no tensor": (
+        PROBLEM.replace("[torch.rand(batch, features), torch.randint(0, half, (batch,)), 3.0]", "[]")
+        .replace("self, x, shift, a", "self")
+        .replace("return (self", "return torch.ones(3)\n        return (self"),
+        "get_inputs returns no tensor",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_malformed_problem_is_one_located_fault(tmp_path: Path, name: str) -> None:
+    text, expected = FAULTS[name]
+    with pytest.raises(SourceFault) as raised:
+        load(write(tmp_path / "problem", mlp=text))
+    assert expected in f"{raised.value.where}: {raised.value}"
+    assert str(tmp_path) in raised.value.where
+
+
+def test_a_folder_of_several_problems_asks_for_one(tmp_path: Path) -> None:
+    with pytest.raises(SourceFault, match=r"holds 2 problems; name one of them, for example first\.py"):
+        load(write(tmp_path / "problems", first=PROBLEM, second=PROBLEM))
+
+
+SIZES = {
+    "a product": (lambda c: (c["a"] * c["b"], 3), ("a*b", "3"), ("a", "b")),
+    "a multiple": (lambda c: (4 * c["a"], c["b"]), ("4*a", "b"), ("a", "b")),
+    "a part": (lambda c: (c["a"] // 2, c["a"]), ("a/2", "a"), ("a",)),
+    "a sum": (lambda c: (c["a"] - c["b"] + 1,), ("a-1*b+1",), ("a", "b")),
+    "neither": (lambda c: (c["a"] ** c["b"], c["a"]), ("64", "8"), ()),
+    "a quotient": (lambda c: ((c["a"] + 2) // 3, c["b"]), ("3", "b"), ("b",)),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_size_is_an_expression_only_if_it_holds_for_other_values(name: str) -> None:
+    make, expected, axes = SIZES[name]
+    constants = {"a": 8, "b": 2}
+
+    def trace(values: Mapping[str, int]) -> tuple[int, ...]:
+        return make({**constants, **values})
+
+    found = fit_sizes(constants, trace)
+    assert (found.sizes, found.axes) == (expected, axes)
+
+
+def test_a_constant_that_the_module_does_not_let_change_is_fixed() -> None:
+    found = fit_sizes({"a": 8, "b": 2}, lambda values: None if "a" in values else (8, values.get("b", 2)))
+    assert (found.sizes, found.axes) == (("8", "b"), ("b",))
