@@ -9,6 +9,7 @@ The Python API; everything else is an implementation detail.
     CudaSource                 a .cu file whose kernels your providers launch
     Unsupported                raise it in a provider to decline an input
     run, compare, plot, report what the commands of the same names do, also with mappings, functions and frames
+    do_bench                   times a function, with the signature of triton.testing.do_bench
     load                       the rows of a results file as a frame
     KbenchError                the base of the errors below; `exit_status` is the command's exit code
     UsageError, ConfigError, ResultsError, ExecutionError, Busy, WorkerLost   what the functions above raise
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         WorkerLost,
     )
     from kbench.kernels.cuda_source import CudaSource
+    from kbench.measure.scripts.in_place import do_bench
     from kbench.registry import operator
     from kbench.results.case import Case
     from kbench.results.vocabulary import Status
@@ -68,6 +70,7 @@ __all__ = [
     "WorkerLost",
     "__version__",
     "compare",
+    "do_bench",
     "integers",
     "load",
     "normal",
@@ -95,6 +98,7 @@ _MODULES = {
     "kbench.contract.provider": ("ACCELERATORS", "Provider", "Unsupported"),
     "kbench.contract.tensor": ("Tensor",),
     "kbench.kernels.cuda_source": ("CudaSource",),
+    "kbench.measure.scripts.in_place": ("do_bench",),
     "kbench.registry": ("operator",),
     "kbench.results.case": ("Case",),
     "kbench.results.vocabulary": ("Status",),

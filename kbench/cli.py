@@ -24,6 +24,7 @@ from kbench.version import __version__
 
 COMMANDS: Mapping[str, Callable[..., ExitStatus]] = {
     "run": run.run,
+    "exec": run.execute,
     "check": check.check,
     "judge": judge.judge,
     "compare": compare.compare,

@@ -12,7 +12,7 @@ import kbench
 PACKAGE = Path(kbench.__file__).parent
 
 MAY_IMPORT = {
-    "__init__": "api contract errors kernels registry results version",
+    "__init__": "api contract errors kernels measure/scripts registry results version",
     "__main__": "cli errors interrupts",
     "analysis": "errors results text",
     "api": (
@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "config": "contract errors files protocol results text",
     "contract": "files packages results text",
     "errors": "text",
-    "execute": "config errors files interrupts protocol results summary text version",
+    "execute": "config errors files interrupts protocol results sources/scripts summary text version",
     "execute/executors": (
         "config errors execute execute/supervision execute/worker files packages protocol results version"
     ),
@@ -83,6 +83,7 @@ MAY_IMPORT = {
     "sources/flashinfer_trace": "contract files protocol results sources sources/problems text",
     "sources/kernelbench": "contract protocol results sources sources/problems",
     "sources/problems": "contract files results sources text",
+    "sources/scripts/at_start": "measure/scripts sources/scripts",
     "sources/scripts": "contract protocol results text",
     "summary": "analysis results text",
     "templates": "__init__",

@@ -1,4 +1,4 @@
-"""`kbench run`: measures a config and prints the summary."""
+"""`kbench run` measures a config, a script or a folder, `kbench exec` a program. Both print the summary."""
 
 from __future__ import annotations
 
@@ -240,3 +240,34 @@ def _draw(outcome: RunResult) -> None:
         return
     for picture in pictures:
         print(f"plot: {picture}")
+
+
+def execute(
+    command: Annotated[
+        list[str], typer.Argument(metavar="COMMAND", help="The command, for example -- python bench.py.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results.")] = Path("results"),
+) -> ExitStatus:
+    """Run a program and measure its do_bench calls.
+
+    Write the command after --: kbench exec -- python bench.py --size 4096
+
+    Exit code: 0 success, 1 the program failed, 2 bad input, 3 the program did not call do_bench, 130 interrupted.
+    """
+    from kbench import summary
+    from kbench.analysis import analyse
+    from kbench.execute.program import run_program
+
+    outcome = run_program(command, out, terminal.note)
+    if outcome.code:
+        terminal.note(f"{shlex.join(command)}: ended with exit code {outcome.code}")
+    if outcome.csv is None:
+        terminal.note(
+            "nothing was measured: the program did not call triton.testing.do_bench, do_bench_cudagraph or kbench.do_bench"
+        )
+        return outcome.exit_status
+    summary.print_summary(analyse(outcome.rows), more=f"kbench show {shlex.quote(str(outcome.csv))}")
+    print(f"{summary.counts(outcome.rows)}: {outcome.csv}")
+    if outcome.moved:
+        print(f"the earlier results were moved to {' and '.join(map(str, outcome.moved))}")
+    return outcome.exit_status

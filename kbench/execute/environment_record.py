@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from kbench.execute.git_revision import find_revision
@@ -72,13 +73,8 @@ def describe_run(plan: Plan, catalog: Catalog, scope: str) -> dict[str, Any]:
     """The entries of a new environment file. For `scope` see Executor."""
     sweep = plan.sweep
     return {
-        "env_id": env_id(catalog.machine),
-        **catalog.machine.to_record(),
+        **describe_command(catalog.machine, sweep.path.parent),
         "scope": scope,
-        "kbench": __version__,
-        "command": redact.command(command_line()),
-        "started_at": now(),
-        "git": find_revision(sweep.path.parent),
         "config": {
             "path": redact.redact_text(str(sweep.path)),
             "sha": digest(sweep.text),
@@ -96,6 +92,19 @@ def describe_run(plan: Plan, catalog: Catalog, scope: str) -> dict[str, Any]:
             }
             for error in catalog.plugin_errors
         ],
+    }
+
+
+def describe_command(machine: MachineInfo, folder: Path) -> dict[str, Any]:
+    """The entries of every environment file: the machine, the command, and the revision of the code in a folder."""
+    return {
+        "env_id": env_id(machine),
+        **machine.to_record(),
+        "scope": "device",
+        "kbench": __version__,
+        "command": redact.command(command_line()),
+        "started_at": now(),
+        "git": find_revision(folder),
     }
 
 

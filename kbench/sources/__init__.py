@@ -11,6 +11,9 @@
 A problem folder has a reference, so it becomes an ordinary `Operator`, and kbench checks its providers. A format is a file or a
 folder of this folder. A script has no reference and declares no tensors. Each of its plots becomes a `ScriptOperator`, whose
 lines are the providers, and `ScriptRun` measures it in place of `CaseRun`.
+
+`kbench exec` takes a shorter way: it runs a program, and the program itself measures its calls of do_bench in place (see
+kbench/execute/program.py and kbench/measure/scripts/in_place.py).
 """
 
 from __future__ import annotations

@@ -65,15 +65,14 @@ def _load_script(path: Path, arguments: Sequence[str], time_plainly: TimePlainly
         what = str(error) if isinstance(error, ScriptEnded) else f"failed: {describe_exception(error)}"
         print(f"kbench: {path.name} {what}; kbench measures what it asked for before", file=sys.stderr)
     if not recorder.plots:
-        raise SourceFault(str(path), _nothing(len(recorder.loose)))
+        raise SourceFault(str(path), _nothing(path.name, len(recorder.loose)))
     return [register(plot, path) for plot in recorder.plots]
 
 
-def _nothing(loose: int) -> str:
+def _nothing(name: str, loose: int) -> str:
     if loose:
-        return (
-            f"draws no plot with triton.testing.perf_report; to measure its {loose} calls of do_bench, use kbench exec"
-        )
+        calls = f"calls do_bench {loose} times" if loose > 1 else "calls do_bench once"
+        return f"{calls}, but runs no triton.testing.perf_report; measure it with: kbench exec -- python {name}"
     return (
         "calls neither triton.testing.perf_report nor triton.testing.do_bench, so there is nothing to measure; if it needs "
         "arguments, give them after --"

@@ -129,7 +129,7 @@ def test_a_script_runs_as_it_would_alone_but_overwrites_nothing(kbench: Kbench, 
     assert [(row["kind"], row["provider"], row["status"]) for row in rows] == [
         ("a b", "abs", "ok"), ("a b", "neg", "ok"), ("None", "abs", "ok"), ("None", "neg", "error")
     ]  # fmt: skip
-    assert rows[-1]["reason"].startswith("RuntimeError: no neg for None at odd_script.py:24")
+    assert rows[-1]["reason"].startswith("RuntimeError: no neg for None at odd_script.py:25")
     assert {(row["params_"], row["scale"], row["shape"]) for row in rows} == {("True", "0.5", "2-3")}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["note.txt", "odd_script.py", "old.csv", "results"]
     assert (tmp_path / "note.txt").read_text() == "a note\n"

@@ -70,11 +70,19 @@ def place(tensor: Tensor) -> int:
 
 
 def observe(closure: Callable[[], Any], held: Mapping[str, Tensor], device: Device) -> Observation:
-    """Call a closure under torch's profiler, and look at what it did. `held` are the tensors that it closes over."""
+    """Call a closure under torch's profiler, and look at what it did. `held` are the tensors that it closes over. An empty
+    observation if the profiler cannot run, as where the program profiles itself."""
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]
-    with profile(activities=activities) as found:
+    found = profile(activities=activities)
+    try:
+        found.start()
+    except RuntimeError:
+        return Observation()
+    try:
         closure()
         device.synchronize()
+    finally:
+        found.stop()
     events = found.events() or []
     operations = [event.name for event in events if event.name.startswith("aten::")]
     on_device = [event.name for event in events if "cuda" in str(event.device_type).lower()]

@@ -1,1 +1,27 @@
-"""Benchmark scripts that call `triton.testing.perf_report`, run unchanged, and what they ask to measure."""
+"""Benchmark scripts that call `triton.testing.perf_report` or `do_bench`, run unchanged, and what they ask to measure."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROWS_FILE = "KBENCH_EXEC_ROWS"
+"""The environment variable with the path of the file to which a program appends its rows."""
+
+PROGRAM = "KBENCH_EXEC_PROGRAM"
+"""The environment variable with the name of the program."""
+
+
+def in_place_variables(messages: Path, name: str) -> dict[str, str]:
+    """The environment variables with which the calls of do_bench of a program are measured in place."""
+    here = Path(__file__).parent
+    searched = [str(here / "at_start"), *([str(here.parents[2])] if here.parents[2].name != "site-packages" else [])]
+    before = os.environ.get("PYTHONPATH", "")
+    return {
+        "KINETO_LOG_LEVEL": os.environ.get(
+            "KINETO_LOG_LEVEL", "99"
+        ),  # torch's profiler would log to the program's stderr
+        ROWS_FILE: str(messages),
+        PROGRAM: name,
+        "PYTHONPATH": os.pathsep.join([*searched, *([before] if before else [])]),
+    }

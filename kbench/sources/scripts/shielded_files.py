@@ -22,7 +22,11 @@ SYSTEM = ("/dev", "/proc", "/sys")
 
 
 class Shield:
-    """`folders` are the working folder and that of the script: everything below them is shielded."""
+    """`folders` are the working folder and that of the script: everything below them is shielded.
+
+    A call with `dir_fd` is left alone: its path is relative to another folder. `shutil.rmtree` makes such calls, and so a
+    temporary folder can be removed.
+    """
 
     def __init__(self, scratch: Path, *folders: Path) -> None:
         self._scratch, self._folders = scratch, [folder.resolve() for folder in folders]
@@ -56,7 +60,7 @@ class Shield:
 
     def replace(self, source: Any, target: Any, **named: Any) -> None:
         at, to = _path(source), _path(target)
-        if at is None or to is None or not (at in self._copies or self.shields(to)):
+        if named or at is None or to is None or not (at in self._copies or self.shields(to)):
             return self._replace(source, target, **named)
         copy = self._copy(to)
         shutil.copyfile(self._copies.get(at) or at, copy)
@@ -64,7 +68,7 @@ class Shield:
 
     def remove(self, file: Any, **named: Any) -> None:
         path = _path(file)
-        if path is None or not (path in self._copies or self.shields(path)):
+        if named or path is None or not (path in self._copies or self.shields(path)):
             return self._remove(file, **named)
         if self._copies.get(path, path) is None or not (path in self._copies or path.exists()):
             raise FileNotFoundError(2, "No such file or directory", str(file))

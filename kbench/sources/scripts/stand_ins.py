@@ -7,30 +7,17 @@ use do_bench too, are always answered by Triton.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from types import FrameType
 from typing import Any, Protocol
 
-import triton.testing
+from triton import testing
 
-from kbench.sources.scripts.bench_call import BenchCall
-from kbench.text.exception_text import in_library
-
-NO_SCRIPTS = ("triton", "torch", "kbench")
-"""Packages whose calls of do_bench are part of no script: Triton and torch tune kernels, and kbench measures with it."""
-
-_do_bench, _do_bench_cudagraph = triton.testing.do_bench, triton.testing.do_bench_cudagraph
-_perf_report = triton.testing.perf_report
+from kbench.sources.scripts.bench_call import Timed, stand_in
 
 
-class Answers(Protocol):
+class Answers(Timed, Protocol):
     """What becomes of the calls of a script."""
-
-    def samples_ms(self, call: BenchCall) -> Sequence[float]:
-        """The samples that a call of do_bench takes, in ms."""
 
     def line(self, benchmark: Any, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         """What a function below `perf_report` returns for a line of a plot at one point of the x axis."""
@@ -39,55 +26,30 @@ class Answers(Protocol):
 _answers: list[Answers] = []
 
 
+def current_answers() -> Answers | None:
+    """Who answers now; None for Triton itself."""
+    return _answers[-1] if _answers else None
+
+
+_perf_report = testing.perf_report
+do_bench = stand_in(testing.do_bench, "do_bench", current_answers)
+do_bench_cudagraph = stand_in(testing.do_bench_cudagraph, "do_bench_cudagraph", current_answers)
+
+
 @contextmanager
 def answering(answers: Answers) -> Iterator[None]:
     """Inside, `answers` receives the calls of the stand-ins."""
     names = {"do_bench": do_bench, "do_bench_cudagraph": do_bench_cudagraph, "perf_report": perf_report}
-    before = {name: getattr(triton.testing, name) for name in names}
+    before = {name: getattr(testing, name) for name in names}
     _answers.append(answers)
     try:
         for name, function in names.items():
-            setattr(triton.testing, name, function)
+            setattr(testing, name, function)
         yield
     finally:
         for name, function in before.items():
-            setattr(triton.testing, name, function)
+            setattr(testing, name, function)
         _answers.pop()
-
-
-def do_bench(
-    fn: Callable[[], Any],
-    warmup: float = 25,
-    rep: float = 100,
-    grad_to_none: Any = None,
-    quantiles: Sequence[float] | None = None,
-    return_mode: str = "mean",
-    **others: Any,
-) -> Any:
-    """Has the signature of `triton.testing.do_bench`. `others` are arguments of other versions of Triton."""
-    caller = sys._getframe(1)
-    if not _answers or caller.f_globals.get("__name__", "").partition(".")[0] in NO_SCRIPTS:
-        return _do_bench(fn, warmup, rep, grad_to_none, quantiles, return_mode, **others)
-    gradients = tuple(grad_to_none or ())
-    call = BenchCall(fn, place_of(caller), "do_bench", warmup, rep, gradients, quantiles, return_mode)
-    return call.returned(_answers[-1].samples_ms(call))
-
-
-def do_bench_cudagraph(
-    fn: Callable[[], Any],
-    rep: float = 20,
-    grad_to_none: Any = None,
-    quantiles: Sequence[float] | None = None,
-    return_mode: str = "mean",
-    **others: Any,
-) -> Any:
-    """Has the signature of `triton.testing.do_bench_cudagraph`."""
-    caller = sys._getframe(1)
-    if not _answers or caller.f_globals.get("__name__", "").partition(".")[0] in NO_SCRIPTS:
-        return _do_bench_cudagraph(fn, rep, grad_to_none, quantiles, return_mode, **others)
-    gradients = tuple(grad_to_none or ())
-    call = BenchCall(fn, place_of(caller), "do_bench_cudagraph", 0, rep, gradients, quantiles, return_mode)
-    return call.returned(_answers[-1].samples_ms(call))
 
 
 def perf_report(benchmarks: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -97,7 +59,7 @@ def perf_report(benchmarks: Any) -> Callable[[Callable[..., Any]], Any]:
     return lambda function: Mark(function, benchmarks)
 
 
-class Mark(triton.testing.Mark):  # type: ignore[misc]
+class Mark(testing.Mark):  # type: ignore[misc]
     """What `perf_report` makes of a function. It draws nothing, prints nothing and writes nothing: the times are made up."""
 
     def __init__(self, function: Callable[..., Any], benchmarks: Any) -> None:
@@ -147,12 +109,3 @@ class Mark(triton.testing.Mark):  # type: ignore[misc]
                 row = [*row, found[0] if isinstance(found, (tuple, list)) and found else found]
             rows.append(row)
         return pd.DataFrame(rows, columns=[*names, *(f"{name} ({benchmark.ylabel})" for name in benchmark.line_names)])
-
-
-def place_of(frame: FrameType | None) -> str:
-    """`bench.py:31`: the innermost line of the user's own code; that of the call itself if only libraries call."""
-    own = frame
-    while own is not None and in_library(own.f_code.co_filename):
-        own = own.f_back
-    found = own or frame
-    return f"{Path(found.f_code.co_filename).name}:{found.f_lineno}" if found else ""

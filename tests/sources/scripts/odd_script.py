@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -37,4 +38,7 @@ with open(HERE / "note.txt", "a") as log:
     log.write("made-up times\n")
 assert (HERE / "note.txt").read_text() == "a note\nmade-up times\n"
 os.remove("old.csv")
+with tempfile.TemporaryDirectory() as folder:  # as Triton has one for each kernel that it compiles
+    (Path(folder) / "kernel.c").write_text("int x;")
+assert not Path(folder).exists()
 exit(3)

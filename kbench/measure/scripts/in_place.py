@@ -1,0 +1,157 @@
+"""Measures a closure where a program calls do_bench, and writes a row if `kbench exec` runs the program.
+
+There is one closure at a time, so there are no other providers, no baseline and no controls. The rounds of a call follow each
+other.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from kbench.measure.catalog import describe_machine
+from kbench.measure.contender import Contender
+from kbench.measure.machine.device import Device, interpreter_probe
+from kbench.measure.machine.sources import find_telemetry
+from kbench.measure.rows import CaseContext, make_rows
+from kbench.measure.scripts.observation import observe
+from kbench.measure.scripts.script_run import time_plainly
+from kbench.measure.timing.do_bench import BenchTimer
+from kbench.measure.timing.session import SessionMeasurements
+from kbench.measure.timing.timer import measure_launch_ms
+from kbench.protocol import Catalog, DeviceInfo, Rows, encode
+from kbench.results.case import Case
+from kbench.results.row import Row
+from kbench.results.stamps import digest, now
+from kbench.results.vocabulary import Noticed
+from kbench.sources.scripts import PROGRAM, ROWS_FILE
+from kbench.sources.scripts.arguments import dtype_of
+from kbench.sources.scripts.bench_call import BenchCall, place_of
+from kbench.sources.scripts.closures import dtype_of_largest, held_tensors
+
+ROUNDS = 5
+"""The samples of a call are taken in so many rounds, of which `ms` is the median of the medians."""
+
+
+class InPlace:
+    """Measures the calls of this process, one after another."""
+
+    def __init__(self) -> None:
+        self.device = Device()
+        self.telemetry = find_telemetry(self.device)
+        self.timer = BenchTimer(self.device, "cold")
+        self._orders: Counter[str] = Counter()
+        self._begun = False
+
+    @cached_property
+    def _measured(self) -> SessionMeasurements:
+        return SessionMeasurements(self.telemetry)
+
+    def samples_ms(self, call: BenchCall) -> list[float]:
+        """The samples of a call, in ms, in kbench's own way: with the device kept busy until the host is ahead."""
+        contender = Contender(0, call.place, {})
+        interpreted = interpreter_probe()
+        call.clear_gradients()
+        started_at, start = now(), time.perf_counter()
+        call.fn()
+        self.device.synchronize()
+        contender.build_ms = (time.perf_counter() - start) * 1e3
+        if interpreted():
+            return [contender.build_ms]  # a time of Triton's interpreter is no row
+        contender.launch_ms = measure_launch_ms(call.fn, self.device)
+        before = call.clear_gradients if call.grad_to_none else None
+        sample = self.timer.ready([call.fn], contender.launch_ms, before)
+        for number in range(ROUNDS):
+            readings = self.telemetry.read()
+            contender.rounds.append(sample(0.0 if number else call.warmup_ms, max(call.rep_ms, 1.0) / ROUNDS))
+            contender.readings += [readings, self.telemetry.read()]
+        if path := os.environ.get(ROWS_FILE):
+            self._write(Path(path), self._row(call, contender, started_at))
+        return [ms for samples in contender.rounds for ms in samples]
+
+    def _row(self, call: BenchCall, contender: Contender, started_at: str) -> Row:
+        self._orders[call.place] += 1
+        dtype = dtype_of(dtype_of_largest(call.fn) or torch.get_default_dtype()) or "float32"
+        case = Case(os.environ.get(PROGRAM, "program"), {"order": self._orders[call.place]}, dtype)
+        seen = observe(call.fn, held_tensors(call.fn), self.device)
+        noticed = [*seen.noticed, *([Noticed.GRAPH] if call.timer == "do_bench_cudagraph" else [])]
+        context = CaseContext(
+            case=case,
+            call_bytes=0,
+            flops=None,
+            shorter=True,
+            baseline=None,
+            cache_bytes=None,
+            ceiling_gbps=None,
+            ceiling_tflops=None,
+            peak_gbps=None,
+            accelerated=self.device.accelerated,
+            cold=True,
+            prefill_ms=self.timer.prefill_ms,
+            common={
+                "session": 0,
+                "timer": self.timer.name,
+                "cache": self.timer.cache,
+                "device": self.device.name,
+                "started_at": started_at,
+                "case_hash": digest(str(case.key)),
+            },
+            unchecked=True,
+        )
+        empty = Contender(1, "empty", {}, "control", rounds=self._measured.empty(self.timer, self.timer.cache).rounds)
+        [row, _] = make_rows(context, [contender, empty])
+        row.gbps = row.gbps_p20 = row.gbps_p80 = row.sol = None
+        row.noticed = ";".join(noticed)
+        row.script_ms = median(time_plainly(self.device, call))
+        return row
+
+    def _write(self, path: Path, row: Row) -> None:
+        """Append a message of this process. A first one describes the machine."""
+        messages: list[Catalog | Rows] = [Rows((row,))]
+        if not self._begun:
+            self._begun = True
+            device = DeviceInfo(self.device.type, self.device.name, self.device.index, self.device.uuid)
+            machine = describe_machine(self.device, self.telemetry)
+            messages.insert(0, Catalog(device, (), {}, (), machine))
+        with path.open("ab", buffering=0) as file:
+            file.write(b"".join(encode(message, str(os.getpid())) for message in messages))
+
+
+_in_place: list[InPlace] = []
+
+
+def in_place() -> InPlace:
+    """That of this process, made when it is first needed: it starts the device."""
+    if not _in_place:
+        _in_place.append(InPlace())
+    return _in_place[0]
+
+
+def do_bench(
+    fn: Callable[[], Any],
+    warmup: float = 25,
+    rep: float = 100,
+    grad_to_none: Any = None,
+    quantiles: Sequence[float] | None = None,
+    return_mode: str = "mean",
+) -> Any:
+    """Time a function as `triton.testing.do_bench` does, in ms, with the same arguments and the same returned value.
+
+    kbench keeps the device busy until the host is ahead of it, so that the time is that of the kernels, however slowly the host
+    launches them. The cache is flushed before each call. Runs on a host, too. In a script that `kbench run` or `kbench exec`
+    measures, kbench measures the function as one of that script.
+    """
+    place = place_of(sys._getframe(1))
+    call = BenchCall(fn, place, "do_bench", warmup, rep, tuple(grad_to_none or ()), quantiles, return_mode)
+    stand_ins = sys.modules.get("kbench.sources.scripts.stand_ins")  # there if `kbench run` runs the script
+    answers = stand_ins.current_answers() if stand_ins else None
+    return call.returned((answers or in_place()).samples_ms(call))

@@ -1,0 +1,1 @@
+"""What a program that `kbench exec` runs does at its start, before its own code."""

@@ -1,0 +1,21 @@
+"""Python imports this file at its start, because `kbench exec` puts its folder first into PYTHONPATH.
+
+It arranges that do_bench is replaced when `triton.testing` is imported, and then imports the next file of this name, if there
+is one: a system or an environment may have its own.
+"""
+
+import importlib
+import sys
+from pathlib import Path
+
+from kbench.sources.scripts.at_start.import_hook import replace_do_bench_on_import
+
+replace_do_bench_on_import()
+folder = str(Path(__file__).parent)
+sys.path[:] = [entry for entry in sys.path if entry != folder]
+ours = sys.modules.pop("sitecustomize", None)
+try:
+    importlib.import_module("sitecustomize")
+except ModuleNotFoundError:
+    if ours is not None:
+        sys.modules["sitecustomize"] = ours

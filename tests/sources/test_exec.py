@@ -1,0 +1,91 @@
+"""`kbench exec` and `kbench.do_bench`: calls of do_bench that are measured where a program makes them."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from common import Kbench
+
+pytest.importorskip("triton")
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+def rows_of(folder: Path, name: str) -> list[dict[str, str]]:
+    with (folder / "results" / f"{name}.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_every_call_of_a_program_is_a_row_named_by_its_line(
+    kbench: Kbench, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = kbench("exec", "--", sys.executable, SCRIPTS / "plain_loops.py", "speed", "16", "32")
+    assert run.returncode == 0, run.stderr
+    rows = rows_of(tmp_path, "plain_loops")
+    lines = [int(row["provider"].removeprefix("plain_loops.py:")) for row in rows]
+    assert [row["order"] for row in rows] == [str(order) for order in (1, 2, 3, 4) for _ in "ab"]
+    assert len(set(lines)) == 2 and lines[0::2] == [lines[0]] * 4
+    assert all(row["status"] == "ok" and row["flags"].startswith("unchecked") and not row["gbps"] for row in rows)
+    printed = capfd.readouterr()
+    said = [float(line.split()[2]) for line in printed.out.splitlines() if line.endswith(" us")]
+    assert said == pytest.approx([1000 * float(row["ms"]) for row in rows[0::2]], rel=0.5)
+    assert "USDT" not in printed.err, "the profiler must not write to the program's stderr"
+    assert kbench("show", "results/plain_loops.csv").returncode == 0
+
+
+def test_a_program_that_calls_no_do_bench_measures_nothing_and_keeps_its_exit_code(
+    kbench: Kbench, tmp_path: Path
+) -> None:
+    run = kbench("exec", "--", sys.executable, SCRIPTS / "plain_loops.py", "memory", "16")
+    assert run.returncode == 3
+    assert "ended with exit code 4" in run.stderr and "nothing was measured" in run.stderr
+    assert not (tmp_path / "results" / "plain_loops.csv").exists()
+
+
+def test_a_command_that_does_not_exist_is_one_line(kbench: Kbench) -> None:
+    run = kbench("exec", "--", "no-such-command")
+    assert run.returncode == 2 and run.stderr.count("\n") == 1 and "no-such-command: cannot be started" in run.stderr
+
+
+def test_run_names_exec_for_a_script_without_plots(kbench: Kbench) -> None:
+    run = kbench("run", SCRIPTS / "plain_loops.py", "--", "speed", "8")
+    assert run.returncode == 2 and "kbench exec -- python plain_loops.py" in run.stderr
+
+
+DROP_IN = """
+import sys, torch
+from kbench import do_bench
+x = torch.randn(100)
+calls = []
+def fn():
+    calls.append(x + 1)
+one = do_bench(fn, rep=2)
+assert isinstance(one, float) and one > 0 and calls
+low, high = do_bench(fn, rep=2, quantiles=[0.1, 0.9])
+assert low <= high
+assert isinstance(do_bench(fn, rep=2, quantiles=[0.5]), float)
+samples = do_bench(fn, rep=2, return_mode="all")
+assert min(samples) <= do_bench(fn, rep=2, return_mode="max") * 100
+leaf = torch.ones(3, requires_grad=True)
+do_bench(lambda: leaf.sum().backward(), rep=2, grad_to_none=[leaf])
+assert leaf.grad.tolist() == [1.0] * 3, leaf.grad  # cleared before every call
+try:
+    do_bench(fn, return_mode="mode")
+except ValueError as error:
+    assert "mean" in str(error)
+else:
+    raise AssertionError
+"""
+
+
+def test_kbench_do_bench_returns_what_that_of_triton_returns(kbench: Kbench, tmp_path: Path) -> None:
+    (tmp_path / "drop_in.py").write_text(DROP_IN)
+    alone = subprocess.run([sys.executable, "drop_in.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert alone.returncode == 0, alone.stderr
+    assert not (tmp_path / "results").exists()
+    assert kbench("exec", "--", sys.executable, "drop_in.py").returncode == 0
+    assert len(rows_of(tmp_path, "drop_in")) == 6
