@@ -11,7 +11,7 @@ from torch import Tensor
 
 from kbench.measure.correctness.check import changed_input
 from kbench.measure.correctness.definition import Definition
-from kbench.measure.correctness.placement import SHIFTS, Placement
+from kbench.measure.correctness.placement import Placement
 from kbench.measure.machine.device import Device
 
 
@@ -68,7 +68,6 @@ class SharedInputs:
     def __init__(self, names: Sequence[str], drawn: Sequence[Tensor]) -> None:
         self._names, self.pristine = names, drawn
         self._placements: list[Placement] = []
-        self._step = -1
         self.place(1)
 
     def place(self, count: int) -> None:
@@ -76,9 +75,10 @@ class SharedInputs:
         earlier tensors any more."""
         if not self._placements or self._placements[0].sets != count:
             self._placements = [Placement(x, count) for x in self.pristine]
-        self._step = random.SystemRandom().choice([step for step in range(SHIFTS) if step != self._step])
-        self.sets = [tuple(each.tensor(number, self._step) for each in self._placements) for number in range(count)]
-        self.tensors, self.stacked = self.sets[0], [each.stacked(self._step) for each in self._placements]
+        for placement in self._placements:
+            placement.move()
+        self.sets = [tuple(each.tensor(number) for each in self._placements) for number in range(count)]
+        self.tensors, self.stacked = self.sets[0], [each.stacked() for each in self._placements]
         self.restore_sets(self._names)
 
     def restore(self) -> None:
@@ -87,7 +87,7 @@ class SharedInputs:
             for x, placement in zip(tensors, self._placements, strict=True):
                 if x.requires_grad:  # a provider has asked for its gradient
                     x.requires_grad_(False) if x.is_leaf else x.detach_()
-                home = placement.tensor(number, self._step)
+                home = placement.tensor(number)
                 if (x.data_ptr(), x.shape, x.stride()) != (home.data_ptr(), home.shape, home.stride()):
                     x.set_(home.untyped_storage(), home.storage_offset(), home.shape, home.stride())
         self.restore_sets(self._names)

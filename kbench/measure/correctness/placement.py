@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from random import SystemRandom
+
 import torch
 from torch import Tensor
+
+_RANDOM = SystemRandom()
 
 STEP_BYTES = 512
 """Addresses move by a multiple of this. torch's allocator aligns memory of a device to as many bytes."""
 
-SHIFTS = 16
-"""How many addresses there are."""
+HOST_ROOM_BYTES, DEVICE_ROOM_BYTES = 2**13, 2**23
+"""The addresses of an input lie within so many bytes. On a device they lie on several pages of 2 MiB: where an input lies in
+the memory changes the time of a kernel by up to 2 %, and the rounds shall show the mean of many places, not one place."""
 
 
 class Placement:
-    """Memory for `sets` tensors like `like`, each at a multiple of STEP_BYTES from the others.
-
-    `step`, from 0 to SHIFTS - 1, says how far all of them lie from the start of the memory.
-    """
+    """Memory for `sets` tensors like `like`, each at a multiple of STEP_BYTES from the others. `move` places them at random."""
 
     def __init__(self, like: Tensor, sets: int) -> None:
         self._shape, self._stride, self.sets = tuple(like.shape), like.stride(), sets
@@ -24,21 +26,25 @@ class Placement:
         bytes_ = (last + 1) * like.element_size() if like.numel() else 0
         self._set_elements = -(-bytes_ // STEP_BYTES) * STEP_BYTES // like.element_size()
         self._step_elements = STEP_BYTES // like.element_size()
-        total = self._set_elements * sets + self._step_elements * SHIFTS
+        self._places = (HOST_ROOM_BYTES if like.device.type == "cpu" else DEVICE_ROOM_BYTES) // STEP_BYTES
+        self._place = self._places - 1
+        total = self._set_elements * sets + self._step_elements * self._places
         self._memory = torch.empty(total, dtype=like.dtype, device=like.device)
 
-    def tensor(self, number: int, step: int) -> Tensor:
-        """The tensor of one set. It is no view of another tensor, so compilers take it for an input of its own."""
-        start = step * self._step_elements + number * self._set_elements
-        return self._memory.new_empty(0).set_(self._memory.untyped_storage(), start, self._shape, self._stride)
+    def move(self) -> None:
+        """Choose other addresses than before for all sets. Their values are lost."""
+        self._place = (self._place + 1 + _RANDOM.randrange(self._places - 1)) % self._places
 
-    def stacked(self, step: int) -> Tensor:
+    def tensor(self, number: int) -> Tensor:
+        """The tensor of one set. It is no view of another tensor, so compilers take it for an input of its own."""
+        return self._at(number * self._set_elements, self._shape, self._stride)
+
+    def stacked(self) -> Tensor:
         """The tensors of all sets as one, along a new first dimension."""
-        start, shape, stride = (
-            step * self._step_elements,
-            (self.sets, *self._shape),
-            (self._set_elements, *self._stride),
-        )
+        return self._at(0, (self.sets, *self._shape), (self._set_elements, *self._stride))
+
+    def _at(self, offset: int, shape: tuple[int, ...], stride: tuple[int, ...]) -> Tensor:
+        start = self._place * self._step_elements + offset
         return self._memory.new_empty(0).set_(self._memory.untyped_storage(), start, shape, stride)
 
 
