@@ -10,6 +10,7 @@ The Python API; everything else is an implementation detail.
     Unsupported                raise it in a provider to decline an input
     run, compare, plot, report what the commands of the same names do, also with mappings, functions and frames
     do_bench                   times a function, with the signature of triton.testing.do_bench
+    load_script                makes operators of the plots of a script, in a plug-in
     load                       the rows of a results file as a frame
     KbenchError                the base of the errors below; `exit_status` is the command's exit code
     UsageError, ConfigError, ResultsError, ExecutionError, Busy, WorkerLost   what the functions above raise
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     )
     from kbench.kernels.cuda_source import CudaSource
     from kbench.measure.scripts.in_place import do_bench
+    from kbench.measure.scripts.in_plugins import load_script
     from kbench.registry import operator
     from kbench.results.case import Case
     from kbench.results.vocabulary import Status
@@ -73,6 +75,7 @@ __all__ = [
     "do_bench",
     "integers",
     "load",
+    "load_script",
     "normal",
     "operator",
     "plot",
@@ -99,6 +102,7 @@ _MODULES = {
     "kbench.contract.tensor": ("Tensor",),
     "kbench.kernels.cuda_source": ("CudaSource",),
     "kbench.measure.scripts.in_place": ("do_bench",),
+    "kbench.measure.scripts.in_plugins": ("load_script",),
     "kbench.registry": ("operator",),
     "kbench.results.case": ("Case",),
     "kbench.results.vocabulary": ("Status",),

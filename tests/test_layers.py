@@ -50,7 +50,8 @@ MAY_IMPORT = {
     "measure/correctness": "contract files measure/machine measure/tampering results text",
     "measure/machine": "kernels protocol text",
     "measure/scripts": (
-        "measure measure/correctness measure/machine measure/tampering measure/timing protocol results sources/scripts"
+        "measure measure/correctness measure/machine measure/tampering measure/timing protocol results sources "
+        "sources/scripts"
     ),
     "measure/salting": "contract measure/correctness results",
     "measure/tampering": "contract text",

@@ -1,4 +1,4 @@
-"""`kbench init`: writes a config, a plug-in and a workflow to start from."""
+"""`kbench init`: writes a config, a plug-in and a workflow to start from, or those of a script."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import json
 import os
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
@@ -27,17 +28,32 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 def init(
     operator: Annotated[
         str,
-        typer.Argument(metavar="OPERATOR", help="softmax, gelu, or a new name for an operator of your own."),
+        typer.Argument(
+            metavar="OPERATOR", help="softmax, gelu, a new name for an operator of your own, or a script: bench.py."
+        ),
     ] = "softmax",
     folder: Annotated[Path, typer.Option("--dir", metavar="DIR", help="Folder for the files.")] = Path(),
+    arguments: Annotated[
+        Optional[list[str]], typer.Argument(metavar="[-- ARGUMENTS]", help="The arguments of a script.")
+    ] = None,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="NAME", help="The plot of a script to export. Default: the first.")
+    ] = None,
 ) -> ExitStatus:
     """Write a config, a plug-in and a GitHub workflow to start from.
+
+    For a script with triton.testing.perf_report, print the config of a plot, and write a plug-in:
+    kbench init bench.py > bench.yaml
 
     For softmax and gelu, the plug-in adds two providers to kbench's operator. For a new name, the plug-in also declares
     the operator. If one of the files exists, the command writes none.
     """
     from kbench.contract.origin import shipped
 
+    if operator.endswith(".py"):
+        return _export_script(Path(operator), arguments or (), folder, plot)
+    if arguments or plot:
+        raise UsageError("kbench init: only a script takes arguments and --plot, for example: kbench init bench.py")
     if not NAME.fullmatch(operator):
         raise UsageError(
             f"kbench init: {operator!r} cannot be an operator's name; use at most 40 letters, digits and underscores, and "
@@ -76,6 +92,36 @@ def init(
     print("next:")
     for verb, question in (("check", "are the providers correct?"), ("run", "how fast are they?")):
         print(f"  kbench {verb} {shlex.quote(str(config))}".ljust(40) + f"  # {question}")
+    return ExitStatus.OK
+
+
+def _export_script(script: Path, arguments: Sequence[str], folder: Path, plot: str | None) -> ExitStatus:
+    """Print the config of a plot, and write the plug-in that it needs."""
+    from kbench.execute.worker.starting import PluginFiles, start
+    from kbench.protocol import Source
+    from kbench.sources.exporting import config_text, plugin_text
+    from kbench.sources.source_config import SourceConfig
+
+    if not script.is_file():
+        raise UsageError(f"{script}: no such file")
+    plugin = folder / f"{script.stem}_plugin.py"
+    if os.path.lexists(plugin):
+        raise UsageError(
+            f"{plugin}: exists already, and kbench init overwrites nothing; choose another folder with --dir"
+        )
+    source = Source(str(script.absolute()), tuple(arguments))
+    with start(PluginFiles((), source=source), terminal.note) as worker:
+        sweeps = {sweep.operator: sweep for sweep in worker.catalog.sweeps}
+        first = SourceConfig(source).sweep(worker.catalog).operator  # raises ConfigError with what is wrong
+    if plot is not None and plot not in sweeps:
+        raise UsageError(f"--plot {plot}: {script} has no such plot; its plots are {', '.join(sweeps)}")
+    folder.mkdir(parents=True, exist_ok=True)
+    with plugin.open("x", encoding="utf-8") as file:
+        file.write(plugin_text(script.absolute(), arguments, folder.absolute()))
+    print(config_text(sweeps[plot or first], Path(plugin.name)), end="")
+    terminal.note(f"wrote {plugin}: a plug-in, for a config in the same folder")
+    if plot is None and len(sweeps) > 1:
+        terminal.note(f"this is the config of {first}; for another plot, use --plot: {', '.join(sweeps)}")
     return ExitStatus.OK
 
 

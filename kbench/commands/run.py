@@ -108,6 +108,8 @@ def run(
                 raise UsageError(f"{config}: a config takes no arguments, but got {shlex.join(arguments)}")
             loaded = load_config(config, sets=changes, only=only or (), profile=profile, plugins=plugin or ())
             return _measure(loaded, options, dry_run=dry_run, plots=plots).status
+        if not config.exists():
+            raise UsageError(f"{config}: no such file")
         if profile or plugin:
             raise UsageError(f"{config}: --profile and --plugin belong to a config file; leave them out")
         source = SourceConfig(Source(str(config.absolute()), tuple(arguments or ())), sets=changes, only=only or ())
@@ -180,8 +182,8 @@ def _print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
         [
             *(str(case.axes[name]) for name in sweep.axes),
             case.dtype,
-            _mb(sweep.info.call_bytes(case)),
-            _mb(sweep.info.needed_bytes(case)),
+            _mb(sweep.info.call_bytes(case)) if sweep.info.inputs else "-",  # a script declares no tensors
+            _mb(sweep.info.needed_bytes(case)) if sweep.info.inputs else "-",
             *([places[number % len(places)]] if several else []),
         ]
         for number, case in enumerate(sweep.cases[:CASES_LISTED])

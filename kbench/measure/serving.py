@@ -24,9 +24,11 @@ from kbench.measure.timing.ceiling import Ceilings
 from kbench.measure.timing.session import SessionMeasurements
 from kbench.plugins import load_plugins
 from kbench.protocol import (
+    RANDOM,
     CatalogRequest,
     CheckRequest,
     DeviceFailed,
+    EdgeResult,
     MeasureRequest,
     Message,
     PluginCall,
@@ -39,6 +41,7 @@ from kbench.protocol import (
     decode_request,
     encode,
 )
+from kbench.results.vocabulary import Status
 from kbench.sources.loading import load_source
 from kbench.sources.scripts.script_operator import ScriptOperator
 
@@ -109,7 +112,10 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
             if fault := attempt(operator, request.case, device, settings.seed, whole=request.whole):
                 answers(TrialFailed(fault.where, fault.what))
             return
-        if isinstance(request, CheckRequest):
+        if isinstance(request, CheckRequest) and isinstance(operator, ScriptOperator):
+            for index in range(len(request.configurations)):
+                answers(EdgeResult(index, RANDOM, Status.UNSUPPORTED, "a script has no reference to check it with"))
+        elif isinstance(request, CheckRequest):
             check_edges(
                 operator,
                 request.case,

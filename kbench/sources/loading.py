@@ -26,7 +26,7 @@ def load_source(source: Source, time_plainly: TimePlainly) -> tuple[Sequence[Sou
     try:
         with registering_for(source.path):
             if source_of(path) is SourceKind.SCRIPT:
-                return _load_script(path, source.arguments, time_plainly), ()
+                return load_plots(path, source.arguments, time_plainly), ()
             return _load_folder(path), ()
     except SourceFault as fault:
         return (), [PluginError(source.path, fault.where, printable(str(fault), REASON_LIMIT))]
@@ -43,7 +43,7 @@ def _load_folder(path: Path) -> Sequence[SourceSweep]:
     return sweeps
 
 
-def _load_script(path: Path, arguments: Sequence[str], time_plainly: TimePlainly) -> Sequence[SourceSweep]:
+def load_plots(path: Path, arguments: Sequence[str], time_plainly: TimePlainly) -> Sequence[SourceSweep]:
     """Run a script, and register the plots that it has asked for before it ended, in whatever way it ended."""
     if find_spec("triton") is None:
         raise SourceFault(str(path), packages.missing("triton"))

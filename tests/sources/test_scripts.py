@@ -191,3 +191,48 @@ def findings_of(stdout: str) -> list[str]:
 def test_a_config_takes_no_arguments(kbench: Kbench) -> None:
     run = kbench("run", "softmax", "--", "--size", "3")
     assert run.returncode == 2 and "a config takes no arguments" in run.stderr
+
+
+def test_a_script_becomes_a_config_and_a_plug_in_for_a_sweep_of_ones_own(kbench: Kbench, tmp_path: Path) -> None:
+    shutil.copy(SCRIPTS / "matmul_tutorial.py", tmp_path / "bench.py")
+    exported = kbench("init", "bench.py", "--plot", "matmul-fp64")
+    assert exported.returncode == 0, exported.stderr
+    (tmp_path / "mine.yaml").write_text(exported.stdout)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bench.py", "bench_plugin.py", "mine.yaml"]
+    run = kbench("run", "mine.yaml", *QUICK, "--set", "M=16", "--set", "N=16", "--set", "K=16,48")
+    assert run.returncode == 0, run.stderr
+    rows = rows_of(tmp_path, "mine")
+    assert [(row["operator"], row["M"], row["K"], row["dtype"]) for row in rows] == [
+        ("matmul-fp64", "16", k, "float64") for k in ("16", "48") for _ in "ab"
+    ]
+    assert all("unchecked" in row["flags"] for row in rows)
+    checked = kbench("check", "mine.yaml")
+    assert "a script has no reference to check it with" in checked.stdout
+    again = kbench("init", "bench.py")
+    assert again.returncode == 2 and "bench_plugin.py: exists already" in again.stderr
+    unknown = kbench("init", "bench.py", "--dir", "other", "--plot", "matmul-fp16")
+    assert unknown.returncode == 2 and "its plots are matmul-fp32, matmul-fp64" in unknown.stderr
+
+
+def test_init_passes_the_arguments_of_a_script_on(kbench: Kbench, tmp_path: Path) -> None:
+    shutil.copy(SCRIPTS / "marks_in_main.py", tmp_path)
+    exported = kbench("init", "marks_in_main.py", "--", "--dtype", "bfloat16")
+    (tmp_path / "mine.yaml").write_text(exported.stdout)
+    run = kbench("run", "mine.yaml", *QUICK, "--set", "N=128")
+    assert run.returncode == 0, run.stderr
+    assert {row["dtype"] for row in rows_of(tmp_path, "mine")} == {"bfloat16"}
+
+
+def test_a_script_that_does_not_exist_is_one_line(kbench: Kbench) -> None:
+    run = kbench("run", "nosuch.py")
+    assert (run.returncode, run.stderr) == (2, "error: nosuch.py: no such file\n")
+
+
+def test_a_run_of_a_script_can_be_continued(kbench: Kbench, tmp_path: Path) -> None:
+    arguments = ("run", SCRIPTS / "softmax_tutorial.py", *QUICK, "--set", "N=200,300", "--only", "torch")
+    kbench(*arguments)
+    path = tmp_path / "results" / "softmax-rows.csv"
+    first = path.read_text().splitlines()
+    path.write_text("\n".join(first[:5]) + "\n")  # the header, and the four rows of a case
+    assert kbench(*arguments, "--resume").returncode == 0
+    assert [row["N"] for row in rows_of(tmp_path, "softmax-rows")] == ["200", "300"]
