@@ -71,6 +71,8 @@ def largest_errors(
     programs = triton.cdiv(count, BLOCK)
     found = torch.full((3, programs), torch.nan, dtype=torch.float64, device=output.device)
     limits = _limits(output.dtype, float(ulps), float(units), output.device)
-    _compare[(programs,)](output, reference, scale, limits, found, count, AT_SCALE=at_scale, BLOCK=BLOCK, num_warps=8)
+    tensors = output, reference, scale, limits, found
+    with torch.cuda.device_of(output):  # a provider may have left another device as the current one
+        _compare[(programs,)](*tensors, count, AT_SCALE=at_scale, BLOCK=BLOCK, num_warps=8)
     wrong, most_units, most_relative = found.amax(1).tolist()  # NaN if the kernel has not run
     return (most_units, most_relative) if wrong == 0 else None
