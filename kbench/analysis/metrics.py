@@ -104,10 +104,15 @@ COMPARED = {
 
 
 def default_metric(frames: Iterable[pd.DataFrame]) -> str:
-    """The metric that `plot` and `report` draw first: tflops if the operator of every timed row counts its operations, as the
-    summary of a run shows TFLOP/s then; otherwise gbps. The frames are those that `table.read_results` returned."""
-    timed = [frame.loc[(frame["role"] == Role.PROVIDER) & (frame["status"] == Status.OK), "tflops"] for frame in frames]
-    return "tflops" if any(map(len, timed)) and all(np.isfinite(tflops).all() for tflops in timed) else "gbps"
+    """The metric that `plot` and `report` draw first. The frames are those that `table.read_results` returned.
+
+    It is tflops if the operator of every timed row counts its operations, as the summary of a run shows TFLOP/s then; gbps if a
+    timed row has it; otherwise ms, which the rows of a script always have.
+    """
+    timed = [frame[(frame["role"] == Role.PROVIDER) & (frame["status"] == Status.OK)] for frame in frames]
+    if any(map(len, timed)) and all(np.isfinite(rows["tflops"]).all() for rows in timed):
+        return "tflops"
+    return "gbps" if any(np.isfinite(rows["gbps"]).any() for rows in timed) or not any(map(len, timed)) else "ms"
 
 
 def metric_by_name(name: str, among: Mapping[str, Metric] = DRAWN) -> Metric:

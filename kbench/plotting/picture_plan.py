@@ -31,7 +31,7 @@ class Choices:
     """What a user may choose about a picture.
 
     metric    what is drawn: gbps, ms, speedup, copy_fraction, tflops, sol or ulp; for a change any metric of `kbench compare`.
-              "" is ms for a change, otherwise tflops or gbps: see `default_metric`
+              "" is ms for a change, otherwise tflops, gbps or ms: see `default_metric`
     kind      lines (bars where nothing runs along x), bars (a panel per case), heatmap (the winner of each case) or
               change (several files against the first, or the providers of one file against its baseline)
     x         the axis or swept parameter that runs along x; default: the axis with the most values

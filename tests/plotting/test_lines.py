@@ -70,6 +70,13 @@ def test_operators_that_count_their_operations_are_drawn_in_tflops(
     assert figure.axes[0].get_ylabel() == label
 
 
+def test_rows_without_bytes_are_drawn_as_times(tmp_path: Path) -> None:
+    none = dict.fromkeys(("gbps", "gbps_p20", "gbps_p80", "copy_fraction"))
+    save(tmp_path / "r.csv", sweep("mine", "torch", **none))
+    [path] = write_pictures(tmp_path / "r.csv", formats=("svg",))
+    assert path.name == "r_ms.svg"
+
+
 def test_the_share_of_the_speed_of_light_has_a_line_at_one(draw: Draw) -> None:
     [figure] = draw(*sweep("triton", sol=0.7), *copies(), metric="sol")
     assert figure.axes[0].get_ylabel() == "share of the speed of light"
