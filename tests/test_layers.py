@@ -82,6 +82,7 @@ MAY_IMPORT = {
     "results": "errors files text",
     "sources": "config contract errors packages protocol sources/problems sources/scripts text",
     "sources/flashinfer_trace": "contract files protocol results sources sources/problems text",
+    "sources/huggingface": "contract packages protocol results sources sources/problems",
     "sources/kernelbench": "contract protocol results sources sources/problems",
     "sources/problems": "contract files results sources text",
     "sources/scripts/at_start": "measure/scripts sources/scripts",

@@ -63,7 +63,7 @@ def trace_model(problem: ModelProblem) -> tuple[Traced, FittedSizes]:
     device = "meta"
     try:
         base = _trace(problem, {}, device)
-    except Exception:  # noqa: BLE001  the code looks at values, or has a fault: then the call with values says so
+    except (Exception, SystemExit):  # noqa: BLE001  the code looks at values, or has a fault: then the call with values says so
         device = "cpu"
         with blamed(str(problem.file), "the model"):
             base = _trace(problem, {}, device)
@@ -73,7 +73,7 @@ def trace_model(problem: ModelProblem) -> tuple[Traced, FittedSizes]:
     def sizes(values: Mapping[str, int]) -> tuple[int, ...] | None:
         try:
             found = _trace(problem, values, device) if values else base
-        except Exception:  # noqa: BLE001  the problem does not accept these values; any of its code may say so
+        except (Exception, SystemExit):  # noqa: BLE001  the problem does not accept these values; any of its code may say so
             return None
         return found.sizes if found.kinds == base.kinds else None
 

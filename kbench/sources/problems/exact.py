@@ -61,12 +61,12 @@ def allows_float64(
     try:
         with torch.no_grad(), in_float64():
             return in_double(function(*(make("meta") for make in shapes)))
-    except Exception:  # noqa: BLE001  the code's own, whatever it is; it may work on values
+    except (Exception, SystemExit):  # noqa: BLE001  the code's own, whatever it is; it may work on values
         pass
     try:
         with torch.no_grad(), in_float64():
             return in_double(function(*values()))
-    except Exception:  # noqa: BLE001  the code's own; it is reported when the code runs in the declared dtypes
+    except (Exception, SystemExit):  # noqa: BLE001  the code's own; it is reported when the code runs in the declared dtypes
         return False
 
 

@@ -1,0 +1,146 @@
+"""A benchmark class: its workloads, the tensors that each sets up, and what its methods do with the output."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kbench.sources.fault import SourceFault
+from kbench.sources.problems.drawn_together import seeded
+from kbench.sources.problems.foreign_code import blamed
+from kbench.sources.problems.on_device import on_device
+
+OUT = "out"
+"""The attribute that holds the output."""
+
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A workload as it is after its setup, without the memory of its tensors where that is possible.
+
+    plain    a benchmark object with all attributes that are no tensors
+    tensors  the other attributes, by name: the inputs
+    out      the output
+    """
+
+    name: str
+    plain: Any
+    tensors: dict[str, Tensor]
+    out: Tensor
+
+    @property
+    def form(self) -> tuple[Any, ...]:
+        """What the workloads of an operator have in common."""
+        each = [(name, x.dim(), x.dtype) for name, x in self.tensors.items()]
+        return (*each, self.out.dim(), self.out.dtype)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """All sizes of the inputs and of the output, one after another."""
+        return tuple(size for x in (*self.tensors.values(), self.out) for size in x.shape)
+
+    def with_tensors(self, tensors: Sequence[Tensor], **more: Any) -> Any:
+        """A benchmark object that has these tensors as its inputs."""
+        instance = copy.copy(self.plain)
+        for name, x in zip(self.tensors, tensors, strict=True):
+            setattr(instance, name, x)
+        for name, value in more.items():
+            setattr(instance, name, value)
+        return instance
+
+
+@dataclass(frozen=True)
+class BenchmarkClass:
+    class_: type
+    file: Path
+
+    @property
+    def name(self) -> str:
+        return self.class_.__name__
+
+    def workload_names(self) -> list[str]:
+        """The workloads that have a reference, in the order of the class. A note names the others. Raises SourceFault."""
+        names = [name.removeprefix("benchmark_") for name in self._methods("benchmark_")]
+        right = [name for name in names if callable(getattr(self.class_, f"verify_{name}", None))]
+        if not right:
+            what = (
+                "has no method verify_... that returns what a benchmark_... must compute"
+                if names
+                else "has no workloads"
+            )
+            raise SourceFault(str(self.file), f"class {self.name} {what}")
+        return right
+
+    def without_reference(self) -> list[str]:
+        names = [name.removeprefix("benchmark_") for name in self._methods("benchmark_")]
+        return [name for name in names if not callable(getattr(self.class_, f"verify_{name}", None))]
+
+    def _methods(self, prefix: str) -> Iterator[str]:
+        seen: list[str] = []
+        for base in reversed(self.class_.__mro__):
+            seen += [name for name, value in vars(base).items() if name.startswith(prefix) and callable(value)]
+        return iter(dict.fromkeys(seen))
+
+    def set_up(self, workload: str, device: torch.device) -> Any:
+        """A benchmark object after its setup. The caller seeds torch. Raises whatever the class raises."""
+        instance = self.class_()
+        instance.device = str(device)
+        with on_device(device):
+            getattr(instance, f"setup_{workload}", instance.setup)()
+        return instance
+
+    def read(self, workload: str) -> Workload:
+        """A workload. Its methods run on tensors without memory, or on the host if they look at values. Raises SourceFault."""
+        try:
+            return self._read(workload, torch.device("meta"))
+        except (Exception, SystemExit):  # noqa: BLE001  the code looks at values, or has a fault: then the call with values says so
+            with blamed(str(self.file), f"{self.name}: workload {workload}"):
+                return self._read(workload, torch.device("cpu"))
+
+    def _read(self, workload: str, device: torch.device) -> Workload:
+        with seeded(SEED, device):
+            instance = self.set_up(workload, device)
+        tensors = {name: x for name, x in vars(instance).items() if isinstance(x, Tensor) and name != OUT}
+        if not tensors:
+            raise SourceFault(str(self.file), f"class {self.name}: the setup of {workload} makes no tensor")
+        with torch.no_grad(), on_device(device):
+            expected = getattr(copy.copy(instance), f"verify_{workload}")()
+        if not isinstance(expected, Tensor):
+            what = f"verify_{workload} returns {type(expected).__name__}; it must return a tensor"
+            raise SourceFault(str(self.file), f"class {self.name}: {what}")
+        out = getattr(instance, OUT, None)
+        for name in (*tensors, OUT):
+            vars(instance).pop(name, None)
+        return Workload(workload, instance, tensors, out if isinstance(out, Tensor) else expected)
+
+    def writes_into(self, workload: str) -> bool:
+        """Whether a workload writes into the tensor `out` of its setup. Otherwise it makes a new one in every call."""
+        method = self._tree(f"benchmark_{workload}")
+        targets: list[ast.expr] = []
+        for node in ast.walk(method):
+            targets += node.targets if isinstance(node, ast.Assign) else []
+        flat = [part for target in targets for part in ast.walk(target)]
+        return not any(isinstance(node, ast.Attribute) and node.attr == OUT for node in flat)
+
+    def uses_kernel(self, workload: str) -> bool:
+        """Whether a workload calls the kernel that the benchmark was written for."""
+        nodes = ast.walk(self._tree(f"benchmark_{workload}"))
+        return any(isinstance(node, ast.Attribute) and node.attr == "kernel" for node in nodes)
+
+    def _tree(self, method: str) -> ast.AST:
+        function: Callable[..., Any] = getattr(self.class_, method)
+        try:
+            return ast.parse(textwrap.dedent(inspect.getsource(function)))
+        except (OSError, TypeError, SyntaxError):  # made at run time
+            return ast.parse("self.out = self.kernel")
