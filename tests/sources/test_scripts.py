@@ -73,7 +73,35 @@ def test_each_plot_of_a_script_has_a_file_of_its_own_and_flops_give_tflops(kbenc
         assert all(row["tflops"] and not row["gbps"] for row in rows)
 
 
-def test_a_backward_pass_is_timed_with_cleared_gradients(kbench: Kbench, tmp_path: Path) -> None:
+CLEARED = """
+import triton.testing
+
+class Leaf:
+    calls = cleared = 0
+    grad = property(lambda self: None, lambda self, value: setattr(self, "cleared", self.cleared + 1))
+
+@triton.testing.perf_report(triton.testing.Benchmark(["N"], [1], "line", ["a"], ["a"], "cleared", {}))
+def bench(N, line):
+    leaf = Leaf()
+    def step():
+        leaf.calls += 1
+        if leaf.calls > 200 and leaf.calls > 2 * leaf.cleared:
+            raise RuntimeError(f"{leaf.calls} calls, but cleared only {leaf.cleared} times")
+    return triton.testing.do_bench(step, warmup=0, rep=1, grad_to_none=[leaf])
+
+bench.run()
+"""
+
+
+def test_gradients_are_cleared_before_every_timed_call(kbench: Kbench, tmp_path: Path) -> None:
+    (tmp_path / "cleared.py").write_text(CLEARED)
+    run = kbench("run", "cleared.py", *QUICK, "--set", "cache=warm", "--set", "rep_ms=20")
+    assert run.returncode == 0, run.stdout
+    [row] = rows_of(tmp_path, "cleared")
+    assert int(row["samples"]) > 200
+
+
+def test_a_backward_pass_is_compared_by_its_time_alone(kbench: Kbench, tmp_path: Path) -> None:
     rows = measured(kbench, tmp_path, "layernorm_tutorial.py", "layer-norm-backward")
     assert {(row["dtype"], row["mode_"], row["eps"]) for row in rows} == {("float16", "backward", "1e-05")}
     assert {row["agreement"] for row in rows} == {"", "not comparable: it returns no tensor"}
@@ -103,6 +131,13 @@ def test_times_in_microseconds_count_no_bytes_and_own_files_stay(kbench: Kbench,
     assert [row["agreement"] for row in rows] == ["", "agrees"] * 2
     assert (tmp_path / "times.csv").read_text() == "true times\n"
     assert not (tmp_path / "plots").exists()
+
+
+def test_a_script_that_checks_its_implementations_first(kbench: Kbench, tmp_path: Path) -> None:
+    rows = measured(kbench, tmp_path, "checked_first.py", "silu-and-mul-performance")
+    assert [(row["batch"], row["size"]) for row in rows] == [(batch, "256") for batch in ("1", "4") for _ in "ab"]
+    assert [row["agreement"] for row in rows] == ["", "agrees"] * 2
+    assert not (tmp_path / "configs").exists()
 
 
 def test_a_ratio_of_two_times_becomes_two_configurations(kbench: Kbench, tmp_path: Path) -> None:

@@ -52,7 +52,8 @@ def start(
                 raise
             call = lost.call
             if plugins.source and call.plugin == plugins.source.path and not call.provider:
-                raise WorkerFailed(lost.status, f"{call.plugin}: {lost.reason}") from None
+                why = lost.reason.replace("while it was imported", "while kbench read it to see what it measures")
+                raise WorkerFailed(lost.status, f"{call.plugin}: {why}") from None
             if call.plugin in plugins.files and not call.provider:
                 raise WorkerFailed(lost.status, f"plug-in {call.plugin}: {lost.reason}") from None
             plugins.without.append(Exclusion(call.plugin, call.operator, call.provider, lost.reason))

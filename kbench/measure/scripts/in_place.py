@@ -82,6 +82,7 @@ class InPlace:
         self._orders[call.place] += 1
         dtype = dtype_of(dtype_of_largest(call.fn) or torch.get_default_dtype()) or "float32"
         case = Case(os.environ.get(PROGRAM, "program"), {"order": self._orders[call.place]}, dtype)
+        call.clear_gradients()
         seen = observe(call.fn, held_tensors(call.fn), self.device)
         noticed = [*seen.noticed, *([Noticed.GRAPH] if call.timer == "do_bench_cudagraph" else [])]
         context = CaseContext(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -73,6 +74,7 @@ def observe(closure: Callable[[], Any], held: Mapping[str, Tensor], device: Devi
     """Call a closure under torch's profiler, and look at what it did. `held` are the tensors that it closes over. An empty
     observation if the profiler cannot run, as where the program profiles itself."""
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise it logs each start and stop to stderr
     found = profile(activities=activities)
     try:
         found.start()

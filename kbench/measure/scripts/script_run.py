@@ -159,6 +159,7 @@ class ScriptRun:
             if first.interpreted:
                 contender.end(Status.UNSUPPORTED, "Triton's interpreter ran it, which says nothing about its speed")
                 return
+            call.clear_gradients()
             self._closures[contender.index].seen = observe(call.fn, held_tensors(call.fn), self.device)
             contender.launch_ms = measure_launch_ms(call.fn, self.device)
             contender.calls = [Call(call.fn)]

@@ -18,9 +18,6 @@ def in_place_variables(messages: Path, name: str) -> dict[str, str]:
     searched = [str(here / "at_start"), *([str(here.parents[2])] if here.parents[2].name != "site-packages" else [])]
     before = os.environ.get("PYTHONPATH", "")
     return {
-        "KINETO_LOG_LEVEL": os.environ.get(
-            "KINETO_LOG_LEVEL", "99"
-        ),  # torch's profiler would log to the program's stderr
         ROWS_FILE: str(messages),
         PROGRAM: name,
         "PYTHONPATH": os.pathsep.join([*searched, *([before] if before else [])]),
