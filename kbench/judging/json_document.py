@@ -39,6 +39,14 @@ class JudgedFailure(_Model):
     reason: str = Field(description="The reason on the first of these inputs.")
 
 
+class JudgedDoubt(_Model):
+    """Why the provider is not trusted in one case."""
+
+    flag: Flag
+    case: str
+    reason: str = Field(description="Empty if the flag needs none.")
+
+
 class JudgedDeclined(_Model):
     """Cases in which the provider did not take part."""
 
@@ -73,12 +81,14 @@ class JudgedProvider(_Model):
     provider: str
     correct: bool | None = Field(description="Whether no case failed. Null if kbench could not check it in any case.")
     trusted: bool | None = Field(
-        description="False if a sign of tampering was found. Null if there is none because it was not timed."
+        description="False if a sign of tampering was found, or if it runs the same torch operators as the baseline. Null if "
+        "it was not timed."
     )
     deterministic: bool | None = Field(description="Whether two calls on an input always gave the same bits.")
     checked_inputs: int = Field(description="The number of edge and random inputs, over all cases.")
     timed_cases: int = Field(description="The number of cases of the config in which it has a time.")
     failures: list[JudgedFailure]
+    doubts: list[JudgedDoubt] = Field(description="The timed cases in which it is not trusted.")
     declined: list[JudgedDeclined]
     flags: dict[Flag, int] = Field(description="The flags of its rows, with the number of rows.")
     baselines: list[JudgedBaseline] = Field(description="The fastest baseline first.")
@@ -141,6 +151,10 @@ def _provider(found: ProviderJudgement) -> JudgedProvider:
                 reason=safe_reason(each.reason),
             )
             for each in found.failures
+        ],
+        doubts=[
+            JudgedDoubt(flag=each.flag, case=printable(each.case), reason=safe_reason(each.reason))
+            for each in found.doubts
         ],
         declined=[
             JudgedDeclined(status=status, reason=safe_reason(reason), cases=count)

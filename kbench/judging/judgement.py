@@ -32,6 +32,10 @@ TIMING = "timing"
 """Stands for an edge input where a provider failed when it was measured."""
 
 
+DISTRUSTED = (Flag.SUSPECT, Flag.SAME_OPS)
+"""The flags of a provider that cannot be trusted: it is faster than it can be, or no kernel of its own."""
+
+
 @dataclass(frozen=True)
 class FailedCase:
     """What went wrong in one case: on which inputs, and the reason on the first of them."""
@@ -39,6 +43,15 @@ class FailedCase:
     status: Status
     case: str
     inputs: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class DoubtedCase:
+    """A flag of DISTRUSTED in one case, and the reason that the row gives for it."""
+
+    flag: Flag
+    case: str
     reason: str
 
 
@@ -131,11 +144,21 @@ class ProviderJudgement:
         return Counter(Flag(flag) for row in self.rows for flag in row.flags)
 
     @property
+    def doubts(self) -> list[DoubtedCase]:
+        """The rows whose time or kernel cannot be trusted, one entry for each row and flag."""
+        return [
+            DoubtedCase(Flag(flag), row.case.label, row.reason)
+            for row in self.rows
+            for flag in row.flags
+            if flag in DISTRUSTED
+        ]
+
+    @property
     def distrusted(self) -> Counter[Status | Flag]:
         """The statuses and flags that say that the provider cannot be trusted, with the number of results that have them."""
         found: Counter[Status | Flag] = Counter()
         found.update(status for status in self.statuses if status is Status.TAMPERED)
-        found.update(flag for flag in self.flags.elements() if flag is Flag.SUSPECT)
+        found.update(doubt.flag for doubt in self.doubts)
         return found
 
     @property

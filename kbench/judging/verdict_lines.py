@@ -58,6 +58,8 @@ def _trust(judgement: ProviderJudgement) -> Iterator[str]:
     if distrusted:
         counted = ", ".join(f"{count} {word}" for word, count in distrusted.items())
         yield f"no: {counted} (kbench explain {next(iter(distrusted))})"
+        if doubt := next((each for each in judgement.doubts if each.reason), None):
+            yield f"{doubt.flag} at {_sizes(doubt.case)}: {safe_reason(doubt.reason)}"
     elif not judgement.rows:
         yield "unknown: it was not timed"
     else:
@@ -78,6 +80,8 @@ def _speed(judged: FileJudgement, judgement: ProviderJudgement) -> Iterator[str]
     if not judgement.rows:
         if judgement.failures:
             yield "not timed: it is not right"
+        elif judged.interrupted:
+            yield "not timed: interrupted before a case had been timed"
         else:
             yield "not timed: " + ("no baseline can run here" if judgement.tried else "it took part in no case")
         return

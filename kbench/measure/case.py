@@ -29,6 +29,7 @@ from kbench.measure.salting.watch import Watch
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering import threads
 from kbench.measure.tampering.guard import Guard
+from kbench.measure.tampering.torch_operators import recorded
 from kbench.measure.timing.ceiling import Ceilings
 from kbench.measure.timing.session import SessionMeasurements
 from kbench.measure.timing.stages import measure_stages
@@ -182,7 +183,9 @@ class CaseRun:
             if contender.running and interpreted():
                 contender.end(Status.CHECKED)
             if contender.running:
-                call = stage(tensors, inputs.first.shapes)
+                call, contender.operators = recorded(
+                    partial(stage, tensors, inputs.first.shapes), lambda made: made.run()
+                )
                 contender.launch_ms = measure_launch_ms(call.run, self.device)
 
     def measure_ceilings(self) -> None:

@@ -14,6 +14,7 @@ from kbench.measure.correctness.elements import Accuracy
 from kbench.measure.machine.telemetry import Quantities
 from kbench.measure.salting.watch import Watch
 from kbench.measure.tampering.guard import ProviderChanges, listed
+from kbench.measure.tampering.torch_operators import TorchOperators
 from kbench.measure.timing.precision import Precision, precision_of
 from kbench.measure.timing.timer import Sample
 from kbench.protocol import Configuration
@@ -36,6 +37,7 @@ class Contender:
     spent_ms     wall time of the rounds so far
     readings     telemetry, taken before and after each round
     changes      what it has changed outside of its outputs; None before its first step
+    operators    the operators of torch that its call runs
     """
 
     index: int
@@ -60,6 +62,7 @@ class Contender:
     spent_ms: float = 0.0
     readings: list[Quantities] = field(default_factory=list)
     changes: ProviderChanges | None = None
+    operators: TorchOperators = field(default_factory=TorchOperators)
 
     @classmethod
     def of(cls, index: int, configuration: Configuration, operator: Operator) -> Contender:
@@ -127,6 +130,12 @@ class Contender:
         """What to say of the settings that it has changed; empty if it has changed none."""
         found = self.changes.altered if self.changes else ()
         return f"changed {listed(found)}; the other providers ran with the old values" if found else ""
+
+    def copies(self, baseline: Contender | None) -> bool:
+        """Whether its call runs the same operators of torch as that of the baseline, which is another provider."""
+        if baseline is None or baseline.name == self.name or self.control:
+            return False
+        return self.operators.same_as(baseline.operators)
 
     def end(self, status: Status, reason: str = "") -> None:
         """Stop here. The row states the reason and has no time."""

@@ -67,6 +67,7 @@ class Evidence:
     ceiling_tflops  the session's TFLOP/s of the best large matrix product of the case's dtype
     peak_gbps       the theoretical bandwidth
     altered         whether the provider has changed global settings
+    same_ops        whether the provider runs the torch operators of the baseline
     unchecked       whether there is no reference to check it with
     """
 
@@ -90,6 +91,7 @@ class Evidence:
     peak_gbps: float | None = None
     throttle: str = ""
     altered: bool = False
+    same_ops: bool = False
     unchecked: bool = False
 
 
@@ -98,6 +100,7 @@ def flags(row: Evidence) -> tuple[Flag, ...]:
     raised = {
         Flag.SUSPECT: suspect(row),
         Flag.UNCHECKED: row.unchecked,
+        Flag.SAME_OPS: row.same_ops,
         Flag.HOST_BOUND: host_bound(row),
         Flag.OVERHEAD_BOUND: overhead_bound(row),
         Flag.L2_RESIDENT: l2_resident(row),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any
@@ -62,7 +62,7 @@ def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row
     times = {row.provider: row for row in rows if row.role != Role.PROVIDER and row.ms is not None}
     copy, empty = times.get(Control.COPY), times.get(Control.EMPTY)
     base = rows[context.baseline] if context.baseline is not None else None
-    for row in rows:
+    for contender, row in zip(contenders, rows, strict=True):
         if row.ms is None:
             continue
         if row.gbps and copy and copy.gbps:
@@ -70,7 +70,13 @@ def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row
         if base and base.ms and (row.role == Role.PROVIDER or row.provider == Control.REPEAT):
             row.speedup = base.ms / row.ms
         row.flags = flags(
-            _evidence(context, row, empty.ms if empty and row is not empty else None, altered=bool(row.reason))
+            _evidence(
+                context,
+                row,
+                empty.ms if empty and row is not empty else None,
+                altered=bool(contender.altered),
+                same_ops=contender.copies(baseline),
+            )
         )
     return rows
 
@@ -82,7 +88,7 @@ def _row(context: CaseContext, contender: Contender, baseline: Contender | None)
         params=format_params(contender.params),
         role=contender.role,
         status=contender.status or Status.OK,
-        reason=contender.reason or contender.altered,
+        reason=contender.reason or "; ".join(_remarks(contender, baseline)),
         build_ms=contender.build_ms,
         launch_ms=contender.launch_ms,
         ceiling_gbps=context.ceiling_gbps,
@@ -96,6 +102,16 @@ def _row(context: CaseContext, contender: Contender, baseline: Contender | None)
     if not contender.control and row.status in (Status.OK, Status.CHECKED, Status.WRONG):
         row.max_ulp, row.max_rel_err = contender.accuracy.max_ulp, contender.accuracy.max_rel_err
     return row
+
+
+def _remarks(contender: Contender, baseline: Contender | None) -> Iterator[str]:
+    """What readers should know of a row that has not failed."""
+    if contender.altered:
+        yield contender.altered
+    if baseline and contender.copies(baseline):
+        yield f"runs the same torch operators as the baseline {baseline.configuration_name}: {contender.operators}"
+    if contender.operators.fault:
+        yield f"its torch operators are not known: {contender.operators.fault} (while kbench recorded them)"
 
 
 def _numbers(context: CaseContext, contender: Contender, baseline: Contender | None) -> dict[str, Any]:
@@ -127,7 +143,7 @@ def _numbers(context: CaseContext, contender: Contender, baseline: Contender | N
     }
 
 
-def _evidence(context: CaseContext, row: Row, empty_ms: float | None, altered: bool) -> Evidence:
+def _evidence(context: CaseContext, row: Row, empty_ms: float | None, altered: bool, same_ops: bool) -> Evidence:
     assert row.ms is not None and row.ms_p20 is not None and row.ms_p80 is not None
     return Evidence(
         ms=row.ms,
@@ -150,6 +166,7 @@ def _evidence(context: CaseContext, row: Row, empty_ms: float | None, altered: b
         peak_gbps=context.peak_gbps,
         throttle=row.throttle,
         altered=altered,
+        same_ops=same_ops,
         unchecked=context.unchecked and row.role == Role.PROVIDER,
     )
 

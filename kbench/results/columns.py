@@ -95,11 +95,11 @@ _COLUMNS = (
         `kbench explain` has a paragraph on each status."""),
     Column("reason", Kind.TEXT, "", "reason", """Why the row has its status: what is missing, what was wrong and where, the
         exception and its place. It is empty for `ok` and `checked`, unless a flag needs one: `altered-state` names
-        the settings that the provider changed, and `suspect` the times that contradict each other."""),
+        the settings that the provider changed, `same-ops` the operators of torch that it shares with the baseline, and
+        `suspect` the times that contradict each other. It also says if kbench could not record these operators."""),
     Column("flags", Kind.FLAGS, "", "flags", """Reasons to distrust the row's time, between semicolons: suspect, unchecked,
-        host-bound, overhead-bound, l2-resident, throttled, noisy, altered-state. kbench found no reason to distrust a row
-        without flags.
-        `kbench explain` has a paragraph on each flag."""),
+        same-ops, host-bound, overhead-bound, l2-resident, throttled, noisy, altered-state. kbench found no
+        reason to distrust a row without flags. `kbench explain` has a paragraph on each flag."""),
     Column("ms", Kind.NUMBER, "ms", "time", """The time of one call in milliseconds: the median of the rounds' medians, which
         are in `round_ms`. It includes the timer's own overhead (the case's `empty` control), which kbench records and does
         not subtract."""),

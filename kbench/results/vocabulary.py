@@ -133,6 +133,15 @@ class Flag(ExplainedWord):
         the same as that of the baseline. To have the output checked, write an operator with a reference: `kbench init`
         writes a file to begin with.""",
     )
+    SAME_OPS = (
+        "same-ops",
+        """The provider runs the same PyTorch operators as the baseline, in the same order, and nothing else that PyTorch
+        sees. So it is the baseline under another name: its time is right, but it is not the time of another kernel. The
+        reason names the baseline and the operators. kbench records the operators of one untimed call in each case,
+        whichever function of torch calls them, and leaves out allocations and views. Kernels in Triton or CUDA are not
+        operators. A provider that falls back to torch for some shapes has the flag in the cases of these shapes. `kbench
+        judge` does not trust a provider with this flag.""",
+    )
     HOST_BOUND = (
         "host-bound",
         """kbench keeps the device busy while the host launches a call, but for at most 10 ms. The launches of this row take

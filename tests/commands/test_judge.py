@@ -16,7 +16,8 @@ import kbench
 provider = kbench.operator("rmsnorm").provider
 
 def right(x, weight, eps):
-    return torch.nn.functional.rms_norm(x, (x.shape[-1],), weight, eps)
+    mean = (x.float() * x.float()).mean(-1, keepdim=True)
+    return (x.float() / torch.sqrt(mean + eps) * weight.float()).to(x.dtype)
 """
 
 QUICK = (
@@ -138,6 +139,23 @@ def test_arguments_that_cannot_be_used(arguments: list[str], said: str, kbench: 
     kernel(tmp_path, "@provider('mine')\ndef mine(x, weight, *, eps):\n    return right(x, weight, eps)")
     done = kbench("judge", *arguments)
     assert done.returncode == 2 and said in done.stderr and done.stdout == ""
+
+
+def test_the_baseline_under_another_name_is_not_trusted(kbench: Kbench, tmp_path: Path) -> None:
+    body = """
+@provider('mine')
+def mine(x, weight, *, eps):
+    return torch.rms_norm(x, [x.shape[-1]], weight, eps)
+"""
+    done = kbench("judge", kernel(tmp_path, body), *QUICK)
+    assert done.returncode == 1
+    assert "no: 1 same-ops (kbench explain same-ops)" in done.stdout
+    assert "runs the same torch operators as the baseline torch-native: aten." in done.stdout
+    assert "x as fast as torch-native [" in done.stdout
+    code, document = verdict(kbench, "mine.py")
+    [found] = document["providers"]
+    assert (code, document["passed"], found["correct"], found["trusted"]) == (1, False, True, False)
+    assert [doubt["flag"] for doubt in found["doubts"]] == ["same-ops"]
 
 
 def test_a_provider_that_tampers_is_not_trusted(kbench: Kbench, tmp_path: Path) -> None:

@@ -70,12 +70,19 @@ FAKE = (fake_program.__file__, "kbench")
 
 
 class Run:
-    """A `kbench run` in a folder of its own, with locks of its own so that tests do not wait for each other."""
+    """A `kbench run`, or another command, in a folder of its own, with locks of its own: tests do not wait for each other."""
 
-    def __init__(self, folder: Path, *options: str, program: tuple[str, ...] = PROGRAM, case_s: float = 0.1) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *options: str,
+        program: tuple[str, ...] = PROGRAM,
+        case_s: float = 0.1,
+        command: tuple[str, ...] = ("run", "sweep.yaml", "--no-plot"),
+    ) -> None:
         self.lines: list[str] = []
         self.process = subprocess.Popen(
-            [sys.executable, *program, "run", "sweep.yaml", "--no-plot", *options],
+            [sys.executable, *program, *command, *options],
             cwd=folder,
             env=os.environ | {"TMPDIR": str(folder), "FAKE_CASE_S": str(case_s)},
             stdout=subprocess.DEVNULL,
@@ -140,8 +147,8 @@ def command_line(pid: int) -> bytes:
 
 
 @contextmanager
-def run(folder: Path, *options: str, program: tuple[str, ...] = PROGRAM, case_s: float = 0.1) -> Iterator[Run]:
-    started = Run(folder, *options, program=program, case_s=case_s)
+def run(folder: Path, *options: str, **more: Any) -> Iterator[Run]:
+    started = Run(folder, *options, **more)
     try:
         yield started
     finally:
@@ -292,6 +299,16 @@ def test_ctrl_c_at_any_moment_is_exit_130(tmp_path: Path) -> None:
 def test_a_signal_during_a_hang_ends_the_run_its_worker_and_what_that_has_started(tmp_path: Path) -> None:
     folder = new_folder(tmp_path, "run", HANG)
     with run(folder, "--only", "torch-native,hangs") as started:
+        hanging(started, folder)
+        assert ended(started, "INT", times=3) == 130, started.stderr
+    assert "Traceback" not in started.stderr
+    assert left_in(folder) == []
+
+
+@pytest.mark.slow
+def test_a_signal_while_judge_checks_ends_it_its_worker_and_what_that_has_started(tmp_path: Path) -> None:
+    folder = new_folder(tmp_path, "judge", SWEEP)
+    with run(folder, command=("judge", "hangs.py", "--against", "sweep.yaml", "--provider", "hangs")) as started:
         hanging(started, folder)
         assert ended(started, "INT", times=3) == 130, started.stderr
     assert "Traceback" not in started.stderr

@@ -48,6 +48,7 @@ FOUND = {
     "patched_statistics": "tampered replaced statistics.median",
     "patched_synchronize": "tampered replaced torch.accelerator.synchronize, torch.cuda.synchronize",
     "raises_when_timed": "error RuntimeError: no more at raises_when_timed.py:",
+    "renamed_baseline": "ok runs the same torch operators as the baseline torch-native: aten._softmax$",
     "replaced_baseline": "tampered replaced operator softmax, provider torch-native",
     "replaced_driver": "tampered changed the active driver of Triton",
     "same_memory": "wrong .*returned the same memory for two calls",
@@ -86,7 +87,8 @@ def call(x):
     """Reads the settings that cheats change, so that it fails if one of them is still changed."""
     assert torch.get_num_threads() == 1 or x.is_cuda
     assert torch.get_default_dtype() == torch.float32
-    return torch.softmax(x, -1)
+    numerator = (x - x.amax(-1, keepdim=True)).exp()
+    return numerator / numerator.sum(-1, keepdim=True)
 '''
 
 
@@ -106,8 +108,10 @@ def check(found: pd.DataFrame, expected: dict[str, str]) -> None:
     assert not missed, "\n".join(map(" ".join, missed.items()))
     for name in ("torch-native", "honest", "copy", "repeat"):
         assert (found.loc[name].status, found.loc[name].reason) == ("ok", ""), name
+        assert not {"same-ops", "altered-state"} & set(found.loc[name]["flags"].split(";")), name
     for name, row in found.loc[list(expected)].iterrows():
-        assert ("altered-state" in row["flags"]) == (row.status == "ok" and row.reason != ""), name
+        assert ("altered-state" in row["flags"]) == (row.status == "ok" and row.reason.startswith("changed ")), name
+        assert ("same-ops" in row["flags"]) == ("same torch operators as the baseline" in row.reason), name
 
 
 def test_every_cheat_is_found_and_named(kbench: Kbench, write_config, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def _run(operator: Operator, providers: int, mode: str) -> Counter[str]:
     step.clear()
     run = case_run(operator, list(operator.providers)[:providers], rounds=2, mode=mode, M=16, N=32)
     run.steps.emit = note
-    assert all(said(row) == "ok" for row in run.run())
+    assert all(row.status == "ok" for row in run.run())
     return calls
 
 

@@ -1,0 +1,103 @@
+"""Which operators of torch a call runs. A provider that runs those of the baseline is the baseline under another name.
+
+The operators are seen where torch dispatches them, below its functions, their aliases and autograd. A kernel that is launched
+from Python or C++ is not an operator, and neither is what torch.compile has fused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from kbench.text.exception_text import describe_exception
+
+Prepared = TypeVar("Prepared")
+
+ALLOCATIONS = ("aten.empty", "aten.new_empty")
+"""The beginnings of the names of operators that only allocate."""
+
+SHOWN = 4
+"""How many operators a reason names."""
+
+
+class _Recorder(TorchDispatchMode):
+    """Notes the operators that torch dispatches while it is active."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.operators: list[str] = []
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Let compiled functions run as compiled. By default they run eagerly in a mode."""
+        return True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Do not import the compiler, which takes a second, to exclude `__torch_dispatch__` from it."""
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name = str(func).removesuffix(".default")
+        if not name.startswith(ALLOCATIONS) and not _is_view(func, name):
+            self.operators.append(name)
+        return func(*args, **(kwargs or {}))
+
+
+def _is_view(func: Any, name: str) -> bool:
+    """Whether an operator only looks at its input in another way, as transposing and detaching do."""
+    schema = getattr(func, "_schema", None)
+    returns = schema.returns if schema else ()
+    return name == "aten._unsafe_view" or any(each.alias_info and not each.alias_info.is_write for each in returns)
+
+
+@dataclass(frozen=True)
+class TorchOperators:
+    """The operators of torch that a call runs, in order, without those that only allocate or make a view.
+
+    prepared  those that prepare the call: the forward pass in mode `backward`
+    called    those of the call itself
+    fault     why they are not known; empty if they are
+    """
+
+    prepared: tuple[str, ...] = ()
+    called: tuple[str, ...] = ()
+    fault: str = ""
+
+    def same_as(self, baseline: TorchOperators) -> bool:
+        """Whether a call runs at least one operator, and exactly those of the baseline.
+
+        Different forward functions may have the same derivative, so a forward pass has to be that of the baseline, too.
+        """
+        return bool(self.called) and self.called == baseline.called and self.prepared in ((), baseline.prepared)
+
+    def __str__(self) -> str:
+        more = len(self.called) - SHOWN
+        return ", ".join(self.called[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def recorded(prepare: Callable[[], Prepared], run: Callable[[Prepared], object]) -> tuple[Prepared, TorchOperators]:
+    """Prepare a call and make it. Returns what `prepare` returned, and the operators of both.
+
+    Not all code runs while its operators are recorded. That is no fault of the provider, so an exception of `run` becomes the
+    `fault` of the result. Raises what `prepare` also raises without recording.
+    """
+    preparing, calling = _Recorder(), _Recorder()
+    try:
+        with preparing:
+            made = prepare()
+    except Exception as error:  # noqa: BLE001  the provider's code may raise anything
+        return prepare(), TorchOperators(fault=describe_exception(error))
+    try:
+        with calling:
+            run(made)
+    except Exception as error:  # noqa: BLE001
+        return made, TorchOperators(fault=describe_exception(error))
+    return made, TorchOperators(tuple(preparing.operators), tuple(calling.operators))

@@ -1,0 +1,138 @@
+"""A provider that runs the operators of the baseline is named, however it calls them. One that has its own is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from in_process import case_run, measured, said
+from torch import Tensor
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
+from kbench.measure.contender import Contender
+from kbench.protocol import Configuration
+
+SAME = "ok runs the same torch operators as the baseline torch-native: aten._softmax"
+
+
+def softmax(name: str, **more: object) -> Operator:
+    made = Operator(
+        name,
+        axes=("M", "N"),
+        inputs={"x": Declared("M", "N")},
+        outputs={"y": Declared("M", "N")},
+        reference=lambda x: torch.softmax(x, -1),
+        **more,  # type: ignore[arg-type]
+    )
+    made.provider("torch-native")(lambda x: torch.softmax(x, -1))
+    return made
+
+
+def naive(x: Tensor) -> Tensor:
+    numerator = (x - x.amax(-1, keepdim=True)).exp()
+    return numerator / numerator.sum(-1, keepdim=True)
+
+
+def into_new_memory(x: Tensor) -> Tensor:
+    torch.empty_like(x)
+    return torch.softmax(x.view(1, *x.shape).transpose(0, 1), -1).squeeze(1)
+
+
+def other_for_long_rows(x: Tensor) -> Tensor:
+    return naive(x) if x.shape[1] > 64 else x.softmax(-1)
+
+
+RENAMED: dict[str, Callable[[Tensor], Tensor]] = {
+    "module": torch.nn.Softmax(-1),
+    "transposed": lambda x: torch.nn.functional.softmax(x.t(), 0).t(),
+    "operator": lambda x: torch.ops.aten._softmax(x, -1, False),
+    "views": into_new_memory,
+    "fallback": other_for_long_rows,
+}
+
+
+def test_the_baseline_under_another_name() -> None:
+    named = softmax("renamed")
+    for name, call in RENAMED.items():
+        named.provider(name)(lambda x, call=call: call(x))
+    rows = measured(named, M=4, N=8)
+    assert {name: said(rows[name]) for name in RENAMED} == dict.fromkeys(RENAMED, SAME)
+    assert all("same-ops" in rows[name].flags for name in RENAMED)
+    assert said(rows["torch-native"]) == "ok" and "same-ops" not in rows["torch-native"].flags
+    longer = measured(named, ["torch-native", "fallback"], M=4, N=128)
+    assert said(longer["fallback"]) == "ok"
+
+
+def fused(graph: object, inputs: object) -> Callable[[Tensor], tuple[Tensor]]:
+    """A compiler of torch.compile that has a softmax of its own."""
+    return lambda x: (naive(x),)
+
+
+def test_other_operators_are_no_fault() -> None:
+    honest = softmax("honest")
+    honest.provider("naive")(lambda x: naive(x))
+    honest.provider("numpy")(lambda x: torch.from_numpy(_without_torch(x.numpy())))
+    honest.provider("compiled")(torch.compile(lambda x: torch.softmax(x, -1), backend=fused))
+    honest.provider("also-copies")(lambda x: torch.softmax(x, -1).clone())
+    honest.provider("out", out=["y"])(lambda x, *, y: torch.softmax(x, -1, out=y))
+    for name, row in measured(honest, M=4, N=8).items():
+        assert said(row) == "ok" and "same-ops" not in row.flags, name
+
+
+def _without_torch(x: Any) -> Any:
+    numerator = np.exp(x - x.max(-1, keepdims=True))
+    return numerator / numerator.sum(-1, keepdims=True)
+
+
+def test_another_configuration_of_the_baseline_is_the_baseline() -> None:
+    once = softmax("parameters")
+
+    @once.provider("swept")
+    def swept(x: Tensor, *, block: int = 1) -> Tensor:
+        return torch.softmax(x, -1)
+
+    run = case_run(once, ["swept"], M=4, N=8)
+    run.contenders.append(Contender.of(1, Configuration("swept", {"block": 2}), once))
+    rows = [row for row in run.run() if row.provider == "swept"]
+    assert [said(row) for row in rows] == ["ok", "ok"]
+
+
+def test_a_provider_that_fails_while_its_operators_are_recorded_is_timed() -> None:
+    shy = softmax("shy")
+
+    @shy.provider("shy")
+    def call(x: Tensor) -> Tensor:
+        if _get_current_dispatch_mode():
+            raise NotImplementedError("not in a mode")
+        return torch.softmax(x, -1)
+
+    row = measured(shy, M=4, N=8)["shy"]
+    assert row.ms and "same-ops" not in row.flags
+    assert said(row).startswith(
+        "ok its torch operators are not known: NotImplementedError: not in a mode at test_same_ops"
+    )
+
+
+@pytest.mark.parametrize("mode", ["backward", "full"])
+def test_gradients_under_another_name(mode: str) -> None:
+    named = softmax(f"renamed-{mode}", gradients=("x",))
+    named.provider("module")(torch.nn.Softmax(-1))
+    named.provider("doubled")(lambda x: torch.softmax(x * 1, -1))  # differentiates another function
+
+    @named.provider("kernel")
+    def forward(x: Tensor) -> Tensor:
+        return torch.softmax(x, -1)
+
+    @named.backward("kernel", saves=["y"])
+    def backward(dy: Tensor, x: Tensor, saved: tuple[Tensor]) -> Tensor:
+        return torch.ops.aten._softmax_backward_data(dy, saved[0], -1, x.dtype)
+
+    rows = measured(named, M=4, N=8, mode=mode)
+    flagged = {name for name, row in rows.items() if "same-ops" in row.flags}
+    assert flagged == {"module", "kernel"}, {name: said(row) for name, row in rows.items()}
+    assert "aten._softmax_backward_data" in rows["kernel"].reason
