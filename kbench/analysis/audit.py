@@ -93,6 +93,13 @@ SENTENCES = {
     Noticed.COPIES_INPUT: "{name} copies one of its inputs inside the timed call, {where}. The copy is part of its time.",
     Noticed.COPIES_FROM_HOST: "{name} copies data from the host inside the timed call, {where}. The copy is part of its time.",
     Noticed.DRAWS_RANDOM: "{name} draws random numbers inside the timed call, {where}. If they are inputs, draw them before.",
+    Noticed.ALLOCATES: (
+        "{name} allocates its output inside the timed call, {where}. The baseline returns memory that existed before the call."
+    ),
+    Noticed.REUSES_MEMORY: (
+        "{name} returns memory that existed before the timed call, {where}: a buffer, or an input that it changes. The "
+        "baseline allocates its output inside the call."
+    ),
     Noticed.WAITS: "{name} waits for the device inside the timed call, {where}, because it reads a value of a tensor.",
 }
 

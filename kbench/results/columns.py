@@ -179,6 +179,8 @@ _COLUMNS = (
     Column("noticed", Kind.WORD, "", "noticed", """For rows of a benchmark script: what kbench noticed in one call, between
         semicolons. `copies-input`: it copies a tensor that it is given. `copies-from-host`: it copies data to the device.
         `draws-random`: it draws random numbers. `waits`: it reads a value of a tensor, so it waits for the device.
+        `allocates`: it allocates its output in the timed call, and the baseline does not. `reuses-memory`: the baseline does,
+        and this provider returns memory that existed before the call, as of a buffer or of an input that it changes.
         `do_bench_cudagraph`: the script times it with this function, which leaves the inputs in the cache. `same-as NAME`: it
         runs the same kernels as that provider, so it may have fallen back to it. `kbench show` turns these words into
         sentences. It is empty for rows of other sources.""", optional=True),

@@ -208,6 +208,8 @@ class Noticed(enum.StrEnum):
     COPIES_FROM_HOST = "copies-from-host"
     DRAWS_RANDOM = "draws-random"
     WAITS = "waits"
+    ALLOCATES = "allocates"
+    REUSES_MEMORY = "reuses-memory"
     GRAPH = "do_bench_cudagraph"
     SAME_AS = "same-as"
 

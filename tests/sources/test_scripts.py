@@ -190,13 +190,14 @@ def test_a_script_without_a_benchmark_is_one_located_error(
 
 
 FAULTS = (
-    "The lines count unequal work in 2 of 2 cases. At N=512 the bytes of a call are 262,144 for clean, also-clean, clone and 5 "
+    "The lines count unequal work in 2 of 2 cases. At N=512 the bytes of a call are 262,144 for clean, also-clean, clone and 6 "
     "more lines; 393,216 for more-bytes.",
     "other-output returns something else than the baseline in 2 of 2 cases: it differs by",
     "The output of nothing cannot be compared with that of the baseline in 2 of 2 cases: it returns no tensor.",
     "clone copies one of its inputs inside the timed call, in 2 of 2 cases.",
     "fallback runs the same kernels as clean in 2 of 2 cases.",
     "random draws random numbers inside the timed call, in 2 of 2 cases.",
+    "buffer returns memory that existed before the timed call, in 2 of 2 cases: a buffer, or an input that it changes.",
     "The script times warm with do_bench_cudagraph, which leaves the inputs in the cache: at N=512 it reads",
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +68,13 @@ def place(tensor: Tensor) -> int:
         return tensor.untyped_storage().data_ptr()
     except (RuntimeError, NotImplementedError):
         return 0
+
+
+def lies_in(returned: Any, held: Iterable[Tensor]) -> bool:
+    """Whether a tensor that a closure returned lies in the memory of one that it holds."""
+    known = {place(tensor) for tensor in held} - {0}
+    values = returned if isinstance(returned, (tuple, list)) else (returned,)
+    return any(isinstance(value, Tensor) and place(value) in known for value in values)
 
 
 def observe(closure: Callable[[], Any], held: Mapping[str, Tensor], device: Device) -> Observation:

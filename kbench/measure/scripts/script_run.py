@@ -26,7 +26,7 @@ from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.rounds import Rounds
 from kbench.measure.rows import CaseContext, make_rows
 from kbench.measure.scripts.agreement import agreement, tensors_of
-from kbench.measure.scripts.observation import Observation, observe
+from kbench.measure.scripts.observation import Observation, lies_in, observe
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering.guard import Guard
 from kbench.measure.timing.ceiling import Ceilings
@@ -49,11 +49,13 @@ class FirstCall:
     """What the first call of a closure showed.
 
     output       copies of the tensors that it returned; None if it returned something else
+    reuses       a tensor that it returned lies in memory that existed before the call
     build_ms     how long it took, compilers included
     interpreted  Triton's interpreter ran it, so its time says nothing
     """
 
     output: list[Tensor] | None
+    reuses: bool
     build_ms: float
     interpreted: bool
 
@@ -174,7 +176,8 @@ class ScriptRun:
         returned = call.fn()
         self.device.synchronize()
         build_ms = (time.perf_counter() - start) * 1e3
-        self._first[id(call)] = first = FirstCall(tensors_of(returned), build_ms, interpreted())
+        reuses = lies_in(returned, held_tensors(call.fn).values())
+        self._first[id(call)] = first = FirstCall(tensors_of(returned), reuses, build_ms, interpreted())
         del returned
         return [build_ms] if first.interpreted else time_plainly(self.device, call)
 
@@ -287,7 +290,12 @@ class ScriptRun:
         yield from closure.seen.noticed
         if closure.call.timer == "do_bench_cudagraph":
             yield Noticed.GRAPH
-        if index == self.baseline or not closure.seen.kernels:
+        if index == self.baseline:
+            return
+        base = None if self.baseline is None else self._closures.get(self.baseline)
+        if base and closure.first.output and base.first.output and closure.first.reuses != base.first.reuses:
+            yield Noticed.REUSES_MEMORY if closure.first.reuses else Noticed.ALLOCATES
+        if not closure.seen.kernels:
             return
         for other, earlier in sorted(self._closures.items(), key=lambda pair: pair[0] != self.baseline):
             if (other == self.baseline or other < index) and earlier.seen.kernels == closure.seen.kernels:

@@ -24,6 +24,7 @@ except ImportError:
             "nothing",
             "random",
             "warm",
+            "buffer",
         ],
         line_names=[
             "Clean",
@@ -35,6 +36,7 @@ except ImportError:
             "Nothing",
             "Random",
             "Warm",
+            "Buffer",
         ],
         ylabel="GB/s",
         plot_name="faults",
@@ -43,6 +45,7 @@ except ImportError:
 )
 def bench(N, provider):
     x = torch.randn(64, N)
+    buffer = torch.empty_like(x)
     moved = 2 * x.numel() * x.element_size()
     do_bench = triton.testing.do_bench
     fn = {
@@ -54,6 +57,7 @@ def bench(N, provider):
         "other-output": lambda: torch.abs(x),
         "nothing": lambda: torch.maximum(x, x.new_zeros(())) is None or None,
         "random": lambda: torch.relu(torch.randn(64, N)),
+        "buffer": lambda: torch.mul(x, x > 0, out=buffer),
         "warm": lambda: torch.where(x > 0, x, 0.0),
     }[provider]
     if provider == "more-bytes":
