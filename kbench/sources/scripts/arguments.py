@@ -58,17 +58,23 @@ def _column(argument: str, values: Sequence[Any], used: set[str]) -> ArgumentCol
     name = argument
     while name in used or name == "dtype" or taken(name) or fault(name):
         name += "_"
-    if all(type(value) is int and 0 <= value <= LARGEST_SIZE for value in values) and _is_axis(name):
-        return ArgumentColumn(argument, name, "axis", {value: value for value in values})
-    if all(isinstance(value, bool) for value in values):
-        return ArgumentColumn(argument, name, "scalar", {value: value for value in values})
-    if all(type(value) in (int, float) and abs(value) < LARGEST_SIZE for value in values):
-        made = int if all(type(value) is int for value in values) else float
-        return ArgumentColumn(argument, name, "scalar", {made(value): value for value in values})
+    plain = [_plain(value) for value in values]
+    if all(type(value) is int and 0 <= value <= LARGEST_SIZE for value in plain) and _is_axis(name):
+        return ArgumentColumn(argument, name, "axis", dict(zip(plain, values, strict=True)))
+    if all(isinstance(value, bool) for value in plain):
+        return ArgumentColumn(argument, name, "scalar", dict(zip(plain, values, strict=True)))
+    if all(type(value) in (int, float) and abs(value) < LARGEST_SIZE for value in plain):
+        made = int if all(type(value) is int for value in plain) else float
+        return ArgumentColumn(argument, name, "scalar", dict(zip(map(made, plain), values, strict=True)))
     words: dict[Value, Any] = {}
     for value in values:
         words[word(value, words)] = value
     return ArgumentColumn(argument, name, "choice", words)
+
+
+def _plain(value: Any) -> Any:
+    """The Python number that a number of numpy stands for; anything else as it is."""
+    return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") and not value.shape else value
 
 
 def _is_axis(name: str) -> bool:
