@@ -34,6 +34,7 @@ def run(
     only: str | Sequence[str] = (),
     profile: str | None = None,
     plugins: str | Path | Sequence[str | Path] = (),
+    shapes: str | Path | None = None,
     continuing: ResumeMode | None = None,
     devices: str | None = None,
     scheduler: str | None = None,
@@ -49,6 +50,7 @@ def run(
     its worker process. They may use modules, functions, classes, numbers, text and collections of these, also from a
     notebook. Any other object, such as a tensor of the notebook, is an error.
 
+    `shapes` is a CSV with the shapes to measure instead of those of the sweep, and how often each occurs (column `weight`).
     `sessions` is the number of fresh processes that repeat the sweep. `continuing="resume"` measures the missing cases of an
     interrupted run, `"append"` adds sessions to a finished run. `devices` (`"all"`, or numbers and UUIDs separated by commas)
     measures on several devices of this host at once. `scheduler` measures on the workers of a dask cluster. `spread` measures
@@ -84,7 +86,8 @@ def run(
                 config = {"providers": list(names), **config}
             operator = load_config(config, sets=changes, profile=profile).document.entries["operator"].plain
             files += map(str, functions.write_plugins(names, str(operator), Path(folder)))
-        loaded = load_config(config, sets=changes, only=_several(only), profile=profile, plugins=files)
+        wanted = None if shapes is None else Path(shapes)
+        loaded = load_config(config, sets=changes, only=_several(only), profile=profile, plugins=files, shapes=wanted)
         outcome = _execute(loaded, options)
     if outcome.interrupted:
         raise KeyboardInterrupt(f"interrupted; the rows measured so far are in {outcome.csv}")

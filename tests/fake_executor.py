@@ -113,6 +113,7 @@ class FakeMachine:
             providers=described,
             inputs={"x": matrix},
             outputs={"y": matrix},
+            model_axes=({"M": "tokens", "N": "hidden"},),
         )
 
     def rows(self, task: Task) -> list[Row]:

@@ -26,8 +26,8 @@ MAY_IMPORT = {
     "comparison": "analysis errors results text",
     "comparison/formats": "comparison comparison/presentation results text",
     "comparison/presentation": "analysis comparison errors results text",
-    "config": "contract errors files protocol results text",
-    "contract": "files packages results text",
+    "config": "contract errors files models protocol results text",
+    "contract": "files models packages results text",
     "errors": "text",
     "execute": "config errors files interrupts protocol results sources/scripts summary text version",
     "execute/executors": (
@@ -56,6 +56,7 @@ MAY_IMPORT = {
     "measure/salting": "contract measure/correctness results",
     "measure/tampering": "contract text",
     "measure/timing": "analysis contract measure/machine results",
+    "models": "",
     "notebook": "errors results",
     "operators": "contract kernels results",
     "packages": "",

@@ -24,6 +24,7 @@ from pydantic.fields import FieldInfo
 from kbench import errors, explain
 from kbench.cli import app
 from kbench.config import builtin, schema
+from kbench.models import DIMENSIONS, MODELS
 from kbench.results.columns import COLUMNS
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -90,6 +91,20 @@ def _key(name: str, field: FieldInfo) -> tuple[str, str, str]:
 
 def _yaml(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def model_dimensions() -> str:
+    """The models that a sweep can name, and their dimensions."""
+    rows = [
+        (f"`{name}`", *(str(model.dimensions.get(each, "")) for each in DIMENSIONS), f"<https://{model.source}>")
+        for name, model in MODELS.items()
+    ]
+    return _table(("model", *(f"`{each}`" for each in DIMENSIONS), "source: config.json of"), rows)
+
+
+def dimensions() -> str:
+    """What each dimension is, and its key in config.json."""
+    return _table(("dimension", "in config.json"), [(f"`{name}`", _text(text)) for name, text in DIMENSIONS.items()])
 
 
 def builtin_configs() -> str:
@@ -167,8 +182,8 @@ def _cell(text: str) -> str:
 TABLES: dict[str, Callable[[], str]] = {
     table.__name__: table
     for table in (
-        commands, config_keys, measure_keys, builtin_configs, columns, statuses, flags, controls, verdicts, words,
-        exit_codes,
+        commands, config_keys, measure_keys, model_dimensions, dimensions, builtin_configs, columns, statuses, flags,
+        controls, verdicts, words, exit_codes,
     )
 }  # fmt: skip
 

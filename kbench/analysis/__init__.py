@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from kbench.analysis.cases import CaseKey, RowsByConfiguration, baseline_of, by_case, key_of
+from kbench.analysis.cases import CaseKey, RowsByConfiguration, baseline_of, by_case, key_of, weight_of
 from kbench.analysis.frame_rows import rows_of
 from kbench.analysis.noise import Noise, noise_of
 from kbench.analysis.pairwise import Outcome, PairwiseComparison, TimeDifference, difference, judge_difference, ticks_of
@@ -63,6 +63,22 @@ class Analysis:
         return judge_difference(found, self.noise.at(key), ticks_of(configurations[old] + configurations[new]))
 
     @cached_property
+    def models(self) -> dict[CaseKey, str]:
+        """The names of the models that have a case, between commas, for the cases whose rows name models."""
+        named = {key: next((row.model for row in rows if row.model), "") for key, rows in self._timed_rows.items()}
+        return {key: ", ".join(model.split(";")) for key, model in named.items() if model}
+
+    @cached_property
+    def weights(self) -> dict[CaseKey, float]:
+        """How often each case occurs, if the rows have weights; otherwise empty."""
+        known = {key: weight_of(rows) for key, rows in self._timed_rows.items()}
+        return {} if set(known.values()) <= {None} else {key: weight or 1.0 for key, weight in known.items()}
+
+    @cached_property
+    def _timed_rows(self) -> dict[CaseKey, list[Row]]:
+        return {key: [row for rows in by_name.values() for row in rows] for key, by_name in self.cases.items()}
+
+    @cached_property
     def winners(self) -> list[Winner]:
         """A winner for every case in which a configuration was timed, in the order of the rows."""
         return [winner(key, self.cases[key], self.compare_pair) for key in self.cases]
@@ -70,7 +86,7 @@ class Analysis:
     @cached_property
     def standings(self) -> list[Standing]:
         """A standing for every configuration, the highest mean speed-up first, configurations without one last."""
-        return standings(self.rows, self.cases, self.baseline, self.winners, self.compare_pair)
+        return standings(self.rows, self.cases, self.baseline, self.winners, self.compare_pair, self.weights)
 
     def headline(self) -> str:
         """The answer to "which is fastest here, by how much?" in one sentence."""

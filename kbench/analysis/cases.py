@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kbench.analysis.rounds import is_plausible
@@ -28,6 +29,11 @@ RowsByConfiguration = dict[str, list[Row]]
 
 def key_of(row: Row) -> CaseKey:
     return CaseKey(row.case.key, row.device, row.timer, row.cache)
+
+
+def weight_of(rows: Iterable[Row]) -> float | None:
+    """How often the case of some rows occurs; None if they do not tell, or tell nothing plausible."""
+    return next((row.weight for row in rows if row.weight is not None and 0 < row.weight < math.inf), None)
 
 
 def timed(row: Row) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean, median
 
 from kbench.analysis.cases import CaseKey, RowsByConfiguration
@@ -29,6 +29,7 @@ class Standing:
     tflops          largest TFLOP/s of any case; None if the operator does not count its operations
     sol             median share of the speed of light
     max_ulp         largest error in units in the last place
+    weights         how often each case occurs, by case; empty if all cases count once
     """
 
     configuration_name: str
@@ -41,20 +42,27 @@ class Standing:
     tflops: float | None
     sol: float | None
     max_ulp: float | None
+    weights: Mapping[CaseKey, float] = field(default_factory=dict)
 
     @property
     def geomean(self) -> float | None:
-        """The geometric mean of its speed-ups over the baseline: 2.0 is twice as fast."""
-        return geomean(list(self.over_baseline.values()))
+        """The geometric mean of its speed-ups over the baseline, weighted if there are weights: 2.0 is twice as fast."""
+        return self.geomean_of(self.over_baseline)
+
+    def geomean_of(self, cases: Iterable[CaseKey]) -> float | None:
+        """The geometric mean of the speed-ups in some cases; None for no case."""
+        logs = {key: math.log(self.over_baseline[key].ratio) for key in cases}
+        return math.exp(-weighted_mean(logs.values(), [self.weights.get(key, 1.0) for key in logs])) if logs else None
 
     def count(self, outcome: Outcome) -> int:
         """The number of cases with this outcome against the baseline."""
         return sum(pair.outcome is outcome for pair in self.over_baseline.values())
 
 
-def geomean(pairs: Sequence[PairwiseComparison]) -> float | None:
-    """The geometric mean of the speed-ups; None for an empty sequence."""
-    return math.exp(-fmean(math.log(pair.ratio) for pair in pairs)) if pairs else None
+def weighted_mean(values: Iterable[float], weights: Sequence[float]) -> float:
+    """The mean of values that count by their weights. Weights are positive, and may be so large that their sum overflows."""
+    largest = max(weights)
+    return fmean(values, [weight / largest for weight in weights])
 
 
 def standings(
@@ -63,6 +71,7 @@ def standings(
     baseline: str | None,
     winners: Sequence[Winner],
     compare: ComparePair,
+    weights: Mapping[CaseKey, float],
 ) -> list[Standing]:
     """The standing of every provider's configuration, the highest geometric mean first, providers without one last."""
     sole, shared, undecided = places(winners)
@@ -86,6 +95,7 @@ def standings(
                 max((row.tflops for row in own if row.tflops is not None), default=None),
                 median(lights) if lights else None,
                 max(errors, default=None),
+                weights,
             )
         )
     return sorted(found, key=lambda each: -(_rank(each, baseline)))
@@ -137,7 +147,8 @@ def fastest_sentence(
     mean = best.geomean
     if mean is not None:
         shared = len(best.over_baseline)
-        text += f"; {mean:.2f}x as fast as {baseline} (geomean{f' of {_cases(shared)}' if shared < cases else ''})"
+        of = (f" of {_cases(shared)}" if shared < cases else "") + (", weighted" if best.weights else "")
+        text += f"; {mean:.2f}x as fast as {baseline} (geomean{of})"
     text += f"; {_cases(open_)} unclear" if open_ else ""
     return f"{text}."
 

@@ -43,6 +43,9 @@ def list_providers(
     listed = {name: described for name, described in operators.items() if operator in (None, name)}
     terminal.print_table(*_operator_table(listed))
     print()
+    if shapes := _model_shapes(listed):
+        terminal.print_table(("operator", "model axes"), shapes)
+        print()
     terminal.print_table(("operator", "provider", "can run", "parameters"), rows)
     configs = [[config.name, config.about] for config in builtin.described() if operator in (None, config.operator)]
     if configs:
@@ -127,6 +130,15 @@ def _catalog(plugins: Sequence[str]) -> Catalog:
 
     with start(PluginFiles([str(Path(p).resolve()) for p in plugins]), terminal.note) as worker:
         return worker.catalog
+
+
+def _model_shapes(operators: Mapping[str, OperatorInfo]) -> list[list[str]]:
+    """A line for each shape that a language model has."""
+    return [
+        [name, ", ".join(f"{axis} = {size}" for axis, size in shape.items())]
+        for name, described in operators.items()
+        for shape in described.model_axes
+    ]
 
 
 def _operator_table(operators: Mapping[str, OperatorInfo]) -> tuple[list[str], list[list[str]]]:

@@ -42,6 +42,15 @@ def run(
     only: OnlyProviders = None,
     profile: Profile = None,
     plugin: Plugins = None,
+    shapes: Annotated[
+        Path | None,
+        typer.Option(
+            "--shapes",
+            metavar="FILE.csv",
+            help="Measure the shapes of this CSV instead of the sizes of the sweep. A column `weight` says how often a shape "
+            "occurs; means over cases are then weighted.",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results.")] = Path("results"),
     sessions: Annotated[
         int | None,
@@ -106,12 +115,14 @@ def run(
         if source_of(config) is SourceKind.CONFIG:
             if arguments:
                 raise UsageError(f"{config}: a config takes no arguments, but got {shlex.join(arguments)}")
-            loaded = load_config(config, sets=changes, only=only or (), profile=profile, plugins=plugin or ())
+            loaded = load_config(
+                config, sets=changes, only=only or (), profile=profile, plugins=plugin or (), shapes=shapes
+            )
             return _measure(loaded, options, dry_run=dry_run, plots=plots).status
         if not config.exists():
             raise UsageError(f"{config}: no such file")
-        if profile or plugin:
-            raise UsageError(f"{config}: --profile and --plugin belong to a config file; leave them out")
+        if profile or plugin or shapes:
+            raise UsageError(f"{config}: --profile, --plugin and --shapes belong to a config file; leave them out")
         source = SourceConfig(Source(str(config.absolute()), tuple(arguments or ())), sets=changes, only=only or ())
         return _measure_source(source, options, dry_run=dry_run, plots=plots)
     except KeyboardInterrupt:  # before the run began, or after it ended
@@ -182,14 +193,17 @@ def _print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
         [
             *(str(case.axes[name]) for name in sweep.axes),
             case.dtype,
+            *([sweep.models.get(case.key, "").replace(";", ", ")] if sweep.models else []),
+            *([f"{sweep.weights[case.key]:g}"] if sweep.weights else []),
             _mb(sweep.info.call_bytes(case)) if sweep.info.inputs else "-",  # a script declares no tensors
             _mb(sweep.info.needed_bytes(case)) if sweep.info.inputs else "-",
             *([places[number % len(places)]] if several else []),
         ]
         for number, case in enumerate(sweep.cases[:CASES_LISTED])
     ]
-    header = (*sweep.axes, "dtype", "MB per call", "MB needed", *(["expected on"] if several else []))
-    terminal.print_table(header, rows, numeric=("MB per call", "MB needed"))
+    notes = [name for name, known in (("model", sweep.models), ("weight", sweep.weights)) if known]
+    header = (*sweep.axes, "dtype", *notes, "MB per call", "MB needed", *(["expected on"] if several else []))
+    terminal.print_table(header, rows, numeric=("weight", "MB per call", "MB needed"))
     if (more := len(sweep.cases) - CASES_LISTED) > 0:
         print(f"... and {more:,} more cases")
     print()

@@ -58,7 +58,8 @@ def changes(
     resolution = np.array([pair.timer_step for pair in replicated])
     logs = [_log_times(pair, drift, rules) for pair in replicated]
     old, new = (_matrix(side) for side in zip(*logs, strict=True))
-    effects = stats.estimate_effects(old, new, resolution)
+    weights = np.array([pair.weight or 1.0 for pair in replicated])
+    effects = stats.estimate_effects(old, new, resolution, weights / weights.max())
     columns = zip(replicated, effects.effect, effects.half_width, effects.p, effects.sd, strict=True)
     estimated = iter([Change(pair, float(e), float(h), float(p), float(sd)) for pair, e, h, p, sd in columns])
     found = [

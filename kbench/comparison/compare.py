@@ -78,6 +78,7 @@ def _compare_files(
         for difference in differences(label, (frames[0], frame), (environments[0], data), rules.vary)
     ]
     more += unknown_names(rules.vary, frames, environments)
+    more += [told for label, new in contenders.items() if (told := _other_weights(labels[0], sides[0], label, new))]
     apart = [told for label, new in contenders.items() if (told := nothing_common(labels[0], sides[0], label, new))]
     everything = len(apart) == len(contenders)
     judged = _judge_sides("file", labels[0], sides[0], contenders, rules, drifts, found, [*more, *notes])
@@ -86,6 +87,13 @@ def _compare_files(
     if everything:
         return replace(judged, nothing_common="; ".join(apart))
     return replace(judged, notes=(*apart, *judged.notes))
+
+
+def _other_weights(baseline: str, old: Sides, contender: str, new: Sides) -> str:
+    """A note on weights that differ between two files; "" if none do."""
+    other = sum(old[key].weight != new[key].weight for key in old.keys() & new.keys())
+    what = f"the weights of {other} row{'s' * (other != 1)} differ between {baseline} and {contender}"
+    return f"{what}; those of {baseline} count, where it has any" if other else ""
 
 
 def _compare_providers(

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from kbench.analysis.cases import weight_of
 from kbench.analysis.frame_rows import not_a_time
 from kbench.analysis.rounds import is_plausible
 from kbench.errors import ResultsError, UsageError
@@ -88,6 +89,7 @@ class Side:
     reason      why that session has no time
     conditions  the values of each of CONDITIONS; several where sessions differ
     suspect     at least one session is faster than it can be
+    weight      how often the case occurs; None if the file does not tell
     """
 
     readings: tuple[Reading, ...]
@@ -96,6 +98,7 @@ class Side:
     reason: str = ""
     conditions: dict[str, tuple[str, ...]] = field(default_factory=dict)
     suspect: bool = False
+    weight: float | None = None
 
     @cached_property
     def value(self) -> float | None:
@@ -137,6 +140,11 @@ class Pair:
         if paired:
             return len(old.by_session.keys() & new.by_session.keys())
         return min(len(old.readings), len(new.readings))
+
+    @property
+    def weight(self) -> float | None:
+        """How often the case occurs, as the baseline says, or else the contender; None if neither does."""
+        return next((side.weight for side in (self.old, self.new) if side and side.weight is not None), None)
 
     @property
     def timer_step(self) -> float:
@@ -259,6 +267,7 @@ def _side(rows: list[Row], metric: str) -> Side:
         reason=reason,
         conditions={name: tuple(sorted({getattr(row, name) for row in timed})) for name in CONDITIONS},
         suspect=any(Flag.SUSPECT in row.flags for row in timed),
+        weight=weight_of(rows),
     )
 
 

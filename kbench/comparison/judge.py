@@ -14,10 +14,10 @@ never a change. All bounds are factors, so swapping the files swaps the verdicts
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 
 from kbench.analysis import Noise, Outcome, PairwiseComparison
+from kbench.analysis.standings import weighted_mean
 from kbench.comparison import stats
 from kbench.comparison.change import Change, changes
 from kbench.comparison.drift import Drift
@@ -54,8 +54,11 @@ def judge_pairs(
         timed = [place for place in places if untimed[place] is None]
         found, interval = changes([pairs[place] for place in timed], drifts[label], rules, noise)
         sized |= dict(zip(timed, found, strict=True))
-        mean = rules.ratio(statistics.fmean(change.effect for change in found)) if found else None
-        geomeans.append(Geomean(label, mean, interval, len(found), len(places)))
+        weights = [change.pair.weight for change in found]
+        mean = None
+        if found:
+            mean = rules.ratio(weighted_mean([change.effect for change in found], [each or 1.0 for each in weights]))
+        geomeans.append(Geomean(label, mean, interval, len(found), len(places), any(weights)))
     tested = [place for place, change in sized.items() if change.p is not None]
     q = dict(zip(tested, stats.discoveries([sized[place].p or 0.0 for place in tested]), strict=True))
     rows = []

@@ -44,6 +44,7 @@ class Geomean:
     rows   how many rows have a ratio, of `total`
     ratio  None where no row has one
     ci     its 95 % interval; None unless all these rows have several sessions
+    weighted  whether rows count by how often their case occurs
     """
 
     contender: str
@@ -51,6 +52,7 @@ class Geomean:
     ci: tuple[float, float] | None
     rows: int
     total: int
+    weighted: bool = False
 
 
 @dataclass(frozen=True, repr=False)

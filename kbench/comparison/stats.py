@@ -41,7 +41,7 @@ class Effects:
     half_width  half the width of the 95 % interval of the effect
     p           two-sided p value for no change
     sd          standard deviation between the sessions of one side, from all sources
-    mean, mean_half_width   the mean of the effects of all rows, and half the width of its 95 % interval
+    mean, mean_half_width   the weighted mean of the effects of all rows, and half the width of its 95 % interval
     """
 
     effect: Array
@@ -52,13 +52,15 @@ class Effects:
     mean_half_width: float
 
 
-def estimate_effects(old: Array, new: Array, resolution: Array) -> Effects:
+def estimate_effects(old: Array, new: Array, resolution: Array, weights: Array | None = None) -> Effects:
     """The change from one set of sessions to another, not paired.
 
     `old` and `new` are log times of shape (rows, sessions), NaN if a session lacks a row. Each row needs two sessions in both.
     `resolution`, of shape (rows,), is the step of the clock as a share of the time. It gives the smallest variance of a row.
+    `weights`, of shape (rows,), are those of the mean; by default all rows count once.
     """
-    return _estimate([old, new], _mean(new) - _mean(old), resolution)
+    rows = len(resolution)
+    return _estimate([old, new], _mean(new) - _mean(old), resolution, np.ones(rows) if weights is None else weights)
 
 
 def discoveries(p: Sequence[float]) -> Array:
@@ -74,11 +76,12 @@ def discoveries(p: Sequence[float]) -> Array:
     return q
 
 
-def _estimate(sides: list[Array], effect: Array, resolution: Array) -> Effects:
+def _estimate(sides: list[Array], effect: Array, resolution: Array, weights: Array) -> Effects:
     rows = len(effect)
     least = np.maximum(resolution**2 / 12, LEAST)  # the variance of a uniform error of one step
     residuals = np.concatenate([side - _mean(side)[:, None] for side in sides], axis=1)
-    common, common_df = _common(residuals, sides)
+    common, common_df = _common(residuals, sides, np.ones(rows))
+    of_mean, _ = _common(residuals, sides, weights)
     counts = [np.sum(~np.isnan(side), axis=1) for side in sides]
     own_df = (np.sum(counts, axis=0) - len(sides)) * (rows - 1) / rows
     own = np.zeros(rows)
@@ -97,8 +100,8 @@ def _estimate(sides: list[Array], effect: Array, resolution: Array) -> Effects:
         half_width=stdtrit(df, quantile) * error,
         p=2 * stdtr(df, -np.abs(effect) / error),
         sd=np.sqrt(variance),
-        mean=float(effect.mean()),
-        mean_half_width=float(stdtrit(common_df, quantile) * np.sqrt(common * trials.max())),
+        mean=float(np.average(effect, weights=weights)),
+        mean_half_width=float(stdtrit(common_df, quantile) * np.sqrt(of_mean * trials.max())),
     )
 
 
@@ -110,12 +113,14 @@ def _mean(values: Array) -> Array:
     return means
 
 
-def _common(residuals: Array, sides: list[Array]) -> tuple[float, float]:
-    """The variance of what all rows of a session share, and its degrees of freedom.
+def _common(residuals: Array, sides: list[Array], weights: Array) -> tuple[float, float]:
+    """The variance of what all rows of a session share, and its degrees of freedom: that of the weighted mean of the rows.
 
     The estimate includes the own variance of the rows divided by their number. It is a little too large, never too small.
     """
-    shared = _mean(residuals.T)
+    there = ~np.isnan(residuals) * weights[:, None]
+    total = there.sum(axis=0)
+    shared = np.divide(np.nansum(residuals * there, axis=0), total, out=np.full(len(total), np.nan), where=total > 0)
     sessions = sum(int(np.sum(~np.all(np.isnan(side), axis=0))) for side in sides)
     df = float(sessions - len(sides))
     return float(np.nansum(shared**2)) / df, df

@@ -16,11 +16,13 @@ from typing import Any
 import yaml
 
 from kbench.config import builtin, yaml_source
+from kbench.config.model_axes import without_replaced_axes
 from kbench.config.resolve import ConfigResolver, Sweep
 from kbench.config.schema import File, Measure, Overlay, keys
+from kbench.config.shapes_file import Shapes, read_shapes
 from kbench.config.yaml_source import Node, code_point, parse, read_config_text, validate
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
-from kbench.protocol import Catalog
+from kbench.protocol import Catalog, OperatorInfo
 from kbench.text.suggest import unknown
 
 
@@ -61,6 +63,7 @@ class Config:
     places       where each plug-in file is named: in the config or on the command line
     cli_plugins  plug-in files of the command line; their providers are measured even if the config does not list them
     only         arguments of `--only`
+    shapes       the sizes to measure instead of those of the sweep
     """
 
     path: Path
@@ -71,6 +74,7 @@ class Config:
     profile: str | None
     settings: tuple[Setting, ...]
     only: tuple[str, ...]
+    shapes: Shapes | None = None
 
     @property
     def plugins(self) -> tuple[str, ...]:
@@ -96,18 +100,19 @@ class Config:
         profiles = self.document.section("profiles")
         automatic = self.profile is None and catalog.device.type == "cpu" and "cpu" in profiles
         profile = "cpu" if automatic else self.profile if self.profile in profiles else None
-        document = self.document
-        for overlay in [*([profiles[profile]] if profile else []), *(setting.overlay for setting in self.settings)]:
-            document = _merge(document, overlay, 2)
-
         failures = plugin_failures(catalog)
-        operator = document.entries["operator"]
+        operator = self.document.entries["operator"]
         if operator.value not in catalog.operators:
             message = "; ".join([unknown("operator", operator.value, list(catalog.operators)), *failures])
             raise ConfigError([ConfigIssue(operator.where, message)])
         name = str(operator.value)
-        resolver = ConfigResolver(name, catalog.operators[name], "; ".join(failures))
-        cases = resolver.resolve_cases(document.entries["sweep"])
+        info = catalog.operators[name]
+        document = self.document
+        for overlay in [*([profiles[profile]] if profile else []), *(setting.overlay for setting in self.settings)]:
+            document = _merge(_without_replaced_axes(document, overlay, info), overlay, 2)
+        resolver = ConfigResolver(name, info, "; ".join(failures))
+        self._check_settings(resolver)
+        found = resolver.resolve_cases(document.entries["sweep"], self.shapes)
         listed = resolver.resolve_configurations(document.entries["providers"])
         baseline = resolver.resolve_baseline(document.entries.get("baseline"), listed)
         kept = resolver.select(self.only, resolver.plugin_configurations(self.cli_plugins, listed))
@@ -122,15 +127,25 @@ class Config:
             text=self.text,
             operator=name,
             axes=resolver.columns,
-            cases=cases,
+            cases=tuple(found.cases.values()),
             configurations=kept,
             baseline=baseline if any(one.name == baseline for one in kept) else None,
             measure=Measure.model_validate({key: node.plain for key, node in measure.items()}),
-            info=catalog.operators[name],
+            info=info,
             plugins=self.plugins,
             profile=profile,
             profile_automatic=automatic,
+            models=found.models,
+            weights=found.weights,
         )
+
+    def _check_settings(self, resolver: ConfigResolver) -> None:
+        """Report a --set of what the file of shapes gives."""
+        for setting in self.settings if self.shapes else ():
+            given = {*resolver.axes, *resolver.model_axes.keys, *self.shapes.columns} if self.shapes else set()
+            if self.shapes and setting.section == "sweep" and setting.name in given:
+                what = f"{self.shapes.where.source} gives the shapes; leave --set {setting.name} or --shapes out"
+                resolver.report(setting.value.where, what)
 
     def _place(self, plugin: str) -> SourceLocation | None:
         """Where a plug-in is named; None for a plug-in of an installed package. A worker on another host may have the file in
@@ -151,6 +166,7 @@ def load_config(
     only: Sequence[str] = (),
     profile: str | None = None,
     plugins: Sequence[str] = (),
+    shapes: Path | None = None,
 ) -> Config:
     """Read a config file, or a built-in config by its name, and check its structure and that of its profiles.
 
@@ -163,6 +179,7 @@ def load_config(
     profile   name of a profile, or "none" for no profile; by default `cpu` where there is no accelerator
     plugins   Python files to import in addition to those of the file, relative to the working directory; kbench also
               measures their providers of the config's operator
+    shapes    a CSV with the sizes to measure instead of those of the sweep: see kbench/config/shapes_file.py
     """
     if isinstance(source, Mapping):
         document = yaml_source.from_mapping(source, "config")
@@ -200,13 +217,18 @@ def load_config(
     files = [(node.where, path.parent / node.value) for node in listed if isinstance(node.value, str)]
     files += [(SourceLocation(f"--plugin {plugin}"), Path(plugin)) for plugin in plugins]
     problems += [ConfigIssue(where, why) for where, file in files if (why := _plugin_fault(file))]
+    found = None
+    try:
+        found = None if shapes is None else read_shapes(shapes)
+    except ConfigError as error:
+        problems += error.issues
     if problems:
         raise ConfigError(problems)
     places: dict[str, SourceLocation] = {}
     for where, file in files:
         places.setdefault(str(file.resolve()), where)
     cli_plugins = tuple(str(Path(plugin).resolve()) for plugin in plugins)
-    return Config(path, text, document, places, cli_plugins, profile, tuple(settings), tuple(only))
+    return Config(path, text, document, places, cli_plugins, profile, tuple(settings), tuple(only), found)
 
 
 def _plugin_fault(path: Path) -> str:
@@ -218,6 +240,13 @@ def _plugin_fault(path: Path) -> str:
     if not there:
         return f"no such file: {path}; name a Python file"
     return "" if path.name.endswith(tuple(all_suffixes())) else f"{path} is not a Python file; its name must end in .py"
+
+
+def _without_replaced_axes(document: Node, overlay: Node, info: OperatorInfo) -> Node:
+    if "sweep" not in overlay.entries:
+        return document
+    sweep = without_replaced_axes(document.entries["sweep"], overlay.entries["sweep"], info)
+    return Node(document.entries | {"sweep": sweep}, document.where, document.key)
 
 
 def _merge(base: Node, over: Node, depth: int) -> Node:

@@ -6,15 +6,18 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kbench.config.derived_sizes import without_value
+from kbench.config.model_axes import MODEL, ModelAxes
 from kbench.config.points import read_integers, read_scalars, read_words
 from kbench.config.schema import Measure
+from kbench.config.shapes_file import WEIGHT, Shapes
 from kbench.config.yaml_source import Node
 from kbench.errors import ConfigIssue, SourceLocation
+from kbench.models import TOKENS
 from kbench.protocol import Configuration, OperatorInfo
 from kbench.results.case import DTYPE_ALIASES, Case
 from kbench.results.names import value_fault
@@ -40,6 +43,8 @@ class Sweep:
     plugins            absolute paths of plug-in files
     profile            name of the profile in effect
     profile_automatic  whether the profile applies only because there is no accelerator
+    models             by `Case.key`, the names of the models that have this case, between semicolons
+    weights            by `Case.key`, how often the case occurs, if the config was run with `--shapes`
     """
 
     path: Path
@@ -54,6 +59,36 @@ class Sweep:
     plugins: tuple[str, ...]
     profile: str | None
     profile_automatic: bool
+    models: Mapping[Any, str] = field(default_factory=dict)
+    weights: Mapping[Any, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CrossProduct:
+    """The values of every column and of dtype, the mapping of the config that they stand in, and the model that they are of."""
+
+    node: Node
+    values: dict[str, Sequence[Any]]
+    model: str = ""
+
+    @property
+    def count(self) -> int:
+        return math.prod(map(len, self.values.values()))
+
+
+@dataclass
+class ResolvedCases:
+    """Cases in the order of the config, each once. For `models` and `weights` see Sweep."""
+
+    cases: dict[Any, Case] = field(default_factory=dict)
+    models: dict[Any, str] = field(default_factory=dict)
+    weights: dict[Any, float] = field(default_factory=dict)
+
+    def add(self, case: Case, model: str) -> None:
+        self.cases.setdefault(case.key, case)
+        known = self.models.get(case.key, "").split(";")
+        if model and model not in known:
+            self.models[case.key] = ";".join([*filter(None, known), model])
 
 
 class ConfigResolver:
@@ -72,37 +107,76 @@ class ConfigResolver:
         self.providers = operator.providers
         self.failures = failures
         self.issues: list[ConfigIssue] = []
+        self.model_axes = ModelAxes(name, operator, self.report)
 
     def report(self, where: SourceLocation, message: str) -> None:
         self.issues.append(ConfigIssue(where, message))
 
-    def resolve_cases(self, sweep: Node) -> tuple[Case, ...]:
-        """The cases of all cross products, each once. The last axis varies fastest."""
-        products = [self._resolve_product(node) for node in sweep.elements]
-        count = sum(math.prod(map(len, product.values())) for product in products)
+    def resolve_cases(self, sweep: Node, shapes: Shapes | None = None) -> ResolvedCases:
+        """The cases of all cross products. The last axis varies fastest. Shapes replace the sizes of the sweep."""
+        found = ResolvedCases()
+        if shapes is None:
+            self._add_products(found, sweep, sweep.elements)
+            return found
+        self._check_columns(shapes)
+        taken = {*self.axes, *self.model_axes.keys}
+        rests = [{name: node for name, node in each.entries.items() if name not in taken} for each in sweep.elements]
+        weights: dict[Any, float] = {}
+        for shape in shapes.rows if not self.issues else ():
+            point = shape.point
+            cases = self._add_products(
+                found, point, [Node(rest | point.entries, point.where, point.key) for rest in rests]
+            )
+            if self.issues:  # further lines would probably have the same problem
+                break
+            for key in cases:
+                weights[key] = weights.get(key, 0.0) + shape.weight
+        if WEIGHT in shapes.columns or any(weight != 1 for weight in weights.values()):
+            found.weights = weights
+        return found
+
+    def _add_products(self, found: ResolvedCases, sweep: Node, nodes: Sequence[Node]) -> set[Any]:
+        """Add the cases of some mappings. Returns their keys: none if something is wrong."""
+        products = [product for node in nodes for product in self._resolve_products(node)]
+        count = len(found.cases) + sum(product.count for product in products)
         if count > MAX_CASES:
             self.report(sweep.where, f"sweep: {count:,} cases; the limit is {MAX_CASES:,}")
         if not self.issues:
-            for node, product in zip(sweep.elements, products, strict=True):
-                self._check_sizes(node, product)
-        if self.issues:
-            return ()
-        cases: dict[Any, Case] = {}
-        for product in products:
-            for values in itertools.product(*product.values()):
-                case = self._case(dict(zip(product, values, strict=True)))
-                cases.setdefault(case.key, case)
-        return tuple(cases.values())
+            for product in products:
+                self._check_sizes(product)
+        keys = set()
+        for product in products if not self.issues else ():
+            for values in itertools.product(*product.values.values()):
+                case = self._case(dict(zip(product.values, values, strict=True)))
+                found.add(case, product.model)
+                keys.add(case.key)
+        return keys
+
+    def _check_columns(self, shapes: Shapes) -> None:
+        """Report columns of a file of shapes that the operator does not have."""
+        known = [*self.axes, *self.words, *self.scalars, *self.model_axes.keys, WEIGHT]
+        for name, where in shapes.columns.items():
+            if name not in known:
+                self.report(where, unknown("column", name, candidates(name, known, shapes.columns)))
+        lacking = [name for name in self.axes if name not in shapes.columns]
+        if lacking and not self.issues and not any(name in shapes.columns for name in self.model_axes.keys):
+            self.report(
+                shapes.where, f"no column for {' and '.join(lacking)} of {self.operator}; add it to the first line"
+            )
 
     def _case(self, point: Mapping[str, Any]) -> Case:
         return Case(self.operator, {name: point[name] for name in self.columns}, point["dtype"])
 
-    def _resolve_product(self, node: Node) -> dict[str, Sequence[Any]]:
-        """The values of dtype, every choice, every scalar and every axis. Only axes have no default."""
+    def _resolve_products(self, node: Node) -> list[CrossProduct]:
+        """The values of dtype, every choice, every scalar and every axis. Only axes have no default. A mapping with models has
+        a cross product for each model and number of tokens."""
         present = node.entries
-        missing = [name for name in self.axes if name not in present]
+        points = self.model_axes.points(node)
+        resolved = points[0].axes if points else {}  # all points have the same axes
+        without = [name for name in self.axes if name not in present and name not in resolved]
+        missing = without if points else []
         for name, values in present.items():
-            if name not in self.columns and name != "dtype":
+            if name not in self.columns and name != "dtype" and name not in self.model_axes.keys:
                 near = self._report_unknown(name, values, present)
                 missing = [axis for axis in missing if axis != near]
         if missing:
@@ -115,9 +189,14 @@ class ConfigResolver:
             product[name] = read_words(name, known, present[name], self.report) if name in present else words[:1]
         for name, default in self.scalars.items():
             product[name] = read_scalars(name, default, present[name], self.report) if name in present else [default]
-        return product | {
-            name: read_integers(name, present[name], self.report) for name in self.axes if name in present
-        }
+        sizes: dict[str, Sequence[int]] = {name: [] for name in self.axes}
+        sizes |= {name: read_integers(name, present[name], self.report) for name in self.axes if name in present}
+        if without:
+            return []
+        return [
+            CrossProduct(node, product | sizes | {name: [size] for name, size in point.axes.items()}, point.model)
+            for point in points
+        ]
 
     def _report_unknown(self, name: str, values: Node, present: Mapping[str, Node]) -> str | None:
         """Report a key that the operator does not have. Returns the key that was probably meant."""
@@ -125,7 +204,7 @@ class ConfigResolver:
             what = f"{self.operator} has no gradients, so it has no modes; remove mode"
             self.report(values.key, f"{what}, or declare gradients= in the operator")
             return None
-        known = [*self.axes, *self.words, *self.scalars]
+        known = [*self.axes, *self.words, *self.scalars, *(self.model_axes.keys if self.info.model_axes else ())]
         # a bare key of --set may also be one of these
         others = [] if values.key.line else [*Measure.model_fields, "baseline"]
         options = candidates(name, [*known, *others], present)
@@ -134,15 +213,16 @@ class ConfigResolver:
         self.report(values.key, unknown(kind, name, options))
         return near
 
-    def _check_sizes(self, node: Node, product: Mapping[str, Sequence[Any]]) -> None:
+    def _check_sizes(self, product: CrossProduct) -> None:
         """Report the sizes of tensors that have no value at some point of a cross product."""
-        for point, what in without_value(self.info, product):
-            where = node.where
+        present = product.node.entries
+        for point, what in without_value(self.info, product.values):
+            where = product.node.where
             if len(point) == 1:
                 [(axis, size)] = point.items()
-                elements = node.entries[axis].elements
-                where = next((each.where for each in elements if each.value == size), node.entries[axis].where)
-            first = self._case({name: values[0] for name, values in product.items()} | point)
+                source = present.get(axis) or present[MODEL if MODEL in present else TOKENS]
+                where = next((each.where for each in source.elements if each.value == size), source.where)
+            first = self._case({name: values[0] for name, values in product.values.items()} | point)
             self.report(where, f"sweep: {what}; the first such case is {first.label}; leave such sizes out")
 
     def resolve_configurations(self, providers: Node) -> tuple[Configuration, ...]:

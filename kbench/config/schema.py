@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 from pydantic.json_schema import GenerateJsonSchema
 
 from kbench.config.yaml_source import Location
+from kbench.models import MODELS
 from kbench.results.case import DTYPE_ALIASES, ITEMSIZE, Value
 from kbench.results.timers import DEFAULT_TIMER, SELECTABLE_TIMERS
 
@@ -173,6 +174,8 @@ Points = Annotated[
 """The values of an axis (integers), of a scalar (numbers or booleans) or of a choice (words). Their types depend on the
 operator, so config/points.py checks them."""
 
+ModelName = Annotated[str, WithJsonSchema({"enum": list(MODELS)})]
+
 Dtype = Annotated[str, WithJsonSchema({"enum": [*ITEMSIZE, *DTYPE_ALIASES]})]
 
 
@@ -186,6 +189,12 @@ class Product(BaseModel):
         Annotated[Dtype, Tag("<word>")] | Annotated[list[Dtype], Field(min_length=1), Tag("<words>")],
         Discriminator(lambda value: "<words>" if isinstance(value, list) else "<word>"),
     ] = Field(default="float32", description="One dtype or several.")
+    model: Annotated[
+        Annotated[ModelName, Tag("<word>")] | Annotated[list[ModelName], Field(min_length=1), Tag("<words>")],
+        Discriminator(lambda value: "<words>" if isinstance(value, list) else "<word>"),
+    ] = Field(
+        default="", description="One model or several. The operator says which of its axes get sizes from a model."
+    )
 
 
 def _values(value: Any) -> Any:

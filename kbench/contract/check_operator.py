@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from kbench.contract.declaration import Declaration
 from kbench.contract.fills import Integers, Normal, Uniform
 from kbench.contract.signature import named_after, takes_any
-from kbench.contract.sizes import axes_of
+from kbench.contract.sizes import SizeError, axes_of
 from kbench.contract.tensor import Tensor
+from kbench.models import DIMENSIONS, TOKENS
 from kbench.results.case import ITEMSIZE, LIKE_NUMBER
 from kbench.results.names import fault, taken, value_fault
 from kbench.text.printable import printable
+from kbench.text.suggest import unknown
 
 LIMIT = 1 << 63
 """Integers of messages and results are smaller than this."""
@@ -32,6 +34,7 @@ def _faults(operator: Declaration) -> Iterator[str]:
     yield from _dtype_faults(operator)
     yield from _tensor_faults(operator)
     yield from _row_faults(operator)
+    yield from _model_faults(operator)
     yield from _gradient_faults(operator)
     yield from _mutation_faults(operator)
     yield from _reference_faults(operator)
@@ -124,6 +127,27 @@ def _row_faults(operator: Declaration) -> Iterator[str]:
     for name, tensor in operator.outputs.items():
         if rows not in tensor.sizes:
             yield f"rows={rows!r}: output {name} has no axis {rows}, so it has no independent rows; leave rows out"
+
+
+def _model_faults(operator: Declaration) -> Iterator[str]:
+    several = isinstance(operator.model_axes, Sequence) and not isinstance(operator.model_axes, str)
+    shapes = operator.model_shapes if several or isinstance(operator.model_axes, Mapping) else (None,)
+    for product in shapes:
+        if not isinstance(product, Mapping) or not product:
+            yield 'model_axes must be a dict from axes to dimensions, or a list of them: {"M": "tokens", "N": "hidden"}'
+            return
+        for axis, size in product.items():
+            if axis not in operator.axes:
+                yield f"model_axes: {axis!r} is not one of the axes {', '.join(operator.axes)}"
+            try:
+                parts = axes_of(size)
+            except SizeError as error:
+                yield f"model_axes: {axis}: {error}"
+                return
+            for part in sorted(parts - {*DIMENSIONS, TOKENS}):
+                yield f"model_axes: {axis}: {unknown('dimension', part, [TOKENS, *DIMENSIONS])}"
+    if len({frozenset(product) for product in operator.model_shapes}) > 1:
+        yield "model_axes: all mappings must have the same axes; add the axes that are missing in some of them"
 
 
 def _gradient_faults(operator: Declaration) -> Iterator[str]:

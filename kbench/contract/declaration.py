@@ -51,6 +51,11 @@ class Declaration:
                gradients of the outputs and the inputs read, the gradients of the inputs written; full: both). GB/s is these
                bytes per second. `case.mode` is the mode
     flops      `(case) -> int`: the floating-point operations. They give TFLOP/s and the share of the speed of light
+    model_axes what the axes are in a language model, so that a sweep can name models: axis -> dimension, such as
+               `{"M": "tokens", "N": "hidden"}`. The dimensions are those of kbench/models.py; `tokens` comes from the sweep. A
+               value may be arithmetic on dimensions, such as `(heads + 2*kv_heads)*head_dim`. For an operator that a model
+               uses with several shapes, such as a matrix product, it is a list of such mappings with the same axes. A model
+               that lacks a dimension of a mapping has no such shape
     edges      name -> `(case, *inputs) -> tuple of tensors`: edge inputs for `kbench check`. An operator without edges gets
                those of measure/correctness/common_edges.py
     dtypes     the dtypes that the operator is defined for. The first is the default
@@ -77,6 +82,7 @@ class Declaration:
     check: Callable[..., str | None] | None = None
     bytes: Callable[[Case], int] | None = None
     flops: Callable[[Case], int] | None = None
+    model_axes: Mapping[str, str] | Sequence[Mapping[str, str]] = ()
     edges: Mapping[str, Callable[..., tuple[torch.Tensor, ...]]] = field(default_factory=dict)
     dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
     source: str = ""
@@ -84,6 +90,11 @@ class Declaration:
 
     def __post_init__(self) -> None:
         self.axes, self.gradients, self.mutates = names(self.axes), names(self.gradients), held(self.mutates)
+
+    @property
+    def model_shapes(self) -> tuple[Mapping[str, str], ...]:
+        """The mappings of `model_axes`: one for each shape that a model has."""
+        return (self.model_axes,) if isinstance(self.model_axes, Mapping) else tuple(self.model_axes)
 
 
 def held(mutates: Sequence[str] | Mapping[str, str]) -> dict[str, str]:

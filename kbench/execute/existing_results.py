@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kbench import files
+from kbench.config.resolve import Sweep
 from kbench.errors import ResultsError
 from kbench.execute.plan import MAX_TASKS, Plan, Task
 from kbench.results import environment_file
@@ -129,6 +130,8 @@ def read_existing(
             count = f"{len(finished)} of {len(layout.tasks)} cases are finished"
             raise ResultsError(f"{path}: {count}; finish the run with --resume before adding sessions")
         layout = _with_sessions(plan, recorded + asked)
+    rows = list(_parse_rows(path, records[:whole], layout))
+    _refuse_other_weights(path, rows, plan.sweep)
     notes = [*([note] if note else []), f"{path}: {len(finished)} of {len(layout.tasks)} cases are in the file"]
     if torn or whole < len(records):
         line = records[whole].line if whole < len(records) else torn
@@ -141,7 +144,7 @@ def read_existing(
     return ExistingResults(
         path=path,
         plan=layout,
-        rows=list(_parse_rows(path, records[:whole], layout)),
+        rows=rows,
         left=tuple(task for task in layout.tasks if _case_of(task) not in finished),
         keep=records[whole - 1].end if whole else header_end,
         environment=environment,
@@ -265,6 +268,14 @@ def _parse_rows(path: Path, records: Sequence[Record], plan: Plan) -> Iterator[R
             yield Row.from_cells(cases[record.case], record.cells)
         except ValueError as error:
             raise ResultsError(f"{path}:{record.line}: {error}; repair the line") from None
+
+
+def _refuse_other_weights(path: Path, rows: Sequence[Row], sweep: Sweep) -> None:
+    """The weights of a file are those of one file of shapes."""
+    for row in rows:
+        if row.weight != (weight := sweep.weights.get(row.case.key)):
+            known = [number if number is not None else "not given" for number in (row.weight, weight)]
+            raise _refusal_error(path, [f"the weight of {row.case.label} was {known[0]} and is now {known[1]}"])
 
 
 # -- the environment file

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench import interrupts
+from kbench.config.resolve import Sweep
 from kbench.errors import ExitStatus, ResultsError, UsageError
 from kbench.execute import existing_results, progress
 from kbench.execute.environment_record import EnvironmentRecord, continue_run, describe_run
@@ -144,7 +145,7 @@ def _measure(
                 for finished in executor.run(tasks, homes, display):
                     if existing:
                         existing.agree(finished.rows)
-                    rows = _add_origin(finished, record.add_machine(finished.machine))
+                    rows = _completed(finished, record.add_machine(finished.machine), layout.sweep)
                     writer.write(rows)
                     outcome.rows += rows
                     display.end(finished.task, rows, finished.place)
@@ -160,12 +161,15 @@ def _measure(
     return outcome
 
 
-def _add_origin(finished: Finished, env_id: str) -> list[Row]:
-    """Copies of the rows that name their machine and device. Rows of a lost worker do not know theirs."""
+def _completed(finished: Finished, env_id: str, sweep: Sweep) -> list[Row]:
+    """Copies of the rows with what a worker does not know: the models and the weight of the case, the machine, and the device
+    of a lost worker's rows."""
     device = finished.device
     return [
         replace(
             row,
+            model=sweep.models.get(row.case.key, ""),
+            weight=sweep.weights.get(row.case.key),
             reason=redact.redact_text(row.reason),
             env_id=env_id,
             device=row.device or device.name,

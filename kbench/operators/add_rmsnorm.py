@@ -52,6 +52,7 @@ add_rmsnorm = Operator(
     },
     outputs={"y": Tensor("M", "N"), "h": Tensor("M", "N")},
     scalars={"eps": 1e-6},
+    model_axes={"M": "tokens", "N": "hidden"},
     reference=_reference,
     gradients=("x", "weight"),  # the gradient of residual is that of x: kernels write it once
     rows="M",

@@ -39,6 +39,7 @@ cross_entropy = Operator(
     reference=_reference,
     gradients=("logits",),
     rows="M",
+    model_axes={"M": "tokens", "V": "vocabulary"},
     # The logarithm turns the drift of the sum into units in the last place of 1. Those of the loss are larger, about 8 times if
     # V is large, and kbench allows 4 times this number. If it were larger, a kernel could leave out a block of V unnoticed.
     tolerance=lambda case: 4 + math.sqrt(case.V) / 16,

@@ -49,6 +49,7 @@ layernorm = Operator(
     },
     outputs={"y": Tensor("M", "N")},
     scalars={"eps": 1e-5},
+    model_axes={"M": "tokens", "N": "hidden"},
     reference=_reference,
     gradients=("x", "weight", "bias"),
     rows="M",

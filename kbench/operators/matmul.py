@@ -42,6 +42,13 @@ matmul = Operator(
     outputs={"c": Tensor("M", "N")},
     reference=lambda a, b: a @ b,
     gradients=("a", "b"),
+    model_axes=[
+        {"M": "tokens", "N": "(heads + 2*kv_heads)*head_dim", "K": "hidden"},  # queries, keys and values together
+        {"M": "tokens", "N": "hidden", "K": "heads*head_dim"},  # the output of the attention
+        {"M": "tokens", "N": "2*intermediate", "K": "hidden"},  # gate and up together
+        {"M": "tokens", "N": "hidden", "K": "intermediate"},  # down
+        {"M": "tokens", "N": "vocabulary", "K": "hidden"},  # the logits
+    ],
     rows="M",
     tolerance=lambda case: _sum_error(case.K),
     flops=_flops,

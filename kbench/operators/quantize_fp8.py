@@ -42,6 +42,7 @@ quantize_fp8 = Operator(
     },
     reference=_reference,
     rows="M",
+    model_axes=[{"M": "tokens", "N": "hidden"}, {"M": "tokens", "N": "intermediate"}],
     tolerance=2,  # two divisions, or a division and a product with the reciprocal
     dtypes=("bfloat16", "float16", "float32"),
 )

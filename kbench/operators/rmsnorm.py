@@ -41,6 +41,7 @@ rmsnorm = Operator(
     },
     outputs={"y": Tensor("M", "N")},
     scalars={"eps": 1e-6},
+    model_axes={"M": "tokens", "N": "hidden"},
     reference=_reference,
     gradients=("x", "weight"),
     rows="M",

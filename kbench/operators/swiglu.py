@@ -36,6 +36,10 @@ swiglu = Operator(
     outputs={"y": Tensor("M", "N")},
     reference=_reference,
     gradients=("gate", "up"),
+    model_axes=[
+        {"M": "tokens", "N": "intermediate"},
+        {"M": "tokens*active_experts", "N": "expert_intermediate"},  # all experts in one call
+    ],
     rows="M",
     # the argument of exp reaches 87 in magnitude before the result leaves float32's normal range. Its multiplication with
     # log2 e rounds once, which costs the result up to one unit per unit of the argument. Eight units are for the other steps

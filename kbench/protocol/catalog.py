@@ -65,6 +65,7 @@ class OperatorInfo:
     outputs    the tensors that it returns, by name
     gradients  the inputs that have a gradient
     rows       the axis along which expected outputs are computed in slices; None if they are computed in one piece
+    model_axes what its axes are in a language model: a mapping from axes to dimensions for each shape that a model has
     """
 
     axes: tuple[str, ...]
@@ -77,6 +78,7 @@ class OperatorInfo:
     outputs: Mapping[str, Layout] = field(default_factory=dict)
     gradients: tuple[str, ...] = ()
     rows: str | None = None
+    model_axes: tuple[Mapping[str, str], ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:

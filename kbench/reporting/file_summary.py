@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from kbench.analysis import Analysis, Outcome, PairwiseComparison, Standing, Winner
+from kbench.analysis import Analysis, CaseKey, Outcome, Standing, Winner
 from kbench.analysis.files import ResultsFile
-from kbench.analysis.standings import geomean
 from kbench.reporting.json_columns import Json, number_column, word_column
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
@@ -38,7 +37,7 @@ def file_summary(source: ResultsFile) -> Json:
         "caveats": [*caveats(found), *map(redact.redact_text, source.frame.attrs["warnings"])],
         "baseline": found.baseline,
         "table": _table(found, members),
-        "winners": _winners(found.winners if _has_rivals(found) else []),
+        "winners": _winners(found.winners if _has_rivals(found) else [], found.models),
     }
 
 
@@ -51,10 +50,13 @@ def _table(found: Analysis, rows: Sequence[Row]) -> Json:
     lines, baseline = found.standings, found.baseline
     open_ = any(line.count(Outcome.UNCLEAR) for line in lines)
     dtypes = list(dict.fromkeys(row.case.dtype for row in rows))
+    weighted = ", weighted" if found.weights else ""
     columns = [word_column("curve", (line.configuration_name for line in lines), "provider")]
     if baseline is not None and not found.noise.too_noisy:
         columns += [
-            number_column("geomean", (_over(line, baseline) for line in lines), "speed-up (geomean)", "factor"),
+            number_column(
+                "geomean", (_over(line, baseline) for line in lines), f"speed-up (geomean{weighted})", "factor"
+            ),
             word_column("standing", (_standing(line, found) for line in lines), "vs baseline"),
             word_column(
                 "record", (record(line, with_unclear=open_) for line in lines), "faster/tie/slower" + "/?" * open_
@@ -67,8 +69,8 @@ def _table(found: Analysis, rows: Sequence[Row]) -> Json:
     if any(line.undecided for line in lines):
         columns.append(number_column("undecided", (line.undecided for line in lines), "unclear", "whole"))
     for dtype in dtypes if baseline is not None and len(dtypes) > 1 and not found.noise.too_noisy else ():
-        part = (geomean(_of_dtype(line, dtype)) for line in lines)
-        columns.append(number_column(f"geomean {dtype}", part, f"{dtype} (geomean)", "factor"))
+        part = (line.geomean_of(key for key in line.over_baseline if key.case[2] == dtype) for line in lines)
+        columns.append(number_column(f"geomean {dtype}", part, f"{dtype} (geomean{weighted})", "factor"))
     columns += [
         *_speeds(lines),
         number_column("ulp", (line.max_ulp for line in lines), "max ulp", "ulp"),
@@ -89,10 +91,6 @@ def _over(line: Standing, baseline: str) -> float | None:
     return 1.0 if line.configuration_name == baseline and line.timed else line.geomean
 
 
-def _of_dtype(line: Standing, dtype: str) -> list[PairwiseComparison]:
-    return [pair for key, pair in line.over_baseline.items() if key.case[2] == dtype]
-
-
 def _standing(line: Standing, found: Analysis) -> str:
     """`faster`, `slower` or `a tie`, by the noise floor."""
     mean = line.geomean
@@ -105,11 +103,12 @@ def _standing(line: Standing, found: Analysis) -> str:
     return "faster" if mean > 1 else "slower"
 
 
-def _winners(won: Sequence[Winner]) -> Json:
+def _winners(won: Sequence[Winner], models: Mapping[CaseKey, str]) -> Json:
     """The winner of every case, its margin over the runner-up, and the providers that it ties with."""
     axes = list(won[0].case.axes) if won else []
     columns = [
         *(word_column(name, (winner.case.axes[name] for winner in won)) for name in axes),
+        *([word_column("model", (models.get(winner.key, "") for winner in won))] if models else []),
         word_column("dtype", (winner.case.dtype for winner in won)),
         word_column("fastest", (winner.configuration_name for winner in won)),
         number_column(

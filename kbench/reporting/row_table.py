@@ -62,6 +62,7 @@ def row_table(joined: pd.DataFrame, sources: Sequence[ResultsFile]) -> Json:
     """
     names = axis_names(sources)
     identity = {"file": "file", "operator": "operator", "curve": "provider", **{name: name for name in names}}
+    models = joined["model"].str.replace(";", ", ")
     identity |= {"dtype": "dtype", "session": "session", "role": "role", "status": "status", "flags": "flags"}
     return {
         "count": len(joined),
@@ -70,6 +71,8 @@ def row_table(joined: pd.DataFrame, sources: Sequence[ResultsFile]) -> Json:
         "hidden": HIDDEN_COLUMNS,
         "columns": [
             *(word_column(name, joined[name], label) for name, label in identity.items()),
+            *([word_column("model", models)] if models.any() else []),
+            *([word_column("weight", joined["weight"])] if joined["weight"].notna().any() else []),
             *(
                 number_column(name, joined[name], COLUMNS[name].heading("µs" if shown == "us" else ""), shown)
                 for name, shown in NUMBER_FORMATS.items()

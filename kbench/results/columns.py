@@ -233,6 +233,12 @@ _COLUMNS = (
         code. `--resume` and `--append` refuse to mix two hashes."""),
     Column("env_id", Kind.WORD, "", "environment", """A hash of the machine that measured the row: its kind of device, driver,
         limits and packages. The `.env.json` beside the CSV describes the machine. Equal machines have the same hash."""),
+    Column("model", Kind.WORD, "", "model", """The models that have the case, between semicolons, if the config names models:
+        `llama-3-8b;qwen3-8b`. It does not belong to the case: models with the same sizes are one case, measured once. `--where
+        model=llama-3-8b` chooses rows.""", optional=True),
+    Column("weight", Kind.NUMBER, "", "weight", """How often the case occurs: the column `weight` of the file that
+        `--shapes` names. Geometric means over cases are weighted by it; a case without a weight counts once. It is empty for
+        all other configs.""", optional=True),
 )  # fmt: skip
 
 COLUMNS = {column.name: column for column in _COLUMNS}

@@ -79,6 +79,8 @@ class Row:
     case_hash: str = ""
     source_hash: str = ""
     env_id: str = ""
+    model: str = ""
+    weight: float | None = None
 
     def __post_init__(self) -> None:
         self.status = Status(self.status)

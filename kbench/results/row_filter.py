@@ -30,7 +30,7 @@ from kbench.text.printable import NAME_LIMIT
 OUTCOMES = ("provider", "params", "status", "flags")
 """Terms on these columns choose among the providers of a case and keep its controls, unless another term names `role`."""
 
-FILTERABLE = ("role", "session", "status", "flags", *CONDITION_COLUMNS)
+FILTERABLE = ("role", "session", "status", "flags", *CONDITION_COLUMNS, "model", "weight")
 """The columns that a term may name in addition to the axes."""
 
 ORDER: dict[str, Callable[[Any, Any], bool]] = {
@@ -204,7 +204,7 @@ def _spellings(column: str, cell: Any) -> Iterable[str]:
             return cell[0], configuration_name(*cell)
         case "dtype":
             return cell, *(alias for alias, dtype in DTYPE_ALIASES.items() if dtype == cell)
-        case "flags":
+        case "flags" | "model":
             return str(cell).split(";")
     return (cell,)
 

@@ -39,11 +39,19 @@ def read_results(path: Path | str) -> pd.DataFrame:
         if name in axis_columns(header):
             rule = _axis_rule(set(text))
         data[name] = pd.Series(_values(path, name, lines, text, rule), index, rule.dtype)
-    unknown = pd.Series(float("nan"), index, "float64")
-    names = [*header, *(name for name in OPTIONAL_COLUMNS if name not in data)]
-    frame: pd.DataFrame = pd.DataFrame({name: data.get(name, unknown) for name in _in_order(names)}, index)
+    for name in OPTIONAL_COLUMNS:
+        if name not in data:
+            data[name] = _unknown(name, index)
+    frame: pd.DataFrame = pd.DataFrame({name: data[name] for name in _in_order(list(data))}, index)
     frame.attrs.update(path=str(path), warnings=warnings)
     return frame
+
+
+def _unknown(name: str, index: pd.Index) -> pd.Series[Any]:
+    """A column that a file of an earlier version lacks."""
+    if COLUMNS[name].kind is Kind.NUMBER:
+        return pd.Series(float("nan"), index, "float64")
+    return pd.Series("", index, "str")
 
 
 def _in_order(names: Sequence[str]) -> list[str]:

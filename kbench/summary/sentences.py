@@ -40,6 +40,8 @@ def caveats(found: Analysis) -> list[str]:
     providers = [row for row in found.rows if row.role == Role.PROVIDER]
     said = found.noise.too_noisy  # the headline says that the file is too noisy
     lines = [found.noise.sentence()] if any(row.ms is not None for row in providers) and not said else []
+    if found.weights and found.baseline is not None and not said:
+        lines.append("geometric means are weighted by how often each case occurs (column weight)")
     raised = Counter(flag for row in providers for flag in row.flags)
     if raised:
         counted = ", ".join(f"{count} {flag}" for flag, count in raised.most_common())

@@ -11,8 +11,8 @@ from typing import Any
 from kbench.analysis import Analysis, CaseKey, Outcome, Standing, Winner
 from kbench.results.case import Case, value_order
 from kbench.results.row import Row
-from kbench.results.timers import DEFAULT_TIMER
 from kbench.results.vocabulary import Flag, Role
+from kbench.summary.case_columns import CaseColumns, Notes
 from kbench.summary.sentences import copy_share, light_share, ulps
 from kbench.text.terminal import GAP, microseconds, speed
 
@@ -23,15 +23,12 @@ STAGES = {
     "d2h_ms": "device to host",
 }
 
-TEXT_COLUMNS = ("operator", "dtype", "provider", "flags", "device", "timer", "cache")
+TEXT_COLUMNS = ("operator", "model", "dtype", "provider", "flags", "device", "timer", "cache")
 """Columns that hold text."""
 
 WON, TIED, UNCLEAR, UNMARKED = "*", "~", "?", " "
 
 MARKS = {WON: "fastest", TIED: "tie", UNCLEAR: "unclear"}
-
-DEFAULT_CONDITIONS = {"timer": DEFAULT_TIMER, "cache": "cold"}
-"""Conditions that titles do not mention."""
 
 
 @dataclass(frozen=True)
@@ -64,47 +61,6 @@ class Table:
                 rows = [[*row[:place], *row[place + 1 :]] for row in table.rows]
                 table = replace(table, header=(*table.header[:place], *table.header[place + 1 :]), rows=rows)
         return table
-
-
-# -- the columns of cases
-
-
-class CaseColumns:
-    """The columns that differ between the cases of a table (`names`), and the values that all cases share (`shared`)."""
-
-    def __init__(self, cases: Sequence[tuple[Case, CaseKey]]) -> None:
-        self.names: list[str] = []
-        shared = []
-        for name, of in self._columns(cases).items():
-            values = list(dict.fromkeys(of(case, key) for case, key in cases))
-            if len(values) > 1:
-                self.names.append(name)
-            elif values and values[0] and values[0] != DEFAULT_CONDITIONS.get(name):
-                shared.append(
-                    values[0] if name in ("operator", "dtype", "device") else self._with_name(name, values[0])
-                )
-        self.shared = ", ".join(shared)
-        self._of = self._columns(cases)
-
-    @staticmethod
-    def _with_name(name: str, value: str) -> str:
-        return f"{name} {value}" if name in ("timer", "cache") else f"{name}={value}"
-
-    @staticmethod
-    def _columns(cases: Sequence[tuple[Case, CaseKey]]) -> dict[str, Callable[[Case, CaseKey], str]]:
-        axes = dict.fromkeys(name for case, _ in cases for name in case.axes)
-        return {
-            "operator": lambda case, key: case.operator,
-            **{name: lambda case, key, name=name: str(case.axes.get(name, "")) for name in axes},  # type: ignore[misc]
-            "dtype": lambda case, key: case.dtype,
-            "device": lambda case, key: key.device,
-            "timer": lambda case, key: key.timer,
-            "cache": lambda case, key: key.cache,
-        }
-
-    def cells(self, case: Case, key: CaseKey) -> list[str]:
-        """The cells of one case, one for each of `names`."""
-        return [self._of[name](case, key) for name in self.names]
 
 
 # -- standings
@@ -160,14 +116,20 @@ def times_tables(found: Analysis, width: int | None = None) -> list[Table]:
     as well, there is a column for each case. The list is empty if no layout fits `width`.
     """
     cases = _in_order([(_case(found, key), key) for key in found.cases])
-    whole = _row_per_case(found, cases)
+    whole = _row_per_case(found, cases).without(tuple(_notes(found)), width)
     if width is None or whole.width <= width:
         return [whole]
-    parts = [_row_per_case(found, [case for case in cases if case[0].dtype == dtype]) for dtype in _dtypes(cases)]
+    by_dtype = [[case for case in cases if case[0].dtype == dtype] for dtype in _dtypes(cases)]
+    parts = [_row_per_case(found, part).without(tuple(_notes(found)), width) for part in by_dtype]
     if all(part.width <= width for part in parts):
         return parts
     per_provider = _row_per_provider(found, cases)
     return [per_provider] if per_provider.width <= width else []
+
+
+def _notes(found: Analysis) -> Notes:
+    """The weights and the models of the cases, the least important first."""
+    return {"weight": {key: f"{weight:g}" for key, weight in found.weights.items()}, "model": found.models}
 
 
 Cases = Sequence[tuple[Case, CaseKey]]
@@ -190,7 +152,7 @@ def _dtypes(cases: Cases) -> list[str]:
 
 def _row_per_case(found: Analysis, cases: Cases) -> Table:
     """A table with a line for each case."""
-    columns_of_cases, configurations, cell = CaseColumns(cases), _timed_names(found), _Cells(found)
+    columns_of_cases, configurations, cell = CaseColumns(cases, _notes(found)), _timed_names(found), _Cells(found)
     rows = [
         [*columns_of_cases.cells(case, key), *(cell(key, configuration) for configuration in configurations)]
         for case, key in cases
@@ -263,7 +225,7 @@ def details_table(found: Analysis, width: int | None = None) -> Table:
     time, GB/s and share of the copy control (or TFLOP/s and share of the speed of light), speed-up over the baseline, largest
     error, and flags if any winner has one. The least important columns are left out if the table is wider than `width`."""
     cases = _in_order([(won.case, won.key) for won in found.winners])
-    columns_of_cases, of = CaseColumns(cases), {won.key: won for won in found.winners}
+    columns_of_cases, of = CaseColumns(cases, _notes(found)), {won.key: won for won in found.winners}
     counted = any(row.tflops is not None for won in found.winners for row in won.rows)
     speeds = _arithmetic if counted else _traffic
     lines, notes = [], []
@@ -292,7 +254,7 @@ def details_table(found: Analysis, width: int | None = None) -> Table:
         header = (*header, "flags")
         lines = [[*line, flags] for line, flags in zip(lines, notes, strict=True)]
     title = f"{columns_of_cases.shared}: the fastest of each case" if lines else ""
-    least = ("flags", "ulp", "GB/s", "of copy", "sol")
+    least = ("flags", "ulp", "GB/s", "of copy", "sol", *_notes(found))
     return Table(header, lines, title, (*TEXT_COLUMNS, "fastest")).without(least, width)
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from common import ROOT, Kbench
+from fake_executor import machine_info
 
+from kbench import registry
 from kbench.config import builtin
 from kbench.config.load import load_config
 from kbench.contract.origin import shipped
 from kbench.errors import ConfigError
+from kbench.measure.catalog import describe_operator
+from kbench.protocol import Catalog, DeviceInfo, ProviderInfo
 
 TITLE_LIMIT = 100
 """Characters of a config's first line: `kbench list` prints it in a row of a table."""
@@ -73,3 +78,22 @@ def test_the_help_names_the_built_in_configs(kbench: Kbench) -> None:
     text = "".join(kbench("run", "--help").stdout.replace("│", " ").split())  # a line may end within a name
     assert all(f"{name}," in text for name in builtin.config_names()[:-1])
     assert "Start with: kbench run softmax" in kbench("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        *((name, {4096, 7168, 3584, 2880}) for name in ("rmsnorm", "add_rmsnorm", "layernorm")),
+        *((name, {128256, 151936, 129280, 256000, 201088}) for name in ("cross_entropy", "softmax")),
+        *((name, {14336, 12288, 18432, 2048, 2880}) for name in ("swiglu", "gelu")),
+    ],
+)
+def test_the_row_operators_have_a_profile_with_the_shapes_of_models(here: Path, name: str, sizes: set[int]) -> None:
+    operator = registry.operator(name)
+    providers = {each: ProviderInfo(parameters=found.parameters) for each, found in operator.providers.items()}
+    described = {name: replace(describe_operator(operator), providers=providers)}
+    catalog = Catalog(DeviceInfo("cuda", ""), (), described, (), machine_info())
+    found = load_config(name, profile="models").resolve(catalog)
+    assert {case.axes[operator.axes[1]] for case in found.cases} == sizes
+    assert {case.dtype for case in found.cases} == {"bfloat16"}
+    assert all(case.key in found.models for case in found.cases)

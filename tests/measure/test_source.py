@@ -53,6 +53,21 @@ def fast(x, *, block=4):
 '''
 
 
+def test_the_shapes_of_models_do_not_belong_to_the_definition() -> None:
+    before = """
+mine = kbench.Operator(
+    "mine",
+    axes=("M", "N"),
+    reference=reference,
+)
+"""
+    for shapes in ('{"M": "tokens"},', '[\n        {"M": "tokens"},  # rows\n    ],', '{"M": "tokens"},  # rows'):
+        after = before.replace("    reference", f"    model_axes={shapes}\n    reference")
+        assert defining(after, "mine") == defining(before, "mine")
+    beside = before.replace("    reference", '    model_axes={"M": "tokens"}, reference')
+    assert "reference=reference" in defining(beside, "mine"), "what stands on the same line belongs to the definition"
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

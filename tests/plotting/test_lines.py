@@ -221,3 +221,17 @@ def test_rows_can_be_drawn_against_another_axis(draw: Draw) -> None:
     figures = draw(*rows, x="M")
     assert [axes.get_xlabel() for axes in figures[0].axes] == ["M"] * 3
     assert curves(figures[0].axes[0]) == [[(16, 16), (64, 64), (256, 256)]]
+
+
+def test_panels_name_the_models_of_their_sizes(draw: Draw) -> None:
+    names = {4096: "llama-3-8b;qwen3-8b", 3584: "gemma-2-9b"}
+    rows = [drawn_row(case(n, m=m), model=names[n]) for n in names for m in (1, 16, 256)]
+    [figure] = draw(*rows, x="M")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        "N=3584 · gemma-2-9b",
+        "N=4096 · llama-3-8b, qwen3-8b",
+    ]
+    [alone] = draw(*rows[:3], x="M")
+    assert title(alone) == "softmax · float32 · N=4096 · llama-3-8b, qwen3-8b · NVIDIA H200"
+    along = draw(*rows, x="N")[0]
+    assert [axes.get_title(loc="left") for axes in along.axes] == ["M=1", "M=16", "M=256"], "each has all models"

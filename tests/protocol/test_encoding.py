@@ -64,6 +64,8 @@ CATALOG = Catalog(
             {"x": Layout(("M", "2*N")), "labels": Layout(("M",), "int64")},
             {"y": Layout(("M", "N"))},
             ("x",),
+            "M",
+            ({"M": "tokens", "N": "intermediate"}, {"M": "tokens*active_experts", "N": "expert_intermediate"}),
         )
     },
     (PluginError("mine.py", "mine.py:3", "NameError"),),

@@ -106,6 +106,7 @@ class ExportedGeomean(_Model):
     ci: Interval | None
     rows: int = Field(description="The number of rows that have a ratio.")
     total: int = Field(description="The number of rows that the contender or the baseline has.")
+    weighted: bool = Field(description="Whether rows count by how often their case occurs (column weight).")
 
 
 class ExportedDrift(_Model):
@@ -200,6 +201,7 @@ def _report(comparison: Comparison) -> Report:
                 ci=_interval(mean.ci),
                 rows=mean.rows,
                 total=mean.total,
+                weighted=mean.weighted,
             )
             for mean in comparison.geomeans
         ],

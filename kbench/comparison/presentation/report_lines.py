@@ -153,7 +153,7 @@ def _mean(geomean: Geomean, name: str) -> str:
     if geomean.ratio is None:
         return f"no geomean of {name} ratios: {of} have a ratio"
     ends = f" [{factor(geomean.ci[0])}, {factor(geomean.ci[1])}]" if geomean.ci else ""
-    return f"geomean of {name} ratios {factor(geomean.ratio)}{ends} over {of}"
+    return f"geomean of {name} ratios {factor(geomean.ratio)}{ends} over {of}{', weighted' * geomean.weighted}"
 
 
 def _for(contender: str, comparison: Comparison) -> str:

@@ -76,7 +76,22 @@ def defining(text: str, operator: str) -> str:
         used = (node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
         wanted += [other for name in used for other in bound.get(name, []) if other not in wanted]
     lines = text.splitlines()
-    return "\n".join(line for s in body if s in wanted for line in lines[_first_line(s) - 1 : s.end_lineno])
+    aside = _lines_aside(wanted[0], lines)
+    numbers = [number for s in body if s in wanted for number in range(_first_line(s), (s.end_lineno or 0) + 1)]
+    return "\n".join(lines[number - 1] for number in numbers if number not in aside)
+
+
+def _lines_aside(statement: ast.stmt, lines: list[str]) -> set[int]:
+    """The lines of `model_axes=`, if they hold nothing else. It says which cases people choose, and nothing about what a case
+    is."""
+    assert isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr)) and isinstance(statement.value, ast.Call)
+    for keyword in statement.value.keywords:
+        if keyword.arg == "model_axes" and keyword.end_lineno is not None:
+            before = lines[keyword.lineno - 1].encode()[: keyword.col_offset].decode()
+            after = lines[keyword.end_lineno - 1].encode()[keyword.end_col_offset :].decode().partition("#")[0]
+            if not before.strip() and after.strip() in ("", ","):
+                return set(range(keyword.lineno, keyword.end_lineno + 1))
+    return set()
 
 
 def _constructs(statement: ast.stmt, operator: str) -> bool:

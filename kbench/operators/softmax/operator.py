@@ -75,6 +75,7 @@ softmax = Operator(
     scale=lambda case, reference, x: reference,  # all terms are positive: nothing cancels
     output_ulps=1,
     rows="M",
+    model_axes={"M": "tokens", "N": "vocabulary"},  # the probabilities of the next token
     edges={
         "large offset": lambda case, x: (x + 1e4,),
         "ascending rows": lambda case, x: (x.sort(-1).values,),

@@ -92,7 +92,17 @@ def split_into_pages(
 
 def _page(fixed: dict[str, Any], points: pd.DataFrame, varying: list[str]) -> Page:
     inner = [name for name in varying if name not in fixed and points[name].nunique(dropna=False) > 1]
-    return Page(fixed, [Panel(where, group) for where, group in _groups(points, inner)])
+    return Page(fixed, [Panel(where | _model_of(group, points), group) for where, group in _groups(points, inner)])
+
+
+def _model_of(panel: pd.DataFrame, page: pd.DataFrame) -> dict[str, str]:
+    """The models of the points of a panel, if the whole page has more of them."""
+    if "model" not in page:
+        return {}
+    own, all_models = (
+        dict.fromkeys(name for cell in rows["model"] for name in cell.split(", ")) for rows in (panel, page)
+    )
+    return {"model": ", ".join(own)} if len(own) < len(all_models) else {}
 
 
 def _fitting(points: pd.DataFrame, varying: list[str], room: int) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:

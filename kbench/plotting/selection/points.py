@@ -51,6 +51,7 @@ def points(sources: Sequence[ResultsFile], metric: Metric) -> pd.DataFrame:
     drawn = pd.concat([_points_of(source, metric) for source in sources], ignore_index=True)
     words = drawn.select_dtypes(exclude=["number", "bool"]).columns
     drawn[words] = drawn[words].fillna("")
+    drawn["model"] = drawn["model"].str.replace(";", ", ")
     if not ((drawn["role"] == Role.PROVIDER) & (drawn["kind"] == VALUE)).any():
         counts = drawn.loc[drawn["role"] == Role.PROVIDER, "status"].value_counts().sort_index()
         found = ", ".join(f"{count} {status}" for status, count in counts.items()) or "no rows of providers at all"

@@ -84,6 +84,8 @@ function describe(plan) {
   const several = distinct(rows.file).length > 1;
   const known = Object.entries(plan.fixed).filter(([name, value]) => value != null && value !== "" && (several || name !== "file"));
   const parts = known.map(([name, value]) => (content.rows.axes.includes(name) ? `${name}=${plainly(value)}` : value));
+  const models = distinct(plan.selected.map((row) => rows.model?.[row] ?? ""));
+  if (models.length === 1 && models[0]) parts.push(models[0]);
   const sizes = sizesOf(plan);
   if (sizes.length === 1) parts.push(`${plan.x}=${sizes[0]}`);
   return parts.join(" · ");

@@ -1,0 +1,156 @@
+"""A CSV of shapes in place of the sizes of a config: its cases and weights, and what a mistake in it is told."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_executor import machine_info
+
+from kbench.config import load as configs
+from kbench.config import shapes_file
+from kbench.config.resolve import Sweep
+from kbench.contract.layout import Layout
+from kbench.errors import ConfigError
+from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
+
+MATRIX = {"x": Layout(("M", "N"))}
+NORM = OperatorInfo(
+    axes=("M", "N"),
+    choices={"order": ("up", "down"), "mode": ("forward", "backward", "full")},
+    dtypes=("float32", "bfloat16"),
+    providers={"torch": ProviderInfo("torch")},
+    scalars={"eps": 1e-6, "causal": False},
+    inputs=MATRIX,
+    outputs=MATRIX,
+    gradients=("x",),
+    model_axes=({"M": "tokens", "N": "hidden"},),
+)
+SWEEP = "{M: [1, 2], N: 3, dtype: bfloat16, eps: 1e-5}"
+
+
+@pytest.fixture(autouse=True)
+def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def resolve(csv: str | bytes, sweep: str = SWEEP, **options: Any) -> Sweep:
+    Path("trace.csv").write_bytes(csv.encode() if isinstance(csv, str) else csv)
+    return resolve_file(Path("trace.csv"), sweep, **options)
+
+
+def resolve_file(shapes: Path, sweep: str = SWEEP, **options: Any) -> Sweep:
+    catalog = Catalog(DeviceInfo("cuda", ""), (), {"norm": NORM}, (), machine_info())
+    Path("x.yaml").write_text(f"operator: norm\nsweep: {sweep}\nproviders: [torch]\n")
+    return configs.load_config("x.yaml", shapes=shapes, **options).resolve(catalog)
+
+
+def weighted(sweep: Sweep) -> dict[tuple[Any, ...], float | None]:
+    return {(*case.axes.values(), case.dtype): sweep.weights.get(case.key) for case in sweep.cases}
+
+
+def problem(csv: str | bytes, **options: Any) -> str:
+    with pytest.raises(ConfigError) as caught:
+        resolve(csv, **options)
+    return str(caught.value)
+
+
+def test_the_shapes_replace_the_sizes_and_the_config_gives_what_has_no_column() -> None:
+    found = resolve("M,N,weight\n16,4096,2.5\n1,7,100\n")
+    assert weighted(found) == {
+        (16, 4096, 1e-5, False, "up", "forward", "bfloat16"): 2.5,
+        (1, 7, 1e-5, False, "up", "forward", "bfloat16"): 100.0,
+    }
+
+
+def test_columns_may_be_dtypes_modes_choices_scalars_and_models() -> None:
+    csv = "model,tokens,dtype,mode,order,eps,causal\nqwen3-8b,5,fp32,backward,down,0.5,true\n"
+    found = resolve(csv)
+    assert list(weighted(found)) == [(5, 4096, 0.5, True, "down", "backward", "float32")]
+    assert list(found.models.values()) == ["qwen3-8b"]
+
+
+def test_equal_shapes_are_added_up() -> None:
+    assert list(weighted(resolve("M,N,weight\n1,2,3\n4,5,1\n1,2,0.5\n")).values()) == [3.5, 1.0]
+
+
+def test_without_weights_each_line_counts_once() -> None:
+    assert list(weighted(resolve("M,N\n1,2\n4,5\n1,2\n")).values()) == [2.0, 1.0]
+    assert list(weighted(resolve("M,N\n1,2\n4,5\n")).values()) == [None, None], "nothing is to be weighted"
+    assert list(weighted(resolve("M,N,weight\n1,2,1\n4,5,1\n")).values()) == [1.0, 1.0], "the user asked for it"
+
+
+def test_a_list_of_sweeps_does_not_count_a_line_twice() -> None:
+    found = resolve("M,N,weight\n1,2,3\n", "[{M: 1, N: 1, dtype: [float32, bfloat16]}, {M: 5, N: 6, dtype: bfloat16}]")
+    assert [(case.M, case.N, case.dtype) for case in found.cases] == [(1, 2, "float32"), (1, 2, "bfloat16")]
+    assert list(found.weights.values()) == [3.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    "csv",
+    [
+        '"M","N","weight"\r\n"1", "2" ,"3"\r\n\r\n',
+        "\ufeffM, N, weight\n1, 2, 3",
+        "N,weight,M\n2,3.0,1\n",
+        "M,N,weight\n1,2,3e0\n",
+    ],
+)
+def test_spreadsheets_write_csv_in_many_ways(csv: str) -> None:
+    assert weighted(resolve(csv)) == {(1, 2, 1e-5, False, "up", "forward", "bfloat16"): 3.0}
+
+
+@pytest.mark.parametrize(
+    ("csv", "told"),
+    [
+        ("", "trace.csv: the file is empty; name the columns in the first line, for example M,N,weight"),
+        ("M,N\n", "trace.csv: there is no shape below the names of the columns; add a line for each shape"),
+        ("M,N,weight\n1,2,0\n3,4,-1", 'trace.csv:2:5: weight: expected a positive number; got "0"'),
+        ("M,N,weight\n1,2,nan\n", 'trace.csv:2:5: weight: expected a positive number; got "nan"'),
+        ("M,N,weight\n1,2,1e999\n", 'trace.csv:2:5: weight: expected a positive number; got "1e999"'),
+        ("M,N,weight\n1,2,often\n", 'trace.csv:2:5: weight: expected a positive number; got "often"'),
+        ("M,N\n1,2\n10,x\n1,y\n", 'trace.csv:3:4: N: expected an integer, a list of integers, {pow2: [a, b]} or {start, '
+         'stop, step}; got "x"'),
+        ("M,N\n1,-2\n", "trace.csv:2:3: N: expected at least 0; got -2"),
+        ("M,N\n1,2\n1,2,3\n", "trace.csv:3:1: 3 fields where the first line has 2; repair the line"),
+        ("M,N\n1,\n", "trace.csv:2:3: N: the cell is empty; write a value"),
+        ("M,N,\n1,2,3\n", "trace.csv:1:5: a column has no name; name it, or remove it"),
+        ("M,N,M\n1,2,3\n", 'trace.csv:1:5: the column "M" appears twice; remove one of them'),
+        ("M,K\n1,2\n", 'trace.csv:1:3: unknown column "K"; choose from '),
+        ("M,N,wieght\n1,2,3\n", 'trace.csv:1:5: unknown column "wieght"; did you mean "weight"?'),
+        ("M,weight\n1,2\n", "trace.csv:1:1: no column for N of norm; add it to the first line"),
+        ("M,N,dtype\n1,2,bf61\n", 'trace.csv:2:5: unknown dtype "bf61"; did you mean "bf16"?'),
+        ("model,tokens\nquen3-8b,1\n", 'trace.csv:2:1: unknown model "quen3-8b"; did you mean "qwen3-8b"?'),
+        ('M,N\n1,"2\n', "trace.csv:2:3: not readable as CSV; check the quotes from here on"),
+        ('M,N\n1,2"3"\n', "trace.csv:2:3: not readable as CSV; check the quotes from here on"),
+        (b"M,N\n1,\xff\n", "trace.csv:2:3: not UTF-8 text (byte 0xff); save it as UTF-8"),
+        ("M,N\n1,2\x1b[31m\n", "trace.csv:2:3: \"2\\u001b[31m\" contains the unprintable character U+001B; remove it"),
+    ],
+)  # fmt: skip
+def test_a_malformed_file_gives_one_error_with_its_place(csv: str | bytes, told: str) -> None:
+    found = problem(csv)
+    assert found.startswith(told), found
+    assert "\n" not in found
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    for path, why in (
+        (Path("none.csv"), "no such file"),
+        (tmp_path, "is a folder"),
+        (Path("pipe.csv"), "not a regular file"),
+    ):
+        with pytest.raises(ConfigError, match=why):
+            resolve_file(path)
+
+
+def test_a_long_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shapes_file, "MAX_LINES", 3)
+    assert problem("M,N\n1,2\n1,2\n1,2\n").startswith("trace.csv:4:1: more than 3 lines; add equal shapes up")
+
+
+def test_sizes_of_the_command_line_contradict_the_file() -> None:
+    assert problem("M,N\n1,2\n", sets=["N=4"]) == "--set N=4: trace.csv gives the shapes; leave --set N or --shapes out"
+    assert problem("model,tokens\nqwen3-8b,2\n", sets=["M=4"]).startswith("--set M=4: trace.csv gives the shapes")
+    assert [case.dtype for case in resolve("M,N\n1,2\n", sets=["dtype=float32"]).cases] == ["float32"]

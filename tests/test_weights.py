@@ -1,0 +1,189 @@
+"""How often a case occurs, and which models have it: from the command line to the results, the summary, the comparison, the
+picture and the report."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from common import Kbench
+from fake_executor import FakeMachine
+from making import Write, row
+
+from kbench.analysis import analyse
+from kbench.comparison import stats
+from kbench.comparison.compare import compare_results
+from kbench.comparison.options import CompareOptions
+from kbench.reporting.content import content
+from kbench.results import table
+from kbench.results.row import Row
+from kbench.results.row_filter import RowFilter
+from kbench.summary import caveats
+
+CONFIG = "operator: softmax\nsweep: {M: 1, N: 2}\nproviders: [torch-native, torch-eager]\n"
+TRACE = "model,tokens,weight\nllama-3-8b,1,100\nqwen3-8b,1,50\ngemma-2-9b,8,2.5\n"
+
+
+def pair(n: int, ratio: float, weight: float | None, session: int = 0) -> list[Row]:
+    """The rows of a baseline and of a provider that is `ratio` times as fast."""
+    more = {"session": session, "weight": weight}
+    rounds = (1.0,) * 5
+    return [
+        row(n, 1.0, "torch", speedup=1.0, round_ms=rounds, **more),
+        row(n, 1 / ratio, "mine", round_ms=tuple(ms / ratio for ms in rounds), **more),
+        row(n, 1.0, "repeat", role="control", round_ms=rounds, **more),
+    ]
+
+
+WEIGHTED = [*pair(1, 4.0, 3.0), *pair(2, 1.0, 1.0)]
+MEAN = math.exp(3 / 4 * math.log(4))
+
+
+@pytest.fixture
+def traced(
+    kbench: Kbench, fake_machine: FakeMachine, write_config: Callable[[str], Path], tmp_path: Path
+) -> tuple[Path, str]:
+    """The results of a run with --shapes, and what the run said."""
+    write_config(CONFIG)
+    (tmp_path / "trace.csv").write_text(TRACE)
+    done = kbench("run", "sweep.yaml", "--shapes", "trace.csv", "--no-plot")
+    assert done.returncode == 0, done.stderr
+    return tmp_path / "results" / "sweep.csv", done.stdout
+
+
+def test_a_run_writes_the_models_and_weights_of_its_cases(traced: tuple[Path, str]) -> None:
+    rows = pd.read_csv(traced[0])
+    assert set(zip(rows.M, rows.N, rows.model, rows.weight, strict=True)) == {
+        (1, 4096, "llama-3-8b;qwen3-8b", 150.0),
+        (8, 3584, "gemma-2-9b", 2.5),
+    }, "also for the controls of a case"
+    assert re.search(r"^M +N +weight +model ", traced[1], re.MULTILINE)
+    assert re.search(r"^1 +4096 +150 +llama-3-8b, qwen3-8b ", traced[1], re.MULTILINE)
+
+
+def test_other_weights_do_not_continue_a_file(traced: tuple[Path, str], kbench: Kbench, tmp_path: Path) -> None:
+    again = ("run", "sweep.yaml", "--shapes", "trace.csv", "--no-plot")
+    assert kbench(*again, "--append").returncode == 0
+    (tmp_path / "trace.csv").write_text(TRACE.replace("2.5", "3"))
+    done = kbench(*again, "--resume")
+    assert done.returncode == 2
+    assert "the weight of softmax M=8 N=3584 float32 was 2.5 and is now 3.0" in done.stderr
+
+
+def test_a_dry_run_shows_models_and_weights(
+    kbench: Kbench, fake_machine: FakeMachine, write_config: Callable[[str], Path], tmp_path: Path
+) -> None:
+    write_config(CONFIG)
+    (tmp_path / "trace.csv").write_text(TRACE)
+    done = kbench("run", "sweep.yaml", "--shapes", "trace.csv", "--dry-run")
+    assert re.search(r"^1 +4096 +float32 +llama-3-8b, qwen3-8b +150 ", done.stdout, re.MULTILINE), done.stdout
+    plain = kbench("run", "sweep.yaml", "--dry-run")
+    assert "weight" not in plain.stdout and "model" not in plain.stdout
+
+
+def test_rows_are_chosen_by_model_and_weight(traced: tuple[Path, str]) -> None:
+    frame = table.read_results(traced[0])
+
+    def sizes(terms: str) -> set[int]:
+        return set(RowFilter.parse(terms).select(frame)["N"])
+
+    assert sizes("model=qwen3-8b") == {4096}
+    assert sizes("model=gemma*") == {3584}
+    assert sizes("model!=llama-3-8b") == {3584}
+    assert sizes("weight>100") == {4096}
+
+
+def test_a_file_of_an_earlier_version_has_neither(traced: tuple[Path, str], tmp_path: Path) -> None:
+    old = pd.read_csv(traced[0], dtype=str, keep_default_na=False).drop(columns=["model", "weight"])
+    old.to_csv(tmp_path / "old.csv", index=False)
+    frame = table.read_results(tmp_path / "old.csv")
+    assert set(frame["model"]) == {""} and frame["weight"].isna().all()
+    [file] = content([tmp_path / "old.csv"])["files"]
+    assert "weighted" not in str(file)
+
+
+def test_the_mean_over_cases_is_weighted_and_says_so() -> None:
+    found = analyse(WEIGHTED, "torch")
+    [best, _] = found.standings
+    assert best.geomean == pytest.approx(MEAN)
+    assert found.headline().startswith(f"mine is fastest in 1 of 2 cases and tied in 1 more; {MEAN:.2f}x as fast as torch "
+                                       "(geomean, weighted)")  # fmt: skip
+    assert "geometric means are weighted by how often each case occurs (column weight)" in caveats(found)
+    plain = analyse([*pair(1, 4.0, None), *pair(2, 1.0, None)], "torch")
+    assert plain.standings[0].geomean == pytest.approx(2.0)
+    assert "(geomean)" in plain.headline() and "weighted" not in str(caveats(plain))
+
+
+def test_a_case_without_a_weight_counts_once_and_huge_weights_do_not_overflow() -> None:
+    mixed = analyse([*pair(1, 4.0, 3.0), *pair(2, 1.0, None)], "torch")
+    assert mixed.standings[0].geomean == pytest.approx(MEAN)
+    huge = analyse([*pair(1, 4.0, 1.5e308), *pair(2, 1.0, 0.5e308)], "torch")
+    assert huge.standings[0].geomean == pytest.approx(MEAN)
+    damaged = analyse([*pair(1, 4.0, -1.0), *pair(2, 1.0, math.inf)], "torch")
+    assert damaged.standings[0].geomean == pytest.approx(2.0), "such weights are not believed"
+
+
+def test_the_report_weights_its_means(write: Write) -> None:
+    both = [*WEIGHTED, *pair(1, 1.0, 2.0)]
+    for each in both[6:]:
+        each.case.__dict__["dtype"] = "bfloat16"
+    [file] = content([write("weighted", both)])["files"]
+    columns = {column["name"]: column for column in file["table"]["columns"]}
+    assert columns["geomean"]["label"] == "speed-up (geomean, weighted)"
+    assert max(columns["geomean"]["values"]) == pytest.approx(math.exp(3 / 6 * math.log(4)), rel=1e-5)
+    assert columns["geomean float32"]["label"] == "float32 (geomean, weighted)"
+    assert pytest.approx(MEAN, rel=1e-5) in columns["geomean float32"]["values"]
+    assert any("geometric means are weighted" in line for line in file["caveats"])
+
+
+def test_the_report_names_models(write: Write) -> None:
+    rows = [*pair(1, 4.0, None), *pair(2, 1.0, None)]
+    for each in rows[:3]:
+        each.model = "llama-3-8b;qwen3-8b"
+    page = content([write("named", rows)])
+    columns = {column["name"]: column for column in page["rows"]["columns"]}
+    assert columns["model"]["words"] == ["llama-3-8b, qwen3-8b", ""]
+    assert "model" in [column["name"] for column in page["files"][0]["winners"]["columns"]]
+    plain = content([write("plain", [*pair(1, 4.0, None), *pair(2, 1.0, None)])])
+    assert "model" not in [column["name"] for column in plain["rows"]["columns"]]
+
+
+def test_a_comparison_of_providers_is_weighted(write: Write) -> None:
+    found = compare_results(write("a", WEIGHTED), options=CompareOptions("provider", "torch"))
+    [mean] = found.geomeans
+    assert mean.ratio == pytest.approx(1 / MEAN) and mean.weighted
+
+
+def test_a_comparison_of_files_is_weighted_and_notes_other_weights(write: Write, kbench: Kbench) -> None:
+    old = write("old", [row(1, 1.0, weight=3.0), row(2, 1.0, weight=1.0)])
+    new = write("new", [row(1, 4.0, weight=3.0), row(2, 1.0, weight=5.0)])
+    plain = write("plain", [row(1, 1.0), row(2, 1.0)])
+    found = compare_results(old, new)
+    assert found.geomeans[0].ratio == pytest.approx(MEAN)
+    assert f"the weights of 1 row differ between {old} and {new}; those of {old} count, where it has any" in found.notes
+    assert compare_results(plain, new).geomeans[0].ratio == pytest.approx(math.exp(3 / 8 * math.log(4)))
+    without = compare_results(plain, plain).geomeans[0]
+    assert not without.weighted and without.ratio == pytest.approx(1.0)
+    said = kbench("compare", old, new).stdout
+    assert re.search(r"geomean of time ratios \S+ over 2 of 2 rows, weighted$", said, re.MULTILINE), said
+
+
+def test_the_interval_of_a_weighted_mean_is_that_of_the_heavy_row() -> None:
+    """A row that counts alone decides how well the mean is known."""
+    import numpy as np
+
+    generator = np.random.default_rng(0)
+    old = np.zeros((6, 8)) + generator.normal(0, 1e-3, (6, 8))
+    new = np.zeros((6, 8)) + generator.normal(0, 1e-3, (6, 8))
+    new[0] += generator.normal(0.5, 0.1, 8)
+    resolution = np.zeros(6)
+    heavy = stats.estimate_effects(old, new, resolution, np.array([1.0, *[1e-9] * 5]))
+    light = stats.estimate_effects(old, new, resolution, np.array([1e-9, *[1.0] * 5]))
+    even, default = (stats.estimate_effects(old, new, resolution, each) for each in (np.ones(6), None))
+    assert heavy.mean == pytest.approx(0.5, abs=0.1) and light.mean == pytest.approx(0.0, abs=1e-2)
+    assert heavy.mean_half_width > 20 * light.mean_half_width
+    assert (even.mean, even.mean_half_width) == (default.mean, default.mean_half_width)
