@@ -7,17 +7,20 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from common import PLUGINS, Kbench
+from common import PLUGINS, ROOT, Kbench
 
 pytestmark = pytest.mark.gpu
 
 VALUES, MEMORY = "elements? (wrong|NaN|zero)", "returned the same memory for two calls"
+TIMED = "wrong while it was timed"
+
+CORPUS = ROOT / "tests" / "cheats"
 
 CHEATS = {
     "side-stream": VALUES,
-    "unjoined-stream": VALUES,
+    "other_stream": VALUES,
     "by-pointer": f"{VALUES}|{MEMORY}",
-    "skips-repeats": MEMORY,
+    "version_cache": f"{TIMED}|{MEMORY}",
     "skips-work": VALUES,
 }
 
@@ -26,13 +29,14 @@ operator: softmax
 sweep: {{M: 4096, N: [256, 4096], dtype: float32}}
 providers: [torch-native, triton, {providers}]
 baseline: torch-native
-plugins: [{plugin}]
+plugins: [{plugins}]
 measure: {{warmup_ms: 5, rep_ms: 20, rounds: 2, {measure}}}
 """
 
 
 def rows(kbench: Kbench, write_config, tmp_path: Path, providers: list[str], measure: str) -> pd.DataFrame:
-    text = SWEEP.format(providers=", ".join(providers), plugin=PLUGINS / "cheats.py", measure=measure)
+    files = [PLUGINS / "cheats.py", *(CORPUS / f"{name}.py" for name in ("other_stream", "version_cache"))]
+    text = SWEEP.format(providers=", ".join(providers), plugins=", ".join(map(str, files)), measure=measure)
     done = kbench("run", write_config(text), "--no-plot")
     assert "Traceback" not in done.stderr, done.stderr
     return pd.read_csv(tmp_path / "results" / "sweep.csv", dtype={"flags": str, "reason": str})

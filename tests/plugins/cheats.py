@@ -19,20 +19,6 @@ def side_stream(case):
     return call
 
 
-@softmax.provider("unjoined-stream", factory=True)
-def unjoined_stream(case):
-    """Waits for its input, but leaves its work on another stream."""
-    stream = torch.cuda.Stream()
-
-    def call(x):
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            torch.cuda._sleep(200_000)
-            return torch.softmax(x, -1)
-
-    return call
-
-
 @softmax.provider("by-pointer", factory=True)
 def by_pointer(case):
     """Remembers its output by the address of the input."""
@@ -42,20 +28,6 @@ def by_pointer(case):
         if x.data_ptr() not in remembered:
             remembered[x.data_ptr()] = torch.softmax(x, -1)
         return remembered[x.data_ptr()]
-
-    return call
-
-
-@softmax.provider("skips-repeats", factory=True)
-def skips_repeats(case):
-    """Returns its last output as long as the input has not been written to."""
-    last = []
-
-    def call(x):
-        key = (x.data_ptr(), x._version)
-        if not last or last[0] != key:
-            last[:] = [key, torch.softmax(x, -1)]
-        return last[1]
 
     return call
 

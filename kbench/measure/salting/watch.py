@@ -12,8 +12,8 @@ from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.salting.kept import Keeper, Kept
+from kbench.measure.salting.kept_calls_judge import KeptCallsJudge
 from kbench.measure.salting.salts import Salt, Salter
-from kbench.measure.salting.verdict import KeptCallsJudge
 
 OWN_SALTS = 4
 """If calls rotate over several sets of inputs, all sets have one salt in common, and so many sets one of their own."""

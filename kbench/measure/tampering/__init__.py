@@ -1,1 +1,1 @@
-"""Finds what a provider changes outside of its outputs: replaced functions, global settings, threads, glances at kbench."""
+"""Finds what a provider does outside of its outputs: replaced functions, global settings, threads, looks into memory."""

@@ -9,7 +9,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from kbench.contract.operator import Operator
-from kbench.measure.tampering import glances
+from kbench.measure.tampering import audit_events
 from kbench.measure.tampering.patches import Patches
 from kbench.measure.tampering.settings import UNKNOWN, Effect, ProcessSetting, present_settings, read, write
 
@@ -84,14 +84,14 @@ class Guard:
             write(self._settings, changes.own)
             self._before = read(self._settings)
         self._running = changes, when
-        glances.begin_watching(timed)
+        audit_events.begin_watching(timed)
 
     def end(self) -> None:
         """Add to the changes that `begin` received what has changed since, and put it right. Does nothing without `begin`."""
         if self._running is None:
             return
         (changes, when), self._running = self._running, None
-        seen = glances.end_watching()
+        seen = audit_events.end_watching()
         replaced, now = self._patches.undone(), read(self._settings)
         self._looked_ns = perf_counter_ns()
         deeds = [*([f"replaced {listed(replaced)}"] if replaced else []), *seen]
