@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from kbench.errors import ConfigError, ConfigIssue, DeviceGone, SourceLocation
 from kbench.execute.executor import Finished, Listener, make_failed_row
-from kbench.execute.plan import Task, traits
+from kbench.execute.plan import Task
 from kbench.execute.supervision.alone import Alone, count_workers
+from kbench.execute.supervision.blame import BLAMED_LIMIT, UNBLAMED_LIMIT, may_be_anothers
 from kbench.execute.supervision.failure_history import FailureHistory
+from kbench.execute.supervision.fit import check_fit
 from kbench.execute.supervision.wall_time import seen_from_outside
 from kbench.execute.worker.starting import PluginFiles
 from kbench.execute.worker.starting import start as start_worker
@@ -30,12 +32,6 @@ from kbench.protocol import (
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
 from kbench.text.printable import REASON_LIMIT, printable
-
-BLAMED_LIMIT = 2
-"""How many configurations may take the worker down in a case before those that have not run in it are tried alone."""
-
-UNBLAMED_LIMIT = 2
-"""How often a worker may die outside any provider's step before the rest of the case is given up."""
 
 START_LIMIT = 2
 """How often a new worker may fail to start before the device counts as lost."""
@@ -89,7 +85,7 @@ class WorkerSupervisor:
         """Start a worker beside the one that measures. Raises WorkerLost, and DeviceGone when it does not fit the plan."""
         worker = start_worker(self._plugins.copy(), variables=self._variables, template=self._template)
         try:
-            self._check_fit(worker.catalog, task)
+            check_fit(worker.catalog, task, self._device)
         except DeviceGone:
             worker.stop()
             raise
@@ -206,18 +202,8 @@ class WorkerSupervisor:
                 failures += 1
                 if failures == START_LIMIT:
                     raise DeviceGone(f"no worker can be started: {lost.reason}") from None
-        self._check_fit(self._worker.catalog, task)
+        check_fit(self._worker.catalog, task, self._device)
         return self._worker
-
-    def _check_fit(self, catalog: Catalog, task: Task) -> None:
-        """Raise DeviceGone for the catalog of a worker that does not fit the plan."""
-        found = traits(catalog, task.case.operator, {one.provider for one in task.configurations})
-        needs = dict(task.needs)
-        if self._device:
-            found["its UUID"], needs["its UUID"] = catalog.device.uuid, self._device.uuid
-        for name, wanted in needs.items():
-            if found.get(name) != wanted:
-                raise DeviceGone(f"{name} is {found.get(name) or 'not known'}, but was {wanted} when the run began")
 
     def _rows(self, task: Task, listener: Listener) -> list[Row]:
         """One row per configuration, then the controls."""
@@ -264,7 +250,7 @@ class WorkerSupervisor:
                         listener.note(f"{task.case.label}: the worker was {lost.reason}; trying once more")
                     continue
                 others = self._ran - {running.name} if running else len(left) > 1
-                if others and not nobody_alone and _may_be_anothers(lost, tried_alone=blamed >= BLAMED_LIMIT):
+                if others and not nobody_alone and may_be_anothers(lost, tried_alone=blamed >= BLAMED_LIMIT):
                     guilty = self._find_guilty(task, running, left, listener)
                     losses |= guilty
                     nobody_alone = not guilty
@@ -340,12 +326,3 @@ class WorkerSupervisor:
             worker.stop()
             raise WorkerFailed(Status.CRASHED, f"{NONSENSE}: rows that were not asked for", exited=True)
         return list(rows)
-
-
-def _may_be_anothers(lost: WorkerFailed, *, tried_alone: bool) -> bool:
-    """Whether code of another provider than the running one may have ended the worker, such as a thread that it started.
-    While a provider is built and checked, it is far more likely to be at fault itself, as long as nothing speaks against
-    it."""
-    if not isinstance(lost.during, StepBegun):
-        return True
-    return lost.exited and (tried_alone or lost.during.step == "time")
