@@ -272,3 +272,26 @@ def test_a_run_of_a_script_can_be_continued(kbench: Kbench, tmp_path: Path) -> N
     path.write_text("\n".join(first[:5]) + "\n")  # the header, and the four rows of a case
     assert kbench(*arguments, "--resume").returncode == 0
     assert [row["N"] for row in rows_of(tmp_path, "softmax-rows")] == ["200", "300"]
+
+
+@pytest.mark.gpu
+def test_on_a_device_the_audit_names_a_slow_host_and_a_fallback(kbench: Kbench, tmp_path: Path) -> None:
+    run = kbench("run", SCRIPTS / "on_a_device.py", "--set", "rounds=2", "--set", "rep_ms=20", "--no-plot")
+    assert run.returncode == 0, run.stderr
+    rows = {(row["provider"], row["N"]): row for row in rows_of(tmp_path, "rows")}
+    assert rows["triton", "1000"]["agreement"] == rows["triton", "4000"]["agreement"] == "agrees"
+    findings = findings_of(run.stdout)
+    assert any(
+        line.startswith("By itself, do_bench times the host for slow-host in 2 of 2 cases.") for line in findings
+    )
+    assert "fallback runs the same kernels as torch in 2 of 2 cases." in " ".join(findings)
+    assert not any(line.startswith(("triton ", "torch ")) for line in findings), findings
+
+
+@pytest.mark.gpu
+def test_on_a_device_a_line_that_crashes_costs_its_own_rows_only(kbench: Kbench, tmp_path: Path) -> None:
+    arguments = ("--set", "rounds=1", "--set", "rep_ms=5", "--no-plot", "--", "crash")
+    run = kbench("run", SCRIPTS / "on_a_device.py", *arguments)
+    assert run.returncode == 1
+    statuses = {(row["provider"], row["status"] == "ok") for row in rows_of(tmp_path, "rows")}
+    assert statuses == {("torch", True), ("triton", True), ("slow-host", True), ("fallback", True), ("crash", False)}

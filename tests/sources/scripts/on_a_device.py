@@ -1,0 +1,64 @@
+"""A Triton kernel beside torch, a line whose host is slow, a silent fallback, and a line that crashes the device."""
+
+import sys
+
+import torch
+import triton
+import triton.language as tl
+import triton.testing
+
+
+@triton.autotune(configs=[triton.Config({}, num_warps=warps) for warps in (4, 8)], key=["N"])
+@triton.jit
+def softmax_rows(out, x, N, BLOCK: tl.constexpr):
+    start, columns = tl.program_id(0) * N, tl.arange(0, BLOCK)
+    row = tl.load(x + start + columns, mask=columns < N, other=-float("inf"))
+    weights = tl.exp(row - tl.max(row, 0))
+    tl.store(out + start + columns, weights / tl.sum(weights, 0), mask=columns < N)
+
+
+@triton.jit
+def write_far_away(x, BLOCK: tl.constexpr):
+    tl.store(x + (1 << 42) + tl.arange(0, BLOCK), 1.0)
+
+
+def fused(x):
+    out = torch.empty_like(x)
+    softmax_rows[(len(x),)](out, x, x.shape[1], triton.next_power_of_2(x.shape[1]))
+    return out
+
+
+def slowly(x):
+    for _ in range(30_000):
+        pass
+    return torch.softmax(x, dim=1, dtype=torch.float64)
+
+
+def crash(x):
+    write_far_away[(1,)](x, 128)
+    return x
+
+
+check = torch.randn(64, 500, device="cuda")
+assert torch.allclose(fused(check), torch.softmax(check, 1), atol=1e-6)  # tunes the kernel with the real do_bench
+
+lines = {
+    "torch": lambda x: torch.softmax(x, 1),
+    "triton": fused,
+    "slow-host": slowly,
+    "fallback": lambda x: x.softmax(-1),
+}
+lines |= {"crash": crash} if "crash" in sys.argv else {}
+
+
+@triton.testing.perf_report(
+    triton.testing.Benchmark(
+        ["N"], [1000, 4000], "provider", list(lines), list(lines), "rows", {"M": 2048}, ylabel="GB/s"
+    )
+)
+def bench(M, N, provider):
+    x = torch.randn(M, N, device="cuda")
+    return 8 * x.numel() / triton.testing.do_bench(lambda: lines[provider](x)) * 1e-6
+
+
+bench.run()
