@@ -1,4 +1,4 @@
-"""Makes the table "A precision, measured twice" of measuring.md: what a precision of 0.5 % costs, and whether it holds.
+"""Makes the figures of "A precision, measured twice" of measuring.md: what a precision of 0.5 % costs, and whether it holds.
 
     python tools/measuring_precision.py [SIZES]         needs a CUDA device
 
