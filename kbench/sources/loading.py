@@ -44,10 +44,11 @@ def _load_folder(path: Path) -> Sequence[SourceSweep]:
 
 
 def load_plots(path: Path, arguments: Sequence[str], time_plainly: TimePlainly) -> Sequence[SourceSweep]:
-    """Run a script, and register the plots that it has asked for before it ended, in whatever way it ended."""
+    """Run a script, and register the plots that it has asked for before it ended, in whatever way it ended. Returns nothing for
+    a script that calls do_bench, but runs no plot."""
     if find_spec("triton") is None:
         raise SourceFault(str(path), packages.missing("triton"))
-    from kbench.sources.scripts.recording import Recorder
+    from kbench.sources.scripts.recording import NoPlotSoFar, Recorder
     from kbench.sources.scripts.running import ScriptEnded, run_as_main
     from kbench.sources.scripts.script_operator import register
     from kbench.sources.scripts.shielded_files import shielded
@@ -57,23 +58,21 @@ def load_plots(path: Path, arguments: Sequence[str], time_plainly: TimePlainly) 
     try:
         with answering(recorder), shielded(Path.cwd(), path.parent):
             run_as_main(path, arguments)
+    except NoPlotSoFar:
+        return ()
     except Exception as error:
+        if recorder.loose and not recorder.plots:
+            return ()
         if not recorder.plots:
             if isinstance(error, ScriptEnded):
                 raise SourceFault(str(path), str(error)) from None
             raise
         what = str(error) if isinstance(error, ScriptEnded) else f"failed: {describe_exception(error)}"
         print(f"kbench: {path.name} {what}; kbench measures what it asked for before", file=sys.stderr)
-    if not recorder.plots:
-        raise SourceFault(str(path), _nothing(path.name, len(recorder.loose)))
+    if not recorder.plots and not recorder.loose:
+        raise SourceFault(
+            str(path),
+            "calls neither triton.testing.perf_report nor triton.testing.do_bench, so there is nothing to measure; if it "
+            "needs arguments, give them after --",
+        )
     return [register(plot, path) for plot in recorder.plots]
-
-
-def _nothing(name: str, loose: int) -> str:
-    if loose:
-        calls = f"calls do_bench {loose} times" if loose > 1 else "calls do_bench once"
-        return f"{calls}, but runs no triton.testing.perf_report; measure it with: kbench exec -- python {name}"
-    return (
-        "calls neither triton.testing.perf_report nor triton.testing.do_bench, so there is nothing to measure; if it needs "
-        "arguments, give them after --"
-    )

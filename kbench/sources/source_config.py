@@ -13,6 +13,10 @@ from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.protocol import Catalog, Source, SourceSweep
 
 
+class NoPlots(ConfigError):
+    """A script calls do_bench, but runs no `perf_report`, so there is nothing to plan. `kbench exec` measures it."""
+
+
 @dataclass(frozen=True)
 class SourceConfig:
     """Stands for a `Config`, whose content the worker finds out.
@@ -39,8 +43,11 @@ class SourceConfig:
             for error in catalog.plugin_errors
             if error.plugin == self.source.path
         ]
-        if issues or not catalog.sweeps:
-            raise ConfigError(issues or [ConfigIssue(SourceLocation(self.source.path), "has nothing to measure")])
+        if issues:
+            raise ConfigError(issues)
+        if not catalog.sweeps:
+            what = "calls do_bench, but runs no triton.testing.perf_report; measure it with: kbench exec -- python"
+            raise NoPlots([ConfigIssue(SourceLocation(self.source.path), f"{what} {self.path.name}")])
         return catalog.sweeps[self.number]
 
     def resolve(self, catalog: Catalog) -> Sweep:

@@ -51,9 +51,20 @@ def test_a_command_that_does_not_exist_is_one_line(kbench: Kbench) -> None:
     assert run.returncode == 2 and run.stderr.count("\n") == 1 and "no-such-command: cannot be started" in run.stderr
 
 
-def test_run_names_exec_for_a_script_without_plots(kbench: Kbench) -> None:
+def test_run_measures_a_script_without_plots_in_place(kbench: Kbench, tmp_path: Path) -> None:
     run = kbench("run", SCRIPTS / "plain_loops.py", "--", "speed", "8")
-    assert run.returncode == 2 and "kbench exec -- python plain_loops.py" in run.stderr
+    assert run.returncode == 0 and "its calls of do_bench are measured in place" in run.stderr
+    assert len(rows_of(tmp_path, "plain_loops")) == 4
+    planned = kbench("run", SCRIPTS / "plain_loops.py", "--dry-run", "--", "speed", "8")
+    assert planned.returncode == 2 and "kbench exec -- python plain_loops.py" in planned.stderr
+
+
+def test_a_script_with_many_calls_is_not_read_to_its_end_first(kbench: Kbench, tmp_path: Path) -> None:
+    text = "import sys, triton.testing\nfor n in range(60):\n    triton.testing.do_bench(lambda: n, rep=1)\n"
+    (tmp_path / "many.py").write_text(text + "    print(n, flush=True, file=open('calls.txt', 'a'))\n")
+    assert kbench("run", "many.py").returncode == 0
+    assert len(rows_of(tmp_path, "many")) == 60
+    assert (tmp_path / "calls.txt").read_text().split() == [str(n) for n in range(60)]
 
 
 DROP_IN = """

@@ -23,6 +23,14 @@ TIME_MS = 1e-4
 MADE_UP_CALLS = 8
 """A line that calls do_bench more often than this gets real times from then on: it may wait for a long enough time."""
 
+MOST_LOOSE = 20
+"""A script that calls do_bench so often before its first plot is measured as a program."""
+
+
+class NoPlotSoFar(BaseException):
+    """Ends a script that calls do_bench again and again, but draws no plot. Not an Exception: the script must not catch it."""
+
+
 TimePlainly = Callable[[BenchCall], Sequence[float]]
 """Takes the samples of a call as Triton would, in ms."""
 
@@ -72,6 +80,8 @@ class Recorder:
         self._calls += 1
         if self._made_up_ms is None:
             self.loose.append(call)
+            if len(self.loose) > MOST_LOOSE and not self.plots:
+                raise NoPlotSoFar
             return self._time_plainly(call)
         self._dtype = self._dtype or dtype_of_largest(call.fn)
         return [self._made_up_ms] if self._calls <= MADE_UP_CALLS else self._time_plainly(call)
