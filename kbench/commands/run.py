@@ -202,7 +202,7 @@ def _print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
             *([sweep.models.get(case.key, "").replace(";", ", ")] if sweep.models else []),
             *([f"{sweep.weights[case.key]:g}"] if sweep.weights else []),
             _mb(sweep.info.call_bytes(case)) if sweep.info.inputs else "-",  # a script declares no tensors
-            _mb(sweep.info.needed_bytes(case)) if sweep.info.inputs else "-",
+            _mb(plan.needed_bytes(case)) if sweep.info.inputs else "-",
             *([places[number % len(places)]] if several else []),
         ]
         for number, case in enumerate(sweep.cases[:CASES_LISTED])

@@ -11,6 +11,7 @@ from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.protocol import Catalog, CheckRequest, Configuration, MeasureRequest, MeasureSettings, TrialRequest
 from kbench.results.case import FORWARD, Case, format_params
 from kbench.results.row import Row
+from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Control, Role
 
 MAX_TASKS = 1_000_000
@@ -77,17 +78,26 @@ class Task:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will do. `unavailable` maps names of configurations to the reasons why they cannot run on this machine."""
+    """What a run will do. `unavailable` maps names of configurations to the reasons why they cannot run on this machine.
+    `cache_bytes` is the size of the last-level cache; None if it is not known."""
 
     sweep: Sweep
     tasks: tuple[Task, ...]
     unavailable: Mapping[str, str]
     device: str
     device_type: str
+    cache_bytes: int | None = None
 
     @property
     def runnable(self) -> tuple[Configuration, ...]:
         return tuple(one for one in self.sweep.configurations if one.name not in self.unavailable and not one.error)
+
+    def needed_bytes(self, case: Case) -> int:
+        """The memory, in bytes, that a worker takes to check and time the providers of a case. Raises SizeError."""
+        info, measure = self.sweep.info, self.sweep.measure
+        rotates = timer_kind(measure.timer).rotates and measure.cache == "cold"
+        timing = info.timing_bytes(case, len(self.runnable), rotates=rotates, cache_bytes=self.cache_bytes)
+        return info.needed_bytes(case) + timing
 
     @property
     def task_s(self) -> float:
@@ -132,6 +142,7 @@ def make_plan(sweep: Sweep, catalog: Catalog, *, keep_trying: bool = False) -> P
         ),
         unavailable={name: reason for name, reason in reasons.items() if reason},
         device=catalog.device.name,
+        cache_bytes=catalog.machine.cache_bytes,
         device_type=catalog.device.type,
     )
 

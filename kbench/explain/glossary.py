@@ -91,10 +91,11 @@ WORDS = {
     "MB per call": """The size of all tensors of one call, inputs and outputs, in megabytes (1e6 bytes). In the modes `backward`
         and `full` these include the gradients.""",
     "MB needed": """An estimate of the memory that kbench takes for a case, in megabytes (1e6 bytes): four sets of inputs, three
-        of outputs, the buffers of the copy control, the float64 values of the reference, and the temporaries of the
-        reference, of the comparisons and of a usual provider. A provider with large buffers of its own needs more, and
-        so does `timer: graph`, which uses several sets of buffers. If less memory is free, kbench keeps fewer values of
-        the reference and computes them again for each check. A case that does not fit even so becomes `oom`.""",
+        of outputs, the buffers of the copy control, the float64 values of the reference, the temporaries of the
+        reference, of the comparisons and of a usual provider, the parts that kbench keeps of a few timed outputs of each
+        provider, and with `timer: graph` the further sets of buffers that it rotates over. A provider with large buffers
+        of its own needs more. If less memory is free, kbench keeps fewer values of the reference and computes them again
+        for each check. A case that does not fit even so becomes `oom`.""",
     "axes": """The sizes of an operator's tensors, such as M and N: whole numbers. A config must give values for each of them.
         Each axis is a column of the results.""",
     "scalars": """The numbers and booleans of an operator, such as `eps` and `causal`, with their defaults. A config can sweep

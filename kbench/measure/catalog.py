@@ -90,6 +90,7 @@ def describe_operator(operator: Operator) -> OperatorInfo:
         outputs={name: tensor.layout for name, tensor in operator.outputs.items()},
         gradients=tuple(operator.gradients),
         rows=None if operator.check else operator.rows,
+        judged=operator.check is not None,
         model_axes=tuple({axis: str(size) for axis, size in shape.items()} for shape in operator.model_shapes),
     )
 

@@ -18,6 +18,7 @@ class TimerKind:
     resolution_ms   the smallest difference between two times, in ms; 0.0 if one time covers so many calls that it is negligible
     launches        whether the host launches each timed call; the time may then include launch overhead
     implementation  `module:class` of the worker (see measure/timing/timer.py); empty if a config cannot choose the timer
+    rotates         whether cold calls rotate over several sets of buffers
     """
 
     name: str
@@ -25,13 +26,14 @@ class TimerKind:
     resolution_ms: float
     launches: bool
     implementation: str = ""
+    rotates: bool = False
 
 
 _KINDS = (
     TimerKind(
         "do_bench", "an event before and after each call", TICK_MS, True, "kbench.measure.timing.do_bench:BenchTimer"
     ),
-    TimerKind("graph", "calls in a CUDA graph", 0.0, False, "kbench.measure.timing.graph:GraphTimer"),
+    TimerKind("graph", "calls in a CUDA graph", 0.0, False, "kbench.measure.timing.graph:GraphTimer", True),
     TimerKind("clock", "do_bench's protocol on the host's clock, where Triton is not installed", TICK_MS, True),
 )
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from common import Kbench
 
 from kbench import registry
 from kbench.contract.layout import Layout
-from kbench.contract.memory import KEPT_BYTES, KEPT_MOST, keep_bytes
+from kbench.contract.memory import KEPT_BYTES, KEPT_MOST, keep_bytes, rotated_sets
 from kbench.measure.catalog import describe_operator
 from kbench.protocol import OperatorInfo
 from kbench.results.case import Case, Value
@@ -129,3 +131,40 @@ def test_modes_have_their_gradients() -> None:
     assert call["forward"] == logits + labels + loss + best
     assert call["backward"] == logits + labels + loss + logits  # integers have no gradient
     assert call["full"] == logits + labels + loss + loss + best + logits
+
+
+def test_timing_keeps_rows_of_four_calls_of_each_provider() -> None:
+    case = Case("matmul", {"M": 4096, "N": 1024, "K": 64}, "float32")
+    kept = 4 * 48 * 1024 * 4  # rows of 1024 float32 numbers
+    assert [MATMUL.timing_bytes(case, providers) for providers in (0, 1, 3)] == [0, kept, 3 * kept]
+    few = replace(case, axes={**case.axes, "M": 2})
+    assert MATMUL.timing_bytes(few, 1) == 4 * 2 * 1024 * 4
+    wide = replace(case, axes={**case.axes, "N": 2**20})  # 48 rows would take more than 64 MiB
+    assert MATMUL.timing_bytes(wide, 1) == 2 * 2**16 * 4
+
+
+def test_an_operator_that_judges_itself_keeps_whole_outputs_unless_they_are_large() -> None:
+    judged = replace(MATMUL, rows=None, judged=True)
+    assert judged.timing_bytes(Case("matmul", {"M": 1024, "N": 1024, "K": 8}, "float32"), 3) == 3 * 2 * 2**22
+    assert judged.timing_bytes(Case("matmul", {"M": 8192, "N": 8192, "K": 8}, "float32"), 3) == 0
+
+
+def test_a_rotating_timer_needs_sets_of_buffers_for_all_and_outputs_for_each_provider() -> None:
+    case = Case("matmul", {"M": 1024, "N": 1024, "K": 1024}, "float32")
+    matrix = 2**22
+    assert rotated_sets(3 * matrix, 2**20) == 20  # 252 MB: every call has its own
+    one, two = (MATMUL.timing_bytes(case, n, rotates=True, cache_bytes=2**20) for n in (1, 2))
+    plain = [MATMUL.timing_bytes(case, n) for n in (1, 2)]
+    assert (
+        one - plain[0] == 19 * (2 + 3 + 2) * matrix
+    )  # inputs, the buffers of the copy, and outputs, also of the repeat
+    assert (two - plain[1]) - (one - plain[0]) == 19 * matrix
+
+
+def test_dry_run_counts_what_the_graph_timer_rotates_over(kbench: Kbench, write_config: Callable[[str], str]) -> None:
+    text = "operator: softmax\nsweep: {M: 256, N: 256, dtype: float32}\nproviders: [torch-native]\n"
+    needed = []
+    for timer in ("do_bench", "graph"):
+        done = kbench("run", write_config(text), "--dry-run", "--set", f"timer={timer}")
+        needed.append(float(next(line for line in done.stdout.splitlines() if "float32" in line).split()[-1]))
+    assert needed[1] > needed[0] + 20 * 256 * 256 * 4 * 2 / 1e6

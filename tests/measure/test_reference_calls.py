@@ -12,13 +12,13 @@ import torch
 from in_process import case_run, checked_edges, said
 from torch import Tensor
 
+from kbench.contract.memory import ROWS_KEPT, WHOLE_KEPT
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.measure import edge_cases
 from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.error_scale import TRIALS
 from kbench.measure.correctness.expected import Expected
-from kbench.measure.salting.kept import ROWS_KEPT, WHOLE_KEPT
 from kbench.protocol import Message, StepBegun, StepEnded
 from kbench.results.case import Case
 

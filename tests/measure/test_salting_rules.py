@@ -12,12 +12,13 @@ from in_process import measured, said
 from torch import Tensor
 
 from kbench.contract.fills import Draw, integers
+from kbench.contract.memory import SALTED_ROWS
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.inputs import Inputs, SharedInputs
 from kbench.measure.machine.device import Device
-from kbench.measure.salting.salts import ROWS, Salter
+from kbench.measure.salting.salts import Salter
 from kbench.results.case import Case
 
 pytestmark = pytest.mark.slow  # each test measures several cases
@@ -106,7 +107,7 @@ class Salted:
 def test_the_same_rows_change_in_all_inputs_and_no_two_salts_are_equal() -> None:
     salted = Salted(labelled.case(M=1000, N=300), labelled)
     for x, labels in (found := salted.changes(200)):
-        assert int(labels.sum()) == ROWS and torch.equal(x.any(1), labels)
+        assert int(labels.sum()) == SALTED_ROWS and torch.equal(x.any(1), labels)
         rows = labels.nonzero().flatten()
         assert rows[-1] - rows[0] > 450 and len(set(rows.diff().tolist())) == 1
     assert len({tuple(x.flatten().nonzero().flatten().tolist()) for x, _ in found}) == 200

@@ -212,8 +212,8 @@ KEPT: list[Tensor] = []
 def test_rows_that_are_too_long_are_judged_by_some_of_their_elements(
     sliced: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kbench.measure.salting.kept.LARGEST_BYTES", 1000)
-    monkeypatch.setattr("kbench.measure.salting.kept.ELEMENTS", 500)
+    monkeypatch.setattr("kbench.measure.salting.kept.LARGEST_KEPT", 1000)
+    monkeypatch.setattr("kbench.measure.salting.kept.ELEMENTS_KEPT", 500)
     if sliced:
         monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 300)
     found = measured(scaled, ["honest", "stored"], rep_ms=5, N=100, M=20)

@@ -65,6 +65,7 @@ CATALOG = Catalog(
             {"y": Layout(("M", "N"))},
             ("x",),
             "M",
+            True,
             ({"M": "tokens", "N": "intermediate"}, {"M": "tokens*active_experts", "N": "expert_intermediate"}),
         )
     },

@@ -13,27 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kbench.contract.memory import ELEMENTS_KEPT, LARGEST_KEPT, MOST_ROWS, OTHER_ROWS, ROWS_KEPT, WHOLE_KEPT
 from kbench.measure.correctness.check import malformed
 from kbench.measure.correctness.definition import Definition, Output
 from kbench.measure.correctness.expected import Expected, OutputPart
-from kbench.measure.salting.salts import ROWS, Salt
-
-ROWS_KEPT, WHOLE_KEPT = 4, 2
-"""How many timed calls of a provider are judged: if some rows of the reference are enough for that, and if it takes the
-whole reference."""
-
-OTHER_ROWS = 16
-"""Rows that are kept beside those that a salt has changed."""
-
-MOST_ROWS = 4 * ROWS + OTHER_ROWS
-"""The most rows that are kept: those of two salts and of two before them, and others."""
-
-ELEMENTS = 2**16
-"""Elements that are kept of an output without the axis `rows`."""
-
-LARGEST_BYTES = 2**26
-"""Outputs that the operator judges itself are kept whole, unless they are larger than this. If the rows to keep of an output
-are larger, some elements are kept instead."""
+from kbench.measure.salting.salts import Salt
 
 
 @dataclass(frozen=True)
@@ -84,8 +68,8 @@ class Keeper:
             None
             if self.whole or d is not None
             else torch.arange(prod(shape), device="cpu")
-            if prod(shape) <= ELEMENTS
-            else torch.randint(prod(shape), (ELEMENTS,), generator=generator, device="cpu")
+            if prod(shape) <= ELEMENTS_KEPT
+            else torch.randint(prod(shape), (ELEMENTS_KEPT,), generator=generator, device="cpu")
             for shape, d in zip(expected.shapes, self.dimensions, strict=True)
         ]
         device = expected.inputs[
@@ -98,7 +82,7 @@ class Keeper:
     def limit(self) -> int:
         """How many calls to keep."""
         pairs = zip(self.shapes, self._expected.definition.outputs, strict=True)
-        if self.whole and sum(prod(shape) * each.dtype.itemsize for shape, each in pairs) > LARGEST_BYTES:
+        if self.whole and sum(prod(shape) * each.dtype.itemsize for shape, each in pairs) > LARGEST_KEPT:
             return 0
         return ROWS_KEPT if self.in_rows else WHOLE_KEPT
 
@@ -166,7 +150,7 @@ def _rows_of(definition: Definition, output: Output, shape: Sequence[int]) -> in
     if dimension is None:
         return None
     most = min(shape[dimension], MOST_ROWS)
-    return dimension if most * prod(shape) * output.dtype.itemsize <= LARGEST_BYTES * shape[dimension] else None
+    return dimension if most * prod(shape) * output.dtype.itemsize <= LARGEST_KEPT * shape[dimension] else None
 
 
 def select_rows(x: Tensor, dimension: int, rows: Sequence[int]) -> Tensor:

@@ -23,11 +23,9 @@ from random import Random
 from torch import Tensor
 
 from kbench.contract.fills import Integers, Normal, Uniform
+from kbench.contract.memory import SALTED_ROWS
 from kbench.measure.correctness.definition import Definition
 from kbench.results.case import BACKWARD
-
-ROWS = 8
-"""The most rows that a salt changes."""
 
 LINES, POINTS = 64, 4096
 """The most lines that a salt changes in an input without rows: of several dimensions, and of one."""
@@ -98,7 +96,7 @@ class Salter:
         """A new salt."""
         if self._whole and self._random.random() < 0.5:
             return Salt(())
-        rows = self._comb(self._rows, ROWS) if self._rows else (0, 1, 0)
+        rows = self._comb(self._rows, SALTED_ROWS) if self._rows else (0, 1, 0)
         start, step, count = rows
         boxes = tuple(self._box(plan, rows) for plan in self._plans)
         return Salt(boxes, range(start, start + step * count, step))

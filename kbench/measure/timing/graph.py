@@ -15,30 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import cycle, islice
-from math import ceil
 from typing import Any
 
 import torch
 
+from kbench.contract.memory import MIN_CALLS, fill_bytes, rotated_sets
 from kbench.contract.provider import Unsupported
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.measure.timing.timer import Sample
-
-ROTATED_CACHE_FILLS = 3
-"""How many times the rotated buffers fill the last-level cache."""
-
-MIN_CALLS = 20
-"""The fewest calls in a graph. They share the cost of launching it."""
-
-MAX_CALLS = 2048
-"""The most calls in a graph. Tiny cases would need more to fill the cache; their rows are flagged l2-resident."""
-
-AFFORDABLE_BYTES = 2**30
-"""If the buffers of MIN_CALLS calls take at most this many bytes, every call has buffers of its own. A provider could otherwise
-compute one of the calls on the same buffers, and return copies for the others."""
-
-ASSUMED_CACHE_BYTES = 256 * 1024**2
-"""The size of the cache, if the device does not report it."""
 
 MIN_REPLAYS = 5
 
@@ -61,16 +45,11 @@ class GraphTimer:
         """See Timer."""
         if self.cache == "warm":
             return 1
-        least = MIN_CALLS if MIN_CALLS * call_bytes <= AFFORDABLE_BYTES else 2
-        return min(max(least, ceil(self._fill / max(call_bytes, 1)) + 1), MAX_CALLS)
+        return rotated_sets(call_bytes, self.device.cache_bytes)
 
     def cold(self, call_bytes: int) -> bool:
         """See Timer. False if MAX_CALLS calls do not fill the cache."""
-        return self.cache == "cold" and self.sets(call_bytes) * call_bytes >= self._fill
-
-    @property
-    def _fill(self) -> int:
-        return ROTATED_CACHE_FILLS * (self.device.cache_bytes or ASSUMED_CACHE_BYTES)
+        return self.cache == "cold" and self.sets(call_bytes) * call_bytes >= fill_bytes(self.device.cache_bytes)
 
     @contextmanager
     def staging(self) -> Iterator[None]:
