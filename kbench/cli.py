@@ -22,7 +22,7 @@ from kbench.errors import ExitStatus, KbenchError
 from kbench.text import streams
 from kbench.version import __version__
 
-COMMANDS: Mapping[str, Callable[..., ExitStatus]] = {
+COMMANDS: Mapping[str, Callable[..., int]] = {
     "run": run.run,
     "exec": run.execute,
     "check": check.check,

@@ -92,7 +92,7 @@ def run(
     keep_trying: KeepTrying = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
     plots: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw a plot at the end.")] = True,
-) -> ExitStatus:
+) -> int:
     """Check and time every provider; write a CSV and a plot.
 
     CONFIG may also be a benchmark script (bench.py), or a problem folder of another benchmark.
@@ -269,12 +269,13 @@ def execute(
         list[str], typer.Argument(metavar="COMMAND", help="The command, for example -- python bench.py.")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results.")] = Path("results"),
-) -> ExitStatus:
+) -> int:
     """Run a program and measure its do_bench calls.
 
     Write the command after --: kbench exec -- python bench.py --size 4096
 
-    Exit code: 0 success, 1 the program failed, 2 bad input, 3 the program did not call do_bench, 130 interrupted.
+    Exit code: that of the program if it is not 0; otherwise 0 success, 3 the program did not call do_bench. 2 bad input, 130
+    interrupted.
     """
     from kbench import summary
     from kbench.analysis import analyse
@@ -282,14 +283,14 @@ def execute(
 
     outcome = run_program(command, out, terminal.note)
     if outcome.code:
-        terminal.note(f"{shlex.join(command)}: ended with exit code {outcome.code}")
+        terminal.warn(f"{shlex.join(command)}: ended with exit code {outcome.code}")
     if outcome.csv is None:
-        terminal.note(
+        terminal.warn(
             "nothing was measured: the program did not call triton.testing.do_bench, do_bench_cudagraph or kbench.do_bench"
         )
-        return outcome.exit_status
+        return outcome.exit_code
     summary.print_summary(analyse(outcome.rows), more=f"kbench show {shlex.quote(str(outcome.csv))}")
     print(f"{summary.counts(outcome.rows)}: {outcome.csv}")
     if outcome.moved:
         print(f"the earlier results were moved to {' and '.join(map(str, outcome.moved))}")
-    return outcome.exit_status
+    return outcome.exit_code

@@ -46,10 +46,14 @@ class ProgramResult:
     interrupted: bool = False
 
     @property
-    def exit_status(self) -> ExitStatus:
+    def exit_code(self) -> int:
+        """The exit code of kbench: that of the program, or 128 and the number of the signal that ended it, as in shells. If the
+        program did well, it says whether anything was measured."""
         if self.interrupted:
             return ExitStatus.INTERRUPTED
-        return ExitStatus.NOTHING if not self.rows else ExitStatus.FAILED if self.code else ExitStatus.OK
+        if self.code:
+            return self.code if self.code > 0 else 128 - self.code
+        return ExitStatus.OK if self.rows else ExitStatus.NOTHING
 
 
 def program_name(command: Sequence[str]) -> str:

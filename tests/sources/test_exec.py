@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import csv
+import functools
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 from common import Kbench
+
+from kbench.sources.scripts.closures import label_of
 
 pytest.importorskip("triton")
 
@@ -26,9 +30,10 @@ def test_every_call_of_a_program_is_a_row_named_by_its_line(
     run = kbench("exec", "--", sys.executable, SCRIPTS / "plain_loops.py", "speed", "16", "32")
     assert run.returncode == 0, run.stderr
     rows = rows_of(tmp_path, "plain_loops")
-    lines = [int(row["provider"].removeprefix("plain_loops.py:")) for row in rows]
-    assert [row["order"] for row in rows] == [str(order) for order in (1, 2, 3, 4) for _ in "ab"]
-    assert len(set(lines)) == 2 and lines[0::2] == [lines[0]] * 4
+    assert [(row["provider"].split(" ", 1)[1], row["order"]) for row in rows] == [
+        (name, order) for order in "12" for name in ("relu", "relu", "abs", "abs")
+    ]
+    assert len({row["provider"] for row in rows}) == 4, "two lines of the program, with two functions each"
     assert all(row["status"] == "ok" and row["flags"].startswith("unchecked") and not row["gbps"] for row in rows)
     printed = capfd.readouterr()
     said = [float(line.split()[2]) for line in printed.out.splitlines() if line.endswith(" us")]
@@ -41,8 +46,8 @@ def test_a_program_that_calls_no_do_bench_measures_nothing_and_keeps_its_exit_co
     kbench: Kbench, tmp_path: Path
 ) -> None:
     run = kbench("exec", "--", sys.executable, SCRIPTS / "plain_loops.py", "memory", "16")
-    assert run.returncode == 3
-    assert "ended with exit code 4" in run.stderr and "nothing was measured" in run.stderr
+    assert run.returncode == 4
+    assert "warning: " in run.stderr and "ended with exit code 4" in run.stderr and "nothing was measured" in run.stderr
     assert not (tmp_path / "results" / "plain_loops.csv").exists()
 
 
@@ -100,3 +105,22 @@ def test_kbench_do_bench_returns_what_that_of_triton_returns(kbench: Kbench, tmp
     assert not (tmp_path / "results").exists()
     assert kbench("exec", "--", sys.executable, "drop_in.py").returncode == 0
     assert len(rows_of(tmp_path, "drop_in")) == 6
+
+
+def test_a_program_that_ends_well_without_a_call_of_do_bench_is_exit_code_3(kbench: Kbench) -> None:
+    assert kbench("exec", "--", sys.executable, "-c", "pass").returncode == 3
+
+
+def test_a_program_that_a_signal_ends_has_the_exit_code_of_shells(kbench: Kbench) -> None:
+    killed = "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
+    assert kbench("exec", "--", sys.executable, "-c", killed).returncode == 128 + 15
+
+
+def test_closures_of_one_line_are_told_apart_by_their_functions_or_words() -> None:
+    fn, provider, other = torch.relu, "torch", 3
+    assert label_of(lambda: fn(other)) == "relu"
+    assert label_of(lambda: {"torch": len}[provider]) == "torch"
+    assert label_of(lambda: other) == ""
+    assert label_of(functools.partial(torch.add, 1)) == "add"
+    inner = lambda: 1  # noqa: E731
+    assert label_of(lambda: inner()).startswith("lambda of line ")

@@ -34,9 +34,9 @@ from kbench.results.row import Row
 from kbench.results.stamps import digest, now
 from kbench.results.vocabulary import Noticed
 from kbench.sources.scripts import PROGRAM, ROWS_FILE
-from kbench.sources.scripts.arguments import dtype_of
+from kbench.sources.scripts.arguments import dtype_of, word
 from kbench.sources.scripts.bench_call import BenchCall, place_of
-from kbench.sources.scripts.closures import dtype_of_largest, held_tensors
+from kbench.sources.scripts.closures import dtype_of_largest, held_tensors, label_of
 
 ROUNDS = 5
 """The samples of a call are taken in so many rounds, of which `ms` is the median of the medians."""
@@ -58,7 +58,8 @@ class InPlace:
 
     def samples_ms(self, call: BenchCall) -> list[float]:
         """The samples of a call, in ms, in kbench's own way: with the device kept busy until the host is ahead."""
-        contender = Contender(0, call.place, {})
+        label = label_of(call.fn)
+        contender = Contender(0, f"{call.place} {word(label, {})}" if label else call.place, {})
         interpreted = interpreter_probe()
         call.clear_gradients()
         started_at, start = now(), time.perf_counter()
@@ -79,9 +80,9 @@ class InPlace:
         return [ms for samples in contender.rounds for ms in samples]
 
     def _row(self, call: BenchCall, contender: Contender, started_at: str) -> Row:
-        self._orders[call.place] += 1
+        self._orders[contender.name] += 1
         dtype = dtype_of(dtype_of_largest(call.fn) or torch.get_default_dtype()) or "float32"
-        case = Case(os.environ.get(PROGRAM, "program"), {"order": self._orders[call.place]}, dtype)
+        case = Case(os.environ.get(PROGRAM, "program"), {"order": self._orders[contender.name]}, dtype)
         call.clear_gradients()
         seen = observe(call.fn, held_tensors(call.fn), self.device)
         noticed = [*seen.noticed, *([Noticed.GRAPH] if call.timer == "do_bench_cudagraph" else [])]

@@ -1,4 +1,5 @@
-"""The tensors that a closure holds: in the variables that it closes over, in its defaults, and in the objects there."""
+"""What a closure holds: tensors, in the variables that it closes over, in its defaults and in the objects there; and functions,
+by which two closures of one line of a program can be told apart."""
 
 from __future__ import annotations
 
@@ -29,6 +30,33 @@ def dtype_of_largest(closure: Callable[..., Any]) -> torch.dtype | None:
     """The dtype of the largest tensor that a closure holds; None if it holds none."""
     largest = max(held_tensors(closure).values(), key=lambda x: x.numel() * x.element_size(), default=None)
     return None if largest is None else largest.dtype
+
+
+def label_of(closure: Callable[..., Any]) -> str:
+    """The names of the functions that a closure holds in its variables, such as `relu` for `lambda: fn(x)`. If it holds none,
+    its words, such as `torch` for `lambda: functions[provider](x)`. Empty if it holds neither."""
+    if isinstance(closure, functools.partial):
+        return label_of(closure.func) or _name(closure.func)
+    code = getattr(closure, "__code__", None)
+    if code is None:
+        return _name(closure)
+    known = dict(_parts("", closure)) | {
+        name: value for name, value in closure.__globals__.items() if name in code.co_names
+    }
+    values = [known[name] for name in (*code.co_freevars, *code.co_names) if name in known]
+    functions = [
+        found
+        for value in values
+        if callable(value) and not isinstance(value, (type, Tensor)) and (found := _name(value))
+    ]
+    return " ".join(dict.fromkeys(functions or [value for value in values if isinstance(value, str)]))
+
+
+def _name(function: Any) -> str:
+    """The name of a function; of one without a name, the line that defines it."""
+    name = str(getattr(function, "__name__", "") or type(function).__name__)
+    code = getattr(function, "__code__", None)
+    return f"lambda of line {code.co_firstlineno}" if name == "<lambda>" and code else name
 
 
 def _tensors(name: str, value: Any, depth: int) -> Iterator[tuple[str, Tensor]]:
