@@ -187,3 +187,10 @@ def test_the_interval_of_a_weighted_mean_is_that_of_the_heavy_row() -> None:
     assert heavy.mean == pytest.approx(0.5, abs=0.1) and light.mean == pytest.approx(0.0, abs=1e-2)
     assert heavy.mean_half_width > 20 * light.mean_half_width
     assert (even.mean, even.mean_half_width) == (default.mean, default.mean_half_width)
+
+
+def test_the_report_says_which_sizes_along_x_are_whose(write: Write) -> None:
+    rows = [row(n, model=model) for n, model in ((4096, "llama-3-8b;qwen3-8b"), (3584, "gemma-2-9b"))]
+    [sweep] = content([write("named", rows)])["plot"]["sweeps"]
+    assert sweep["paired"]["N"]["model"] == "N=3584: gemma-2-9b; N=4096: llama-3-8b, qwen3-8b"
+    assert "model" not in sweep["paired"]["M"]

@@ -21,7 +21,7 @@ from kbench.text.suggest import as_written
 
 MAX_BYTES = 16 << 20
 MAX_LINES = 200_000
-"""Limits of the file. Each line takes about 0.1 ms to resolve."""
+"""Limits of the file. To read and resolve this many lines takes about 10 s."""
 
 WEIGHT = "weight"
 """The column that says how often a shape occurs."""

@@ -10,7 +10,7 @@ from kbench.analysis.metrics import default_metric, metric_by_name
 from kbench.errors import UsageError
 from kbench.plotting.page.caption import caption
 from kbench.plotting.panels.look import Look
-from kbench.plotting.selection.along import along, companions
+from kbench.plotting.selection.along import along, companions, models_along
 from kbench.plotting.selection.pages import MAX_BY, MAX_PANELS, Page, split_into_pages
 from kbench.plotting.selection.points import axis_names, fixed_columns, points
 from kbench.plotting.selection.winners import winners_of
@@ -97,13 +97,16 @@ def plan_pictures(sources: Sequence[ResultsFile], choices: Choices) -> PicturePl
             cells, metric, theme, x, sources, list(paired), [name for name in titled if name not in apart], y
         )
         pages = split_into_pages(cells, [name for name in ["file", *columns] if name not in apart], choices.by)
-        lines = [*_noise_lines(sources), MARGINS, *paired.values()]
+        lines = [*_noise_lines(sources), MARGINS, *paired.values(), *filter(None, [models_along(drawn, x)])]
         return PicturePlan(kind, look, pages, caption(sources, drawn, None, "\n".join(lines)))
     look = Look.of(drawn, metric, theme, x, sources, list(paired), titled)
+    named = models_along(drawn, x) if kind != "bars" else ""
     beside = [name for name in columns if (name != x or kind == "bars") and name not in paired]
     beside += ["file"] if "file" in choices.by else []
     pages = split_into_pages(drawn, beside, choices.by, MAX_BY if kind == "bars" else MAX_PANELS)
-    return PicturePlan(kind, look, pages, caption(sources, drawn, metric, "; ".join(paired.values())))
+    return PicturePlan(
+        kind, look, pages, caption(sources, drawn, metric, "; ".join(filter(None, [*paired.values(), named])))
+    )
 
 
 def _noise_lines(sources: Sequence[ResultsFile]) -> list[str]:

@@ -9,7 +9,14 @@ import pandas as pd
 
 from kbench.analysis.files import ResultsFile
 from kbench.analysis.metrics import DRAWN, Metric, default_metric
-from kbench.plotting.selection.along import companions, curve_along, numeric, parameter_numbers, x_candidates
+from kbench.plotting.selection.along import (
+    companions,
+    curve_along,
+    models_along,
+    numeric,
+    parameter_numbers,
+    x_candidates,
+)
 from kbench.plotting.selection.pages import MOST_BARS
 from kbench.plotting.selection.points import ABSENT, COPY_CURVE, HOLLOW, axis_names, kinds_of
 from kbench.plotting.style.colours import slots
@@ -91,7 +98,7 @@ def _sweep(part: pd.DataFrame, kinds: dict[str, pd.Series[str]], numbers: Number
 
     options  the axes that vary and the parameters that were set to several numbers
     usual    by metric, the one to draw against first
-    paired   by axis along x, the axes that vary with it one to one, and a sentence about each
+    paired   by axis along x, the axes that vary with it one to one, and a sentence about each; also the models of its sizes
     """
     sizes = [axis for axis in numeric(part, axes) if part[axis].notna().any()]
     options = [axis for axis in sizes if part[axis].nunique(dropna=False) > 1]
@@ -101,6 +108,9 @@ def _sweep(part: pd.DataFrame, kinds: dict[str, pd.Series[str]], numbers: Number
         for name, found in kinds.items()
     }
     paired = {axis: companions(part, axes, axis) for axis in sizes}
+    for axis in sizes:
+        if models := models_along(part, axis):
+            paired[axis]["model"] = models
     return {"options": [*options, *swept], "usual": usual, "paired": paired}
 
 

@@ -49,7 +49,8 @@ def joined_rows(sources: Sequence[ResultsFile]) -> pd.DataFrame:
     """
     joined = pd.concat([source.frame.assign(file=source.label) for source in sources], ignore_index=True)
     curves = [configuration_name(*pair) for pair in zip(joined["provider"], joined["params"], strict=True)]
-    return joined.assign(curve=pd.Series(curves, joined.index, dtype="object"), line=curves_of(joined))
+    models = joined["model"].str.replace(";", ", ")
+    return joined.assign(curve=pd.Series(curves, joined.index, dtype="object"), line=curves_of(joined), model=models)
 
 
 def row_table(joined: pd.DataFrame, sources: Sequence[ResultsFile]) -> Json:
@@ -62,7 +63,6 @@ def row_table(joined: pd.DataFrame, sources: Sequence[ResultsFile]) -> Json:
     """
     names = axis_names(sources)
     identity = {"file": "file", "operator": "operator", "curve": "provider", **{name: name for name in names}}
-    models = joined["model"].str.replace(";", ", ")
     identity |= {"dtype": "dtype", "session": "session", "role": "role", "status": "status", "flags": "flags"}
     return {
         "count": len(joined),
@@ -71,7 +71,7 @@ def row_table(joined: pd.DataFrame, sources: Sequence[ResultsFile]) -> Json:
         "hidden": HIDDEN_COLUMNS,
         "columns": [
             *(word_column(name, joined[name], label) for name, label in identity.items()),
-            *([word_column("model", models)] if models.any() else []),
+            *([word_column("model", joined["model"])] if joined["model"].any() else []),
             *([word_column("weight", joined["weight"])] if joined["weight"].notna().any() else []),
             *(
                 number_column(name, joined[name], COLUMNS[name].heading("µs" if shown == "us" else ""), shown)

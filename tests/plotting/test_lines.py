@@ -7,7 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drawing import H200, NS, Draw, case, copies, curves, drawn_row, labels, legend, marks, points, save, sweep, title
+from drawing import (
+    H200,
+    NS,
+    Draw,
+    caption,
+    case,
+    copies,
+    curves,
+    drawn_row,
+    labels,
+    legend,
+    marks,
+    points,
+    save,
+    sweep,
+    title,
+)
 
 from kbench.plotting import Choices, write_pictures
 from kbench.plotting.selection.points import COPY_CURVE
@@ -235,3 +251,5 @@ def test_panels_name_the_models_of_their_sizes(draw: Draw) -> None:
     assert title(alone) == "softmax · float32 · N=4096 · llama-3-8b, qwen3-8b · NVIDIA H200"
     along = draw(*rows, x="N")[0]
     assert [axes.get_title(loc="left") for axes in along.axes] == ["M=1", "M=16", "M=256"], "each has all models"
+    told = "N=3584: gemma-2-9b; N=4096: llama-3-8b, qwen3-8b"
+    assert told in caption(along) and told not in caption(figure)

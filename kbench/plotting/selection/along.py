@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -12,6 +14,9 @@ from kbench.errors import UsageError
 from kbench.plotting.selection.points import ABSENT, MARKED, VALUE
 from kbench.results.case import configuration_name, format_params
 from kbench.results.vocabulary import Role
+
+MOST_SIZES_NAMED = 12
+"""A caption that names the models of more sizes than this would be longer than the picture is high."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +140,22 @@ def companions(drawn: pd.DataFrame, axes: Sequence[str], x: str) -> dict[str, st
                 f"{axis} varies with {x}: {axis}={first[axis]} at {x}={first[x]}, {axis}={last[axis]} at {x}={last[x]}"
             )
     return found
+
+
+def models_along(drawn: pd.DataFrame, x: str) -> str:
+    """The models that each size along x belongs to: `N=3584: gemma-2-9b; N=4096: llama-3-8b, qwen3-8b`. "" if the sizes do not
+    tell models apart, as numbers of tokens do not."""
+    if x not in drawn:
+        return ""
+    models: dict[Any, dict[str, None]] = {}
+    for size, cell in (
+        drawn.loc[drawn["model"] != "", [x, "model"]].drop_duplicates().sort_values(x).itertuples(index=False)
+    ):
+        models.setdefault(size, {}).update(dict.fromkeys(cell.split(", ")))
+    most = max(Counter(name for names in models.values() for name in names).values(), default=0)
+    if not 1 < len(models) <= MOST_SIZES_NAMED or most > len(models) / 2:
+        return ""
+    return "; ".join(f"{x}={size}: {', '.join(names)}" for size, names in models.items())
 
 
 def parameters_of(text: str) -> dict[str, str]:
