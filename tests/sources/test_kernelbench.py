@@ -207,3 +207,41 @@ def test_a_size_is_an_expression_only_if_it_holds_for_other_values(name: str) ->
 def test_a_constant_that_the_module_does_not_let_change_is_fixed() -> None:
     found = fit_sizes({"a": 8, "b": 2}, lambda values: None if "a" in values else (8, values.get("b", 2)))
     assert (found.sizes, found.axes) == (("8", "b"), ("b",))
+
+
+CONVOLUTION = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.convolution = nn.Conv2d(channels, 2 * channels, 3)
+
+    def forward(self, x):
+        return self.convolution(x).relu()
+
+channels = 64
+size = 16
+
+def get_inputs():
+    return [torch.randn(2, channels, size, size)]
+
+def get_init_inputs():
+    return [channels]
+"""
+
+
+@pytest.mark.gpu
+def test_float32_convolutions_are_exact_enough_on_a_gpu(kbench: Kbench, tmp_path: Path) -> None:
+    """torch would compute them in TF32."""
+    (tmp_path / "convolution.py").write_text(CONVOLUTION)
+    done = kbench("run", "convolution.py", *QUICK)
+    rows = pd.read_csv(tmp_path / "results/convolution.csv").query("role == 'provider'")
+    assert list(rows.status) == ["ok"], done.stdout
+
+
+def test_a_convolution_is_fitted_to_its_image(tmp_path: Path) -> None:
+    [sweep] = load(write(tmp_path / "problem", convolution=CONVOLUTION))
+    assert sweep.points == ({"channels": 64, "size": 16, "dtype": "float32"},)
+    assert registered["convolution"].outputs["output"].sizes == ("2", "2*channels", "size-2", "size-2")
