@@ -116,7 +116,7 @@ def test_inputs_are_those_of_the_setup_on_the_device_of_the_run(kernel: Path) ->
 
 FAULTS = {
     "no class": (BENCHMARK.replace("(Benchmark)", ""), "defines no class that is derived from kernels.benchmark"),
-    "no reference": (BENCHMARK.replace("def verify", "def verified"), "class AddBenchmark has no method verify_..."),
+    "no reference": (BENCHMARK.replace("def verify", "def verified"), "AddBenchmark.benchmark_base has no verify_base"),
     "a setup that raises": (
         BENCHMARK.replace("randn(rows", "randn(lost"),
         "benchmark.py:9: AddBenchmark: workload base raised",
@@ -138,3 +138,13 @@ def test_a_malformed_benchmark_is_one_located_fault(kernel: Path, name: str) -> 
     with pytest.raises(SourceFault) as raised:
         load(kernel)
     assert expected in f"{raised.value.where}: {raised.value}"
+
+
+def test_a_workload_whose_reference_calls_the_kernel_is_left_out(
+    kernel: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = BENCHMARK.replace("return self.verify_base()", "return self.kernel.add(self.x)")
+    (kernel / "benchmarks/benchmark.py").write_text(text)
+    sweeps = load(kernel)
+    assert [point["workload"] for sweep in sweeps for point in sweep.points] == ["base", "rows", "half"]
+    assert "AddBenchmark.benchmark_large: its setup or its reference calls the kernel (add)" in capsys.readouterr().err

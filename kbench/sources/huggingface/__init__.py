@@ -22,7 +22,7 @@ from kbench.protocol import SourceSweep
 from kbench.results.case import Case, Value
 from kbench.sources.fault import SourceFault
 from kbench.sources.huggingface import kernel_package
-from kbench.sources.huggingface.benchmark_class import OUT, BenchmarkClass, Workload
+from kbench.sources.huggingface.benchmark_class import OUT, BenchmarkClass, NotMeasured, Workload
 from kbench.sources.problems.calls import OUTPUT_ULPS, REFERENCE, reference_of, standing_for
 from kbench.sources.problems.drawn_together import DrawnTogether, draw_on_host
 from kbench.sources.problems.exact import allows_float64
@@ -52,19 +52,21 @@ def _load(file: Path) -> list[SourceSweep]:
     with kernel_package.base_class() as base:
         module = run_file(file)
     own = [each for each in vars(module).values() if isinstance(each, type) and each.__module__ == module.__name__]
-    found = []
-    for class_ in own:
-        if issubclass(class_, base):
-            benchmark = BenchmarkClass(class_, file)
-            names = benchmark.workload_names()
-            for name in benchmark.without_reference():
-                print(
-                    f"kbench: {benchmark.name}.benchmark_{name} has no verify_{name}; it is left out", file=sys.stderr
-                )
-            forms: dict[Any, list[Workload]] = {}
-            for workload in map(benchmark.read, names):
+    found: list[SourceSweep] = []
+    left_out: list[NotMeasured] = []
+    for benchmark in (BenchmarkClass(each, file) for each in own if issubclass(each, base)):
+        forms: dict[Any, list[Workload]] = {}
+        for name in benchmark.workload_names():
+            try:
+                workload = benchmark.read(name)
                 forms.setdefault(workload.form, []).append(workload)
-            found += [_sweep(benchmark, each, number) for number, each in enumerate(forms.values())]
+            except NotMeasured as fault:
+                left_out.append(fault)
+        found += [_sweep(benchmark, each, number) for number, each in enumerate(forms.values())]
+    if left_out and not found:
+        raise left_out[0]
+    for reason in left_out:
+        print(f"kbench: {reason}; it is left out", file=sys.stderr)
     return found
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from kbench.sources.fault import SourceFault
+from kbench.sources.huggingface.kernel_package import NeedsKernel, NoKernel
 from kbench.sources.problems.drawn_together import seeded
 from kbench.sources.problems.foreign_code import blamed
 from kbench.sources.problems.on_device import on_device
@@ -60,6 +61,10 @@ class Workload:
         return instance
 
 
+class NotMeasured(SourceFault):
+    """A workload that kbench leaves out."""
+
+
 @dataclass(frozen=True)
 class BenchmarkClass:
     class_: type
@@ -70,21 +75,8 @@ class BenchmarkClass:
         return self.class_.__name__
 
     def workload_names(self) -> list[str]:
-        """The workloads that have a reference, in the order of the class. A note names the others. Raises SourceFault."""
-        names = [name.removeprefix("benchmark_") for name in self._methods("benchmark_")]
-        right = [name for name in names if callable(getattr(self.class_, f"verify_{name}", None))]
-        if not right:
-            what = (
-                "has no method verify_... that returns what a benchmark_... must compute"
-                if names
-                else "has no workloads"
-            )
-            raise SourceFault(str(self.file), f"class {self.name} {what}")
-        return right
-
-    def without_reference(self) -> list[str]:
-        names = [name.removeprefix("benchmark_") for name in self._methods("benchmark_")]
-        return [name for name in names if not callable(getattr(self.class_, f"verify_{name}", None))]
+        """The workloads in the order of the class."""
+        return [name.removeprefix("benchmark_") for name in self._methods("benchmark_")]
 
     def _methods(self, prefix: str) -> Iterator[str]:
         seen: list[str] = []
@@ -95,18 +87,29 @@ class BenchmarkClass:
     def set_up(self, workload: str, device: torch.device) -> Any:
         """A benchmark object after its setup. The caller seeds torch. Raises whatever the class raises."""
         instance = self.class_()
-        instance.device = str(device)
+        instance.device, instance.kernel = str(device), NoKernel()
         with on_device(device):
             getattr(instance, f"setup_{workload}", instance.setup)()
         return instance
 
     def read(self, workload: str) -> Workload:
-        """A workload. Its methods run on tensors without memory, or on the host if they look at values. Raises SourceFault."""
+        """A workload. Its methods run on tensors without memory, or on the host if they look at values.
+
+        Raises NotMeasured for a workload without a reference, and SourceFault.
+        """
+        if not callable(getattr(self.class_, f"verify_{workload}", None)):
+            raise NotMeasured(str(self.file), f"{self.name}.benchmark_{workload} has no verify_{workload}")
         try:
             return self._read(workload, torch.device("meta"))
-        except (Exception, SystemExit):  # noqa: BLE001  the code looks at values, or has a fault: then the call with values says so
+        except (Exception, SystemExit):  # noqa: BLE001  it looks at values, or has a fault, which shows below
+            pass
+        try:
             with blamed(str(self.file), f"{self.name}: workload {workload}"):
                 return self._read(workload, torch.device("cpu"))
+        except SourceFault as fault:
+            if isinstance(fault.__cause__, NeedsKernel):
+                raise NotMeasured(fault.where, f"{self.name}.benchmark_{workload}: {fault.__cause__}") from None
+            raise
 
     def _read(self, workload: str, device: torch.device) -> Workload:
         with seeded(SEED, device):

@@ -28,6 +28,19 @@ class Benchmark:
         """What a benchmark without a setup of its own has."""
 
 
+class NeedsKernel(Exception):
+    """The setup or the reference of a benchmark calls the kernel."""
+
+
+class NoKernel:
+    """Stands for the kernel while kbench reads the inputs and the reference."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise NeedsKernel(
+            f"its setup or its reference calls the kernel ({name}), so kbench has nothing to check it with"
+        )
+
+
 @contextmanager
 def base_class() -> Iterator[type]:
     """The base class of benchmarks. Inside, a benchmark can import it also where the package is missing."""

@@ -15,7 +15,7 @@ _DEFINITION = re.compile(r'"(reference|op_type|axes)"\s*:')
 _MODEL = re.compile(r"^class\s+Model\b", re.MULTILINE)
 _MODEL_INPUTS = re.compile(r"^def\s+get_(init_)?inputs\b", re.MULTILINE)
 _MODEL_NEW = re.compile(r"^class\s+ModelNew\b", re.MULTILINE)
-_BENCHMARK_CLASS = re.compile(r"^\s*(from\s+kernels\.benchmark\s+import|import\s+kernels\.benchmark)\b", re.MULTILINE)
+_BENCHMARK_CLASS = re.compile(r"^\s*(from|import)\s+kernels\.benchmarks?\b", re.MULTILINE)
 
 
 def definition_files(path: Path) -> list[Path]:
