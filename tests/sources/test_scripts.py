@@ -116,6 +116,14 @@ def test_marks_that_are_made_in_main_behind_argparse(kbench: Kbench, tmp_path: P
     assert moved == pytest.approx(expected, rel=0.01)  # the script rounds to whole GB/s
 
 
+def test_a_line_that_fails_does_not_end_a_loop_of_the_script_itself(kbench: Kbench, tmp_path: Path) -> None:
+    run = kbench("run", SCRIPTS / "marks_in_main.py", *QUICK, "--", "--dtype", "float32", "--backward")
+    assert run.returncode == 1
+    rows = rows_of(tmp_path, "marks_in_main-rmsnorm")
+    assert [row["status"] for row in rows] == ["ok", "ok", "ok", "error"]
+    assert "no backward pass for 192" in rows[3]["reason"] and "ended" not in run.stderr
+
+
 def test_a_script_that_needs_arguments_says_so(kbench: Kbench) -> None:
     run = kbench("run", SCRIPTS / "marks_in_main.py", *QUICK)
     assert run.returncode == 2

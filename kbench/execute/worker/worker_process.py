@@ -48,6 +48,9 @@ START_LIMIT_S = 300.0
 PLUGIN_LIMIT_S = 20.0
 """How long a plug-in of an installed package may take to import: the user has not asked for it."""
 
+SOURCE_LIMIT_S = 3600.0
+"""How long a script may take to run while kbench learns what it measures. It may compile a kernel for each of its cases."""
+
 SILENCE_LIMIT_S = 600.0
 """How long a worker may be silent between two steps, while it draws inputs and computes references."""
 
@@ -104,6 +107,7 @@ class Worker:
         self._note = note
         self._shown: set[str] = set()
         self._hidden = 0
+        self._source = request.source.path if request.source else ""
         self._named = frozenset([*request.plugins, *([request.source.path] if request.source else [])])
         self._mark = secrets.token_hex(process_tree.MARK_BYTES)
         self._secret = ""
@@ -159,6 +163,7 @@ class Worker:
             elif isinstance(message, PluginCall):
                 at = message if message.plugin else None
                 limit_s = PLUGIN_LIMIT_S if at and at.plugin not in self._named else START_LIMIT_S
+                limit_s = SOURCE_LIMIT_S if at and at.plugin == self._source else limit_s
                 continue
             elif isinstance(message, StepEnded):
                 at, limit_s = None, SILENCE_LIMIT_S

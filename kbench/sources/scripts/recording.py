@@ -7,6 +7,7 @@ whether it reports a time or a rate.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -57,11 +58,13 @@ class RecordedLine:
 
 @dataclass
 class RecordedPlot:
-    """A plot: a `triton.testing.Benchmark` and a function below `perf_report`, with the lines in the order of the script."""
+    """A plot: a `triton.testing.Benchmark` and a function below `perf_report`, with the lines in the order of the script.
+    `last` is what the function returned for the last line that did not fail."""
 
     benchmark: Any
     function: Callable[..., Any]
     lines: list[RecordedLine] = field(default_factory=list)
+    last: Any = math.nan
 
 
 class Recorder:
@@ -100,7 +103,8 @@ class Recorder:
             second, _ = self._call(function, arguments, SCALE * TIME_MS)
         except Exception:  # noqa: BLE001  it becomes the reason of a row, where the line is built once more
             plot.lines.append(RecordedLine(given, arguments[benchmark.line_arg], 0, {}, {}))
-            return float("nan")
+            return plot.last  # in the form that the script expects: its own loop may read a dict
+        plot.last = first
         reports = {
             name: classify(value, later[name], TIME_MS)
             for later in [numbers(second)]

@@ -73,7 +73,8 @@ class Mark(testing.Mark):  # type: ignore[misc]
             return self._function(*positional, **arguments)
         marks = self.benchmarks if isinstance(self.benchmarks, (list, tuple)) else [self.benchmarks]
         fits = [each for each in marks if {each.line_arg, *each.x_names} <= arguments.keys()]
-        return self._answered(fits[0], arguments) if fits else self._function(**arguments)
+        same = [each for each in fits if _fits_exactly(each, arguments)]
+        return self._answered((same or fits)[0], arguments) if fits else self._function(**arguments)
 
     def _answered(self, benchmark: Any, arguments: dict[str, Any]) -> Any:
         if not _answers:
@@ -109,3 +110,8 @@ class Mark(testing.Mark):  # type: ignore[misc]
                 row = [*row, found[0] if isinstance(found, (tuple, list)) and found else found]
             rows.append(row)
         return pd.DataFrame(rows, columns=[*names, *(f"{name} ({benchmark.ylabel})" for name in benchmark.line_names)])
+
+
+def _fits_exactly(benchmark: Any, arguments: dict[str, Any]) -> bool:
+    """Whether the fixed arguments of a benchmark are those of a call. Several benchmarks may differ in them alone."""
+    return all(name in arguments and arguments[name] is value for name, value in dict(benchmark.args or {}).items())

@@ -17,6 +17,7 @@ def run(mark):
         for line in bench.line_vals:
             kwargs = dict(zip(bench.x_names, x)) | bench.args | {bench.line_arg: line}
             rows.append(mark.fn(**kwargs))
+            assert isinstance(rows[-1], dict)
     return rows
 
 
@@ -31,6 +32,8 @@ def main():
         Benchmark(["M", "N"], cases(), "provider", ["eager", "fused"], ["eager", "fused"], "rmsnorm", {"dtype": dtype})
     )
     def bench(M, N, provider, dtype):
+        if (N, provider) == (192, "fused") and args.backward:
+            raise RuntimeError("no backward pass for 192")
         x, weight = torch.randn(M, N).to(dtype), torch.ones(N)
         if provider == "eager":
             fn = lambda: (x.float() * torch.rsqrt(x.float().square().mean(-1, keepdim=True) + 1e-6) * weight).to(dtype)
