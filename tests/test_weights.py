@@ -194,3 +194,16 @@ def test_the_report_says_which_sizes_along_x_are_whose(write: Write) -> None:
     [sweep] = content([write("named", rows)])["plot"]["sweeps"]
     assert sweep["paired"]["N"]["model"] == "N=3584: gemma-2-9b; N=4096: llama-3-8b, qwen3-8b"
     assert "model" not in sweep["paired"]["M"]
+
+
+def test_the_interval_of_several_sessions_lies_around_the_weighted_mean(write: Write) -> None:
+    def sides(scale: float) -> list[Row]:
+        return [
+            row(n, (scale if n == 1 else 1.0) * (1 + session / 1000), session=session, weight=weight)
+            for n, weight in ((1, 1000.0), (2, 1.0))
+            for session in range(3)
+        ]
+
+    [mean] = compare_results(write("old", sides(1.0)), write("new", sides(2.0))).geomeans
+    assert mean.ratio == pytest.approx(2.0, rel=1e-2) and mean.ci is not None
+    assert mean.ci[0] < mean.ratio < mean.ci[1]

@@ -141,9 +141,11 @@ class Config:
 
     def _check_settings(self, resolver: ConfigResolver) -> None:
         """Report a --set of what the file of shapes gives."""
-        for setting in self.settings if self.shapes else ():
-            given = {*resolver.axes, *resolver.model_axes.keys, *self.shapes.columns} if self.shapes else set()
-            if self.shapes and setting.section == "sweep" and setting.name in given:
+        if self.shapes is None:
+            return
+        given = {*resolver.axes, *resolver.model_axes.keys, *self.shapes.columns}
+        for setting in self.settings:
+            if setting.section == "sweep" and setting.name in given:
                 what = f"{self.shapes.where.source} gives the shapes; leave --set {setting.name} or --shapes out"
                 resolver.report(setting.value.where, what)
 

@@ -81,7 +81,7 @@ def _shape(names: tuple[str, ...], where: SourceLocation, cells: Cells) -> Shape
             if not 0 < weight < math.inf:
                 _fail(place, f"{WEIGHT}: expected a positive number; got {as_written(text)}")
         else:
-            entries[name] = Node(_value(text), place, place)
+            entries[name] = Node([Node(_value(text), place, place)], place, place)  # a list: a cell takes no range
     return Shape(Node(entries, where, where), weight)
 
 
