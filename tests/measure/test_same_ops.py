@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,12 @@ from in_process import case_run, measured, said
 from torch import Tensor
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
+from kbench import registry
 from kbench.contract.operator import Operator
+from kbench.contract.origin import shipped
 from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.contender import Contender
+from kbench.measure.machine.device import Device
 from kbench.protocol import Configuration
 
 SAME = "ok runs the same torch operators as the baseline torch-native: aten._softmax"
@@ -136,3 +139,28 @@ def test_gradients_under_another_name(mode: str) -> None:
     flagged = {name for name, row in rows.items() if "same-ops" in row.flags}
     assert flagged == {"module", "kernel"}, {name: said(row) for name, row in rows.items()}
     assert "aten._softmax_backward_data" in rows["kernel"].reason
+
+
+def _taken_for_the_baseline(name: str, left_out: Collection[str] = ()) -> list[tuple[str, str]]:
+    """The modes and providers of an operator of kbench that have the flag, or whose operators are not known."""
+    operator, found = registry.operator(name), []
+    runs = [each for each in operator.providers.values() if not each.unavailable(Device().type)]
+    names = sorted([each.name for each in runs if each.name not in left_out], key="torch-native".__ne__)
+    for mode in operator.words.get("mode", ("forward",)):
+        more = {"mode": mode} if operator.gradients else {}
+        rows = measured(operator, names, **dict.fromkeys(operator.axes, 64), **more)
+        assert rows["torch-native"].ms
+        found += [(mode, name) for name, row in rows.items() if "same-ops" in row.flags or "not known" in row.reason]
+    return found
+
+
+@pytest.mark.parametrize("name", ["rmsnorm", "softmax"])
+def test_a_naive_form_is_not_the_baseline(name: str) -> None:
+    """The derivatives of two forms of rmsnorm run the same operators on a host; their forward functions do not."""
+    assert _taken_for_the_baseline(name, left_out=("torch-compile", "triton", "triton-row")) == []
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_no_provider_of_kbench_is_the_baseline(name: str) -> None:
+    assert _taken_for_the_baseline(name) == []
