@@ -54,15 +54,16 @@ class AddBenchmark(Benchmark):
 class SumBenchmark(Benchmark):
     def setup(self):
         self.x = torch.rand(5, 3).cuda()
+        self.more = {"bias": torch.rand(5, device="cuda"), "none": []}
 
     def benchmark_rows(self):
         self.out = self.kernel.sum(self.x)
 
     def verify_rows(self):
-        return self.x.sum(-1)
+        return self.x.sum(-1) + self.more["bias"]
 
     def benchmark_half(self):
-        self.out = self.x.sum(-1) / 2
+        self.out = self.x.sum(-1) + self.more["bias"]
 
     def verify_half(self):
         return self.verify_rows()
@@ -122,10 +123,17 @@ FAULTS = {
         "benchmark.py:9: AddBenchmark: workload base raised",
     ),
     "a setup that exits": (BENCHMARK.replace("self.make(4, 8)", "exit(1)"), "raised SystemExit"),
-    "no tensors": (BENCHMARK.replace("torch.rand(5, 3).cuda()", "3"), "the setup of rows makes no tensor"),
+    "no tensors": (
+        BENCHMARK.replace("torch.rand(5, 3).cuda()", "3").replace("self.more =", "more ="),
+        "the setup of rows makes no tensor",
+    ),
     "no result": (
         BENCHMARK.replace("return self.x.sum(-1)", "self.x.sum(-1)"),
         "verify_rows returns NoneType; it must return a tensor",
+    ),
+    "a mixed attribute": (
+        BENCHMARK.replace('"none": []', '"one": 1'),
+        "raised TypeError: the attribute more holds tensors and other values",
     ),
     "a syntax error": (BENCHMARK.replace("seed = 3", "seed = = 3"), "benchmark.py:6:12: not Python"),
 }

@@ -245,3 +245,9 @@ def test_a_convolution_is_fitted_to_its_image(tmp_path: Path) -> None:
     [sweep] = load(write(tmp_path / "problem", convolution=CONVOLUTION))
     assert sweep.points == ({"channels": 64, "size": 16, "dtype": "float32"},)
     assert registered["convolution"].outputs["output"].sizes == ("2", "2*channels", "size-2", "size-2")
+
+
+def test_a_model_of_very_many_steps_has_no_axes(tmp_path: Path) -> None:
+    unrolled = CONVOLUTION.replace("return self.convolution(x).relu()", "return sum([x.relu()] + [x] * 3000)")
+    [sweep] = load(write(tmp_path / "problem", unrolled=unrolled))
+    assert sweep.points == ({"dtype": "float32"},)

@@ -22,7 +22,7 @@ from kbench.protocol import SourceSweep
 from kbench.results.case import Case, Value
 from kbench.sources.fault import SourceFault
 from kbench.sources.huggingface import kernel_package
-from kbench.sources.huggingface.benchmark_class import OUT, BenchmarkClass, NotMeasured, Workload
+from kbench.sources.huggingface.benchmark_class import OUT, BenchmarkClass, NotMeasured, Workload, tensors_of
 from kbench.sources.problems.calls import OUTPUT_ULPS, REFERENCE, reference_of, standing_for
 from kbench.sources.problems.drawn_together import DrawnTogether, draw_on_host
 from kbench.sources.problems.exact import allows_float64
@@ -75,7 +75,7 @@ def _sweep(benchmark: BenchmarkClass, workloads: Sequence[Workload], number: int
     first, name = workloads[0], benchmark.name if not number else f"{benchmark.name}-{workloads[0].name}"
     sizes, axes = _axes(workloads)
     left = iter(sizes)
-    together = DrawnTogether(partial(_set_up, benchmark, first))
+    together = DrawnTogether(partial(_set_up, benchmark))
     inputs = {
         each: Declared(*(next(left) for _ in x.shape), dtype=_word(x.dtype), fill=together.fill(at))
         for at, (each, x) in enumerate(first.tensors.items())
@@ -121,9 +121,8 @@ def _sweep(benchmark: BenchmarkClass, workloads: Sequence[Workload], number: int
     return SourceSweep(name, tuple(points), {each: {} for each in operator.providers})
 
 
-def _set_up(benchmark: BenchmarkClass, first: Workload, case: Case, device: torch.device) -> list[Tensor]:
-    instance = benchmark.set_up(str(case.axes[WORKLOAD]), device)
-    return [getattr(instance, name) for name in first.tensors]
+def _set_up(benchmark: BenchmarkClass, case: Case, device: torch.device) -> list[Tensor]:
+    return list(tensors_of(benchmark.set_up(str(case.axes[WORKLOAD]), device))[0].values())
 
 
 def _add_kernel(operator: Operator, benchmark: BenchmarkClass, workloads: dict[str, Workload]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
 
 from kbench.sources.fault import SourceFault
 from kbench.sources.huggingface.kernel_package import NeedsKernel, NoKernel
@@ -30,14 +31,16 @@ SEED = 0
 class Workload:
     """A workload as it is after its setup, without the memory of its tensors where that is possible.
 
-    plain    a benchmark object with all attributes that are no tensors
-    tensors  the other attributes, by name: the inputs
+    plain    a benchmark object without its tensors
+    tensors  the tensors of its attributes, by name: the inputs. Those in a list or a dict are numbered: `weights_0`
+    trees    the attributes that hold tensors: how to put them together
     out      the output
     """
 
     name: str
     plain: Any
     tensors: dict[str, Tensor]
+    trees: dict[str, TreeSpec]
     out: Tensor
 
     @property
@@ -53,12 +56,30 @@ class Workload:
 
     def with_tensors(self, tensors: Sequence[Tensor], **more: Any) -> Any:
         """A benchmark object that has these tensors as its inputs."""
-        instance = copy.copy(self.plain)
-        for name, x in zip(self.tensors, tensors, strict=True):
-            setattr(instance, name, x)
+        instance, left = copy.copy(self.plain), iter(tensors)
+        for name, tree in self.trees.items():
+            setattr(instance, name, tree_unflatten([next(left) for _ in range(tree.num_leaves)], tree))
         for name, value in more.items():
             setattr(instance, name, value)
         return instance
+
+
+def tensors_of(instance: Any) -> tuple[dict[str, Tensor], dict[str, TreeSpec]]:
+    """The tensors of a benchmark object by name, and the attributes that hold them.
+
+    Raises TypeError for an attribute that holds tensors and other values.
+    """
+    tensors: dict[str, Tensor] = {}
+    trees: dict[str, TreeSpec] = {}
+    for name, value in vars(instance).items():
+        leaves, tree = tree_flatten(value)
+        if name == OUT or not any(isinstance(x, Tensor) for x in leaves):
+            continue
+        if not all(isinstance(x, Tensor) for x in leaves):
+            raise TypeError(f"the attribute {name} holds tensors and other values; kbench takes either")
+        trees[name] = tree
+        tensors |= {name: value} if isinstance(value, Tensor) else {f"{name}_{at}": x for at, x in enumerate(leaves)}
+    return tensors, trees
 
 
 class NotMeasured(SourceFault):
@@ -114,7 +135,7 @@ class BenchmarkClass:
     def _read(self, workload: str, device: torch.device) -> Workload:
         with seeded(SEED, device):
             instance = self.set_up(workload, device)
-        tensors = {name: x for name, x in vars(instance).items() if isinstance(x, Tensor) and name != OUT}
+        tensors, trees = tensors_of(instance)
         if not tensors:
             raise SourceFault(str(self.file), f"class {self.name}: the setup of {workload} makes no tensor")
         with torch.no_grad(), on_device(device):
@@ -123,9 +144,9 @@ class BenchmarkClass:
             what = f"verify_{workload} returns {type(expected).__name__}; it must return a tensor"
             raise SourceFault(str(self.file), f"class {self.name}: {what}")
         out = getattr(instance, OUT, None)
-        for name in (*tensors, OUT):
+        for name in (*trees, OUT):
             vars(instance).pop(name, None)
-        return Workload(workload, instance, tensors, out if isinstance(out, Tensor) else expected)
+        return Workload(workload, instance, tensors, trees, out if isinstance(out, Tensor) else expected)
 
     def writes_into(self, workload: str) -> bool:
         """Whether a workload writes into the tensor `out` of its setup. Otherwise it makes a new one in every call."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from kbench.results.names import taken
 from kbench.sources.fault import SourceFault
@@ -57,12 +58,28 @@ def _trace(problem: ModelProblem, values: Mapping[str, int], device: str) -> Tra
     return Traced(inputs, outputs)
 
 
+MOST_STEPS = 2000
+"""A model with more calls of torch gets no axes: a network that is unrolled over time takes seconds for each trace."""
+
+
+class _Counting(TorchDispatchMode):
+    """A context that counts the calls of torch."""
+
+    steps = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.steps += 1
+        return func(*args, **(kwargs or {}))
+
+
 def trace_model(problem: ModelProblem) -> tuple[Traced, FittedSizes]:
     """A call of the model, and the constants that are axes. Raises SourceFault."""
     problem.module({})
     device = "meta"
+    counting = _Counting()  # type: ignore[no-untyped-call]
     try:
-        base = _trace(problem, {}, device)
+        with counting:
+            base = _trace(problem, {}, device)
     except (Exception, SystemExit):  # noqa: BLE001  the code looks at values, or has a fault: then the call with values says so
         device = "cpu"
         with blamed(str(problem.file), "the model"):
@@ -79,7 +96,8 @@ def trace_model(problem: ModelProblem) -> tuple[Traced, FittedSizes]:
 
     names = argument_names(problem, base)
     allowed = {name: value for name, value in problem.constants.items() if not taken(name) and name not in names}
-    free = allowed if device == "meta" else {}  # calls with values take too long
+    quick = device == "meta" and counting.steps <= MOST_STEPS  # calls with values take too long
+    free = allowed if quick else {}
     return base, fit_sizes(free, sizes)
 
 
