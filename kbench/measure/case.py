@@ -201,7 +201,7 @@ class CaseRun:
             timer=self.timer,
             steps=self.steps,
             build_timeout_s=self.settings.build_timeout_s,
-            empty=partial(self.measured.empty, self.timer, self.settings.cache),
+            measure_empty=partial(self.measured.empty, self.timer, self.settings.cache),
         )
         added = controls.beside(self.contenders, self.baseline)
         self.contenders += added

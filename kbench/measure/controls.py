@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -35,23 +36,18 @@ class Drawn(Protocol):
     def normal(self, *shape: int) -> Tensor: ...
 
 
+@dataclass(frozen=True)
 class Controls:
-    """Makes the controls of a case, whose calls have `call_bytes` algorithmic bytes. `empty` returns what the session has
-    measured of the timer."""
+    """Makes the controls of a case, whose calls have `call_bytes` algorithmic bytes. `measure_empty` returns what the session
+    has measured of the timer."""
 
-    def __init__(
-        self,
-        case: Case,
-        call_bytes: int,
-        *,
-        inputs: Drawn,
-        timer: Timer,
-        steps: Steps,
-        build_timeout_s: float,
-        empty: Callable[[], EmptyRounds],
-    ) -> None:
-        self.case, self.call_bytes, self.inputs, self.timer = case, call_bytes, inputs, timer
-        self.steps, self.build_timeout_s, self.measure_empty = steps, build_timeout_s, empty
+    case: Case
+    call_bytes: int
+    inputs: Drawn
+    timer: Timer
+    steps: Steps
+    build_timeout_s: float
+    measure_empty: Callable[[], EmptyRounds]
 
     def beside(self, contenders: Sequence[Contender], baseline: int | None) -> list[Contender]:
         """`copy` and `empty`, and `repeat` if the baseline runs. Their indices follow those of `contenders`."""

@@ -199,7 +199,7 @@ class ScriptRun:
             timer=self.timer,
             steps=self.steps,
             build_timeout_s=self.settings.build_timeout_s,
-            empty=partial(self.measured.empty, self.timer, self.settings.cache),
+            measure_empty=partial(self.measured.empty, self.timer, self.settings.cache),
         )
         if call_bytes:
             copy = controls.copy(len(self.contenders))
