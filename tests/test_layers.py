@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "cli": "commands errors interrupts text version",
     "commands": (
         "analysis comparison comparison/formats config contract errors execute execute/executors execute/supervision "
-        "execute/worker explain files judging packages plotting protocol reporting results sources summary text"
+        "execute/worker explain files interrupts judging packages plotting protocol reporting results sources summary text"
     ),
     "comparison": "analysis errors results text",
     "comparison/formats": "comparison comparison/presentation results text",
@@ -39,8 +39,8 @@ MAY_IMPORT = {
     "files": "",
     "interrupts": "",
     "judging": (
-        "analysis config contract errors execute execute/executors execute/supervision execute/worker protocol "
-        "results text"
+        "analysis config contract errors execute execute/executors execute/supervision execute/worker interrupts "
+        "protocol results text"
     ),
     "kernels": "contract results",
     "measure": (

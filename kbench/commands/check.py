@@ -67,6 +67,7 @@ def check(
 
 def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus:
     """Run every provider on the operator's edge inputs and print one table per dtype, choice and mode."""
+    from kbench import interrupts
     from kbench.config.load import plugin_failures
     from kbench.execute import progress
     from kbench.execute.plan import describe_kind, find_extremes, find_smallest, make_plan
@@ -75,7 +76,7 @@ def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus
     from kbench.protocol import RANDOM
     from kbench.text.printable import safe_reason
 
-    with WorkerSupervisor(PluginFiles(config.plugins), note=terminal.note) as supervisor:
+    with interrupts.once(), WorkerSupervisor(PluginFiles(config.plugins), note=terminal.note) as supervisor:
         catalog = supervisor.start()
         plan = make_plan(config.resolve(catalog), catalog, keep_trying=keep_trying)
         for failure in plugin_failures(catalog):

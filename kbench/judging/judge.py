@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kbench import interrupts
 from kbench.analysis import Analysis, CaseKey, analyse
 from kbench.config.load import Config, load_config
 from kbench.config.resolve import Sweep
@@ -77,7 +78,7 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> FileJudgement:
     config = load_config(
         options.against, sets=options.sets, only=options.baselines, profile=options.profile, plugins=[str(file)]
     )
-    with WorkerSupervisor(PluginFiles(config.plugins), note) as supervisor:
+    with interrupts.once(), WorkerSupervisor(PluginFiles(config.plugins), note) as supervisor:
         catalog = supervisor.start()
         plan = make_plan(_with_own(config, file, catalog, options), catalog)
         own = _own(plan.sweep, file, catalog, options.providers)
