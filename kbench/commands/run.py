@@ -282,8 +282,9 @@ def execute(
     from kbench.execute.program import run_program
 
     outcome = run_program(command, out, terminal.note)
-    if outcome.code:
-        terminal.warn(f"{shlex.join(command)}: ended with exit code {outcome.code}")
+    if outcome.code and not outcome.interrupted:
+        how = f"exit code {outcome.code}" if outcome.code > 0 else f"signal {-outcome.code}"
+        terminal.warn(f"{shlex.join(command)}: ended with {how}")
     if outcome.csv is None:
         terminal.warn(
             "nothing was measured: the program did not call triton.testing.do_bench, do_bench_cudagraph or kbench.do_bench"

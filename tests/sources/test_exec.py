@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 import functools
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -113,7 +116,8 @@ def test_a_program_that_ends_well_without_a_call_of_do_bench_is_exit_code_3(kben
 
 def test_a_program_that_a_signal_ends_has_the_exit_code_of_shells(kbench: Kbench) -> None:
     killed = "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
-    assert kbench("exec", "--", sys.executable, "-c", killed).returncode == 128 + 15
+    run = kbench("exec", "--", sys.executable, "-c", killed)
+    assert run.returncode == 128 + 15 and "ended with signal 15" in run.stderr
 
 
 def test_closures_of_one_line_are_told_apart_by_their_functions_or_words() -> None:
@@ -124,3 +128,18 @@ def test_closures_of_one_line_are_told_apart_by_their_functions_or_words() -> No
     assert label_of(functools.partial(torch.add, 1)) == "add"
     inner = lambda: 1  # noqa: E731
     assert label_of(lambda: inner()).startswith("lambda of line ")
+
+
+def test_ctrl_c_ends_the_program_and_keeps_its_rows(tmp_path: Path) -> None:
+    text = "import time, triton.testing\ntriton.testing.do_bench(lambda: 1, rep=1)\ntime.sleep(100)\n"
+    (tmp_path / "sleepy.py").write_text(text)
+    command = [sys.executable, "-m", "kbench", "exec", "--", sys.executable, "sleepy.py"]
+    process = subprocess.Popen(command, cwd=tmp_path, start_new_session=True, stderr=subprocess.PIPE)
+    path, end = tmp_path / "results" / "sleepy.csv", time.monotonic() + 60
+    while not (path.exists() and path.read_text().count("\n") > 1) and time.monotonic() < end:
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert len(rows_of(tmp_path, "sleepy")) == 1
+    assert '"interrupted": true' in (tmp_path / "results" / "sleepy.env.json").read_text()
