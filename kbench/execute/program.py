@@ -11,10 +11,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from kbench import interrupts
 from kbench.errors import ExitStatus, UsageError
@@ -86,52 +87,82 @@ def _collect(
     process: subprocess.Popen[bytes], messages: Path, path: Path, note: Callable[[str], None]
 ) -> ProgramResult:
     """Write the rows of a program as they come, until it ends."""
-    outcome, reader = ProgramResult(0), _Reader(messages)
-    writer: Writer | None = None
-    record: EnvironmentRecord | None = None
+    outcome, reader, ended = ProgramResult(0), _Reader(messages), False
+    results = _Results(path, outcome, note)
+    unwritten: deque[_Measured] = deque()
     try:
-        while True:
-            ended = _ended(process, outcome)
-            for machine, rows in reader.new():
-                if writer is None:
-                    writer = Writer(path, tuple(rows[0].case.axes))
-                    writer.note = note
-                    record = EnvironmentRecord(describe_command(machine, path.parent), writer.write_environment)
-                    outcome.csv, outcome.moved = path, writer.moved
-                assert record is not None
-                named = [replace(row, env_id=record.add_machine(machine)) for row in rows]
-                writer.write(named)
-                outcome.rows += named
-            if ended:
-                break
-        if record is not None and writer is not None:
-            writer.check()
-            record.finish(interrupted=outcome.interrupted)
+        while not ended or unwritten:
+            try:
+                ended = ended or _has_ended(process)
+                unwritten.extend(reader.new())
+                while unwritten:
+                    results.write(unwritten[0])
+                    unwritten.popleft()
+            except KeyboardInterrupt:  # a row that was being written is still there
+                outcome.interrupted = True
+                _wait_for_end(process)
+                ended = False  # what it has measured until now is still to be read
+        results.finish()
     finally:
         if process.poll() is None:
             process.kill()
-        if writer is not None:
-            with closing(writer):
-                pass
+        results.close()
     outcome.code = process.returncode or 0
     return outcome
 
 
-def _ended(process: subprocess.Popen[bytes], outcome: ProgramResult) -> bool:
-    """Wait a moment for the program. Ctrl-C has reached it too: it then gets some seconds to end."""
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a program has ended, after a moment."""
     try:
         process.wait(timeout=GLANCE_S)
     except subprocess.TimeoutExpired:
         return False
-    except KeyboardInterrupt:
-        outcome.interrupted = True
-        end = time.monotonic() + END_LIMIT_S
-        while process.poll() is None and time.monotonic() < end:
-            time.sleep(GLANCE_S)
-        if process.poll() is None:
-            process.kill()
-            process.wait(timeout=END_LIMIT_S)
     return True
+
+
+def _wait_for_end(process: subprocess.Popen[bytes]) -> None:
+    """Ctrl-C has reached the program too: give it some seconds to end."""
+    end = time.monotonic() + END_LIMIT_S
+    while process.poll() is None and time.monotonic() < end:
+        time.sleep(GLANCE_S)
+    if process.poll() is None:
+        process.kill()
+        process.wait(timeout=END_LIMIT_S)
+
+
+class _Measured(NamedTuple):
+    machine: MachineInfo
+    rows: list[Row]
+
+
+class _Results:
+    """The results file and its environment file. They are made when there is a first row."""
+
+    def __init__(self, path: Path, outcome: ProgramResult, note: Callable[[str], None]) -> None:
+        self._path, self._outcome, self._note = path, outcome, note
+        self._writer: Writer | None = None
+        self._record: EnvironmentRecord | None = None
+
+    def write(self, found: _Measured) -> None:
+        if self._writer is None or self._record is None:
+            self._writer = Writer(self._path, tuple(found.rows[0].case.axes))
+            self._writer.note = self._note
+            self._record = EnvironmentRecord(
+                describe_command(found.machine, self._path.parent), self._writer.write_environment
+            )
+            self._outcome.csv, self._outcome.moved = self._path, self._writer.moved
+        named = [replace(row, env_id=self._record.add_machine(found.machine)) for row in found.rows]
+        self._writer.write(named)
+        self._outcome.rows += named
+
+    def finish(self) -> None:
+        if self._writer is not None and self._record is not None:
+            self._writer.check()
+            self._record.finish(interrupted=self._outcome.interrupted)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
 
 
 class _Reader:
@@ -141,21 +172,26 @@ class _Reader:
         self._path, self._read, self._rest = path, 0, b""
         self._machines: dict[str, MachineInfo] = {}
 
-    def new(self) -> Iterator[tuple[MachineInfo, list[Row]]]:
+    def new(self) -> list[_Measured]:
+        """What has been appended since the last call."""
         with self._path.open("rb") as file:
             file.seek(self._read)
             data = file.read()
-        self._read += len(data)
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            process = line.split(b" ", 1)[0].decode("ascii", "replace")
-            try:
-                message = decode(line, process)
-            except ProtocolError as error:
-                print(f"kbench: a message of process {process} cannot be read: {error}", file=sys.stderr)
-                continue
-            if isinstance(message, Catalog):
-                self._machines[process] = message.machine
-            elif isinstance(message, Rows) and message.rows and process in self._machines:
-                session = list(self._machines).index(process)
-                yield self._machines[process], [replace(row, session=session) for row in message.rows]
+        *lines, rest = (self._rest + data).split(b"\n")
+        found = [measured for line in lines if (measured := self._measured(line)) is not None]
+        self._read, self._rest = self._read + len(data), rest
+        return found
+
+    def _measured(self, line: bytes) -> _Measured | None:
+        process = line.split(b" ", 1)[0].decode("ascii", "replace")
+        try:
+            message = decode(line, process)
+        except ProtocolError as error:
+            print(f"kbench: a message of process {process} cannot be read: {error}", file=sys.stderr)
+            return None
+        if isinstance(message, Catalog):
+            self._machines[process] = message.machine
+        if not isinstance(message, Rows) or process not in self._machines:
+            return None
+        session = list(self._machines).index(process)
+        return _Measured(self._machines[process], [replace(row, session=session) for row in message.rows])

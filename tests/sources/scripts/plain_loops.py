@@ -15,7 +15,7 @@ def set_up(size):
 
 
 def speed(fn, x):
-    times = do_bench(fn, rep=5, grad_to_none=[x], quantiles=QUANTILES)
+    times = do_bench(fn, warmup=1, rep=5, grad_to_none=[x], quantiles=QUANTILES)
     assert len(times) == 3
     return [1000 * ms for ms in times]
 
@@ -35,5 +35,5 @@ for size in map(int, sys.argv[2:]):
         us, low, high = speed(lambda: function(x).backward(dy), x)
         assert low <= us <= high
         print(f"{name} {size}: {us:.1f} us")
-        print(triton.testing.do_bench(lambda: function(x.detach()), rep=5, return_mode="median"))
+        print(triton.testing.do_bench(lambda: function(x.detach()), warmup=1, rep=5, return_mode="median"))
 sys.exit(4 if "memory" in sys.argv else 0)
