@@ -96,7 +96,7 @@ def word(value: Any, others: Mapping[Value, Any]) -> str:
     numbers, unless they are equal."""
     text = value if isinstance(value, str) else getattr(value, "__name__", None) or str(value)
     text = text.removeprefix("torch.")
-    text = re.sub(r"\s*[,\[\](){}]+\s*", " ", text).strip().lstrip("".join(FORMULA_SIGNS))
+    text = re.sub(r"\s*[,;\[\](){}]+\s*", " ", text).strip().lstrip("".join(FORMULA_SIGNS))
     text = re.sub(r"\s+", "-" if not isinstance(value, str) else " ", text)[:LONGEST_WORD].strip() or "empty"
     text = "".join(sign for sign in text if sign.isprintable())
     if LIKE_NUMBER.fullmatch(text) or text.lower() in ("true", "false"):
