@@ -121,7 +121,7 @@ def test_list_and_the_plan(kbench: Kbench, write_config: WriteConfig) -> None:
     config = f"operator: product\nsweep: {{M: 4096, N: 4096, K: 4096}}\nproviders: [torch]\nplugins: [{PLUGINS / 'norms.py'}]\n"
     planned = kbench("run", write_config(config), "--dry-run", "--set", "M=4096,8").stdout.splitlines()
     assert planned[0].split() == ["M", "N", "K", "dtype", "MB", "per", "call", "MB", "needed"]
-    assert planned[1].split() == ["4096", "4096", "4096", "float32", "201.3", "2162.2"]
+    assert planned[1].split() == ["4096", "4096", "4096", "float32", "201.3", "2165.3"]
     bad = write_config(
         f"operator: halves\nsweep: {{M: 1, N: [8, 7]}}\nproviders: [torch]\nplugins: [{PLUGINS / 'norms.py'}]\n"
     )
