@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, Callable[..., int]] = {
     "check": check.check,
     "judge": judge.judge,
     "compare": compare.compare,
+    "ab": compare.ab,
     "plot": plot.plot,
     "show": show.show,
     "report": report.report,

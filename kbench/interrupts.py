@@ -56,3 +56,23 @@ def once() -> Iterator[None]:
     finally:
         for number in mine:
             signal.signal(number, signal.default_int_handler)
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Inside, signals wait, and the first of them has its effect at the end. For short work that must not be left half done.
+    Works in the main thread only."""
+    came: list[tuple[int, FrameType | None]] = []
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
+    held = {number: handler for number, handler in before.items() if callable(handler)}
+    for number in held:
+        signal.signal(number, lambda number, frame: came.append((number, frame)))
+    try:
+        yield
+    finally:
+        for number, handler in held.items():
+            signal.signal(number, handler)
+        if came:
+            held[came[0][0]](*came[0])

@@ -79,3 +79,14 @@ def test_a_run_that_does_not_end_obeys_again(monkeypatch: pytest.MonkeyPatch) ->
         except KeyboardInterrupt:
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(5)
+
+
+def test_a_signal_that_is_held_back_comes_when_the_work_is_done() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    done = False
+    with pytest.raises(KeyboardInterrupt), interrupts.held_back():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+        done = True
+    assert done
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

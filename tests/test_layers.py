@@ -21,7 +21,8 @@ MAY_IMPORT = {
     "cli": "commands errors interrupts text version",
     "commands": (
         "analysis comparison comparison/formats config contract errors execute execute/executors execute/supervision "
-        "execute/worker explain files interrupts judging packages plotting protocol reporting results sources summary text"
+        "execute/worker explain files interrupts judging packages plotting protocol reporting results revisions sources "
+        "summary text"
     ),
     "comparison": "analysis errors results text",
     "comparison/formats": "comparison comparison/presentation results text",
@@ -81,6 +82,7 @@ MAY_IMPORT = {
         "plotting/style results summary text version"
     ),
     "results": "errors files text",
+    "revisions": "comparison config errors execute files interrupts results",
     "sources": "config contract errors packages protocol sources/problems sources/scripts text",
     "sources/flashinfer_trace": "contract files protocol results sources sources/problems text",
     "sources/huggingface": "contract packages protocol results sources sources/problems",

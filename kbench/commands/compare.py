@@ -1,4 +1,4 @@
-"""`kbench compare`: compares results files, or the providers of one file, row by row."""
+"""`kbench compare` compares results files, or the providers of one file. `kbench ab` measures two git revisions first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbench.commands.options import RowTerms, parse_share, split_words
+from kbench.commands.options import (
+    Exports,
+    FailOn,
+    GitHub,
+    Margin,
+    OnlyProviders,
+    Profile,
+    RowTerms,
+    Sets,
+    Strict,
+    parse_duration,
+    parse_share,
+    split_words,
+)
 from kbench.comparison.verdict import Verdict
 from kbench.errors import ExitStatus, ResultsError, UsageError
 from kbench.files import replace
@@ -43,15 +56,7 @@ def compare(
             help="The column to compare: ms, ms_min, launch_ms, gbps, achieved_gbps, copy_fraction, tflops or sol.",
         ),
     ] = "ms",
-    margin: Annotated[
-        str | None,
-        typer.Option(
-            "--margin",
-            metavar="SHARE",
-            help="The smallest change that matters. Default: 2% between files. Between providers there is no "
-            "default: every change above the noise counts.",
-        ),
-    ] = None,
+    margin: Margin = None,
     vary: Annotated[
         str | None,
         typer.Option(
@@ -75,33 +80,10 @@ def compare(
             " except same, unclear and untimed.",
         ),
     ] = None,
-    fail_on: Annotated[
-        str | None,
-        typer.Option(
-            "--fail-on",
-            metavar="VERDICTS",
-            help="Exit with 1 when a row has one of these verdicts, for example slower,missing,failed.",
-        ),
-    ] = None,
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict",
-            help="Exit with 3 when a row cannot be compared, because the files measured it in different ways.",
-        ),
-    ] = False,
-    export: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--export",
-            metavar="FORMAT=FILE",
-            help="Also write the comparison to a file. '-' as FILE means stdout. Formats: markdown, json, csv, junit, github, "
-            "github-action-benchmark, bencher, benchfmt. Can be given several times.",
-        ),
-    ] = None,
-    github: Annotated[
-        bool, typer.Option("--github", help="Write the annotations, step summary and outputs of a GitHub job.")
-    ] = False,
+    fail_on: FailOn = None,
+    strict: Strict = False,
+    export: Exports = None,
+    github: GitHub = False,
 ) -> ExitStatus:
     """Compare results files row by row.
 
@@ -128,6 +110,80 @@ def compare(
     return report_gate(found, github=github)
 
 
+def ab(
+    base: Annotated[str, typer.Argument(metavar="BASE", help="The revision to compare with: a branch, tag or hash.")],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[HEAD] CONFIG",
+            help="The revision to judge, and a config of the repository. Without HEAD, kbench judges the working tree with "
+            "its uncommitted changes.",
+        ),
+    ],
+    build: Annotated[
+        str,
+        typer.Option(
+            "--build",
+            metavar="COMMAND",
+            help="Build each revision with this shell command, for example 'pip install -e .'. It runs in the revision's "
+            "folder, with a virtual environment of its own.",
+        ),
+    ] = "",
+    budget: Annotated[
+        str,
+        typer.Option(
+            "--budget",
+            metavar="DURATION",
+            help="Measure at most about this long: 90s, 10m or 1h. Builds do not count.",
+        ),
+    ] = "10m",
+    sets: Sets = None,
+    only: OnlyProviders = None,
+    profile: Profile = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for base.csv and head.csv.")] = Path(
+        "results/ab"
+    ),
+    margin: Margin = None,
+    fail_on: FailOn = None,
+    strict: Strict = False,
+    export: Exports = None,
+    github: GitHub = False,
+) -> ExitStatus:
+    """Measure two git revisions in turn and compare them.
+
+    Sessions of both revisions alternate on this machine until no row is unclear or the budget is spent. Each revision has
+    a worktree in a temporary folder. The working tree is measured where it is, and kbench does not change it.
+
+    Exit code: 0 comparison written, 1 a row has a verdict that --fail-on lists, 2 bad input, 3 a build failed, nothing could
+    be measured, no row could be compared, or --strict refused one, 130 interrupted.
+    """
+    from kbench.comparison.options import CompareOptions
+    from kbench.revisions.measure import RevisionOptions, measure_revisions
+
+    if len(words) > 2:
+        raise UsageError(f"expected BASE [HEAD] CONFIG, but got {len(words) + 1} words; --set and others stand alone")
+    head = words[0] if len(words) == 2 else None
+    comparing = CompareOptions(
+        margin=None if margin is None else parse_share("--margin", margin),
+        fail_on=tuple(split_words(fail_on)),
+        strict=strict,
+    )
+    _ = comparing.gate  # raises before anything is measured
+    export_targets(export or (), github)
+    arguments = [
+        *(word for each in sets or () for word in ("--set", each)),
+        *(word for each in only or () for word in ("--only", each)),
+        *(["--profile", profile] if profile is not None else []),
+    ]
+    options = RevisionOptions(base, head, Path(words[-1]), arguments, build, parse_duration("--budget", budget), out)
+    done = measure_revisions(options, comparing, terminal.note)
+    counts = " and ".join(f"{count} session{'s' * (count != 1)} of {label}" for label, count in done.sessions.items())
+    terminal.note(f"measured {counts}: {done.ended}")
+    terminal.note(f"the results are in {out / 'base.csv'} and {out / 'head.csv'}")
+    write_outputs(done.comparison, sort="verdict", only=None, exports=export or (), github=github)
+    return report_gate(done.comparison, github=github)
+
+
 def write_outputs(found: Comparison, *, sort: str, only: str | None, exports: Sequence[str], github: bool) -> None:
     """Write the exports and print the table. An export to stdout takes the table's place. Files that have nothing in common
     give no table: `report_gate` prints an error about them."""
@@ -135,7 +191,7 @@ def write_outputs(found: Comparison, *, sort: str, only: str | None, exports: Se
     from kbench.comparison.formats import terminal as tables
 
     shown = _verdicts("--only", only)
-    targets = _targets(exports, github)
+    targets = export_targets(exports, github)
     printed = tables.text(found, terminal.width(), sort, shown, colour=terminal.colours())
     if found.nothing_common:
         printed = ""
@@ -173,7 +229,7 @@ def _verdicts(option: str, text: str | None) -> list[Verdict]:
     return [verdict for word in split_words(text) for verdict in known[word]]
 
 
-def _targets(exports: Sequence[str], github: bool) -> dict[Path | None, str]:
+def export_targets(exports: Sequence[str], github: bool) -> dict[Path | None, str]:
     """The export formats by their files, from `json=c.json`. `json=-` is stdout, which is None here. Raises UsageError, also
     for two exports to one file."""
     from kbench.comparison.formats import FORMATS

@@ -10,6 +10,9 @@ import typer
 from kbench.config import builtin
 from kbench.errors import UsageError
 
+LONGEST_S = 7 * 24 * 3600
+"""Durations on the command line are shorter than this."""
+
 ConfigFile = Annotated[
     Path,
     typer.Argument(metavar="CONFIG", help=f"A YAML file, or a built-in config: {', '.join(builtin.config_names())}."),
@@ -67,6 +70,43 @@ RowTerms = Annotated[
         "Comparisons: = != < <= > >=.",
     ),
 ]
+Margin = Annotated[
+    Optional[str],
+    typer.Option(
+        "--margin",
+        metavar="SHARE",
+        help="The smallest change that matters. Default: 2% between files. Between providers there is no "
+        "default: every change above the noise counts.",
+    ),
+]
+FailOn = Annotated[
+    Optional[str],
+    typer.Option(
+        "--fail-on",
+        metavar="VERDICTS",
+        help="Exit with 1 when a row has one of these verdicts, for example slower,missing,failed.",
+    ),
+]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Exit with 3 when a row cannot be compared, because the files measured it in different ways.",
+    ),
+]
+Exports = Annotated[
+    Optional[list[str]],
+    typer.Option(
+        "--export",
+        metavar="FORMAT=FILE",
+        help="Also write the comparison to a file. '-' as FILE means stdout. Formats: markdown, json, csv, junit, github, "
+        "github-action-benchmark, bencher, benchfmt. Can be given several times.",
+    ),
+]
+GitHub = Annotated[
+    bool,
+    typer.Option("--github", help="Write the annotations, step summary and outputs of a GitHub job."),
+]
 
 
 def newest_results(files: list[str] | None) -> list[str]:
@@ -87,3 +127,14 @@ def parse_share(option: str, text: str) -> float:
         return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         raise UsageError(f"{option} {text!r} is not a share; write 2% or 0.02") from None
+
+
+def parse_duration(option: str, text: str) -> float:
+    """The seconds that `90s`, `10m` or `1h` mean. Raises UsageError."""
+    try:
+        seconds = float(text[:-1]) * {"s": 1, "m": 60, "h": 3600}[text[-1:]]
+    except (KeyError, ValueError):
+        raise UsageError(f"{option} {text!r} is not a duration; write 90s, 10m or 1h") from None
+    if not 0 < seconds < LONGEST_S:
+        raise UsageError(f"{option} {text!r}: must be more than 0 and less than a week")
+    return seconds

@@ -1,0 +1,121 @@
+"""Asks git about a repository, and adds and removes worktrees. Changes no file of the working tree, and no index."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from kbench.errors import UsageError
+from kbench.revisions.child import Ended, run_child
+
+LIMIT_S = 60.0
+"""Limit for one question to git."""
+
+CHECKOUT_LIMIT_S = 1800.0
+"""Limit for the checkout of a revision, which may fetch large files."""
+
+OFF = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
+"""No hook of the repository runs when a worktree is added."""
+
+LOCAL_VARIABLES = (
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_DIR", "GIT_GRAFT_FILE", "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE", "GIT_INTERNAL_SUPER_PREFIX", "GIT_NO_REPLACE_OBJECTS", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE", "GIT_SHALLOW_FILE", "GIT_WORK_TREE",
+)  # fmt: skip
+"""Variables that tie git to one repository, from `git rev-parse --local-env-vars`. A hook sets them. With GIT_INDEX_FILE,
+adding a worktree would overwrite the user's index."""
+
+
+def plain_environment() -> dict[str, str]:
+    """The environment without the variables that tie git to one repository."""
+    environment = {name: value for name, value in os.environ.items() if name not in LOCAL_VARIABLES}
+    return environment | {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+
+
+def _git(folder: Path, *words: str, limit_s: float = LIMIT_S) -> Ended:
+    """Raises UsageError if git is not installed or does not answer in time."""
+    try:
+        ended = run_child(["git", *OFF, *words], folder, plain_environment(), limit_s)
+    except OSError as error:
+        raise UsageError(f"git cannot be started ({error.strerror}); kbench ab needs git") from None
+    if ended.code is None:
+        raise UsageError(f"{folder}: git {words[0]} did not end within {limit_s:g} s")
+    return ended
+
+
+def _last_line(ended: Ended) -> str:
+    return ended.tail[-1].removeprefix("fatal: ") if ended.tail else f"exit code {ended.code}"
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository with a working tree.
+
+    top     the folder of the working tree, without links
+    common  the folder that all worktrees of the repository share: `.git` of the first one
+    """
+
+    top: Path
+    common: Path
+
+    @classmethod
+    def of(cls, folder: Path) -> Repository:
+        """The repository that a folder lies in. Raises UsageError."""
+        asked = _git(folder, "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
+        if asked.code != 0:
+            raise UsageError(
+                f"{folder}: git finds no working tree here ({_last_line(asked)}); "
+                "run kbench ab in a folder of a cloned repository"
+            )
+        top, common = asked.output.splitlines()
+        return cls(Path(top).resolve(), Path(common).resolve())
+
+    def commit(self, revision: str) -> str:
+        """The full hash of the commit that a revision names. Raises UsageError."""
+        asked = _git(self.top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        if asked.code != 0:
+            shallow = _git(self.top, "rev-parse", "--is-shallow-repository").output.strip() == "true"
+            hint = (
+                "this clone is shallow: fetch the history with git fetch --unshallow, or fetch-depth: 0 in a workflow"
+                if shallow
+                else "git log --oneline shows those of this branch"
+            )
+            raise UsageError(f"{revision}: no such commit in {self.top}; {hint}")
+        return asked.output.strip()
+
+    def add_worktree(self, folder: Path, commit: str) -> None:
+        """Check out a commit in a new folder. Raises UsageError."""
+        added = _git(self.top, "worktree", "add", "--quiet", "--detach", str(folder), commit, limit_s=CHECKOUT_LIMIT_S)
+        if added.code != 0:
+            raise UsageError(f"{commit[:9]}: cannot be checked out in {folder}: {_last_line(added)}")
+
+    def worktrees(self) -> list[Path]:
+        """The folders of all worktrees, also those that do not exist any more."""
+        listed = _git(self.top, "worktree", "list", "--porcelain").output.splitlines()
+        return [Path(line.removeprefix("worktree ")) for line in listed if line.startswith("worktree ")]
+
+    def forget_worktree(self, folder: Path) -> None:
+        """Remove the entry of a worktree whose folder is deleted. Other entries stay, as `git worktree prune` would not do."""
+        _git(self.top, "worktree", "remove", "--force", "--force", str(folder))
+
+    def copy_uncommitted(self, folder: Path) -> None:
+        """Change a worktree of HEAD into a copy of the working tree: its changed and untracked files, without ignored ones.
+        Raises UsageError."""
+        changed = _git(self.top, "diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", "HEAD")
+        untracked = _git(self.top, "ls-files", "--others", "--exclude-standard", "-z")
+        for asked in (changed, untracked):
+            if asked.code != 0:
+                raise UsageError(f"{self.top}: git cannot list the uncommitted files: {_last_line(asked)}")
+        for name in filter(None, (changed.output + untracked.output).split("\0")):
+            source, target = self.top / name, folder / name
+            if target.is_symlink() or target.is_file():
+                target.unlink()
+            if source.is_symlink() or source.is_file():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, target, follow_symlinks=False)
+            elif source.is_dir():  # a submodule, or a repository inside this one
+                shutil.copytree(
+                    source, target, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".git")
+                )

@@ -1,0 +1,104 @@
+"""Measures sessions of one side: `kbench run` as a child process in the side's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kbench import files
+from kbench.errors import ExecutionError, ExitStatus, ResultsError, UsageError
+from kbench.execute.writer import check_writable, move_aside
+from kbench.results.csv_reader import MAX_BYTES
+from kbench.results.environment_file import environment_path
+from kbench.revisions.child import Ended, run_child
+from kbench.revisions.repository import Repository
+from kbench.revisions.side import Side, environment_of
+
+PROGRAM = """
+import os, signal, sys, threading
+
+def end_with_the_parent():
+    os.read(0, 1)  # returns when the parent has ended, also after SIGKILL
+    os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=end_with_the_parent, daemon=True).start()
+sys.argv[0] = "kbench"
+from kbench.__main__ import main
+main()
+"""
+
+COMMAND = ["-P", "-c", PROGRAM]
+"""Python's arguments for a child that measures. With -P it finds modules in PYTHONPATH first, not in the working folder."""
+
+
+class SessionLimit(ExecutionError):
+    """A session took longer than its limit."""
+
+
+@dataclass
+class SideSessions:
+    """The sessions of a side.
+
+    side       what is measured
+    folder     working folder of the child
+    arguments  of `kbench run`, with the config
+    scratch    folder in which the child writes its results
+    csv        where the results of whole sessions are kept
+    count      how many sessions were measured
+    """
+
+    side: Side
+    repository: Repository
+    folder: Path
+    arguments: Sequence[str]
+    scratch: Path
+    csv: Path
+    count: int = 0
+
+    def prepare(self) -> list[Path]:
+        """Check that the results can be written, and move earlier ones aside. Returns their new names. Raises ResultsError."""
+        check_writable(self.csv)
+        moved = move_aside(self.csv)
+        environment_path(self.csv).unlink(missing_ok=True)
+        return moved
+
+    def measure(self, limit_s: float) -> None:
+        """Measure one more session. Raises UsageError, ResultsError, SessionLimit, ExecutionError and KeyboardInterrupt."""
+        more = ["--append"] if self.count else []
+        command = [self.side.python, *COMMAND, "run", *self.arguments, "--sessions", "1", *more, "--no-plot"]
+        ended = run_child(
+            [*command, "--out", str(self.scratch)],
+            self.folder,
+            environment_of(self.side, self.repository),
+            limit_s,
+            leash=True,
+        )
+        if ended.code not in (ExitStatus.OK, ExitStatus.FAILED):  # a failed row is a row: the comparison judges it
+            self._raise(ended, limit_s)
+        self.count += 1
+        self._keep()
+
+    def _raise(self, ended: Ended, limit_s: float) -> None:
+        if ended.code is None:
+            raise SessionLimit(f"{self.side.name}: a session did not end within {limit_s:g} s")
+        if ended.code == ExitStatus.INTERRUPTED:
+            raise KeyboardInterrupt
+        lines = [line.removeprefix("error: ") for line in ended.tail if line.strip()]
+        errors = [line.removeprefix("error: ") for line in ended.errors.splitlines() if line.startswith("error: ")]
+        said = "\n".join(f"{self.side.name}: {line}" for line in errors or lines[-1:])
+        if ended.code == ExitStatus.BAD_INPUT:
+            raise UsageError(said)
+        raise ExecutionError(said or f"{self.side.name}: kbench run ended with exit code {ended.code}")
+
+    def _keep(self) -> None:
+        """Copy the results of whole sessions to where the user finds them."""
+        found = list(self.scratch.glob("*.csv"))
+        if len(found) != 1:
+            raise ResultsError(f"{self.side.name}: kbench run wrote {len(found)} results files, but should write one")
+        [measured] = found
+        for source, target in ((environment_path(measured), environment_path(self.csv)), (measured, self.csv)):
+            try:
+                files.replace(target, files.read_bytes(source, MAX_BYTES))
+            except OSError as error:
+                raise ResultsError(f"{target}: cannot be written ({error.strerror}); choose another --out") from None

@@ -1,0 +1,458 @@
+"""`kbench ab`: two revisions of a repository, measured in turn.
+
+Most tests replace the child that measures with one that reads its time from the file `cost` of the revision.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+from common import ROOT, run_kbench
+from making import row, write_rows
+
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role
+from kbench.revisions import alternate, session
+from kbench.revisions.child import Ended
+
+CONFIG = "bench/sweep.yaml"
+SWEEP = "operator: softmax\nsweep: {M: 8, N: 64, dtype: float32}\nproviders: [triton]\n"
+SIZES = (64, 128, 256, 512, 1024, 2048)
+
+
+def git(folder: Path, *words: str) -> str:
+    person = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always")
+    done = subprocess.run(["git", *person, *words], cwd=folder, check=True, capture_output=True, text=True, timeout=60)
+    return done.stdout
+
+
+def commit(folder: Path, cost: float) -> None:
+    (folder / "cost").write_text(str(cost))
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", f"cost {cost}")
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with the tags `old` (1 ms) and `slow` (1.05 ms). The working tree is at `slow`."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    folder = tmp_path / "a repository"
+    (folder / "bench").mkdir(parents=True)
+    git(folder, "init", "-q", "-b", "main")
+    (folder / CONFIG).write_text(SWEEP)
+    (folder / ".gitignore").write_text("results/\n")
+    commit(folder, 1.0)
+    git(folder, "tag", "old")
+    commit(folder, 1.05)
+    git(folder, "tag", "slow")
+    return folder
+
+
+class Machine:
+    """Stands in for the child that measures. `sides` lists the folders that it measured, in turn."""
+
+    def __init__(self) -> None:
+        self.sides: list[Path] = []
+        self.environments: list[Mapping[str, str]] = []
+        self.rows: dict[Path, list[Row]] = {}
+
+    def run(
+        self, command: Sequence[str], folder: Path, environment: Mapping[str, str], limit_s: float, *, leash: bool
+    ) -> Ended:
+        self.sides.append(folder)
+        self.environments.append(environment)
+        out = Path(command[list(command).index("--out") + 1])
+        cost = float((folder / "cost").read_text())
+        definition = (folder / "definition").read_text() if (folder / "definition").exists() else "c0ffee"
+        rows = self.rows.setdefault(out, [])
+        number = len(rows) // (2 * len(SIZES))
+        assert ("--append" in command) is (number > 0)
+        noise = 1 + 0.001 * (len(self.sides) * 7 % 5 - 2)
+        same = {"session": number, "case_hash": definition}
+        rows += [row(n, cost * noise, **same) for n in SIZES]
+        rows += [row(n, noise, "copy", role=Role.CONTROL, **same) for n in SIZES]
+        (out / "sweep.csv").unlink(missing_ok=True)
+        write_rows(out / "sweep.csv", rows)
+        (out / "sweep.env.json").write_text("{}")
+        return Ended(0, "", "")
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    machine = Machine()
+    monkeypatch.setattr(session, "run_child", machine.run)
+    return machine
+
+
+def state(repository: Path) -> dict[str, object]:
+    """Everything that kbench must leave as it is: the files, the index, the refs and the worktrees."""
+    paths = [path for path in repository.rglob("*") if "results" not in path.parts and path.is_file()]
+    return {str(path.relative_to(repository)): path.read_bytes() for path in paths} | {
+        "worktrees": git(repository, "worktree", "list"),
+        "temporary": sorted(path.name for path in Path(os.environ["TMPDIR"]).glob("kbench-ab-*")),
+    }
+
+
+def ab(repository: Path, *words: object) -> subprocess.CompletedProcess[str]:
+    """Run `kbench ab` in the repository, and check that it changes and leaves nothing."""
+    before = state(repository)
+    done = run_kbench(["ab", *words], repository)
+    assert state(repository) == before
+    assert "Traceback" not in done.stderr and "bug" not in done.stderr
+    return done
+
+
+def test_it_finds_five_percent_with_three_sessions_a_side(repository: Path, machine: Machine) -> None:
+    done = ab(repository, "old", "slow", CONFIG, "--fail-on", "slower", "--export", "json=results/c.json")
+    assert done.returncode == 1, done.stderr
+    assert "gate failed: 6 slower" in done.stdout
+    assert "measured 3 sessions of base and 3 sessions of head: no row is unclear" in done.stderr
+    labels = [folder.name for folder in machine.sides]
+    assert labels == ["base", "head", "head", "base", "base", "head"]
+    assert json.loads((repository / "results" / "c.json").read_text())["rows"][0]["verdict"] == "slower"
+    with (repository / "results" / "ab" / "head.csv").open(newline="") as file:
+        assert {line["session"] for line in csv.DictReader(file)} == {"0", "1", "2"}
+
+
+def test_an_unchanged_pair_passes(repository: Path, machine: Machine) -> None:
+    done = ab(repository, "slow", CONFIG, "--fail-on", "slower,faster")
+    assert done.returncode == 0, done.stderr
+    assert "6 same" in done.stdout
+
+
+def test_a_changed_definition_is_incomparable(repository: Path, machine: Machine) -> None:
+    (repository / "definition").write_text("other")
+    done = ab(repository, "old", CONFIG, "--strict")
+    assert done.returncode == 3 and "6 incomparable" in done.stdout, done.stdout
+
+
+def test_staged_unstaged_and_untracked_work_is_measured_and_stays(repository: Path, machine: Machine) -> None:
+    (repository / "cost").write_text("3.0")
+    git(repository, "add", "cost")
+    (repository / "cost").write_text("2.0")
+    (repository / "new file").write_text("untracked")
+    (repository / CONFIG).write_text("operator: softmax # changed\n")
+    done = ab(repository, "old", CONFIG)
+    assert done.returncode == 0 and "+100.0%" in done.stdout, done.stdout
+
+
+def test_a_detached_head_and_a_hook_with_its_own_index(
+    repository: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    git(repository, "checkout", "-q", "--detach", "old")
+    hook = repository / ".git" / "hooks" / "post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran'\n")
+    hook.chmod(0o755)
+    monkeypatch.setenv("GIT_INDEX_FILE", str(repository / ".git" / "index"))  # as in a pre-commit hook
+    done = ab(repository, "slow", CONFIG)
+    assert done.returncode == 0 and "-4.8%" in done.stdout, done.stdout
+    assert not (tmp_path / "ran").exists()
+
+
+def test_modules_come_from_the_side_also_with_an_editable_install(
+    repository: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (repository / "src").mkdir()
+    (repository / "src" / "mine.py").touch()
+    commit(repository, 1.0)
+    monkeypatch.setattr(sys, "path", [*sys.path, str(repository / "src")])  # what an editable install does
+    ab(repository, "main", CONFIG)
+    base, head = (environment["PYTHONPATH"].split(os.pathsep) for environment in machine.environments[:2])
+    assert [Path(path).name for path in base[:2]] == ["base", "src"] and base[1] == f"{base[0]}/src"
+    assert head[:2] == [str(repository), str(repository / "src")]
+    assert str(repository / "src") not in base
+
+
+def test_the_folder_of_the_user_stands_for_the_same_folder_of_the_revision(repository: Path, machine: Machine) -> None:
+    (repository / "bench" / "cost").write_text("1.0")
+    commit(repository, 1.0)
+    done = run_kbench(["ab", "main", "sweep"], repository / "bench")
+    assert done.returncode == 0, done.stderr
+    assert [folder.parts[-2:] for folder in machine.sides[:2]] == [("base", "bench"), ("a repository", "bench")]
+    gone = run_kbench(["ab", "old", "../" + CONFIG], repository)
+    assert gone.returncode == 2 and "lies outside of the repository" in gone.stderr
+
+
+def test_a_budget_that_is_too_short_says_so(
+    repository: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = ab(repository, "old", CONFIG, "--budget", "0.001s")
+    assert done.returncode == 0
+    assert (
+        "measured 1 session of base and 1 session of head: the budget is spent, before each side had 3" in done.stderr
+    )
+
+
+def test_unclear_rows_are_measured_until_the_limit(
+    repository: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alternate, "MOST_SESSIONS", 5)
+    done = ab(repository, "slow", CONFIG, "--margin", "0.01%")
+    assert "5 sessions of base and 5 sessions of head: more sessions would hardly help" in done.stderr
+
+
+def test_earlier_results_are_moved_not_lost(repository: Path, machine: Machine) -> None:
+    ab(repository, "old", CONFIG)
+    done = ab(repository, "old", CONFIG)
+    assert "the earlier results were moved to" in done.stderr
+    assert len(list((repository / "results" / "ab").glob("base*.csv"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nowhere", CONFIG), "nowhere: no such commit in"),
+        (("--", "-x", CONFIG), "-x: no such commit in"),
+        (("old", "bench/other.yaml"), "bench/other.yaml: old ("),
+        (("old", "bench/new.yaml"), "bench/new.yaml: old ("),
+        (("old", "bench.py"), "kbench ab measures configs"),
+        (("old", "slow", "more", CONFIG), "expected BASE [HEAD] CONFIG"),
+        (("--budget", "ten", "old", CONFIG), "--budget 'ten' is not a duration; write 90s, 10m or 1h"),
+        (("--fail-on", "sloower", "old", CONFIG), "--fail-on"),
+        (("--export", "xml=a", "old", CONFIG), "--export 'xml=a'"),
+    ],
+)
+def test_bad_input_is_one_line_before_anything_is_measured(
+    repository: Path, machine: Machine, words: tuple[str, ...], said: str
+) -> None:
+    (repository / "bench" / "new.yaml").write_text("operator: softmax\n")  # only in the working tree
+    done = ab(repository, *words)
+    assert done.returncode == 2 and machine.sides == []
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: ") and said in line
+
+
+def test_no_repository_and_a_bare_one(repository: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", "--bare", str(repository), "bare")
+    (tmp_path / "nothing").mkdir()
+    for folder in ("bare", "nothing"):
+        done = run_kbench(["ab", "old", CONFIG], tmp_path / folder)
+        assert done.returncode == 2
+        [line] = done.stderr.splitlines()
+        assert f"{tmp_path / folder}: git finds no working tree here" in line
+
+
+def test_a_shallow_clone_says_how_to_get_the_history(repository: Path, machine: Machine, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{repository}", "shallow")
+    done = ab(tmp_path / "shallow", git(repository, "rev-parse", "old").strip(), CONFIG)
+    assert done.returncode == 2 and "git fetch --unshallow" in done.stderr
+    assert ab(tmp_path / "shallow", "HEAD", CONFIG).returncode == 0
+
+
+def test_submodules_are_not_checked_out_and_that_is_said(repository: Path, machine: Machine, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", str(repository), "library")
+    git(repository, "submodule", "add", "-q", str(tmp_path / "library"), "library")
+    commit(repository, 1.0)
+    done = ab(repository, "main", CONFIG)
+    assert done.returncode == 0 and "has submodules, which kbench does not check out" in done.stderr
+
+
+def test_a_plug_in_with_a_full_path_would_be_the_same_in_all_revisions(repository: Path, machine: Machine) -> None:
+    (repository / "mine.py").touch()
+    (repository / CONFIG).write_text(f"plugins: ['{repository}/mine.py']\n{SWEEP}")
+    commit(repository, 1.0)
+    done = ab(repository, "main", CONFIG)
+    assert done.returncode == 2 and "has its full path" in done.stderr and machine.sides == []
+
+
+@pytest.mark.parametrize(("code", "errors", "status"), [(2, "error: x.py:1: bad\n", 2), (3, "", 3), (-9, "", 3)])
+def test_a_child_that_fails_ends_it(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, code: int, errors: str, status: int
+) -> None:
+    monkeypatch.setattr(session, "run_child", lambda *words, **more: Ended(code, "", errors))
+    done = ab(repository, "old", CONFIG)
+    assert done.returncode == status
+    assert (f"old ({git(repository, 'rev-parse', 'old')[:9]}): x.py:1: bad" if errors else "exit code") in done.stderr
+
+
+@pytest.mark.slow
+def test_a_build_runs_in_an_environment_of_its_own_and_not_in_the_working_tree(
+    repository: Path, machine: Machine, tmp_path: Path
+) -> None:
+    (repository / "cost").write_text("2.0")  # not committed
+    (repository / "new file").write_text("untracked")
+    done = ab(
+        repository,
+        "old",
+        CONFIG,
+        "--build",
+        "python -c 'from importlib.util import find_spec; exit(not find_spec(\"torch\"))' && command -v pip > built && "
+        f"cp built '{tmp_path}'/$(basename $PWD)",
+    )
+    assert done.returncode == 0 and "+100.0%" in done.stdout, done.stderr
+    assert [folder.name for folder in machine.sides[:2]] == ["base", "head"]
+    for side in ("base", "head"):  # pip would install there
+        assert f"/environment-{side}/bin/pip" in (tmp_path / side).read_text()
+
+
+@pytest.mark.slow
+def test_a_build_that_fails_shows_its_exit_code_and_the_end_of_its_output(repository: Path, machine: Machine) -> None:
+    done = ab(repository, "old", CONFIG, "--build", "seq 100; echo no compiler >&2; exit 7")
+    assert done.returncode == 3 and machine.sides == []
+    assert "no compiler" in done.stderr and "failed: exit code 7" in done.stderr
+
+
+HANGING = f"""
+import sys
+sys.path[:0] = [{str(ROOT)!r}]
+from kbench import interrupts
+interrupts.raise_on_signals()
+from kbench.revisions import session
+session.COMMAND = ["-c", "import os; open(os.environ['MARK'], 'w').write(str(os.getpid())); os.read(0, 1)"]
+sys.argv = ["kbench", "ab", "old", "slow", {CONFIG!r}]
+from kbench.cli import main
+main()
+"""
+
+
+def hanging(repository: Path, mark: Path) -> subprocess.Popen[str]:
+    """A `kbench ab` whose child has begun to measure, and does not end by itself."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HANGING],
+        cwd=repository,
+        env={**os.environ, "MARK": str(mark)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (mark.exists() and mark.read_text()) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert mark.exists(), process.communicate()[1]
+    return process
+
+
+def has_ended(pid: int) -> bool:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_leaves_nothing(repository: Path, tmp_path: Path, name: str) -> None:
+    before = state(repository)
+    process = hanging(repository, tmp_path / "mark")
+    assert state(repository) != before
+    process.send_signal(getattr(signal, name))
+    errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 130 and "Traceback" not in errors, errors
+    assert state(repository) == before
+    assert has_ended(int((tmp_path / "mark").read_text()))
+
+
+@pytest.mark.slow
+def test_the_next_one_removes_what_sigkill_left_but_nothing_that_is_in_use(
+    repository: Path, machine: Machine, tmp_path: Path
+) -> None:
+    before = state(repository)
+    killed, living = hanging(repository, tmp_path / "mark"), hanging(repository, tmp_path / "other mark")
+    killed.kill()
+    killed.communicate()
+    assert has_ended(int((tmp_path / "mark").read_text())), "the child outlives its parent"
+    done = run_kbench(["ab", "old", CONFIG], repository)
+    assert done.stderr.count("removed what a killed kbench ab left behind") == 1
+    assert git(repository, "worktree", "list").count("kbench-ab-") == 2  # those of the living one
+    living.terminate()
+    living.communicate(timeout=60)
+    assert state(repository) == before
+
+
+@pytest.mark.slow
+def test_a_worktree_of_the_user_stays_also_if_its_folder_is_gone(
+    repository: Path, machine: Machine, tmp_path: Path
+) -> None:
+    git(repository, "worktree", "add", "-q", "--detach", str(tmp_path / "elsewhere"))
+    shutil.rmtree(tmp_path / "elsewhere")  # such as a drive that is not mounted
+    ab(repository, "old", CONFIG)
+    assert "elsewhere" in git(repository, "worktree", "list")
+
+
+PLUGIN = """
+import time
+import torch
+from cost import MS
+import kbench
+
+spin = kbench.Operator(
+    "spin",
+    axes=("N",),
+    inputs={"x": kbench.Tensor("N")},
+    outputs={"y": kbench.Tensor("N")},
+    reference=lambda x: x * 2,
+    tolerance=4,
+)
+
+
+@spin.provider("busy")
+def busy(x):
+    end = time.perf_counter() + MS / 1e3
+    y = x * 2
+    while time.perf_counter() < end:
+        pass
+    return y
+"""
+
+
+@pytest.mark.slow
+def test_a_real_plug_in_and_a_module_of_the_repository(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One session a side. The cost is three times as high, so that a busy machine does not matter."""
+    (repository / "bench" / "spin.py").write_text(PLUGIN)
+    (repository / "bench" / "spin.yaml").write_text(
+        "operator: spin\nplugins: [spin.py]\nsweep: {N: 64, dtype: float32}\nproviders: [busy]\n"
+        "measure: {rounds: 3, rep_ms: 5, warmup_ms: 1}\n"
+    )
+    (repository / ".gitignore").write_text("results/\n__pycache__/\n")
+    (repository / "cost.py").write_text("MS = 0.5\n")
+    commit(repository, 0)
+    (repository / "cost.py").write_text("MS = 1.5\n")
+    monkeypatch.setattr(alternate, "MOST_SESSIONS", 1)
+    monkeypatch.setattr(alternate, "FEWEST_SESSIONS", 1)
+    done = run_kbench(["ab", "main", "bench/spin.yaml", "--export", "json=results/c.json"], repository)
+    assert done.returncode == 0, done.stderr
+    [found] = json.loads((repository / "results" / "c.json").read_text())["rows"]
+    assert found["key"]["provider"] == "busy" and found["ratio"] > 2, found
+
+
+def test_the_action_passes_its_inputs_on(repository: Path, tmp_path: Path) -> None:
+    """Its script runs with a `kbench` that prints its arguments. The base is where the branch left `origin/main`."""
+    git(repository, "update-ref", "refs/remotes/origin/main", "old")
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    step = action["runs"]["steps"][-1]
+    values = {name: str(given.get("default", "bench/a b.yaml")) for name, given in action["inputs"].items()}
+    variables = {name: values[text.split(".")[1].split(" ")[0]] for name, text in step["env"].items()}
+    (tmp_path / "kbench").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "kbench").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+        cwd=repository,
+        env={**os.environ, **variables, "PATH": path, "GITHUB_BASE_REF": "main"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    words = done.stdout.splitlines()
+    assert words[-3:] == ["--", git(repository, "rev-parse", "old").strip(), "bench/a b.yaml"]
+    assert words[words.index("--fail-on") + 1] == "missing,failed"
+    assert words[words.index("--build") + 1] == ""
