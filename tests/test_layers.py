@@ -54,6 +54,7 @@ MAY_IMPORT = {
         "measure measure/correctness measure/machine measure/tampering measure/timing protocol results sources "
         "sources/scripts"
     ),
+    "measure/scripts/at_start": "measure/scripts sources/scripts",
     "measure/salting": "contract measure/correctness results",
     "measure/tampering": "contract text",
     "measure/timing": "analysis contract measure/machine results",
@@ -88,7 +89,6 @@ MAY_IMPORT = {
     "sources/huggingface": "contract packages protocol results sources sources/problems",
     "sources/kernelbench": "contract protocol results sources sources/problems",
     "sources/problems": "contract files results sources text",
-    "sources/scripts/at_start": "measure/scripts sources/scripts",
     "sources/scripts": "contract protocol results text",
     "summary": "analysis results text",
     "templates": "__init__",

@@ -14,8 +14,10 @@ PROGRAM = "KBENCH_EXEC_PROGRAM"
 
 def in_place_variables(messages: Path, name: str) -> dict[str, str]:
     """The environment variables with which the calls of do_bench of a program are measured in place."""
-    here = Path(__file__).parent
-    searched = [str(here / "at_start"), *([str(here.parents[2])] if here.parents[2].name != "site-packages" else [])]
+    package = Path(__file__).parents[2]
+    searched = [str(package / "measure" / "scripts" / "at_start")]  # Python imports its sitecustomize.py
+    if package.parent.name != "site-packages":
+        searched.append(str(package.parent))
     before = os.environ.get("PYTHONPATH", "")
     return {
         ROWS_FILE: str(messages),
