@@ -48,7 +48,7 @@ def judge(
             "--min-speedup",
             metavar="X",
             min=0.0,
-            help="Exit with 1 if a provider is not X times as fast as every baseline (geometric mean).",
+            help="Exit with 1 unless every provider is at least X times as fast as each baseline (geometric mean).",
         ),
     ] = None,
     out: Annotated[

@@ -95,7 +95,8 @@ def run(
 ) -> int:
     """Check and time every provider; write a CSV and a plot.
 
-    CONFIG may also be a benchmark script (bench.py), or a problem folder of another benchmark.
+    CONFIG may also be a benchmark script (bench.py), or a problem of another benchmark, such as KernelBench: its
+    folder or its file.
 
     Exit code: 0 success, 1 a provider gave a wrong result or failed, 2 bad input, 3 nothing could be measured, 130
     interrupted.
@@ -274,8 +275,8 @@ def execute(
 
     Write the command after --: kbench exec -- python bench.py --size 4096
 
-    Exit code: that of the program if it is not 0; otherwise 0 success, 3 the program did not call do_bench. 2 bad input, 130
-    interrupted.
+    Exit code: that of the program if it is not 0; otherwise 0 success, 2 bad input, 3 the program did not call do_bench,
+    130 interrupted.
     """
     from kbench import summary
     from kbench.analysis import analyse
