@@ -17,7 +17,8 @@ import typer
 from typer.core import TyperArgument, TyperCommand
 
 from kbench import interrupts
-from kbench.commands import check, compare, explain, init, inspect, judge, plot, report, run, show
+from kbench.commands import check, compare, explain, init, inspect, judge, run
+from kbench.commands.reading import dispatch, plot, report, show
 from kbench.errors import ExitStatus, KbenchError
 from kbench.text import streams
 from kbench.version import __version__
@@ -29,6 +30,7 @@ COMMANDS: Mapping[str, Callable[..., int]] = {
     "judge": judge.judge,
     "compare": compare.compare,
     "ab": compare.ab,
+    "dispatch": dispatch.dispatch,
     "plot": plot.plot,
     "show": show.show,
     "report": report.report,

@@ -18,17 +18,19 @@ MAY_IMPORT = {
     "api": (
         "comparison comparison/formats config errors execute execute/executors notebook plotting reporting results"
     ),
-    "cli": "commands errors interrupts text version",
+    "cli": "commands commands/reading errors interrupts text version",
     "commands": (
         "analysis comparison comparison/formats config contract errors execute execute/executors execute/supervision "
-        "execute/worker explain files interrupts judging packages plotting protocol reporting results revisions sources "
+        "execute/worker explain files interrupts judging packages plotting protocol results revisions sources "
         "summary text"
     ),
+    "commands/reading": "analysis commands dispatching errors plotting reporting results summary text",
     "comparison": "analysis errors results text",
     "comparison/formats": "comparison comparison/presentation results text",
     "comparison/presentation": "analysis comparison errors results text",
     "config": "contract errors files models protocol results text",
     "contract": "files models packages results text",
+    "dispatching": "analysis errors files plotting results text version",
     "errors": "text",
     "execute": "config errors files interrupts protocol results sources/scripts summary text version",
     "execute/executors": (

@@ -11,7 +11,7 @@ import pytest
 
 from kbench import summary
 from kbench.analysis import analyse
-from kbench.commands.show import show
+from kbench.commands.reading.show import show
 from kbench.errors import UsageError
 from kbench.execute.progress import PlainProgress, describe_fastest
 from kbench.results.case import Case

@@ -1,0 +1,1 @@
+"""The commands that only read results files."""

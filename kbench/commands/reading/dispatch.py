@@ -1,0 +1,78 @@
+"""`kbench dispatch`: the fastest provider by shape, as code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kbench.commands.options import ResultsFiles, RowTerms, newest_results, parse_share
+from kbench.errors import ExitStatus, UsageError
+from kbench.text import terminal
+
+
+def dispatch(
+    files: ResultsFiles = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE.py",
+            help="Write the function into this file, and beside it the same decision as JSON and a map as PNG. Default: print "
+            "the decision and write nothing.",
+        ),
+    ] = None,
+    limit: Annotated[
+        int,
+        typer.Option(
+            "--limit",
+            metavar="N",
+            min=1,
+            help="Use at most N providers. A provider with other parameters counts as another one.",
+        ),
+    ] = 3,
+    margin: Annotated[
+        str,
+        typer.Option(
+            "--margin",
+            metavar="SHARE",
+            help="A provider that is slower than the fastest by at most this share is good enough: no threshold is added to "
+            "avoid it.",
+        ),
+    ] = "3%",
+    holdout: Annotated[
+        str,
+        typer.Option(
+            "--holdout",
+            metavar="SHARE",
+            help="Grow trees without this share of the shapes and report what they lose there. 0 skips this check.",
+        ),
+    ] = "25%",
+    where: RowTerms = "",
+) -> ExitStatus:
+    """Turn results into a function that chooses a provider.
+
+    The function names the fastest provider for a shape. It decides with few thresholds on sizes, products of two sizes and
+    the dtype. The written file needs neither kbench nor torch. A difference that kbench cannot tell from noise makes no
+    branch. A provider is never chosen in a case where it failed, was wrong, suspect or unsupported. The command prints the
+    decision and its regret: the share of time that a choice loses to the fastest provider.
+    """
+    from kbench.dispatching.dispatch import DispatchOptions
+    from kbench.dispatching.dispatch import dispatch as find
+    from kbench.dispatching.lines import tree_lines
+    from kbench.text.printable import printable
+
+    if out is not None and out.suffix != ".py":
+        raise UsageError(f"--out {out} does not end in .py; name the Python file to write, for example dispatch.py")
+    options = DispatchOptions(limit, parse_share("--margin", margin), parse_share("--holdout", holdout))
+    found = find(newest_results(files), options, where)
+    print(terminal.one_line(f"providers: {', '.join(found.decision.providers)} (general: {found.decision.general})"))
+    for line in tree_lines(found.decision.tree):
+        print(printable(line))
+    for line in found.regret_lines:
+        print(terminal.one_line(line))
+    for path in found.write(out) if out is not None else []:
+        print(path)
+    return ExitStatus.OK

@@ -1,0 +1,1 @@
+"""From results to code: a function that names the fastest provider for a shape."""

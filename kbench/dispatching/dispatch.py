@@ -1,0 +1,97 @@
+"""From results files to the decision and the files that hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kbench.analysis.files import load_sources
+from kbench.dispatching.evidence import Evidence, evidence_of
+from kbench.dispatching.grow import grow
+from kbench.dispatching.holdout import Regret, held_out, lost_by, summed_up
+from kbench.dispatching.json_document import json_text
+from kbench.dispatching.lines import header, regret_line
+from kbench.dispatching.map_panels import map_panels
+from kbench.dispatching.python_source import python_source
+from kbench.dispatching.tree import Decision
+from kbench.errors import ResultsError, UsageError
+from kbench.files import replace
+from kbench.results.stamps import now
+
+
+@dataclass(frozen=True)
+class DispatchOptions:
+    """limit    the most providers that are used
+    margin   the largest regret that is good enough, as a share
+    holdout  the share of the shapes that is held out at a time; 0: none are"""
+
+    limit: int = 3
+    margin: float = 0.03
+    holdout: float = 0.25
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.margin < 1:
+            raise UsageError(f"--margin {self.margin:g} is not a share from 0 to less than 1; write 3% or 0.03")
+        if not 0 <= self.holdout <= 0.5:
+            raise UsageError(
+                f"--holdout {self.holdout:g} is not a share from 0 to 0.5; write 25% or 0.25, or 0 for none"
+            )
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """A decision with its evidence. `held_out` is None if no shapes were held out."""
+
+    decision: Decision
+    evidence: Evidence
+    measured: Regret
+    held_out: Regret | None
+    header: list[str]
+
+    @property
+    def regret_lines(self) -> list[str]:
+        return _regret_lines(self.measured, self.held_out)
+
+    def write(self, path: Path) -> list[Path]:
+        """Write the Python file, the JSON and, if a size varies, the map beside it. Returns their paths.
+
+        Raises ResultsError if a file cannot be written."""
+        regrets = {"measured": self.measured, "held_out": self.held_out}
+        contents: dict[Path, str | bytes] = {
+            path: python_source(self.decision, self.evidence, self.header),
+            path.with_suffix(".json"): json_text(self.decision, self.evidence, self.header, regrets),
+        }
+        if panels := map_panels(self.decision, self.evidence):
+            from kbench.plotting.choice_map import choice_map
+
+            title = f"{self.evidence.operator}: the provider by shape"
+            contents[path.with_suffix(".png")] = choice_map(panels, title, "\n".join(self.header[1:]))
+        for place, content in contents.items():
+            try:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                replace(place, content)
+            except OSError as error:
+                raise ResultsError(
+                    f"{place}: cannot be written ({error.strerror or error}); choose another path"
+                ) from None
+        return list(contents)
+
+
+def dispatch(files: Sequence[Path | str], options: DispatchOptions, where: str = "") -> Dispatch:
+    """The decision for results files, each given as `path` or `LABEL=path`. `where` chooses rows.
+
+    Raises UsageError and ResultsError as `load_sources`, `evidence_of`, `grow` and `held_out` do.
+    """
+    sources = load_sources(files, where)
+    evidence = evidence_of(sources)
+    decision = grow(evidence, options.limit, options.margin)
+    measured = summed_up(lost_by(decision, evidence))
+    held = held_out(evidence, options.limit, options.margin, options.holdout) if options.holdout else None
+    return Dispatch(
+        decision, evidence, measured, held, header(decision, evidence, sources, _regret_lines(measured, held), now())
+    )  # fmt: skip
+
+
+def _regret_lines(measured: Regret, held: Regret | None) -> list[str]:
+    return [regret_line(measured, held_out=False), *([regret_line(held, held_out=True)] if held else [])]

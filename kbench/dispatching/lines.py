@@ -1,0 +1,82 @@
+"""The decision, its origin and its regret in lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kbench.analysis.files import ResultsFile
+from kbench.dispatching.evidence import Evidence, Point
+from kbench.dispatching.holdout import REPEATS, Regret
+from kbench.dispatching.python_source import condition
+from kbench.dispatching.tree import Branch, Decision, Tree
+from kbench.results.vocabulary import Status
+from kbench.text.printable import printable
+from kbench.version import __version__
+
+
+def tree_lines(tree: Tree) -> Iterator[str]:
+    """The tree, a question or a provider on each line."""
+    if not isinstance(tree, Branch):
+        bounds = " and ".join(f"{low} <= {name} <= {high}" for name, (low, high) in tree.within.items())
+        yield tree.provider + (f" where {bounds}, the general provider elsewhere" if bounds else "")
+        return
+    yield f"if {condition(tree.test)}:"
+    yield from ("    " + line for line in tree_lines(tree.yes))
+    yield "otherwise:"
+    yield from ("    " + line for line in tree_lines(tree.no))
+
+
+def regret_line(found: Regret, *, held_out: bool) -> str:
+    """The mean and the worst regret, and where the worst is."""
+    where = f"held-out cases ({REPEATS} sharings)" if held_out else "measured cases"
+    if found.forbidden:
+        return (
+            f"regret at {where}: infinite, because {found.forbidden} of {found.cases} choices did not run there, for example "
+            f"{found.worst.provider} at {_at(found.worst.point)}"
+        )
+    worst = f"{percent(found.worst.regret)} ({found.worst.provider} at {_at(found.worst.point)})"
+    return f"regret at {where}: mean {percent(found.mean)}, worst {worst}"
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.2f} %"
+
+
+def _at(point: Point) -> str:
+    return " ".join(str(value) if name == "dtype" else f"{name}={value}" for name, value in point.items())
+
+
+def header(
+    decision: Decision, evidence: Evidence, sources: Sequence[ResultsFile], regrets: Sequence[str], made_at: str
+) -> list[str]:
+    """What the emitted files say about their origin and their limits."""
+    sizes = [
+        f"{name} from {min(values)} to {max(values)}" for name in evidence.numbers for values in [evidence.values(name)]
+    ]
+    words = [f"{name}: {', '.join(map(str, found))}" for name, found in decision.words.items()]
+    fixed = [f"only {name}={value}" for name, value in evidence.fixed.items()]
+    lines = [
+        f"The provider of {evidence.operator} for a shape. kbench {__version__} made this file at {made_at}; do not edit it.",
+        *(f"From {line}" for line in map(_origin, sources)),
+        f"Measured: {'; '.join([*sizes, *words, *fixed])}.",
+        *(f"{line[0].upper()}{line[1:]}." for line in regrets),
+        f"{decision.general} ran in every measured case. It is the choice for words that were not measured.",
+        "Sizes that were not measured follow the thresholds, which lie between measured sizes.",
+    ]
+    return [printable(line) for line in lines]
+
+
+def _origin(source: ResultsFile) -> str:
+    """`results/softmax.csv: NVIDIA H200, driver 580, torch 2.11.0, timer do_bench, cache cold, 2026-11-22`"""
+    timed = source.frame[source.frame["status"] == Status.OK.value]
+    driver, packages = source.environment.get("driver"), source.environment.get("packages")
+    versions = packages if isinstance(packages, dict) else {}
+    dates = sorted({str(moment)[:10] for moment in timed["started_at"] if moment})
+    parts = [
+        *sorted(set(timed["device"]) - {""}),
+        f"driver {driver}" if driver else "",
+        *(f"{name} {versions[name]}" for name in ("torch", "triton") if versions.get(name)),
+        *(f"{name} {'/'.join(sorted(set(timed[name]) - {''}))}" for name in ("timer", "cache") if any(timed[name])),
+        " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else "",
+    ]
+    return f"{source.path}: {', '.join(filter(None, parts))}"
