@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kbench.config.load import Config
     from kbench.execute.existing_results import ResumeMode
     from kbench.execute.run import RunOptions, RunResult
-    from kbench.notebook.frames import Source
+    from kbench.notebook.frames import ResultsSource
     from kbench.notebook.functions import Functions
     from kbench.notebook.pictures import Pictures
 
@@ -116,7 +116,7 @@ def load(path: str | Path) -> pd.DataFrame:
 
 
 def compare(
-    *sources: Source | Mapping[str, Source],
+    *sources: ResultsSource | Mapping[str, ResultsSource],
     by: str = "file",
     baseline: str | None = None,
     where: str = "",
@@ -147,7 +147,7 @@ def compare(
 
 
 def plot(
-    *sources: Source | Mapping[str, Source],
+    *sources: ResultsSource | Mapping[str, ResultsSource],
     metric: str = "",
     kind: str = "lines",
     x: str | None = None,
@@ -175,9 +175,9 @@ def plot(
 
 
 def report(
-    *sources: Source | Mapping[str, Source],
+    *sources: ResultsSource | Mapping[str, ResultsSource],
     out: str | Path = "report.html",
-    baseline: Source | None = None,
+    baseline: ResultsSource | None = None,
     where: str = "",
     title: str = "",
 ) -> Path:

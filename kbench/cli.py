@@ -25,7 +25,7 @@ from kbench.version import __version__
 
 COMMANDS: Mapping[str, Callable[..., int]] = {
     "run": run.run,
-    "exec": run.execute,
+    "exec": run.exec_command,
     "check": check.check,
     "judge": judge.judge,
     "compare": compare.compare,

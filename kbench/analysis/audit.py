@@ -20,22 +20,22 @@ HOST_SHARE, HOST_MS = 0.2, 2e-3
 """What do_bench reads by itself must exceed the time by this share and by this much before the host is blamed: 2 us are jitter
 of the events."""
 
-NAMED = 3
+LINES_NAMED = 3
 """How many lines with the same count of work a sentence names."""
 
-Cases = dict[tuple[object, ...], list[Row]]
+RowsByCase = dict[tuple[object, ...], list[Row]]
 
 
 def audit(rows: Sequence[Row]) -> list[str]:
     """The sentences about the rows of a script, the gravest first; none for a file without `unchecked` rows."""
-    cases: Cases = defaultdict(list)
+    cases: RowsByCase = defaultdict(list)
     for row in rows:
         if row.role == Role.PROVIDER and Flag.UNCHECKED in row.flags:
             cases[(row.session, *row.case.key)].append(row)
     return [*_work(cases), *_outputs(cases), *_noticed(cases), *_host(cases)]
 
 
-def _work(cases: Cases) -> Iterator[str]:
+def _work(cases: RowsByCase) -> Iterator[str]:
     """Lines that count unequal work for the same case."""
     counting = [group for group in cases.values() if sum(row.counted is not None for row in group) > 1]
     unequal = [group for group in counting if _spread(group) > WORK_SHARE]
@@ -56,8 +56,8 @@ def _work(cases: Cases) -> Iterator[str]:
 
 def _names(names: Sequence[str]) -> str:
     """The first names, and how many more there are."""
-    more = f" and {len(names) - NAMED} more lines" if len(names) > NAMED + 1 else ""
-    return ", ".join(names[:NAMED] if more else names) + more
+    more = f" and {len(names) - LINES_NAMED} more lines" if len(names) > LINES_NAMED + 1 else ""
+    return ", ".join(names[:LINES_NAMED] if more else names) + more
 
 
 def _spread(group: Sequence[Row]) -> float:
@@ -66,7 +66,7 @@ def _spread(group: Sequence[Row]) -> float:
     return max(counts) / min(counts) - 1 if min(counts) > 0 else float(max(counts) > 0)
 
 
-def _outputs(cases: Cases) -> Iterator[str]:
+def _outputs(cases: RowsByCase) -> Iterator[str]:
     """Lines whose outputs differ from those of the baseline, or that return nothing to compare."""
     for name, rows in _by_line(cases):
         differing = [row for row in rows if row.agreement.startswith(Agreement.DIFFERS)]
@@ -104,7 +104,7 @@ SENTENCES = {
 }
 
 
-def _noticed(cases: Cases) -> Iterator[str]:
+def _noticed(cases: RowsByCase) -> Iterator[str]:
     """What closures do beside their computation, closures that find their inputs in the cache, and lines that do the same."""
     for name, rows in _by_line(cases):
         for word, sentence in SENTENCES.items():
@@ -126,7 +126,7 @@ def _noticed(cases: Cases) -> Iterator[str]:
             )
 
 
-def _host(cases: Cases) -> Iterator[str]:
+def _host(cases: RowsByCase) -> Iterator[str]:
     """Closures for which do_bench by itself times the host."""
     for name, rows in _by_line(cases):
         timed = [row for row in rows if row.script_ms and row.ms and row.launch_ms and Noticed.GRAPH not in row.noticed]
@@ -145,7 +145,7 @@ def _late_ms(row: Row) -> float:
     return (row.script_ms or 0.0) - (row.ms or 0.0)
 
 
-def _by_line(cases: Cases) -> Iterator[tuple[str, list[Row]]]:
+def _by_line(cases: RowsByCase) -> Iterator[tuple[str, list[Row]]]:
     lines: dict[str, list[Row]] = defaultdict(list)
     for group in cases.values():
         for row in group:

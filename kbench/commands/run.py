@@ -131,7 +131,7 @@ def run(
             if changes or only or dry_run or options != RunOptions(out, wait=wait):
                 raise  # what these options ask for needs a plan
             terminal.note(f"{config} runs no triton.testing.perf_report: its calls of do_bench are measured in place")
-            return execute([sys.executable, str(config), *(arguments or ())], out)
+            return exec_command([sys.executable, str(config), *(arguments or ())], out)
     except KeyboardInterrupt:  # before the run began, or after it ended
         print("interrupted; earlier measurements are kept", file=sys.stderr)
         return ExitStatus.INTERRUPTED
@@ -149,14 +149,14 @@ def _measure_source(config: SourceConfig, options: RunOptions, *, dry_run: bool,
     return max(statuses)
 
 
-class Measured(NamedTuple):
+class ConfigRun(NamedTuple):
     """How the run of a config ended, and how many sweeps its source has; 0 for a config file."""
 
     status: ExitStatus
     sweeps: int
 
 
-def _measure(config: Resolvable, options: RunOptions, *, dry_run: bool, plots: bool) -> Measured:
+def _measure(config: Resolvable, options: RunOptions, *, dry_run: bool, plots: bool) -> ConfigRun:
     from kbench.execute.environment_record import command_line
     from kbench.execute.executors.prepare import prepare
     from kbench.execute.run import execute
@@ -172,7 +172,7 @@ def _measure(config: Resolvable, options: RunOptions, *, dry_run: bool, plots: b
             note(f"no accelerator here: profile {sweep.profile} of {sweep.path.name} applies")
         if dry_run:
             _print_plan(prepared.plan, places, spread=options.spread)
-            return Measured(ExitStatus.OK, sweeps)
+            return ConfigRun(ExitStatus.OK, sweeps)
         outcome = execute(prepared, options, note)
     _report(outcome)
     if outcome.interrupted:
@@ -180,7 +180,7 @@ def _measure(config: Resolvable, options: RunOptions, *, dry_run: bool, plots: b
         note(f"continue with: {shlex.join(again)}")
     elif plots:
         _draw(outcome)
-    return Measured(outcome.exit_status, sweeps)
+    return ConfigRun(outcome.exit_status, sweeps)
 
 
 def _resuming(arguments: Sequence[str]) -> list[str]:
@@ -265,7 +265,7 @@ def _draw(outcome: RunResult) -> None:
         print(f"plot: {picture}")
 
 
-def execute(
+def exec_command(
     command: Annotated[
         list[str], typer.Argument(metavar="COMMAND", help="The command, for example -- python bench.py.")
     ],

@@ -11,7 +11,7 @@ from kbench.comparison.gate import Gate
 from kbench.errors import UsageError
 from kbench.text.suggest import unknown
 
-LARGEST = 700.0
+MAX_LOG_RATIO = 700.0
 """The largest logarithm of a ratio that a float can hold. An interval without bounds is cut here."""
 
 Grouping = Literal["file", "provider"]
@@ -85,7 +85,7 @@ class Rules:
 
     def ratio(self, effect: float) -> float:
         """The ratio of the metric for a change in log time."""
-        return math.exp(min(max(-effect * self.compared.sign, -LARGEST), LARGEST))
+        return math.exp(min(max(-effect * self.compared.sign, -MAX_LOG_RATIO), MAX_LOG_RATIO))
 
     def interval(self, effect: float, half_width: float) -> tuple[float, float]:
         """The interval of that ratio, the lower end first."""

@@ -19,7 +19,7 @@ from kbench.config import builtin, yaml_source
 from kbench.config.model_axes import without_replaced_axes
 from kbench.config.resolve import ConfigResolver, Sweep
 from kbench.config.schema import File, Measure, Overlay, keys
-from kbench.config.shapes_file import Shapes, read_shapes
+from kbench.config.shapes_file import ShapesFile, read_shapes
 from kbench.config.yaml_source import Node, code_point, parse, read_config_text, validate
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.protocol import Catalog, OperatorInfo
@@ -74,7 +74,7 @@ class Config:
     profile: str | None
     settings: tuple[Setting, ...]
     only: tuple[str, ...]
-    shapes: Shapes | None = None
+    shapes: ShapesFile | None = None
 
     @property
     def plugins(self) -> tuple[str, ...]:

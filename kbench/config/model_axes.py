@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kbench.config.points import LARGEST, ReportIssue, read_integers
+from kbench.config.points import MAX_SIZE, ReportIssue, read_integers
 from kbench.config.yaml_source import Node
 from kbench.contract.sizes import SizeError, axes_of, evaluate
 from kbench.models import MODELS, TOKENS
@@ -95,8 +95,8 @@ class ModelAxes:
         except SizeError as error:
             self.report(place.where, f"{error} of {place.plain}")
             return None
-        if large := [axis for axis, size in found.items() if size > LARGEST]:
-            self.report(place.where, f"{large[0]} is {found[large[0]]} here; at most {LARGEST} is allowed")
+        if large := [axis for axis, size in found.items() if size > MAX_SIZE]:
+            self.report(place.where, f"{large[0]} is {found[large[0]]} here; at most {MAX_SIZE} is allowed")
             return None
         return found
 

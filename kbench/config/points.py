@@ -17,14 +17,14 @@ INTEGERS = "an integer, a list of integers, {pow2: [a, b]} or {start, stop, step
 
 NUMBERS = "a number or a list of numbers"
 
-LARGEST = 2**62
+MAX_SIZE = 2**62
 """The limit of sizes and of integer scalars: tensors count their elements in 64 bits."""
 
 ReportIssue = Callable[[SourceLocation, str], None]
 
 
 def read_integers(name: str, node: Node, report: ReportIssue, least: int = 0, why: str = "") -> Sequence[int]:
-    """Sizes of an axis, or values of an integer scalar, from `least` to LARGEST. `why` says why other numbers are wrong."""
+    """Sizes of an axis, or values of an integer scalar, from `least` to MAX_SIZE. `why` says why other numbers are wrong."""
     match node.plain:
         case {"pow2": [first, last]}:
             return [2**exponent for exponent in range(first, last + 1)]
@@ -36,8 +36,8 @@ def read_integers(name: str, node: Node, report: ReportIssue, least: int = 0, wh
         if type(value) is not int:
             what = "an integer" + why if why or element is not node else INTEGERS
             report(element.where, expected(name, what, element.plain))
-        elif not least <= value <= LARGEST:
-            what = f"at least {least}" if value < least else f"at most {LARGEST}"
+        elif not least <= value <= MAX_SIZE:
+            what = f"at least {least}" if value < least else f"at most {MAX_SIZE}"
             report(element.where, expected(name, what, value))
         else:
             found.append(value)
@@ -49,7 +49,7 @@ def read_scalars(name: str, default: float, node: Node, report: ReportIssue) -> 
     if isinstance(default, bool):
         return _read_booleans(name, node, report)
     if isinstance(default, int):
-        return read_integers(name, node, report, -LARGEST, f", like the default {default}")
+        return read_integers(name, node, report, -MAX_SIZE, f", like the default {default}")
     if node.entries:
         report(node.where, expected(name, NUMBERS, node.plain))
         return []
@@ -85,7 +85,7 @@ def _number(name: str, element: Node, node: Node, report: ReportIssue) -> float 
     if type(value) not in (int, float):
         report(element.where, expected(name, NUMBERS if element is node else "a number", element.plain))
         return None
-    if isinstance(value, int) and abs(value) > LARGEST:
+    if isinstance(value, int) and abs(value) > MAX_SIZE:
         value = math.inf
     if not math.isfinite(value):
         report(element.where, expected(name, "a finite number", element.plain))

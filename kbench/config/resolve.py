@@ -14,7 +14,7 @@ from kbench.config.derived_sizes import without_value
 from kbench.config.model_axes import MODEL, ModelAxes
 from kbench.config.points import read_integers, read_scalars, read_words
 from kbench.config.schema import Measure
-from kbench.config.shapes_file import WEIGHT, Shapes
+from kbench.config.shapes_file import WEIGHT, ShapesFile
 from kbench.config.yaml_source import Node
 from kbench.errors import ConfigIssue, SourceLocation
 from kbench.models import TOKENS
@@ -112,7 +112,7 @@ class ConfigResolver:
     def report(self, where: SourceLocation, message: str) -> None:
         self.issues.append(ConfigIssue(where, message))
 
-    def resolve_cases(self, sweep: Node, shapes: Shapes | None = None) -> ResolvedCases:
+    def resolve_cases(self, sweep: Node, shapes: ShapesFile | None = None) -> ResolvedCases:
         """The cases of all cross products. The last axis varies fastest. Shapes replace the sizes of the sweep."""
         found = ResolvedCases()
         if shapes is None:
@@ -152,7 +152,7 @@ class ConfigResolver:
                 keys.add(case.key)
         return keys
 
-    def _check_columns(self, shapes: Shapes) -> None:
+    def _check_columns(self, shapes: ShapesFile) -> None:
         """Report columns of a file of shapes that the operator does not have."""
         known = [*self.axes, *self.words, *self.scalars, *self.model_axes.keys, WEIGHT]
         for name, where in shapes.columns.items():

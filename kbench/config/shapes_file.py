@@ -38,7 +38,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Shapes:
+class ShapesFile:
     """A file of shapes. `columns` are the names of its columns and their places, with `weight`; `where` is its first line."""
 
     where: SourceLocation
@@ -46,7 +46,7 @@ class Shapes:
     rows: tuple[Shape, ...]
 
 
-def read_shapes(path: Path) -> Shapes:
+def read_shapes(path: Path) -> ShapesFile:
     """The shapes of a file. Raises ConfigError with the place of the first thing that is wrong."""
     source = str(path)
     lines = _lines(path)
@@ -63,13 +63,13 @@ def read_shapes(path: Path) -> Shapes:
     rows = tuple(_shape(tuple(columns), where, cells) for where, cells in lines)
     if not rows:
         _fail(SourceLocation(source), "there is no shape below the names of the columns; add a line for each shape")
-    return Shapes(first[0], columns, rows)
+    return ShapesFile(first[0], columns, rows)
 
 
-Cells = list[tuple[SourceLocation, str]]
+LocatedCells = list[tuple[SourceLocation, str]]
 
 
-def _shape(names: tuple[str, ...], where: SourceLocation, cells: Cells) -> Shape:
+def _shape(names: tuple[str, ...], where: SourceLocation, cells: LocatedCells) -> Shape:
     if len(cells) != len(names):
         _fail(where, f"{len(cells)} fields where the first line has {len(names)}; repair the line")
     weight, entries = 1.0, {}
@@ -94,7 +94,7 @@ def _value(text: str) -> bool | int | float | str:
     return float(text) if FLOAT.fullmatch(text) else text
 
 
-def _lines(path: Path) -> Iterator[tuple[SourceLocation, Cells]]:
+def _lines(path: Path) -> Iterator[tuple[SourceLocation, LocatedCells]]:
     """The lines of the file that are not blank: the place where each begins, and its cells."""
     for number, line in enumerate(_text(path).replace("\r\n", "\n").split("\n"), 1):
         if number > MAX_LINES:

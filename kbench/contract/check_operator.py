@@ -12,13 +12,10 @@ from kbench.contract.signature import named_after, takes_any
 from kbench.contract.sizes import SizeError, axes_of
 from kbench.contract.tensor import Tensor
 from kbench.models import DIMENSIONS, TOKENS
-from kbench.results.case import ITEMSIZE, LIKE_NUMBER
+from kbench.results.case import INTEGER_LIMIT, ITEMSIZE, LIKE_NUMBER
 from kbench.results.names import fault, taken, value_fault
 from kbench.text.printable import printable
 from kbench.text.suggest import unknown
-
-LIMIT = 1 << 63
-"""Integers of messages and results are smaller than this."""
 
 
 def check_operator(operator: Declaration) -> None:
@@ -60,7 +57,9 @@ def _column_faults(operator: Declaration) -> Iterator[str]:
         elif LIKE_NUMBER.fullmatch(word) or word.lower() in ("true", "false"):
             yield f"choice value {_shown(word)} reads as a number or a boolean; declare a scalar, or use another word"
     for name, value in operator.scalars.items():
-        number = abs(value) < LIMIT if isinstance(value, int) else isinstance(value, float) and math.isfinite(value)
+        number = (
+            abs(value) < INTEGER_LIMIT if isinstance(value, int) else isinstance(value, float) and math.isfinite(value)
+        )
         if not number:
             must = "it must be a finite number, True or False; an integer must be below 2^63"
             yield f"the default of scalar {name} is {_shown(value)}; {must}"

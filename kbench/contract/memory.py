@@ -40,7 +40,7 @@ INTERMEDIATE = 24
 """Of the largest tensor of a slice: intermediate results of the reference."""
 LARGE_INPUT, LARGE_OUTPUT, LARGE_ELEMENTS = 18, 48, 2**22
 """Of tensors with at least that many elements in a slice, which leave no gaps: their memory goes back to the system."""
-COMPARED = 160
+COMPARISON_BYTES = 160
 PROVIDER = {FORWARD: 4, BACKWARD: 16, FULL: 10}
 """Of the largest tensor: a float32 tensor, and in the modes with gradients what autograd keeps of the forward pass."""
 PROVIDER_SHORT = 6
@@ -169,7 +169,7 @@ class CaseMemory:
 
     def _check_bytes(self) -> int:
         """Temporaries of a provider, and of the comparison of its outputs."""
-        compared = COMPARED * slice_elements(self._largest(self.returned))
+        compared = COMPARISON_BYTES * slice_elements(self._largest(self.returned))
         short = PROVIDER_SHORT if self.case.itemsize < 4 else 0
         provider = (PROVIDER[self.case.mode] + short) * self._largest([*self.received, *self.returned])
         return max(compared, provider) if self.case.mode == FORWARD else compared + provider

@@ -19,7 +19,7 @@ from kbench.results.case import BACKWARD, FORWARD, FULL, MODES, Case, Value
 from kbench.results.names import fault
 from kbench.text.printable import printable
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Operator(Declaration):
         sources: Sequence[Path] = (),
         out: Sequence[str] = (),
         mutates: Sequence[str] | Mapping[str, str] | None = None,
-    ) -> Callable[[Function], Function]:
+    ) -> Callable[[_Function], _Function]:
         """Register the decorated function as a provider of this operator.
 
         The function takes the operator's inputs and returns its outputs: a tensor, or a tuple if there are several. A config
@@ -109,7 +109,7 @@ class Operator(Declaration):
         out, holds = names(out), held(self.mutates if mutates is None else mutates)
         self._check_delivery(name, out, holds)
 
-        def register(function: Function) -> Function:
+        def register(function: _Function) -> _Function:
             if name in self.providers:
                 raise ValueError(f"{self.name!r} has a provider {name!r} already; choose another name")
             keywords = {k: v for k, v in keyword_only(function).items() if k not in out}
@@ -145,7 +145,7 @@ class Operator(Declaration):
         *,
         saves: Sequence[str] | Callable[..., Any] | None = None,
         mutates: Sequence[str] | Mapping[str, str] = (),
-    ) -> Callable[[Function], Function]:
+    ) -> Callable[[_Function], _Function]:
         """Register the decorated function as the backward kernel of a provider. A provider whose forward function is
         differentiable needs none.
 
@@ -181,7 +181,7 @@ class Operator(Declaration):
         holds = held(mutates)
         self._check_gradient_places(where, holds)
 
-        def register(function: Function) -> Function:
+        def register(function: _Function) -> _Function:
             forward, keywords = self.providers[provider], keyword_only(function)
             self._check_keywords(provider, keywords)
             own = _parameters(keywords, {**self.scalars, **self.choices})

@@ -28,7 +28,7 @@ QUIET = {
 
 OFF = {"core.fsmonitor": "false", "core.hooksPath": os.devnull, "core.untrackedCache": "false", "core.pager": "cat"}
 
-ANSWER_BYTES = 1 << 16
+MAX_OUTPUT_BYTES = 1 << 16
 
 
 class NoAnswer(Exception):
@@ -54,7 +54,7 @@ def find_revision(folder: Path, timeout_s: float = TIMEOUT_S) -> dict[str, Any] 
 
 
 def _ask(folder: Path, timeout_s: float, off: dict[str, str], *question: str, empty: bool = False) -> str:
-    """The first ANSWER_BYTES of git's output. With `empty`, exit code 1 means no output. Raises NoAnswer."""
+    """The first MAX_OUTPUT_BYTES of git's output. With `empty`, exit code 1 means no output. Raises NoAnswer."""
     settings = OFF | off
     given = os.environ.get("GIT_CONFIG_COUNT", "")  # keep the user's own settings, such as safe.directory
     first = int(given) if given.isdecimal() and len(given) < 4 else 0
@@ -82,7 +82,7 @@ def _ask(folder: Path, timeout_s: float, off: dict[str, str], *question: str, em
         if code != 0 and not (empty and code == 1):
             raise NoAnswer
         answer.seek(0)
-        return answer.read(ANSWER_BYTES).decode("utf-8", "surrogateescape")
+        return answer.read(MAX_OUTPUT_BYTES).decode("utf-8", "surrogateescape")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -25,7 +25,7 @@ from kbench.protocol import Catalog, MachineInfo, ProtocolError, Rows, decode
 from kbench.results.row import Row
 from kbench.sources.scripts import in_place_variables
 
-GLANCE_S = 0.2
+ROWS_POLL_S = 0.2
 """How often to look for new rows."""
 
 END_LIMIT_S = 5.0
@@ -114,7 +114,7 @@ def _collect(
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     """Whether a program has ended, after a moment."""
     try:
-        process.wait(timeout=GLANCE_S)
+        process.wait(timeout=ROWS_POLL_S)
     except subprocess.TimeoutExpired:
         return False
     return True
@@ -124,7 +124,7 @@ def _wait_for_end(process: subprocess.Popen[bytes]) -> None:
     """Ctrl-C has reached the program too: give it some seconds to end."""
     end = time.monotonic() + END_LIMIT_S
     while process.poll() is None and time.monotonic() < end:
-        time.sleep(GLANCE_S)
+        time.sleep(ROWS_POLL_S)
     if process.poll() is None:
         process.kill()
         process.wait(timeout=END_LIMIT_S)

@@ -79,20 +79,20 @@ class RunOptions:
 
 
 @dataclass
-class Prepared:
+class PreparedRun:
     """A plan, and the executor that will measure it. Use it with `with`: it stops the executor."""
 
     executor: Executor
     plan: Plan
 
-    def __enter__(self) -> Prepared:
+    def __enter__(self) -> PreparedRun:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.executor.stop()
 
 
-def execute(prepared: Prepared, options: RunOptions, note: Callable[[str], None] = lambda line: None) -> RunResult:
+def execute(prepared: PreparedRun, options: RunOptions, note: Callable[[str], None] = lambda line: None) -> RunResult:
     """Measure all cases that the results file does not have yet, and write each to the file when it ends.
 
     Ctrl-C ends the run and keeps the finished cases. Raises KeyboardInterrupt before the first case begins, ResultsError
@@ -121,7 +121,7 @@ def execute(prepared: Prepared, options: RunOptions, note: Callable[[str], None]
 
 
 def _measure(
-    prepared: Prepared, path: Path, existing: ExistingResults | None, note: Callable[[str], None]
+    prepared: PreparedRun, path: Path, existing: ExistingResults | None, note: Callable[[str], None]
 ) -> RunResult:
     """Measure the tasks that `existing` leaves, or the whole plan. The caller holds the locks."""
     executor, layout = prepared.executor, existing.plan if existing else prepared.plan

@@ -14,7 +14,7 @@ from kbench.text.printable import printable, safe_reason
 
 VERSION: Literal["kbench.judge/1"] = "kbench.judge/1"
 
-Interval = tuple[float, float]
+Uncertainty = tuple[float, float]
 
 
 class _Model(BaseModel):
@@ -60,7 +60,7 @@ class JudgedCase(_Model):
 
     case: str
     speedup: float = Field(description="The time of the baseline divided by that of the provider.")
-    interval: Interval = Field(
+    interval: Uncertainty = Field(
         description="The uncertainty of the speed-up, from the rounds and the noise of the case."
     )
     outcome: Outcome = Field(description="tie: equally fast. unclear: the measurements do not tell.")
@@ -71,7 +71,7 @@ class JudgedBaseline(_Model):
 
     baseline: str
     speedup: float = Field(description="The geometric mean of the speed-ups of all cases.")
-    interval: Interval = Field(description="The uncertainty of the geometric mean.")
+    interval: Uncertainty = Field(description="The uncertainty of the geometric mean.")
     cases: list[JudgedCase]
 
 

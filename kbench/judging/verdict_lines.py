@@ -13,10 +13,10 @@ from kbench.text.printable import printable, safe_reason
 FAILURES_SHOWN = 5
 """How many reasons of a wrong provider are printed. The others are counted."""
 
-WIDTH = 14
+LABEL_WIDTH = 14
 """Characters of the first column."""
 
-OUTCOMES = {Outcome.FASTER: "faster", Outcome.TIE: "as fast", Outcome.SLOWER: "slower", Outcome.UNCLEAR: "unclear"}
+OUTCOME_WORDS = {Outcome.FASTER: "faster", Outcome.TIE: "as fast", Outcome.SLOWER: "slower", Outcome.UNCLEAR: "unclear"}
 
 
 def verdict_lines(judged: FileJudgement, judgement: ProviderJudgement) -> Iterator[str]:
@@ -30,7 +30,7 @@ def verdict_lines(judged: FileJudgement, judgement: ProviderJudgement) -> Iterat
 
 def _row(head: str, lines: Sequence[str]) -> Iterator[str]:
     for number, line in enumerate(lines):
-        yield f"  {'' if number else head:{WIDTH}} {line}"
+        yield f"  {'' if number else head:{LABEL_WIDTH}} {line}"
 
 
 def _correct(judged: FileJudgement, judgement: ProviderJudgement) -> Iterator[str]:
@@ -98,7 +98,7 @@ def _speed(judged: FileJudgement, judgement: ProviderJudgement) -> Iterator[str]
 
 def _against(against: Against) -> str:
     low, high = against.interval
-    counts = ((OUTCOMES[outcome], against.count(outcome)) for outcome in OUTCOMES)
+    counts = ((OUTCOME_WORDS[outcome], against.count(outcome)) for outcome in OUTCOME_WORDS)
     counted = ", ".join(f"{word} in {count}" for word, count in counts if count)
     text = f"{against.geomean:.3f}x as fast as {against.baseline} [{low:.3f}, {high:.3f}]: {counted} of "
     text += _many(len(against.cases), "case")

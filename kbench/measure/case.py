@@ -34,8 +34,8 @@ from kbench.measure.timing.ceiling import Ceilings
 from kbench.measure.timing.session import SessionMeasurements
 from kbench.measure.timing.stages import measure_stages
 from kbench.measure.timing.timer import make_timer, measure_launch_ms
-from kbench.protocol import INTEGER_LIMIT, Configuration, MeasureSettings
-from kbench.results.case import ITEMSIZE, Case
+from kbench.protocol import Configuration, MeasureSettings
+from kbench.results.case import INTEGER_LIMIT, ITEMSIZE, Case
 from kbench.results.row import Row
 from kbench.results.stamps import now
 from kbench.results.timers import timer_kind

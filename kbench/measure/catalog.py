@@ -22,7 +22,6 @@ from kbench.measure.machine.device import Device, devices
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.plugins import Announce
 from kbench.protocol import (
-    INTEGER_LIMIT,
     AcceleratorInfo,
     Catalog,
     DeviceInfo,
@@ -32,7 +31,7 @@ from kbench.protocol import (
     ProviderInfo,
     as_decoded,
 )
-from kbench.results.case import Value
+from kbench.results.case import INTEGER_LIMIT, Value
 from kbench.results.stamps import digest
 from kbench.text import redact
 from kbench.text.exception_text import describe_exception
@@ -41,7 +40,7 @@ from kbench.version import __version__
 
 PACKAGES = ("kbench", "torch", "triton", "numpy", "pandas", "liger-kernel", "quack-kernels", "nvidia-cutlass-dsl")
 
-VARIABLES = (
+RECORDED_VARIABLES = (
     "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "CUDA_DEVICE_MAX_CONNECTIONS",
     "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ASCEND_RT_VISIBLE_DEVICES",
     "OMP_NUM_THREADS", "MKL_NUM_THREADS",
@@ -168,7 +167,7 @@ def describe_machine(device: Device, telemetry: Telemetry) -> MachineInfo:
         cpu_count=os.cpu_count(),
         threads=torch.get_num_threads(),
         packages={name: version for name in PACKAGES if (version := _version(name))},
-        variables=redact.variables({k: v for k, v in sorted(os.environ.items()) if k.startswith(VARIABLES)}),
+        variables=redact.variables({k: v for k, v in sorted(os.environ.items()) if k.startswith(RECORDED_VARIABLES)}),
         accelerator=_describe_accelerator(device) if device.accelerated else None,
     )
 

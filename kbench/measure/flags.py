@@ -48,7 +48,7 @@ SHORTER_MARGIN = 12.0
 several products of shorter numbers), with 7.4 times the float32 rate of an H200. An input of a shorter dtype than the case
 (fp8, packed fp4) allows products with 2 or 4 times the rate. Of each rate, a measured product reaches two thirds."""
 
-SLACK_MS = 1e-3
+EVENT_SLACK_MS = 1e-3
 """How far `ms` minus `empty` may fall short of the kernel's own time. Both come from events, which tick every 32 ns, and
 which cost one kernel some tenths of a us more than another."""
 
@@ -137,7 +137,7 @@ def beats_arithmetic(row: Evidence) -> bool:
 
 def kernel_ms(row: Evidence) -> float:
     """The longest that the kernel itself can have taken."""
-    return row.ms - (row.empty_ms or 0.0) + SLACK_MS
+    return row.ms - (row.empty_ms or 0.0) + EVENT_SLACK_MS
 
 
 def uncached_bytes(row: Evidence) -> float:

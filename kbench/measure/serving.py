@@ -50,7 +50,7 @@ HOST_MEMORY_SHARE = 0.8
 fails before the machine runs out of memory."""
 
 
-class Answers:
+class AnswerPipe:
     """The pipe to the parent. Only this process writes to it: a child that a provider forks, and that returns to kbench's
     code, ends at its first message."""
 
@@ -75,7 +75,7 @@ class Answers:
 
 def serve(requests: queue.Queue[bytes], pipe: int) -> None:
     """Answer the lines of requests on a pipe to the parent, given by its descriptor. Returns when the device is lost."""
-    answers = Answers(pipe)
+    answers = AnswerPipe(pipe)
     device = Device()
     device.set_up()
     if not device.accelerated:

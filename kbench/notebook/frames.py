@@ -23,7 +23,7 @@ from kbench.errors import ResultsError, UsageError
 from kbench.results import environment_file
 from kbench.results.columns import LINE, Kind, columns_of, csv_header
 
-Source = str | Path | pd.DataFrame
+ResultsSource = str | Path | pd.DataFrame
 
 
 def typed(frame: pd.DataFrame) -> pd.DataFrame:
@@ -63,7 +63,7 @@ class SourceFiles:
 
 
 @contextmanager
-def as_files(*sources: Source | Mapping[str, Source]) -> Iterator[SourceFiles]:
+def as_files(*sources: ResultsSource | Mapping[str, ResultsSource]) -> Iterator[SourceFiles]:
     """Write frames to temporary files and yield all sources as files. The keys of a mapping become labels.
 
     A frame that was read from a file gets the name of that file. Any other frame is `frame`, the next one `frame-2`. Raises
@@ -88,7 +88,7 @@ def as_files(*sources: Source | Mapping[str, Source]) -> Iterator[SourceFiles]:
             raise type(error)(files.readable(str(error))) from None
 
 
-def _labelled(sources: Sequence[Source | Mapping[str, Source]]) -> Iterator[tuple[str, Source]]:
+def _labelled(sources: Sequence[ResultsSource | Mapping[str, ResultsSource]]) -> Iterator[tuple[str, ResultsSource]]:
     for source in sources:
         if isinstance(source, Mapping):
             for label, each in source.items():

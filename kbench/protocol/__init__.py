@@ -15,7 +15,6 @@ from kbench.protocol.catalog import (
     SourceSweep,
 )
 from kbench.protocol.encoding import (
-    INTEGER_LIMIT,
     LINE_LIMIT,
     Message,
     ProtocolError,
@@ -50,7 +49,6 @@ from kbench.protocol.requests import (
 )
 
 __all__ = [
-    "INTEGER_LIMIT",
     "LINE_LIMIT",
     "RANDOM",
     "AcceleratorInfo",

@@ -32,13 +32,12 @@ from kbench.protocol.events import (
     TrialFailed,
 )
 from kbench.protocol.requests import CatalogRequest, CheckRequest, MeasureRequest, TrialRequest
+from kbench.results.case import INTEGER_LIMIT
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 
 LINE_LIMIT = 16 << 20
 """Bytes of a message. The rows of a thousand configurations are about one million."""
-
-INTEGER_LIMIT = 1 << 63
 
 Request = CatalogRequest | TrialRequest | MeasureRequest | CheckRequest
 

@@ -20,14 +20,14 @@ from kbench.plotting.style.theme import DARK, LIGHT, Theme
 
 ASSETS = Path(__file__).parent / "assets"
 LIBRARY = ASSETS.parent / "vendor" / "plotly-basic.min.js"
-SCRIPTS = ("dom", "table", "plan", "chart", "lines", "bars", "legend", "plot", "page")
+PAGE_SCRIPTS = ("dom", "table", "plan", "chart", "lines", "bars", "legend", "plot", "page")
 """Together they are one module. Each comes after those that it uses."""
 
 
 def html_page(content: dict[str, Any]) -> str:
     """The whole file. `content` is what JSON can hold, without NaN. Its `title` is the title of the page."""
     library = LIBRARY.read_text(encoding="utf-8")
-    script = "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
+    script = "\n".join(_asset(f"{name}.js") for name in PAGE_SCRIPTS)
     return Template(_asset("template.html")).substitute(
         policy=_policy(library, script),
         title=html.escape(content["title"]),

@@ -30,6 +30,9 @@ DTYPE_ALIASES = {
 LIKE_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 """The numbers that the cells of axes and scalars may hold, and that `--where` takes."""
 
+INTEGER_LIMIT = 1 << 63
+"""Integers of messages and results are smaller than this."""
+
 FORWARD, BACKWARD, FULL = "forward", "backward", "full"
 """The modes of a case: the outputs, the gradients of the inputs, or both in one call."""
 

@@ -39,7 +39,7 @@ NUMBER_LIMITS = {
 MAPPING_ENTRIES = ("limits", "packages", "variables", "measure", "git", "config", "environments", "places")
 LIST_ENTRIES = ("command", "plugin_errors", "continued")
 
-NAMED = ("packages", "variables", "config", "git", "environments", "continued", "places")
+TYPED_MAPPINGS = ("packages", "variables", "config", "git", "environments", "continued", "places")
 """Mappings in which kbench checks the types of the values."""
 
 PRIVATE = ("command", "plugin_errors", "variables", "config", "continued", "environments")
@@ -161,7 +161,7 @@ def _fits(name: str, value: Any) -> bool:
     top, _, rest = name.partition(".")
     if isinstance(value, (int, float)) and not isinstance(value, bool) and not _plausible(value):
         return False
-    if value is None or (rest and top not in NAMED):
+    if value is None or (rest and top not in TYPED_MAPPINGS):
         return True
     if not rest:
         if name in NUMBER_LIMITS:

@@ -27,7 +27,7 @@ from kbench.results.columns import CONDITION_COLUMNS, IDENTITY_COLUMNS
 from kbench.results.vocabulary import Role
 from kbench.text.printable import NAME_LIMIT
 
-OUTCOMES = ("provider", "params", "status", "flags")
+PROVIDER_COLUMNS = ("provider", "params", "status", "flags")
 """Terms on these columns choose among the providers of a case and keep its controls, unless another term names `role`."""
 
 FILTERABLE = ("role", "session", "status", "flags", *CONDITION_COLUMNS, "model", "weight")
@@ -151,7 +151,7 @@ class RowFilter:
         keep = pd.Series(True, frame.index)
         for term in self.terms if len(frame) else ():
             holds = term.holds(frame)
-            keep &= holds | ~self._chooses_among(frame) if term.column in OUTCOMES else holds
+            keep &= holds | ~self._chooses_among(frame) if term.column in PROVIDER_COLUMNS else holds
         chosen: pd.DataFrame = frame[keep]
         return chosen
 
@@ -169,7 +169,7 @@ class RowFilter:
         )
 
     def _chooses_among(self, frame: pd.DataFrame) -> pd.Series[bool]:
-        """The rows that terms on OUTCOMES choose among: those of providers, or all rows if a term names `role`."""
+        """The rows that terms on PROVIDER_COLUMNS choose among: those of providers, or all rows if a term names `role`."""
         named = any(term.column == "role" for term in self.terms)
         return (frame["role"] == Role.PROVIDER) | named
 

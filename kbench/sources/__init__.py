@@ -43,7 +43,7 @@ FOLDERS: dict[str, Callable[[Path], Sequence[Path]]] = {
 parent asks this, so the answer must not import torch. The module has a function `load(path) -> Sequence[SourceSweep]`, which a
 worker calls."""
 
-SCRIPTS = (".py",)
+SCRIPT_SUFFIXES = (".py",)
 """The suffixes of scripts."""
 
 
@@ -54,7 +54,7 @@ def source_of(path: Path) -> SourceKind:
     """
     if path.exists() and str(path) not in config_names() and folder_format(path):
         return SourceKind.FOLDER
-    return SourceKind.SCRIPT if path.suffix in SCRIPTS else SourceKind.CONFIG
+    return SourceKind.SCRIPT if path.suffix in SCRIPT_SUFFIXES else SourceKind.CONFIG
 
 
 def folder_format(path: Path) -> str | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kbench import packages
 from kbench.contract.origin import registering_for
@@ -16,8 +17,8 @@ from kbench.sources.fault import SourceFault
 from kbench.text.exception_text import describe_exception, location
 from kbench.text.printable import REASON_LIMIT, printable
 
-TimePlainly = Callable[..., Sequence[float]]
-"""Times a call of do_bench by a script: see kbench/sources/scripts/recording.py."""
+if TYPE_CHECKING:
+    from kbench.sources.scripts.recording import TimePlainly
 
 
 def load_source(source: Source, time_plainly: TimePlainly) -> tuple[Sequence[SourceSweep], Sequence[PluginError]]:

@@ -132,10 +132,10 @@ def _notes(found: Analysis) -> Notes:
     return {"weight": {key: f"{weight:g}" for key, weight in found.weights.items()}, "model": found.models}
 
 
-Cases = Sequence[tuple[Case, CaseKey]]
+KeyedCases = Sequence[tuple[Case, CaseKey]]
 
 
-def _in_order(cases: Cases) -> Cases:
+def _in_order(cases: KeyedCases) -> KeyedCases:
     """Cases sorted by dtype and size, because several devices finish cases in any order."""
     dtypes = _dtypes(cases)
 
@@ -146,11 +146,11 @@ def _in_order(cases: Cases) -> Cases:
     return sorted(cases, key=place)
 
 
-def _dtypes(cases: Cases) -> list[str]:
+def _dtypes(cases: KeyedCases) -> list[str]:
     return list(dict.fromkeys(case.dtype for case, _ in cases))
 
 
-def _row_per_case(found: Analysis, cases: Cases) -> Table:
+def _row_per_case(found: Analysis, cases: KeyedCases) -> Table:
     """A table with a line for each case."""
     columns_of_cases, configurations, cell = CaseColumns(cases, _notes(found)), _timed_names(found), _Cells(found)
     rows = [
@@ -161,7 +161,7 @@ def _row_per_case(found: Analysis, cases: Cases) -> Table:
     return Table(header, rows, _title(columns_of_cases, rows))
 
 
-def _row_per_provider(found: Analysis, cases: Cases) -> Table:
+def _row_per_provider(found: Analysis, cases: KeyedCases) -> Table:
     """A table with a line for each provider."""
     columns_of_cases, cell = CaseColumns(cases), _Cells(found)
     header = ("provider", *(_named(columns_of_cases.names, columns_of_cases.cells(*case)) + UNMARKED for case in cases))

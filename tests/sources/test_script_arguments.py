@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from kbench.sources.scripts.arguments import columns_of, word, words_of
+from kbench.sources.scripts.arguments import argument_columns, word, words_of
 from kbench.sources.scripts.bench_call import BenchCall
-from kbench.sources.scripts.reported import Quantity, classify, counted, numbers
+from kbench.sources.scripts.reported import QuantityKind, classify, counted, numbers
 
 
 def kinds(**values: object) -> dict[str, tuple[str, list[object]]]:
     """The kind and the values of each column, for arguments that are given as lists of values."""
     count = max(len(each) for each in values.values())  # type: ignore[arg-type]
     points = [{name: each[n % len(each)] for name, each in values.items()} for n in range(count)]  # type: ignore[index,arg-type]
-    return {column.name: (column.kind, list(column.values)) for column in columns_of(points)}
+    return {column.name: (column.kind, list(column.values)) for column in argument_columns(points)}
 
 
 def test_whole_numbers_are_axes_and_other_numbers_are_scalars() -> None:
@@ -32,7 +32,7 @@ def test_whole_numbers_are_axes_and_other_numbers_are_scalars() -> None:
 
 
 def test_a_size_that_the_script_does_not_list_is_given_as_it_is() -> None:
-    [column] = columns_of([{"N": np.int64(3)}])
+    [column] = argument_columns([{"N": np.int64(3)}])
     assert type(column.given(3)) is np.int64 and column.given(7) == 7
 
 
@@ -65,19 +65,19 @@ def test_different_objects_with_the_same_text_get_different_words() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "quantity", "unit"),
     [
-        (1e-4, 1e-3, Quantity.TIME, "ms"),
-        (0.1, 1.0, Quantity.TIME, "us"),
-        (100.0, 1000.0, Quantity.TIME, "ns"),
-        (0.3, 3.0, Quantity.TIME, ""),
-        (1000.0, 100.0, Quantity.RATE, ""),
-        (333.0, 33.0, Quantity.RATE, ""),
-        (2.0, 2.0, Quantity.OTHER, ""),
-        (0.0, 0.0, Quantity.OTHER, ""),
-        (-1.0, -10.0, Quantity.OTHER, ""),
+        (1e-4, 1e-3, QuantityKind.TIME, "ms"),
+        (0.1, 1.0, QuantityKind.TIME, "us"),
+        (100.0, 1000.0, QuantityKind.TIME, "ns"),
+        (0.3, 3.0, QuantityKind.TIME, ""),
+        (1000.0, 100.0, QuantityKind.RATE, ""),
+        (333.0, 33.0, QuantityKind.RATE, ""),
+        (2.0, 2.0, QuantityKind.OTHER, ""),
+        (0.0, 0.0, QuantityKind.OTHER, ""),
+        (-1.0, -10.0, QuantityKind.OTHER, ""),
     ],
 )
 def test_what_a_script_reports_follows_from_how_it_scales(
-    first: float, second: float, quantity: Quantity, unit: str
+    first: float, second: float, quantity: QuantityKind, unit: str
 ) -> None:
     found = classify(first, second, 1e-4)
     assert (found.quantity, found.unit) == (quantity, unit)

@@ -12,20 +12,20 @@ from kbench.comparison.model import Comparison, JudgedRow
 from kbench.comparison.presentation import report_lines, row_names
 from kbench.comparison.presentation.groups import grouped, sections
 from kbench.comparison.presentation.report_lines import WEIGHTS
-from kbench.comparison.presentation.text_table import numbers
+from kbench.comparison.presentation.text_table import number_cells
 from kbench.comparison.presentation.wording import plain
 from kbench.comparison.verdict import Verdict
 
 MARKER = "<!-- kbench:compare -->"
 """The first line. A later run uses it to find the comment that it replaces."""
 
-LIMIT = 60_000
+MAX_DOCUMENT_BYTES = 60_000
 """The most bytes of a document. GitHub accepts 65,536 characters."""
 
 RESERVE = 200
 """Bytes that are reserved for the line that says what was left out."""
 
-LONGEST = 300
+LONGEST_CELL = 300
 """The most characters of a cell. Longer text is cut here; the other formats have all of it."""
 
 AT_A_GLANCE = 20
@@ -37,7 +37,7 @@ _REFERENCE = re.compile(r"(?<=[@#])(?=\w)|(?<=:)(?=//)|(?<=www)(?=\.)")
 
 
 def text(comparison: Comparison) -> str:
-    return document(comparison, LIMIT)
+    return document(comparison, MAX_DOCUMENT_BYTES)
 
 
 def document(comparison: Comparison, limit: int) -> str:
@@ -123,7 +123,7 @@ def _fold(members: Sequence[JudgedRow]) -> tuple[list[str], list[str]]:
 
 def _fill_table(page: _Page, changed: Sequence[JudgedRow], comparison: Comparison, common: Collection[str]) -> int:
     """Add a table of rows that have a change, and return how many rows fitted. Reasons that rows share stand below it."""
-    told = numbers(changed, comparison)
+    told = number_cells(changed, comparison)
     names = [row_names.with_short_dtype(row_names.distinguishing_parts(row, comparison, common)) for row in changed]
     places = row_names.shared_reasons(changed)
     own = any(row.reason and row.reason not in places for row in changed)
@@ -156,6 +156,6 @@ def _row(*cells: str) -> str:
 def escape(text: str) -> str:
     """Text that cannot leave its table cell, act as markup, or mention anybody."""
     text = plain(text)
-    text = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    text = text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}..."
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _REFERENCE.sub("&#8203;", _MARKUP.sub(r"\\\1", text))

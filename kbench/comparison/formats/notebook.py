@@ -12,18 +12,18 @@ from kbench.comparison.formats import csv_table, terminal
 from kbench.comparison.model import Comparison, JudgedRow
 from kbench.comparison.presentation import report_lines, row_names
 from kbench.comparison.presentation.groups import grouped, sections
-from kbench.comparison.presentation.text_table import numbers
+from kbench.comparison.presentation.text_table import number_cells
 from kbench.comparison.presentation.wording import plain
 from kbench.comparison.verdict import Verdict
 from kbench.text.printable import printable
 
-MOST_ROWS = 100
+MAX_TABLE_ROWS = 100
 """The most rows of the table. `ComparisonView.frame` has all of them."""
 
-LONGEST = 300
-"""The most characters of a cell."""
+LONGEST_TEXT = 300
+"""The most characters of a cell, and of the title."""
 
-WIDTH = 120
+PRINTED_WIDTH = 120
 """Columns of the text of a comparison."""
 
 NUMBER_COLUMNS = ("ratio", "ci_low", "ci_high", "q", "old", "new")
@@ -60,12 +60,12 @@ class ComparisonView(Comparison):
 
     def __repr__(self) -> str:
         """`<Comparison pr.csv against main.csv: 1 slower, 46 same>`"""
-        title = printable(report_lines.title(self), LONGEST)
+        title = printable(report_lines.title(self), LONGEST_TEXT)
         return f"<Comparison {title}: {report_lines.headline(self)}>"
 
     def __str__(self) -> str:
         """What `kbench compare` prints."""
-        return terminal.text(self, WIDTH)
+        return terminal.text(self, PRINTED_WIDTH)
 
     def _repr_html_(self) -> str:
         return html(self)
@@ -77,21 +77,21 @@ def html(comparison: Comparison) -> str:
     notes = [] if comparison.nothing_common else [*report_lines.drifts(comparison), *report_lines.geomeans(comparison)]
     if notes:
         parts.append(f"<p>{'<br>'.join(map(_text, notes))}</p>")
-    common, left = row_names.common_parts(comparison), 0 if comparison.nothing_common else MOST_ROWS
+    common, left = row_names.common_parts(comparison), 0 if comparison.nothing_common else MAX_TABLE_ROWS
     for changed, members in sections(comparison.rows):
         shown, left = members[:left], max(0, left - len(members))
         if shown:
             parts.append((_table if changed else _groups)(shown, comparison, common))
     if not comparison.nothing_common:
         parts += [f"<p>{_text(note)}</p>" for note in report_lines.footnotes(comparison)]
-        if (hidden := len(comparison.rows) - MOST_ROWS) > 0:
+        if (hidden := len(comparison.rows) - MAX_TABLE_ROWS) > 0:
             parts.append(f"<p>{hidden} more rows are in <code>.frame</code></p>")
     return f'<div class="tex2jax_ignore mathjax_ignore">{"".join(parts)}</div>'  # dollar signs must not start a formula
 
 
 def _table(shown: Sequence[JudgedRow], comparison: Comparison, common: dict[str, str]) -> str:
     names = [row_names.with_short_dtype(row_names.distinguishing_parts(row, comparison, common)) for row in shown]
-    told = numbers(shown, comparison)
+    told = number_cells(shown, comparison)
     places = row_names.shared_reasons(shown)
     own = any(row.reason and row.reason not in places for row in shown)
     body = [
@@ -139,4 +139,4 @@ def _number(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    return escaping.escape(printable(text, LONGEST))
+    return escaping.escape(printable(text, LONGEST_TEXT))

@@ -46,7 +46,7 @@ def table(
     if not shown:
         return []
     names = [row_names.with_short_dtype(row_names.distinguishing_parts(row, comparison, common)) for row in shown]
-    wide = numbers(shown, comparison)
+    wide = number_cells(shown, comparison)
     cells = [line | {NARROW: plus_minus(row.ratio, row.ci)} for line, row in zip(wide, shown, strict=True)]
     verdicts = [f"{row.verdict.glyph} {row.verdict}" for row in shown]
     reasons = [plain(row.reason) for row in shown]
@@ -76,7 +76,7 @@ def table(
     return [*lines, *paragraphs(remarks.below(), width)]
 
 
-def numbers(shown: Sequence[JudgedRow], comparison: Comparison) -> list[Cells]:
+def number_cells(shown: Sequence[JudgedRow], comparison: Comparison) -> list[Cells]:
     """The numbers of rows by column, without empty columns."""
     metric = quantity_of(comparison)
     old, new = (f"old {metric.unit}", f"new {metric.unit}")

@@ -35,7 +35,7 @@ JOBS_PER_WORKER = 2
 """Jobs per worker that dask has at a time: one running, one prefetched. With more jobs a lost worker would cost more cases
 another try, and dask gives a job up after a few tries."""
 
-GLANCE_S = 0.02
+DASK_POLL_S = 0.02
 """How often to poll for an answer of dask that comes without a callback."""
 
 CATALOG_LIMIT_S = 2 * START_LIMIT_S
@@ -151,7 +151,7 @@ class Cluster:
             deadline = time.monotonic() + CATALOG_LIMIT_S
             while not future.done() and asked in self._members.registered and time.monotonic() < deadline:
                 self._members.update(self._note)
-                time.sleep(GLANCE_S)
+                time.sleep(DASK_POLL_S)
             if not future.done():
                 if asked in self._members.registered:
                     self._members.release(

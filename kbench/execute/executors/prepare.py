@@ -13,7 +13,7 @@ from kbench.errors import ExecutionError, UsageError
 from kbench.execute.executor import Executor
 from kbench.execute.executors.local import Local
 from kbench.execute.plan import find_smallest, make_plan
-from kbench.execute.run import Prepared, RunOptions
+from kbench.execute.run import PreparedRun, RunOptions
 from kbench.execute.worker.starting import PluginFiles
 from kbench.protocol import Catalog, Source
 
@@ -32,7 +32,7 @@ class Resolvable(Protocol):
     def resolve(self, catalog: Catalog) -> Sweep: ...
 
 
-def prepare(config: Resolvable, options: RunOptions, note: Callable[[str], None]) -> Prepared:
+def prepare(config: Resolvable, options: RunOptions, note: Callable[[str], None]) -> PreparedRun:
     """Start a worker and make the plan. The caller has to stop the executor that is returned: use `with`.
 
     Raises UsageError, ConfigError, WorkerLost and ExecutionError."""
@@ -43,7 +43,7 @@ def prepare(config: Resolvable, options: RunOptions, note: Callable[[str], None]
             note(f"warning: {failure}")
         if layout.tasks and layout.runnable:
             executor.try_operator(find_smallest(layout.tasks, layout.sweep))
-        return Prepared(executor, layout)
+        return PreparedRun(executor, layout)
     except BaseException:
         executor.stop()
         raise

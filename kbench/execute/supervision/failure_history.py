@@ -9,7 +9,7 @@ from kbench.execute.worker.worker_failed import WorkerFailed
 from kbench.protocol import Configuration
 from kbench.results.vocabulary import Status
 
-LIMIT = 2
+MAX_FAILURES = 2
 """After this many failures in a row a configuration is not tried again. One alone may depend on the size of the case."""
 
 
@@ -43,8 +43,8 @@ class FailureHistory:
     def give_up(self, one: Configuration) -> tuple[Status, str] | None:
         """The status and the reason of a configuration that is not tried again; None if it is."""
         failures = self._failures.get(one.name, [])
-        if len(failures) < LIMIT:
+        if len(failures) < MAX_FAILURES:
             return None
         last = failures[-1]
-        where = ", ".join(f"{each.status.value} on {each.where}" for each in failures[-LIMIT:])
+        where = ", ".join(f"{each.status.value} on {each.where}" for each in failures[-MAX_FAILURES:])
         return last.status, f"{NOT_TRIED}: {where} ({last.reason}); --keep-trying tries it in every case"

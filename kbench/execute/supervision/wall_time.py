@@ -31,7 +31,7 @@ ALTERED_MARGIN = 12.0
 """The same for a provider that changed settings of the process: with another number of threads, kbench's own work between the
 calls takes longer on a busy host."""
 
-SLACK_MS = 20.0
+ROUND_SLACK_MS = 20.0
 """This much time of a round is never a contradiction: the parent may have been busy when the round ended."""
 
 
@@ -95,7 +95,7 @@ def _compared(row: Row, pairs: Pairs, others: Sequence[Pairs], warmup_ms: float)
     for number, (seen, ms) in enumerate(pairs):
         calls_ms = seen.calls_ms(ms + (row.launch_ms or 0.0))
         between_ms = max(of_a_round, seen.calls_ms(of_a_call))
-        possible_ms = CLAIM_MARGIN * calls_ms + margin * between_ms + SLACK_MS
+        possible_ms = CLAIM_MARGIN * calls_ms + margin * between_ms + ROUND_SLACK_MS
         possible_ms += 0.0 if number else CLAIM_MARGIN * warmup_ms
         excess.append(seen.wall_ms / possible_ms)
     if min(excess) <= 1:

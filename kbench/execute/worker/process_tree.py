@@ -25,7 +25,7 @@ MARK_BYTES = 8
 SWEEP_LIMIT_S = 1.0
 """How long to look for processes that start new ones while they are being ended."""
 
-PROC = Path("/proc")
+_PROC = Path("/proc")
 
 
 def end_all(process: Process, mark: str) -> None:
@@ -70,7 +70,7 @@ def _strays(root: int | None, mark: str) -> set[int]:
     children: dict[int, list[int]] = {}
     try:
         since = _stat("self")[2]
-        names = [entry.name for entry in PROC.iterdir() if entry.name.isdecimal()]
+        names = [entry.name for entry in _PROC.iterdir() if entry.name.isdecimal()]
     except OSError:  # there is no /proc
         return set()
     for name in names:
@@ -80,7 +80,7 @@ def _strays(root: int | None, mark: str) -> set[int]:
             if pid == os.getpid() or state in "ZX" or start < since:
                 continue
             children.setdefault(parent, []).append(pid)
-            if wanted in (PROC / name / "environ").read_bytes().split(b"\0"):
+            if wanted in (_PROC / name / "environ").read_bytes().split(b"\0"):
                 found.add(pid)
     ahead = [*found, *([root] if root else [])]
     while ahead:
@@ -92,5 +92,5 @@ def _strays(root: int | None, mark: str) -> set[int]:
 
 def _stat(name: str) -> tuple[str, int, int]:
     """The state of a process, its parent, and its start time in clock ticks."""
-    fields = (PROC / name / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    fields = (_PROC / name / "stat").read_text(errors="replace").rpartition(")")[2].split()
     return fields[0], int(fields[1]), int(fields[19])

@@ -29,12 +29,12 @@ from kbench.execute.worker import launch, process_tree
 IMPORT_LIMIT_S = 120.0
 """How long a template may take to import torch. After that time a worker starts without it, which has its own limit."""
 
-ANSWER_LIMIT_S = 10.0
+TEMPLATE_ANSWER_LIMIT_S = 10.0
 """How long a template may take to answer."""
 
 ANSWER_BYTES = 64
 
-GLANCE_S = 0.005
+EXIT_POLL_S = 0.005
 """How often to look whether a worker has ended."""
 
 
@@ -78,7 +78,7 @@ class Template:
                 if not self._ready:
                     self._socket.settimeout(IMPORT_LIMIT_S)
                     self._receive()
-                    self._socket.settimeout(ANSWER_LIMIT_S)
+                    self._socket.settimeout(TEMPLATE_ANSWER_LIMIT_S)
                     self._ready = True
                 socket.send_fds(self._socket, [request.encode()], streams or [])
                 return self._receive()
@@ -133,7 +133,7 @@ class ForkedProcess:
         while (code := self.poll()) is None:
             if time.monotonic() > deadline:
                 raise subprocess.TimeoutExpired("worker", timeout)
-            time.sleep(GLANCE_S)
+            time.sleep(EXIT_POLL_S)
         return code
 
     def kill(self) -> None:

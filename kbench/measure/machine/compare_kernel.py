@@ -10,8 +10,8 @@ import torch
 import triton
 import triton.language as tl
 
-BLOCK = 4096
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+BLOCK_ELEMENTS = 4096
+KERNEL_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 @triton.jit
@@ -64,15 +64,15 @@ def largest_errors(
     one is not.
 
     All tensors are contiguous, have the same number of elements, at least one, and lie on one device. `output` has a dtype of
-    DTYPES, `reference` and `scale` are float64. `ulps` are allowed of the output's dtype, `units` of float32 at the scale. The
-    former count at the reference or, if `at_scale`, at the scale.
+    KERNEL_DTYPES, `reference` and `scale` are float64. `ulps` are allowed of the output's dtype, `units` of float32 at the
+    scale. The former count at the reference or, if `at_scale`, at the scale.
     """
     count = output.numel()
-    programs = triton.cdiv(count, BLOCK)
+    programs = triton.cdiv(count, BLOCK_ELEMENTS)
     found = torch.full((3, programs), torch.nan, dtype=torch.float64, device=output.device)
     limits = _limits(output.dtype, float(ulps), float(units), output.device)
     tensors = output, reference, scale, limits, found
     with torch.cuda.device_of(output):  # a provider may have left another device as the current one
-        _compare[(programs,)](*tensors, count, AT_SCALE=at_scale, BLOCK=BLOCK, num_warps=8)
+        _compare[(programs,)](*tensors, count, AT_SCALE=at_scale, BLOCK=BLOCK_ELEMENTS, num_warps=8)
     wrong, most_units, most_relative = found.amax(1).tolist()  # NaN if the kernel has not run
     return (most_units, most_relative) if wrong == 0 else None

@@ -19,7 +19,7 @@ CHUNK_ELEMENTS = 2**24
 """Outputs are compared in pieces of this size, in float64."""
 
 
-def tensors_of(returned: Any) -> list[Tensor] | None:
+def copied_tensors(returned: Any) -> list[Tensor] | None:
     """Copies of the tensors that a closure returned; None if it returned no tensor, or something else beside tensors."""
     values = returned if isinstance(returned, (tuple, list)) else (returned,)
     if not values or not all(isinstance(value, Tensor) for value in values):

@@ -15,8 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from kbench.measure.machine.device import Device
 from kbench.results.vocabulary import Noticed
 
-RANDOM = re.compile(r"aten::(rand|randn|randint|randperm|normal_?|uniform_?|random_)(_like)?$")
-COPIES = ("aten::clone", "aten::copy_")
+RANDOM_OPERATIONS = re.compile(r"aten::(rand|randn|randint|randperm|normal_?|uniform_?|random_)(_like)?$")
+COPY_OPERATIONS = ("aten::clone", "aten::copy_")
 READS = "aten::_local_scalar_dense"
 NO_WORK = re.compile(
     r"aten::(empty|empty_like|empty_strided|new_empty|as_strided|view|reshape|expand|t|transpose|permute|slice|select|unsqueeze|"
@@ -51,7 +51,7 @@ class _Operations(TorchDispatchMode):
         name = function._schema.name
         source = arguments[1] if name == "aten::copy_" and len(arguments) > 1 else arguments[0] if arguments else None
         if isinstance(source, Tensor):
-            self.copied |= name in COPIES and place(source) in self.held
+            self.copied |= name in COPY_OPERATIONS and place(source) in self.held
             made = arguments[0] if name == "aten::copy_" else found
             self.from_host |= (
                 name in ("aten::copy_", "aten::_to_copy")
@@ -96,14 +96,14 @@ def observe(closure: Callable[[], Any], held: Mapping[str, Tensor], device: Devi
     operations = [event.name for event in events if event.name.startswith("aten::")]
     on_device = [event.name for event in events if "cuda" in str(event.device_type).lower()]
     noticed = []
-    copies = any(name in COPIES for name in operations)
+    copies = any(name in COPY_OPERATIONS for name in operations)
     if copies or (device.accelerated and "aten::_to_copy" in operations):
         watch = _Operations(frozenset(map(place, held.values())) - {0})
         with watch:
             closure()
         noticed += [Noticed.COPIES_INPUT] if watch.copied else []
         noticed += [Noticed.COPIES_FROM_HOST] if watch.from_host else []
-    if any(RANDOM.fullmatch(name) for name in operations):
+    if any(RANDOM_OPERATIONS.fullmatch(name) for name in operations):
         noticed.append(Noticed.DRAWS_RANDOM)
     if device.accelerated and READS in operations:
         noticed.append(Noticed.WAITS)

@@ -25,7 +25,7 @@ from kbench.measure.machine.other_load import OtherLoad
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.rounds import Rounds
 from kbench.measure.rows import CaseContext, make_rows
-from kbench.measure.scripts.agreement import agreement, tensors_of
+from kbench.measure.scripts.agreement import agreement, copied_tensors
 from kbench.measure.scripts.observation import Observation, lies_in, observe
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering.guard import Guard
@@ -177,7 +177,7 @@ class ScriptRun:
         self.device.synchronize()
         build_ms = (time.perf_counter() - start) * 1e3
         reuses = lies_in(returned, held_tensors(call.fn).values())
-        self._first[id(call)] = first = FirstCall(tensors_of(returned), reuses, build_ms, interpreted())
+        self._first[id(call)] = first = FirstCall(copied_tensors(returned), reuses, build_ms, interpreted())
         del returned
         return [build_ms] if first.interpreted else time_plainly(self.device, call)
 

@@ -27,7 +27,7 @@ ATTRIBUTES = {"tb_frame", "gi_frame", "cr_frame"}
 
 EVENTS = MEMORY | CALLERS | HOOKS | PROCESSES | {"object.__getattr__"}
 
-OURS = str(Path(__file__).parents[2])
+PACKAGE_FOLDER = str(Path(__file__).parents[2])
 
 
 class _Watch:
@@ -92,7 +92,11 @@ def _place(event: str) -> str | None:
     passed = in_python if event in PROCESSES else inspect.__file__.__eq__
     while frame and passed(frame.f_code.co_filename):
         frame = frame.f_back
-    if frame is None or frame.f_code.co_filename.startswith((OURS, "<")) or _installed(frame.f_code.co_filename):
+    if (
+        frame is None
+        or frame.f_code.co_filename.startswith((PACKAGE_FOLDER, "<"))
+        or _installed(frame.f_code.co_filename)
+    ):
         return None
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 

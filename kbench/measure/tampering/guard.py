@@ -11,9 +11,9 @@ from typing import Any
 from kbench.contract.operator import Operator
 from kbench.measure.tampering import audit_events
 from kbench.measure.tampering.patches import Patches
-from kbench.measure.tampering.settings import UNKNOWN, Effect, ProcessSetting, present_settings, read, write
+from kbench.measure.tampering.settings import UNREADABLE, Effect, ProcessSetting, present_settings, read, write
 
-NAMED = 3
+CHANGES_NAMED = 3
 """How many changes a reason names."""
 
 FRESH_NS = 1_000_000
@@ -104,7 +104,7 @@ class Guard:
         found = ProviderChanges()
         for setting in self._settings:
             old, new = self._before[setting.name], now[setting.name]
-            if old == new or UNKNOWN in (old, new) or setting.effect is Effect.SILENT:
+            if old == new or UNREADABLE in (old, new) or setting.effect is Effect.SILENT:
                 continue
             if setting.effect is Effect.TIMING:
                 deeds.append(f"changed {setting.name}")
@@ -119,8 +119,8 @@ class Guard:
 
 def listed(found: Sequence[str]) -> str:
     """The first changes as a list, and how many more there are."""
-    more = f", and {len(found) - NAMED} more" if len(found) > NAMED else ""
-    return ", ".join(found[:NAMED]) + more
+    more = f", and {len(found) - CHANGES_NAMED} more" if len(found) > CHANGES_NAMED else ""
+    return ", ".join(found[:CHANGES_NAMED]) + more
 
 
 def _shown(value: Any) -> str:

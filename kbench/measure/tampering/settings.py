@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-VARIABLES = (
+WATCHED_VARIABLES = (
     "CUBLAS_WORKSPACE_CONFIG",
     "CUDA_LAUNCH_BLOCKING",
     "CUDA_VISIBLE_DEVICES",
@@ -37,7 +37,7 @@ PRECISIONS = (
 """Where torch has a setting of its own for the precision of float32 operations."""
 
 
-UNKNOWN = object()
+UNREADABLE = object()
 """The value of a setting that cannot be asked for: the current stream of a process that has not used its device."""
 
 
@@ -141,7 +141,7 @@ def _python_settings() -> Iterator[ProcessSetting]:
     )
     yield shared("gc.isenabled()", get=gc.isenabled, set=lambda on: gc.enable() if on else gc.disable())
     yield shared("the working folder", get=_working_folder, set=_set_working_folder)
-    for name in VARIABLES:
+    for name in WATCHED_VARIABLES:
         yield shared(
             f"the environment variable {name}", get=partial(os.environ.get, name), set=partial(_set_variable, name)
         )
@@ -190,7 +190,7 @@ def _used() -> bool:
 
 
 def _current_device() -> Any:
-    return torch.cuda.current_device() if _used() else UNKNOWN
+    return torch.cuda.current_device() if _used() else UNREADABLE
 
 
 def _set_current_device(index: Any) -> None:
@@ -198,7 +198,7 @@ def _set_current_device(index: Any) -> None:
 
 
 def _current_stream() -> Any:
-    return torch.cuda.current_stream() if _used() else UNKNOWN
+    return torch.cuda.current_stream() if _used() else UNREADABLE
 
 
 def _set_current_stream(stream: Any) -> None:
@@ -254,7 +254,7 @@ def _torch_state() -> bytes:
 
 
 def _cuda_state() -> Any:
-    return bytes(torch.cuda.get_rng_state().tolist()) if _used() else UNKNOWN
+    return bytes(torch.cuda.get_rng_state().tolist()) if _used() else UNREADABLE
 
 
 def _set_cuda_state(state: bytes) -> None:
@@ -266,15 +266,15 @@ def _as_tensor(state: bytes) -> torch.Tensor:
 
 
 def read(settings: list[ProcessSetting]) -> dict[str, Any]:
-    """The present values by name; UNKNOWN for one that cannot be read now."""
+    """The present values by name; UNREADABLE for one that cannot be read now."""
     return {setting.name: _value(setting) for setting in settings}
 
 
 def write(settings: list[ProcessSetting], values: Mapping[str, Any]) -> None:
     """Write the values that are known and differ from the present ones."""
     for setting in settings:
-        wanted = values.get(setting.name, UNKNOWN)
-        if wanted is not UNKNOWN and _value(setting) != wanted:
+        wanted = values.get(setting.name, UNREADABLE)
+        if wanted is not UNREADABLE and _value(setting) != wanted:
             setting.set(wanted)
 
 
@@ -282,4 +282,4 @@ def _value(setting: ProcessSetting) -> Any:
     try:
         return setting.get()
     except RuntimeError:  # as after a failed call on a device
-        return UNKNOWN
+        return UNREADABLE

@@ -37,14 +37,14 @@ def slots(curves: Collection[str]) -> dict[str, tuple[int, int]]:
     order = {provider: place for place, provider in enumerate(KNOWN)}
     taken: dict[str, tuple[int, int]] = {}
     for curve in sorted(natural(curves), key=lambda curve: order.get(provider_of(curve), len(order))):
-        wanted = place_of(provider_of(curve))
+        wanted = colour_place(provider_of(curve))
         turn = len(taken) // count
         free = set(range(count)) - {place for place, round in taken.values() if round == turn}
         taken[curve] = min(free, key=lambda place: (place - wanted) % count), turn
     return taken
 
 
-def place_of(provider: str) -> int:
+def colour_place(provider: str) -> int:
     """The place of the colour that a provider wants in `Theme.colours`."""
     return KNOWN.get(provider, zlib.crc32(provider.encode("utf-8", "replace")) % len(LIGHT.colours))
 

@@ -24,7 +24,7 @@ from kbench.plotting.terminal.canvas import Canvas
 LETTERS = string.ascii_uppercase
 """One for each curve. They are all capitals, because a small letter is a hollow point."""
 
-COPIES = "="
+COPY_MARK = "="
 """The copy control, in place of a letter."""
 
 COLOURS = ("blue", "red", "green", "magenta", "cyan", "orange")
@@ -79,7 +79,7 @@ def _letters(panel: pd.DataFrame, look: Look) -> dict[tuple[str, str], str]:
     shown = panel[panel["kind"] != ABSENT]
     seen = set(zip(shown["file"], shown["curve"], strict=True))
     by_name = [(file, curve) for curve in natural({curve for _, curve in seen} - {COPY_CURVE}) for file in look.files]
-    copies = {(file, COPY_CURVE): COPIES for file in look.files if (file, COPY_CURVE) in seen}
+    copies = {(file, COPY_CURVE): COPY_MARK for file in look.files if (file, COPY_CURVE) in seen}
     return copies | dict(zip((pair for pair in by_name if pair in seen), LETTERS, strict=False))
 
 

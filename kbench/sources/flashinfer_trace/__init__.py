@@ -30,7 +30,7 @@ from kbench.sources.problems.drawn_together import draw_on_host
 from kbench.sources.problems.exact import allows_float64
 from kbench.sources.problems.foreign_code import function_of, run_text
 from kbench.sources.problems.formats import MOST_FILES, definition_files
-from kbench.sources.problems.own_tolerance import judge
+from kbench.sources.problems.own_tolerance import use_own_tolerance
 
 
 def load(path: Path) -> Sequence[SourceSweep]:
@@ -133,7 +133,7 @@ def _operator(
     )
     if not exact:
         tolerances = {each.word: each.tolerance for each in workloads}
-        judge(operator, lambda case: tolerances[str(case.axes.get(WORKLOAD, workloads[0].word))])
+        use_own_tolerance(operator, lambda case: tolerances[str(case.axes.get(WORKLOAD, workloads[0].word))])
 
     def own(*tensors: torch.Tensor, **values: Any) -> Any:
         return as_outputs(call(*tensors, **values), dtypes, tensors[0].device)

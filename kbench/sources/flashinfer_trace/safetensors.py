@@ -16,7 +16,7 @@ from kbench.files import opened
 from kbench.sources.fault import SourceFault
 from kbench.sources.flashinfer_trace.located_json import JsonValue
 
-DTYPES = {
+TORCH_DTYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
     "F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2,
     "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
@@ -60,7 +60,7 @@ def find_tensor(source: JsonValue, definition: Path) -> StoredTensor:
         if key in header:
             entry = header[key]
             return StoredTensor(
-                file, DTYPES[entry["dtype"]], tuple(entry["shape"]), 8 + length + entry["data_offsets"][0]
+                file, TORCH_DTYPES[entry["dtype"]], tuple(entry["shape"]), 8 + length + entry["data_offsets"][0]
             )
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise SourceFault(str(file), f"not readable as safetensors: {type(error).__name__}: {error}") from None

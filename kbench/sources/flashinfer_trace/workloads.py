@@ -27,7 +27,7 @@ WORKLOAD = "workload"
 RANDOM_INTEGERS = {"int8": integers(128, low=-128), "uint8": integers(256)}
 """How random whole numbers are drawn: as flashinfer-bench draws them. Others are from -1024 to 1023."""
 
-TOLERANCE = OwnTolerance(1e-2, 1e-2)
+DEFAULT_TOLERANCE = OwnTolerance(1e-2, 1e-2)
 """flashinfer-bench's own, where a workload has none."""
 
 
@@ -45,7 +45,7 @@ class Workload:
     axes: Mapping[str, int]
     scalars: Mapping[str, Value]
     sources: Mapping[str, str | StoredTensor]
-    tolerance: OwnTolerance = TOLERANCE
+    tolerance: OwnTolerance = DEFAULT_TOLERANCE
 
     @property
     def from_files(self) -> bool:
@@ -121,7 +121,7 @@ def _word(line: JsonValue, number: int) -> str:
 
 def _tolerance(line: JsonValue) -> OwnTolerance:
     if "tolerance" not in line:
-        return TOLERANCE
+        return DEFAULT_TOLERANCE
     own = line.at("tolerance")
     own.mapping()
 

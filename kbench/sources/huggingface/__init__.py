@@ -22,16 +22,16 @@ from kbench.protocol import SourceSweep
 from kbench.results.case import Case, Value
 from kbench.sources.fault import SourceFault
 from kbench.sources.huggingface import kernel_package
-from kbench.sources.huggingface.benchmark_class import OUT, BenchmarkClass, NotMeasured, Workload, tensors_of
+from kbench.sources.huggingface.benchmark_class import OUT, BenchmarkClass, BenchmarkWorkload, NotMeasured, tensors_of
 from kbench.sources.problems.calls import OUTPUT_ULPS, REFERENCE, reference_of, standing_for
 from kbench.sources.problems.drawn_together import DrawnTogether, draw_on_host
 from kbench.sources.problems.exact import allows_float64
 from kbench.sources.problems.foreign_code import run_file
 from kbench.sources.problems.formats import benchmark_files
 from kbench.sources.problems.on_device import on_device
-from kbench.sources.problems.own_tolerance import OwnTolerance, judge
+from kbench.sources.problems.own_tolerance import OwnTolerance, use_own_tolerance
 
-WORKLOAD = "workload"
+_WORKLOAD = "workload"
 
 KERNEL = "kernel"
 """The provider that calls the kernel."""
@@ -55,7 +55,7 @@ def _load(file: Path) -> list[SourceSweep]:
     found: list[SourceSweep] = []
     left_out: list[NotMeasured] = []
     for benchmark in (BenchmarkClass(each, file) for each in own if issubclass(each, base)):
-        forms: dict[Any, list[Workload]] = {}
+        forms: dict[Any, list[BenchmarkWorkload]] = {}
         for name in benchmark.workload_names():
             try:
                 workload = benchmark.read(name)
@@ -70,7 +70,7 @@ def _load(file: Path) -> list[SourceSweep]:
     return found
 
 
-def _sweep(benchmark: BenchmarkClass, workloads: Sequence[Workload], number: int) -> SourceSweep:
+def _sweep(benchmark: BenchmarkClass, workloads: Sequence[BenchmarkWorkload], number: int) -> SourceSweep:
     """Register the operator of workloads of one form, and its providers `reference` and `kernel`."""
     first, name = workloads[0], benchmark.name if not number else f"{benchmark.name}-{workloads[0].name}"
     sizes, axes = _axes(workloads)
@@ -83,7 +83,7 @@ def _sweep(benchmark: BenchmarkClass, workloads: Sequence[Workload], number: int
     output = Declared(*(next(left) for _ in first.out.shape), dtype=_word(first.out.dtype))
     by_name = {each.name: each for each in workloads}
     points: list[dict[str, Value]] = [
-        {**{axis: values[at] for axis, values in axes.items()}, WORKLOAD: each.name, "dtype": _word(first.out.dtype)}
+        {**{axis: values[at] for axis, values in axes.items()}, _WORKLOAD: each.name, "dtype": _word(first.out.dtype)}
         for at, each in enumerate(workloads)
     ]
 
@@ -107,13 +107,13 @@ def _sweep(benchmark: BenchmarkClass, workloads: Sequence[Workload], number: int
             axes=tuple(axes),
             inputs=inputs,
             outputs={OUT: output},
-            choices={WORKLOAD: tuple(by_name)},
+            choices={_WORKLOAD: tuple(by_name)},
             reference=standing_for(reference_of(verify, {OUT: None}, None if exact else dtypes), original),
             output_ulps=OUTPUT_ULPS,
             dtypes=(_word(first.out.dtype),),
         )
         if not exact:
-            judge(operator, lambda case: TOLERANCE)
+            use_own_tolerance(operator, lambda case: TOLERANCE)
         operator.provider(REFERENCE, sources=[benchmark.file])(standing_for(verify, original))
         _add_kernel(operator, benchmark, by_name)
     except ValueError as error:  # a name that kbench does not allow, or that is taken
@@ -122,10 +122,10 @@ def _sweep(benchmark: BenchmarkClass, workloads: Sequence[Workload], number: int
 
 
 def _set_up(benchmark: BenchmarkClass, case: Case, device: torch.device) -> list[Tensor]:
-    return list(tensors_of(benchmark.set_up(str(case.axes[WORKLOAD]), device))[0].values())
+    return list(tensors_of(benchmark.set_up(str(case.axes[_WORKLOAD]), device))[0].values())
 
 
-def _add_kernel(operator: Operator, benchmark: BenchmarkClass, workloads: dict[str, Workload]) -> None:
+def _add_kernel(operator: Operator, benchmark: BenchmarkClass, workloads: dict[str, BenchmarkWorkload]) -> None:
     """Register the provider `kernel`. It writes into a buffer if the benchmark writes into the tensor `out` of its setup."""
     into = all(map(benchmark.writes_into, workloads))
     needs_kernel = any(map(benchmark.uses_kernel, workloads))
@@ -152,7 +152,7 @@ def _add_kernel(operator: Operator, benchmark: BenchmarkClass, workloads: dict[s
         return run
 
 
-def _axes(workloads: Sequence[Workload]) -> tuple[list[str], dict[str, tuple[int, ...]]]:
+def _axes(workloads: Sequence[BenchmarkWorkload]) -> tuple[list[str], dict[str, tuple[int, ...]]]:
     """An expression for each size of the inputs and of the output, and the axes with their sizes in each workload.
 
     A size that is the same in all workloads is a number. Sizes that are the same as each other in all workloads share an axis.

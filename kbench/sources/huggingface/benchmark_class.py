@@ -24,11 +24,11 @@ from kbench.sources.problems.on_device import on_device
 OUT = "out"
 """The attribute that holds the output."""
 
-SEED = 0
+SETUP_SEED = 0
 
 
 @dataclass(frozen=True)
-class Workload:
+class BenchmarkWorkload:
     """A workload as it is after its setup, without the memory of its tensors where that is possible.
 
     plain    a benchmark object without its tensors
@@ -113,7 +113,7 @@ class BenchmarkClass:
             getattr(instance, f"setup_{workload}", instance.setup)()
         return instance
 
-    def read(self, workload: str) -> Workload:
+    def read(self, workload: str) -> BenchmarkWorkload:
         """A workload. Its methods run on tensors without memory, or on the host if they look at values.
 
         Raises NotMeasured for a workload without a reference, and SourceFault.
@@ -132,8 +132,8 @@ class BenchmarkClass:
                 raise NotMeasured(fault.where, f"{self.name}.benchmark_{workload}: {fault.__cause__}") from None
             raise
 
-    def _read(self, workload: str, device: torch.device) -> Workload:
-        with seeded(SEED, device):
+    def _read(self, workload: str, device: torch.device) -> BenchmarkWorkload:
+        with seeded(SETUP_SEED, device):
             instance = self.set_up(workload, device)
         tensors, trees = tensors_of(instance)
         if not tensors:
@@ -146,7 +146,7 @@ class BenchmarkClass:
         out = getattr(instance, OUT, None)
         for name in (*trees, OUT):
             vars(instance).pop(name, None)
-        return Workload(workload, instance, tensors, trees, out if isinstance(out, Tensor) else expected)
+        return BenchmarkWorkload(workload, instance, tensors, trees, out if isinstance(out, Tensor) else expected)
 
     def writes_into(self, workload: str) -> bool:
         """Whether a workload writes into the tensor `out` of its setup. Otherwise it makes a new one in every call."""

@@ -33,7 +33,7 @@ from kbench.sources.problems.drawn_together import DrawnTogether
 from kbench.sources.problems.exact import in_float64
 from kbench.sources.problems.foreign_code import run_file
 from kbench.sources.problems.formats import model_files, model_solutions
-from kbench.sources.problems.own_tolerance import OwnTolerance, judge
+from kbench.sources.problems.own_tolerance import OwnTolerance, use_own_tolerance
 
 TOLERANCES = {
     "float32": OwnTolerance(1e-4, 1e-4),
@@ -95,7 +95,7 @@ def _operator(problem: ModelProblem, solutions: Sequence[Path]) -> Operator:
         dtypes=DTYPES,
     )
     if not exact:
-        judge(operator, lambda case: TOLERANCES[case.dtype])
+        use_own_tolerance(operator, lambda case: TOLERANCES[case.dtype])
     _add_provider(operator, problem, REFERENCE, problem.file, call, problem.model)
     for file in solutions:
         name = file.stem if file != problem.file else "ModelNew"

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from kbench.sources.problems.drawn_together import seeded
 from kbench.sources.problems.foreign_code import function_of, integer_constants, parse_file, run_file, with_constants
 
-SEED = 42
+MODEL_SEED = 42
 """Of the weights. KernelBench takes the same."""
 
 
@@ -58,9 +58,9 @@ class ModelProblem:
         """A model of a class, made as KernelBench makes it: the seed is set before its arguments, and before itself."""
         module = self.module(values)
         with torch.device(device):
-            with seeded(SEED, device):
+            with seeded(MODEL_SEED, device):
                 arguments = module.get_init_inputs()
-            with seeded(SEED, device):
+            with seeded(MODEL_SEED, device):
                 model = class_(*_moved(arguments, dtype, device))
         if isinstance(model, nn.Module):
             model = model.to(device, getattr(torch, dtype)).requires_grad_(False)

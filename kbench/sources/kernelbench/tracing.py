@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from kbench.results.names import taken
 from kbench.sources.fault import SourceFault
-from kbench.sources.kernelbench.model_file import SEED, ModelProblem, converted
+from kbench.sources.kernelbench.model_file import MODEL_SEED, ModelProblem, converted
 from kbench.sources.problems.drawn_together import seeded
 from kbench.sources.problems.exact import allows_float64
 from kbench.sources.problems.fitted_sizes import FittedSizes, fit_sizes
@@ -45,7 +45,7 @@ def _trace(problem: ModelProblem, values: Mapping[str, int], device: str) -> Tra
     """Call the model once. Raises SourceFault, and whatever the problem raises."""
     place = torch.device(device)
     model = problem.instance(problem.module(values).Model, values, "float32", place)
-    with seeded(SEED, place):
+    with seeded(MODEL_SEED, place):
         inputs = problem.inputs(values, place)
     with torch.no_grad(), torch.device(place):
         returned = model(*inputs)
@@ -118,7 +118,7 @@ def model_allows_float64(problem: ModelProblem, base: Traced) -> bool:
 
     def values() -> list[Any]:
         place = torch.device("cpu")
-        with seeded(SEED, place):
+        with seeded(MODEL_SEED, place):
             return [converted(x, "float64") if isinstance(x, Tensor) else x for x in problem.inputs({}, place)]
 
     return allows_float64(call, [partial(_like, x) for x in base.inputs], values)

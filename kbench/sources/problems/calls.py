@@ -11,7 +11,7 @@ from torch import Tensor
 
 from kbench.sources.problems.exact import in_float64
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 REFERENCE = "reference"
 """The provider that runs the problem's own code."""
@@ -53,7 +53,7 @@ def as_outputs(returned: Any, outputs: Mapping[str, torch.dtype | None], device:
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def standing_for(wrapper: Function, original: Callable[..., Any]) -> Function:
+def standing_for(wrapper: _Function, original: Callable[..., Any]) -> _Function:
     """A function of kbench that calls one of a problem. Messages about it name the place of the problem's function."""
     wrapper.__signature__ = inspect.signature(wrapper)  # type: ignore[attr-defined]  # its own: __wrapped__ has another
     wrapper.__wrapped__ = original  # type: ignore[attr-defined]

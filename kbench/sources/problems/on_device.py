@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
-NAMED = ("cuda", "xpu", "npu", "mps", "cpu")
+DEVICE_TYPES = ("cuda", "xpu", "npu", "mps", "cpu")
 """The device types that code names."""
 
 
@@ -31,9 +31,9 @@ class _OnDevice(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def _moved(self, value: Any) -> Any:
-        if isinstance(value, torch.device) and value.type in NAMED:
+        if isinstance(value, torch.device) and value.type in DEVICE_TYPES:
             return self._device
-        return self._device if isinstance(value, str) and value.partition(":")[0] in NAMED else value
+        return self._device if isinstance(value, str) and value.partition(":")[0] in DEVICE_TYPES else value
 
 
 @contextmanager

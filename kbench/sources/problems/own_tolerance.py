@@ -46,7 +46,7 @@ class OwnTolerance:
         return f"the problem's tolerance (atol {self.atol:g}, rtol {self.rtol:g})"
 
 
-def judge(operator: Operator, tolerance_of: Callable[[Case], OwnTolerance]) -> None:
+def use_own_tolerance(operator: Operator, tolerance_of: Callable[[Case], OwnTolerance]) -> None:
     """Let the problem's tolerance of each case judge the outputs of an operator."""
 
     def check(

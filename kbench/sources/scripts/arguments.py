@@ -41,7 +41,7 @@ class ArgumentColumn:
         return self.values.get(value, value)
 
 
-def columns_of(points: Sequence[Mapping[str, Any]]) -> list[ArgumentColumn]:
+def argument_columns(points: Sequence[Mapping[str, Any]]) -> list[ArgumentColumn]:
     """The columns of some points, in the order of their arguments."""
     names = list(dict.fromkeys(name for point in points for name in point))
     found: list[ArgumentColumn] = []

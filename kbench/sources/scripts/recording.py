@@ -16,7 +16,7 @@ import torch
 
 from kbench.sources.scripts.bench_call import BenchCall
 from kbench.sources.scripts.closures import dtype_of_largest
-from kbench.sources.scripts.reported import SCALE, Report, classify, numbers
+from kbench.sources.scripts.reported import SCALE, ReportedQuantity, classify, numbers
 
 TIME_MS = 1e-4
 """The first made-up time. It is short, so that a rate is a large number, which rounding to whole GB/s does not change much."""
@@ -51,7 +51,7 @@ class RecordedLine:
     arguments: dict[str, Any]
     line: Any
     calls: int
-    reports: dict[str, Report]
+    reports: dict[str, ReportedQuantity]
     first: dict[str, float]
     dtype: torch.dtype | None = None
 

@@ -15,7 +15,7 @@ CLOSENESS = 0.05
 """How far the ratio of two reports may be from SCALE or its inverse: scripts round what they report."""
 
 
-class Quantity(enum.Enum):
+class QuantityKind(enum.Enum):
     """What a number is. The value says it in words."""
 
     TIME = "a time"
@@ -28,13 +28,13 @@ UNITS_MS = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportedQuantity:
     """What a script makes of a time.
 
     unit  of a time: `us`, or `` if it is no usual one
     """
 
-    quantity: Quantity
+    quantity: QuantityKind
     unit: str = ""
 
 
@@ -56,17 +56,17 @@ def _number(value: Any) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def classify(first: float, second: float, time_ms: float) -> Report:
+def classify(first: float, second: float, time_ms: float) -> ReportedQuantity:
     """What a number is that was `first` for a time of `time_ms`, and `second` for SCALE times as much."""
     if first <= 0 or second <= 0:
-        return Report(Quantity.OTHER)
+        return ReportedQuantity(QuantityKind.OTHER)
     ratio = second / first
     if abs(ratio / SCALE - 1) <= CLOSENESS:
         units = [unit for unit, ms in UNITS_MS.items() if abs(first * ms / time_ms - 1) <= CLOSENESS]
-        return Report(Quantity.TIME, units[0] if units else "")
+        return ReportedQuantity(QuantityKind.TIME, units[0] if units else "")
     if abs(ratio * SCALE - 1) <= CLOSENESS:
-        return Report(Quantity.RATE)
-    return Report(Quantity.OTHER)
+        return ReportedQuantity(QuantityKind.RATE)
+    return ReportedQuantity(QuantityKind.OTHER)
 
 
 RATES = {
@@ -78,7 +78,7 @@ RATES = {
 }
 """How labels name rates, what they count, and how many of it are one unit."""
 
-ALIASES = {"gbps": "gb/s", "gbs": "gb/s", "bandwidth": "gb/s", "tbps": "tb/s"}
+UNIT_ALIASES = {"gbps": "gb/s", "gbs": "gb/s", "bandwidth": "gb/s", "tbps": "tb/s"}
 
 
 def counted(rate: float, time_ms: float, *labels: str) -> tuple[str, float] | None:
@@ -86,7 +86,7 @@ def counted(rate: float, time_ms: float, *labels: str) -> tuple[str, float] | No
     label (that of the y axis, the name of the plot) says what it counts."""
     for label in labels:
         text = label.lower()
-        for alias, name in ALIASES.items():
+        for alias, name in UNIT_ALIASES.items():
             text = text.replace(alias, name)
         for name, (kind, unit) in RATES.items():
             if name in text:

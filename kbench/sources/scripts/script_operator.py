@@ -17,10 +17,10 @@ from kbench.contract.provider import Provider
 from kbench.protocol import SourceSweep
 from kbench.results.case import Case, Value
 from kbench.results.vocabulary import Control
-from kbench.sources.scripts.arguments import ArgumentColumn, columns_of, dtype_of, words_of
+from kbench.sources.scripts.arguments import ArgumentColumn, argument_columns, dtype_of, words_of
 from kbench.sources.scripts.bench_call import BenchCall
 from kbench.sources.scripts.recording import TIME_MS, RecordedLine, RecordedPlot, TimePlainly
-from kbench.sources.scripts.reported import Quantity, Report, counted, numbers
+from kbench.sources.scripts.reported import QuantityKind, ReportedQuantity, counted, numbers
 from kbench.sources.scripts.shielded_files import shielded
 
 CALL = "call"
@@ -112,21 +112,21 @@ class ScriptOperator(Operator):
     def _counted(self, reported: Mapping[str, float], time_ms: float) -> tuple[str, float] | None:
         benchmark = self.plot.benchmark
         for name, value in reported.items():
-            if time_ms and self.report(name).quantity is Quantity.RATE:
+            if time_ms and self.report(name).quantity is QuantityKind.RATE:
                 found = counted(value, time_ms, name, benchmark.ylabel or "", benchmark.plot_name or "")
                 if found:
                     return found
         return None
 
-    def report(self, name: str = "") -> Report:
+    def report(self, name: str = "") -> ReportedQuantity:
         """What a number of the script is, if all its lines report the same."""
         found = {line.reports[name] for line in self.plot.lines if name in line.reports}
-        return found.pop() if len(found) == 1 else Report(Quantity.OTHER)
+        return found.pop() if len(found) == 1 else ReportedQuantity(QuantityKind.OTHER)
 
 
 def register(plot: RecordedPlot, script: Path) -> SourceSweep:
     """Register a plot as an operator. Returns what the script measures for it."""
-    columns = columns_of([line.arguments for line in plot.lines])
+    columns = argument_columns([line.arguments for line in plot.lines])
     names = words_of(line.line for line in plot.lines)
     labels = dict(zip(map(id, plot.benchmark.line_vals), plot.benchmark.line_names, strict=False))
     lines = {f"{name}-line" if name in set(Control) else name: value for name, value in names.items()}

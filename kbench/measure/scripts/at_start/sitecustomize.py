@@ -11,11 +11,11 @@ from pathlib import Path
 from kbench.measure.scripts.at_start.import_hook import replace_do_bench_on_import
 
 replace_do_bench_on_import()
-folder = str(Path(__file__).parent)
-sys.path[:] = [entry for entry in sys.path if entry != folder]
-ours = sys.modules.pop("sitecustomize", None)
+_folder = str(Path(__file__).parent)
+sys.path[:] = [entry for entry in sys.path if entry != _folder]
+_ours = sys.modules.pop("sitecustomize", None)
 try:
     importlib.import_module("sitecustomize")
 except ModuleNotFoundError:
-    if ours is not None:
-        sys.modules["sitecustomize"] = ours
+    if _ours is not None:
+        sys.modules["sitecustomize"] = _ours
