@@ -176,7 +176,11 @@ def ab(
         *(["--profile", profile] if profile is not None else []),
     ]
     options = RevisionOptions(base, head, Path(words[-1]), arguments, build, parse_duration("--budget", budget), out)
-    done = measure_revisions(options, comparing, terminal.note)
+    try:
+        done = measure_revisions(options, comparing, terminal.note)
+    except KeyboardInterrupt:
+        terminal.note(f"interrupted; the sessions that had ended, if any, are in {out}")
+        return ExitStatus.INTERRUPTED
     counts = " and ".join(f"{count} session{'s' * (count != 1)} of {label}" for label, count in done.sessions.items())
     terminal.note(f"measured {counts}: {done.ended}")
     terminal.note(f"the results are in {out / 'base.csv'} and {out / 'head.csv'}")

@@ -113,6 +113,8 @@ class Repository:
             if target.is_symlink() or target.is_file():
                 target.unlink()
             if source.is_symlink() or source.is_file():
+                if target.is_dir() and not target.is_symlink():  # a file has taken the place of a folder
+                    shutil.rmtree(target)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(source, target, follow_symlinks=False)
             elif source.is_dir():  # a submodule, or a repository inside this one

@@ -25,6 +25,7 @@ from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 from kbench.revisions import alternate, session
 from kbench.revisions.child import Ended
+from kbench.revisions.repository import Repository
 
 CONFIG = "bench/sweep.yaml"
 SWEEP = "operator: softmax\nsweep: {M: 8, N: 64, dtype: float32}\nproviders: [triton]\n"
@@ -280,6 +281,36 @@ def test_a_child_that_fails_ends_it(
     assert (f"old ({git(repository, 'rev-parse', 'old')[:9]}): x.py:1: bad" if errors else "exit code") in done.stderr
 
 
+def test_the_copy_that_is_built_has_the_files_of_the_working_tree(repository: Path, tmp_path: Path) -> None:
+    for name in ("folder/inside", "gone", "changed", "staged"):
+        (repository / name).parent.mkdir(exist_ok=True)
+        (repository / name).write_text("before")
+    commit(repository, 1.0)
+    shutil.rmtree(repository / "folder")
+    (repository / "folder").write_text("a file now")
+    (repository / "gone").unlink()
+    (repository / "cost").rename(repository / "moved")
+    (repository / "changed").write_text("after")
+    (repository / "staged").write_text("after")
+    git(repository, "add", "staged")
+    (repository / "link").symlink_to("nowhere")
+    (repository / "results").mkdir()
+    (repository / "results" / "ignored").touch()
+    copy, found = tmp_path / "copy", Repository.of(repository)
+    found.add_worktree(copy, found.commit("HEAD"))
+    found.copy_uncommitted(copy)
+    assert tree(copy) == {name: text for name, text in tree(repository).items() if "results" not in name}
+
+
+def tree(folder: Path) -> dict[str, str]:
+    files = [path for path in folder.rglob("*") if path.is_symlink() or path.is_file()]
+    inside = [path for path in files if path.relative_to(folder).parts[0] != ".git"]
+    return {
+        str(path.relative_to(folder)): str(path.readlink()) if path.is_symlink() else path.read_text()
+        for path in inside
+    }
+
+
 @pytest.mark.slow
 def test_a_build_runs_in_an_environment_of_its_own_and_not_in_the_working_tree(
     repository: Path, machine: Machine, tmp_path: Path
@@ -356,6 +387,7 @@ def test_a_signal_leaves_nothing(repository: Path, tmp_path: Path, name: str) ->
     process.send_signal(getattr(signal, name))
     errors = process.communicate(timeout=60)[1]
     assert process.returncode == 130 and "Traceback" not in errors, errors
+    assert "interrupted; the sessions that had ended, if any, are in results/ab" in errors
     assert state(repository) == before
     assert has_ended(int((tmp_path / "mark").read_text()))
 
