@@ -152,7 +152,7 @@ def ab(
     """Measure two git revisions in turn and compare them.
 
     Sessions of both revisions alternate on this machine until no row is unclear or the budget is spent. Each revision has
-    a worktree in a temporary folder. The working tree is measured where it is, and kbench does not change it.
+    a worktree in a temporary folder. kbench does not change the working tree.
 
     Exit code: 0 comparison written, 1 a row has a verdict that --fail-on lists, 2 bad input, 3 a build failed, nothing could
     be measured, no row could be compared, or --strict refused one, 130 interrupted.

@@ -75,8 +75,8 @@ Margin = Annotated[
     typer.Option(
         "--margin",
         metavar="SHARE",
-        help="The smallest change that matters. Default: 2% between files. Between providers there is no "
-        "default: every change above the noise counts.",
+        help="The smallest change that matters. Default: 2% between files or revisions. Between the providers of one file "
+        "there is no default: every change above the noise counts.",
     ),
 ]
 FailOn = Annotated[

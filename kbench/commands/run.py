@@ -95,8 +95,8 @@ def run(
 ) -> int:
     """Check and time every provider; write a CSV and a plot.
 
-    CONFIG may also be a benchmark script (bench.py), or a problem of another benchmark, such as KernelBench: its
-    folder or its file.
+    CONFIG may also be a benchmark script (bench.py), or a problem of another benchmark such as KernelBench (a
+    folder or a file).
 
     Exit code: 0 success, 1 a provider gave a wrong result or failed, 2 bad input, 3 nothing could be measured, 130
     interrupted.
