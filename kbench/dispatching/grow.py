@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbench.dispatching.evidence import Evidence, Regrets, features
-from kbench.dispatching.tree import Branch, Decision, Leaf, OneOf, Threshold, Tree
+from kbench.dispatching.tree import Branch, Decision, Leaf, OneOf, Threshold, Tree, leaves
 from kbench.errors import ResultsError
 from kbench.results.case import Value
 
@@ -228,7 +228,8 @@ class _Grower:
         short = Branch(tree.test, self.shortened(tree.yes, cases[says_yes]), self.shortened(tree.no, cases[~says_yes]))
         whole = self._lost(short, cases)
         for part in (short.yes, short.no):
-            if self._lost(part, cases) <= whole + self.margin:
+            bounded = any(leaf.within for leaf in leaves(part))  # the bounds hold for the words of these leaves only
+            if not bounded and self._lost(part, cases) <= whole + self.margin:
                 return self.shortened(part, cases)
         return short
 

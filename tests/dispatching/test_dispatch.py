@@ -157,6 +157,14 @@ def test_a_failure_amid_the_sizes_is_a_hole_for_all_shapes_around_it(tmp_path: P
     assert choose(64, 2048, "float32") == choose(64, 8192, "float32") == "fast"
 
 
+def test_a_provider_is_not_chosen_for_a_dtype_with_which_it_never_ran(tmp_path: Path) -> None:
+    half = [rows(n, {"torch": 1.0, "fast": 0.5}, m, "float16") for n in (256, 512, 1024) for m in (8, 64)]
+    single = [rows(n, {"torch": 1.0, "fast": "unsupported"}, m) for n in (64, 128, 4096, 8192) for m in (8, 64)]
+    choose, _ = emitted(dispatch([written(tmp_path / "a.csv", half + single)], DispatchOptions(holdout=0)), tmp_path)
+    assert choose(64, 512, "float16") == "fast"
+    assert choose(64, 512, "float32") == "torch"
+
+
 def test_a_provider_that_failed_in_one_of_the_sessions_is_not_chosen(tmp_path: Path) -> None:
     first = [rows(n, {"torch": 1.0, "fast": 0.5}) for n in NS]
     second = [rows(n, {"torch": 1.0, "fast": "crashed" if n == 128 else 0.5}, session=1) for n in NS]
