@@ -50,6 +50,9 @@ MOST_DIVISIONS = 6
 
 Indices = NDArray[np.intp]
 
+Words = frozenset[tuple[Value, ...]]
+"""Combinations of the words of a case, such as its dtype and mode."""
+
 
 def grow(evidence: Evidence, limit: int, margin: float) -> Decision:
     """A decision that names at most `limit` providers.
@@ -62,7 +65,7 @@ def grow(evidence: Evidence, limit: int, margin: float) -> Decision:
     used = _used(losses, general, limit, margin)
     grower = _Grower(evidence, losses, used, margin)
     everything = np.arange(len(evidence.points))
-    tree = grower.shortened(grower.tree(everything, 0).tree, everything)
+    tree = grower.shortened(grower.tree(everything, 0, frozenset(grower.words_of)).tree, everything)
     words = {argument.name: argument.words for argument in evidence.arguments if argument.type_name == "str"}
     return Decision(grower.settled(tree, everything), evidence.providers[general], words)
 
@@ -141,32 +144,44 @@ class _Grower:
         self.features = features(evidence)
         numbers: dict[tuple[Value, ...], int] = {}
         self.shape_numbers = [numbers.setdefault(evidence.shape(case), len(numbers)) for case in everything]
-        self.known: dict[tuple[int, bytes], _Grown] = {}
+        self.worded = [argument.name for argument in evidence.arguments if argument.words]
+        self.words_of = [tuple(point[name] for name in self.worded) for point in evidence.points]
+        self.known: dict[tuple[int, bytes, Words], _Grown] = {}
 
-    def tree(self, cases: Indices, depth: int) -> _Grown:
-        """The best tree that was found for some cases, at a depth below the root."""
-        key = depth, np.sort(cases).tobytes()
+    def tree(self, cases: Indices, depth: int, words: Words) -> _Grown:
+        """The best tree that was found for some cases, at a depth below the root. `words` are those that can come here."""
+        key = depth, np.sort(cases).tobytes(), words
         if key not in self.known:
-            self.known[key] = self._tree(cases, depth)
+            self.known[key] = self._tree(cases, depth, words)
         return self.known[key]
 
-    def _tree(self, cases: Indices, depth: int) -> _Grown:
+    def _tree(self, cases: Indices, depth: int, words: Words) -> _Grown:
         totals = self.losses[cases].sum(axis=0)
         choice = int(np.argmin(totals))  # of equals the one that is used already
         bounds = self._bounds(cases) if self.partial[choice] else {}
-        if any(low > high for low, high in bounds.values()):
+        seen = {self.words_of[case] for case in cases}
+        if bounds and (seen != words or any(low > high for low, high in bounds.values())):
             choice, bounds = 0, {}
         best = _Grown(Leaf(self.names[choice], bounds), float(totals[choice]), 0)
         if depth == DEEPEST or best.regret < self.margin or best.regret == 0:
             return best
         tried = TRIED[depth] if depth < len(TRIED) else 1
         for division in sorted(self._divisions(cases), key=lambda division: division.variance)[:tried]:
-            yes, no = self.tree(division.yes, depth + 1), self.tree(division.no, depth + 1)
+            yes_words, no_words = self._divided(words, division.test)
+            yes, no = self.tree(division.yes, depth + 1, yes_words), self.tree(division.no, depth + 1, no_words)
             questions = yes.questions + no.questions + division.questions
             found = _Grown(Branch(division.test, yes.tree, no.tree), yes.regret + no.regret, questions)
             if found.cost(self.margin) < best.cost(self.margin) - LEAST:
                 best = found
         return best
+
+    def _divided(self, words: Words, test: Threshold | OneOf) -> tuple[Words, Words]:
+        """The words that can come to each side of a question."""
+        if isinstance(test, Threshold):
+            return words, words
+        place = self.worded.index(test.name)
+        yes = frozenset(each for each in words if each[place] in test.words)
+        return yes, words - yes
 
     def _divisions(self, cases: Indices) -> Iterator[_Division]:
         """The best division by each feature and by each choice of words."""
@@ -209,9 +224,8 @@ class _Grower:
         """The bounds of every number that varies: all words that occur among the cases have cases on both sides of what lies
         between them. The lower bound is above the upper one if there is no such place."""
         groups: dict[tuple[Value, ...], list[int]] = {}
-        worded = [argument.name for argument in self.evidence.arguments if argument.words]
         for case in map(int, cases):
-            groups.setdefault(tuple(self.evidence.points[case][name] for name in worded), []).append(case)
+            groups.setdefault(self.words_of[case], []).append(case)
         bounds: dict[str, tuple[float, float]] = {}
         for name in [factors[0] for factors in self.features if len(factors) == 1]:
             values = self.evidence.values(name)

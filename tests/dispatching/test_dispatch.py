@@ -157,12 +157,17 @@ def test_a_failure_amid_the_sizes_is_a_hole_for_all_shapes_around_it(tmp_path: P
     assert choose(64, 2048, "float32") == choose(64, 8192, "float32") == "fast"
 
 
-def test_a_provider_is_not_chosen_for_a_dtype_with_which_it_never_ran(tmp_path: Path) -> None:
+@pytest.mark.parametrize("both", [True, False])
+def test_a_provider_is_not_chosen_for_a_dtype_with_which_it_never_ran(tmp_path: Path, both: bool) -> None:
     half = [rows(n, {"torch": 1.0, "fast": 0.5}, m, "float16") for n in (256, 512, 1024) for m in (8, 64)]
-    single = [rows(n, {"torch": 1.0, "fast": "unsupported"}, m) for n in (64, 128, 4096, 8192) for m in (8, 64)]
-    choose, _ = emitted(dispatch([written(tmp_path / "a.csv", half + single)], DispatchOptions(holdout=0)), tmp_path)
-    assert choose(64, 512, "float16") == "fast"
+    none = {"torch": 1.0, "fast": "unsupported"}
+    beside = [
+        rows(n, none, m, dtype) for n in (64, 128, 4096, 8192) for m in (8, 64) for dtype in ("float16", "float32")
+    ]
+    path = written(tmp_path / "a.csv", half + [case for case in beside if case[0].case.dtype == "float32" or both])
+    choose, _ = emitted(dispatch([path], DispatchOptions(holdout=0)), tmp_path)
     assert choose(64, 512, "float32") == "torch"
+    assert both or choose(64, 512, "float16") == "fast"
 
 
 def test_a_provider_that_failed_in_one_of_the_sessions_is_not_chosen(tmp_path: Path) -> None:
