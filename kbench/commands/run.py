@@ -32,6 +32,11 @@ CASES_SHOWN = 30
 PLACES_NAMED = 16
 """Up to this many devices are named in a line. More are counted."""
 
+PROBLEMS = (
+    "name a YAML config, or a problem of FlashInfer-Trace, KernelBench or Hugging Face kernels (see docs/problems.md)"
+)
+"""What to name instead of a folder that is no problem."""
+
 
 def run(
     config: ConfigFile,
@@ -116,6 +121,8 @@ def run(
         if source_of(config) is SourceKind.CONFIG:
             if arguments:
                 raise UsageError(f"{config}: a config takes no arguments, but got {shlex.join(arguments)}")
+            if config.is_dir() and str(config) not in builtin.config_names():
+                raise UsageError(f"{config}: no problem that kbench can read is in this folder; {PROBLEMS}")
             loaded = load_config(
                 config, sets=changes, only=only or (), profile=profile, plugins=plugin or (), shapes=shapes
             )
@@ -130,7 +137,9 @@ def run(
         except NoPlots:
             if changes or only or dry_run or options != RunOptions(out, wait=wait):
                 raise  # what these options ask for needs a plan
-            terminal.note(f"{config} runs no triton.testing.perf_report: its calls of do_bench are measured in place")
+            terminal.note(
+                f"{config} runs no triton.testing.perf_report, so kbench measures each do_bench call when the script makes it"
+            )
             return exec_command([sys.executable, str(config), *(arguments or ())], out)
     except KeyboardInterrupt:  # before the run began, or after it ended
         print("interrupted; earlier measurements are kept", file=sys.stderr)

@@ -71,7 +71,9 @@ LocatedCells = list[tuple[SourceLocation, str]]
 
 def _shape(names: tuple[str, ...], where: SourceLocation, cells: LocatedCells) -> Shape:
     if len(cells) != len(names):
-        _fail(where, f"{len(cells)} fields where the first line has {len(names)}; repair the line")
+        _fail(
+            where, f"this line has {_fields(len(cells))}, and the first line has {_fields(len(names))}; repair the line"
+        )
     weight, entries = 1.0, {}
     for name, (place, text) in zip(names, cells, strict=True):
         if not text:
@@ -83,6 +85,10 @@ def _shape(names: tuple[str, ...], where: SourceLocation, cells: LocatedCells) -
         else:
             entries[name] = Node([Node(_value(text), place, place)], place, place)  # a list: a cell takes no range
     return Shape(Node(entries, where, where), weight)
+
+
+def _fields(count: int) -> str:
+    return f"{count} field{'s' * (count != 1)}"
 
 
 def _value(text: str) -> bool | int | float | str:
@@ -99,7 +105,8 @@ def _lines(path: Path) -> Iterator[tuple[SourceLocation, LocatedCells]]:
     for number, line in enumerate(_text(path).replace("\r\n", "\n").split("\n"), 1):
         if number > MAX_LINES:
             _fail(
-                SourceLocation(str(path), number, 1), f"more than {MAX_LINES:,} lines; add equal shapes up in `weight`"
+                SourceLocation(str(path), number, 1),
+                f"more than {MAX_LINES:,} lines; write equal shapes once, and add up their `weight`",
             )
         if line.strip():
             yield SourceLocation(str(path), number, 1), list(_cells(str(path), number, line))

@@ -78,7 +78,7 @@ def run_program(command: Sequence[str], out: Path, note: Callable[[str], None]) 
             process = subprocess.Popen(list(command), env=environment)
         except OSError as error:
             raise UsageError(
-                f"{command[0]}: cannot be started ({error.strerror}); write the command after --"
+                f"{command[0]}: cannot be started ({error.strerror}); give the path of a program that can be run"
             ) from None
         return _collect(process, messages, path, note)
 
@@ -187,7 +187,10 @@ class _Reader:
         try:
             message = decode(line, process)
         except ProtocolError as error:
-            print(f"kbench: a message of process {process} cannot be read: {error}", file=sys.stderr)
+            print(
+                f"kbench: a message of process {process} cannot be read, and its rows are lost: {error}",
+                file=sys.stderr,
+            )
             return None
         if isinstance(message, Catalog):
             self._machines[process] = message.machine

@@ -179,8 +179,8 @@ _COLUMNS = (
     Column("noticed", Kind.WORD, "", "noticed", """For rows of a benchmark script: what kbench noticed in one call, between
         semicolons. `copies-input`: it copies a tensor that it is given. `copies-from-host`: it copies data to the device.
         `draws-random`: it draws random numbers. `waits`: it reads a value of a tensor, so it waits for the device.
-        `allocates`: it allocates its output in the timed call, and the baseline does not. `reuses-memory`: the baseline does,
-        and this provider returns memory that existed before the call, as of a buffer or of an input that it changes.
+        `allocates`: it allocates its output in the timed call, and the baseline does not. `reuses-memory`: it returns
+        memory that existed before the call, such as a buffer or an input that it changes, and the baseline does not.
         `do_bench_cudagraph`: the script times it with this function, which leaves the inputs in the cache. `same-as NAME`: it
         runs the same kernels as that provider, so it may have fallen back to it. `kbench show` turns these words into
         sentences. It is empty for rows of other sources.""", optional=True),
@@ -233,12 +233,12 @@ _COLUMNS = (
         code. `--resume` and `--append` refuse to mix two hashes."""),
     Column("env_id", Kind.WORD, "", "environment", """A hash of the machine that measured the row: its kind of device, driver,
         limits and packages. The `.env.json` beside the CSV describes the machine. Equal machines have the same hash."""),
-    Column("model", Kind.WORD, "", "model", """The models that have the case, between semicolons, if the config names models:
-        `llama-3-8b;qwen3-8b`. It does not belong to the case: models with the same sizes are one case, measured once. `--where
-        model=llama-3-8b` chooses rows.""", optional=True),
+    Column("model", Kind.WORD, "", "model", """The models whose sizes the case has, between semicolons, if the config names
+        models: `llama-3-8b;qwen3-8b`. It does not belong to the case: models with the same sizes are one case, measured
+        once. `--where model=llama-3-8b` chooses rows.""", optional=True),
     Column("weight", Kind.NUMBER, "", "weight", """How often the case occurs: the column `weight` of the file that
-        `--shapes` names. Geometric means over cases are weighted by it; a case without a weight counts once. It is empty for
-        all other configs.""", optional=True),
+        `--shapes` names. Geometric means over cases are weighted by it; a case without a weight counts once. It is empty
+        for runs without `--shapes`.""", optional=True),
 )  # fmt: skip
 
 COLUMNS = {column.name: column for column in _COLUMNS}

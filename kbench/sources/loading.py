@@ -39,7 +39,7 @@ def load_source(source: Source, time_plainly: TimePlainly) -> tuple[Sequence[Sou
 def _load_folder(path: Path) -> Sequence[SourceSweep]:
     module = folder_format(path)
     if module is None:
-        raise SourceFault(str(path), "is no problem folder in a format that kbench knows")
+        raise SourceFault(str(path), "is not a problem in a format that kbench can read")
     sweeps: Sequence[SourceSweep] = import_module(module).load(path)
     return sweeps
 
@@ -69,7 +69,7 @@ def load_plots(path: Path, arguments: Sequence[str], time_plainly: TimePlainly) 
                 raise SourceFault(str(path), str(error)) from None
             raise
         what = str(error) if isinstance(error, ScriptEnded) else f"failed: {describe_exception(error)}"
-        print(f"kbench: {path.name} {what}; kbench measures what it asked for before", file=sys.stderr)
+        print(f"kbench: {path.name} {what}; kbench measures the plots that it had run until then", file=sys.stderr)
     if not recorder.plots and not recorder.loose:
         raise SourceFault(
             str(path),

@@ -46,8 +46,9 @@ class SourceConfig:
         if issues:
             raise ConfigError(issues)
         if not catalog.sweeps:
-            what = "calls do_bench, but runs no triton.testing.perf_report; measure it with: kbench exec -- python"
-            raise NoPlots([ConfigIssue(SourceLocation(self.source.path), f"{what} {self.path.name}")])
+            what = "calls do_bench, but runs no triton.testing.perf_report, so its cases are not known before it runs"
+            remedy = f"measure it with: kbench exec -- python {self.path.name}"
+            raise NoPlots([ConfigIssue(SourceLocation(self.source.path), f"{what}; {remedy}")])
         return catalog.sweeps[self.number]
 
     def resolve(self, catalog: Catalog) -> Sweep:

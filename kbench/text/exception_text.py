@@ -20,10 +20,13 @@ def location(error: BaseException, fallback: str) -> str:
     """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    callers = tuple(str(Path(__file__).parents[1] / name) for name in OURS)
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(("<", *callers))]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(("<", *_callers()))]
     frames = [f for f in frames if not in_library(f.filename)] or frames
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else fallback
+
+
+def _callers() -> tuple[str, ...]:
+    return tuple(str(Path(__file__).parents[1] / name) for name in OURS)
 
 
 def in_library(filename: str) -> bool:
@@ -39,8 +42,9 @@ def written_at(function: Any) -> str:
 
 def describe_exception(error: BaseException, fallback: str = "") -> str:
     """An exception in one line, with the place in the provider's code that raised it, or `fallback` if no such code ran."""
-    place = Path(location(error, fallback))
-    return f"{type(error).__name__}: {message(error)}" + (f" at {place.name}" if place.name else "")
+    found = location(error, fallback)
+    place = "" if found.startswith(_callers()) else Path(found).name  # a place in kbench tells the user nothing
+    return f"{type(error).__name__}: {message(error)}" + (f" at {place}" if place else "")
 
 
 def message(error: BaseException) -> str:

@@ -112,7 +112,7 @@ def test_spreadsheets_write_csv_in_many_ways(csv: str) -> None:
         ("M,N,weight\n1,2,often\n", 'trace.csv:2:5: weight: expected a positive number; got "often"'),
         ("M,N\n1,2\n10,x\n1,y\n", 'trace.csv:3:4: N: expected an integer; got "x"'),
         ("M,N\n1,-2\n", "trace.csv:2:3: N: expected at least 0; got -2"),
-        ("M,N\n1,2\n1,2,3\n", "trace.csv:3:1: 3 fields where the first line has 2; repair the line"),
+        ("M,N\n1,2\n1,2,3\n", "trace.csv:3:1: this line has 3 fields, and the first line has 2 fields; repair the line"),
         ("M,N\n1,\n", "trace.csv:2:3: N: the cell is empty; write a value"),
         ("M,N,\n1,2,3\n", "trace.csv:1:5: a column has no name; name it, or remove it"),
         ("M,N,M\n1,2,3\n", 'trace.csv:1:5: the column "M" appears twice; remove one of them'),
@@ -146,7 +146,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 
 def test_a_long_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shapes_file, "MAX_LINES", 3)
-    assert problem("M,N\n1,2\n1,2\n1,2\n").startswith("trace.csv:4:1: more than 3 lines; add equal shapes up")
+    assert problem("M,N\n1,2\n1,2\n1,2\n").startswith("trace.csv:4:1: more than 3 lines; write equal shapes once")
 
 
 def test_sizes_of_the_command_line_contradict_the_file() -> None:

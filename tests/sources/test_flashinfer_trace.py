@@ -51,6 +51,7 @@ def test_every_workload_is_a_case_and_every_solution_a_provider(kbench: Kbench, 
     reasons = {name: group.reason.iloc[0] for name, group in rows.groupby("provider")}
     assert "it is written in cuda" in reasons["native"]
     assert "raises.json, main.py:2" in reasons["raises"] and "KeyError: 'lost'" in reasons["raises"]
+    assert "solutions.py" not in reasons["raises"], "a place in kbench tells the user nothing"
     assert "7" in reasons["leaves"]
     assert rows[rows.provider == "returns"].max_ulp.notna().all(), "judged against float64"
     assert (rows.dtype == "bfloat16").all()
@@ -191,7 +192,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
         "definition.json:6:7: the expression \"__import__('os')\" is not supported",
     ),
     "a syntax error": (changed(reference="import torch\ndef run(:"), "definition.json, reference:2:9: not Python"),
-    "no function": (changed(reference="x = 1"), "reference: defines no run"),
+    "no function": (changed(reference="x = 1"), "reference: `run` is not defined"),
     "code that raises": (changed(reference="x = 1\nx / 0"), "reference:2: the code raised ZeroDivisionError"),
     "code that exits": (changed(reference="import sys\nsys.exit('bye')"), "reference:2: the code raised SystemExit"),
     "the name of a column": (changed(axes={**SCALE["axes"], "session": {"type": "var"}}), "is a column of the results"),
@@ -240,16 +241,24 @@ def test_stored_tensors_must_fit_the_definition(tmp_path: Path) -> None:
     (folder / "x.safetensors").write_bytes(b"\x05\0\0\0\0\0\0\0abc")
     with pytest.raises(SourceFault, match="not readable as safetensors"):
         load(folder)
+    (folder / "x.safetensors").write_bytes(b"no safetensors")
+    with pytest.raises(SourceFault, match="not readable as safetensors: ValueError: its header is too long"):
+        load(folder)
 
 
 def test_a_malformed_problem_is_one_line_of_the_command(kbench: Kbench, tmp_path: Path) -> None:
     write_problem(tmp_path / "problem", changed(reference="import os\nos._exit(3)"), scale_workload(1))
     done = kbench("run", "problem")
-    assert done.returncode == 3 and "problem: the process exited with code 3 while kbench read it" in done.stderr
+    assert (
+        done.returncode == 3
+        and "problem: the process exited with code 3 while the script or problem was loaded" in done.stderr
+    )
     write_problem(tmp_path / "problem", changed(outputs={}), scale_workload(1))
     done = kbench("run", "problem")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"error: {tmp_path}/problem/definition.json:35:3: there are no outputs\n"
+    assert (
+        done.stderr == f"error: {tmp_path}/problem/definition.json:35:3: there are no outputs; declare at least one\n"
+    )
 
 
 def test_a_data_set_of_several_definitions_asks_for_one(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_one_file_may_hold_the_problem_and_its_solution(kbench: Kbench, tmp_path
 
 
 FAULTS = {
-    "no inputs": (PROBLEM.replace("def get_inputs", "def inputs"), "mlp.py: defines no get_inputs"),
+    "no inputs": (PROBLEM.replace("def get_inputs", "def inputs"), "mlp.py: `get_inputs` is not defined"),
     "a syntax error": (PROBLEM.replace("batch = 6", "batch = = 6"), "mlp.py:14:9: not Python"),
     "code that raises": (PROBLEM.replace("half = features", "half = lost"), "mlp.py:16: the code raised NameError"),
     "code that exits": (
@@ -156,7 +156,7 @@ FAULTS = {
     ),
     "inputs that are no list": (
         PROBLEM.replace("return [torch.rand", "[torch.rand"),
-        "the model raised TypeError: the inputs are NoneType; they must be a list",
+        "mlp.py: get_inputs returns NoneType; it must return a list",
     ),
     "an output that is no tensor": (PROBLEM.replace("return (self", "return 1, (self"), "forward returns int"),
     "no tensor": (

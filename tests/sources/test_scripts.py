@@ -166,7 +166,7 @@ def test_a_script_runs_as_it_would_alone_but_overwrites_nothing(kbench: Kbench, 
     (tmp_path / "old.csv").write_text("")
     run = kbench("run", "odd_script.py", *QUICK, "--", "--size", "300")
     assert run.returncode == 1, run.stderr
-    assert "odd_script.py ended with exit code 3; kbench measures what it asked for before" in run.stderr
+    assert "odd_script.py ended with exit code 3; kbench measures the plots that it had run until then" in run.stderr
     assert "this goes to stdout" not in run.stdout
     rows = rows_of(tmp_path, "odd-plot-1")
     assert [(row["kind"], row["provider"], row["status"]) for row in rows] == [
@@ -290,7 +290,8 @@ def test_on_a_device_the_audit_names_a_slow_host_and_a_fallback(kbench: Kbench, 
     assert rows["triton", "1000"]["agreement"] == rows["triton", "4000"]["agreement"] == "agrees"
     findings = findings_of(run.stdout)
     assert any(
-        line.startswith("By itself, do_bench times the host for slow-host in 2 of 2 cases.") for line in findings
+        line.startswith("Triton's do_bench alone times the host, not the device, for slow-host in 2 of 2 cases.")
+        for line in findings
     )
     assert "fallback runs the same kernels as torch in 2 of 2 cases." in " ".join(findings)
     assert not any(line.startswith(("triton ", "torch ")) for line in findings), findings

@@ -52,9 +52,7 @@ def start(
                 raise
             call = lost.call
             if plugins.source and call.plugin == plugins.source.path and not call.provider:
-                why = lost.reason.replace(
-                    "while the plug-in was imported", "while kbench read it to see what it measures"
-                )
+                why = lost.reason.replace("while the plug-in was imported", "while the script or problem was loaded")
                 raise WorkerFailed(lost.status, f"{call.plugin}: {why}") from None
             if call.plugin in plugins.files and not call.provider:
                 raise WorkerFailed(lost.status, f"plug-in {call.plugin}: {lost.reason}") from None

@@ -149,8 +149,12 @@ class ScriptRun:
             line = self._lines[contender.name]
             number = int(contender.params.get(CALL) or 1)
             if number > len(line.calls):
-                times = f"only {len(line.calls)} times" if line.calls else "never"
-                contender.end(Status.UNSUPPORTED, f"for this line the script {times} calls do_bench here")
+                times = (
+                    f"calls do_bench only {len(line.calls)} time{'s' * (len(line.calls) != 1)}"
+                    if line.calls
+                    else "does not call do_bench"
+                )
+                contender.end(Status.UNSUPPORTED, f"the script {times} for this line in this case")
                 return
             call = line.calls[number - 1]
             first = self._first[id(call)]

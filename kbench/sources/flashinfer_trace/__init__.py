@@ -70,7 +70,8 @@ def _workloads(definition: DefinitionFile) -> list[Workload]:
                 return found
             raise SourceFault(str(file), f"has no workload of {definition.name}")
     if definition.axes or definition.scalars:
-        what = f"there is no workload.jsonl beside it, which gives {', '.join((*definition.axes, *definition.scalars))}"
+        wanted = ", ".join((*definition.axes, *definition.scalars))
+        what = f"the values of {wanted} are not known; write them into a file workload.jsonl beside the definition"
         raise SourceFault(str(definition.file), what)
     return [Workload("all", {}, {}, dict.fromkeys(definition.tensors, "custom" if definition.custom else "random"))]
 

@@ -73,7 +73,7 @@ def read_definition(file: Path) -> DefinitionFile:
         raise json.at("inputs").fault("there is no input with a shape; kbench needs a tensor to call a provider with")
     outputs = {name: _tensor(spec, sizes) for name, spec in json.at("outputs").mapping().items()}
     if not outputs:
-        raise json.at("outputs").fault("there are no outputs")
+        raise json.at("outputs").fault("there are no outputs; declare at least one")
     scalars = {
         name: _dtype(json.at("inputs").at(name).at("dtype")) for name, tensor in inputs.items() if tensor is None
     }

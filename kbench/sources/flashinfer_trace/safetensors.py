@@ -56,7 +56,9 @@ def find_tensor(source: JsonValue, definition: Path) -> StoredTensor:
     try:
         with opened(file) as stream:
             length = int.from_bytes(stream.read(8), "little")
-            header = json.loads(stream.read(length)) if length <= HEADER_BYTES else {}
+            if length > HEADER_BYTES:
+                raise ValueError("its header is too long")
+            header = json.loads(stream.read(length))
         if key in header:
             entry = header[key]
             return StoredTensor(

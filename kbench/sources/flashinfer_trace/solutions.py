@@ -75,7 +75,7 @@ def _solution(json: JsonValue) -> Solution:
     sources = {source.at("path").word(): source.at("content").word() for source in _objects(json.at("sources"))}
     entry, _, function = spec.at("entry_point").word().partition("::")
     if entry not in sources or not function:
-        what = f"must be one of {', '.join(sources)}, followed by :: and a function"
+        what = f"must name one of the sources and a function in it, for example {next(iter(sources), 'main.py')}::run"
         raise spec.at("entry_point").fault(f"spec.entry_point is {spec.value['entry_point']!r:.80}; it {what}")
     into = spec.at("destination_passing_style")
     into.expect(into.value in (None, True, False), "true or false")

@@ -18,6 +18,7 @@ from kbench.results.names import fault as name_fault
 from kbench.sources.flashinfer_trace.definition import DefinitionFile
 from kbench.sources.flashinfer_trace.located_json import JsonValue, read_json_lines
 from kbench.sources.flashinfer_trace.safetensors import StoredTensor, find_tensor
+from kbench.sources.problems.calls import standing_for
 from kbench.sources.problems.drawn_together import DrawnTogether
 from kbench.sources.problems.own_tolerance import OwnTolerance
 
@@ -150,7 +151,8 @@ def with_fills(
         fill: Fill | None = _random(str(tensor.dtype))
         if kinds != {"random"}:
             drawn = together.fill(position) if together else None
-            fill = _from(definition, name, by_word, drawn, workloads[0])
+            own = _from(definition, name, by_word, drawn, workloads[0])
+            fill = standing_for(own, custom) if custom else own
         filled[name] = Tensor(*tensor.sizes, dtype=tensor.dtype, fill=fill)
     return filled
 
@@ -165,7 +167,7 @@ def _from(
     workloads: Mapping[str, Workload],
     drawn: Callable[[Case, Draw], torch.Tensor] | None,
     first: Workload,
-) -> Fill:
+) -> Callable[[Case, Draw], torch.Tensor]:
     """The fill of a tensor that is not random in every workload."""
     tensor, dtype = definition.tensors[name], str(definition.tensors[name].dtype)
 

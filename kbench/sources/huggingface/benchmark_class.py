@@ -76,7 +76,9 @@ def tensors_of(instance: Any) -> tuple[dict[str, Tensor], dict[str, TreeSpec]]:
         if name == OUT or not any(isinstance(x, Tensor) for x in leaves):
             continue
         if not all(isinstance(x, Tensor) for x in leaves):
-            raise TypeError(f"the attribute {name} holds tensors and other values; kbench takes either")
+            raise TypeError(
+                f"the attribute {name} holds tensors together with other values; put these into an attribute of their own"
+            )
         trees[name] = tree
         tensors |= {name: value} if isinstance(value, Tensor) else {f"{name}_{at}": x for at, x in enumerate(leaves)}
     return tensors, trees

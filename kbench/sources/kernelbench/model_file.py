@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from kbench.sources.fault import SourceFault
 from kbench.sources.problems.drawn_together import seeded
 from kbench.sources.problems.foreign_code import function_of, integer_constants, parse_file, run_file, with_constants
 
@@ -61,7 +62,7 @@ class ModelProblem:
             with seeded(MODEL_SEED, device):
                 arguments = module.get_init_inputs()
             with seeded(MODEL_SEED, device):
-                model = class_(*_moved(arguments, dtype, device))
+                model = class_(*_moved(arguments, "get_init_inputs", self.file, dtype, device))
         if isinstance(model, nn.Module):
             model = model.to(device, getattr(torch, dtype)).requires_grad_(False)
         return model
@@ -82,13 +83,13 @@ class ModelProblem:
         """What `get_inputs` returns. The caller seeds torch."""
         with torch.device(device):
             returned = self.module(values).get_inputs()
-        return _moved(returned, None, device)
+        return _moved(returned, "get_inputs", self.file, None, device)
 
 
-def _moved(values: Any, dtype: str | None, device: torch.device) -> list[Any]:
-    """Arguments on a device. Floating-point tensors get `dtype`, if one is given."""
+def _moved(values: Any, maker: str, file: Path, dtype: str | None, device: torch.device) -> list[Any]:
+    """Arguments on a device, which the function `maker` returned. Floating-point tensors get `dtype`, if one is given."""
     if not isinstance(values, (list, tuple)):
-        raise TypeError(f"the inputs are {type(values).__name__}; they must be a list")
+        raise SourceFault(str(file), f"{maker} returns {type(values).__name__}; it must return a list")
     return [converted(x.to(device), dtype) if isinstance(x, Tensor) else x for x in values]
 
 

@@ -71,7 +71,7 @@ def function_of(module: ModuleType, name: str, file: str) -> Callable[..., Any]:
     """A function, or a class, of a module. Raises SourceFault if there is none of this name."""
     found = getattr(module, name, None)
     if not callable(found):
-        raise SourceFault(file, f"defines no {name}; it must define one at the top level")
+        raise SourceFault(file, f"`{name}` is not defined; define it at the top level")
     wanted: Callable[..., Any] = found
     return wanted
 

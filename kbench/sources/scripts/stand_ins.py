@@ -102,7 +102,7 @@ class Mark(testing.Mark):  # type: ignore[misc]
         for x in benchmark.x_vals:
             values = list(x) if isinstance(x, (list, tuple)) else [x] * len(names)
             if len(values) != len(names):
-                raise ValueError(f"expected {len(names)} values, got {x}")
+                raise ValueError(f"x_vals: expected {len(names)} values, for {', '.join(names)}; got {x}")
             point = dict(zip(names, values, strict=True)) | dict(benchmark.args or {}) | more
             row = values
             for line in benchmark.line_vals:
