@@ -14,7 +14,7 @@ from kbench.errors import UsageError
 
 SEED = 0
 REPEATS = 5
-"""How often all shapes are shared out anew. One sharing alone may be a lucky one."""
+"""How often all shapes are split anew. One split alone may be a lucky one."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def summed_up(lost: list[Lost]) -> Regret:
 
 def held_out(evidence: Evidence, limit: int, margin: float, share: float) -> Regret:
     """The regret at cases that the tree was grown without. A shape is held out with all its dtypes and other words, so that no
-    case of the same shape gives it away. Every shape is held out once in each of REPEATS sharings.
+    case of the same shape gives it away. Every shape is held out once in each of REPEATS splits.
 
     Raises UsageError if there are fewer than two shapes.
     """

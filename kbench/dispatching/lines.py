@@ -28,7 +28,7 @@ def tree_lines(tree: Tree) -> Iterator[str]:
 
 def regret_line(found: Regret, *, held_out: bool) -> str:
     """The mean and the worst regret, and where the worst is."""
-    where = f"held-out cases ({REPEATS} sharings)" if held_out else "measured cases"
+    where = f"held-out cases ({REPEATS} splits)" if held_out else "measured cases"
     if found.forbidden:
         return (
             f"regret at {where}: infinite, because {found.forbidden} of {found.cases} choices did not run there, for example "
@@ -60,7 +60,7 @@ def header(
         *(f"From {line}" for line in map(_origin, sources)),
         f"Measured: {'; '.join([*sizes, *words, *fixed])}.",
         *(f"{line[0].upper()}{line[1:]}." for line in regrets),
-        f"{decision.general} ran in every measured case. It is the choice for words that were not measured.",
+        f"{decision.general} ran in every measured case. It is the choice for names, such as dtypes, that were not measured.",
         "Sizes that were not measured follow the thresholds, which lie between measured sizes.",
     ]
     return [printable(line) for line in lines]

@@ -38,8 +38,8 @@ def dispatch(
         typer.Option(
             "--margin",
             metavar="SHARE",
-            help="A provider that is slower than the fastest by at most this share is good enough: no threshold is added to "
-            "avoid it.",
+            help="A provider that is slower than the fastest by at most this share is good enough: the function gets no "
+            "threshold to avoid it.",
         ),
     ] = "3%",
     holdout: Annotated[
@@ -47,7 +47,7 @@ def dispatch(
         typer.Option(
             "--holdout",
             metavar="SHARE",
-            help="Grow trees without this share of the shapes and report what they lose there. 0 skips this check.",
+            help="Decide without this share of the shapes, and report the regret at these shapes. 0 skips this check.",
         ),
     ] = "25%",
     where: RowTerms = "",
