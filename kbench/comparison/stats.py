@@ -26,7 +26,7 @@ from scipy.special import digamma, polygamma, stdtr, stdtrit
 Array = npt.NDArray[np.float64]
 
 CONFIDENCE = 0.95
-LEAST = 1e-12
+LEAST_VARIANCE = 1e-12
 """The smallest variance: a scatter of 1e-6 of the time. It keeps the logarithm of the variance of equal times finite."""
 
 FEWEST_TO_LEND = 5
@@ -78,7 +78,7 @@ def discoveries(p: Sequence[float]) -> Array:
 
 def _estimate(sides: list[Array], effect: Array, resolution: Array, weights: Array) -> Effects:
     rows = len(effect)
-    least = np.maximum(resolution**2 / 12, LEAST)  # the variance of a uniform error of one step
+    least = np.maximum(resolution**2 / 12, LEAST_VARIANCE)  # the variance of a uniform error of one step
     residuals = np.concatenate([side - _mean(side)[:, None] for side in sides], axis=1)
     common, common_df = _common(residuals, sides, np.ones(rows))
     of_mean, _ = _common(residuals, sides, weights)

@@ -22,7 +22,7 @@ else:
     TimerName = Literal[SELECTABLE_TIMERS]
 
 
-class Strict(BaseModel):
+class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
@@ -55,7 +55,7 @@ Share = Annotated[
 ]
 
 
-class Measure(Strict):
+class Measure(StrictModel):
     """How each case is measured."""
 
     timer: TimerName = Field(
@@ -122,7 +122,7 @@ class Measure(Strict):
 AxisSize = Annotated[int, Field(ge=0, le=2**62)]
 
 
-class Powers(Strict):
+class Powers(StrictModel):
     """Powers of two: `{pow2: [8, 17]}` is 256, 512, ... 131072."""
 
     pow2: list[Annotated[int, Field(ge=0, le=62)]] = Field(
@@ -136,7 +136,7 @@ class Powers(Strict):
         return self
 
 
-class Range(Strict):
+class Range(StrictModel):
     """Evenly spaced sizes: start, start + step, ... up to stop. The stop is included if a step reaches it exactly."""
 
     start: AxisSize
@@ -235,7 +235,7 @@ Providers = Annotated[
 ]
 
 
-class Overlay(Strict):
+class Overlay(StrictModel):
     """The keys that a profile may change.
 
     A key under `sweep` or `measure` replaces the same key of the file; the other keys stay. A list replaces the whole

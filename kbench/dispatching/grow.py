@@ -25,7 +25,7 @@ from kbench.results.case import Value
 FORBIDDEN = 1e6
 """Stands for an infinite regret in sums."""
 
-LARGEST = 0.5
+LARGEST_REGRET = 0.5
 """A regret counts as at most this in the variance. Otherwise a few slow cases would decide where all branches are."""
 
 DEEPEST = 8
@@ -42,7 +42,7 @@ APART = 1.1
 """Products that differ by a smaller factor are not divided. A sweep often keeps a product about constant, and what is left of
 it are the odd sizes."""
 
-LEAST = 1e-9
+ROUNDING = 1e-9
 """A smaller difference of costs is rounding."""
 
 MOST_DIVISIONS = 6
@@ -139,7 +139,7 @@ class _Grower:
         everything = range(len(evidence.points))
         self.names = [evidence.providers[index] for index in used]
         self.losses = np.where(np.isfinite(losses), losses, FORBIDDEN)[:, used]
-        self.outputs = np.minimum(self.losses, LARGEST)
+        self.outputs = np.minimum(self.losses, LARGEST_REGRET)
         self.partial = [not ran.all() for ran in np.isfinite(losses[:, used]).T]
         self.features = features(evidence)
         numbers: dict[tuple[Value, ...], int] = {}
@@ -171,7 +171,7 @@ class _Grower:
             yes, no = self.tree(division.yes, depth + 1, yes_words), self.tree(division.no, depth + 1, no_words)
             questions = yes.questions + no.questions + division.questions
             found = _Grown(Branch(division.test, yes.tree, no.tree), yes.regret + no.regret, questions)
-            if found.cost(self.margin) < best.cost(self.margin) - LEAST:
+            if found.cost(self.margin) < best.cost(self.margin) - ROUNDING:
                 best = found
         return best
 

@@ -13,7 +13,7 @@ from kbench.dispatching.tree import Decision
 from kbench.errors import UsageError
 
 SEED = 0
-REPEATS = 5
+HOLDOUT_SPLITS = 5
 """How often all shapes are split anew. One split alone may be a lucky one."""
 
 
@@ -53,7 +53,7 @@ def summed_up(lost: list[Lost]) -> Regret:
 
 def held_out(evidence: Evidence, limit: int, margin: float, share: float) -> Regret:
     """The regret at cases that the tree was grown without. A shape is held out with all its dtypes and other words, so that no
-    case of the same shape gives it away. Every shape is held out once in each of REPEATS splits.
+    case of the same shape gives it away. Every shape is held out once in each of HOLDOUT_SPLITS splits.
 
     Raises UsageError if there are fewer than two shapes.
     """
@@ -63,7 +63,7 @@ def held_out(evidence: Evidence, limit: int, margin: float, share: float) -> Reg
     folds = min(len(shapes), max(2, round(1 / share)))
     order = random.Random(SEED)
     lost: list[Lost] = []
-    for _ in range(REPEATS):
+    for _ in range(HOLDOUT_SPLITS):
         order.shuffle(shapes)
         fold_of = {shape: place % folds for place, shape in enumerate(shapes)}
         for fold in range(folds):

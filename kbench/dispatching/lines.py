@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kbench.analysis.files import ResultsFile
 from kbench.dispatching.evidence import Evidence, Point
-from kbench.dispatching.holdout import REPEATS, Regret
+from kbench.dispatching.holdout import HOLDOUT_SPLITS, Regret
 from kbench.dispatching.python_source import condition
 from kbench.dispatching.tree import Branch, Decision, Tree
 from kbench.results.vocabulary import Status
@@ -28,7 +28,7 @@ def tree_lines(tree: Tree) -> Iterator[str]:
 
 def regret_line(found: Regret, *, held_out: bool) -> str:
     """The mean and the worst regret, and where the worst is."""
-    where = f"held-out cases ({REPEATS} splits)" if held_out else "measured cases"
+    where = f"held-out cases ({HOLDOUT_SPLITS} splits)" if held_out else "measured cases"
     if found.forbidden:
         return (
             f"regret at {where}: infinite, because {found.forbidden} of {found.cases} choices did not run there, for example "

@@ -11,7 +11,7 @@ from kbench.dispatching.evidence import Evidence
 from kbench.dispatching.tree import Decision
 from kbench.plotting.choice_map import ChoicePanel, Dot
 
-MOST_PANELS = 9
+MOST_MAPS = 9
 CELLS = 120
 """Along each side of a panel."""
 
@@ -20,7 +20,7 @@ BEYOND = 1.25
 
 
 def map_panels(decision: Decision, evidence: Evidence) -> list[ChoicePanel]:
-    """A panel for each combination of the arguments that are not x or y, at most MOST_PANELS.
+    """A panel for each combination of the arguments that are not x or y, at most MOST_MAPS.
 
     y and x are the sizes with the most values. The list is empty where no size varies.
     """
@@ -38,7 +38,7 @@ def map_panels(decision: Decision, evidence: Evidence) -> list[ChoicePanel]:
     ys = _mesh(evidence.values(y)) if y else [1.0]
     named = [name for name in others if len({point[name] for point in evidence.points}) > 1]
     panels = []
-    for _, cases in islice(sorted(groups.items(), key=lambda item: tuple(map(str, item[0]))), MOST_PANELS):
+    for _, cases in islice(sorted(groups.items(), key=lambda item: tuple(map(str, item[0]))), MOST_MAPS):
         point = evidence.points[cases[0]]
         rows = [[decision.choose({**point, x: a, **({y: b} if y else {})}) for a in xs] for b in ys]
         title = " · ".join(str(point[name]) if name == "dtype" else f"{name}={point[name]}" for name in named)

@@ -9,7 +9,7 @@ from kbench.dispatching.evidence import Evidence
 from kbench.dispatching.tree import Branch, Decision, OneOf, Threshold, Tree
 from kbench.results.case import Value
 
-INDENT = "    "
+CODE_INDENT = "    "
 
 
 def python_source(decision: Decision, evidence: Evidence, header: Sequence[str]) -> str:
@@ -26,8 +26,8 @@ def python_source(decision: Decision, evidence: Evidence, header: Sequence[str])
         "",
         "",
         f"def choose({arguments}) -> str:",
-        f'{INDENT}"""The provider for a shape. The head of this file says which shapes were measured."""',
-        *(INDENT + line for line in _body(decision)),
+        f'{CODE_INDENT}"""The provider for a shape. The head of this file says which shapes were measured."""',
+        *(CODE_INDENT + line for line in _body(decision)),
     ]
     return "\n".join(lines) + "\n"
 
@@ -37,7 +37,7 @@ def _body(decision: Decision) -> Iterator[str]:
     if isinstance(decision.tree, Branch) or decision.tree.within:
         for name, words in decision.words.items():
             yield f"if {name} not in {_tuple(words)}:"
-            yield INDENT + general
+            yield CODE_INDENT + general
     yield from _lines(decision.tree, general)
 
 
@@ -45,11 +45,11 @@ def _lines(tree: Tree, general: str) -> Iterator[str]:
     """The statements of a tree. All its paths return, so no `else` is needed."""
     if isinstance(tree, Branch):
         yield f"if {condition(tree.test)}:"
-        yield from (INDENT + line for line in _lines(tree.yes, general))
+        yield from (CODE_INDENT + line for line in _lines(tree.yes, general))
         yield from _lines(tree.no, general)
     elif tree.within:
         yield f"if {' and '.join(f'{low} <= {name} <= {high}' for name, (low, high) in tree.within.items())}:"
-        yield f"{INDENT}return {_literal(tree.provider)}"
+        yield f"{CODE_INDENT}return {_literal(tree.provider)}"
         yield general
     else:
         yield f"return {_literal(tree.provider)}"

@@ -54,7 +54,7 @@ which cost one kernel some tenths of a us more than another."""
 
 
 @dataclass(frozen=True)
-class Evidence:
+class FlagEvidence:
     """The numbers from which flags follow: of one row, and of its case, device and session. None means unknown.
 
     bytes           algorithmic bytes of a call
@@ -95,7 +95,7 @@ class Evidence:
     unchecked: bool = False
 
 
-def flags(row: Evidence) -> tuple[Flag, ...]:
+def flags(row: FlagEvidence) -> tuple[Flag, ...]:
     """The flags of a row, in the order of `Flag`. What is not known raises no flag."""
     raised = {
         Flag.SUSPECT: suspect(row),
@@ -111,11 +111,11 @@ def flags(row: Evidence) -> tuple[Flag, ...]:
     return tuple(flag for flag in Flag if raised[flag])
 
 
-def suspect(row: Evidence) -> bool:
+def suspect(row: FlagEvidence) -> bool:
     return beats_memory(row) or beats_arithmetic(row)
 
 
-def beats_memory(row: Evidence) -> bool:
+def beats_memory(row: FlagEvidence) -> bool:
     """Faster than the memory allows, by more than the cache can explain."""
     if row.peak_gbps:
         limit_gbps = MARGIN * row.peak_gbps
@@ -126,7 +126,7 @@ def beats_memory(row: Evidence) -> bool:
     return row.gbps > limit_gbps and kernel_ms(row) < uncached_bytes(row) / limit_gbps * 1e-6
 
 
-def beats_arithmetic(row: Evidence) -> bool:
+def beats_arithmetic(row: FlagEvidence) -> bool:
     """Faster than the best large matrix product, by more than a better kernel can explain."""
     if not row.ceiling_tflops:
         return False
@@ -135,12 +135,12 @@ def beats_arithmetic(row: Evidence) -> bool:
     return row.ms < shortest_ms and kernel_ms(row) < shortest_ms
 
 
-def kernel_ms(row: Evidence) -> float:
+def kernel_ms(row: FlagEvidence) -> float:
     """The longest that the kernel itself can have taken."""
     return row.ms - (row.empty_ms or 0.0) + EVENT_SLACK_MS
 
 
-def uncached_bytes(row: Evidence) -> float:
+def uncached_bytes(row: FlagEvidence) -> float:
     """The bytes that must cross the memory bus within the timed call.
 
     With a cold cache all reads must, but the writes (taken as half of the bytes) may still be in the cache when the call
@@ -153,7 +153,7 @@ def uncached_bytes(row: Evidence) -> float:
     return row.bytes - held
 
 
-def host_bound(row: Evidence) -> bool:
+def host_bound(row: FlagEvidence) -> bool:
     """The host needs longer for a launch than the device can be kept busy, so the device may have waited between the events.
 
     A replayed graph needs no launches. On the host, a launch is the work itself.
@@ -166,21 +166,21 @@ def host_bound(row: Evidence) -> bool:
     )
 
 
-def overhead_bound(row: Evidence) -> bool:
+def overhead_bound(row: FlagEvidence) -> bool:
     return row.empty_ms is not None and row.empty_ms > OVERHEAD_SHARE * row.ms
 
 
-def l2_resident(row: Evidence) -> bool:
+def l2_resident(row: FlagEvidence) -> bool:
     """All bytes of a call fit into the last-level cache, and nothing displaced them before the call."""
     return row.cache == "warm" and row.cache_bytes is not None and row.bytes <= row.cache_bytes
 
 
-def throttled(row: Evidence) -> bool:
+def throttled(row: FlagEvidence) -> bool:
     """The device lowered its clocks for a reason other than being idle."""
     return any(reason not in ("", "idle") for reason in row.throttle.split(";"))
 
 
-def noisy(row: Evidence) -> bool:
+def noisy(row: FlagEvidence) -> bool:
     rounds = max(row.round_ms) - min(row.round_ms) if row.round_ms else 0.0
     if rounds > max(ROUND_SPREAD * row.ms, ROUND_TICKS * TICK_MS):
         return True

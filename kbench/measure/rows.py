@@ -8,7 +8,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from kbench.measure.contender import Contender
-from kbench.measure.flags import Evidence, flags
+from kbench.measure.flags import FlagEvidence, flags
 from kbench.measure.machine.telemetry import telemetry_columns
 from kbench.results.case import Case, format_params
 from kbench.results.row import Row
@@ -143,9 +143,9 @@ def _numbers(context: CaseContext, contender: Contender, baseline: Contender | N
     }
 
 
-def _evidence(context: CaseContext, row: Row, empty_ms: float | None, altered: bool, same_ops: bool) -> Evidence:
+def _evidence(context: CaseContext, row: Row, empty_ms: float | None, altered: bool, same_ops: bool) -> FlagEvidence:
     assert row.ms is not None and row.ms_p20 is not None and row.ms_p80 is not None
-    return Evidence(
+    return FlagEvidence(
         ms=row.ms,
         ms_p20=row.ms_p20,
         ms_p80=row.ms_p80,

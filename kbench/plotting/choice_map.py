@@ -19,7 +19,7 @@ from kbench.plotting.panels.scale import short
 from kbench.plotting.style.colours import styles
 from kbench.plotting.style.theme import LIGHT, mix
 
-PANEL_INCHES, STRIP_INCHES = 3.4, 1.5
+MAP_INCHES, STRIP_INCHES = 3.4, 1.5
 """The height of a panel, and of one without y."""
 
 PALE = 0.45
@@ -63,7 +63,7 @@ def choice_map(panels: Sequence[ChoicePanel], title: str, caption: str) -> bytes
             [], [], marker="o", linestyle="", markeredgecolor=LIGHT.background, color=LIGHT.ink, markersize=7
         )
         entries.append(("dot: fastest there (measured)", marker))
-        body = rows * (PANEL_INCHES if panels[0].y_name else STRIP_INCHES)
+        body = rows * (MAP_INCHES if panels[0].y_name else STRIP_INCHES)
         blocks = [LegendBlock.across(PAGE_WIDTHS[columns], entries)]
         figure = Sheet(columns, body, title, caption, blocks, LIGHT).figure()
         for axes, panel in zip(subplots(figure, rows, columns, len(panels)), panels, strict=True):

@@ -11,10 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-END_LIMIT_S = 10.0
+CHILD_END_LIMIT_S = 10.0
 """How long a child may take to end after SIGTERM. Then it is killed."""
 
-ANSWER_BYTES = 16 << 20
+MAX_READ_BYTES = 16 << 20
 """How much of a child's output is read, from its end."""
 
 TAIL_LINES = 20
@@ -69,13 +69,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         _signal(process, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(END_LIMIT_S)
+            process.wait(CHILD_END_LIMIT_S)
     if os.name == "posix":
         _signal(process, signal.SIGKILL)
     elif process.poll() is None:
         process.kill()
     with suppress(subprocess.TimeoutExpired):  # it waits for a file system that does not answer
-        process.wait(END_LIMIT_S)
+        process.wait(CHILD_END_LIMIT_S)
 
 
 def _signal(process: subprocess.Popen[bytes], number: int) -> None:
@@ -87,7 +87,7 @@ def _signal(process: subprocess.Popen[bytes], number: int) -> None:
 
 
 def _text(file: int) -> str:
-    start = max(os.fstat(file).st_size - ANSWER_BYTES, 0)
+    start = max(os.fstat(file).st_size - MAX_READ_BYTES, 0)
     os.lseek(file, start, os.SEEK_SET)
     found = b""
     while part := os.read(file, 1 << 20):

@@ -16,7 +16,7 @@ from kbench.revisions import side as sides
 from kbench.revisions.alternate import Alternated, alternate
 from kbench.revisions.repository import Repository
 from kbench.revisions.session import SideSessions
-from kbench.revisions.side import Side
+from kbench.revisions.side import RevisionSide
 from kbench.revisions.temporary_folder import remove_stale, temporary_folder
 
 
@@ -68,7 +68,7 @@ def measure_revisions(options: RevisionOptions, comparing: CompareOptions, note:
             ]
             for sessions in ready if options.build else ():
                 note(f"{sessions.side.name}: {options.build}")
-                sessions.side = sides.build(sessions.side, options.build, repository, folder, note)
+                sessions.side = sides.build_side(sessions.side, options.build, repository, folder, note)
             base, head = ready
             for sessions in ready:
                 for earlier in sessions.prepare():
@@ -90,7 +90,7 @@ def _config_in(repository: Repository, config: Path) -> Path:
 
 
 def _sessions(
-    side: Side,
+    side: RevisionSide,
     repository: Repository,
     folder: Path,
     config: Path,
@@ -110,7 +110,7 @@ def _sessions(
     return SideSessions(side, repository, start, [argument, *options.arguments], scratch, csv)
 
 
-def _find(side: Side, config: Path, given: Path) -> Path | None:
+def _find(side: RevisionSide, config: Path, given: Path) -> Path | None:
     """The file of a side that the config means; None for a built-in config. Raises UsageError."""
     path = side.root / config
     bare = str(given) == given.name
@@ -123,7 +123,7 @@ def _find(side: Side, config: Path, given: Path) -> Path | None:
     raise UsageError(f"{config}: {side.name} has no such file; kbench ab needs the config in both revisions")
 
 
-def _check_plugins(side: Side, repository: Repository, config: Path, note: Callable[[str], None]) -> None:
+def _check_plugins(side: RevisionSide, repository: Repository, config: Path, note: Callable[[str], None]) -> None:
     """Raises UsageError if a plug-in of the config would come from the working tree on both sides."""
     try:
         plugins = [Path(plugin) for plugin in load_config(config).plugins]

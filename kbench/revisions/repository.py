@@ -10,13 +10,13 @@ from pathlib import Path
 from kbench.errors import UsageError
 from kbench.revisions.child import Ended, run_child
 
-LIMIT_S = 60.0
+QUESTION_LIMIT_S = 60.0
 """Limit for one question to git."""
 
 CHECKOUT_LIMIT_S = 1800.0
 """Limit for the checkout of a revision, which may fetch large files."""
 
-OFF = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
+HOOKS_OFF = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
 """No hook of the repository runs when a worktree is added."""
 
 LOCAL_VARIABLES = (
@@ -34,10 +34,10 @@ def plain_environment() -> dict[str, str]:
     return environment | {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
 
 
-def _git(folder: Path, *words: str, limit_s: float = LIMIT_S) -> Ended:
+def _git(folder: Path, *words: str, limit_s: float = QUESTION_LIMIT_S) -> Ended:
     """Raises UsageError if git is not installed or does not answer in time."""
     try:
-        ended = run_child(["git", *OFF, *words], folder, plain_environment(), limit_s)
+        ended = run_child(["git", *HOOKS_OFF, *words], folder, plain_environment(), limit_s)
     except OSError as error:
         raise UsageError(f"git cannot be started ({error.strerror}); kbench ab needs git") from None
     if ended.code is None:

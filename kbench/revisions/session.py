@@ -13,9 +13,9 @@ from kbench.results.csv_reader import MAX_BYTES
 from kbench.results.environment_file import environment_path
 from kbench.revisions.child import Ended, run_child
 from kbench.revisions.repository import Repository
-from kbench.revisions.side import Side, environment_of
+from kbench.revisions.side import RevisionSide, environment_of
 
-PROGRAM = """
+CHILD_PROGRAM = """
 import os, signal, sys, threading
 
 def end_with_the_parent():
@@ -28,7 +28,7 @@ from kbench.__main__ import main
 main()
 """
 
-COMMAND = ["-P", "-c", PROGRAM]
+CHILD_ARGUMENTS = ["-P", "-c", CHILD_PROGRAM]
 """Python's arguments for a child that measures. With -P it finds modules in PYTHONPATH first, not in the working folder."""
 
 
@@ -48,7 +48,7 @@ class SideSessions:
     count      how many sessions were measured
     """
 
-    side: Side
+    side: RevisionSide
     repository: Repository
     folder: Path
     arguments: Sequence[str]
@@ -66,7 +66,7 @@ class SideSessions:
     def measure(self, limit_s: float) -> None:
         """Measure one more session. Raises UsageError, ResultsError, SessionLimit, ExecutionError and KeyboardInterrupt."""
         more = ["--append"] if self.count else []
-        command = [self.side.python, *COMMAND, "run", *self.arguments, "--sessions", "1", *more, "--no-plot"]
+        command = [self.side.python, *CHILD_ARGUMENTS, "run", *self.arguments, "--sessions", "1", *more, "--no-plot"]
         ended = run_child(
             [*command, "--out", str(self.scratch)],
             self.folder,

@@ -24,7 +24,7 @@ class BuildFailed(ExecutionError):
 
 
 @dataclass(frozen=True)
-class Side:
+class RevisionSide:
     """A revision that can be measured.
 
     label   `base` or `head`
@@ -41,19 +41,19 @@ class Side:
 
 def check_out(
     label: str, revision: str | None, repository: Repository, folder: Path, copied: bool, note: Callable[[str], None]
-) -> Side:
+) -> RevisionSide:
     """The side of a revision; None is the working tree. It is measured where it is, or from a copy if `copied`: a build
     would write into it. Raises UsageError."""
     root = folder / label
     if revision is None:
         if not copied:
-            return Side(label, "the working tree", repository.top)
+            return RevisionSide(label, "the working tree", repository.top)
         repository.add_worktree(root, repository.commit("HEAD"))
         repository.copy_uncommitted(root)
-        return Side(label, "the working tree", root)
+        return RevisionSide(label, "the working tree", root)
     commit = repository.commit(revision)
     repository.add_worktree(root, commit)
-    side = Side(label, commit[:9] if commit.startswith(revision) else f"{revision} ({commit[:9]})", root)
+    side = RevisionSide(label, commit[:9] if commit.startswith(revision) else f"{revision} ({commit[:9]})", root)
     if (root / ".gitmodules").is_file():
         note(
             f"{side.name} has submodules, which kbench does not check out; if the kernels need them, add "
@@ -62,7 +62,9 @@ def check_out(
     return side
 
 
-def build(side: Side, command: str, repository: Repository, folder: Path, note: Callable[[str], None]) -> Side:
+def build_side(
+    side: RevisionSide, command: str, repository: Repository, folder: Path, note: Callable[[str], None]
+) -> RevisionSide:
     """Run a build command in a virtual environment of the side's own, which also sees the packages of this one.
 
     Returns the side with its new Python. Raises BuildFailed, after the end of the command's output went to `note`.
@@ -104,7 +106,7 @@ def _add_packages(place: Path) -> None:
     (packages / "zz-packages-of-kbench.pth").write_text("\n".join(lines) + "\n")
 
 
-def environment_of(side: Side, repository: Repository) -> dict[str, str]:
+def environment_of(side: RevisionSide, repository: Repository) -> dict[str, str]:
     """The environment variables with which a side is built and measured. Its modules come first: every folder of the working
     tree in which this Python looks for modules is replaced with the same folder of the side."""
     inside = [side.root]
@@ -127,7 +129,7 @@ def _is_in(text: str, top: Path) -> bool:
     return Path(text).is_absolute() and Path(text).resolve().is_relative_to(top)
 
 
-def folder_of(side: Side, repository: Repository, folder: Path) -> Path:
+def folder_of(side: RevisionSide, repository: Repository, folder: Path) -> Path:
     """The folder of a side that stands for a folder of the working tree. Raises UsageError if the revision has none."""
     relative = folder.resolve().relative_to(repository.top)
     if not (side.root / relative).is_dir():

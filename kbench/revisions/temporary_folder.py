@@ -18,7 +18,7 @@ from pathlib import Path
 from kbench import files, interrupts
 from kbench.revisions.repository import Repository
 
-PREFIX = "kbench-ab-"
+FOLDER_PREFIX = "kbench-ab-"
 
 PATH_BYTES = 1 << 16
 
@@ -30,7 +30,7 @@ def temporary_folder(repository: Repository) -> Iterator[Path]:
     lock = -1
     try:
         with interrupts.held_back():
-            folder = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
+            folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX)).resolve()
             lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
             _try_lock(lock)
             (folder / "repository").write_bytes(os.fsencode(repository.common))
@@ -56,9 +56,11 @@ def remove_stale(repository: Repository, note: Callable[[str], None]) -> None:
     """Remove what killed `kbench ab` processes left of this repository."""
     if sys.platform == "win32":
         return
-    found = {folder.parent for folder in repository.worktrees() if folder.parent.name.startswith(PREFIX)}
+    found = {folder.parent for folder in repository.worktrees() if folder.parent.name.startswith(FOLDER_PREFIX)}
     found |= {
-        folder for folder in Path(tempfile.gettempdir()).resolve().glob(f"{PREFIX}*") if _is_of(folder, repository)
+        folder
+        for folder in Path(tempfile.gettempdir()).resolve().glob(f"{FOLDER_PREFIX}*")
+        if _is_of(folder, repository)
     }
     for folder in sorted(found):
         if folder.exists():

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from kbench.measure.flags import Evidence, flags
+from kbench.measure.flags import FlagEvidence, flags
 
 H200 = Path(__file__).resolve().parents[2] / "results" / "h200"
 MIB = 1024**2
 
 
-def evidence(ms: float, mb: float, **more: object) -> Evidence:
+def evidence(ms: float, mb: float, **more: object) -> FlagEvidence:
     """A quiet, cold do_bench row on something like an H200 that moves so many MB (1e6 bytes) in so many ms."""
     count = round(mb * 1e6)
-    quiet = Evidence(
+    quiet = FlagEvidence(
         ms=ms,
         round_ms=(ms, ms * 1.004, ms * 0.998),
         ms_p20=ms - 5e-4,
@@ -67,7 +67,7 @@ def test_what_is_not_known_raises_no_flag() -> None:
         ),
     ],
 )
-def test_suspect_is_what_memory_and_cache_cannot_explain(row: Evidence, expected: bool) -> None:
+def test_suspect_is_what_memory_and_cache_cannot_explain(row: FlagEvidence, expected: bool) -> None:
     assert ("suspect" in flags(row)) is expected
 
 
@@ -153,7 +153,7 @@ def test_nothing_measured_on_the_h200_is_suspect(path: Path, peak_gbps: float | 
     for row in timed:
         ms, gbps = float(row["ms"]), float(row["gbps"])
         raised += flags(
-            Evidence(
+            FlagEvidence(
                 ms=ms,
                 round_ms=tuple(map(float, row["round_ms"].split(";"))),
                 ms_p20=float(row["ms_p20"]),

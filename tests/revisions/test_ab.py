@@ -344,7 +344,7 @@ sys.path[:0] = [{str(ROOT)!r}]
 from kbench import interrupts
 interrupts.raise_on_signals()
 from kbench.revisions import session
-session.COMMAND = ["-c", "import os; open(os.environ['MARK'], 'w').write(str(os.getpid())); os.read(0, 1)"]
+session.CHILD_ARGUMENTS = ["-c", "import os; open(os.environ['MARK'], 'w').write(str(os.getpid())); os.read(0, 1)"]
 sys.argv = ["kbench", "ab", "old", "slow", {CONFIG!r}]
 from kbench.cli import main
 main()

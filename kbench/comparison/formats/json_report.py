@@ -21,7 +21,7 @@ from kbench.results.vocabulary import Status
 
 Interval = tuple[float, float]
 
-PREFIX = "Exported"
+EXPORTED_PREFIX = "Exported"
 """`ExportedRow` is how a file writes a row. The schema calls it `Row`."""
 
 
@@ -32,7 +32,7 @@ class _Model(BaseModel):
         allow_inf_nan=False,
         extra="forbid",
         field_title_generator=lambda name, _: name,
-        model_title_generator=lambda model: model.__name__.removeprefix(PREFIX),
+        model_title_generator=lambda model: model.__name__.removeprefix(EXPORTED_PREFIX),
     )
 
 
@@ -40,7 +40,7 @@ class _WithoutPrefix(GenerateJsonSchema):
     """Names the definitions of the schema as its readers know them: `Row`."""
 
     def normalize_name(self, name: str) -> str:
-        return super().normalize_name(name).removeprefix(PREFIX)
+        return super().normalize_name(name).removeprefix(EXPORTED_PREFIX)
 
 
 class Settings(_Model):

@@ -16,7 +16,7 @@ READINGS = 3
 SETTLED = 0.01
 """Readings agree when the largest is at most this share above the smallest."""
 
-LIMIT_S = 2.0
+SETTLING_LIMIT_S = 2.0
 """The longest wait in seconds. Measuring then starts, whether or not the clock has settled."""
 
 
@@ -36,7 +36,7 @@ class SettledClock:
         device to its clock rate.
         """
         clocks = self._settled
-        end = time.monotonic() + LIMIT_S
+        end = time.monotonic() + SETTLING_LIMIT_S
         while time.monotonic() < end:
             clock = self._telemetry.read().get(CLOCK)
             if not isinstance(clock, (int, float)):

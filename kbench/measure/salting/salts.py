@@ -27,7 +27,7 @@ from kbench.contract.memory import SALTED_ROWS
 from kbench.measure.correctness.definition import Definition
 from kbench.results.case import BACKWARD
 
-LINES, POINTS = 64, 4096
+SALTED_LINES, SALTED_POINTS = 64, 4096
 """The most lines that a salt changes in an input without rows: of several dimensions, and of one."""
 
 SHORT = 0.25
@@ -105,7 +105,7 @@ class Salter:
         shape, along, across = self._shapes[plan.position], plan.along, plan.across
         if along is None:
             return Box(plan.position, ())
-        most = LINES if across is not None else POINTS
+        most = SALTED_LINES if across is not None else SALTED_POINTS
         lines = rows if plan.of_rows else self._comb(shape[along], most)
         if across is None:
             return Box(plan.position, ((along, *lines),))

@@ -11,11 +11,11 @@ from torch import Tensor
 from kbench.measure.correctness.elements import ulp
 from kbench.results.vocabulary import Agreement
 
-OUTPUT_ULPS, FLOAT32_ULPS = 2.0, 64.0
+AGREEMENT_ULPS, FLOAT32_ULPS = 2.0, 64.0
 """Two outputs agree if no element differs by more than this many units in the last place of its dtype, plus this many of
 float32: what kbench allows an operator that states no tolerance of its own."""
 
-CHUNK_ELEMENTS = 2**24
+PIECE_ELEMENTS = 2**24
 """Outputs are compared in pieces of this size, in float64."""
 
 
@@ -60,7 +60,7 @@ def _pieces(a: Tensor, b: Tensor) -> list[tuple[Tensor, Tensor, float]]:
     may be what is left of larger ones that cancel."""
     a, b = a.reshape(-1), b.reshape(-1)
     scale = float(a.float().abs().nan_to_num(0, 0, 0).mean()) if a.is_floating_point() and a.numel() else 0.0
-    return [(x, y, scale) for x, y in zip(a.split(CHUNK_ELEMENTS), b.split(CHUNK_ELEMENTS), strict=True) if x.numel()]
+    return [(x, y, scale) for x, y in zip(a.split(PIECE_ELEMENTS), b.split(PIECE_ELEMENTS), strict=True) if x.numel()]
 
 
 def _most(a: Tensor, b: Tensor, scale: float, *, allowed: bool) -> float:
@@ -72,7 +72,7 @@ def _most(a: Tensor, b: Tensor, scale: float, *, allowed: bool) -> float:
     size = torch.maximum(x.abs(), y.abs()).clamp_min(scale)
     unit = ulp(size.nan_to_num(0, 0, 0), a.dtype)
     if allowed:
-        unit = OUTPUT_ULPS * unit + FLOAT32_ULPS * ulp(size.nan_to_num(0, 0, 0), torch.float32)
+        unit = AGREEMENT_ULPS * unit + FLOAT32_ULPS * ulp(size.nan_to_num(0, 0, 0), torch.float32)
     same = (x == y) | (x.isnan() & y.isnan())
     return float(torch.where(same, 0.0, ((x - y).abs() / unit).nan_to_num(float("inf"))).max())
 
