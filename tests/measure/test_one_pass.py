@@ -143,7 +143,7 @@ def test_on_a_device_the_kernel_compares_and_torch_names_what_is_wrong(
         return found
 
     module = ModuleType("counting")
-    module.__dict__.update(DTYPES=kernel.DTYPES, largest_errors=counted)
+    module.__dict__.update(KERNEL_DTYPES=kernel.KERNEL_DTYPES, largest_errors=counted)
     monkeypatch.setattr(elements, "_kernel", lambda: module)
     assert [accuracy(operator, case, [x], each) for each in (right, wrong, right.t().contiguous().t())] == without
     assert x.numel() in calls and "first at [1000, 7]" in (without[1].wrong or "")

@@ -226,7 +226,7 @@ def compare_elements(
 def compare_in_one_pass(part: OutputPart, output: Tensor, wrong: WrongElements) -> Accuracy | None:
     """The same as `compare_elements`, if all elements are right and a kernel can compare them. None if not."""
     kernel = _kernel() if output.is_cuda else None
-    if kernel is None or part.scale is None or output.dtype not in kernel.DTYPES or not output.numel():
+    if kernel is None or part.scale is None or output.dtype not in kernel.KERNEL_DTYPES or not output.numel():
         return None
     if not all(x.is_contiguous() for x in (output, part.reference, part.scale)):
         return None
