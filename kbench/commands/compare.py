@@ -161,7 +161,8 @@ def ab(
     from kbench.revisions.measure import RevisionOptions, measure_revisions
 
     if len(words) > 2:
-        raise UsageError(f"expected BASE [HEAD] CONFIG, but got {len(words) + 1} words; --set and others stand alone")
+        remedy = "repeat an option for each of its values: --set N=64 --set M=32"
+        raise UsageError(f"expected BASE [HEAD] CONFIG, but got {len(words) + 1} words; {remedy}")
     head = words[0] if len(words) == 2 else None
     comparing = CompareOptions(
         margin=None if margin is None else parse_share("--margin", margin),

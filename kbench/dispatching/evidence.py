@@ -107,9 +107,8 @@ def evidence_of(sources: Sequence[ResultsFile]) -> Evidence:
                 )
             found[case.key] = case, regrets, where
     if not found:
-        raise ResultsError(
-            f"{', '.join(str(source.path) for source in sources)}: no provider can be chosen in any case"
-        )
+        named = ", ".join(str(source.path) for source in sources)
+        raise ResultsError(f"{named}: no provider has a time that can be trusted; kbench show says why")
     in_order = sorted(
         found.values(), key=lambda entry: _place(entry[0])
     )  # not in that of the files: the same tree for any

@@ -59,7 +59,7 @@ def held_out(evidence: Evidence, limit: int, margin: float, share: float) -> Reg
     """
     shapes = sorted({evidence.shape(case) for case in range(len(evidence.points))})
     if len(shapes) < 2:
-        raise UsageError("--holdout needs at least two shapes; give 0 to grow the tree without this check")
+        raise UsageError("--holdout needs at least two shapes; give --holdout 0 to skip the check on held-out cases")
     folds = min(len(shapes), max(2, round(1 / share)))
     order = random.Random(SEED)
     lost: list[Lost] = []

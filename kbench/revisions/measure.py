@@ -67,7 +67,7 @@ def measure_revisions(options: RevisionOptions, comparing: CompareOptions, note:
                 for label, revision in revisions
             ]
             for sessions in ready if options.build else ():
-                note(f"{sessions.side.name}: {options.build}")
+                note(f"building {sessions.side.name}: {options.build}")
                 sessions.side = sides.build_side(sessions.side, options.build, repository, folder, note)
             base, head = ready
             for sessions in ready:
@@ -137,4 +137,4 @@ def _check_plugins(side: RevisionSide, repository: Repository, config: Path, not
                 f"{config.name}: in {side.name}, the plug-in {plugin} has its full path; write it relative to the config, so "
                 "that each revision has its own"
             )
-        note(f"{plugin}: lies outside of the repository, so that both sides measure the same file")
+        note(f"{plugin}: lies outside of the repository, so both sides measure the same file")

@@ -94,7 +94,8 @@ def _failure(what: str, ended: Ended, limit_s: float, note: Callable[[str], None
     for line in ended.tail:
         note(f"  {line}")
     how = f"it did not end within {limit_s:g} s" if ended.code is None else f"exit code {ended.code}"
-    return BuildFailed(f"{what}: {how}; the lines above are the end of its output")
+    shown = "the lines above are the end of its output" if ended.tail else "it printed nothing"
+    return BuildFailed(f"{what}: {how}; {shown}")
 
 
 def _add_packages(place: Path) -> None:

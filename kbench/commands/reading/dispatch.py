@@ -68,7 +68,8 @@ def dispatch(
         raise UsageError(f"--out {out} does not end in .py; name the Python file to write, for example dispatch.py")
     options = DispatchOptions(limit, parse_share("--margin", margin), parse_share("--holdout", holdout))
     found = find(newest_results(files), options, where)
-    print(terminal.one_line(f"providers: {', '.join(found.decision.providers)} (general: {found.decision.general})"))
+    providers = ", ".join(found.decision.providers)
+    print(terminal.one_line(f"providers: {providers}; {found.decision.general} ran in every case"))
     for line in tree_lines(found.decision.tree):
         print(printable(line))
     for line in found.regret_lines:

@@ -36,7 +36,9 @@ class OwnTolerance:
         largest = error.nan_to_num(torch.inf).max().item() if error.numel() else 0.0
         if passed < self.matched:
             at = tuple(bad.nonzero()[0].tolist())
-            first = f"the first other one is at {list(at)}: {got[at].item():.7g} instead of {wanted[at].item():.7g}"
+            first = (
+                f"the first element outside is at {list(at)}: {got[at].item():.7g} instead of {wanted[at].item():.7g}"
+            )
             return f"{passed:.2%} of the elements are within {self}, but {self.matched:.2%} must be; {first}"
         if self.cap is not None and largest > self.cap:
             return f"the largest error is {largest:.3g}, and the problem allows {self.cap:.3g}"
