@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -117,6 +118,27 @@ def test_a_kernel_that_did_not_run_finds_nothing_right(kernel: ModuleType, monke
     reference = values()
     monkeypatch.setattr(kernel, "_compare", {(2,): lambda *arguments, **options: None})
     assert both(kernel, reference.float(), reference)[0] is None
+
+
+class OnDevice(Tensor):
+    """A tensor of the host that says that it lies on a device."""
+
+    is_cuda = True
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
+def test_an_output_on_a_device_goes_to_the_kernel_if_it_knows_the_dtype(
+    kernel: ModuleType, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype
+) -> None:
+    monkeypatch.setattr(kernel, "largest_errors", lambda *tensors, **limits: (0.5, 0.25))
+    monkeypatch.setattr(elements, "_kernel", lambda: kernel)
+    exact = torch.ones(4, dtype=torch.float64)
+    part = OutputPart(0, None, 0, 4, exact, exact)
+    wrong: Any = SimpleNamespace(
+        operator=SimpleNamespace(scale=None), output=SimpleNamespace(ulps=1, tolerance=4, gradient=False)
+    )
+    found = elements.compare_in_one_pass(part, exact.to(dtype).as_subclass(OnDevice), wrong)
+    assert found == (None if dtype is torch.float64 else elements.Accuracy(0.5, 0.25))
 
 
 @pytest.mark.gpu
