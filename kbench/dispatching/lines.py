@@ -18,7 +18,9 @@ def tree_lines(tree: Tree) -> Iterator[str]:
     """The tree, a question or a provider on each line."""
     if not isinstance(tree, Branch):
         bounds = " and ".join(f"{low} <= {name} <= {high}" for name, (low, high) in tree.within.items())
-        yield tree.provider + (f" where {bounds}; elsewhere the provider that ran in every case" if bounds else "")
+        yield f"choose {tree.provider}" + (
+            f" where {bounds}; elsewhere the provider that ran in every case" if bounds else ""
+        )
         return
     yield f"if {condition(tree.test)}:"
     yield from ("    " + line for line in tree_lines(tree.yes))

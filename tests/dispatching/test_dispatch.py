@@ -315,7 +315,7 @@ def test_the_command_prints_the_tree_and_the_regret(tmp_path: Path, capsys: pyte
     command([str(path)], out=tmp_path / "to" / "dispatch.py")
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "providers: torch, row; torch ran in every case"
-    assert lines[1:5] == [lines[1], "    row", "otherwise:", "    torch"]
+    assert lines[1:5] == [lines[1], "    choose row", "otherwise:", "    choose torch"]
     assert lines[1].startswith("if N <= ")
     assert lines[5].startswith("regret at measured cases: mean 0.00 %, worst 0.00 %")
     assert [Path(line).name for line in lines[-3:]] == ["dispatch.py", "dispatch.json", "dispatch.png"]
