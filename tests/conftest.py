@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,12 @@ from kbench.execute.worker import launch
 from kbench.results.row import Row
 
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+
+for _number, _default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if (
+        signal.getsignal(_number) is signal.SIG_IGN
+    ):  # under nohup, and in the background of a shell: kbench respects that,
+        signal.signal(_number, _default)  # so tests that send these signals would wait for nothing
 
 if not torch.accelerator.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # must be set before anything imports triton; kbench's worker sets it too

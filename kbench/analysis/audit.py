@@ -135,7 +135,7 @@ def _host(cases: RowsByCase) -> Iterator[str]:
             row = max(late, key=lambda each: _late_ms(each) / (each.ms or 1))
             factor = median((each.script_ms or 0) / (each.ms or 1) for each in late)
             yield (
-                f"Triton's do_bench alone times the host, not the device, for {name} in {len(late)} of {_cases(len(timed))}. "
+                f"For {name}, the script's do_bench times the host, not the device, in {len(late)} of {_cases(len(timed))}. "
                 f"At {_point(row)} it reads {_us(row.script_ms)} us. kbench measures {_us(row.ms)} us, and a launch takes the "
                 f"host {_us(row.launch_ms)} us. The script's times of these cases are {factor:.1f} times as long (median)."
             )

@@ -158,7 +158,7 @@ def _judge_change(change: Change, q: float | None, drift: Drift, rules: Rules) -
         return direction, note
     if size <= ticks and ticks > asked:
         return Verdict.UNCLEAR, _join(
-            note, "the change is less than two ticks of the clock; timer: graph resolves smaller changes"
+            note, "the change is less than two ticks of the clock; on a GPU, timer: graph resolves smaller changes"
         )
     if q is None:
         return Verdict.UNCLEAR, _join(note, "add sessions")

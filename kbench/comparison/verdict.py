@@ -33,8 +33,8 @@ class Verdict(enum.StrEnum):
         "failed",
         "!",
         """The new side failed and the old side did not: the row is wrong, tampered, error, oom, timeout or crashed in at least
-        one session. A row is also `failed` if the old side failed in some sessions only and the new side has no time at all.
-        The reason shows the status and its message.""",
+        one session. If both sides failed, the row is `failed` if the old side still has a time in some session and the new
+        side has none; otherwise it is `untimed`. The reason shows the status and its message.""",
     )
     MISSING = (
         "missing",

@@ -115,13 +115,13 @@ class Flag(ExplainedWord):
 
     SUSPECT = (
         "suspect",
-        """The row is faster than it can be, for one of three reasons. Its GB/s exceed 1.02 times the theoretical
+        """The row is faster than it can be, for one of three reasons. First, its GB/s exceed 1.02 times the theoretical
         bandwidth, and data held in the last-level cache cannot explain the excess. If the theoretical bandwidth is not
-        known, kbench uses the session's copy bandwidth divided by 0.8 (on a host by 0.5). Or its TFLOP/s exceed
+        known, kbench uses the session's copy bandwidth divided by 0.8 (on a host by 0.5). Second, its TFLOP/s exceed
         `ceiling_tflops` by a factor of 3 (a factor of 12 for dtypes of 4 bytes and more, and if an input has a shorter
-        dtype than the case). Or every round took much longer on the clock of kbench's main process than its calls are said
-        to have taken; the row then has a reason with both times. Either the work was not done within the timed interval
-        (left on another stream, skipped, or replaced by a stored result), or the operator's count of
+        dtype than the case). Third, every round took much longer, on the clock of kbench's main process, than the times that
+        the timer measured for its calls add up to; the row then has a reason with both times. Either the work was not done
+        within the timed interval (left on another stream, skipped, or replaced by a stored result), or the operator's count of
         bytes or operations is wrong. Such a row never wins, and no mean includes it. First look at what the provider does
         with streams, caches and lazy results.""",
     )

@@ -54,8 +54,9 @@ def footnotes(comparison: Comparison) -> Iterator[str]:
     """Explanations of the marks in column heads."""
     if quantity_of(comparison).head.endswith("*") and any(row.ratio is not None for row in comparison.rows):
         yield (
-            "* paired: each round's value is divided by that of the baseline; the change is the median of these ratios. "
-            "The values beside it are medians of each provider alone, so their ratio may differ."
+            "* paired: each round's value is divided by that of the baseline. The change is the median of these ratios; "
+            "with several sessions, the median of the sessions' medians. The values beside it are medians of each provider "
+            "alone, so their ratio may differ."
         )
 
 

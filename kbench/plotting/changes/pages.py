@@ -49,7 +49,7 @@ def pages(comparison: Comparison, x: str | None = None, by: Sequence[str] = ()) 
     if rows.empty or rows["effect"].isna().all():
         counts = report_lines.summary(comparison)
         raise ResultsError(
-            f"no change to draw: no row has a time on both sides ({counts}); kbench compare shows the reasons"
+            f"no change to draw: no row has times that can be compared ({counts}); kbench compare shows the reasons"
         )
     sizes = {axis: int(rows[axis].nunique()) for axis in numeric(rows, axes)}
     if x is not None and x not in sizes:

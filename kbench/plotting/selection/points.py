@@ -56,10 +56,18 @@ def points(sources: Sequence[ResultsFile], metric: Metric) -> pd.DataFrame:
         counts = drawn.loc[drawn["role"] == Role.PROVIDER, "status"].value_counts().sort_index()
         found = ", ".join(f"{count} {status}" for status, count in counts.items()) or "no rows of providers at all"
         where = ", ".join(str(source.path) for source in sources)
-        timed = set(counts.index) == {Status.OK.value}
-        advice = "choose another --metric" if timed else "see the column `reason`"
+        advice = _advice(set(counts.index))
         raise ResultsError(f"{where}: no row has {metric.name} to plot ({found}); {advice}")
     return drawn
+
+
+def _advice(statuses: set[str]) -> str:
+    """What to do if rows with these statuses have no value to draw."""
+    if Status.OK in statuses:
+        return "choose another --metric"
+    if statuses == {Status.CHECKED.value}:
+        return "these rows were checked, but not timed: run the config on an accelerator, or choose --metric ulp"
+    return "see the column `reason`"
 
 
 def curves_of(rows: pd.DataFrame) -> pd.Series[str]:

@@ -44,7 +44,7 @@ function standing(file) {
     ]),
     table.element,
     notes([
-      ...(file.baseline ? [`A speed-up is over ${file.baseline}: the geometric mean over the cases in which both providers were timed. `
+      ...(file.baseline ? [`Speed-ups are relative to ${file.baseline}. Each is the geometric mean of the cases in which both providers were timed. `
         + "Do not rank providers by it if they were timed in different cases."] : ["No baseline was measured: there are no speed-ups."]),
       ...file.caveats,
     ]),
@@ -159,7 +159,8 @@ function sideBySide({ files, lines }, label) {
 function methodSection() {
   return section("method", "How it was measured",
     el("p", {}, "kbench compared the output of every provider with an fp64 reference before and after timing. A provider with a wrong output "
-      + "has no time. All providers of a case were timed together in rounds, in shuffled order. The time of a row is the median of its rounds."),
+      + "has no time. All providers of a case were timed together in rounds, in shuffled order. The time of a row is the median of its rounds. "
+      + "Rows with the flag unchecked come from a benchmark script, which has no reference."),
     sideBySide(content.method, "how it was measured"),
     content.configs.map(({ file, path, text }) => el("details", {}, el("summary", {}, `Config of ${file}${path ? `: ${path}` : ""}`), el("pre", {}, text))));
 }
