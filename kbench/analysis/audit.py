@@ -137,7 +137,8 @@ def _host(cases: RowsByCase) -> Iterator[str]:
             yield (
                 f"For {name}, the script's do_bench times the host, not the device, in {len(late)} of {_cases(len(timed))}. "
                 f"At {_point(row)} it reads {_us(row.script_ms)} us. kbench measures {_us(row.ms)} us, and a launch takes the "
-                f"host {_us(row.launch_ms)} us. The script's times of these cases are {factor:.1f} times as long (median)."
+                f"host {_us(row.launch_ms)} us. In these cases the script's times "
+                f"are {factor:.1f} times as long as kbench's (median)."
             )
 
 

@@ -39,8 +39,9 @@ class Verdict(enum.StrEnum):
     MISSING = (
         "missing",
         "!",
-        """The old side has a time for this row and the new side has none: the row is absent, or its provider declined the
-        case or could not run. Nothing failed, but the row is no longer measured. `--fail-on missing` makes this an error.""",
+        """The old side has a time for this row, and the new side lacks one in at least one session: the row is absent, or
+        its provider declined the case or could not run. Nothing failed, but the row is no longer measured in every session.
+        `--fail-on missing` makes this an error.""",
     )
     SUSPECT = (
         "suspect",
@@ -62,8 +63,8 @@ class Verdict(enum.StrEnum):
     NEW = (
         "new",
         "+",
-        """The new side has a time for this row. The old side has none and did not fail, so there is nothing to compare with
-        yet.""",
+        """The new side has a time for this row in every session. The old side lacks one in at least one session and did
+        not fail, so there is nothing to compare with yet.""",
     )
     INCOMPARABLE = (
         "incomparable",

@@ -63,10 +63,11 @@ def precision_reached(rows: Sequence[Row], wanted: float) -> str:
     known = [share for share in found if share is not None]
     if reached == len(found):
         return text
-    others = (
-        f"the others to {_percent(max(known))} or better" if len(known) == len(found) else "others have a single round"
-    )
-    return f"{text}, {others} (column precision)"
+    single, worst = len(found) - len(known), max(known, default=0.0)
+    others = [f"{single} {'have' if single != 1 else 'has'} a single round"] if single else []
+    if worst > wanted:
+        others.append(f"the others {'are known ' if single else ''}to {_percent(worst)} or better")
+    return f"{text}, {', '.join(others)} (column precision)"
 
 
 def _percent(share: float) -> str:

@@ -18,7 +18,7 @@ def test_do_bench_that_times_the_host_is_named_with_by_how_much() -> None:
     assert sentence == (
         "For quack, the script's do_bench times the host, not the device, in 2 of 2 cases. "
         "At M=4096 N=256 it reads 52 us. kbench measures 7 us, "
-        "and a launch takes the host 45 us. The script's times of these cases are 7.4 times as long (median)."
+        "and a launch takes the host 45 us. In these cases the script's times are 7.4 times as long as kbench's (median)."
     )
 
 

@@ -190,5 +190,5 @@ def test_the_end_of_a_run_says_which_precision_was_reached() -> None:
     assert summary.precision_reached(rows, 0.005) == said
     rows.append(row("liger", 0.1))
     assert summary.precision_reached(rows, 0.05).endswith(
-        "3 of 4 times are known to 5 %, others have a single round (column precision)"
+        "3 of 4 times are known to 5 %, 1 has a single round (column precision)"
     )
