@@ -158,6 +158,7 @@ def ab(
     be measured, no row could be compared, or --strict refused one, 130 interrupted.
     """
     from kbench.comparison.options import CompareOptions
+    from kbench.revisions.alternate import MOST_SESSIONS
     from kbench.revisions.measure import RevisionOptions, measure_revisions
 
     if len(words) > 2:
@@ -185,19 +186,28 @@ def ab(
     counts = " and ".join(f"{count} session{'s' * (count != 1)} of {label}" for label, count in done.sessions.items())
     terminal.note(f"measured {counts}: {done.ended}")
     terminal.note(f"the results are in {out / 'base.csv'} and {out / 'head.csv'}")
-    write_outputs(done.comparison, sort="verdict", only=None, exports=export or (), github=github)
+    advice = f"unclear rows may need more sessions: give a larger --budget than {budget}"
+    if min(done.sessions.values()) >= MOST_SESSIONS:
+        advice = "no more sessions can be measured for unclear rows; see the reason of each row"
+    write_outputs(
+        done.comparison, sort="verdict", only=None, exports=export or (), github=github, unclear_advice=advice
+    )
     return report_gate(done.comparison, github=github)
 
 
-def write_outputs(found: Comparison, *, sort: str, only: str | None, exports: Sequence[str], github: bool) -> None:
+def write_outputs(
+    found: Comparison, *, sort: str, only: str | None, exports: Sequence[str], github: bool, unclear_advice: str = ""
+) -> None:
     """Write the exports and print the table. An export to stdout takes the table's place. Files that have nothing in common
-    give no table: `report_gate` prints an error about them."""
+    give no table: `report_gate` prints an error about them. `unclear_advice` is that of `report_lines.next_steps`."""
     from kbench.comparison.formats import FORMATS
     from kbench.comparison.formats import terminal as tables
 
     shown = _verdicts("--only", only)
     targets = export_targets(exports, github)
-    printed = tables.text(found, terminal.width(), sort, shown, colour=terminal.colours())
+    printed = tables.text(
+        found, terminal.width(), sort, shown, colour=terminal.colours(), unclear_advice=unclear_advice
+    )
     if found.nothing_common:
         printed = ""
     for path, name in targets.items():

@@ -180,7 +180,8 @@ class ConfigResolver:
                 near = self._report_unknown(name, values, present)
                 missing = [axis for axis in missing if axis != near]
         if missing:
-            self.report(node.where, f"sweep: no values for {' and '.join(missing)}")
+            example = f"give sizes, for example {missing[0]}: [1024, 4096]"
+            self.report(node.where, f"sweep: no values for {' and '.join(missing)}; {example}")
         product: dict[str, Sequence[Any]] = {}
         for name, words in self.words.items():
             known = {word: word for word in words}

@@ -132,12 +132,14 @@ def _check_one_operator_and_device(sources: Sequence[ResultsFile]) -> None:
     devices = sorted({row.device for source in sources for row in source.analysis.rows if row.ms is not None})
     if len(devices) > 1:
         raise UsageError(
-            f"one function chooses for one device, and here are {', '.join(devices)}; choose one with --where device=NAME"
+            f"the rows are of several devices ({', '.join(devices)}), and a dispatch function is for one; "
+            "choose it with --where device=NAME"
         )
     if len(where) > 1:
-        named = ", ".join(f"{operator} ({path})" for operator, path in sorted(where.items()))
+        named = ", ".join(f"{operator} in {path}" for operator, path in sorted(where.items()))
         raise UsageError(
-            f"one function chooses for one operator, and here are {named}; choose one with --where operator=NAME"
+            f"the rows are of several operators ({named}), and a dispatch function is for one; "
+            "choose it with --where operator=NAME"
         )
 
 

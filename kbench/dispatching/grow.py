@@ -58,7 +58,7 @@ def grow(evidence: Evidence, limit: int, margin: float) -> Decision:
     """A decision that names at most `limit` providers.
 
     A regret of at most `margin` counts as none. Each further provider and each question saves at least `margin`, as a sum of
-    regrets over the cases. Raises ResultsError if no provider ran in every case.
+    regrets over the cases. Raises ResultsError if no provider has a trusted time in every case.
     """
     general = _general(evidence)
     losses = _losses(evidence, general, margin)
@@ -71,7 +71,7 @@ def grow(evidence: Evidence, limit: int, margin: float) -> Decision:
 
 
 def _general(evidence: Evidence) -> int:
-    """The provider with the least regret among those that ran in every case."""
+    """The provider with the least regret among those with a trusted time in every case."""
     totals = evidence.decided.sum(axis=0)
     best = int(np.argmin(totals))
     if not math.isfinite(totals[best]):
@@ -80,8 +80,9 @@ def _general(evidence: Evidence) -> int:
         point = evidence.points[int(np.argmin(ran[:, most]))]
         where = " ".join(f"{name}={value}" for name, value in point.items())
         raise ResultsError(
-            f"no provider ran in every case, so none is safe for shapes that nobody measured; {evidence.providers[most]} comes "
-            f"closest and is missing at {where}; add a provider that runs everywhere, or choose cases with --where"
+            "no provider has a trusted time in every case, so none is safe for shapes that nobody measured; "
+            f"{evidence.providers[most]} comes closest and lacks one at {where}; add a provider that runs everywhere, or "
+            "choose cases with --where"
         )
     return best
 

@@ -19,7 +19,7 @@ def tree_lines(tree: Tree) -> Iterator[str]:
     if not isinstance(tree, Branch):
         bounds = " and ".join(f"{low} <= {name} <= {high}" for name, (low, high) in tree.within.items())
         yield f"choose {tree.provider}" + (
-            f" where {bounds}; elsewhere the provider that ran in every case" if bounds else ""
+            f" where {bounds}; elsewhere the provider with a trusted time in every case" if bounds else ""
         )
         return
     yield f"if {condition(tree.test)}:"
@@ -33,8 +33,8 @@ def regret_line(found: Regret, *, held_out: bool) -> str:
     where = f"held-out cases ({HOLDOUT_SPLITS} splits)" if held_out else "measured cases"
     if found.forbidden:
         return (
-            f"regret at {where}: infinite, because {found.forbidden} of {found.cases} choices did not run there, for example "
-            f"{found.worst.provider} at {_at(found.worst.point)}"
+            f"regret at {where}: infinite, because in {found.forbidden} of {found.cases} cases the chosen provider has no "
+            f"time that can be trusted, for example {found.worst.provider} at {_at(found.worst.point)}"
         )
     worst = f"{percent(found.worst.regret)} ({found.worst.provider} at {_at(found.worst.point)})"
     return f"regret at {where}: mean {percent(found.mean)}, worst {worst}"
@@ -62,7 +62,8 @@ def header(
         *(f"From {line}" for line in map(_origin, sources)),
         f"Measured: {'; '.join([*sizes, *words, *fixed])}.",
         *(f"{line[0].upper()}{line[1:]}." for line in regrets),
-        f"{decision.general} ran in every measured case. It is the choice for names, such as dtypes, that were not measured.",
+        f"{decision.general} has a trusted time in every measured case. "
+        "It is also returned for a dtype or another word that was not measured.",
         "Sizes that were not measured follow the thresholds, which lie between measured sizes.",
     ]
     return [printable(line) for line in lines]

@@ -22,7 +22,7 @@ def python_source(decision: Decision, evidence: Evidence, header: Sequence[str])
         "from __future__ import annotations",
         "",
         f"PROVIDERS = ({names})",
-        '"""All that `choose` can return. The first one ran in every measured case."""',
+        '"""All that `choose` can return. The first one has a trusted time in every measured case."""',
         "",
         "",
         f"def choose({arguments}) -> str:",

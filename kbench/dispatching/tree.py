@@ -15,7 +15,7 @@ class Leaf:
     """An end of the tree.
 
     provider  the configuration that is chosen
-    within    for a provider that did not run in every case: the bounds, both included, between which its cases lie
+    within    for a provider without a trusted time in every case: the bounds, both included, between which its cases lie
     """
 
     provider: str
@@ -60,7 +60,7 @@ Tree = Leaf | Branch
 class Decision:
     """A tree, and what it does not cover.
 
-    general  the provider that ran in every case: for words that were not measured, and outside of `Leaf.within`
+    general  the provider with a trusted time in every case: for words that were not measured, and outside of `Leaf.within`
     words    the measured words by argument, without booleans
     """
 

@@ -317,8 +317,14 @@ def _find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list
     old, new = _select_relevant(before), _select_relevant(now)
     names = dict.fromkeys([*old, *new])
     return [
-        f"{name} was {old.get(name)} and is now {new.get(name)}" for name in names if old.get(name) != new.get(name)
+        f"{name} was {_written(old.get(name))} and is now {_written(new.get(name))}"
+        for name in names
+        if old.get(name) != new.get(name)
     ]
+
+
+def _written(value: Any) -> str:
+    return "not set" if value is None else str(value)
 
 
 def _select_relevant(environment: Mapping[str, Any]) -> dict[str, Any]:

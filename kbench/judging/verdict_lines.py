@@ -73,7 +73,10 @@ def _deterministic(judgement: ProviderJudgement) -> str:
     same = judgement.deterministic
     if same is None:
         return "unknown: no input was tried twice"
-    return "yes" if same else "no: two calls on the same input gave different bits, all of them right"
+    if same:
+        return "yes"
+    right = "" if judgement.failures else ", both within the tolerance"
+    return f"no: two calls on the same input gave different bits{right}"
 
 
 def _speed(judged: FileJudgement, judgement: ProviderJudgement) -> Iterator[str]:

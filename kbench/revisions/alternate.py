@@ -64,7 +64,7 @@ def _measure(
             if all(row.verdict is not Verdict.UNCLEAR for row in rows):
                 return "no row is unclear"
             if head.count >= MOST_SESSIONS:
-                return "more sessions would hardly help"
+                return f"{MOST_SESSIONS} sessions of each side are the most that kbench measures"
         if time.monotonic() - began + longest > budget_s:
             few = f", before each side had {FEWEST_SESSIONS} sessions: only large changes show"
             return f"the budget is spent{few if head.count < FEWEST_SESSIONS else ''}"

@@ -79,7 +79,10 @@ def measure_revisions(options: RevisionOptions, comparing: CompareOptions, note:
 def _config_in(repository: Repository, config: Path) -> Path:
     """The config relative to the top of the repository. Raises UsageError."""
     if config.suffix == ".py":
-        raise UsageError(f"{config}: kbench ab measures configs; kbench init {config} writes one for a script")
+        raise UsageError(
+            f"{config}: kbench ab takes a config, not a script; make one with: kbench init {config} > {config.stem}.yaml, "
+            "and commit it with its plug-in"
+        )
     folder = (Path.cwd() / config).parent.resolve()
     if not folder.is_relative_to(repository.top):
         raise UsageError(
@@ -134,7 +137,7 @@ def _check_plugins(side: RevisionSide, repository: Repository, config: Path, not
             continue
         if plugin.is_relative_to(repository.top):
             raise UsageError(
-                f"{config.name}: in {side.name}, the plug-in {plugin} has its full path; write it relative to the config, so "
-                "that each revision has its own"
+                f"{config.name}: in {side.name}, the plug-in is named by an absolute path ({plugin}); write it "
+                "relative to the config, so that each revision has its own"
             )
         note(f"{plugin}: lies outside of the repository, so both sides measure the same file")

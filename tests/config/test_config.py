@@ -354,7 +354,7 @@ POINTS = "expected an integer, a list of integers, {pow2: [a, b]} or {start, sto
         ("operator: softmax", "operater: softmax", '1:1: unknown key "operater"; did you mean "operator"?'),
         ("  M: 4096", "  m: 4096", '3:3: unknown axis "m"; did you mean "M"?'),
         ("  M: 4096", "  M: 4096\n  K: 3", '4:3: unknown axis "K"; choose from M, N, dtype'),
-        ("  M: 4096\n", "", "3:3: sweep: no values for M"),
+        ("  M: 4096\n", "", "3:3: sweep: no values for M; give sizes, for example M: [1024, 4096]"),
         ("M: 4096", "M: abc", f'3:6: M: {POINTS}; got "abc"'),
         ("M: 4096", "M: true", f"3:6: M: {POINTS}; got true"),
         ("M: 4096", "M:", f"3:5: M: {POINTS}; got nothing"),

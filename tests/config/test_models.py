@@ -141,7 +141,11 @@ def test_a_profile_with_models_replaces_the_sizes_of_the_config_and_a_set_those_
             "x.yaml:2:16: deepseek-v3 has no head_dim, and D of scores is heads*head_dim; leave the model out, or give sizes "
             "of D",
         ),
-        ("{model: llama-3-8b, tokens: 4}", "scores", "x.yaml:2:8: sweep: no values for S"),
+        (
+            "{model: llama-3-8b, tokens: 4}",
+            "scores",
+            "x.yaml:2:8: sweep: no values for S; give sizes, for example S: [1024, 4096]",
+        ),
         ("{model: llama-3-8b, tokens: -1}", "norm", "x.yaml:2:36: tokens: expected at least 0; got -1"),
         (
             "{model: llama-3-8b, tokens: 4}",

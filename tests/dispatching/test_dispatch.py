@@ -182,7 +182,7 @@ def test_without_a_provider_that_runs_everywhere_nothing_is_written(tmp_path: Pa
     cases = [
         rows(n, {"torch": 1.0 if n < 1000 else "oom", "fast": 1.0 if n > 200 else "oom"}) for n in (128, 512, 4096)
     ]
-    with pytest.raises(ResultsError, match=r"no provider ran in every case.* missing at M=64 N="):
+    with pytest.raises(ResultsError, match=r"no provider has a trusted time in every case.* lacks one at M=64 N="):
         dispatch(
             [written(tmp_path / "a.csv", [[r for r in case if r.provider != "repeat"] for case in cases])],
             DispatchOptions(),
@@ -285,10 +285,10 @@ def test_what_one_function_cannot_hold_is_refused(tmp_path: Path) -> None:
     for files, message in [
         (
             [here, other],
-            r"one operator, and here are gelu \(.*gelu.csv\), softmax \(.*a.csv\); .*--where operator=NAME",
+            r"several operators \(gelu in .*gelu.csv, softmax in .*a.csv\), .*--where operator=NAME",
         ),
         ([here, graph], r"softmax M=64 N=128 float32 was measured twice: in .*a.csv .* and in .*graph.csv"),
-        ([here, elsewhere], r"one device, and here are NVIDIA A100, NVIDIA H200; .*--where device=NAME"),
+        ([here, elsewhere], r"several devices \(NVIDIA A100, NVIDIA H200\), .*--where device=NAME"),
         ([keyword], "the axis 'lambda' cannot be the name of an argument"),
     ]:
         with pytest.raises(UsageError, match=message):
@@ -314,7 +314,7 @@ def test_the_command_prints_the_tree_and_the_regret(tmp_path: Path, capsys: pyte
     path = written(tmp_path / "a.csv", [rows(n, times[n], m) for n in NS for m in (8, 64)])
     command([str(path)], out=tmp_path / "to" / "dispatch.py")
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "providers: torch, row; torch ran in every case"
+    assert lines[0] == "providers: torch, row; torch has a trusted time in every case"
     assert lines[1:5] == [lines[1], "    choose row", "otherwise:", "    choose torch"]
     assert lines[1].startswith("if N <= ")
     assert lines[5].startswith("regret at measured cases: mean 0.00 %, worst 0.00 %")

@@ -182,7 +182,7 @@ def test_refuses_what_would_mix_measurements(tmp_path: Path) -> None:
     packages = MACHINE["packages"] | {"torch": "2.12.0"}  # type: ignore[operator]
     assert "torch was 2.11.0 and is now 2.12.0" in refused(path, layout, MACHINE | {"packages": packages})
     assert "device was A host and is now B host" in refused(path, layout, MACHINE | {"device": "B host"}, "append")
-    assert "device_id was None and is now 5" in refused(path, layout, MACHINE | {"device_id": "5"})
+    assert "device_id was not set and is now 5" in refused(path, layout, MACHINE | {"device_id": "5"})
     assert "rounds was 1 and is now 3" in refused(path, plan_in(tmp_path, rounds=3))
     assert "baseline was torch-native and is now torch-eager" in refused(
         path, plan_in(tmp_path, baseline="torch-eager")

@@ -170,6 +170,23 @@ def test_every_task_comes_back_once_whatever_is_lost(monkeypatch: pytest.MonkeyP
     assert len([finished for finished in found if finished.device.index == 0]) >= 39
 
 
+def test_a_case_that_two_devices_are_lost_under_is_given_up_and_the_notes_say_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measure(self: Stub, task: Task, listener: Any) -> Finished:
+        if task is todo[0]:
+            raise DeviceGone("it fell off the bus")
+        time.sleep(0.01)  # so that the last device is still busy when the second is lost
+        return Finished(task, [], self.device, machine_info())
+
+    todo = tasks(*((n, 0) for n in range(60)))
+    monkeypatch.setattr(Stub, "measure", measure)
+    assert len(measured(monkeypatch, set(), todo)) == 60
+    moved, given_up = [line for line in capsys.readouterr().err.splitlines() if "was lost" in line]
+    assert "its case moves to another device" in moved
+    assert "its case is given up, because 2 devices were lost while they measured it" in given_up
+
+
 def test_a_run_ends_with_its_last_device(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ExecutionError, match=r"device \d was lost: it fell off the bus; no device is left .*--resume"):
         measured(monkeypatch, {0, 2, 3}, tasks(*((n, 0) for n in range(20))))

@@ -204,7 +204,13 @@ def test_unclear_rows_are_measured_until_the_limit(
 ) -> None:
     monkeypatch.setattr(alternate, "MOST_SESSIONS", 5)
     done = ab(repository, "slow", CONFIG, "--margin", "0.01%")
-    assert "5 sessions of base and 5 sessions of head: more sessions would hardly help" in done.stderr
+    assert (
+        "5 sessions of base and 5 sessions of head: 5 sessions of each side are the most that kbench measures"
+        in done.stderr
+    )
+    assert "no more sessions can be measured for unclear rows" in done.stdout and "--budget" not in done.stdout
+    done = ab(repository, "slow", CONFIG, "--margin", "0.01%", "--budget", "0.001s")
+    assert "unclear rows may need more sessions: give a larger --budget than 0.001s" in " ".join(done.stdout.split())
 
 
 def test_earlier_results_are_moved_not_lost(repository: Path, machine: Machine) -> None:
@@ -221,7 +227,10 @@ def test_earlier_results_are_moved_not_lost(repository: Path, machine: Machine) 
         (("--", "-x", CONFIG), "-x: no such commit in"),
         (("old", "bench/other.yaml"), "bench/other.yaml: old ("),
         (("old", "bench/new.yaml"), "bench/new.yaml: old ("),
-        (("old", "bench.py"), "kbench ab measures configs"),
+        (
+            ("old", "bench.py"),
+            "kbench ab takes a config, not a script; make one with: kbench init bench.py > bench.yaml, and",
+        ),
         (("old", "slow", "more", CONFIG), "expected BASE [HEAD] CONFIG"),
         (("--budget", "ten", "old", CONFIG), "--budget 'ten' is not a duration; write 90s, 10m or 1h"),
         (("--fail-on", "sloower", "old", CONFIG), "--fail-on"),
@@ -268,7 +277,7 @@ def test_a_plug_in_with_a_full_path_would_be_the_same_in_all_revisions(repositor
     (repository / CONFIG).write_text(f"plugins: ['{repository}/mine.py']\n{SWEEP}")
     commit(repository, 1.0)
     done = ab(repository, "main", CONFIG)
-    assert done.returncode == 2 and "has its full path" in done.stderr and machine.sides == []
+    assert done.returncode == 2 and "is named by an absolute path" in done.stderr and machine.sides == []
 
 
 @pytest.mark.parametrize(("code", "errors", "status"), [(2, "error: x.py:1: bad\n", 2), (3, "", 3), (-9, "", 3)])

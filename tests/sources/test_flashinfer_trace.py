@@ -197,6 +197,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
     "code that exits": (changed(reference="import sys\nsys.exit('bye')"), "reference:2: the code raised SystemExit"),
     "the name of a column": (changed(axes={**SCALE["axes"], "session": {"type": "var"}}), "is a column of the results"),
     "a list": (["no object"], 'definition.json:1:1: the file is ["no object"]; it must be an object'),
+    "null": (None, "definition.json:1:1: the file is null; it must be an object"),
 }
 
 
@@ -211,6 +212,7 @@ def test_a_malformed_definition_is_one_located_fault(tmp_path: Path, name: str) 
 
 
 LINES = {
+    "5": "workload.jsonl:2:1: the line is 5; it must be an object",
     '{"axes": {}': "workload.jsonl:2:12: not JSON",
     '{"axes": {}, "inputs": {}}': "workload.jsonl:2:2: axes has no M",
     '{"axes": {"M": -1}, "inputs": {}}': "workload.jsonl:2:11: axes.M is -1; it must be a whole number",
@@ -238,11 +240,17 @@ def test_stored_tensors_must_fit_the_definition(tmp_path: Path) -> None:
     (folder / "x.safetensors").write_bytes(safetensors(r=torch.zeros(5, dtype=torch.int32)))
     with pytest.raises(SourceFault, match=r"r is int32 of shape \(5,\) in .*; rows must be int32 of shape \(6,\)"):
         load(folder)
+    header = b'{"r": {"dtype": "U16", "shape": [6], "data_offsets": [0, 12]}}'
+    (folder / "x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(SourceFault, match="r has dtype U16; kbench reads F64, F32, "):
+        load(folder)
     (folder / "x.safetensors").write_bytes(b"\x05\0\0\0\0\0\0\0abc")
     with pytest.raises(SourceFault, match="not readable as safetensors"):
         load(folder)
     (folder / "x.safetensors").write_bytes(b"no safetensors")
-    with pytest.raises(SourceFault, match="not readable as safetensors: ValueError: its header is too long"):
+    with pytest.raises(
+        SourceFault, match=r"not readable as safetensors: its header has \d+ bytes; the limit is 104857600"
+    ):
         load(folder)
 
 

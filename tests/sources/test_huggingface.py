@@ -133,7 +133,7 @@ FAULTS = {
     ),
     "a mixed attribute": (
         BENCHMARK.replace('"none": []', '"one": 1'),
-        "raised TypeError: the attribute more holds tensors together with other values",
+        "raised TypeError: the attribute more holds tensors together with other values; put the other values into",
     ),
     "a syntax error": (BENCHMARK.replace("seed = 3", "seed = = 3"), "benchmark.py:6:12: not Python"),
 }

@@ -47,7 +47,8 @@ def dispatch(
         typer.Option(
             "--holdout",
             metavar="SHARE",
-            help="Decide without this share of the shapes, and report the regret at these shapes. 0 skips this check.",
+            help="Also test the method: decide again without this share of the shapes, each shape in turn, and report the "
+            "regret there. The written function uses all shapes. 0 skips the test.",
         ),
     ] = "25%",
     where: RowTerms = "",
@@ -69,7 +70,7 @@ def dispatch(
     options = DispatchOptions(limit, parse_share("--margin", margin), parse_share("--holdout", holdout))
     found = find(newest_results(files), options, where)
     providers = ", ".join(found.decision.providers)
-    print(terminal.one_line(f"providers: {providers}; {found.decision.general} ran in every case"))
+    print(terminal.one_line(f"providers: {providers}; {found.decision.general} has a trusted time in every case"))
     for line in tree_lines(found.decision.tree):
         print(printable(line))
     for line in found.regret_lines:

@@ -17,10 +17,16 @@ from kbench.comparison.verdict import Verdict
 
 
 def text(
-    comparison: Comparison, width: int = 80, sort: str = "verdict", only: Collection[str] = (), *, colour: bool = False
+    comparison: Comparison,
+    width: int = 80,
+    sort: str = "verdict",
+    only: Collection[str] = (),
+    *,
+    colour: bool = False,
+    unclear_advice: str = "",
 ) -> str:
     """The report: the result of the gate first, the counts and the next steps last. `only` lists the verdicts to show; empty
-    means all.
+    means all. `unclear_advice` is that of `next_steps`.
 
     Raises UsageError for an unknown order.
     """
@@ -43,7 +49,7 @@ def text(
         paragraphs([*report_lines.footnotes(comparison), *report_lines.geomeans(comparison)], width),
         [
             report_lines.summary(comparison) + (f" ({hidden} rows not shown)" if hidden else ""),
-            *paragraphs(report_lines.next_steps(comparison), width),
+            *paragraphs(report_lines.next_steps(comparison, unclear_advice), width),
         ],
     ]
     return "\n\n".join("\n".join(map(str.rstrip, block)) for block in blocks if block) + "\n"

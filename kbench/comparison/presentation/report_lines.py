@@ -166,10 +166,13 @@ def summary(comparison: Comparison) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in comparison.counts.items()) or "no rows"
 
 
-def next_steps(comparison: Comparison) -> Iterator[str]:
-    """Commands that would settle or explain rows."""
+def next_steps(comparison: Comparison, unclear_advice: str = "") -> Iterator[str]:
+    """What would settle or explain rows. `unclear_advice` is the line about unclear rows; empty names
+    `kbench run --append`."""
     unclear = [row for row in comparison.rows if row.verdict is Verdict.UNCLEAR]
-    if unclear:
+    if unclear and unclear_advice:
+        yield unclear_advice
+    elif unclear:
         sides = [side for row in unclear for side in (row.old, row.new) if side]
         few = max(side.sessions for side in sides) == 1
         count, hint = ("2", "") if few else ("N", "; see the reason of each row")

@@ -86,12 +86,12 @@ class Devices:
         working = len(self.devices)
         for _ in tasks:
             while not isinstance(result := self._next_result(), Finished):
-                if not isinstance(result, ExecutionError):
+                if not isinstance(result, _DeviceLost):
                     raise result
                 working -= 1
                 if not working:
                     raise ExecutionError(f"{result}; no device is left to measure on; continue with --resume")
-                listener.note(f"{result}; its case moves to another device")
+                listener.note(f"{result}; {result.then}")
             yield result
 
     def _next_result(self) -> Finished | Exception:
@@ -125,16 +125,26 @@ class Devices:
             try:
                 finished = supervisor.measure(task, self._listener)
             except DeviceGone as gone:
+                then = "its case moves to another device"
                 if todo.give_back(task, device.uuid) >= LOSS_LIMIT:
+                    then = f"its case is given up, because {LOSS_LIMIT} devices were lost while they measured it"
                     reason = f"{LOSS_LIMIT} devices were lost while they measured this case; the last error: {gone}"
                     self._results.put(give_up(task, reason, device, self.catalog.machine, place))
-                self._results.put(ExecutionError(f"{place} was lost: {gone}"))
+                self._results.put(_DeviceLost(f"{place} was lost: {gone}", then))
                 return
             except Exception as error:  # noqa: BLE001  a bug: the main thread raises it
                 self._results.put(error)
                 return
             todo.done()
             self._results.put(finished)
+
+
+class _DeviceLost(ExecutionError):
+    """A device was lost. `then` says what becomes of the case that it measured."""
+
+    def __init__(self, message: str, then: str) -> None:
+        super().__init__(message)
+        self.then = then
 
 
 class TaskQueue:

@@ -25,6 +25,7 @@ class JsonValue:
     keys   the keys and indices that lead to it
     text   the JSON text that it is part of
     line   the line of the file before the first line of `text`
+    root   how a message calls the value that `text` stands for
     """
 
     value: Any
@@ -32,11 +33,12 @@ class JsonValue:
     text: str = field(repr=False)
     line: int = 0
     keys: tuple[str | int, ...] = ()
+    root: str = "the file"
 
     def at(self, key: str | int) -> JsonValue:
         """A member of an object or a list. None stands for a key that is missing."""
         value = self.value[key] if isinstance(key, int) else self.value.get(key)
-        return JsonValue(value, self.file, self.text, self.line, (*self.keys, key))
+        return JsonValue(value, self.file, self.text, self.line, (*self.keys, key), self.root)
 
     def __contains__(self, key: str) -> bool:
         return self.value.get(key) is not None
@@ -44,14 +46,15 @@ class JsonValue:
     @property
     def name(self) -> str:
         """How a message calls it: `inputs.x.shape`."""
-        return ".".join(map(str, self.keys)) or "the file"
+        return ".".join(map(str, self.keys)) or self.root
 
     def fault(self, message: str) -> SourceFault:
         return SourceFault(_place(self), message)
 
     def expect(self, right: bool, what: str) -> None:
         if not right:
-            is_ = "is missing" if self.value is None else f"is {as_written(self.value)}"
+            absent = self.value is None and bool(self.keys) and isinstance(self.keys[-1], str)
+            is_ = "is missing" if absent else "is null" if self.value is None else f"is {as_written(self.value)}"
             raise self.fault(f"{self.name} {is_}; it must be {what}")
 
     def mapping(self) -> dict[str, JsonValue]:
@@ -87,14 +90,14 @@ class JsonValue:
 
 def read_json(file: Path) -> JsonValue:
     """The value in a file. Raises SourceFault."""
-    return _parsed(file, _read(file), 0)
+    return _parsed(file, _read(file), 0, "the file")
 
 
 def read_json_lines(file: Path) -> Iterator[JsonValue]:
     """The value in each line of a file that is not blank. Raises SourceFault."""
     for number, line in enumerate(_read(file).split("\n")):
         if line.strip():
-            yield _parsed(file, line, number)
+            yield _parsed(file, line, number, "the line")
 
 
 def _read(file: Path) -> str:
@@ -108,9 +111,9 @@ def _read(file: Path) -> str:
         raise SourceFault(str(file), "not UTF-8 text; save the file as UTF-8") from None
 
 
-def _parsed(file: Path, text: str, line: int) -> JsonValue:
+def _parsed(file: Path, text: str, line: int, root: str) -> JsonValue:
     try:
-        return JsonValue(json.loads(text), file, text, line)
+        return JsonValue(json.loads(text), file, text, line, root=root)
     except json.JSONDecodeError as error:
         raise SourceFault(f"{file}:{error.lineno + line}:{error.colno}", f"not JSON: {error.msg.lower()}") from None
     except (RecursionError, ValueError) as error:  # ValueError: a number of too many digits

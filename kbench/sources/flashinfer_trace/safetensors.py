@@ -57,13 +57,17 @@ def find_tensor(source: JsonValue, definition: Path) -> StoredTensor:
         with opened(file) as stream:
             length = int.from_bytes(stream.read(8), "little")
             if length > HEADER_BYTES:
-                raise ValueError("its header is too long")
+                raise SourceFault(
+                    str(file),
+                    f"not readable as safetensors: its header has {length} bytes; the limit is {HEADER_BYTES} bytes",
+                )
             header = json.loads(stream.read(length))
         if key in header:
             entry = header[key]
-            return StoredTensor(
-                file, TORCH_DTYPES[entry["dtype"]], tuple(entry["shape"]), 8 + length + entry["data_offsets"][0]
-            )
+            dtype = entry["dtype"]
+            if dtype not in TORCH_DTYPES:
+                raise SourceFault(str(file), f"{key} has dtype {dtype}; kbench reads {', '.join(TORCH_DTYPES)}")
+            return StoredTensor(file, TORCH_DTYPES[dtype], tuple(entry["shape"]), 8 + length + entry["data_offsets"][0])
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise SourceFault(str(file), f"not readable as safetensors: {type(error).__name__}: {error}") from None
     known = ", ".join(name for name in header if name != "__metadata__")

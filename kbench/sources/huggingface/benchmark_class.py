@@ -77,7 +77,8 @@ def tensors_of(instance: Any) -> tuple[dict[str, Tensor], dict[str, TreeSpec]]:
             continue
         if not all(isinstance(x, Tensor) for x in leaves):
             raise TypeError(
-                f"the attribute {name} holds tensors together with other values; put these into an attribute of their own"
+                f"the attribute {name} holds tensors together with other values; put the other values into an attribute of "
+                "their own"
             )
         trees[name] = tree
         tensors |= {name: value} if isinstance(value, Tensor) else {f"{name}_{at}": x for at, x in enumerate(leaves)}

@@ -67,7 +67,7 @@ def unavailable(file: Path) -> str | None:
     if importlib.util.find_spec("kernels") is None:
         return packages.missing("kernels")
     if kernel_folder(file) is None:
-        return "the benchmark is not in the folder benchmarks/ of a kernel, beside its build.toml"
+        return "the file is not in a folder benchmarks/ that lies beside a kernel's build.toml; move it there"
     return None
 
 
