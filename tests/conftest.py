@@ -24,11 +24,11 @@ from kbench.results.row import Row
 
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 
-for _number, _default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
-    if (
-        signal.getsignal(_number) is signal.SIG_IGN
-    ):  # under nohup, and in the background of a shell: kbench respects that,
-        signal.signal(_number, _default)  # so tests that send these signals would wait for nothing
+# Under nohup and in the background of a shell, some signals are ignored. kbench respects that, and tests that send them would
+# wait for nothing.
+for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number is signal.SIGINT else signal.SIG_DFL)
 
 if not torch.accelerator.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # must be set before anything imports triton; kbench's worker sets it too

@@ -232,7 +232,7 @@ def _find_finished(path: Path, records: Sequence[Record], plan: Plan) -> tuple[s
                 raise ResultsError(f"{path}:{record.line}: found provider {name}, expected {wanted_name}; {_SAME}")
         if len(names) > len(wanted):
             raise ResultsError(
-                f"{path}:{group[len(wanted)].line}: the config has no provider {names[len(wanted)][0]}; {_SAME}"
+                f"{path}:{group[len(wanted)].line}: this run has no provider {configuration_name(*names[len(wanted)])}; {_SAME}"
             )
         if len(names) < len(wanted) or not _has_controls(group, task):
             if group is not groups[-1]:

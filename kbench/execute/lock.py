@@ -133,7 +133,9 @@ def _open(path: Path) -> int:
     found = os.fstat(file)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
         os.close(file)
-        raise files.Unreadable("is not a lock file of kbench: it is a hard link or no regular file; delete it")
+        raise files.Unreadable(
+            "not a lock file of kbench, because it has several hard links or is no regular file; delete that file"
+        )
     return file
 
 

@@ -154,7 +154,7 @@ def test_cases_of_a_worker_that_falls_silent_are_measured_elsewhere(connected: A
     executor = connected(client)
     client.stopped.add("tcp://b")
     assert measured(executor) == WANTED
-    assert "b has not reported for 0.3 s; another worker measures its case again" in notes.notes
+    assert "b has not reported for 0.3 s; if it was measuring a case, the case goes to another worker" in notes.notes
     assert not any(future.status == "pending" for future in client.held["tcp://b"].values())
 
 

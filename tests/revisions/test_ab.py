@@ -377,11 +377,14 @@ def hanging(repository: Path, mark: Path) -> subprocess.Popen[str]:
 
 
 def has_ended(pid: int) -> bool:
+    """A process without a parent that waits for it can stay as a zombie, which has ended too."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if stat.rpartition(")")[2].split()[0] in "ZX":
             return True
         time.sleep(0.02)
     return False

@@ -77,7 +77,7 @@ class Members:
         with scheduler_errors(self._client, self._address):
             present = set(call_within(ANSWER_LIMIT_S, self._client.nthreads))
         for worker in self.registered.keys() - present:
-            note(f"{display_name(worker)} was lost; another worker measures its case again")
+            note(f"{display_name(worker)} was lost; if it was measuring a case, the case goes to another worker")
             del self.registered[worker]
         self.silent &= present
         for worker, answer in self._register(sorted(present - self.registered.keys() - self.refused)).items():
@@ -112,7 +112,8 @@ class Members:
         signs = {worker: known[worker]["last_seen"] for worker in self.registered if worker in known}
         for worker in self._pulse.find_silent(signs, now):
             note(
-                f"{display_name(worker)} has not reported for {SILENT_LIMIT_S:g} s; another worker measures its case again"
+                f"{display_name(worker)} has not reported for {SILENT_LIMIT_S:g} s; if it was measuring a case, the case goes "
+                "to another worker"
             )
             del self.registered[worker]
             self.refused.add(worker)

@@ -39,7 +39,8 @@ class OwnTolerance:
             first = (
                 f"the first element outside is at {list(at)}: {got[at].item():.7g} instead of {wanted[at].item():.7g}"
             )
-            return f"{passed:.2%} of the elements are within {self}, but {self.matched:.2%} must be; {first}"
+            outside = f"{bad.sum().item():,} of {bad.numel():,} elements are outside {self}"
+            return f"{outside}, and {self.matched:.2%} must be within; {first}"
         if self.cap is not None and largest > self.cap:
             return f"the largest error is {largest:.3g}, and the problem allows {self.cap:.3g}"
         return None
