@@ -17,7 +17,8 @@ import typer
 from typer.core import TyperArgument, TyperCommand
 
 from kbench import interrupts
-from kbench.commands import check, compare, explain, init, inspect, judge, run
+from kbench.commands import check, explain, init, inspect, judge, run
+from kbench.commands.comparing import ab, compare
 from kbench.commands.reading import dispatch, plot, report, show
 from kbench.errors import ExitStatus, KbenchError
 from kbench.text import streams
@@ -29,7 +30,7 @@ COMMANDS: Mapping[str, Callable[..., int]] = {
     "check": check.check,
     "judge": judge.judge,
     "compare": compare.compare,
-    "ab": compare.ab,
+    "ab": ab.ab,
     "dispatch": dispatch.dispatch,
     "plot": plot.plot,
     "show": show.show,

@@ -21,12 +21,12 @@ MAY_IMPORT = {
     "api": (
         "comparison comparison/formats config errors execute execute/executors notebook plotting reporting results"
     ),
-    "cli": "commands commands/reading errors interrupts text version",
+    "cli": "commands commands/comparing commands/reading errors interrupts text version",
     "commands": (
-        "analysis comparison comparison/formats config contract errors execute execute/executors execute/supervision "
-        "execute/worker explain files interrupts judging packages plotting protocol results revisions sources "
-        "summary text"
+        "analysis comparison/formats config contract errors execute execute/executors execute/supervision "
+        "execute/worker explain interrupts judging packages plotting protocol results sources summary text"
     ),
+    "commands/comparing": "commands comparison comparison/formats errors files revisions text",
     "commands/reading": "analysis commands dispatching errors plotting reporting results summary text",
     "comparison": "analysis errors results text",
     "comparison/formats": "comparison comparison/presentation results text",

@@ -11,7 +11,7 @@ import pytest
 from report_rows import ENVIRONMENT, report_row, rivals, save_results
 
 from kbench import plotting, reporting
-from kbench.commands import compare
+from kbench.commands.comparing import outputs
 from kbench.errors import ResultsError, UsageError
 from kbench.plotting.style.formatting import natural
 from kbench.reporting.content import content
@@ -75,7 +75,7 @@ def write_picture(path: Path, target: Path) -> None:
 
 
 def export(path: Path, target: Path) -> None:
-    compare._replace(target, "newer")
+    outputs._replace(target, "newer")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""The commands that compare: results files, or revisions of a repository that are measured first."""

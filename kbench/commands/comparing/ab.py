@@ -1,0 +1,110 @@
+"""`kbench ab` measures two git revisions in turn and compares them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kbench.commands.comparing.outputs import export_targets, report_gate, write_outputs
+from kbench.commands.options import (
+    Exports,
+    FailOn,
+    GitHub,
+    Margin,
+    OnlyProviders,
+    Profile,
+    Sets,
+    Strict,
+    parse_duration,
+    parse_share,
+    split_words,
+)
+from kbench.errors import ExitStatus, UsageError
+from kbench.text import terminal
+
+
+def ab(
+    base: Annotated[str, typer.Argument(metavar="BASE", help="The revision to compare with: a branch, tag or hash.")],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[HEAD] CONFIG",
+            help="The revision to judge, and a config of the repository. Without HEAD, kbench judges the working tree with "
+            "its uncommitted changes.",
+        ),
+    ],
+    build: Annotated[
+        str,
+        typer.Option(
+            "--build",
+            metavar="COMMAND",
+            help="Build each revision with this shell command, for example 'pip install -e .'. It runs in the revision's "
+            "folder, with a virtual environment of its own.",
+        ),
+    ] = "",
+    budget: Annotated[
+        str,
+        typer.Option(
+            "--budget",
+            metavar="DURATION",
+            help="Measure at most about this long: 90s, 10m or 1h. Builds do not count.",
+        ),
+    ] = "10m",
+    sets: Sets = None,
+    only: OnlyProviders = None,
+    profile: Profile = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for base.csv and head.csv.")] = Path(
+        "results/ab"
+    ),
+    margin: Margin = None,
+    fail_on: FailOn = None,
+    strict: Strict = False,
+    export: Exports = None,
+    github: GitHub = False,
+) -> ExitStatus:
+    """Measure two git revisions in turn and compare them.
+
+    Sessions of both revisions alternate on this machine until no row is unclear or the budget is spent. Each revision has
+    a worktree in a temporary folder. kbench does not change the working tree.
+
+    Exit code: 0 comparison written, 1 a row has a verdict that --fail-on lists, 2 bad input, 3 a build failed, nothing could
+    be measured, no row could be compared, or --strict refused one, 130 interrupted.
+    """
+    from kbench.comparison.options import CompareOptions
+    from kbench.revisions.alternate import MOST_SESSIONS
+    from kbench.revisions.measure import RevisionOptions, measure_revisions
+
+    if len(words) > 2:
+        remedy = "repeat an option for each of its values: --set N=64 --set M=32"
+        raise UsageError(f"expected BASE [HEAD] CONFIG, but got {len(words) + 1} words; {remedy}")
+    head = words[0] if len(words) == 2 else None
+    comparing = CompareOptions(
+        margin=None if margin is None else parse_share("--margin", margin),
+        fail_on=tuple(split_words(fail_on)),
+        strict=strict,
+    )
+    _ = comparing.gate  # raises before anything is measured
+    export_targets(export or (), github)
+    arguments = [
+        *(word for each in sets or () for word in ("--set", each)),
+        *(word for each in only or () for word in ("--only", each)),
+        *(["--profile", profile] if profile is not None else []),
+    ]
+    options = RevisionOptions(base, head, Path(words[-1]), arguments, build, parse_duration("--budget", budget), out)
+    try:
+        done = measure_revisions(options, comparing, terminal.note)
+    except KeyboardInterrupt:
+        terminal.note(f"interrupted; the sessions that had ended, if any, are in {out}")
+        return ExitStatus.INTERRUPTED
+    counts = " and ".join(f"{count} session{'s' * (count != 1)} of {label}" for label, count in done.sessions.items())
+    terminal.note(f"measured {counts}: {done.ended}")
+    terminal.note(f"the results are in {out / 'base.csv'} and {out / 'head.csv'}")
+    advice = f"unclear rows may need more sessions: give a larger --budget than {budget}"
+    if min(done.sessions.values()) >= MOST_SESSIONS:
+        advice = "no more sessions can be measured for unclear rows; see the reason of each row"
+    write_outputs(
+        done.comparison, sort="verdict", only=None, exports=export or (), github=github, unclear_advice=advice
+    )
+    return report_gate(done.comparison, github=github)

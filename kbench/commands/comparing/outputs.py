@@ -1,0 +1,128 @@
+"""Prints a comparison, writes its exports, and turns its gate into the exit code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbench.commands.options import split_words
+from kbench.comparison.verdict import Verdict
+from kbench.errors import ExitStatus, ResultsError, UsageError
+from kbench.files import replace
+from kbench.text import terminal
+from kbench.text.suggest import unknown
+
+if TYPE_CHECKING:
+    from kbench.comparison.model import Comparison
+
+EXIT_STATUSES = {"passed": ExitStatus.OK, "failed": ExitStatus.FAILED, "undecided": ExitStatus.NOTHING}
+
+CHANGED = "changed"
+"""The word of `--only` for all verdicts that report a change."""
+
+
+def write_outputs(
+    found: Comparison, *, sort: str, only: str | None, exports: Sequence[str], github: bool, unclear_advice: str = ""
+) -> None:
+    """Write the exports and print the table. An export to stdout takes the table's place. Files that have nothing in common
+    give no table: `report_gate` prints an error about them. `unclear_advice` is that of `report_lines.next_steps`."""
+    from kbench.comparison.formats import FORMATS
+    from kbench.comparison.formats import terminal as tables
+
+    shown = _verdicts("--only", only)
+    targets = export_targets(exports, github)
+    printed = tables.text(
+        found, terminal.width(), sort, shown, colour=terminal.colours(), unclear_advice=unclear_advice
+    )
+    if found.nothing_common:
+        printed = ""
+    for path, name in targets.items():
+        text = FORMATS[name](found)
+        if path is None:
+            printed = text
+        else:
+            _replace(path, text)
+    terminal.write_text(printed, commands=targets.get(None) == "github")
+
+
+def report_gate(found: Comparison, *, github: bool) -> ExitStatus:
+    """Returns the exit code. When it is not 0, prints the reason to stderr."""
+    result = found.gate.judge(found)
+    if not result.passed:
+        terminal.error(result.text)
+    elif not found.gate.fail_on and os.environ.get("CI"):
+        terminal.warn(
+            "without --fail-on, the exit code does not depend on the verdicts; add --fail-on slower,missing,failed"
+        )
+    if github:
+        _tell_github(found)
+    return EXIT_STATUSES[result.outcome]
+
+
+def _verdicts(option: str, text: str | None) -> list[Verdict]:
+    """The verdicts that an option names; `changed` stands for all that report a change. Raises UsageError for an unknown
+    word."""
+    known = {CHANGED: [verdict for verdict in Verdict if not verdict.quiet]}
+    known |= {verdict.value: [verdict] for verdict in Verdict}
+    for word in split_words(text):
+        if word not in known:
+            raise UsageError(f"{option}: {unknown('verdict', word, tuple(known))}")
+    return [verdict for word in split_words(text) for verdict in known[word]]
+
+
+def export_targets(exports: Sequence[str], github: bool) -> dict[Path | None, str]:
+    """The export formats by their files, from `json=c.json`. `json=-` is stdout, which is None here. Raises UsageError, also
+    for two exports to one file."""
+    from kbench.comparison.formats import FORMATS
+
+    found: dict[Path | None, str] = {}
+    for text in exports:
+        name, sign, path = text.partition("=")
+        if not sign or not path or name not in FORMATS:
+            raise UsageError(f"--export {text!r}: expected FORMAT=FILE; the formats are {', '.join(FORMATS)}")
+        target = None if path == "-" else Path(path)
+        if target in found:
+            raise UsageError(
+                f"--export {text!r}: the {found[target]} export writes there too; give each export its own file"
+            )
+        if target is None and github:
+            raise UsageError(f"--export {text!r}: --github writes to stdout too; give the export a file")
+        found[target] = name
+    return found
+
+
+def _replace(path: Path, text: str) -> None:
+    with _explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace(path, text.encode("utf-8", "replace"))
+
+
+def _append(path: Path, text: str) -> None:
+    with _explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8", errors="replace", newline="") as file:
+            file.write(text)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ResultsError(f"{path}: cannot be written ({error.strerror or error}); choose another place") from None
+
+
+def _tell_github(found: Comparison) -> None:
+    """Write annotations to stdout, and the files that the environment of a GitHub job names."""
+    from kbench.comparison.formats import github as actions
+
+    terminal.write_text(actions.text(found), commands=True)
+    for variable, text in (
+        ("GITHUB_STEP_SUMMARY", actions.step_summary(found)),
+        ("GITHUB_OUTPUT", actions.outputs(found)),
+    ):
+        if path := os.environ.get(variable):
+            _append(Path(path), text)
