@@ -1,4 +1,4 @@
-"""Every Triton provider of the operators in one file compiles for the GPUs of TARGETS, and no kernel spills its registers.
+"""Every Triton provider compiles for the GPUs of TARGETS, and no kernel spills its registers.
 
 The launches are those that the providers make themselves, in every mode, on a row length of language models. softmax and GELU
 choose their kernels by size: `test_triton_compile.py` has them. This file is also a program, because Triton cannot compile in
@@ -33,7 +33,7 @@ pytest.importorskip("triton")
 
 LENGTH, ROWS = 8192, 4
 TARGETS = {"sm_80": ("cuda", 80, 32), "sm_90": ("cuda", 90, 32), "gfx942": ("hip", "gfx942", 64)}
-OPERATORS = [name for name in shipped() if not (ROOT / "kbench" / "operators" / name).is_dir()]
+OPERATORS = [name for name in shipped() if name not in ("gelu", "softmax")]
 TYPES = {
     "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8_e4m3fn": "fp8e4nv",
     "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "i1",
