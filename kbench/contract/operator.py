@@ -12,7 +12,7 @@ from kbench.contract.check_operator import check_operator
 from kbench.contract.declaration import Declaration, held, names
 from kbench.contract.layout import total_bytes
 from kbench.contract.origin import current_plugin, import_shipped, shipped
-from kbench.contract.provider import Backward, Provider
+from kbench.contract.provider import Backward, BothPasses, Provider
 from kbench.contract.signature import keyword_only, takes_any
 from kbench.contract.tensor import Tensor
 from kbench.results.case import BACKWARD, FORWARD, FULL, MODES, Case, Value
@@ -165,12 +165,7 @@ class Operator(Declaration):
         """
         saved = saves if saves is None or callable(saves) else names(saves)
         where = f"backward kernel of provider {provider!r} of {self.name!r}"
-        if not self.gradients:
-            raise ValueError(
-                f"{where}: the operator declares no gradients; name the inputs that have a gradient in gradients="
-            )
-        if provider not in self.providers:
-            raise ValueError(f"{where}: there is no such provider; register its forward function first")
+        self._check_passes(where, provider)
         if self.providers[provider].backward is not None:
             raise ValueError(f"{where}: the provider has a backward kernel already")
         if isinstance(saved, tuple) and (unknown := [name for name in saved if name not in self.outputs]):
@@ -193,6 +188,48 @@ class Operator(Declaration):
             return function
 
         return register
+
+    def full(
+        self, provider: str, *, mutates: Sequence[str] | Mapping[str, str] = ()
+    ) -> Callable[[_Function], _Function]:
+        """Register the decorated function as the forward and the backward pass of a provider in one call, for mode `full`.
+
+        It suits an operator whose gradients can be computed as soon as the outputs are, such as a loss. The function takes the
+        gradients of the floating-point outputs, then the inputs. It returns `(outputs, gradients)`: each a tensor, or a tuple
+        if there are several. Its keyword-only arguments are those of a provider. In mode `full` kbench calls it in place of
+        the provider's function and of its backward kernel.
+
+        mutates  as for `backward`. If every gradient is in such a tensor, the function returns `(outputs, None)`
+
+        Raises ValueError if the provider does not exist or has such a function already.
+        """
+        where = f"function for both passes of provider {provider!r} of {self.name!r}"
+        self._check_passes(where, provider)
+        if self.providers[provider].full is not None:
+            raise ValueError(f"{where}: the provider has one already")
+        holds = held(mutates)
+        self._check_gradient_places(where, holds)
+
+        def register(function: _Function) -> _Function:
+            forward, keywords = self.providers[provider], keyword_only(function)
+            self._check_keywords(provider, keywords)
+            own = _parameters(keywords, {**self.scalars, **self.choices})
+            self.providers[provider] = replace(
+                forward,
+                parameters={**own, **forward.parameters},
+                full=BothPasses(function, tuple(keywords), holds),
+            )
+            return function
+
+        return register
+
+    def _check_passes(self, where: str, provider: str) -> None:
+        if not self.gradients:
+            raise ValueError(
+                f"{where}: the operator declares no gradients; name the inputs that have a gradient in gradients="
+            )
+        if provider not in self.providers:
+            raise ValueError(f"{where}: there is no such provider; register its forward function first")
 
     def _check_delivery(self, provider: str, out: tuple[str, ...], holds: Mapping[str, str]) -> None:
         where = f"provider {provider!r} of {self.name!r}"

@@ -45,6 +45,20 @@ class Backward:
 
 
 @dataclass(frozen=True)
+class BothPasses:
+    """A function that computes the outputs and the gradients in one call, registered beside its provider's forward function.
+
+    function   takes the gradients of the outputs and the inputs; returns `(outputs, gradients)`
+    keywords   its keyword-only arguments
+    mutates    as in `Backward`
+    """
+
+    function: Callable[..., Any]
+    keywords: tuple[str, ...]
+    mutates: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Provider:
     """One implementation of an operator. `Operator.provider` makes it and documents most of its fields.
 
@@ -71,6 +85,7 @@ class Provider:
     out: tuple[str, ...] = ()
     mutates: Mapping[str, str] = field(default_factory=dict)
     backward: Backward | None = None
+    full: BothPasses | None = None
 
     def unavailable(self, device: str) -> str | None:
         """Why this provider cannot run on a machine with this device type, or None when it can."""
@@ -97,7 +112,7 @@ class Provider:
 
         `params` are the parameters of one configuration. Scalars and choices come from the case. A factory builds here.
         """
-        ours = {name: value for name, value in params.items() if name not in self._backward_only}
+        ours = {name: value for name, value in params.items() if name not in self._not_of_forward}
         keywords = ours | {name: case.axes[name] for name in self.from_case}
         if self.factory:
             built: Callable[..., Any] = self.function(case, **keywords)
@@ -107,12 +122,20 @@ class Provider:
 
     def bind_backward(self, case: Case, params: Mapping[str, Value]) -> Callable[..., Any] | None:
         """The backward kernel with its keyword arguments; None if the provider registers none."""
-        if self.backward is None:
+        return self._bound(self.backward, case, params)
+
+    def bind_full(self, case: Case, params: Mapping[str, Value]) -> Callable[..., Any] | None:
+        """The function for both passes with its keyword arguments; None if the provider registers none."""
+        return self._bound(self.full, case, params)
+
+    @staticmethod
+    def _bound(
+        kernel: Backward | BothPasses | None, case: Case, params: Mapping[str, Value]
+    ) -> Callable[..., Any] | None:
+        if kernel is None:
             return None
         known = {**case.axes, **params}
-        return partial(
-            self.backward.function, **{name: known[name] for name in self.backward.keywords if name in known}
-        )
+        return partial(kernel.function, **{name: known[name] for name in kernel.keywords if name in known})
 
     def bind_saves(self, case: Case, params: Mapping[str, Value]) -> tuple[str, ...] | Callable[..., Any] | None:
         """What the backward kernel saves: names of outputs, or a forward function that also saves, with its keyword
@@ -124,9 +147,10 @@ class Provider:
         return partial(saves, **{name: known[name] for name in keyword_only(saves) if name in known})
 
     @property
-    def _backward_only(self) -> frozenset[str]:
-        """The parameters that only the backward kernel takes."""
-        return frozenset(self.backward.keywords if self.backward else ()) - keyword_only(self.function).keys()
+    def _not_of_forward(self) -> frozenset[str]:
+        """The parameters that the forward function does not take."""
+        others = {name for kernel in (self.backward, self.full) if kernel for name in kernel.keywords}
+        return frozenset(others - keyword_only(self.function).keys())
 
     @property
     def place(self) -> str:
@@ -144,9 +168,9 @@ class Provider:
     @cached_property
     def source_hash(self) -> str:
         """A hash of the provider's code: the files that define its functions, and its `sources`. They are read once."""
-        kernel = self.backward
-        saves = [kernel.saves] if kernel and callable(kernel.saves) else []
-        functions = [self.function, *([kernel.function] if kernel else []), *saves]
+        kernels = [kernel.function for kernel in (self.backward, self.full) if kernel]
+        saves = [self.backward.saves] if self.backward and callable(self.backward.saves) else []
+        functions = [self.function, *kernels, *saves]
         files = list(dict.fromkeys([*filter(None, map(_source_file, functions)), *self.sources]))
         return digest([text for path in files if (text := source_text(path))])
 

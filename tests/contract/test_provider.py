@@ -88,10 +88,31 @@ def test_a_backward_kernel_has_parameters_of_its_own(mine: Operator) -> None:
     assert callable(saves) and saves(0, 0) == ({"eps": 0.5, "block": 8},)
 
 
+def test_a_function_for_both_passes_has_parameters_of_its_own(mine: Operator) -> None:
+    @mine.provider("p")
+    def p(x: Any, w: Any, *, block: int = 64) -> Any:
+        return noted(block=block)
+
+    before = mine.providers["p"].source_hash
+
+    @mine.full("p")
+    def full(d_y: Any, d_h: Any, x: Any, w: Any, *, eps: float, parts: int = 1) -> Any:
+        return noted(d_y, eps=eps, parts=parts)
+
+    provider, case = mine.providers["p"], mine.case(M=1, N=2, mode="full", eps=0.5)
+    assert provider.parameters == {"parts": 1, "block": 64}
+    params = {"block": 8, "parts": 2}
+    assert provider.bind(case, params)(0, 0) == ({"block": 8},)
+    both = provider.bind_full(case, params)
+    assert both is not None and both(1, 0, 0, 0) == (1, {"eps": 0.5, "parts": 2})
+    assert before == provider.source_hash  # the same file
+
+
 def test_without_a_backward_kernel_there_is_nothing_to_bind(mine: Operator) -> None:
     mine.provider("p")(noted)
     case = mine.case(M=1, N=2)
     assert mine.providers["p"].bind_backward(case, {}) is None and mine.providers["p"].bind_saves(case, {}) is None
+    assert mine.providers["p"].bind_full(case, {}) is None
 
 
 WHERE = "provider 'p' of 'mine'"
@@ -125,6 +146,14 @@ REFUSED: dict[str, tuple[Callable[[Operator], Any], str]] = {
     "second kernel": (
         lambda op: (op.backward("again")(noted), op.backward("again")),
         "backward kernel of provider 'again' of 'mine': the provider has a backward kernel already",
+    ),
+    "both passes of nobody": (
+        lambda op: op.full("p"),
+        f"function for both passes of {WHERE}: there is no such provider; register its forward function first",
+    ),
+    "both passes twice": (
+        lambda op: (op.full("again")(noted), op.full("again")),
+        "function for both passes of provider 'again' of 'mine': the provider has one already",
     ),
     "saves nothing known": (
         lambda op: op.backward("again", saves="z"),

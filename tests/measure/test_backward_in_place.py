@@ -77,6 +77,59 @@ def saving(dy: Tensor, x: Tensor, w: Tensor, saved: tuple[Tensor]) -> Tensor:
     return x * x * dy
 
 
+both = Operator(
+    "both-passes",
+    axes=("M", "N"),
+    inputs={"x": MATRIX, "w": MATRIX},
+    outputs={"y": MATRIX},
+    reference=lambda x, w: x * x * w,
+    gradients=("x", "w"),
+    rows="M",
+)
+
+for name in ("new", "over-x", "over-both", "undeclared", "wrong-output", "wrong-gradient", "one-value", "too-few"):
+    both.provider(name)(lambda x, w: x * x * w)
+
+
+@both.full("new")
+def new_both(dy: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    return x * x * w, (2 * x * w * dy, x * x * dy)
+
+
+@both.full("over-x", mutates="x")
+@both.full("undeclared")
+def both_over_x(dy: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    y = x * x * w
+    return y, over_x(dy, x, w)
+
+
+@both.full("over-both", mutates=("x", "w"))
+def both_over_both(dy: Tensor, x: Tensor, w: Tensor) -> tuple[Tensor, None]:
+    y = x * x * w
+    return y, over_both(dy, x, w)
+
+
+both.full("wrong-output")(lambda dy, x, w: (x * w, (2 * x * w * dy, x * x * dy)))
+both.full("wrong-gradient")(lambda dy, x, w: (x * x * w, (x * w * dy, x * x * dy)))
+both.full("one-value")(lambda dy, x, w: x * x * w)
+both.full("too-few")(lambda dy, x, w: (x * x * w, 2 * x * w * dy))
+
+
+def test_one_call_for_both_passes() -> None:
+    found = {name: said(row) for name, row in measured(both, M=8, N=16, mode="full").items()}
+    assert [name for name, verdict in found.items() if verdict == "ok"] == ["new", "over-x", "over-both"]
+    assert found["wrong-output"].startswith("wrong y: ") and found["wrong-gradient"].startswith("wrong gradient of x: ")
+    assert found["one-value"] == "wrong returned Tensor, expected (outputs, gradients)"
+    assert found["too-few"] == "wrong returned 1 value, expected 2: gradient of x, gradient of w"
+    assert found["undeclared"].startswith("wrong ")
+
+
+@pytest.mark.parametrize("mode", ["forward", "backward"])
+def test_the_other_modes_do_not_call_it(mode: str) -> None:
+    [row] = measured(both, ["wrong-output"], M=8, N=16, mode=mode).values()
+    assert said(row) == "ok"
+
+
 @pytest.mark.parametrize("mode", ["backward", "full"])
 def test_gradients_in_the_place_of_other_tensors(mode: str) -> None:
     found = {name: said(row) for name, row in measured(product, M=8, N=16, mode=mode).items()}

@@ -68,6 +68,9 @@ def stage_of(definition: Definition, provider: Provider, params: Mapping[str, Va
     forward = provider.bind(definition.case, params)
     if definition.case.mode == FORWARD:
         return partial(_stage_forward, definition, provider, forward)
+    both = provider.bind_full(definition.case, params)
+    if definition.case.mode == FULL and both is not None:
+        return partial(_stage_both, definition, both, provider.full.mutates if provider.full else {})
     kernel, saves = provider.bind_backward(definition.case, params), provider.bind_saves(definition.case, params)
     calls_forward = kernel is None or definition.case.mode == FULL or isinstance(saves, tuple)
     if calls_forward and (provider.mutates or provider.out):
@@ -184,12 +187,8 @@ def _stage_kernel(
 ) -> Call:
     """Calls a backward kernel. The forward pass runs here in mode `backward`, and in the timed call in mode `full`."""
     operator, count = definition.operator, len(definition.operator.inputs)
-    own, received = inputs[:count], inputs[count:]
-    outputs, gradients = tuple(operator.outputs), [f"gradient of {name}" for name in operator.gradients]
-    by_name = dict(zip(definition.input_names, inputs, strict=True))
-    mutates = {name: f"gradient of {gradient}" for name, gradient in holds.items()}
-    placed = {gradient: by_name[name] for name, gradient in mutates.items()}
-    found = partial(_with_placed, gradients, placed)
+    own, received, outputs = inputs[:count], inputs[count:], tuple(operator.outputs)
+    mutates, placed, found = _gradient_places(definition, holds, inputs)
 
     def passed_forward() -> tuple[Any, tuple[Any, ...]]:
         """What the forward function returns, and the arguments that the kernel gets from it: none, or what it saves."""
@@ -216,6 +215,37 @@ def _stage_kernel(
         return [*_several(outputs, returned[0]), *found(returned[1])]
 
     return Call(full, deliver, mutates, tuple(placed.values()))
+
+
+def _stage_both(
+    definition: Definition,
+    both: Callable[..., Any],
+    holds: Mapping[str, str],
+    inputs: Sequence[Tensor],
+    shapes: Shapes,
+) -> Call:
+    """Calls a function that computes the outputs and the gradients."""
+    count = len(definition.operator.inputs)
+    mutates, placed, found = _gradient_places(definition, holds, inputs)
+
+    def deliver(returned: Any) -> Sequence[Any]:
+        if not isinstance(returned, (tuple, list)) or len(returned) != 2:
+            raise Misdelivery(f"returned {type(returned).__name__}, expected (outputs, gradients)")
+        return [*_several(tuple(definition.operator.outputs), returned[0]), *found(returned[1])]
+
+    return Call(partial(both, *inputs[count:], *inputs[:count]), deliver, mutates, tuple(placed.values()))
+
+
+def _gradient_places(
+    definition: Definition, holds: Mapping[str, str], inputs: Sequence[Tensor]
+) -> tuple[dict[str, str], dict[str, Tensor], Callable[[Any], Sequence[Any]]]:
+    """The tensors that hold a gradient after a call: their names with the gradient, and themselves by the gradient's name. And
+    the function that makes the gradients, in order, of what a kernel returned."""
+    by_name = dict(zip(definition.input_names, inputs, strict=True))
+    mutates = {name: f"gradient of {gradient}" for name, gradient in holds.items()}
+    placed = {gradient: by_name[name] for name, gradient in mutates.items()}
+    gradients = [f"gradient of {name}" for name in definition.operator.gradients]
+    return mutates, placed, partial(_with_placed, gradients, placed)
 
 
 def _several(names: Sequence[str], returned: Any, placed: Sequence[str] = ()) -> Sequence[Any]:
