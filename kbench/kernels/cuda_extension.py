@@ -28,7 +28,7 @@ from kbench.results.stamps import digest
 
 HERE = Path(__file__).parent
 BINDING = HERE / "binding.cpp"
-HEADERS = (HERE / "kernel.h", HERE / "device.cuh", HERE / "rowwise.h")
+HEADERS = (HERE / "kernel.h", HERE / "device.cuh", HERE / "rowwise.h", *sorted((HERE / "rows").glob("*.cuh")))
 SHARED = (Path(__file__), BINDING, *HEADERS)
 """Code of every CUDA provider beside its own files."""
 
@@ -132,8 +132,13 @@ def _compile(key: str, source: Path, library: Path) -> ModuleType:
 
 
 def _copy(sources: list[Path], headers: list[Path], folder: str) -> list[Path]:
-    """Copies of the sources in another folder, with the headers beside them."""
-    return [Path(shutil.copy(file, folder)) for file in (*sources, *headers)][: len(sources)]
+    """Copies of the sources in another folder, with the headers beside them, and the shared ones in their subfolders."""
+    copies = []
+    for file in (*sources, *headers):
+        copy = Path(folder, file.relative_to(HERE) if file.is_relative_to(HERE) else file.name)
+        copy.parent.mkdir(exist_ok=True)
+        copies.append(Path(shutil.copy(file, copy)))
+    return copies[: len(sources)]
 
 
 def _key(name: str, source: Path, target: str) -> str:

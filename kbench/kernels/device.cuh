@@ -88,6 +88,16 @@ __device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float value) 
   return __float2bfloat16(value);
 }
 
+// An element that no kernel writes.
+template <typename T>
+__device__ __forceinline__ T load_constant(const T* address) {
+#ifdef __HIP_PLATFORM_AMD__
+  return *address;
+#else
+  return __ldg(address);
+#endif
+}
+
 // The elements that a thread loads or stores at once: 16 bytes if the row allows it, otherwise one element.
 template <typename T>
 constexpr int kVector = 16 / sizeof(T);
@@ -137,7 +147,7 @@ struct Pack {
     static_assert(SIZE == 1 || sizeof(Word) == 16, "a single element or 16 bytes");
     fill(otherwise);
     if constexpr (SIZE == 1) {
-      if (inside) load(address);
+      if (inside) values[0] = load_constant(address);
     } else {
       Word word;
       memcpy(&word, values, sizeof word);

@@ -2,7 +2,8 @@
 // and treat special values as torch does: a row of -inf becomes NaN, and so does a row with a NaN or a +inf.
 #pragma once
 
-#include "rows.cuh"
+#include "rowwise.h"
+#include "total.cuh"
 
 namespace kbench {
 

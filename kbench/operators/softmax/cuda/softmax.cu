@@ -3,7 +3,7 @@
 // All kernels accumulate in fp32 and treat special values as torch does: a row of -inf becomes NaN, and so does a row with
 // a NaN or a +inf.
 #include "ladder.cuh"
-#include "registers.cuh"
+#include "row.cuh"
 #include "streamed.cuh"
 
 #include <algorithm>
@@ -126,46 +126,54 @@ inline int team_blocks(std::int64_t bytes, std::int64_t rows, int itemsize) {
   return blocks % 32 == 1 ? blocks - 1 : blocks;  // otherwise one lane of the waiting warp has a second word to read
 }
 
+template <typename T>
+RowsCall<T, Softmax> as_rows(const Rows& call) {
+  return {{{static_cast<const T*>(call.x)}, {static_cast<T*>(call.y)}, {call.stride}, {call.columns}}, {},
+          call.rows, call.columns, streams<T>(call), call.stream};
+}
+
 template <typename T, bool EDGES>
-cudaError_t launch_short(const Rows& call, int group, int packs) {
+cudaError_t launch_short(const Rows& short_rows, int group, int packs) {
   constexpr int V = kVector<T>;
-  if (group == 8) return packs == 1 ? launch_groups<T, V, 1, 8, EDGES>(call) : launch_groups<T, V, 3, 8, EDGES>(call);
-  if (group == 16) return packs == 1 ? launch_groups<T, V, 1, 16, EDGES>(call) : launch_groups<T, V, 3, 16, EDGES>(call);
+  const auto call = as_rows<T>(short_rows);
+  if (group == 8) return packs == 1 ? launch_groups<V, 1, 8, EDGES, false>(call) : launch_groups<V, 3, 8, EDGES, false>(call);
+  if (group == 16) return packs == 1 ? launch_groups<V, 1, 16, EDGES, false>(call) : launch_groups<V, 3, 16, EDGES, false>(call);
   switch (packs) {
     case 1:
-      return launch_groups<T, V, 1, 32, EDGES>(call);
+      return launch_groups<V, 1, 32, EDGES, false>(call);
     case 2:
-      return launch_groups<T, V, 2, 32, EDGES>(call);
+      return launch_groups<V, 2, 32, EDGES, false>(call);
     case 3:
-      return launch_groups<T, V, 3, 32, EDGES>(call);
+      return launch_groups<V, 3, 32, EDGES, false>(call);
     case 4:
-      return launch_groups<T, V, 4, 32, EDGES>(call);
+      return launch_groups<V, 4, 32, EDGES, false>(call);
     default:
-      return launch_groups<T, V, 6, 32, EDGES>(call);
+      return launch_groups<V, 6, 32, EDGES, false>(call);
   }
 }
 
 template <typename T, bool EDGES>
-cudaError_t launch_long(const Rows& call, Blocks blocks) {
+cudaError_t launch_long(const Rows& long_rows, Blocks blocks) {
   constexpr int V = kVector<T>;
+  const auto call = as_rows<T>(long_rows);
   constexpr bool K = sizeof(T) == 2;  // fp32 exponentials replace the elements anyway
   switch (blocks.packs) {
     case 1:
-      return launch_blocks<T, V, 1, EDGES, false>(call, blocks.blocks);
+      return launch_blocks<V, 1, EDGES, false>(call, blocks.blocks);
     case 2:
-      return blocks.keep ? launch_blocks<T, V, 2, EDGES, K>(call, blocks.blocks)
-                         : launch_blocks<T, V, 2, EDGES, false>(call, blocks.blocks);
+      return blocks.keep ? launch_blocks<V, 2, EDGES, K>(call, blocks.blocks)
+                         : launch_blocks<V, 2, EDGES, false>(call, blocks.blocks);
     case 4:
-      return blocks.keep ? launch_blocks<T, V, 4, EDGES, K>(call, blocks.blocks)
-                         : launch_blocks<T, V, 4, EDGES, false>(call, blocks.blocks);
+      return blocks.keep ? launch_blocks<V, 4, EDGES, K>(call, blocks.blocks)
+                         : launch_blocks<V, 4, EDGES, false>(call, blocks.blocks);
     case 6:
-      return launch_blocks<T, V, 6, EDGES, K>(call, blocks.blocks);
+      return launch_blocks<V, 6, EDGES, K>(call, blocks.blocks);
     case 8:
-      return launch_blocks<T, V, 8, EDGES, false>(call, blocks.blocks);
+      return launch_blocks<V, 8, EDGES, false>(call, blocks.blocks);
     case 12:
-      return launch_blocks<T, V, 12, EDGES, false>(call, blocks.blocks);
+      return launch_blocks<V, 12, EDGES, false>(call, blocks.blocks);
     case 20:
-      return launch_blocks<T, V, 20, EDGES, false>(call, blocks.blocks);
+      return launch_blocks<V, 20, EDGES, false>(call, blocks.blocks);
     default:
       return cudaErrorInvalidConfiguration;
   }
@@ -175,8 +183,9 @@ cudaError_t launch_long(const Rows& call, Blocks blocks) {
 template <typename T, bool EDGES>
 cudaError_t launch_teams(const Rows& call, int blocks) {
   constexpr int V = kVector<T>;
-  const cudaError_t error = launch_team<T, V, 16 / V, EDGES>(call, blocks);
-  return error == cudaErrorInvalidConfiguration ? launch_team<T, V, 32 / V, EDGES>(call, blocks) : error;
+  const auto rows = as_rows<T>(call);
+  const cudaError_t error = launch_team<V, 16 / V, EDGES>(rows, call.words, blocks);
+  return error == cudaErrorInvalidConfiguration ? launch_team<V, 32 / V, EDGES>(rows, call.words, blocks) : error;
 }
 
 // Rows that no cluster holds: as many at a time as the device holds. cudaErrorInvalidConfiguration if it holds none.
@@ -232,8 +241,9 @@ cudaError_t dispatch(const Rows& call) {
 // The same for rows whose distance from a multiple of 16 bytes differs between x and y: one element per access.
 template <typename T>
 cudaError_t dispatch_scalar(const Rows& call) {
-  if (call.columns <= 32 * 4) return launch_groups<T, 1, 4, 32, false>(call);
-  const cudaError_t error = launch_blocks<T, 1, 16, false, false>(call, 1);
+  const auto rows = as_rows<T>(call);
+  if (call.columns <= 32 * 4) return launch_groups<1, 4, 32, false, false>(rows);
+  const cudaError_t error = launch_blocks<1, 16, false, false>(rows, 1);
   return error == cudaErrorInvalidConfiguration ? launch_streamed<T, 1, 8>(call) : error;  // the row does not fit into a block
 }
 

@@ -1,7 +1,9 @@
 // Rows that do not fit on the chip: they are read twice.
 #pragma once
 
-#include "rows.cuh"
+#include "rows/exchange.cuh"
+#include "rowwise.h"
+#include "total.cuh"
 
 namespace kbench {
 
@@ -11,7 +13,8 @@ namespace kbench {
 template <typename T, int VECTOR, int PACKS>
 __global__ void __launch_bounds__(kMaxThreads)
     softmax_streamed(const T* __restrict__ x, T* __restrict__ y, std::int64_t columns, std::int64_t stride) {
-  __shared__ float2 totals[kMaxWarps];
+  using Total = SoftmaxTotal<T>;
+  __shared__ Total totals[kMaxWarps];
   x += blockIdx.x * stride;
   y += blockIdx.x * columns;
   const std::int64_t tile = std::int64_t(blockDim.x) * PACKS * VECTOR;
@@ -45,7 +48,7 @@ __global__ void __launch_bounds__(kMaxThreads)
   }
   const float warp_max = shuffle_max<KBENCH_WARP_SIZE>(own_max);
   const float warp_sum = shuffle_sum<KBENCH_WARP_SIZE>(own_sum * exponential<T>(own_max - shift(warp_max)));
-  const Total total = exchange<T, false, kMaxThreads>({warp_max, warp_sum}, totals);
+  const Total total = exchange<false, kMaxThreads>(Total{warp_max, warp_sum}, totals);
   const float scale = reciprocal(total.sum);
 
   for (std::int64_t t = tiles - 1; t >= 0; --t) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "device.cuh"
-#include "rowwise.h"
 
 namespace kbench {
 
@@ -65,12 +64,28 @@ struct ClusterExchange {
                  : "memory");
   }
 
-  static __device__ __forceinline__ void send(float2 value, float2* to, std::uint64_t* barrier, int rank) {
-    const std::uint64_t bits =
-        std::uint64_t(__float_as_uint(value.y)) << 32 | std::uint64_t(__float_as_uint(value.x));
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(remote(to, rank)),
-                 "l"(bits), "r"(remote(barrier, rank))
-                 : "memory");
+  // Sends a value of 4, 8 or 16 bytes.
+  template <typename Value>
+  static __device__ __forceinline__ void send(const Value& value, Value* to, std::uint64_t* barrier, int rank) {
+    static_assert(sizeof value == 4 || sizeof value == 8 || sizeof value == 16, "an asynchronous store has 4 to 16 bytes");
+    const unsigned there = remote(to, rank), counter = remote(barrier, rank);
+    unsigned words[sizeof value / 4];
+    memcpy(words, &value, sizeof value);
+    if constexpr (sizeof value == 4) {
+      asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(there),
+                   "r"(words[0]), "r"(counter)
+                   : "memory");
+    } else if constexpr (sizeof value == 8) {
+      const std::uint64_t bits = std::uint64_t(words[1]) << 32 | std::uint64_t(words[0]);
+      asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(there), "l"(bits),
+                   "r"(counter)
+                   : "memory");
+    } else {
+      asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
+                       there),
+                   "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"(counter)
+                   : "memory");
+    }
   }
 
   static __device__ __forceinline__ void await_bytes(std::uint64_t* barrier) {

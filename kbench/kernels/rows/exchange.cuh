@@ -1,0 +1,46 @@
+// How the totals of warps become the total of a row, for all threads of a block or of a cluster.
+//
+// A total is 4, 8 or 16 bytes with three functions: `none()` is the total of no elements, `a.add(b)` adds the elements of b to
+// a, and `reduce<WIDTH>()` combines the totals of WIDTH neighbouring threads and returns the result to all of them.
+#pragma once
+
+#include "cluster.cuh"
+
+namespace kbench {
+
+// One barrier. `totals` has room for the warps of the block, or of the whole cluster. In a cluster every warp sends its total
+// to every block, and a block waits only for the totals that it receives. So a block may end while others still work.
+template <bool CLUSTER, int MAX_THREADS, typename Total>
+__device__ __forceinline__ Total exchange(Total warp_total, Total* totals, std::uint64_t* barrier = nullptr) {
+  constexpr int max_warps = MAX_THREADS / KBENCH_WARP_SIZE;
+  // Threads among which the totals are divided: a power of two.
+  constexpr int width = CLUSTER || max_warps > 16 ? 32 : max_warps > 8 ? 16 : 8;
+  const int lane = threadIdx.x % KBENCH_WARP_SIZE;
+  const int warp = threadIdx.x / KBENCH_WARP_SIZE;
+  const int warps = blockDim.x / KBENCH_WARP_SIZE;
+  int count = warps;
+  if constexpr (CLUSTER) {
+#if KBENCH_CLUSTERS
+    const int blocks = __clusterSizeInBlocks();
+    const int rank = __clusterRelativeBlockRank();
+    count *= blocks;
+    ClusterExchange::await_all();
+    if (threadIdx.x == 0) ClusterExchange::expect(barrier, count * int(sizeof warp_total));
+    if (lane < blocks) ClusterExchange::send(warp_total, totals + rank * warps + warp, barrier, lane);
+    ClusterExchange::await_bytes(barrier);
+#endif
+  } else {
+    if (lane == 0) totals[warp] = warp_total;
+    __syncthreads();
+  }
+  Total row = Total::none();
+  if constexpr (CLUSTER) {
+#pragma unroll 1
+    for (int i = lane; i < count; i += width) row.add(totals[i]);
+  } else {
+    if (lane % width < count) row = totals[lane % width];
+  }
+  return row.template reduce<width>();
+}
+
+}  // namespace kbench

@@ -1,0 +1,204 @@
+// The kernel of row operators: rows that are read once and stay in the registers of a part of a warp, of a block, or of
+// several blocks. It loads the elements, lets the operator reduce them, shares the totals, and stores what the operator
+// computes with the total of the row.
+//
+// An operator is a struct Op:
+//   inputs, outputs    how many matrices it reads and writes
+//   kPadding           what an element beyond the end of a row counts as
+//   Arguments          what else it needs, in the memory of the host
+//   Row<Shape>         what a thread computes of a row, in this order:
+//     Total            see exchange.cuh; for teams also `word` and `of_word`, see team.cuh
+//     threads, blocks  limits of registers, see Bounds
+//     kept             the first accesses whose values `reduce` keeps in the Row: `write` needs no elements for them
+//     begin(arguments, part)               before the elements arrive
+//     Total reduce(packs, edges, part)     the total of the elements that a warp or a group of threads holds
+//     finish(total, columns)               with the total of the row
+//     write(place, in, out)                COUNT elements of each input in, and of each output, in fp32. `place` is
+//                                          InPack{p} or InEdge{e}: the accesses and the elements outside them
+//     zero()                               0, in a way that the compiler cannot know; any number if the row is NaN
+#pragma once
+
+#include "exchange.cuh"
+#include "part.cuh"
+#include "team.cuh"
+
+namespace kbench {
+
+// What an operator reads and writes. Strides count elements.
+template <typename T, int INPUTS, int OUTPUTS>
+struct Matrices {
+  const T* in[INPUTS];
+  T* out[OUTPUTS];
+  std::int64_t in_stride[INPUTS], out_stride[OUTPUTS];
+};
+
+struct InPack {
+  int p;
+};
+struct InEdge {
+  int e;
+};
+
+template <typename T, int VECTOR, int PACKS, int GROUP, bool EDGES, bool KEEP, typename Op>
+using RowOf = typename Op::template Row<Shape<T, VECTOR, PACKS, GROUP, EDGES, KEEP>>;
+
+template <typename T, int VECTOR, int PACKS, int GROUP, bool EDGES, bool KEEP, typename Op>
+__global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op>::threads,
+                                  RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op>::blocks)
+    rows_in_registers(Matrices<T, Op::inputs, Op::outputs> matrices, typename Op::Arguments arguments,
+                      std::int64_t rows, int columns, int slice, bool streaming, Team together) {
+  using S = Shape<T, VECTOR, PACKS, GROUP, EDGES, KEEP>;
+  using Row = RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op>;
+  using Total = typename Row::Total;
+  constexpr int max_threads = Row::threads;
+  __shared__ std::uint64_t barrier;  // of the block, for its cluster
+#if KBENCH_CLUSTERS
+  if constexpr (S::cluster) ClusterExchange::announce(&barrier);
+#else
+  if constexpr (S::cluster) return;  // the host does not launch it here
+#endif
+#ifdef __HIP_PLATFORM_AMD__
+  if constexpr (S::team) return;  // nor this
+#endif
+  const std::int64_t number = S::group  ? std::int64_t(blockIdx.x) * (max_threads / GROUP) + threadIdx.x / GROUP
+                              : S::team ? blockIdx.x / together.blocks
+                                        : block_row<S::cluster>();
+  const int rank = S::team ? blockIdx.x % together.blocks : block_rank<S::cluster>();
+  const T* in[Op::inputs];
+#pragma unroll
+  for (int i = 0; i < Op::inputs; ++i) in[i] = matrices.in[i] + number * matrices.in_stride[i];
+  Part<S> part(in[0], !S::group || number < rows ? columns : 0, rank, slice);
+
+  Pack<T, VECTOR> packs[Op::inputs][PACKS];
+  float edges[Op::inputs][S::thread_edges + 1];
+#pragma unroll
+  for (int i = 0; i < Op::inputs; ++i) {
+    const T* first = in[i] + part.column();
+#pragma unroll
+    for (int p = 0; p < PACKS; ++p) {
+      packs[i][p].load_if(part.has(p), first + part.offset(p), Op::kPadding);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < Op::inputs; ++i) {
+#pragma unroll
+    for (int e = 0; e < S::thread_edges; ++e) {
+      edges[i][e] = part.has_edge(e) ? to_float(load_constant(in[i] + part.edge[e])) : Op::kPadding;
+    }
+  }
+
+  __shared__ unsigned mark;  // of the block's own word before this launch
+#ifndef __HIP_PLATFORM_AMD__
+  if constexpr (S::team) {
+    if (threadIdx.x == 0) mark = TeamWord::load(together.words + blockIdx.x).mark();
+  }
+#endif
+
+  Row row;
+  row.begin(arguments, part);
+  Total total = row.reduce(packs, edges, part);
+  if constexpr (!S::group) {
+    __shared__ Total totals[max_threads / KBENCH_WARP_SIZE * (S::cluster ? kMaxCluster : 1)];
+    if constexpr (S::team) {
+#ifndef __HIP_PLATFORM_AMD__
+      total = exchange_team<max_threads>(total, totals, together, mark);
+#endif
+    } else {
+      total = exchange<S::cluster, max_threads>(total, totals, &barrier);
+    }
+  }
+  row.finish(total, columns);
+
+  // A zero that the compiler does not know to be one. Otherwise the compiler would see that elements are converted to fp32 a
+  // second time, and keep the first results, in twice the registers.
+  const unsigned zero = row.zero();
+  KBENCH_OPAQUE(part.first);  // otherwise the addresses of the loads would stay in registers for the stores
+  T *out[Op::outputs], *first_out[Op::outputs];
+#pragma unroll
+  for (int o = 0; o < Op::outputs; ++o) {
+    out[o] = matrices.out[o] + number * matrices.out_stride[o];
+    first_out[o] = out[o] + part.column();
+  }
+#pragma unroll
+  for (int p = 0; p < PACKS; ++p) {
+    if (part.has(p)) {
+      float read[Op::inputs][VECTOR], written[Op::outputs][VECTOR];
+#pragma unroll
+      for (int i = 0; i < Op::inputs; ++i) {
+        to_floats(p < Row::kept || sizeof(T) == 4 ? packs[i][p] : packs[i][p].flipped(zero), read[i]);
+      }
+      row.write(InPack{p}, part, read, written);
+#pragma unroll
+      for (int o = 0; o < Op::outputs; ++o) {
+        Pack<T, VECTOR> result;
+#pragma unroll
+        for (int v = 0; v < VECTOR; ++v) result.values[v] = from_float<T>(written[o][v]);
+        result.store(first_out[o] + part.offset(p), EDGES ? sizeof(T) == 2 : PACKS <= 8 && streaming);
+      }
+    }
+  }
+#pragma unroll
+  for (int e = 0; e < S::thread_edges; ++e) {
+    if (part.has_edge(e)) {
+      float read[Op::inputs][1], written[Op::outputs][1];
+#pragma unroll
+      for (int i = 0; i < Op::inputs; ++i) read[i][0] = edges[i][e];
+      row.write(InEdge{e}, part, read, written);
+#pragma unroll
+      for (int o = 0; o < Op::outputs; ++o) out[o][part.edge[e]] = from_float<T>(written[o][0]);
+    }
+  }
+}
+
+// A call of an operator with elements of type T, as its launches need it.
+template <typename T, typename Op>
+struct RowsCall {
+  Matrices<T, Op::inputs, Op::outputs> matrices;
+  typename Op::Arguments arguments;
+  std::int64_t rows, columns;
+  bool streaming;  // see Pack::store
+  cudaStream_t stream;
+};
+
+// Launches with GROUP threads of a warp per row.
+template <int VECTOR, int PACKS, int GROUP, bool EDGES, bool KEEP, typename T, typename Op>
+cudaError_t launch_groups(const RowsCall<T, Op>& call) {
+  constexpr int threads = RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op>::threads;
+  return launch(rows_in_registers<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op>, ceil_div(call.rows, threads / GROUP),
+                threads, call.stream, call.matrices, call.arguments, call.rows, int(call.columns), 0, call.streaming,
+                Team{});
+}
+
+// Launches with `blocks` blocks per row, as large as their slices need. cudaErrorInvalidConfiguration if a row does not fit.
+template <int VECTOR, int PACKS, bool EDGES, bool KEEP, typename T, typename Op>
+cudaError_t launch_blocks(const RowsCall<T, Op>& call, int blocks) {
+  const std::int64_t packs = ceil_div(call.columns, VECTOR);
+  const std::int64_t slice = blocks == 1 ? packs : ceil_div(packs, 8 * blocks) * 8;  // in steps of 128 bytes
+  const std::int64_t threads = KBENCH_WARP_SIZE * ceil_div(slice, KBENCH_WARP_SIZE * PACKS);
+  if (threads > RowOf<T, VECTOR, PACKS, kBlockRow, EDGES, KEEP, Op>::threads || blocks > largest_cluster()) {
+    return cudaErrorInvalidConfiguration;
+  }
+  if (blocks == 1) {
+    return launch(rows_in_registers<T, VECTOR, PACKS, kBlockRow, EDGES, KEEP, Op>, call.rows, int(threads), call.stream,
+                  call.matrices, call.arguments, call.rows, int(call.columns), 0, call.streaming, Team{});
+  }
+  return launch_clusters(rows_in_registers<T, VECTOR, PACKS, kClusterRow, EDGES, KEEP, Op>, call.rows, blocks,
+                         int(threads), call.stream, call.matrices, call.arguments, call.rows, int(call.columns),
+                         int(slice), call.streaming, Team{});
+}
+
+// Launches with a team of `blocks` blocks per row. cudaErrorInvalidConfiguration if a row does not fit.
+template <int VECTOR, int PACKS, bool EDGES, typename T, typename Op>
+cudaError_t launch_team(const RowsCall<T, Op>& call, std::uint64_t* words, int blocks) {
+  const std::int64_t slice = ceil_div(ceil_div(call.columns, VECTOR), 8 * blocks) * 8;  // in steps of 128 bytes
+  const std::int64_t threads = KBENCH_WARP_SIZE * ceil_div(slice, KBENCH_WARP_SIZE * PACKS);
+  const std::int64_t all = call.rows * blocks;
+  if (threads > RowOf<T, VECTOR, PACKS, kTeamRow, EDGES, true, Op>::threads || all > kTeamBlocks) {
+    return cudaErrorInvalidConfiguration;
+  }
+  return launch_together(rows_in_registers<T, VECTOR, PACKS, kTeamRow, EDGES, true, Op>, int(all), int(threads),
+                         call.stream, call.matrices, call.arguments, call.rows, int(call.columns), int(slice),
+                         call.streaming, Team::of(words, int(all), blocks));
+}
+
+}  // namespace kbench

@@ -1,0 +1,57 @@
+// Elements of a pack in fp32, and sums and maxima over neighbouring threads of a warp.
+#pragma once
+
+#include "device.cuh"
+
+namespace kbench {
+
+#ifndef __HIP_PLATFORM_AMD__
+// The maximum over a warp, by the single instruction for it, which takes integers. Read as integers, floats keep their
+// order if the bits below the sign of negative ones are inverted.
+__device__ __forceinline__ float warp_max(float value) {
+  const auto ordered = [](int bits) { return bits ^ (bits >> 31 & 0x7fffffff); };
+  return __int_as_float(ordered(__reduce_max_sync(0xffffffffu, ordered(__float_as_int(value)))));
+}
+#endif
+
+// Combines the values of WIDTH neighbouring threads of a warp, and returns the result to all of them.
+template <int WIDTH>
+__device__ __forceinline__ float shuffle_max(float value) {
+#ifndef __HIP_PLATFORM_AMD__
+  if constexpr (WIDTH == KBENCH_WARP_SIZE) {
+    return warp_max(value);
+  } else
+#endif
+  {
+#pragma unroll
+    for (int mask = WIDTH / 2; mask > 0; mask /= 2) value = fmaxf(value, KBENCH_SHUFFLE_XOR(value, mask));
+    return value;
+  }
+}
+
+template <int WIDTH>
+__device__ __forceinline__ float shuffle_sum(float value) {
+#pragma unroll
+  for (int mask = WIDTH / 2; mask > 0; mask /= 2) value += KBENCH_SHUFFLE_XOR(value, mask);
+  return value;
+}
+
+// The elements of a pack in fp32.
+template <typename T, int VECTOR>
+__device__ __forceinline__ void to_floats(const Pack<T, VECTOR>& pack, float (&floats)[VECTOR]) {
+#pragma unroll
+  for (int v = 0; v < VECTOR; ++v) floats[v] = to_float(pack.values[v]);
+}
+
+// A bfloat16 is the upper half of a float. A word holds two: a shift gives one, a mask the other.
+__device__ __forceinline__ void to_floats(const Pack<__nv_bfloat16, 8>& pack, float (&floats)[8]) {
+  unsigned words[4];
+  memcpy(words, pack.values, sizeof words);
+#pragma unroll
+  for (int w = 0; w < 4; ++w) {
+    const unsigned both[2] = {words[w] << 16, words[w] & 0xffff0000u};
+    memcpy(floats + 2 * w, both, sizeof both);
+  }
+}
+
+}  // namespace kbench
