@@ -1,0 +1,53 @@
+// Vectors with an element for each column, such as the weights of a norm. The rows that a multiprocessor computes share them, so
+// they mostly come from its cache.
+#pragma once
+
+#include "registers.cuh"
+
+namespace kbench {
+
+// The elements of one vector that belong to a thread. With KEEP, the thread fetches them before the row arrives and keeps
+// them in registers. Otherwise it fetches them when it writes.
+template <typename S>
+struct Columns {
+  using T = typename S::T;
+  const T* values;
+  Pack<T, S::vector> packs[S::keep ? S::packs : 1];
+  float edges[S::keep ? S::thread_edges + 1 : 1];
+
+  __device__ __forceinline__ void begin(const void* vector, const Part<S>& part) {
+    values = static_cast<const T*>(vector);
+    if constexpr (S::keep) {
+#pragma unroll
+      for (int p = 0; p < S::packs; ++p) packs[p] = fetch(p, part);
+#pragma unroll
+      for (int e = 0; e < S::thread_edges; ++e) edges[e] = fetch_edge(e, part);
+    }
+  }
+
+  // In fp32.
+  __device__ __forceinline__ void get(InPack at, const Part<S>& part, float (&floats)[S::vector]) const {
+    to_floats(S::keep ? packs[S::keep ? at.p : 0] : fetch(at.p, part), floats);
+  }
+  __device__ __forceinline__ void get(InEdge at, const Part<S>& part, float (&floats)[1]) const {
+    floats[0] = S::keep ? edges[S::keep ? at.e : 0] : fetch_edge(at.e, part);
+  }
+
+ private:
+  __device__ __forceinline__ Pack<T, S::vector> fetch(int p, const Part<S>& part) const {
+    const T* address = values + part.column() + part.offset(p);
+    Pack<T, S::vector> pack;
+    if constexpr (S::edges) {  // the accesses of a row begin at columns that are no multiples of 16 bytes in the vector
+#pragma unroll
+      for (int v = 0; v < S::vector; ++v) pack.values[v] = part.has(p) ? load_constant(address + v) : from_float<T>(0.0f);
+    } else {
+      pack.load_if(part.has(p), address, 0.0f);
+    }
+    return pack;
+  }
+  __device__ __forceinline__ float fetch_edge(int e, const Part<S>& part) const {
+    return part.has_edge(e) ? to_float(load_constant(values + part.edge[e])) : 0.0f;
+  }
+};
+
+}  // namespace kbench

@@ -1,0 +1,164 @@
+// Which kernel computes the rows of an operator with a vector per column, such as a norm: the threads that share a row, by
+// its length and by the number of rows. Measured on an H200; see docs/kernels.md.
+#pragma once
+
+#include <string>
+
+#include "columns.cuh"
+#include "rowwise.h"
+#include "twice.cuh"
+
+namespace kbench {
+
+// `group` threads of a warp share a row, or, if that is 0, `blocks` blocks of as many threads as the row needs. A thread has
+// `packs` accesses of 16 bytes of each input. `keep`: the vectors of the columns are fetched before the row arrives.
+struct Sharing {
+  int group, packs, blocks;
+  bool keep;
+};
+
+constexpr std::int64_t kKiB = 1024, kMiB = 1024 * kKiB;
+
+// `bytes`: of a row of all inputs together.
+inline Sharing share_row(std::int64_t bytes, std::int64_t rows, int inputs) {
+  const std::int64_t total = rows * bytes;
+  const int largest = largest_cluster();
+  const bool few = rows <= 2048;
+  // Lanes without elements take as many instructions as others, so there is a line for every few lengths.
+  constexpr struct {
+    int bytes, group, packs;
+  } short_rows[] = {{128, 8, 1}, {256, 16, 1}, {384, 8, 3}, {512, 32, 1}, {768, 16, 3}, {1024, 32, 2}, {1536, 32, 3}};
+  for (const auto& line : short_rows) {
+    if (bytes <= line.bytes * inputs && (!few || line.group == 32)) return {line.group, line.packs, 1, false};
+  }
+  const auto blocks_of = [&](std::int64_t slice) {
+    int blocks = 1;
+    while (blocks * slice < bytes && blocks < largest) blocks *= 2;
+    return blocks;
+  };
+  if (total <= 8 * kMiB) {  // the device is not full: the more threads fetch a row, the sooner it arrives
+    if (bytes <= 16 * kKiB) return {0, inputs == 2 || bytes <= 8 * kKiB ? 1 : 2, 1, true};
+    return bytes <= 128 * kKiB ? Sharing{0, inputs == 2 ? 1 : 2, blocks_of(16 * kKiB), true}
+                               : Sharing{0, 4 / inputs, blocks_of(32 * kKiB), false};
+  }
+  if (bytes <= 6 * kKiB) return {0, 2 / inputs, 1, false};
+  if (bytes < 16 * kKiB) return {0, 4 / inputs, 1, false};
+  if (bytes <= 128 * kKiB) return {0, 4 / inputs, blocks_of(16 * kKiB), false};
+  return {0, 8 / inputs, blocks_of(32 * kKiB), false};
+}
+
+// With KEEP, a thread has registers for the vectors of at most Op::kMostKept accesses.
+template <int PACKS, bool EDGES, typename T, typename Op>
+cudaError_t launch_kept(const RowsCall<T, Op>& call, int blocks, bool keep) {
+  if constexpr (PACKS <= Op::kMostKept) {
+    if (keep) return launch_blocks<kVector<T>, PACKS, EDGES, true>(call, blocks);
+  }
+  return launch_blocks<kVector<T>, PACKS, EDGES, false>(call, blocks);
+}
+
+template <bool EDGES, typename T, typename Op>
+cudaError_t launch_sharing(const RowsCall<T, Op>& call, Sharing sharing) {
+  constexpr int V = kVector<T>;
+  const auto [group, packs, blocks, keep] = sharing;
+  switch (group * 100 + packs) {
+    case 801: return launch_groups<V, 1, 8, EDGES, false>(call);
+    case 803: return launch_groups<V, 3, 8, EDGES, false>(call);
+    case 1601: return launch_groups<V, 1, 16, EDGES, false>(call);
+    case 1603: return launch_groups<V, 3, 16, EDGES, false>(call);
+    case 3201: return launch_groups<V, 1, 32, EDGES, false>(call);
+    case 3202: return launch_groups<V, 2, 32, EDGES, false>(call);
+    case 3203: return launch_groups<V, 3, 32, EDGES, false>(call);
+    case 1: return launch_kept<1, EDGES>(call, blocks, keep);
+    case 2: return launch_kept<2, EDGES>(call, blocks, keep);
+    case 4: return launch_kept<4, EDGES>(call, blocks, keep);
+    case 8:
+      if constexpr (Op::inputs == 1) return launch_blocks<V, 8, EDGES, false>(call, blocks);
+  }
+  return cudaErrorInvalidConfiguration;
+}
+
+// The options of a kernel that `launch_rows` launches. By default, share_row chooses.
+#define KBENCH_ROW_OPTIONS {"eps", "packs=0", "blocks=0", "group=0", "keep=-1"}
+
+template <typename T>
+Sharing requested(const Call& call, std::int64_t columns, std::int64_t rows, int inputs) {
+  Sharing sharing = share_row(columns * inputs * sizeof(T), rows, inputs);
+  const int packs = int(call.integer("packs")), blocks = int(call.integer("blocks")), keep = int(call.integer("keep"));
+  const int group = int(call.integer("group"));
+  if (packs || blocks || group) sharing = {group, packs ? packs : 4 / inputs, blocks ? blocks : 1, sharing.keep};
+  if (keep >= 0) sharing.keep = keep > 0;
+  return sharing;
+}
+
+// Whether an address is as far beyond a multiple of 16 bytes as another.
+inline bool as_aligned(const void* a, const void* b) {
+  return (reinterpret_cast<std::uintptr_t>(a) - reinterpret_cast<std::uintptr_t>(b)) % 16 == 0;
+}
+
+// Computes the rows of all matrices. `vectors` are the addresses of the vectors of the columns.
+template <typename T, typename Op>
+cudaError_t launch_rows(const Call& request, const RowsCall<T, Op>& call, std::initializer_list<const void*> vectors) {
+  constexpr int V = kVector<T>;
+  const auto& m = call.matrices;
+  bool aligned = call.columns % V == 0 && aligned16(m.in[0]), alike = true;
+  for (const void* vector : vectors) aligned &= aligned16(vector);
+  const auto look = [&](const void* address, std::int64_t stride) {
+    aligned &= aligned16(address) && (stride % V == 0 || call.rows == 1);
+    alike &= as_aligned(address, m.in[0]) && ((stride - m.in_stride[0]) % V == 0 || call.rows == 1);
+  };
+  for (int i = 0; i < Op::inputs; ++i) look(m.in[i], m.in_stride[i]);
+  for (int o = 0; o < Op::outputs; ++o) look(m.out[o], m.out_stride[o]);
+
+  if (aligned || alike) {
+    const Sharing sharing = requested<T>(request, call.columns, call.rows, Op::inputs);
+    const cudaError_t error = aligned ? launch_sharing<false>(call, sharing) : launch_sharing<true>(call, sharing);
+    if (error != cudaErrorInvalidConfiguration) return error;
+    return aligned ? launch_twice<V, 4 / Op::inputs>(call) : launch_twice<1, 8 / Op::inputs>(call);
+  }
+  // The matrices' distances from a multiple of 16 bytes differ: one element per access.
+  if (call.columns <= 32 * 4) return launch_groups<1, 4, 32, false, false>(call);
+  return launch_twice<1, 8 / Op::inputs>(call);
+}
+
+// Throws Unsupported for tensors that are not matrices of x's shape, or vectors of its columns, with x's dtype.
+inline void require_rows(const Tensor& x, std::initializer_list<const Tensor*> matrices,
+                         std::initializer_list<const Tensor*> vectors) {
+  require(x.rank == 2, "x must be a matrix");
+  require(x.sizes[0] <= INT_MAX, "M > 2147483647: one launch computes at most that many rows");
+  for (const Tensor* matrix : matrices) {
+    require(matrix->has_sizes({x.sizes[0], x.sizes[1]}) && matrix->dtype == x.dtype,
+            "all matrices must have the shape and the dtype of x");
+    require(matrix->dense_rows(), "the elements of a row are not next to each other in memory (stride(-1) is not 1)");
+  }
+  require(x.dense_rows(), "the elements of a row are not next to each other in memory (stride(-1) is not 1)");
+  for (const Tensor* vector : vectors) {
+    require(vector->has_sizes({x.sizes[1]}) && vector->contiguous() && vector->dtype == x.dtype,
+            "vectors must have an element for each column of x, without gaps, and the dtype of x");
+  }
+}
+
+// Whether what a call reads and writes leaves most of the L2 cache of a large device free (see rowwise.h).
+template <typename T>
+bool streams(std::int64_t rows, std::int64_t columns, int matrices) {
+  return rows * columns * std::int64_t(sizeof(T)) * matrices <= 2 * kStreamedBytes;
+}
+
+template <typename T, typename Op>
+RowsCall<T, Op> rows_call(const Call& call, const typename Op::Arguments& arguments,
+                          std::initializer_list<const Tensor*> inputs, std::initializer_list<const Tensor*> outputs) {
+  const Tensor& x = **inputs.begin();
+  RowsCall<T, Op> rows = {{}, arguments, x.sizes[0], x.sizes[1],
+                          streams<T>(x.sizes[0], x.sizes[1], Op::inputs + Op::outputs), call.stream};
+  int i = 0, o = 0;
+  for (const Tensor* in : inputs) {
+    rows.matrices.in[i] = in->data<const T>();
+    rows.matrices.in_stride[i++] = in->strides[0];
+  }
+  for (const Tensor* out : outputs) {
+    rows.matrices.out[o] = out->data<T>();
+    rows.matrices.out_stride[o++] = out->strides[0];
+  }
+  return rows;
+}
+
+}  // namespace kbench

@@ -1,0 +1,37 @@
+"""Residual sum and RMS normalisation in CUDA C++. The kernel is in `add_rmsnorm.cu`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbench.kernels.cuda_source import CudaSource
+from kbench.operators.add_rmsnorm.operator import add_rmsnorm
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from kbench.results.case import Case
+
+SOURCE = CudaSource(Path(__file__).with_name("add_rmsnorm.cu"))
+
+
+@add_rmsnorm.provider(
+    "cuda", label="CUDA", devices=("cuda",), available=SOURCE.missing_tools, factory=True, sources=SOURCE.files
+)
+def cuda(
+    case: Case, *, eps: float, packs: int | None = None, blocks: int | None = None
+) -> Callable[..., tuple[Tensor, Tensor]]:
+    """Each row stays in the registers of a part of a warp, of a block, or of a cluster of blocks.
+
+    `packs` and `blocks` are requests: this many accesses of 16 bytes per thread of each input, in this many blocks per row.
+    """
+    kernel = SOURCE.kernel("add_rmsnorm", eps=eps, packs=packs, blocks=blocks)
+
+    def call(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        y, h = x.new_empty(x.shape), x.new_empty(x.shape)
+        kernel((x, residual, weight), (y, h))
+        return y, h
+
+    return call

@@ -1,0 +1,87 @@
+// Layer normalisation: y = (x - mean) / sqrt(var + eps) * weight + bias, for each row of a matrix. The arithmetic is fp32.
+#include "rows/dispatch.cuh"
+#include "rows/sums.cuh"
+
+namespace kbench {
+
+struct Layernorm {
+  static constexpr int inputs = 1, outputs = 1;
+  static constexpr float kPadding = 0.0f;
+  static constexpr int kMostKept = 2;
+  struct Arguments {
+    const void *weight, *bias;
+    float eps;
+  };
+
+  template <typename S>
+  struct Row : Bounds<S> {
+    using T = typename S::T;
+    using Total = Moments;
+    static constexpr int kept = 0;
+    Columns<S> weight, bias;
+    float eps, mean, rstd;
+
+    __device__ __forceinline__ void begin(const Arguments& arguments, const Part<S>& part) {
+      weight.begin(arguments.weight, part);
+      bias.begin(arguments.bias, part);
+      eps = arguments.eps;
+    }
+
+    // The moments of the elements of a warp: its mean first, then the distances from it.
+    template <typename Packs, typename Edges>
+    __device__ __forceinline__ Moments reduce(const Packs& x, const Edges& edges, const Part<S>& part) {
+      float sum = 0.0f;
+      for_each<S>(x[0], [&](float value) { sum += value; });
+      for_each_edge<S>(edges[0], [&](float value) { sum += value; });
+      const float count = part.elements();
+      const float middle = shuffle_sum<S::width>(sum) * reciprocal(fmaxf(count, 1.0f));
+      const unsigned zero = middle != middle;
+      float squares = 0.0f;
+#pragma unroll
+      for (int p = 0; p < S::packs; ++p) {
+        if (part.has(p)) {
+          float elements[S::vector];
+          to_floats(sizeof(T) == 4 ? x[0][p] : x[0][p].flipped(zero), elements);
+#pragma unroll
+          for (int v = 0; v < S::vector; ++v) squares = fmaf(elements[v] - middle, elements[v] - middle, squares);
+        }
+      }
+#pragma unroll
+      for (int e = 0; e < S::thread_edges; ++e) {
+        const float distance = part.has_edge(e) ? edges[0][e] - middle : 0.0f;
+        squares = fmaf(distance, distance, squares);
+      }
+      return {count, middle, shuffle_sum<S::width>(squares)};
+    }
+
+    __device__ __forceinline__ void finish(Moments all, int columns) {
+      mean = all.mean;
+      rstd = rsqrtf(all.squares / columns + eps);
+    }
+    __device__ __forceinline__ unsigned zero() const { return rstd != rstd; }
+
+    template <typename Place, int COUNT>
+    __device__ __forceinline__ void write(Place at, const Part<S>& part, const float (&x)[1][COUNT],
+                                          float (&y)[1][COUNT]) const {
+      float w[COUNT], b[COUNT];
+      weight.get(at, part, w);
+      bias.get(at, part, b);
+#pragma unroll
+      for (int v = 0; v < COUNT; ++v) y[0][v] = fmaf((x[0][v] - mean) * rstd, w[v], b[v]);
+    }
+  };
+};
+
+cudaError_t layernorm(const Call& call) {
+  const Tensor &x = call.inputs[0], &weight = call.inputs[1], &bias = call.inputs[2], &y = call.outputs[0];
+  require_rows(x, {&y}, {&weight, &bias});
+  const Layernorm::Arguments arguments = {weight.address, bias.address, static_cast<float>(call.real("eps"))};
+  return with_type(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return launch_rows(call, rows_call<T, Layernorm>(call, arguments, {&x}, {&y}), {weight.address, bias.address});
+  });
+}
+
+const std::vector<Kernel> kernels = {{"layernorm", layernorm, {"x", "weight", "bias"}, {"y"}, KBENCH_ROW_OPTIONS}};
+
+}  // namespace kbench

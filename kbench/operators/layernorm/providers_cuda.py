@@ -1,0 +1,35 @@
+"""Layer normalisation in CUDA C++. The kernel is in `layernorm.cu`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbench.kernels.cuda_source import CudaSource
+from kbench.operators.layernorm.operator import layernorm
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from kbench.results.case import Case
+
+SOURCE = CudaSource(Path(__file__).with_name("layernorm.cu"))
+
+
+@layernorm.provider(
+    "cuda", label="CUDA", devices=("cuda",), available=SOURCE.missing_tools, factory=True, sources=SOURCE.files
+)
+def cuda(case: Case, *, eps: float, packs: int | None = None, blocks: int | None = None) -> Callable[..., Tensor]:
+    """Each row stays in the registers of a part of a warp, of a block, or of a cluster of blocks.
+
+    `packs` and `blocks` are requests: this many accesses of 16 bytes per thread of each input, in this many blocks per row.
+    """
+    kernel = SOURCE.kernel("layernorm", eps=eps, packs=packs, blocks=blocks)
+
+    def call(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        y = x.new_empty(x.shape)
+        kernel((x, weight, bias), (y,))
+        return y
+
+    return call

@@ -1,0 +1,216 @@
+"""The CUDA kernels of rmsnorm, add_rmsnorm and layernorm, on a GPU: every way to share a row, views, and special values."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from kbench.contract.provider import Unsupported
+from kbench.kernels import cuda_extension
+from kbench.measure.correctness.call import stage_of
+from kbench.measure.correctness.check import run_checked
+from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.expected import Expected
+from kbench.measure.machine.device import Device
+from kbench.registry import operator
+
+pytestmark = pytest.mark.gpu
+
+OPERATORS = ("rmsnorm", "add_rmsnorm", "layernorm")
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+LENGTHS = [
+    *(
+        1,
+        2,
+        3,
+        5,
+        8,
+        9,
+        31,
+        33,
+        64,
+        65,
+        100,
+        127,
+        128,
+        129,
+        192,
+        256,
+        257,
+        300,
+        384,
+        511,
+        512,
+        513,
+        768,
+        781,
+        1000,
+        1024,
+        1025,
+    ),
+    *(
+        1536,
+        2048,
+        2056,
+        2880,
+        3072,
+        4096,
+        4097,
+        5120,
+        6144,
+        7168,
+        8192,
+        8193,
+        8200,
+        12288,
+        16384,
+        16392,
+        24577,
+        32768,
+        40960,
+    ),
+    *(50257, 65536, 65544, 98304, 131072, 131073, 151936, 262143, 262144),
+]
+"""Both sides of the lines of the dispatch table, hidden sizes of models, and lengths between them."""
+
+
+@pytest.fixture(autouse=True)
+def gpu() -> Iterator[None]:
+    if reason := cuda_extension.missing_tools():
+        pytest.skip(reason)
+    torch.manual_seed(0)
+    yield
+    torch.cuda.empty_cache()
+
+
+def randn(*shape: int, dtype: torch.dtype) -> Tensor:
+    return torch.randn(*shape, device="cuda").to(dtype)
+
+
+def inputs_of(name: str, matrices: list[Tensor]) -> list[Tensor]:
+    """The matrices that an operator reads, and its vectors."""
+    columns, dtype = matrices[0].shape[1], matrices[0].dtype
+    vectors = [randn(columns, dtype=dtype) for _ in range(2 if name == "layernorm" else 1)]
+    return [*matrices[: 2 if name == "add_rmsnorm" else 1], *vectors]
+
+
+def dense(name: str, M: int, N: int, dtype: torch.dtype) -> list[Tensor]:
+    return inputs_of(name, [randn(M, N, dtype=dtype), randn(M, N, dtype=dtype)])
+
+
+def wrong(name: str, inputs: list[Tensor], what: str) -> list[str]:
+    """Check the provider as `kbench check` does: a sentence for what is wrong, nothing if it is right."""
+    M, N = inputs[0].shape
+    op = operator(name)
+    case = op.case(str(inputs[0].dtype).removeprefix("torch."), M=M, N=N)
+    definition = Definition(op, case)
+    stage = stage_of(definition, op.providers["cuda"], {})
+    fault = run_checked(Expected(definition, [x.clone() for x in inputs]), stage, inputs, Device()).wrong
+    return [f"{case.label}, {what}: {fault}"] if fault else []
+
+
+def kernel(name: str, **options: float) -> Any:
+    """A function of the operator's inputs that returns the first output, with these options of its kernel."""
+    source = importlib.import_module(f"kbench.operators.{name}.providers_cuda").SOURCE
+    launch = source.kernel(name, eps=1e-6, **options)
+
+    def call(inputs: list[Tensor]) -> Tensor:
+        outputs = [torch.empty_like(inputs[0]) for _ in range(2 if name == "add_rmsnorm" else 1)]
+        launch(inputs, outputs)
+        return outputs[0]
+
+    return call
+
+
+def row_counts(N: int, dtype: torch.dtype) -> list[int]:
+    """Few rows and many are dispatched differently, by their number and by their bytes."""
+    many = 2**24 // (N * dtype.itemsize) + 1
+    return [1, 19, min(many, 2100)] if N < 10_000 else [3, many]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_every_length_is_right(name: str, dtype: torch.dtype) -> None:
+    faults = [
+        fault
+        for N in LENGTHS
+        for M in row_counts(N, dtype)
+        for fault in wrong(name, dense(name, M, N, dtype), "random")
+    ]
+    assert not faults
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_views_are_right(name: str, dtype: torch.dtype) -> None:
+    faults = []
+    for N in (5, 64, 100, 300, 1000, 2880, 4096, 20000, 70001):
+        for padding, first in [(1, 0), (1, 1), (8, 0), (8, 8), (8, 4)]:
+            wide = [randn(7, N + padding, dtype=dtype)[:, first : first + N] for _ in range(2)]
+            faults += wrong(name, inputs_of(name, wide), f"columns {first}: of N + {padding}")
+            faults += wrong(name, inputs_of(name, [wide[0], randn(7, N, dtype=dtype)]), "x with gaps, residual without")
+        repeated = [randn(1, N, dtype=dtype).expand(7, N), randn(14, N, dtype=dtype)[::2]]
+        faults += wrong(name, inputs_of(name, repeated), "the same row of x seven times, every second row of residual")
+    assert not faults
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_rows_with_a_large_mean_are_right(name: str, dtype: torch.dtype) -> None:
+    faults = []
+    for N in (7, 100, 1000, 4096, 20000, 65536):
+        inputs = dense(name, 5, N, dtype)
+        inputs[0] += 300
+        faults += wrong(name, inputs, "random + 300")
+        outlier = dense(name, 5, N, dtype)
+        outlier[0][:, 0] = 3e4
+        faults += wrong(name, outlier, "one large element")
+    assert not faults
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_special_values_are_those_of_float32_arithmetic(name: str) -> None:
+    for N in (3, 300, 4096, 30000):
+        inputs = dense(name, 6, N, torch.float32)
+        x = inputs[0]
+        x[0, N // 2], x[1, N - 1], x[2, 0], x[3] = float("nan"), float("inf"), -float("inf"), 0.0
+        if name == "add_rmsnorm":
+            inputs[1].zero_()
+        y = kernel(name)(inputs)
+        if name == "layernorm":
+            expected = torch.nn.functional.layer_norm(x, (N,), inputs[1], inputs[2], 1e-6)
+        else:
+            expected = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * inputs[-1]
+        torch.testing.assert_close(y, expected, equal_nan=True, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", OPERATORS)
+def test_every_way_to_share_a_row_gives_the_same(name: str, dtype: torch.dtype) -> None:
+    """To the last digit of the sums, which depend on their order. A row that a choice cannot hold is read twice."""
+    tolerance = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}[dtype]
+    for N in (64, 296, 1000, 4096, 8192, 8200, 16384, 65536):
+        inputs = dense(name, 37, N, dtype)
+        expected = kernel(name)(inputs)
+        choices = [{"packs": p, "blocks": b, "keep": k} for p in (1, 2, 4, 8) for b in (1, 2, 4, 16) for k in (0, 1)]
+        if N * dtype.itemsize <= 1536:
+            choices += [{"group": 32, "packs": 3}, {"group": 8, "packs": 3}]
+        for choice in choices:
+            y = kernel(name, **choice)(inputs)
+            assert torch.allclose(y, expected, rtol=tolerance, atol=tolerance), (N, choice)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_what_the_kernels_decline_has_a_reason(name: str) -> None:
+    inputs = dense(name, 6, 32, torch.float32)
+    with pytest.raises(Unsupported, match="not next to each other in memory"):
+        kernel(name)([inputs[0].repeat(1, 2)[:, ::2], *inputs[1:]])
+    with pytest.raises(Unsupported, match="an element for each column of x, without gaps, and the dtype of x"):
+        kernel(name)([*inputs[:-1], inputs[-1].double()])
+    with pytest.raises(Unsupported, match="no kernel for float64"):
+        kernel(name)([x.double() for x in inputs])
