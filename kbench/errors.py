@@ -84,7 +84,9 @@ class ConfigError(KbenchError):
         self.issues = tuple(sorted(set(issues)))
         lines = [printable(str(issue), REASON_LIMIT) for issue in self.issues[:MOST_ISSUES]]
         if (more := len(self.issues) - MOST_ISSUES) > 0:
-            lines.append(printable(f"{self.issues[MOST_ISSUES].where.source}: and {more:,} more problems"))
+            lines.append(
+                printable(f"{self.issues[MOST_ISSUES].where.source}: and {more:,} more problem{'s' * (more > 1)}")
+            )
         super().__init__("\n".join(lines))
 
 

@@ -26,6 +26,10 @@ class Unreadable(OSError):
         self.strerror = message
 
 
+class TooLong(Unreadable):
+    """A file is longer than the limit of its reader."""
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """A regular file, open for reading. The caller limits how much it reads.
@@ -47,11 +51,11 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """The content of a regular file. Raises OSError as `opened` does, and Unreadable for more than `limit` bytes."""
+    """The content of a regular file. Raises OSError as `opened` does, and TooLong for more than `limit` bytes."""
     with opened(path) as file:
         data = file.read(limit + 1)
     if len(data) > limit:
-        raise Unreadable(f"is longer than {_size(limit)}")
+        raise TooLong(f"is longer than {_size(limit)}, which is the limit")
     return data
 
 

@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "cli": "commands commands/comparing commands/reading errors interrupts text version",
     "commands": (
         "analysis comparison/formats config contract errors execute execute/executors execute/supervision "
-        "execute/worker explain interrupts judging packages plotting protocol results sources summary text"
+        "execute/worker explain files interrupts judging packages plotting protocol results sources summary text"
     ),
     "commands/comparing": "commands comparison comparison/formats errors files revisions text",
     "commands/reading": "analysis commands dispatching errors plotting reporting results summary text",

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from kbench.results.row import Row
-from kbench.results.vocabulary import Agreement, Flag, Noticed, Role
+from kbench.results.vocabulary import NO_TENSORS, Agreement, Flag, Noticed, Role
 
 WORK_SHARE = 0.01
 """Counts of work that differ by no more than this are equal: scripts round the rates from which the counts follow."""
@@ -36,7 +36,7 @@ def audit(rows: Sequence[Row]) -> list[str]:
 
 
 def _work(cases: RowsByCase) -> Iterator[str]:
-    """Lines that count unequal work for the same case."""
+    """Lines for which the script counts different amounts of work in the same case."""
     counting = [group for group in cases.values() if sum(row.counted is not None for row in group) > 1]
     unequal = [group for group in counting if _spread(group) > WORK_SHARE]
     if not unequal:
@@ -47,16 +47,23 @@ def _work(cases: RowsByCase) -> Iterator[str]:
     for row in group:
         if row.counted is not None:
             alike[row.counted].append(row.configuration_name)
-    said = "; ".join(f"{count:,.0f} for {_names(names)}" for count, names in alike.items())
+    (first, names), *others = alike.items()
+    said = "; ".join(
+        [
+            f"{first:,.0f} {unit} per call for {_names(names)}",
+            *(f"{count:,.0f} for {_names(names)}" for count, names in others),
+        ]
+    )
     yield (
-        f"The lines count unequal work in {len(unequal)} of {_cases(len(counting))}. At {_point(group[0])} the {unit} of a "
-        f"call are {said}. Compare their times: the rates that the script reports for them cannot be compared."
+        f"The script counts different amounts of work for its providers in {len(unequal)} of {_cases(len(counting))}. At "
+        f"{_point(group[0])} it counts {said}. Compare their times: the rates that the script reports "
+        "for them cannot be compared."
     )
 
 
 def _names(names: Sequence[str]) -> str:
     """The first names, and how many more there are."""
-    more = f" and {len(names) - LINES_NAMED} more lines" if len(names) > LINES_NAMED + 1 else ""
+    more = f" and {len(names) - LINES_NAMED} more" if len(names) > LINES_NAMED + 1 else ""
     return ", ".join(names[:LINES_NAMED] if more else names) + more
 
 
@@ -79,9 +86,11 @@ def _outputs(cases: RowsByCase) -> Iterator[str]:
         silent = [row for row in rows if row.agreement.startswith(Agreement.NOT_COMPARABLE)]
         if silent:
             why = silent[0].agreement.partition(": ")[2]
+            whose = "the baseline's" if why.startswith("the baseline") else "its"
+            advice = f" Let {whose} closure return a tensor, or a tuple of tensors only." if NO_TENSORS in why else ""
             yield (
                 f"The output of {name} cannot be compared with that of the baseline in {len(silent)} of {_cases(len(rows))}: "
-                f"{why}.{' Let the closure return its output.' * ('no tensor' in why)}"
+                f"{why}.{advice}"
             )
 
 

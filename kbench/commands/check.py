@@ -139,7 +139,8 @@ def _print(sweep: Sweep, kind: str, table: CheckedCells, edges: Sequence[str], u
     rows = [[edge, *(_word(table.get((edge, name), [])) for name in names)] for edge in edges]
     print()
     known = any(one.result.max_ulp is not None for cell in table.values() for one in cell)
-    ok = "ok and the largest error in ulp" if known else "ok (the operator has a check of its own)"
+    own = sweep.info.judged and not known  # gradients have an error also where the operator checks its outputs itself
+    ok = "ok (the operator has a check of its own)" if own else "ok and the largest error in ulp"
     print(f"{sweep.operator} {kind}; each cell shows {ok}, declined, or what went wrong")
     terminal.print_table(("input", *names), rows)
     if any(cell.endswith(VARIES) for row in rows for cell in row):

@@ -13,6 +13,7 @@ from typing import Annotated, Optional
 import typer
 
 from kbench.errors import ExitStatus, UsageError
+from kbench.files import source_text
 from kbench.packages import DISTRIBUTION
 from kbench.text import terminal
 from kbench.text.suggest import nearest
@@ -61,7 +62,10 @@ def init(
         )
     is_shipped = operator in shipped()
     if is_shipped and not (TEMPLATES / f"{operator}.py").is_file():
-        raise UsageError(f"kbench init: kbench has an operator {operator}, but no template for it; choose another name")
+        raise UsageError(
+            f"kbench init: kbench has an operator {operator}, but no template for it; to add providers to it, write a plug-in "
+            f'with @kbench.operator("{operator}").provider(NAME); for a new operator, choose another name'
+        )
     config, plugin, workflow = folder / f"{operator}.yaml", folder / f"my_{operator}.py", folder / WORKFLOW
     requirement = _requirement()
     texts = {
@@ -105,7 +109,9 @@ def _export_script(script: Path, arguments: Sequence[str], folder: Path, plot: s
     if not script.is_file():
         raise UsageError(f"{script}: no such file")
     plugin = folder / f"{script.stem}_plugin.py"
-    if os.path.lexists(plugin):
+    text = plugin_text(script.absolute(), arguments, folder.absolute())
+    there = os.path.lexists(plugin)
+    if there and source_text(plugin) != text:
         raise UsageError(
             f"{plugin}: exists already, and kbench init overwrites nothing; choose another folder with --dir"
         )
@@ -115,13 +121,15 @@ def _export_script(script: Path, arguments: Sequence[str], folder: Path, plot: s
         first = SourceConfig(source).sweep(worker.catalog).operator  # raises ConfigError with what is wrong
     if plot is not None and plot not in sweeps:
         raise UsageError(f"--plot {plot}: {script} has no such plot; its plots are {', '.join(sweeps)}")
-    folder.mkdir(parents=True, exist_ok=True)
-    with plugin.open("x", encoding="utf-8") as file:
-        file.write(plugin_text(script.absolute(), arguments, folder.absolute()))
+    if not there:
+        folder.mkdir(parents=True, exist_ok=True)
+        with plugin.open("x", encoding="utf-8") as file:
+            file.write(text)
     print(config_text(sweeps[plot or first], Path(plugin.name)), end="")
-    terminal.note(f"wrote {plugin}: a plug-in, for a config in the same folder")
+    terminal.note(f"{'found' if there else 'wrote'} {plugin}: a plug-in, for configs in the same folder")
     if plot is None and len(sweeps) > 1:
-        terminal.note(f"this is the config of {first}; for another plot, use --plot: {', '.join(sweeps)}")
+        others = " or ".join(f"--plot {shlex.quote(name)}" for name in sweeps if name != first)
+        terminal.note(f"this is the config of {first}; for another plot, run the command again with {others}")
     return ExitStatus.OK
 
 

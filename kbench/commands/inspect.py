@@ -75,7 +75,7 @@ def doctor() -> ExitStatus:
     if machine.cache_bytes:
         rows.append(["last-level cache", f"{machine.cache_bytes / 2**20:.0f} MiB"])
     rows += [
-        ["CUDA of torch", machine.cuda or machine.hip or "none: a CPU build"],
+        ["CUDA or HIP of torch", machine.cuda or machine.hip or "none"],
         ["nvcc", machine.nvcc or "not on PATH"],
         ["Triton interpreter", "on: kernels are checked, not timed" if machine.triton_interpreter else "off"],
         ["Python", f"{machine.python} on {machine.platform}"],

@@ -221,7 +221,7 @@ def _print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     header = (*sweep.axes, "dtype", *notes, "MB per call", "MB needed", *(["expected on"] if several else []))
     terminal.print_table(header, rows, numeric=("weight", "MB per call", "MB needed"))
     if (more := len(sweep.cases) - CASES_LISTED) > 0:
-        print(f"... and {more:,} more cases")
+        print(f"... and {more:,} more case{'s' * (more > 1)}")
     print()
     for one in sweep.configurations:
         reason = one.error or plan.unavailable.get(one.name)

@@ -152,6 +152,8 @@ def _unique_labels(labelled: list[tuple[str, Path]]) -> list[str]:
     if repeated := [label for place, label in enumerate(labels) if label in labels[:place]]:
         if len(labels) == 2 and not any(label for label, _ in labelled):  # a file against itself
             return [labels[0], f"{labels[1]} (again)"]
+        if any(label == repeated[0] for label, _ in labelled):
+            raise UsageError(f"two files have the label {repeated[0]}; give each its own label: old=a.csv new=b.csv")
         raise UsageError(f"{repeated[0]} is given twice; give each file a label: LABEL=FILE")
     return labels
 

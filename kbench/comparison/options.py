@@ -48,7 +48,7 @@ class CompareOptions:
             raise UsageError(f"--by: {unknown('grouping', self.by, get_args(Grouping))}")
         metric_by_name(self.metric, COMPARED)
         if self.margin is not None and not 0 < self.margin < 1:
-            raise UsageError(f"--margin: {self.margin:.0%} is not between 0% and 100%; give a share such as 2% or 0.02")
+            raise UsageError("--margin: must be more than 0% and less than 100%; give a share such as 2% or 0.02")
 
     @property
     def rules(self) -> Rules:

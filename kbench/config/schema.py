@@ -108,7 +108,8 @@ class Measure(StrictModel):
         default=None,
         ge=1,
         le=4_096,
-        description="CPU threads of a provider. If not given: 1 on a host, torch's default on a device.",
+        description="CPU threads of a provider. If not given: 1 when the CPU is measured, torch's default when an accelerator "
+        "is measured.",
     )
     seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of the inputs and of the order of the providers.")
 

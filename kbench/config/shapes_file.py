@@ -26,6 +26,8 @@ MAX_LINES = 200_000
 WEIGHT = "weight"
 """The column that says how often a shape occurs."""
 
+_FEWER_LINES = "write equal shapes once, and add up their `weight`"
+
 _CELL = re.compile(r'[ \t]*(?:"((?:[^"]|"")*)"[ \t]*|([^",]*))(,|$)')
 
 
@@ -106,7 +108,7 @@ def _lines(path: Path) -> Iterator[tuple[SourceLocation, LocatedCells]]:
         if number > MAX_LINES:
             _fail(
                 SourceLocation(str(path), number, 1),
-                f"more than {MAX_LINES:,} lines; write equal shapes once, and add up their `weight`",
+                f"more than {MAX_LINES:,} lines; {_FEWER_LINES}",
             )
         if line.strip():
             yield SourceLocation(str(path), number, 1), list(_cells(str(path), number, line))
@@ -131,6 +133,8 @@ def _text(path: Path) -> str:
     where = SourceLocation(str(path))
     try:
         data = files.read_bytes(path, MAX_BYTES)
+    except files.TooLong as error:
+        _fail(where, f"{error}; {_FEWER_LINES}")
     except files.Unreadable as error:
         _fail(where, f"{error}; name a CSV of shapes")
     except FileNotFoundError:

@@ -19,7 +19,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from kbench.errors import MOST_ISSUES, ConfigError, ConfigIssue, SourceLocation
-from kbench.files import Unreadable, read_bytes
+from kbench.files import TooLong, Unreadable, read_bytes
 from kbench.text.suggest import as_written, candidates, nearest, unknown
 
 Scalar = int | float | str | bool | None
@@ -91,6 +91,8 @@ def read_config_text(path: Path) -> str:
         raise ConfigError([ConfigIssue(SourceLocation(str(path)), what)])
     try:
         data = read_bytes(path, MAX_BYTES)
+    except TooLong as error:
+        raise ConfigError([ConfigIssue(SourceLocation(str(path)), f"{error}; write long lists as ranges")]) from None
     except Unreadable as error:
         raise ConfigError([ConfigIssue(SourceLocation(str(path)), f"{error}; name a YAML config")]) from None
     except OSError as error:

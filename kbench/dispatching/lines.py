@@ -64,8 +64,8 @@ def header(
         *(f"{line[0].upper()}{line[1:]}." for line in regrets),
         f"{decision.general} has a trusted time in every measured case. "
         "It is also returned for a dtype or another word that was not measured.",
-        "Sizes that were not measured follow the thresholds, which lie between measured sizes. Outside the bounds of a "
-        f"provider (low <= N <= high), it is {decision.general}.",
+        "Sizes that were not measured follow the thresholds, which lie between measured sizes. Where a size is outside the "
+        f"bounds of the chosen provider (low <= N <= high), `choose` returns {decision.general}.",
     ]
     return [printable(line) for line in lines]
 

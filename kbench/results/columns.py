@@ -171,11 +171,11 @@ _COLUMNS = (
         output, bit for bit. False is not a fault by itself: atomics and split reductions add in an order that varies.
         But such a kernel cannot be tested by comparing bits."""),
     Column("agreement", Kind.WORD, "", "agreement", """For rows of a benchmark script: whether the provider returns the same
-        as the baseline. `agrees`: no element differs by more than 2 units in the last place of its dtype plus 64 of
-        float32. `differs by N ulp`: N is the largest difference in units in the last place, taken at the magnitude of the
-        element, but at least at the mean magnitude of the output. `not comparable`: the reason follows. A script has no
-        reference, so kbench cannot tell which of two outputs is right. It is empty for the baseline and for rows of other
-        sources.""", optional=True),
+        as the baseline. `agrees`: no element differs by more than 2 units in the last place of its dtype plus 64 units
+        in the last place of float32. `differs by N ulp`: N is the largest difference in units in the last place, taken at the
+        magnitude of the element, but at least at the mean magnitude of the output. `not comparable`: the reason follows. A
+        script has no reference, so kbench cannot tell which of two outputs is right. It is empty for the baseline and for
+        rows of other sources.""", optional=True),
     Column("noticed", Kind.WORD, "", "noticed", """For rows of a benchmark script: what kbench noticed in one call, between
         semicolons. `copies-input`: it copies a tensor that it is given. `copies-from-host`: it copies data to the device.
         `draws-random`: it draws random numbers. `waits`: it reads a value of a tensor, so it waits for the device.

@@ -160,8 +160,13 @@ def check_header(path: Path, line: int, header: list[str]) -> None:
     repeated, count = Counter(header).most_common(1)[0]
     if count > 1:
         raise ResultsError(f"{where}: column {shown(repeated)} appears twice; repair the header")
-    if [name for name in header if name in known] != known:
-        raise ResultsError(f"{where}: kbench's columns are not in their original order; restore that order")
+    ours = [name for name in header if name in known]
+    if ours != known:
+        found, wanted = next((here, right) for here, right in zip(ours, known, strict=True) if here != right)
+        raise ResultsError(
+            f"{where}: column {found} stands where kbench writes {wanted}; restore the order in which `kbench run` writes "
+            "the columns"
+        )
     for name in axis_columns(header):
         if not name or not name.isprintable():
             raise ResultsError(

@@ -162,11 +162,11 @@ class Flag(ExplainedWord):
         call reads and writes fits there, or all buffers of `timer: graph` together are smaller than three times the
         cache. GB/s is then the speed of the cache, not of the memory, and may exceed the ceiling. Such a time is
         right for a program that also finds its data in the cache; otherwise use `cache: cold`. Cold rows of the
-        do_bench timer are not flagged, because nothing that they read is in the cache. What they write may still be
-        in the cache when the call ends, so the last write-backs are not in the time. But the flush leaves the cache
-        full of dirty lines, which the call has to push out. On an H200, cold copies that fit into its 60 MB cache
-        stay below the GB/s of large ones, even without the timer's overhead. On other devices trust `copy_fraction`
-        more than GB/s, because the copy has the same advantage.""",
+        do_bench timer have no such flag, because nothing that they read is in the cache. Two smaller effects remain. The
+        last writes may still be in the cache when the call ends, which makes the time shorter. And the flush leaves dirty
+        lines in the cache, which the call has to push out, so the time is longer. On an H200 the second effect is larger:
+        cold copies that fit into its 60 MB cache stay below the GB/s of large ones. On other devices trust
+        `copy_fraction` more than GB/s, because both effects change the copy, too.""",
     )
     THROTTLED = (
         "throttled",
@@ -199,6 +199,10 @@ class Agreement(enum.StrEnum):
     AGREES = "agrees"
     DIFFERS = "differs"
     NOT_COMPARABLE = "not comparable"
+
+
+NO_TENSORS = "returns something other than a tensor or a tuple of tensors"
+"""Why an output is not comparable, if the closure returns nothing, a number, a dict, or a tuple with None in it."""
 
 
 class Noticed(enum.StrEnum):

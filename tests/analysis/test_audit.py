@@ -6,6 +6,7 @@ from making import row
 
 from kbench.analysis.audit import audit
 from kbench.results.row import Row
+from kbench.results.vocabulary import NO_TENSORS
 
 
 def line(provider: str, n: int = 256, **fields: object) -> Row:
@@ -34,7 +35,18 @@ def test_the_host_is_not_blamed_where_it_is_the_device() -> None:
 def test_counts_that_differ_by_rounding_are_equal() -> None:
     assert audit([line("a", counted=100_000), line("b", counted=100_900)]) == []
     [sentence] = audit([line("a", counted=100_000), line("b", counted=102_000, tflops=1.0)])
-    assert "the FLOP of a call are 100,000 for a; 102,000 for b" in sentence
+    assert "it counts 100,000 FLOP per call for a; 102,000 for b" in sentence
+
+
+def test_an_output_that_cannot_be_compared_names_the_closure_to_change() -> None:
+    def advice(who: str) -> str:
+        [sentence] = audit([line("a", agreement=f"not comparable: {who} {NO_TENSORS}")])
+        return sentence.partition(f"{NO_TENSORS}. ")[2]
+
+    assert advice("it") == "Let its closure return a tensor, or a tuple of tensors only."
+    assert advice("the baseline") == "Let the baseline's closure return a tensor, or a tuple of tensors only."
+    [sentence] = audit([line("a", agreement="not comparable: it returns 2 tensors, and the baseline 1")])
+    assert sentence.endswith("and the baseline 1.")
 
 
 def test_a_count_of_nothing_is_unequal_to_any_other() -> None:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from common import Kbench
+
+from kbench.commands.check import Checked, _print
+from kbench.config.resolve import Sweep
+from kbench.protocol import Configuration, EdgeResult, OperatorInfo
+from kbench.results.vocabulary import Status
 
 JUDGED = """
 import kbench
@@ -27,6 +34,24 @@ judged.provider("gone", requires="no_such_package")(lambda x: x * 2)
 def even(x, *, block=1):
     return x * 2
 """
+
+
+@pytest.mark.parametrize(
+    ("judged", "legend"),
+    [
+        (False, "ok and the largest error in ulp, declined"),
+        (True, "ok (the operator has a check of its own), declined"),
+    ],
+)
+def test_the_legend_says_whether_the_operator_has_a_check_of_its_own_also_if_every_provider_crashed(
+    judged: bool, legend: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured = [Configuration("mine", {})]
+    sweep = SimpleNamespace(operator="twice", configurations=measured, info=OperatorInfo(("N",), {}, (), judged=judged))
+    crashed = EdgeResult(0, "random", Status.CRASHED, "died of signal 11")
+    table = {("random", "mine"): [Checked("mine", "mine", "N=8", crashed, crashed.reason)]}
+    _print(cast(Sweep, sweep), "float32", table, ["random"], [])
+    assert legend in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -92,7 +92,8 @@ def test_an_operator_without_a_template_is_not_declared_a_second_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(origin, "shipped", lambda: ["rmsnorm"])
-    with pytest.raises(UsageError, match="kbench has an operator rmsnorm, but no template for it"):
+    advice = r'add providers to it, write a plug-in with @kbench\.operator\("rmsnorm"\)\.provider\(NAME\)'
+    with pytest.raises(UsageError, match=f"kbench has an operator rmsnorm, but no template for it; to {advice}"):
         init("rmsnorm", tmp_path)
     assert not list(tmp_path.iterdir())
 

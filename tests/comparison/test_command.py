@@ -14,7 +14,9 @@ import pytest
 from common import Kbench
 from making import Write, failed, row, sessions
 
+from kbench.comparison.compare import compare_results
 from kbench.comparison.verdict import Verdict
+from kbench.errors import UsageError
 
 
 @pytest.fixture(autouse=True)
@@ -141,7 +143,7 @@ def test_exports_go_to_files_and_one_may_go_to_stdout(kbench: Kbench, write: Wri
         (["--only", "interesting"], '--only: unknown verdict "interesting"; choose from changed, slower,'),
         (["--sort", "colour"], '--sort: unknown order "colour"'),
         (["--margin", "wide"], "--margin 'wide' is not a share; write 2% or 0.02"),
-        (["--margin", "200%"], "--margin: 200% is not between 0% and 100%"),
+        (["--margin", "200%"], "--margin: must be more than 0% and less than 100%; give a share"),
         (["--metric", "watts"], '--metric: unknown metric "watts"; choose from ms,'),
         (["--by", "colour"], '--by: unknown grouping "colour"; choose from file, provider'),
         (["--baseline", "c"], '--baseline: unknown file "c"; choose from '),
@@ -154,6 +156,14 @@ def test_a_mistake_is_one_line_and_exit_code_2(kbench: Kbench, write: Write, opt
     assert done.returncode == 2, done.stderr
     [line] = done.stderr.splitlines()
     assert line.startswith("error: ") and message in line
+
+
+def test_a_label_or_a_file_that_is_given_twice(write: Write) -> None:
+    a, b = write("a", [row(1)]), write("b", [row(1)])
+    with pytest.raises(UsageError, match=r"two files have the label base; give each its own label: old=a\.csv"):
+        compare_results(f"base={a}", f"base={b}")
+    with pytest.raises(UsageError, match=r"a\.csv is given twice; give each file a label: LABEL=FILE"):
+        compare_results(a, b, a)
 
 
 @pytest.mark.slow

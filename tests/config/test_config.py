@@ -446,7 +446,7 @@ def test_one_mistake_is_one_line_that_says_where(right: str, wrong: str, message
         (minimal().encode("utf-16"), ":1:1: not UTF-8 text (byte 0xff); save the file as UTF-8"),
         ("a: 1\nb: \x00\n", ":2:4: character U+0000 is not allowed; remove it"),
         ("[" * 5000, ": nested too deeply to read"),
-        ("#" * (MAX_BYTES + 1), ": is longer than 1 MiB; name a YAML config"),
+        ("#" * (MAX_BYTES + 1), ": is longer than 1 MiB, which is the limit; write long lists as ranges"),
     ],
     ids=["empty", "comment", "word", "list", "documents", "latin-1", "utf-16", "nul", "deep", "big"],
 )

@@ -147,6 +147,9 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 def test_a_long_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shapes_file, "MAX_LINES", 3)
     assert problem("M,N\n1,2\n1,2\n1,2\n").startswith("trace.csv:4:1: more than 3 lines; write equal shapes once")
+    monkeypatch.setattr(shapes_file, "MAX_BYTES", 1 << 10)
+    told = problem("M,N\n" + "1,2\n" * 300)
+    assert told.startswith("trace.csv: is longer than 1 KiB, which is the limit; write equal shapes once")
 
 
 def test_sizes_of_the_command_line_contradict_the_file() -> None:

@@ -53,6 +53,9 @@ FAULTS = {
     "edge-raises": "edges['odd'] fails on M=4 N=8 float32: AttributeError: case of edge-raises has no axis 'K'",
     "edge-not-a-tuple": "edges['odd'] returned Tensor on M=4 N=8 float32; it must return a tuple of 1 tensor (x)",
     "edge-two": "edges['odd'] returned 2 values on M=4 N=8 float32; it must return a tuple of 1 tensor (x)",
+    "edge-number": "edges['odd'] returned a tuple with int in the place of x on M=4 N=8 float32; it must return a tuple of 1 "
+    "tensor (x)",
+    "reference-of-a-number": "reference returned a list with NoneType in the place of y on M=4 N=8 float32; it must return a ",
     "edge-dtype": "edges['odd'] returned float64 on cpu for x on M=4 N=8 float32; it must be float32 on cpu",
     "edge-reference": "reference (on the edge inputs 'odd') fails on M=4 N=8 float32: ",
     "flops-negative": "flops returned -1 on M=4 N=8 float32; it must return a number that is not negative",

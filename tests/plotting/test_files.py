@@ -77,7 +77,7 @@ def test_nothing_ok_is_one_line_with_the_counts(tmp_path: Path) -> None:
 
 def test_only_controls_or_no_rows_at_all(tmp_path: Path) -> None:
     for rows in ([], copies()):
-        with pytest.raises(ResultsError, match="no rows of providers at all"):
+        with pytest.raises(ResultsError, match=r"no rows of providers at all\); run the sweep again"):
             write_pictures(save(tmp_path / "a.csv", rows))
 
 

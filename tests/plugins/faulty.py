@@ -58,6 +58,8 @@ faulty("gradient-backward-dtype", gradients=("x",), reference=lambda x: (x * 2).
 faulty("edge-raises", edges={"odd": lambda case, x: (x[: case.K],)})
 faulty("edge-not-a-tuple", edges={"odd": lambda case, x: x})
 faulty("edge-two", edges={"odd": lambda case, x: (x, x)})
+faulty("edge-number", edges={"odd": lambda case, x: (1,)})
+faulty("reference-of-a-number", reference=lambda x: [None])
 faulty("edge-dtype", edges={"odd": lambda case, x: (x.double(),)})
 faulty("edge-reference", edges={"odd": lambda case, x: (x[:0],)}, reference=lambda x: x * 2 + x.amax())
 faulty("uneven-size", reference=lambda x: x[:, ::3], outputs={"y": kbench.Tensor("M", "N/3")})

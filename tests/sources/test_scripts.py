@@ -104,7 +104,10 @@ def test_gradients_are_cleared_before_every_timed_call(kbench: Kbench, tmp_path:
 def test_a_backward_pass_is_compared_by_its_time_alone(kbench: Kbench, tmp_path: Path) -> None:
     rows = measured(kbench, tmp_path, "layernorm_tutorial.py", "layer-norm-backward")
     assert {(row["dtype"], row["mode_"], row["eps"]) for row in rows} == {("float16", "backward", "1e-05")}
-    assert {row["agreement"] for row in rows} == {"", "not comparable: it returns no tensor"}
+    assert {row["agreement"] for row in rows} == {
+        "",
+        "not comparable: it returns something other than a tensor or a tuple of tensors",
+    }
     assert not list(tmp_path.glob("layer-norm-backward*")), "save_path must not write made-up times"
 
 
@@ -198,10 +201,11 @@ def test_a_script_without_a_benchmark_is_one_located_error(
 
 
 FAULTS = (
-    "The lines count unequal work in 2 of 2 cases. At N=512 the bytes of a call are 262,144 for clean, also-clean, clone and 6 "
-    "more lines; 393,216 for more-bytes.",
+    "The script counts different amounts of work for its providers in 2 of 2 cases. At N=512 it counts 262,144 bytes per call "
+    "for clean, also-clean, clone and 6 more; 393,216 for more-bytes.",
     "other-output returns something else than the baseline in 2 of 2 cases: it differs by",
-    "The output of nothing cannot be compared with that of the baseline in 2 of 2 cases: it returns no tensor.",
+    "The output of nothing cannot be compared with that of the baseline in 2 of 2 cases: it returns something other than a "
+    "tensor or a tuple of tensors. Let its closure return a tensor, or a tuple of tensors only.",
     "clone copies one of its inputs inside the timed call, in 2 of 2 cases.",
     "fallback runs the same kernels as clean in 2 of 2 cases.",
     "random draws random numbers inside the timed call, in 2 of 2 cases.",
@@ -253,7 +257,11 @@ def test_a_script_becomes_a_config_and_a_plug_in_for_a_sweep_of_ones_own(kbench:
     checked = kbench("check", "mine.yaml")
     assert "a script has no reference to check it with" in checked.stdout
     again = kbench("init", "bench.py")
-    assert again.returncode == 2 and "bench_plugin.py: exists already" in again.stderr
+    assert again.returncode == 0 and again.stdout.startswith("# matmul-fp32: "), again.stderr
+    assert "for another plot, run the command again with --plot matmul-fp64" in again.stderr
+    (tmp_path / "bench_plugin.py").write_text("mine = 1\n")
+    changed = kbench("init", "bench.py")
+    assert changed.returncode == 2 and "bench_plugin.py: exists already" in changed.stderr
     unknown = kbench("init", "bench.py", "--dir", "other", "--plot", "matmul-fp16")
     assert unknown.returncode == 2 and "its plots are matmul-fp32, matmul-fp64" in unknown.stderr
 

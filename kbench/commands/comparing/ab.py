@@ -77,7 +77,7 @@ def ab(
     from kbench.revisions.measure import RevisionOptions, measure_revisions
 
     if len(words) > 2:
-        remedy = "repeat an option for each of its values: --set N=64 --set M=32"
+        remedy = "if some of them are values of an option, repeat the option: --set N=64 --set M=32"
         raise UsageError(f"expected BASE [HEAD] CONFIG, but got {len(words) + 1} words; {remedy}")
     head = words[0] if len(words) == 2 else None
     comparing = CompareOptions(

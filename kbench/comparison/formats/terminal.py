@@ -48,7 +48,7 @@ def text(
         *tables,
         paragraphs([*report_lines.footnotes(comparison), *report_lines.geomeans(comparison)], width),
         [
-            report_lines.summary(comparison) + (f" ({hidden} rows not shown)" if hidden else ""),
+            report_lines.summary(comparison) + (f" ({hidden} row{'s' * (hidden != 1)} not shown)" if hidden else ""),
             *paragraphs(report_lines.next_steps(comparison, unclear_advice), width),
         ],
     ]

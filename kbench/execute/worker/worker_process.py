@@ -184,7 +184,8 @@ class Worker:
         for reader in self._readers:
             reader.join(timeout=0.5)  # a process that was not found may still hold the pipe
         if self._hidden:
-            self._note(f"{self._hidden} more notes of this worker are not shown")
+            notes = "note of this worker is" if self._hidden == 1 else "notes of this worker are"
+            self._note(f"{self._hidden} more {notes} not shown")
             self._hidden = 0
 
     def __enter__(self) -> Worker:

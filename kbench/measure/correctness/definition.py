@@ -144,12 +144,8 @@ class Definition:
         """The inputs, changed to the edge case of this name. Gradients of outputs are drawn anew if the shapes change."""
         function, count = self.operator.edges[name], len(self.operator.inputs)
         with self._blamed(f"edges[{name!r}]", function):
-            changed = function(self.case, *inputs[:count])
-        many = isinstance(changed, (tuple, list))
-        if not many or not all(isinstance(x, Tensor) for x in changed) or len(changed) != count:
-            is_ = f"{len(changed)} values" if many and len(changed) != count else type(changed).__name__
-            must = f"a tuple of {count} tensor{'s' * (count != 1)} ({', '.join(self.operator.inputs)})"
-            raise self._fault(function, f"edges[{name!r}] returned {is_}", f"it must return {must}")
+            found = function(self.case, *inputs[:count])
+        changed = self._tensors(f"edges[{name!r}]", function, found, tuple(self.operator.inputs), False)
         for x, old, own in zip(changed, inputs, self.input_names, strict=False):
             if (x.dtype, x.device) != (old.dtype, old.device):
                 what = f"edges[{name!r}] returned {dtype_name(x.dtype)} on {x.device} for {own}"
@@ -180,11 +176,7 @@ class Definition:
         pairs = [(x, d) for x, d in zip(floating, exact[count:], strict=True) if x.requires_grad]
         if not pairs:
             what = "no output of the reference has a gradient"
-            raise self._fault(
-                self.operator.reference,
-                what,
-                "compute an output from the inputs in gradients= with differentiable functions",
-            )
+            raise self.fault(what, "compute an output from the inputs in gradients= with differentiable functions")
         leaves = [x for x, need in zip(inputs, needs, strict=True) if need]
         with self._blamed(f"the gradient of the reference{where}", self.operator.reference):
             gradients = torch.autograd.grad(
@@ -201,12 +193,7 @@ class Definition:
         reference = self.operator.reference
         with self._blamed(f"reference{where}", reference):
             found = reference(*exact, **self._reference_keywords)
-        several = list(self.operator.outputs)
-        tensors = (found,) if isinstance(found, Tensor) else tuple(found) if isinstance(found, (tuple, list)) else ()
-        if len(tensors) != len(several) or not all(isinstance(x, Tensor) for x in tensors):
-            is_ = f"{len(found)} values" if isinstance(found, (tuple, list)) else type(found).__name__
-            must = "a tensor" if len(several) == 1 else f"a tuple of {len(several)} tensors ({', '.join(several)})"
-            raise self._fault(reference, f"reference returned {is_}", f"it must return {must}")
+        tensors = self._tensors("reference", reference, found, tuple(self.operator.outputs), True)
         for (name, declared), x in zip(self.operator.outputs.items(), tensors, strict=True):
             if x.is_floating_point() != declared.is_floating(self.case.dtype):
                 what = f"reference returned {dtype_name(x.dtype)} for {name}"
@@ -270,6 +257,22 @@ class Definition:
             count = self.operator.flops(self.case)
         return self._count("flops", self.operator.flops, count)
 
+    def _tensors(self, what: str, function: Any, found: Any, names: Sequence[str], bare: bool) -> tuple[Tensor, ...]:
+        """The tensors that an operator's function returned, one for each name. With `bare`, a single one needs no tuple."""
+        bare = bare and len(names) == 1
+        if bare and isinstance(found, Tensor):
+            return (found,)
+        if not isinstance(found, (tuple, list)):
+            is_ = type(found).__name__
+        elif len(found) != len(names):
+            is_ = f"{len(found)} value{'s' * (len(found) != 1)}"
+        elif other := [pair for pair in zip(names, found, strict=True) if not isinstance(pair[1], Tensor)]:
+            is_ = f"a {type(found).__name__} with {type(other[0][1]).__name__} in the place of {other[0][0]}"
+        else:
+            return tuple(found)
+        must = "a tensor" if bare else f"a tuple of {len(names)} tensor{'s' * (len(names) != 1)} ({', '.join(names)})"
+        raise self._fault(function, f"{what} returned {is_}", f"it must return {must}")
+
     @property
     def _sizes(self) -> str:
         return self.case.label.removeprefix(f"{self.case.operator} ")
@@ -293,9 +296,8 @@ class Definition:
         """A number that an operator's function returned, which must not be negative."""
         value = _value(found)
         if value is None or value < 0:
-            raise self._fault(
-                function, f"{name} returned {_shown(found)}", "it must return a number that is not negative"
-            )
+            is_ = f"{name} returned {_shown(found)}"
+            raise self._fault(function, is_, "it must return a number that is not negative")
         return value
 
     def _count(self, name: str, function: Any, found: Any) -> int:

@@ -72,9 +72,9 @@ class Marks(WrongElements):
         """
         where = f"{self._many()} hold "
         if self.nans:
-            return f"{where}NaN: it leaves memory unwritten"
+            return f"{where}NaN: it probably leaves memory unwritten, or computes NaN"
         if self.zeros:
-            return f"{where}zeros: it leaves work undone"
+            return f"{where}zeros: it probably leaves work undone"
         if stale and computed:
             return f"{where}results for other inputs: it leaves a part of its work undone"
         if stale:

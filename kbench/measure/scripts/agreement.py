@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from kbench.measure.correctness.elements import ulp
-from kbench.results.vocabulary import Agreement
+from kbench.results.vocabulary import NO_TENSORS, Agreement
 
 AGREEMENT_ULPS, FLOAT32_ULPS = 2.0, 64.0
 """Two outputs agree if no element differs by more than this many units in the last place of its dtype, plus this many of
@@ -20,7 +20,7 @@ PIECE_ELEMENTS = 2**24
 
 
 def copied_tensors(returned: Any) -> list[Tensor] | None:
-    """Copies of the tensors that a closure returned; None if it returned no tensor, or something else beside tensors."""
+    """Copies of the tensors that a closure returned; None if it returned anything else than tensors."""
     values = returned if isinstance(returned, (tuple, list)) else (returned,)
     if not values or not all(isinstance(value, Tensor) for value in values):
         return None
@@ -31,7 +31,7 @@ def agreement(ours: Sequence[Tensor] | None, baseline: Sequence[Tensor] | None) 
     """How the output of a closure compares with that of the baseline, in words."""
     if ours is None or baseline is None:
         who = "it" if ours is None else "the baseline"
-        return f"{Agreement.NOT_COMPARABLE}: {who} returns no tensor"
+        return f"{Agreement.NOT_COMPARABLE}: {who} {NO_TENSORS}"
     if len(ours) != len(baseline):
         return f"{Agreement.NOT_COMPARABLE}: it returns {len(ours)} tensors, and the baseline {len(baseline)}"
     most = 0.0

@@ -225,7 +225,10 @@ def dispatch(
     parts = math.ceil(width / span)
     block = BLOCK or triton_rows.power_of_two(span)
     if block < span:
-        raise Unsupported(f"BLOCK={block} cannot hold one of {parts} slices of N={N}; it must be {span} or more")
+        smallest = triton_rows.power_of_two(span)
+        raise Unsupported(
+            f"BLOCK={block} cannot hold one of {parts} slices of N={N}; it must be a power of two, {smallest} or more"
+        )
     if parts > (LARGEST_TEAM if teams else 1):
         limit = f"at most {LARGEST_TEAM}" if teams else "not possible on this device"
         raise Unsupported(f"N={N} cannot be split into {parts} slices ({limit}); use fewer parts or a larger BLOCK")

@@ -63,6 +63,8 @@ def points(sources: Sequence[ResultsFile], metric: Metric) -> pd.DataFrame:
 
 def _advice(statuses: set[str]) -> str:
     """What to do if rows with these statuses have no value to draw."""
+    if not statuses:
+        return "run the sweep again, or name another CSV"
     if Status.OK in statuses:
         return "choose another --metric"
     if statuses == {Status.CHECKED.value}:

@@ -99,7 +99,8 @@ def _legend(panel: pd.DataFrame, look: Look, letters: dict[tuple[str, str], str]
     found = [text for _, text in sorted(entries, key=lambda entry: -entry[0])]
     if missing := len(shown[["file", "curve"]].drop_duplicates()) - len(letters):
         found.append(
-            f"  {missing} more curves are not drawn, because no letter is left; select curves with --where 'provider=...'"
+            f"  {missing} more curve{'s are' if missing > 1 else ' is'} not drawn, because no letter is left; select curves "
+            "with --where 'provider=...'"
         )
     if flags := hollow_flags(panel):
         found.append(f"  small letters: {' or '.join(sorted(flags))}")

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from kbench.files import Unreadable, read_bytes
+from kbench.files import TooLong, Unreadable, read_bytes
 from kbench.sources.fault import SourceFault
 from kbench.text.suggest import as_written
 
@@ -103,6 +103,8 @@ def read_json_lines(file: Path) -> Iterator[JsonValue]:
 def _read(file: Path) -> str:
     try:
         return read_bytes(file, MAX_BYTES).decode("utf-8-sig")
+    except TooLong as error:
+        raise SourceFault(str(file), str(error)) from None
     except Unreadable as error:
         raise SourceFault(str(file), f"{error}; name a JSON file") from None
     except OSError as error:
