@@ -81,16 +81,20 @@ def asks_the_host(dy: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("mode", ["backward", "full"])
 def test_gradients_are_timed_by_both_timers(mode: str, cache: str, timer: str) -> None:
     rows = measured(product, ["autograd", "kernel"], mode=mode, timer=timer, cache=cache, **SIZES)
-    assert [said(row) for row in rows.values()] == ["ok", "ok"]
+    assert said(rows["autograd"]) == "ok"
+    assert said(rows["kernel"]).startswith("ok runs the same torch operators as the baseline autograd: aten.mul.Tensor")
     assert {row.timer for row in rows.values()} == {timer}
 
 
 @pytest.mark.parametrize("mode", ["backward", "full"])
 def test_cheats_with_streams_are_wrong(mode: str) -> None:
+    """They are found when they are checked, or by the outputs of the timed calls, if the work was done in time once."""
     rows = measured(product, ["autograd", "side-stream", "unjoined-stream"], mode=mode, **SIZES)
     assert said(rows["autograd"]) == "ok"
     for name in ("side-stream", "unjoined-stream"):
-        assert re.match(r"wrong .*gradient of [ab]: .* elements? (wrong|NaN|zero)", said(rows[name])), said(rows[name])
+        assert re.match(
+            r"wrong .*gradient of [ab]: .*( elements? (wrong|NaN|zero)|hold results for other inputs)", said(rows[name])
+        ), said(rows[name])
 
 
 def test_a_backward_that_cannot_be_captured_is_unsupported() -> None:
