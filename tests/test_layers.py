@@ -35,11 +35,11 @@ MAY_IMPORT = {
     "contract": "files models packages results text",
     "dispatching": "analysis errors files plotting results text version",
     "errors": "text",
-    "execute": "config errors files interrupts protocol results sources/scripts summary text version",
+    "execute": "config errors files interrupts launches protocol results sources/scripts summary text version",
     "execute/executors": (
         "config errors execute execute/supervision execute/worker files packages protocol results version"
     ),
-    "execute/supervision": "errors execute execute/worker protocol results text",
+    "execute/supervision": "errors execute execute/worker launches protocol results text",
     "execute/worker": "errors protocol results text",
     "explain": "comparison results",
     "files": "",
@@ -49,11 +49,13 @@ MAY_IMPORT = {
         "protocol results text"
     ),
     "kernels": "contract results",
+    "launches": "files results text",
     "measure": (
-        "contract kernels measure/correctness measure/machine measure/salting measure/tampering measure/timing "
-        "measure/scripts plugins protocol registry results sources sources/scripts text version"
+        "contract kernels measure/correctness measure/launches measure/machine measure/salting measure/tampering "
+        "measure/timing measure/scripts plugins protocol registry results sources sources/scripts text version"
     ),
     "measure/correctness": "contract files measure/machine measure/tampering results text",
+    "measure/launches": "files kernels launches measure/machine packages results text",
     "measure/machine": "kernels protocol text",
     "measure/scripts": (
         "measure measure/correctness measure/machine measure/tampering measure/timing protocol results sources "
@@ -81,14 +83,14 @@ MAY_IMPORT = {
     "plotting/style": "errors text",
     "plotting/terminal": "plotting/panels plotting/selection plotting/style",
     "plugins": "contract protocol registry results text",
-    "protocol": "contract results",
+    "protocol": "contract launches results",
     "registry": "contract",
     "reporting": (
         "analysis comparison comparison/presentation errors explain files plotting plotting/selection "
         "plotting/style results summary text version"
     ),
     "results": "errors files text",
-    "revisions": "comparison config errors execute files interrupts results",
+    "revisions": "comparison config errors execute files interrupts launches results",
     "sources": "config contract errors packages protocol sources/problems sources/scripts text",
     "sources/flashinfer_trace": "contract files protocol results sources sources/problems text",
     "sources/huggingface": "contract packages protocol results sources sources/problems",

@@ -48,7 +48,9 @@ TELLING = (
 NESTED = ("packages", "limits", "variables", "measure")
 """Entries of the environment file that are mappings of such entries."""
 
-NOT_COMPARED = {f"measure.{key}" for key in ("sessions", "timer", "cache", "timeout_s", "build_timeout_s", "stages")}
+NOT_COMPARED = {
+    f"measure.{key}" for key in ("sessions", "timer", "cache", "timeout_s", "build_timeout_s", "stages", "kernels")
+}
 """Settings that are left out: the rows show them, or they affect no number."""
 
 

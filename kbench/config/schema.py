@@ -111,6 +111,11 @@ class Measure(StrictModel):
         description="CPU threads of a provider. If not given: 1 when the CPU is measured, torch's default when an accelerator "
         "is measured.",
     )
+    kernels: bool = Field(
+        default=True,
+        description="Record which kernels a call launches, with two extra calls per provider and case after the last round. "
+        "Only on NVIDIA devices.",
+    )
     seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of the inputs and of the order of the providers.")
 
     @model_validator(mode="before")

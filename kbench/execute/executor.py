@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kbench.execute.plan import Task
+from kbench.launches.launched_call import LaunchedCall
 from kbench.protocol import Catalog, Configuration, DeviceInfo, MachineInfo, Message
 from kbench.results.case import format_params
 from kbench.results.row import Row
@@ -31,6 +32,7 @@ class Finished:
     rows     one per configuration in the order of the task, then the controls
     device   the device that they were measured on
     machine  the machine of that device
+    calls    what calls of the rows launch
     place    name of the device among the executor's places; empty for an executor with only one
     """
 
@@ -39,6 +41,7 @@ class Finished:
     device: DeviceInfo
     machine: MachineInfo
     place: str = ""
+    calls: tuple[LaunchedCall, ...] = ()
 
 
 class Listener(Protocol):

@@ -46,7 +46,7 @@ SCOPES = {"device": "on one device", "host": "with --devices", "cluster": "with 
 UNRELATED_PACKAGES = ("numpy", "pandas")
 """Packages that do not affect a measurement."""
 
-UNRELATED_KEYS = ("sessions", "timeout_s", "build_timeout_s")
+UNRELATED_KEYS = ("sessions", "timeout_s", "build_timeout_s", "kernels")
 """Keys of `measure` that do not affect a measurement."""
 
 

@@ -15,6 +15,7 @@ from kbench.execute import existing_results, progress
 from kbench.execute.environment_record import EnvironmentRecord, continue_run, describe_run
 from kbench.execute.executor import Executor, Finished
 from kbench.execute.existing_results import ExistingResults, ResumeMode
+from kbench.execute.kernels_writer import KernelsWriter
 from kbench.execute.lock import acquire_lock, acquire_results_lock, device_key, file_key
 from kbench.execute.plan import Plan
 from kbench.execute.writer import Writer, check_writable
@@ -136,6 +137,7 @@ def _measure(
         return outcome
     with interrupts.once(), closing(Writer(path, layout.sweep.axes, existing.keep if existing else None)) as writer:
         outcome.moved += writer.moved
+        kernels = KernelsWriter(path, keep=existing is not None)
         record = EnvironmentRecord(entries, writer.write_environment)
         if not existing:
             record.save()
@@ -146,6 +148,7 @@ def _measure(
                     if existing:
                         existing.agree(finished.rows)
                     rows = _completed(finished, record.add_machine(finished.machine), layout.sweep)
+                    kernels.write(finished.calls)
                     writer.write(rows)
                     outcome.rows += rows
                     display.end(finished.task, rows, finished.place)

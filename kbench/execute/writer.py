@@ -18,6 +18,7 @@ from typing import Any
 from kbench import files
 from kbench.errors import ResultsError
 from kbench.execute.lock import lock_open_results
+from kbench.launches.kernels_file import kernels_path
 from kbench.results.columns import csv_header
 from kbench.results.csv_reader import MAX_BYTES
 from kbench.results.environment_file import environment_path
@@ -25,24 +26,25 @@ from kbench.results.row import Row
 
 
 def move_aside(csv: Path) -> list[Path]:
-    """Rename an earlier results file and its environment file, with the same date in both names. Returns the new names.
+    """Rename an earlier results file and the files beside it, with the same date in all names. Returns the new names.
 
-    The environment file gets its new name first and keeps the old one too. A process that dies in between then leaves every
-    CSV with its environment file. The caller replaces the old environment file when it writes the new CSV.
+    The environment file and the kernels file get their new names first and keep the old ones too. A process that dies in
+    between then leaves every CSV with both. The caller replaces the old ones when it writes the new CSV.
     """
-    beside = environment_path(csv)
-    there = [path for path in (csv, beside) if os.path.lexists(path)]
+    group = (csv, environment_path(csv), kernels_path(csv))
+    there = [path for path in group if os.path.lexists(path)]
     if not there:
         return []
     stamp = datetime.fromtimestamp(there[0].lstat().st_mtime).strftime("%Y%m%d-%H%M%S")
     for n in range(1000):
-        targets = {path: _dated(path, f"{stamp}-{n}" if n else stamp) for path in (csv, beside)}
+        targets = {path: _dated(path, f"{stamp}-{n}" if n else stamp) for path in group}
         if not any(map(os.path.lexists, targets.values())):
             break
     else:
         raise FileExistsError(17, "no free name for the earlier file", str(there[0]))
-    if beside in there:
-        _double(beside, targets[beside])
+    for beside in there:
+        if beside != csv:
+            _double(beside, targets[beside])
     if csv in there:
         csv.rename(targets[csv])
     return [targets[path] for path in there]

@@ -17,8 +17,8 @@ NOT_SUPPORTED = 801
 
 def reset_persisting_cache() -> None:
     """Drop the lines that kernels asked the L2 cache of the current device to keep. No effect on AMD. Raises RuntimeError."""
-    if library := _library():
-        _check("cuCtxResetPersistingL2Cache", library.cuCtxResetPersistingL2Cache(), NOT_SUPPORTED)
+    if found := library():
+        _check("cuCtxResetPersistingL2Cache", found.cuCtxResetPersistingL2Cache(), NOT_SUPPORTED)
 
 
 def capture_id(stream: int) -> int | None:
@@ -26,18 +26,19 @@ def capture_id(stream: int) -> int | None:
 
     None where the driver does not report it, as on AMD. Raises RuntimeError.
     """
-    library = _library()
-    if library is None:
+    driver = library()
+    if driver is None:
         return None
     status, number = ctypes.c_int(), ctypes.c_uint64()
-    get = library.cuStreamGetCaptureInfo_v2
+    get = driver.cuStreamGetCaptureInfo_v2
     error = get(ctypes.c_void_p(stream), ctypes.byref(status), ctypes.byref(number), None, None, None)
     _check("cuStreamGetCaptureInfo", error)
     return number.value
 
 
 @functools.cache
-def _library() -> ctypes.CDLL | None:
+def library() -> ctypes.CDLL | None:
+    """NVIDIA's driver; None on AMD."""
     if torch.version.hip:
         return None
     return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")

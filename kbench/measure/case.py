@@ -19,6 +19,7 @@ from kbench.measure.correctness.definition import Definition, OperatorFault
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs, SharedInputs
 from kbench.measure.correctness.operator_source import case_hash
+from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device, interpreter_probe, out_of_memory
 from kbench.measure.machine.other_load import OtherLoad
 from kbench.measure.machine.telemetry import Telemetry
@@ -34,7 +35,7 @@ from kbench.measure.timing.ceiling import Ceilings
 from kbench.measure.timing.session import SessionMeasurements
 from kbench.measure.timing.stages import measure_stages
 from kbench.measure.timing.timer import make_timer, measure_launch_ms
-from kbench.protocol import Configuration, MeasureSettings
+from kbench.protocol import RECORD, CallRecorded, Configuration, MeasureSettings
 from kbench.results.case import INTEGER_LIMIT, ITEMSIZE, Case
 from kbench.results.row import Row
 from kbench.results.stamps import now
@@ -60,7 +61,7 @@ class CaseRun:
     `baseline` is the index of the configuration that speed-ups refer to. `ceilings` are those of the session; that of FLOP/s
     is used only for operators with `flops`. Rows without them have no ceilings. `measured` is what the session has measured
     for all its cases; if not given, this case is a session of its own. `guard` was made before any
-    plug-in was imported.
+    plug-in was imported, and so was `recorder`, without which no kernels are recorded.
     """
 
     def __init__(
@@ -78,10 +79,12 @@ class CaseRun:
         ceilings: Ceilings | None = None,
         measured: SessionMeasurements | None = None,
         guard: Guard | None = None,
+        recorder: LaunchRecorder | None = None,
     ) -> None:
         self.operator, self.case, self.settings, self.session = operator, case, settings, session
         self.device, self.telemetry, self.baseline = device, telemetry, baseline
         self.ceilings = ceilings
+        self.recorder = recorder if recorder and recorder.works and settings.kernels else None
         self.ceiling_gbps: float | None = None
         self.ceiling_tflops: float | None = None
         guard = guard or Guard()
@@ -123,6 +126,8 @@ class CaseRun:
             self.time_rounds(timed, inputs.shared)
             for contender in timed:
                 self.check_again(contender, inputs)
+            for contender in timed:
+                self.record(contender, inputs)
         doubt_operator(self.operator, self.contenders, self.baseline)
         return self.rows()
 
@@ -272,6 +277,18 @@ class CaseRun:
             found = run_checked(inputs.last, stage, inputs.shared.tensors, self.device)
             contender.judged(found, "correct before timing, wrong after it: ")
 
+    def record(self, contender: Contender, inputs: CaseInputs) -> None:
+        """Record what a call of a provider launches. It comes last, so that no timed call of the case is affected."""
+        stage, provider = contender.stage, contender.provider
+        if not self.recorder or stage is None or provider is None:
+            return
+        inputs.shared.restore()
+        with self.steps.step(contender, RECORD, self.settings.timeout_s):
+            prepare = partial(stage, inputs.shared.tensors, inputs.first.shapes)
+            contender.recorded = self.recorder.record(prepare, provider.requires)
+        if contender.recorded.launched:
+            self.steps.emit(CallRecorded(contender.recorded.launched))
+
     def has_shorter_inputs(self) -> bool:
         """Whether an input has fewer bytes per element than the case's dtype."""
         dtypes = [tensor.dtype_in(self.case) for tensor in self.operator.inputs.values()]
@@ -291,6 +308,7 @@ class CaseRun:
             accelerated=self.device.accelerated,
             cold=self.timer.cold(self.call_bytes),
             prefill_ms=self.timer.prefill_ms,
+            calls=self.timer.calls,
             common={
                 "session": self.session,
                 "timer": self.timer.name,

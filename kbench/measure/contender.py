@@ -11,6 +11,7 @@ from kbench.contract.operator import Operator
 from kbench.contract.provider import Provider
 from kbench.measure.correctness.call import Call, Stage
 from kbench.measure.correctness.elements import Accuracy
+from kbench.measure.launches.recorder import Recorded
 from kbench.measure.machine.telemetry import Quantities
 from kbench.measure.salting.watch import Watch
 from kbench.measure.tampering.guard import ProviderChanges, listed
@@ -38,6 +39,7 @@ class Contender:
     readings     telemetry, taken before and after each round
     changes      what it has changed outside of its outputs; None before its first step
     operators    the operators of torch that its call runs
+    recorded     what its call launches
     """
 
     index: int
@@ -63,6 +65,7 @@ class Contender:
     readings: list[Quantities] = field(default_factory=list)
     changes: ProviderChanges | None = None
     operators: TorchOperators = field(default_factory=TorchOperators)
+    recorded: Recorded = field(default_factory=Recorded)
 
     @classmethod
     def of(cls, index: int, configuration: Configuration, operator: Operator) -> Contender:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any
 
 from kbench.measure.contender import Contender
 from kbench.measure.flags import FlagEvidence, flags
-from kbench.measure.machine.telemetry import telemetry_columns
+from kbench.measure.machine.telemetry import energy_mj, telemetry_columns
 from kbench.results.case import Case, format_params
 from kbench.results.row import Row
 from kbench.results.timers import timer_kind
@@ -27,6 +27,7 @@ class CaseContext:
     cold            whether calls really found a cold cache
     common          columns with the same value in every row
     unchecked       whether there is no reference to check the providers with
+    calls           how many calls a round makes, as Timer.calls; None if that is not known
     """
 
     case: Case
@@ -43,6 +44,7 @@ class CaseContext:
     cold: bool
     common: dict[str, Any]
     unchecked: bool = False
+    calls: Callable[[int, int], int] | None = None
 
     @property
     def light_ms(self) -> float | None:
@@ -82,6 +84,7 @@ def make_rows(context: CaseContext, contenders: Sequence[Contender]) -> list[Row
 
 
 def _row(context: CaseContext, contender: Contender, baseline: Contender | None) -> Row:
+    launched = contender.recorded.launched
     row = Row(
         case=context.case,
         provider=contender.name,
@@ -95,6 +98,9 @@ def _row(context: CaseContext, contender: Contender, baseline: Contender | None)
         ceiling_tflops=context.ceiling_tflops,
         deterministic=contender.accuracy.deterministic,
         source_hash=contender.provider.source_hash if contender.provider else "",
+        kernels=launched.kernels if launched else None,
+        code=launched.code if launched else "",
+        peak_bytes=contender.recorded.peak_bytes,
         **context.common,
         **_numbers(context, contender, baseline),
         **telemetry_columns(contender.readings),
@@ -112,6 +118,8 @@ def _remarks(contender: Contender, baseline: Contender | None) -> Iterator[str]:
         yield f"runs the same torch operators as the baseline {baseline.configuration_name}: {contender.operators}"
     if contender.operators.fault:
         yield f"its torch operators are not known: {contender.operators.fault} (while kbench recorded them)"
+    if contender.recorded.fault:
+        yield f"its kernels are not known: {contender.recorded.fault}"
 
 
 def _numbers(context: CaseContext, contender: Contender, baseline: Contender | None) -> dict[str, Any]:
@@ -139,8 +147,17 @@ def _numbers(context: CaseContext, contender: Contender, baseline: Contender | N
         "achieved_gbps": None if contender.moved_bytes is None else gbps(contender.moved_bytes, ms),
         "tflops": None if context.flops is None or not computes else context.flops / ms * 1e-9,
         "sol": None if light_ms is None else light_ms / ms,
+        "energy_mj": _energy_mj(context, contender),
         **({**contender.stages, "kernel_ms": ms} if contender.stages else {}),
     }
+
+
+def _energy_mj(context: CaseContext, contender: Contender) -> float | None:
+    """See the column `energy_mj`. The control `empty` has no calls of its own."""
+    if context.calls is None or not contender.calls or len(contender.readings) != 2 * len(contender.rounds):
+        return None
+    sets = len(contender.calls)
+    return energy_mj(contender.readings, [context.calls(len(samples), sets) for samples in contender.rounds])
 
 
 def _evidence(context: CaseContext, row: Row, empty_ms: float | None, altered: bool, same_ops: bool) -> FlagEvidence:

@@ -15,6 +15,7 @@ from kbench.measure.case import CaseRun
 from kbench.measure.catalog import make_catalog
 from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.edge_cases import KnownOutputs, check_edges
+from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.sources import find_telemetry
 from kbench.measure.scripts.script_run import ScriptRun, time_plainly
@@ -81,6 +82,7 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
     if not device.accelerated:
         _limit_host_memory(device.free_bytes())
     guard = _guard_before_plugins()
+    recorder = LaunchRecorder(device)
     reader = find_telemetry(device)
     measured = SessionMeasurements(reader)
     ceilings = Ceilings(device)
@@ -129,7 +131,13 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 known=known,
             )
         elif isinstance(request, MeasureRequest):
-            kind = partial(ScriptRun, operator) if isinstance(operator, ScriptOperator) else partial(CaseRun, operator)
+            if settings.kernels:
+                recorder.say_what_is_missing()
+            kind = (
+                partial(ScriptRun, operator)
+                if isinstance(operator, ScriptOperator)
+                else partial(CaseRun, operator, recorder=recorder)
+            )
             run = kind(
                 request.case,
                 request.configurations,

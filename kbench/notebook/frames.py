@@ -27,8 +27,8 @@ ResultsSource = str | Path | pd.DataFrame
 
 
 def typed(frame: pd.DataFrame) -> pd.DataFrame:
-    """A copy of a frame from `table.read_results` with these types: `deterministic` boolean, `samples` and `device_index` Int64
-    (all three with `pd.NA` for unknown values), `round_ms` tuples of floats in ms."""
+    """A copy of a frame from `table.read_results` with these types: `deterministic` boolean, whole numbers such as `samples`
+    Int64 (both with `pd.NA` for unknown values), `round_ms` tuples of floats in ms."""
     found: pd.DataFrame = frame.copy()
     found["deterministic"] = frame["deterministic"].map({"True": True, "False": False}).astype("boolean")
     rounds = [tuple(map(float, cell.split(";"))) if cell else () for cell in frame["round_ms"]]

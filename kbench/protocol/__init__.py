@@ -26,6 +26,8 @@ from kbench.protocol.encoding import (
 )
 from kbench.protocol.events import (
     RANDOM,
+    RECORD,
+    CallRecorded,
     DeviceFailed,
     EdgeResult,
     PluginCall,
@@ -51,7 +53,9 @@ from kbench.protocol.requests import (
 __all__ = [
     "LINE_LIMIT",
     "RANDOM",
+    "RECORD",
     "AcceleratorInfo",
+    "CallRecorded",
     "Catalog",
     "CatalogRequest",
     "CheckRequest",

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from kbench.protocol.catalog import Catalog
 from kbench.protocol.events import (
+    CallRecorded,
     DeviceFailed,
     EdgeResult,
     PluginCall,
@@ -50,6 +51,7 @@ Message = (
     | EdgeResult
     | Rows
     | Sampling
+    | CallRecorded
     | DeviceFailed
     | TrialFailed
     | RequestDone

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kbench.launches.launched_call import LaunchedCall
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 
-STEPS = {"build": "building", "check": "checking", "time": "timing"}
+RECORD = "record"
+"""The step in which a provider is called for its kernels. It is the last one, and the row is complete without it."""
+
+STEPS = {"build": "building", "check": "checking", "time": "timing", RECORD: "recording its kernels"}
 """The steps in which a worker runs a provider, and how reasons and progress name them."""
 
 LONGEST_STEP_S = 1e9
@@ -59,6 +63,13 @@ class RoundTimed:
     name: str
     round: int
     ms: float
+
+
+@dataclass(frozen=True)
+class CallRecorded:
+    """What a call of a configuration launches. The row that follows has its `code`."""
+
+    launched: LaunchedCall
 
 
 @dataclass(frozen=True)

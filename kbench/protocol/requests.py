@@ -43,6 +43,7 @@ class MeasureSettings:
     threads: int | None = None
     precision: float | None = None
     max_ms: float = math.inf
+    kernels: bool = True
 
 
 @dataclass(frozen=True)

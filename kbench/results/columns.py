@@ -96,7 +96,8 @@ _COLUMNS = (
     Column("reason", Kind.TEXT, "", "reason", """Why the row has its status: what is missing, what was wrong and where, the
         exception and its place. It is empty for `ok` and `checked`, unless a flag needs one: `altered-state` names
         the settings that the provider changed, `same-ops` the operators of torch that it shares with the baseline, and
-        `suspect` the times that contradict each other. It also says if kbench could not record these operators."""),
+        `suspect` the times that contradict each other. It also says if kbench could not record these operators,
+        or the kernels of a call."""),
     Column("flags", Kind.FLAGS, "", "flags", """Reasons to distrust the row's time, between semicolons: suspect, unchecked,
         same-ops, host-bound, overhead-bound, l2-resident, throttled, noisy, altered-state. kbench found no
         reason to distrust a row without flags. `kbench explain` has a paragraph on each flag."""),
@@ -191,6 +192,21 @@ _COLUMNS = (
         `triton.testing.do_bench` reads by itself, with the arguments that the script gives it. If it is much longer than
         `ms`, the device waited for the host while `do_bench` timed the call. It is empty for
         rows of other sources.""", optional=True),
+    Column("kernels", Kind.INTEGER, "", "kernels", """How many kernels one call launches. Each launch costs the host time, and
+        between two kernels the device waits. Copies and fills by the driver do not count. kbench captures one extra call per
+        provider and case in a CUDA graph, after the last round, and reads the graph; the graph never runs. The
+        `.kernels.jsonl` beside the CSV has the kernels. It is empty without an NVIDIA device, with `measure: {kernels:
+        false}`, for rows of a benchmark script, and if the call cannot be captured: then `reason` says why.""", optional=True),
+    Column("code", Kind.WORD, "", "code", """Two digests of what one call launches, with a dash between them. The
+        first stands for the machine code of its kernels, the second for how they are launched: grids, blocks, shared memory,
+        copies and fills. If two rows have the same first digest, the device ran the same code. Kernels of Triton, of
+        torch.compile and of C++ extensions are known by their machine code; kernels of other libraries are known by their
+        names and the versions of the packages. It is the key of the row's call in the `.kernels.jsonl`. It is empty if
+        `kernels` is.""", optional=True),
+    Column("peak_bytes", Kind.INTEGER, "bytes", "peak memory", """The memory that torch holds at most during one call, beyond
+        what it held before the call, in bytes. It includes an output that the call allocates, and not the inputs. Memory that
+        a library takes directly from the driver is not seen. kbench records it with `kernels`, but a call that cannot be
+        captured has it, too.""", optional=True),
     Column("alloc_ms", Kind.NUMBER, "ms", "allocate", _STAGES),
     Column("h2d_ms", Kind.NUMBER, "ms", "host to device", _STAGES),
     Column("kernel_ms", Kind.NUMBER, "ms", "kernel", _STAGES),
@@ -215,6 +231,11 @@ _COLUMNS = (
     Column("power_w", Kind.NUMBER, "W", "power", """The power that the device drew, in watts: the median of readings around the
         row's rounds. Near its power limit a device lowers its clock: see `throttle`. It is empty if neither NVML nor
         amdsmi answers."""),
+    Column("energy_mj", Kind.NUMBER, "mJ", "energy", """The energy that the device drew in the rounds of the row, divided by
+        the number of calls, in millijoules. It includes the work between the calls: the salt, the cache flush and the spin of
+        do_bench. So compare it only within a case, where this work is the same. The first round does not count if there are
+        others, because it includes the warm-up. It is empty if the device has no counter of energy, if the counter did not
+        move, and for rows of a benchmark script.""", optional=True),
     Column("temp_c", Kind.NUMBER, "°C", "temp", """The temperature of the device in degrees Celsius: the median of readings
         around the row's rounds. It is empty if neither NVML nor amdsmi answers."""),
     Column("throttle", Kind.WORD, "", "throttle", """Every reason for which the device lowered its clocks around the row's

@@ -61,6 +61,9 @@ class Row:
     noticed: str = ""
     counted: float | None = None
     script_ms: float | None = None
+    kernels: int | None = None
+    code: str = ""
+    peak_bytes: int | None = None
     alloc_ms: float | None = None
     h2d_ms: float | None = None
     kernel_ms: float | None = None
@@ -72,6 +75,7 @@ class Row:
     device_uuid: str = ""
     sm_mhz: float | None = None
     power_w: float | None = None
+    energy_mj: float | None = None
     temp_c: float | None = None
     throttle: str = ""
     other_cores: float | None = None

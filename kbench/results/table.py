@@ -49,7 +49,7 @@ def read_results(path: Path | str) -> pd.DataFrame:
 
 def _unknown(name: str, index: pd.Index) -> pd.Series[Any]:
     """A column that a file of an earlier version lacks."""
-    if COLUMNS[name].kind is Kind.NUMBER:
+    if COLUMNS[name].kind in (Kind.NUMBER, Kind.INTEGER):
         return pd.Series(float("nan"), index, "float64")
     return pd.Series("", index, "str")
 

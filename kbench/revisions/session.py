@@ -9,6 +9,7 @@ from pathlib import Path
 from kbench import files
 from kbench.errors import ExecutionError, ExitStatus, ResultsError, UsageError
 from kbench.execute.writer import check_writable, move_aside
+from kbench.launches.kernels_file import kernels_path
 from kbench.results.csv_reader import MAX_BYTES
 from kbench.results.environment_file import environment_path
 from kbench.revisions.child import Ended, run_child
@@ -60,7 +61,8 @@ class SideSessions:
         """Check that the results can be written, and move earlier ones aside. Returns their new names. Raises ResultsError."""
         check_writable(self.csv)
         moved = move_aside(self.csv)
-        environment_path(self.csv).unlink(missing_ok=True)
+        for beside in (environment_path(self.csv), kernels_path(self.csv)):
+            beside.unlink(missing_ok=True)
         return moved
 
     def measure(self, limit_s: float) -> None:
@@ -97,7 +99,10 @@ class SideSessions:
         if len(found) != 1:
             raise ResultsError(f"{self.side.name}: kbench run wrote {len(found)} results files, but should write one")
         [measured] = found
-        for source, target in ((environment_path(measured), environment_path(self.csv)), (measured, self.csv)):
+        paths = [lambda csv: csv, environment_path, kernels_path]
+        for source, target in ((path(measured), path(self.csv)) for path in reversed(paths)):
+            if source == kernels_path(measured) and not source.exists():
+                continue  # a host, or an older kbench
             try:
                 files.replace(target, files.read_bytes(source, MAX_BYTES))
             except OSError as error:

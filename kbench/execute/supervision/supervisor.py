@@ -18,8 +18,11 @@ from kbench.execute.worker.starting import start as start_worker
 from kbench.execute.worker.template import Template, start_template
 from kbench.execute.worker.worker_failed import WorkerFailed
 from kbench.execute.worker.worker_process import IDLE, NONSENSE, Worker
+from kbench.launches.launched_call import LaunchedCall
 from kbench.protocol import (
     RANDOM,
+    RECORD,
+    CallRecorded,
     Catalog,
     Configuration,
     DeviceInfo,
@@ -62,6 +65,7 @@ class WorkerSupervisor:
         self._history = history or FailureHistory()
         self._alone = Alone(self._start_another)
         self._ran: set[str] = set()  # names of the configurations that have run in the worker
+        self._calls: list[LaunchedCall] = []  # of the task
         self._checked: set[str] = set()  # names of those that a worker has built and checked on this case
 
     def __enter__(self) -> WorkerSupervisor:
@@ -111,7 +115,7 @@ class WorkerSupervisor:
         """
         if self._session not in (None, task.session):
             self._end_processes()
-        self._session = task.session
+        self._session, self._calls = task.session, []
         listener.begin(task, self._place)
         rows = self._rows(task, listener)
         catalog = self._catalog or self.ready(task).catalog
@@ -121,6 +125,7 @@ class WorkerSupervisor:
             device=self._device or catalog.device,
             machine=catalog.machine,
             place=self._place,
+            calls=tuple(self._calls),
         )
 
     def try_operator(self, task: Task, *, whole: bool = False) -> None:
@@ -244,6 +249,10 @@ class WorkerSupervisor:
                 self._worker = None
                 running = left[lost.index] if lost.index is not None and 0 <= lost.index < len(left) else None
                 name = running.name if running else ""  # "": no provider was running
+                if lost.step == RECORD and task.settings.kernels:
+                    listener.note(f"{task.case.label}: {name}: {lost.reason}; measuring the case again without kernels")
+                    task = replace(task, settings=replace(task.settings, kernels=False))
+                    continue
                 if lost.killed and name not in spared:
                     spared.add(name)
                     if not self._stopped:
@@ -321,6 +330,8 @@ class WorkerSupervisor:
                     self._ran.add(name)
                 elif isinstance(event, StepEnded) and step == "check":
                     self._checked.add(name)
+                elif isinstance(event, CallRecorded):
+                    self._calls.append(event.launched)
                 listener.event(event, self._place)
         if rows is None or twice or not task.is_answered_by(configurations, rows):
             worker.stop()

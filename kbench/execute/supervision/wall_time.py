@@ -15,11 +15,8 @@ from statistics import median
 
 from kbench.protocol import Message, Rows, Sampling
 from kbench.results.row import Row
-from kbench.results.timers import timer_kind
+from kbench.results.timers import EXTRA_CALLS, timer_kind
 from kbench.results.vocabulary import Flag, Role
-
-EXTRA_CALLS = 6
-"""Calls of do_bench in a round besides the warm-up and the samples."""
 
 CLAIM_MARGIN = 4.0
 """The calls may take this many times as long as they are said to take: the first calls of a round may be slow."""

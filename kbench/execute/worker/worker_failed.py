@@ -36,6 +36,11 @@ class WorkerFailed(WorkerLost):
         return self.during.index if isinstance(self.during, StepBegun) else None
 
     @property
+    def step(self) -> str:
+        """The name of the step that was running; empty if no provider was running."""
+        return self.during.step if isinstance(self.during, StepBegun) else ""
+
+    @property
     def call(self) -> PluginCall | None:
         """The call of a plug-in that was running."""
         return self.during if isinstance(self.during, PluginCall) else None

@@ -14,7 +14,11 @@ Quantities = Mapping[str, float | tuple[str, ...] | None]
 """Quantities by column: a number, words such as throttle reasons, or None if the device does not report it.
 
 The columns are `sm_mhz`, `power_w`, `temp_c` (degrees Celsius) and `throttle`. results/columns.py declares them.
+`ENERGY` is not a column: it is the reading of a counter.
 """
+
+ENERGY = "energy_counter_mj"
+"""The energy in millijoules that the device has drawn since its driver was loaded."""
 
 CLOCK = "sm_mhz"
 """The column of the clock. Timing waits until it has settled."""
@@ -68,9 +72,23 @@ def telemetry_columns(readings: Sequence[Quantities]) -> dict[str, Any]:
     seen: dict[str, list[float | tuple[str, ...]]] = {}
     for reading in readings:
         for column, value in reading.items():
-            if value is not None:
+            if value is not None and column != ENERGY:
                 seen.setdefault(column, []).append(value)
     return {column: _combined(values) for column, values in seen.items()}
+
+
+def energy_mj(readings: Sequence[Quantities], calls: Sequence[int]) -> float | None:
+    """The energy in mJ that the device drew in some rounds, per call. `readings` are taken before and after each round, `calls`
+    is the number of calls in each. The first round, which includes the warm-up, counts only if there is no other. None if the
+    device has no counter, or if the counter did not move."""
+    counters = [reading.get(ENERGY) for reading in readings]
+    rounds = list(zip(counters[::2], counters[1::2], calls, strict=True))
+    drawn = counted = 0.0
+    for before, after, count in rounds[1:] or rounds:
+        if not isinstance(before, (int, float)) or not isinstance(after, (int, float)):
+            return None
+        drawn, counted = drawn + after - before, counted + count
+    return drawn / counted if drawn > 0 and counted else None
 
 
 def _combined(values: Sequence[float | tuple[str, ...]]) -> float | str:

@@ -20,6 +20,7 @@ from typing import Any
 from kbench.measure.machine.device import Device
 from kbench.measure.timing.host_clock import HostDriver, clock_samples
 from kbench.measure.timing.timer import Sample
+from kbench.results.timers import EXTRA_CALLS
 
 PREFILL_MS = 0.1
 """The device spins at least this long before a timed launch: several times as long as an ordinary launch takes. With half of
@@ -54,6 +55,10 @@ class BenchTimer:
 
     def cold(self, call_bytes: int) -> bool:
         return self.cache == "cold"
+
+    def calls(self, samples: int, sets: int) -> int:
+        """See Timer."""
+        return samples + EXTRA_CALLS
 
     def staging(self) -> AbstractContextManager[object]:
         return nullcontext()

@@ -1,0 +1,154 @@
+"""Reads the nodes of a CUDA graph through NVIDIA's driver: kernels with their grids and resources, copies and fills."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+_KERNEL, _MEMCPY, _MEMSET, _CHILD = 0, 1, 2, 4
+"""The types of nodes that do something: CUgraphNodeType."""
+
+_STATIC_SHARED, _LOCAL, _REGISTERS = 1, 3, 4
+"""CUfunction_attribute."""
+
+
+@dataclass(frozen=True)
+class KernelNode:
+    """A launch in a graph.
+
+    function       the driver's handle of the kernel
+    symbol         its name in the machine code
+    blocks_per_sm  how many of its blocks fit on a multiprocessor at the same time; None if the driver does not say
+    """
+
+    function: int
+    symbol: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    dynamic_shared_bytes: int
+    registers: int
+    local_bytes: int
+    static_shared_bytes: int
+    blocks_per_sm: int | None
+
+
+@dataclass(frozen=True)
+class MemoryNode:
+    """A copy (`memcpy`) or a fill (`memset`) in a graph, with its size in bytes."""
+
+    operation: str
+    bytes: int
+
+
+class Nodes(Protocol):
+    """Reads a graph, given by its handle."""
+
+    def __call__(self, graph: int) -> Iterator[KernelNode | MemoryNode]: ...
+
+
+class _KernelParams(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS_v2"""
+
+    _fields_ = [
+        ("func", c_void_p), ("grid", c_uint * 3), ("block", c_uint * 3), ("sharedMemBytes", c_uint),
+        ("kernelParams", c_void_p), ("extra", c_void_p), ("kern", c_void_p), ("ctx", c_void_p),
+    ]  # fmt: skip
+
+
+class _CopyEnd(ctypes.Structure):
+    """One end of a CUDA_MEMCPY3D."""
+
+    _fields_ = [
+        ("x", c_size_t), ("y", c_size_t), ("z", c_size_t), ("lod", c_size_t), ("type", c_int), ("host", c_void_p),
+        ("device", c_uint64), ("array", c_void_p), ("reserved", c_void_p), ("pitch", c_size_t), ("height", c_size_t),
+    ]  # fmt: skip
+
+
+class _CopyParams(ctypes.Structure):
+    """CUDA_MEMCPY3D"""
+
+    _fields_ = [
+        ("source", _CopyEnd), ("target", _CopyEnd), ("width", c_size_t), ("height", c_size_t), ("depth", c_size_t),
+    ]  # fmt: skip
+
+
+class _FillParams(ctypes.Structure):
+    """CUDA_MEMSET_NODE_PARAMS"""
+
+    _fields_ = [
+        ("target", c_uint64), ("pitch", c_size_t), ("value", c_uint), ("elementSize", c_uint),
+        ("width", c_size_t), ("height", c_size_t),
+    ]  # fmt: skip
+
+
+class GraphReader:
+    """Reads graphs with `library`, which is libcuda. Its functions raise RuntimeError if the driver refuses."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+
+    def __call__(self, graph: int) -> Iterator[KernelNode | MemoryNode]:
+        """The nodes in the order of their capture, those of graphs inside the graph included."""
+        count = c_size_t()
+        self._call("cuGraphGetNodes", c_void_p(graph), None, byref(count))
+        nodes = (c_void_p * count.value)()
+        self._call("cuGraphGetNodes", c_void_p(graph), nodes, byref(count))
+        for node in nodes:
+            kind = c_int()
+            self._call("cuGraphNodeGetType", c_void_p(node), byref(kind))
+            if kind.value == _KERNEL:
+                yield self._kernel(node)
+            elif kind.value == _MEMCPY:
+                copy = self._params("cuGraphMemcpyNodeGetParams", node, _CopyParams())
+                yield MemoryNode("memcpy", copy.width * copy.height * copy.depth)
+            elif kind.value == _MEMSET:
+                fill = self._params("cuGraphMemsetNodeGetParams", node, _FillParams())
+                yield MemoryNode("memset", fill.elementSize * fill.width * fill.height)
+            elif kind.value == _CHILD:
+                child = c_void_p()
+                self._call("cuGraphChildGraphNodeGetGraph", c_void_p(node), byref(child))
+                yield from self(child.value or 0)
+
+    def _kernel(self, node: Any) -> KernelNode:
+        params = self._params("cuGraphKernelNodeGetParams_v2", node, _KernelParams())
+        function = c_void_p(params.func)
+        if not params.func:  # a kernel of a library that belongs to no context yet
+            self._call("cuKernelGetFunction", byref(function), c_void_p(params.kern))
+        name = ctypes.c_char_p()
+        self._call("cuFuncGetName", byref(name), function)
+        x, y, z = params.block
+        blocks = c_int()
+        known = self._library.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            byref(blocks), function, c_int(x * y * z), c_size_t(params.sharedMemBytes)
+        )
+        return KernelNode(
+            function=function.value or 0,
+            symbol=(name.value or b"").decode("utf-8", "replace"),
+            grid=tuple(params.grid),
+            block=tuple(params.block),
+            dynamic_shared_bytes=params.sharedMemBytes,
+            registers=self._attribute(function, _REGISTERS),
+            local_bytes=self._attribute(function, _LOCAL),
+            static_shared_bytes=self._attribute(function, _STATIC_SHARED),
+            blocks_per_sm=blocks.value if known == 0 else None,
+        )
+
+    def _attribute(self, function: c_void_p, attribute: int) -> int:
+        value = c_int()
+        self._call("cuFuncGetAttribute", byref(value), c_int(attribute), function)
+        return value.value
+
+    def _params(self, name: str, node: Any, params: Any) -> Any:
+        self._call(name, c_void_p(node), byref(params))
+        return params
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        try:
+            function = getattr(self._library, name)
+        except AttributeError:
+            raise RuntimeError(f"the driver has no function {name}; it needs CUDA 12.3 or newer") from None
+        if error := function(*arguments):
+            raise RuntimeError(f"{name} failed with CUDA error {error}")

@@ -1,0 +1,172 @@
+"""A digest of a kernel's machine code, or of what stands for it where the code cannot be had.
+
+Triton tells kbench the file of each kernel that it loads. An extension in C++ contains the kernels that it launches. The
+kernels of torch and of other libraries are in files of gigabytes, or were compiled by the library in memory: they are known
+by their name and the versions of the packages.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import re
+import sys
+from collections.abc import Sequence
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from kbench import files
+from kbench.measure.launches.elf import elf_sections
+from kbench.packages import OPTIONAL
+from kbench.results.stamps import digest
+
+MACHINE_CODE = "machine code"
+
+CODE_SECTIONS = re.compile(r"\.text|\.nv\.constant|\.nv\.global\.init|\.nv_fatbin$")
+"""Sections of a cubin or a library that hold machine code for a device and its constants. The others hold names of files and
+numbers of lines, which change with a comment."""
+
+LIBRARY_BYTES = 64 << 20
+"""Longer libraries are not searched for kernels."""
+
+CUBIN_BYTES = 64 << 20
+
+Loaded = tuple[str, str, str]
+"""The name of a kernel that Triton has loaded, the path of its machine code, and Triton's own hash of its source."""
+
+
+class TritonKernels:
+    """The kernels that Triton has loaded since `watch`, by the driver's handle."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[int, Loaded] = {}
+
+    def watch(self) -> None:
+        """Have Triton report each kernel that it loads. Launches take no longer. Does nothing if Triton is not installed."""
+        try:
+            from triton import knobs
+        except ImportError:
+            return
+        chain: Any = knobs.runtime.kernel_load_end_hook
+        if hasattr(chain, "add"):
+            chain.add(self._note)
+        elif chain is None:  # Triton 3.4 has room for one function
+            knobs.runtime.kernel_load_end_hook = self._note
+
+    def _note(self, module: Any, function: Any, name: str, metadata_group: dict[str, str], hash: str) -> None:
+        """The hook. Triton passes its arguments by position."""
+        path = next((path for file, path in metadata_group.items() if file.endswith(".cubin")), "")
+        self._loaded[int(function)] = name, str(path), str(hash)
+
+    def find(self, function: int, symbol: str) -> Loaded | None:
+        """The kernel with this handle and this name, if Triton or torch's compiler has loaded it."""
+        found = self._loaded.get(function)
+        if found and found[0] == symbol:
+            return found
+        if symbol.startswith("triton_") and (compiled := _find_compiled(function)):
+            self._loaded[function] = symbol, *compiled
+            return self._loaded[function]
+        return None
+
+
+def _find_compiled(function: int) -> tuple[str, str] | None:
+    """The path of the machine code and Triton's hash of a kernel that torch's compiler has loaded, without Triton's part."""
+    for each in gc.get_objects():
+        if type(each).__name__.startswith("StaticallyLaunched") and getattr(each, "function", None) == function:
+            name, key = str(each.name), str(each.hash)
+            return _cached_cubin(name, key), key
+    return None
+
+
+def _cached_cubin(name: str, key: str) -> str:
+    """The file of a kernel in Triton's cache; empty if it is not there."""
+    from triton.runtime.cache import get_cache_manager
+
+    try:
+        return str(get_cache_manager(key).get_file(f"{name}.cubin") or "")
+    except (OSError, ValueError, RuntimeError):
+        return ""
+
+
+class MachineCode:
+    """Finds the machine code of kernels."""
+
+    def __init__(self, triton: TritonKernels) -> None:
+        self._triton = triton
+
+    def of(self, function: int, symbol: str, packages: Sequence[str]) -> tuple[str, str]:
+        """A digest, and what it is of: see `Kernel.code` and `Kernel.origin`. `function` is the driver's handle, and
+        `packages` are modules that the provider needs beside torch."""
+        if loaded := self._triton.find(function, symbol):
+            _, path, key = loaded
+            code = code_digest(_read(path, CUBIN_BYTES)) if path else ""
+            return (code, MACHINE_CODE) if code else (digest(key), "source code, as Triton compiles it")
+        if library := _library_of(symbol):
+            return library
+        versions = _versions(tuple(packages))
+        return digest([symbol, versions]), versions
+
+
+def code_digest(data: bytes) -> str:
+    """A digest of the machine code in an ELF file; empty if there is none."""
+    found = [(name, content) for name, content in elf_sections(data) if CODE_SECTIONS.match(name)]
+    if not found:
+        return ""
+    total = hashlib.sha256()
+    for name, content in sorted(found):
+        total.update(f"{name} {len(content)} ".encode())
+        total.update(content)
+    return total.hexdigest()[:12]
+
+
+def _library_of(symbol: str) -> tuple[str, str] | None:
+    """The digest and the name of a shared library of this process that contains a kernel."""
+    for path in _libraries():
+        data, code = _device_code(path)
+        if symbol and symbol.encode() in data:
+            return code, f"machine code in {Path(path).name}"
+    return None
+
+
+def _libraries() -> list[str]:
+    """The shared libraries of this process that may contain kernels of a provider: those that do not belong to the system,
+    to torch or to NVIDIA."""
+    try:
+        maps = Path("/proc/self/maps").read_text(errors="replace")
+    except OSError:
+        return []
+    paths = dict.fromkeys(re.findall(r"(/\S+\.so)(?:\.\d+)*$", maps, re.MULTILINE))
+    torch = str(Path(sys.modules["torch"].__file__ or "").parent) if "torch" in sys.modules else "/torch/"
+    return [path for path in paths if not path.startswith(("/usr/lib", "/lib", torch)) and "/nvidia/" not in path]
+
+
+@cache
+def _device_code(path: str) -> tuple[bytes, str]:
+    """The content of a library and the digest of its code for devices; nothing for a library without such code. Each is read
+    once: a process does not load another file from the same path."""
+    data = _read(path, LIBRARY_BYTES)
+    code = code_digest(data) if b".nv_fatbin" in data else ""
+    return (data, code) if code else (b"", "")
+
+
+def _read(path: str, limit: int) -> bytes:
+    try:
+        return files.read_bytes(Path(path), limit)
+    except OSError:
+        return b""
+
+
+@cache
+def _versions(packages: tuple[str, ...]) -> str:
+    """The versions of torch and of the packages of these modules: `torch 2.11.0, quack-kernels 0.6.5`."""
+    found = []
+    for module in dict.fromkeys(["torch", *packages]):
+        top = module.partition(".")[0]
+        name = OPTIONAL[top].requirement.partition(">")[0] if top in OPTIONAL else top
+        try:
+            found.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            continue
+    return ", ".join(found)

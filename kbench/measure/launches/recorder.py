@@ -1,0 +1,219 @@
+"""Records what a call launches, and how much memory it allocates, with two calls that nobody times.
+
+The call is captured in a CUDA graph, which the driver can read: each kernel with its grid and resources, each copy and fill.
+Nothing of the graph runs. A profiler would see the same, but the library it uses, CUPTI, stays in the process and changes the
+time of later calls.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import torch
+
+from kbench.kernels import cuda_driver
+from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall, MemoryOperation
+from kbench.measure.launches.graph_nodes import GraphReader, KernelNode, MemoryNode, Nodes
+from kbench.measure.launches.machine_code import MachineCode, TritonKernels
+from kbench.measure.machine.device import Device
+from kbench.text.printable import printable
+
+NAME_CHARACTERS = 300
+"""Of the name of a kernel. Templates have names of thousands of characters."""
+
+SYMBOL_CHARACTERS = 4000
+
+MOST_LAUNCHES = 1000
+"""Different launches of a call that are recorded."""
+
+FAULT_CHARACTERS = 200
+
+
+class PreparedCall(Protocol):
+    """A call that is ready to be made."""
+
+    @property
+    def run(self) -> Callable[[], Any]: ...
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What is known of a call.
+
+    launched    what it launches; None if that is not known
+    peak_bytes  the memory that it holds at most, beyond what was allocated before it; None if that is not known
+    fault       why `launched` is not known
+    """
+
+    launched: LaunchedCall | None = None
+    peak_bytes: int | None = None
+    fault: str = ""
+
+
+class LaunchRecorder:
+    """Records calls on a device. Make it before any plug-in is imported, so that it learns of all kernels that Triton loads."""
+
+    def __init__(self, device: Device) -> None:
+        self._device, self._triton = device, TritonKernels()
+        self.missing = "" if not device.accelerated else _missing(device)
+        self._said = False
+        self.works = device.accelerated and not self.missing
+        if self.works:
+            self._triton.watch()
+
+    def say_what_is_missing(self) -> None:
+        """Tell the user, once, if kernels cannot be recorded on this device. Nobody expects kernels of a host."""
+        if self.missing and not self._said:
+            self._said = True
+            print(f"kbench: the kernels of calls are not recorded: {self.missing}", file=sys.stderr)
+
+    @cached_property
+    def _stream(self) -> torch.cuda.Stream:
+        return torch.cuda.Stream()
+
+    @cached_property
+    def _read(self) -> Nodes:
+        driver = cuda_driver.library()
+        assert driver  # it works on NVIDIA devices only
+        return GraphReader(driver)
+
+    def record(self, prepare: Callable[[], PreparedCall], packages: Sequence[str] = ()) -> Recorded:
+        """Make a call once to see its memory, and capture it once. `prepare` prepares the call on the current stream.
+        `packages` are modules that the provider needs beside torch.
+
+        Not every call can be captured, and that is no fault of its provider: the result says why. Raises RuntimeError if the
+        device no longer answers.
+        """
+        peak = None
+        try:
+            peak = peak_bytes(prepare)
+            graph = capture(prepare, self._stream)
+        except Exception as error:  # noqa: BLE001  the provider's code may raise anything
+            return self._failed(error, peak)
+        try:
+            return Recorded(
+                launched_call(list(self._read(graph.raw_cuda_graph())), MachineCode(self._triton), packages), peak
+            )
+        except RuntimeError as error:
+            return Recorded(peak_bytes=peak, fault=_first_line(error))
+        finally:
+            graph.reset()
+
+    def _failed(self, error: Exception, peak: int | None) -> Recorded:
+        fault = f"the call cannot be captured in a CUDA graph: {_first_line(error)}"
+        del error
+        self._device.release()
+        if not self._device.healthy():
+            raise RuntimeError(fault)
+        return Recorded(peak_bytes=peak, fault=fault)
+
+
+def _missing(device: Device) -> str:
+    """Why nothing can be recorded on this device; empty if it can."""
+    if device.type != "cuda" or torch.version.hip:
+        return "kbench reads the kernels of a call on NVIDIA devices only"
+    if not hasattr(torch.cuda.CUDAGraph, "raw_cuda_graph"):
+        return f"torch {torch.__version__} does not show the graph of a call; install a newer torch"
+    return ""
+
+
+def peak_bytes(prepare: Callable[[], PreparedCall]) -> int:
+    """The memory in bytes that a call holds at most, beyond what torch had allocated before it."""
+    call = prepare()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    returned = call.run()
+    peak = torch.cuda.max_memory_allocated()
+    del returned
+    return peak - before
+
+
+def capture(prepare: Callable[[], PreparedCall], stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
+    """A graph of one call, which was never run. The call is prepared on the stream of the capture, because autograd runs a
+    backward pass on the stream of its forward pass."""
+    present = torch.cuda.current_stream()
+    stream.wait_stream(present)
+    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    try:
+        with torch.cuda.stream(stream):
+            call = prepare()
+            call.run()  # what happens at the first call on a stream must not happen during the capture
+            torch.cuda.synchronize()
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                call.run()
+            except BaseException:
+                with suppress(RuntimeError):  # it would say only that the capture has failed
+                    graph.capture_end()
+                raise
+            graph.capture_end()
+    finally:
+        torch.cuda.set_stream(present)  # a capture that fails does not leave its stream
+    return graph
+
+
+def launched_call(
+    nodes: Sequence[KernelNode | MemoryNode], machine_code: MachineCode, packages: Sequence[str]
+) -> LaunchedCall:
+    """What the nodes of a graph launch. Nodes that are alike are counted. Raises RuntimeError for too many different ones."""
+    counts = Counter(nodes)
+    if len(counts) > MOST_LAUNCHES:
+        raise RuntimeError(f"the call has more than {MOST_LAUNCHES} different launches")
+    kernels: dict[int, Kernel] = {}
+    launches = []
+    memory = []
+    for node, times in counts.items():
+        if isinstance(node, MemoryNode):
+            memory.append(MemoryOperation(node.operation, node.bytes, times))
+            continue
+        if node.function not in kernels:
+            kernels[node.function] = _kernel(node, machine_code, packages)
+        launches.append(
+            KernelLaunch(
+                kernels[node.function], node.grid, node.block, node.dynamic_shared_bytes, node.blocks_per_sm, times
+            )
+        )
+    return LaunchedCall(tuple(launches), tuple(memory))
+
+
+def _kernel(node: KernelNode, machine_code: MachineCode, packages: Sequence[str]) -> Kernel:
+    code, origin = machine_code.of(node.function, node.symbol, packages)
+    return Kernel(
+        name=printable(readable(node.symbol), NAME_CHARACTERS),
+        symbol=printable(node.symbol, SYMBOL_CHARACTERS),
+        registers=node.registers,
+        local_bytes=node.local_bytes,
+        static_shared_bytes=node.static_shared_bytes,
+        code=code,
+        origin=printable(origin, NAME_CHARACTERS),
+    )
+
+
+def readable(symbol: str) -> str:
+    """The name of a C++ function as programmers write it; other names stay as they are."""
+    try:
+        library = ctypes.CDLL("libstdc++.so.6")
+    except OSError:
+        return symbol
+    library.__cxa_demangle.restype = ctypes.c_void_p
+    status = ctypes.c_int()
+    found = library.__cxa_demangle(symbol.encode(), None, None, ctypes.byref(status))
+    if not found:
+        return symbol
+    name = ctypes.string_at(found).decode("utf-8", "replace")
+    free = ctypes.CDLL(None).free
+    free.argtypes = [ctypes.c_void_p]
+    free(found)
+    return name
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return printable(lines[0], FAULT_CHARACTERS)

@@ -1,0 +1,61 @@
+"""What a worker says of the kernels of a call reaches the results, and costs no row if it goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from stand_in import Silent, command, task
+
+from kbench.execute.executor import Finished
+from kbench.execute.supervision.supervisor import WorkerSupervisor
+from kbench.execute.worker import launch
+from kbench.execute.worker.starting import PluginFiles
+
+RECORDS = """
+kernel = {"registers": 32, "local_bytes": 0, "static_shared_bytes": 0}
+kernel |= dict.fromkeys(["name", "symbol", "code", "origin"], "k")
+for number, name in enumerate(names()):
+    begin(number, "check")
+    say("StepEnded", index=number)
+for number, name in enumerate(names()):
+    if request["settings"]["kernels"]:
+        begin(number, "record", limit_s=0.3 if name == "hangs" else 20)
+        if name == "dies":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if name == "hangs":
+            time.sleep(60)
+        say("StepEnded", index=number)
+        grid = {"grid": [number + 1, 1, 1], "block": [32, 1, 1], "dynamic_shared_bytes": 0, "blocks_per_sm": None, "times": 1}
+        say("CallRecorded", launched={"launches": [{"kernel": kernel} | grid], "memory": []})
+say("Rows", rows=rows())
+"""
+
+Measure = Callable[..., tuple[Finished, list[str]]]
+
+
+@pytest.fixture
+def measure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Measure]:
+    monkeypatch.setattr(launch, "COMMAND", command(RECORDS))
+    monkeypatch.setattr(launch, "TEMPLATE_COMMAND", None)
+    listener = Silent()
+    supervisor = WorkerSupervisor(PluginFiles(()), listener.note)
+    yield lambda *providers: (supervisor.measure(task(*providers), listener), listener.notes)
+    supervisor.stop()
+
+
+def test_the_calls_of_a_case_come_with_its_rows(measure: Measure) -> None:
+    finished, _ = measure("a", "b")
+    assert [call.launches[0].grid for call in finished.calls] == [(1, 1, 1), (2, 1, 1)]
+    again, _ = measure("c")
+    assert len(again.calls) == 1, "those of the case before do not come again"
+
+
+@pytest.mark.parametrize(("name", "fault"), [("dies", "killed by SIGSEGV"), ("hangs", "took longer than 0.3 s")])
+def test_a_provider_that_fails_only_while_kbench_records_it_keeps_its_row(
+    measure: Measure, name: str, fault: str
+) -> None:
+    finished, notes = measure("a", name)
+    assert [(row.provider, row.status.value) for row in finished.rows] == [("a", "ok"), (name, "ok")]
+    what = f"{name}: {fault} while recording its kernels; measuring the case again without kernels"
+    assert notes == [f"softmax M=8 N=64 float32: {what}"]

@@ -1,0 +1,121 @@
+"""The file beside a results CSV that says what calls launch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kbench.errors import ResultsError
+from kbench.execute.kernels_writer import KernelsWriter
+from kbench.execute.writer import move_aside
+from kbench.launches.kernels_file import kernels_path, read_kernels
+from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall, MemoryOperation, machine_code_of
+
+ROWS = Kernel("rows(float*)", "_Z4rowsPf", 40, 0, 16, "aaaaaaaaaaaa", "machine code")
+SUM = Kernel("sum", "sum", 255, 128, 0, "bbbbbbbbbbbb", "torch 2.11.0")
+ONE = LaunchedCall((KernelLaunch(ROWS, (4096, 1, 1), (128, 1, 1), 0, 8),))
+TWO = LaunchedCall(
+    (KernelLaunch(ROWS, (64, 1, 1), (128, 1, 1), 0, 8), KernelLaunch(SUM, (1, 1, 1), (32, 1, 1), 512, None, 3)),
+    (MemoryOperation("memset", 4096),),
+)
+
+
+@pytest.fixture
+def csv(tmp_path: Path) -> Path:
+    return tmp_path / "softmax.csv"
+
+
+def test_calls_are_read_back_as_they_were_written(csv: Path) -> None:
+    KernelsWriter(csv, keep=False).write([ONE, TWO])
+    found = read_kernels(csv)
+    assert found.calls == {ONE.code: ONE, TWO.code: TWO} and not found.note
+    assert TWO.kernels == 4, "a launch that is made three times counts three times"
+
+
+def test_every_kernel_and_every_call_has_one_line(csv: Path) -> None:
+    writer = KernelsWriter(csv, keep=False)
+    writer.write([ONE])
+    writer.write([ONE, TWO])
+    KernelsWriter(csv, keep=True).write([TWO])  # --append measures the same again
+    lines = [json.loads(line) for line in kernels_path(csv).read_text().splitlines()]
+    assert [next(iter(line)) for line in lines] == ["kernel", "call", "kernel", "call"]
+
+
+def test_the_code_tells_other_machine_code_from_another_launch() -> None:
+    wider = replace(ONE, launches=(replace(ONE.launches[0], grid=(1, 1, 1)),))
+    assert wider.code != ONE.code and machine_code_of(wider.code) == machine_code_of(ONE.code)
+    changed = replace(ONE, launches=(replace(ONE.launches[0], kernel=replace(ROWS, code="cccccccccccc")),))
+    assert machine_code_of(changed.code) != machine_code_of(ONE.code)
+    assert LaunchedCall().code == "" and LaunchedCall().kernels == 0
+
+
+def test_a_new_run_begins_a_new_file_and_the_old_one_moves_with_its_csv(csv: Path) -> None:
+    csv.write_text("old")
+    KernelsWriter(csv, keep=False).write([ONE])
+    moved = move_aside(csv)
+    KernelsWriter(csv, keep=False).write([TWO])
+    assert set(read_kernels(csv).calls) == {TWO.code}
+    aside = next(path for path in moved if path.suffix == ".csv")
+    assert set(read_kernels(aside).calls) == {ONE.code}
+
+
+def test_half_a_line_of_a_killed_run_costs_only_that_line(csv: Path) -> None:
+    KernelsWriter(csv, keep=False).write([ONE])
+    with kernels_path(csv).open("a") as file:
+        file.write('{"call": "123')
+    KernelsWriter(csv, keep=True).write([TWO])
+    found = read_kernels(csv)
+    assert set(found.calls) == {ONE.code, TWO.code}
+    assert found.note.endswith("softmax.kernels.jsonl:3: the line cannot be read; its kernels are not known")
+
+
+def test_a_file_that_was_removed_during_the_run_is_written_again(csv: Path) -> None:
+    writer = KernelsWriter(csv, keep=False)
+    writer.write([ONE])
+    kernels_path(csv).unlink()
+    csv.parent.rmdir()
+    writer.write([TWO])
+    assert set(read_kernels(csv).calls) == {ONE.code, TWO.code}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[]",
+        "7",
+        "null",
+        '{"call": "x"}',
+        '{"call": "x", "launches": [{"kernel": "unknown"}], "memory": []}',
+        '{"call": "x", "launches": 3, "memory": []}',
+        '{"kernel": "k", "name": "n", "symbol": "s", "code": "", "origin": "", "registers": -1, "local_bytes": 0, '
+        '"static_shared_bytes": 0}',
+        '{"call": "x", "launches": [], "memory": [{"operation": "memset", "bytes": 1e400, "times": 1}]}',
+        "[" * 100_000,
+        "\udcff\x00",
+    ],
+)
+def test_a_damaged_line_is_named_and_left_out(csv: Path, line: str) -> None:
+    KernelsWriter(csv, keep=False).write([ONE])
+    with kernels_path(csv).open("ab") as file:
+        file.write(f"{line}\n".encode("utf-8", "surrogateescape"))
+    found = read_kernels(csv)
+    assert set(found.calls) == {ONE.code} and ":3: the line cannot be read" in found.note
+
+
+def test_names_of_another_program_cannot_move_the_cursor(csv: Path) -> None:
+    KernelsWriter(csv, keep=False).write(
+        [replace(ONE, launches=(replace(ONE.launches[0], kernel=replace(ROWS, name="\x1b[2J")),))]
+    )
+    [call] = read_kernels(csv).calls.values()
+    assert "\x1b" not in call.launches[0].kernel.name
+
+
+def test_a_file_that_cannot_be_read_is_no_error_and_one_that_cannot_be_written_is(csv: Path) -> None:
+    assert not read_kernels(csv).calls and not read_kernels(csv).note
+    kernels_path(csv).mkdir()
+    assert "is a folder" in read_kernels(csv).note
+    with pytest.raises(ResultsError, match=r"cannot be written .*; the rows measured so far are kept"):
+        KernelsWriter(csv, keep=True).write([ONE])

@@ -1,0 +1,159 @@
+"""The recorded kernels of real providers are those that torch.profiler and the compiler report."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import kbench
+from kbench.launches.launched_call import LaunchedCall, machine_code_of
+from kbench.measure.correctness.call import stage_of
+from kbench.measure.correctness.definition import Definition
+from kbench.measure.launches.machine_code import MACHINE_CODE
+from kbench.measure.launches.recorder import LaunchRecorder, PreparedCall, Recorded
+from kbench.measure.machine.device import Device
+
+pytestmark = pytest.mark.gpu
+
+PROVIDERS = (
+    "torch-eager", "torch-native", "torch-jit", "torch-compile", "triton-row", "triton-persistent", "triton",
+    "cuda-naive", "cuda-online", "cuda-shared", "cuda-shuffle", "cuda", "liger", "quack",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def recorder() -> LaunchRecorder:
+    found = LaunchRecorder(Device())
+    if not found.works:
+        pytest.skip(found.missing)
+    return found
+
+
+def softmax(provider: str, N: int = 1024) -> Any:
+    """A function that prepares a call of a provider on 64 rows. It was called once."""
+    operator = kbench.operator("softmax")
+    case = operator.case("float32", M=64, N=N)
+    if reason := operator.providers[provider].unavailable("cuda"):
+        pytest.skip(reason)
+    x = torch.randn(64, N, device="cuda")
+    stage = stage_of(Definition(operator, case), operator.providers[provider], {})
+    prepare = partial(stage, [x], [(64, N)])
+    for _ in range(3):  # torch.jit compiles at the second call
+        prepare().run()
+    torch.cuda.synchronize()
+    return prepare
+
+
+def profiled(call: PreparedCall, file: Path) -> Counter[tuple[Any, ...]]:
+    """The kernels of a call as torch.profiler writes them: name, grid, block, registers of a thread, bytes of shared memory."""
+    call.run()
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        call.run()
+        torch.cuda.synchronize()
+    profile.export_chrome_trace(str(file))
+    events = json.loads(file.read_text())["traceEvents"]
+    return Counter(
+        (
+            each["name"],
+            tuple(each["args"]["grid"]),
+            tuple(each["args"]["block"]),
+            each["args"]["registers per thread"],
+            each["args"]["shared memory"],
+        )
+        for each in events
+        if each.get("cat") == "kernel"
+    )
+
+
+def listed(call: LaunchedCall) -> Counter[tuple[Any, ...]]:
+    found: Counter[tuple[Any, ...]] = Counter()
+    for each in call.launches:
+        shared = each.kernel.static_shared_bytes + each.dynamic_shared_bytes
+        found[each.kernel.name, each.grid, each.block, each.kernel.registers, shared] += each.times
+    return found
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_call_launches_what_the_profiler_sees(recorder: LaunchRecorder, tmp_path: Path, provider: str) -> None:
+    prepare = softmax(provider)
+    recorded = recorder.record(prepare)
+    assert recorded.launched, recorded.fault
+    seen = profiled(prepare(), tmp_path / "trace.json")
+    cut = Counter({(name[:300], *rest): times for (name, *rest), times in seen.items()})
+    mine = Counter({(name[:300], *rest): times for (name, *rest), times in listed(recorded.launched).items()})
+    assert mine == cut
+    assert recorded.peak_bytes is not None and recorded.peak_bytes >= 64 * 1024 * 4, "the output at least"
+
+
+def test_a_kernel_of_triton_has_its_machine_code(recorder: LaunchRecorder) -> None:
+    first, again, longer = (recorder.record(softmax("triton-row", N)).launched for N in (1000, 1000, 9000))
+    assert first and again and longer
+    assert first.code == again.code
+    assert machine_code_of(first.code) != machine_code_of(longer.code), "rows of another length have another block size"
+    assert {each.kernel.origin for each in first.launches} == {MACHINE_CODE}
+
+
+def test_a_kernel_of_torch_compile_has_its_machine_code(recorder: LaunchRecorder) -> None:
+    call = recorder.record(softmax("torch-compile")).launched
+    assert call and {each.kernel.origin for each in call.launches} == {MACHINE_CODE}
+
+
+def test_a_kernel_of_an_extension_is_known_by_its_library(recorder: LaunchRecorder) -> None:
+    call = recorder.record(softmax("cuda")).launched
+    assert call and all(each.kernel.origin.startswith("machine code in kbench_softmax") for each in call.launches)
+
+
+class Made:
+    """A prepared call of a function."""
+
+    def __init__(self, run: Any) -> None:
+        self.run = run
+
+
+def of(recorder: LaunchRecorder, run: Any) -> Recorded:
+    return recorder.record(lambda: Made(run))
+
+
+def test_copies_and_fills_are_operations_on_memory(recorder: LaunchRecorder) -> None:
+    x, y = torch.ones(1000, device="cuda"), torch.empty(1000, device="cuda")
+    call = of(recorder, lambda: (y.copy_(x), torch.zeros(256, device="cuda"), x.add_(1))).launched
+    assert call
+    assert {"memcpy": 4000}.items() <= {each.operation: each.bytes for each in call.memory}.items()
+    assert x.sum().item() == 3000, "the calls before the capture ran, the captured one did not"
+
+
+def test_a_call_that_waits_for_the_device_cannot_be_captured_and_the_next_one_can(recorder: LaunchRecorder) -> None:
+    x = torch.ones(1000, device="cuda")
+    stream = torch.cuda.current_stream()
+    waiting = of(recorder, lambda: x * x.sum().item())
+    assert waiting.launched is None and waiting.fault.startswith("the call cannot be captured in a CUDA graph: ")
+    assert waiting.peak_bytes
+    assert torch.cuda.current_stream() == stream
+    after = of(recorder, lambda: x * 2)
+    assert after.launched and after.launched.kernels == 1, after.fault
+
+
+def test_a_backward_pass_is_captured_on_the_stream_of_its_forward_pass(recorder: LaunchRecorder) -> None:
+    def prepare() -> Made:
+        x = torch.randn(64, 64, device="cuda", requires_grad=True)
+        y = torch.softmax(x, -1)
+        return Made(lambda: torch.autograd.grad(y, x, torch.ones_like(y), retain_graph=True))
+
+    call = recorder.record(prepare).launched
+    assert call and any("softmax" in each.kernel.name and "ackward" in each.kernel.name for each in call.launches)
+
+
+def test_nothing_of_a_capture_stays_allocated(recorder: LaunchRecorder) -> None:
+    x = torch.ones(1 << 20, device="cuda")
+    of(recorder, lambda: x * 2)
+    before = torch.cuda.memory_allocated()
+    for _ in range(5):
+        of(recorder, lambda: x * 2)
+    assert torch.cuda.memory_allocated() == before
