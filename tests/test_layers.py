@@ -49,6 +49,7 @@ MAY_IMPORT = {
         "protocol results text"
     ),
     "kernels": "contract results",
+    "kernels/norms": "contract kernels",
     "launches": "files results text",
     "measure": (
         "contract kernels measure/correctness measure/launches measure/machine measure/salting measure/tampering "
@@ -67,7 +68,7 @@ MAY_IMPORT = {
     "measure/timing": "analysis contract measure/machine results",
     "models": "",
     "notebook": "errors results",
-    "operators": "contract kernels results",
+    "operators": "contract kernels kernels/norms results",
     "packages": "",
     "plotting": (
         "analysis comparison errors files plotting/changes plotting/page plotting/panels plotting/selection "

@@ -33,12 +33,3 @@ def known_dense(x: torch.Tensor) -> torch.Tensor:
     if dense(x) is not x:
         raise Unsupported("the elements of a row are not next to each other in memory (stride(-1) is not 1)")
     return x
-
-
-def resident_programs(x: torch.Tensor) -> int:
-    """Programs for a kernel in which each program takes many rows of x: one per row, but no more than the device holds at once.
-
-    A kernel that keeps several rows in registers has room for about 1024 threads on each multiprocessor.
-    """
-    threads = launch(x.shape[1])["num_warps"] * triton_rows.warp_size(x.device)
-    return min(x.shape[0], triton_rows.multiprocessors(x.device) * max(1, 1024 // threads))

@@ -106,18 +106,25 @@ def compile_for(target: str, kernel: Any, arguments: tuple[Any, ...], keywords: 
     values = dict(zip(kernel.arg_names, arguments, strict=False))
     values |= {name: keywords.pop(name) for name in list(keywords) if name in kernel.arg_names}
     signature, constants, aligned = {}, {}, {}
+
+    def described(value: Any, place: tuple[int, ...], constant: bool, specialise: bool = True) -> Any:
+        """The type of an argument, or a tuple of those of its members."""
+        if isinstance(value, tuple):
+            return tuple(described(member, (*place, i), False) for i, member in enumerate(value))
+        if constant or value is None or (type(value) is int and value == 1 and specialise):
+            constants[place] = value
+            return "constexpr"
+        if isinstance(value, torch.Tensor):
+            aligned[place] = [["tt.divisibility", 16]]
+            return "*" + TYPES[str(value.dtype).removeprefix("torch.")]
+        if type(value) is int and value % 16 == 0 and specialise:
+            aligned[place] = [["tt.divisibility", 16]]
+        return "fp32" if isinstance(value, float) else "i1" if value is True else "i32"
+
     for position, parameter in enumerate(kernel.params):
         value = values.get(parameter.name, parameter.default)
-        if parameter.is_constexpr or value is None or (type(value) is int and value == 1):
-            signature[parameter.name] = "constexpr"
-            constants[(position,)] = value
-        elif isinstance(value, torch.Tensor):
-            signature[parameter.name] = "*" + TYPES[str(value.dtype).removeprefix("torch.")]
-            aligned[(position,)] = [["tt.divisibility", 16]]
-        else:
-            signature[parameter.name] = "fp32" if isinstance(value, float) else "i1" if value is True else "i32"
-            if signature[parameter.name] == "i32" and value % 16 == 0:
-                aligned[(position,)] = [["tt.divisibility", 16]]
+        constant = parameter.is_constexpr
+        signature[parameter.name] = described(value, (position,), constant, not parameter.do_not_specialize)
     source = ASTSource(kernel, signature, constants, aligned)
     return triton.compile(source, target=GPUTarget(*TARGETS[target]), options=keywords)
 

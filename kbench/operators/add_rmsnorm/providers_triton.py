@@ -1,4 +1,5 @@
-"""Residual sum and RMS normalisation in Triton. Importing it does not need Triton."""
+"""Residual sum and RMS normalisation in Triton. The kernels are in `kbench/kernels/norms/`, and the mathematics in
+`triton_mathematics.py`. Importing this file does not need Triton."""
 
 from __future__ import annotations
 
@@ -7,32 +8,54 @@ from pathlib import Path
 import torch
 
 from kbench.kernels import whole_rows
+from kbench.kernels.norms import launch
 from kbench.operators.add_rmsnorm.operator import add_rmsnorm
+from kbench.operators.rmsnorm import providers_triton as rmsnorm
+
+SOURCES = (Path(__file__).with_name("triton_mathematics.py"), Path(rmsnorm.__file__), *rmsnorm.SOURCES)
 
 Two = tuple[torch.Tensor, torch.Tensor]
 
-SOURCES = (Path(__file__).with_name("triton_kernels.py"), *whole_rows.SOURCES)
 
-
-@add_rmsnorm.provider("triton", label="Triton (row)", requires="triton", sources=SOURCES, supports=whole_rows.long_rows)
-def triton_row(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *, eps: float) -> Two:
+@add_rmsnorm.provider("triton", label="Triton", requires="triton", sources=SOURCES)
+def triton(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *, eps: float) -> Two:
     h = x.new_empty(x.shape)
-    return _launch(h, x, residual, weight, eps), h
+    return _normalised(h, x, residual, weight, (), eps), h
 
 
-@add_rmsnorm.provider(
-    "triton-inplace", requires="triton", sources=SOURCES, supports=whole_rows.long_rows, mutates={"residual": "h"}
-)
+@add_rmsnorm.provider("triton-inplace", requires="triton", sources=SOURCES, mutates={"residual": "h"})
 def triton_inplace(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *, eps: float) -> torch.Tensor:
-    return _launch(whole_rows.known_dense(residual), x, residual, weight, eps)
+    return _normalised(whole_rows.known_dense(residual), x, residual, weight, (), eps)
 
 
-def _launch(h: torch.Tensor, x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-    from kbench.operators.add_rmsnorm import triton_kernels
+def triton_saving(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, *, eps: float) -> tuple[Two, Two]:
+    """The outputs; and for the backward pass h and the factor of each row."""
+    h, factors = x.new_empty(x.shape), x.new_empty(x.shape[0], dtype=torch.float32)
+    return (_normalised(h, x, residual, weight, (factors,), eps), h), (h, factors)
 
-    (M, N), x, residual = x.shape, whole_rows.dense(x), whole_rows.dense(residual)
-    y = x.new_empty(M, N)
-    if y.numel():
-        tensors, strides = (y, h, x, residual, weight.contiguous()), (h.stride(0), x.stride(0), residual.stride(0))
-        triton_kernels.add_rmsnorm_rows[(M,)](*tensors, *strides, N, eps, **whole_rows.launch(N))
+
+def _normalised(
+    h: torch.Tensor,
+    x: torch.Tensor,
+    residual: torch.Tensor,
+    weight: torch.Tensor,
+    saved: launch.Tensors,
+    eps: float,
+) -> torch.Tensor:
+    from kbench.operators.add_rmsnorm.triton_mathematics import ADD_RMSNORM
+
+    y = x.new_empty(x.shape)
+    inputs = (whole_rows.dense(x), whole_rows.dense(residual))
+    launch.normalise(ADD_RMSNORM, inputs, (weight.contiguous(),), (y, h), saved, eps)
     return y
+
+
+@add_rmsnorm.backward("triton", saves=triton_saving)
+def triton_backward(
+    dy: torch.Tensor, dh: torch.Tensor, x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, saved: Two
+) -> list[torch.Tensor]:
+    from kbench.operators.add_rmsnorm.triton_mathematics import ADD_RMSNORM
+
+    h, factors = saved
+    inputs = (whole_rows.dense(dy), h, whole_rows.dense(dh))
+    return launch.gradients(ADD_RMSNORM, inputs, (factors,), weight.contiguous())

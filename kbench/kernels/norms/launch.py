@@ -1,0 +1,120 @@
+"""Launches the kernels of this folder, as `dispatch.py` plans it."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kbench.contract.provider import Unsupported
+from kbench.kernels import triton_rows, whole_rows
+from kbench.kernels.cuda_driver import LARGEST_GRID
+from kbench.kernels.norms.dispatch import Launches, Processors, backward_plan, forward_plan
+from kbench.kernels.norms.mathematics import Mathematics
+
+Tensors = tuple[torch.Tensor, ...]
+
+FILES = ("launch", "dispatch", "mathematics", "tiles", "forward_kernels", "backward_kernels", "column_kernels")
+SOURCES = (*(Path(__file__).with_name(f"{name}.py") for name in FILES), *whole_rows.SOURCES)
+"""The files that a norm in Triton runs, besides its own."""
+
+
+def normalise(
+    maths: Mathematics,
+    inputs: Tensors,
+    weights: Tensors,
+    outputs: Tensors,
+    saved: Tensors,
+    eps: float,
+    plan: Launches | None = None,
+) -> None:
+    """Normalise the rows of `inputs`, (M, N) matrices of one dtype, into `outputs`, of the same shape and dtype.
+
+    `weights` are vectors of N elements. `saved` are float32 vectors of M elements, which get the statistics of each row, or ().
+    The elements of a row are neighbours in memory. An output may be an input. `plan` replaces that of the dispatch. Raises
+    Unsupported if a launch needs too many programs.
+    """
+    x = inputs[0]
+    M, N = x.shape
+    if not x.numel():
+        return
+    vector = _vector(N, *inputs, *outputs)
+    plan = plan or forward_plan(M, N, x.element_size(), vector, len(inputs), _device(x))
+    tensors: dict[str, Any] = {"inputs": inputs, "weights": weights, "outputs": outputs, "saved": saved}
+    strides = {"input_strides": _row_strides(inputs), "output_strides": _row_strides(outputs)}
+    if plan.slices > 1:
+        tensors |= {"sums": _new(x, maths.row_sums, M, plan.slices), "pivots": x.new_empty(M, dtype=torch.float32)}
+    _run(plan, tensors | strides | {"M": M, "N": N, "eps": eps, "VEC": vector} | maths.constants())
+
+
+def gradients(
+    maths: Mathematics, inputs: Tensors, statistics: Tensors, weight: torch.Tensor, plan: Launches | None = None
+) -> list[torch.Tensor]:
+    """The gradient of the rows, and those of the weights, which are sums over the rows.
+
+    `inputs` are (M, N) matrices of one dtype: the gradient of the output, what was normalised, and what else the operator
+    needs. `statistics` are what `normalise` saved. The elements of a row are neighbours in memory. `plan` replaces that of the
+    dispatch. A plan always adds in the same order, so the gradients are deterministic. Raises Unsupported if a launch needs
+    too many programs.
+    """
+    x = inputs[1]
+    M, N = x.shape
+    dx, outputs = x.new_empty(M, N), tuple(weight.new_empty(N) for _ in range(maths.column_sums))
+    if not x.numel():
+        return [dx, *(each.zero_() for each in outputs)]
+    vector = _vector(N, *inputs)
+    plan = plan or backward_plan(M, N, x.element_size(), vector, len(inputs), maths.column_sums, _device(x))
+    tensors: dict[str, Any] = {
+        "dx": dx,
+        "inputs": inputs,
+        "statistics": statistics,
+        "weight": weight,
+        "outputs": outputs,
+    }
+    tensors["partial"] = outputs if plan.parts == 1 else _new(x, maths.column_sums, plan.parts, N)
+    tensors["means"] = _new(x, maths.row_sums, M, plan.slices) if plan.slices else ()
+    known = {"strides": _row_strides(inputs), "M": M, "N": N, "P": plan.parts, "slices": plan.slices, "VEC": vector}
+    _run(plan, tensors | known | maths.constants())
+    return [dx, *outputs]
+
+
+def _run(plan: Launches, known: dict[str, Any]) -> None:
+    """Launch each step of a plan with those of the known arguments that its kernel takes."""
+    for step in plan.steps:
+        kernel = _kernel(step.kernel)
+        if step.programs > LARGEST_GRID:
+            raise Unsupported(f"needs {step.programs} programs; one launch has at most {LARGEST_GRID}")
+        given = known | step.arguments
+        kernel[(step.programs,)](**{name: given[name] for name in kernel.arg_names}, **step.options)
+
+
+@cache
+def _kernel(name: str) -> Any:
+    """A kernel by the name that `dispatch.py` has for it. The import needs Triton."""
+    module, _, function = name.partition(".")
+    return getattr(import_module(f"kbench.kernels.norms.{module}"), function)
+
+
+def _new(like: torch.Tensor, count: int, *shape: int) -> Tensors:
+    """Some float32 tensors of a shape, in one allocation."""
+    return like.new_empty((count, *shape), dtype=torch.float32).unbind()
+
+
+def _row_strides(matrices: Tensors) -> tuple[int, ...]:
+    return tuple(each.stride(0) for each in matrices)
+
+
+def _vector(N: int, *matrices: torch.Tensor) -> int:
+    """Elements of which all rows consist, and at multiples of which all rows begin, up to 16 bytes."""
+    strides = [each.stride(0) for each in matrices if each.shape[0] > 1]
+    return math.gcd(16 // matrices[0].element_size(), N, *strides)
+
+
+def _device(x: torch.Tensor) -> Processors:
+    on_cuda = x.device.type == "cuda" and torch.version.hip is None
+    chained = on_cuda and torch.cuda.get_device_capability(x.device)[0] >= 9
+    return Processors(triton_rows.multiprocessors(x.device), triton_rows.warp_size(x.device), chained)

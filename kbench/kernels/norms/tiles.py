@@ -1,0 +1,72 @@
+# mypy: ignore-errors
+"""What the Triton kernels of this folder share: blocks of rows, and tuples of values, one for each of several matrices."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def block(rows, M, first, N, ROWS: tl.constexpr, BLOCK: tl.constexpr, VEC: tl.constexpr):
+    """The columns from `first` on, and a mask of the elements that exist. It is the same for all elements of a vector."""
+    columns = first + tl.arange(0, BLOCK)[None, :]
+    mask = columns // VEC * VEC < N
+    if ROWS > 1:
+        mask = mask & (rows < M)
+    return columns, mask
+
+
+@triton.jit
+def load(pointers, mask, FULL: tl.constexpr):
+    return tl.load(pointers) if FULL else tl.load(pointers, mask=mask, other=0.0)
+
+
+@triton.jit
+def store(pointers, values, mask, FULL: tl.constexpr):
+    if FULL:
+        tl.store(pointers, values)
+    else:
+        tl.store(pointers, values, mask=mask)
+
+
+@triton.jit
+def starts(matrices, strides, rows, VEC: tl.constexpr):
+    """Pointers to the first element of each row, in each of several matrices."""
+    found = ()
+    for i in tl.static_range(len(matrices)):
+        found = found + (matrices[i] + rows * (strides[i] // VEC * VEC),)  # noqa: RUF005 Triton has no other way to append
+    return found
+
+
+@triton.jit
+def load_each(pointers, offsets, mask, FULL: tl.constexpr):
+    """What lies at an offset from each of several pointers, in its own dtype."""
+    loaded = ()
+    for i in tl.static_range(len(pointers)):
+        loaded = loaded + (load(pointers[i] + offsets, mask, FULL),)  # noqa: RUF005
+    return loaded
+
+
+@triton.jit
+def as_float(values):
+    floats = ()
+    for i in tl.static_range(len(values)):
+        floats = floats + (values[i].to(tl.float32),)  # noqa: RUF005
+    return floats
+
+
+@triton.jit
+def add_terms(totals, terms, mask, MASKED: tl.constexpr):
+    """The sum of two tuples, element by element. With MASKED, terms outside of the mask do not count."""
+    added = ()
+    for i in tl.static_range(len(terms)):
+        term = tl.where(mask, terms[i], 0.0) if MASKED else terms[i]
+        added = added + (totals[i] + term,)  # noqa: RUF005
+    return added
+
+
+@triton.jit
+def row_sums(totals):
+    sums = ()
+    for i in tl.static_range(len(totals)):
+        sums = sums + (tl.sum(totals[i], 1, keep_dims=True),)  # noqa: RUF005
+    return sums

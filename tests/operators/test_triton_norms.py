@@ -1,0 +1,148 @@
+"""The kernels of the norms in Triton, each chosen by hand on matrices that Triton's interpreter computes quickly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from judging import DEVICE
+
+from kbench.kernels.norms import launch
+from kbench.kernels.norms.dispatch import Launches, Step
+from kbench.measure.correctness.call import stage_of
+from kbench.measure.correctness.check import run_checked
+from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.expected import Expected
+from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.machine.device import Device
+from kbench.registry import operator
+
+pytest.importorskip("triton")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::RuntimeWarning"
+)  # numpy, where a kernel works on the padding of a block
+
+NORMS = ["rmsnorm", "add_rmsnorm", "layernorm"]
+WARPS = {"num_warps": 1}
+
+
+def tile(rows: int, block: int, pieces: int, M: int, N: int) -> dict[str, Any]:
+    return {"ROWS": rows, "BLOCK": block, "PIECES": pieces, "FULL": M % rows == 0 and block * pieces == N}
+
+
+def registers(M: int, N: int, rows: int = 1, block: int = 16, pieces: int = 3, early: bool = True) -> Launches:
+    programs = -(-M // rows)
+    return Launches(
+        (Step("forward_kernels.registers", programs, tile(rows, block, pieces, M, N) | {"EARLY": early}, WARPS),)
+    )
+
+
+def twice(M: int, N: int) -> Launches:
+    return Launches((Step("forward_kernels.twice", M, {"BLOCK": 16, "STAGES": 1}, WARPS),))
+
+
+def slices(M: int, N: int) -> Launches:
+    count = -(-N // 24)
+    numbers = {"BLOCK": 16, "STAGES": 1, "slices": count, "span": 24, "WIDTH": 4, "PDL": False}
+    steps = [Step(f"forward_kernels.{name}", M * count, numbers, WARPS) for name in ("sum_slices", "write_slices")]
+    return Launches(tuple(steps), count)
+
+
+FORWARD = {
+    "a row": registers,
+    "three rows, weights late": lambda M, N: registers(M, N, rows=4, early=False),
+    "one block": lambda M, N: registers(M, N, block=64, pieces=1),
+    "twice": twice,
+    "slices": slices,
+}
+
+
+def added(N: int, parts: int, sums: int) -> Step:
+    return Step("backward_kernels.add_up", -(-N // 8) * sums, {"STEP": 4, "BLOCK": 8, "PDL": False}, WARPS)
+
+
+def resident(M: int, N: int, sums: int, rows: int = 1, parts: int = 3, **changes: Any) -> Launches:
+    tiles = -(-M // rows)
+    numbers = {"tiles": tiles, "SUMS": False, "AHEAD": False, "STAGES": 1, "KEEP": True, "PDL": False} | changes
+    step = Step("backward_kernels.resident", parts, tile(rows, 16, 3, M, N) | numbers, WARPS)
+    return Launches((step, added(N, parts, sums)) if parts > 1 else (step,), parts=parts)
+
+
+def rows_and_columns(M: int, N: int, sums: int) -> Launches:
+    strips = -(-N // 16)
+    numbers = tile(2, 16, 3, M, N) | {"strips": strips, "STEP": 4, "WIDTH": 16}
+    return Launches((Step("backward_kernels.rows_and_columns", strips + -(-M // 2), numbers, WARPS),))
+
+
+def strips(M: int, N: int, sums: int) -> Launches:
+    count, columns = -(-N // 24), -(-N // 16)
+    first = Step("column_kernels.mean_slices", M * count, {"span": 24, "BLOCK": 16, "STAGES": 1}, WARPS)
+    numbers = {"strips": columns, "chunk": 4, "STEP": 2, "WIDTH": 16, "SLICES": 4}
+    parts = -(-M // 4)
+    second = Step("column_kernels.strips", columns * parts, numbers, WARPS)
+    return Launches((first, second, added(N, parts, sums)) if parts > 1 else (first, second), count, parts)
+
+
+BACKWARD = {
+    "resident": resident,
+    "rows ahead": lambda M, N, sums: resident(M, N, sums, AHEAD=True),
+    "tiles of rows, weight loaded anew": lambda M, N, sums: resident(M, N, sums, rows=2, SUMS=True, KEEP=False),
+    "tiles of rows ahead": lambda M, N, sums: resident(M, N, sums, rows=2, parts=2, AHEAD=True, KEEP=False),
+    "one program": lambda M, N, sums: resident(M, N, sums, parts=1, rows=4),
+    "rows and columns": rows_and_columns,
+    "strips": strips,
+}
+
+
+def judged(name: str, M: int, N: int, mode: str, dtype: str = "float32") -> str | None:
+    """What is wrong with the outputs, or with the gradients, of the provider `triton`."""
+    case = operator(name).case(dtype, M=M, N=N, mode=mode)
+    definition, device = Definition(operator(name), case), Device()
+    inputs = Inputs(definition, device, 0).draw("random")
+    stage = stage_of(definition, operator(name).providers["triton"], {})
+    found = run_checked(Expected(definition, [x.clone() for x in inputs]), stage, inputs, device)
+    return found.wrong if found else "not judged"
+
+
+@pytest.mark.parametrize("N", [48, 41])
+@pytest.mark.parametrize("form", FORWARD)
+@pytest.mark.parametrize("name", NORMS)
+def test_every_forward_kernel(name: str, form: str, N: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "forward_plan", lambda M, N, *rest: FORWARD[form](M, N))
+    assert judged(name, 5, N, "forward") is None
+    monkeypatch.setattr(launch, "backward_plan", lambda M, N, *rest: resident(M, N, rest[3]))
+    assert judged(name, 5, N, "full", "bfloat16") is None  # with the statistics that the kernel saved
+
+
+@pytest.mark.parametrize("N", [48, 41])
+@pytest.mark.parametrize("form", BACKWARD)
+@pytest.mark.parametrize("name", NORMS)
+def test_every_backward_kernel(name: str, form: str, N: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "backward_plan", lambda M, N, *rest: BACKWARD[form](M, N, rest[3]))
+    assert judged(name, 9, N, "backward") is None
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_weights_in_float32_beside_rows_in_16_bits(name: str) -> None:
+    """As when a model is trained with weights in float32. Their gradients are float32 too."""
+    provider = operator(name).providers["triton"]
+    rows = [torch.randn(6, 40, device=DEVICE).bfloat16() for _ in range(2 if name == "add_rmsnorm" else 1)]
+    weights = [torch.randn(40, device=DEVICE) + 3 for _ in range(2 if name == "layernorm" else 1)]
+    assert provider.backward and callable(provider.backward.saves)
+    outputs, saved = provider.backward.saves(*rows, *weights, eps=1e-5)
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    slopes = [torch.randn(6, 40, device=DEVICE).bfloat16() for _ in outputs]
+    found = provider.backward.function(*slopes, *rows, *weights, saved)
+    exact = [each.double().requires_grad_() for each in (*rows, *weights)]
+    expected = operator(name).reference(*exact, eps=1e-5)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    wanted = torch.autograd.grad(expected, [exact[0], *exact[len(rows) :]], [each.double() for each in slopes])
+    for mine, right in zip((*outputs, *found), (*expected, *wanted), strict=True):
+        exact_rows = (
+            mine.dtype == torch.float32 and name != "add_rmsnorm"
+        )  # which normalises again what it rounded to 16 bits
+        precision = 1e-5 if exact_rows else 2**-7
+        error = (mine.double() - right).abs().max() / right.abs().max()
+        assert error < precision, (error, mine.dtype)
+    assert [each.dtype for each in found[1:]] == [torch.float32] * len(weights)
