@@ -18,7 +18,7 @@ from typer.core import TyperArgument, TyperCommand
 
 from kbench import interrupts
 from kbench.commands import check, explain, init, inspect, judge, run
-from kbench.commands.comparing import ab, compare
+from kbench.commands.comparing import ab, bisect, compare
 from kbench.commands.reading import dispatch, plot, report, show
 from kbench.errors import ExitStatus, KbenchError
 from kbench.text import streams
@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, Callable[..., int]] = {
     "judge": judge.judge,
     "compare": compare.compare,
     "ab": ab.ab,
+    "bisect": bisect.bisect,
     "dispatch": dispatch.dispatch,
     "plot": plot.plot,
     "show": show.show,

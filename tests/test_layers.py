@@ -24,9 +24,10 @@ MAY_IMPORT = {
     "cli": "commands commands/comparing commands/reading errors interrupts text version",
     "commands": (
         "analysis comparison/formats config contract errors execute execute/executors execute/supervision "
-        "execute/worker explain files interrupts judging packages plotting protocol results sources summary text"
+        "execute/worker explain files interrupts judging packages plotting protocol results revisions/bisecting "
+        "sources summary text"
     ),
-    "commands/comparing": "commands comparison comparison/formats errors files revisions text",
+    "commands/comparing": "commands comparison comparison/formats errors files revisions revisions/bisecting text",
     "commands/reading": "analysis commands dispatching errors plotting reporting results summary text",
     "comparison": "analysis errors results text",
     "comparison/formats": "comparison comparison/presentation results text",
@@ -92,6 +93,7 @@ MAY_IMPORT = {
     ),
     "results": "errors files text",
     "revisions": "comparison config errors execute files interrupts launches results",
+    "revisions/bisecting": "analysis comparison comparison/presentation errors interrupts results revisions text",
     "sources": "config contract errors packages protocol sources/problems sources/scripts text",
     "sources/flashinfer_trace": "contract files protocol results sources sources/problems text",
     "sources/huggingface": "contract packages protocol results sources sources/problems",

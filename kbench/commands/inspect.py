@@ -96,16 +96,16 @@ def doctor() -> ExitStatus:
     return _report_plugins(catalog)
 
 
-CONFIG, COMPARE, JUDGE = "config", "compare", "judge"
+CONFIG, COMPARE, JUDGE, BISECT = "config", "compare", "judge", "bisect"
 
 
 def schema(
-    what: Annotated[str, typer.Argument(metavar="config|compare|judge", help="The kind of file.")] = CONFIG,
+    what: Annotated[str, typer.Argument(metavar="config|compare|judge|bisect", help="The kind of file.")] = CONFIG,
 ) -> ExitStatus:
     """Print a JSON Schema of kbench's files.
 
     With the schema `config`, an editor can check config files. The schema `compare` describes the output of
-    `kbench compare --export json`, and `judge` that of `kbench judge --json`.
+    `kbench compare --export json`, and `judge` and `bisect` those of `kbench judge --json` and `kbench bisect --json`.
     """
     if what == CONFIG:
         from kbench.config import schema as config_schema
@@ -119,8 +119,12 @@ def schema(
         from kbench.judging import json_document
 
         found = json_document.schema()
+    elif what == BISECT:
+        from kbench.revisions.bisecting import json_document as bisect_document
+
+        found = bisect_document.schema()
     else:
-        raise UsageError(f"kbench schema: {unknown('schema', what, (CONFIG, COMPARE, JUDGE))}")
+        raise UsageError(f"kbench schema: {unknown('schema', what, (CONFIG, COMPARE, JUDGE, BISECT))}")
     print(json.dumps(found, indent=2))
     return ExitStatus.OK
 

@@ -75,7 +75,7 @@ class Term:
         that the column cannot have."""
         column = frame[self.column]
         if is_integer_dtype(column):
-            matches = self._matches_number(self._size)
+            matches = self._matches_number(self.size)
         elif is_float_dtype(column):
             matches = self._matches_number(self._number)
         else:
@@ -92,7 +92,7 @@ class Term:
 
     def _number(self, value: str) -> float:
         if _SIZE.fullmatch(value):
-            return self._size(value)
+            return self.size(value)
         if not LIKE_NUMBER.fullmatch(value):
             raise _error(self.text, f"{_shown(value)} is not a number; write one like 0.1 or 1e-6")
         return float(value)
@@ -107,7 +107,8 @@ class Term:
             flags.append(value.lower() == "true")
         return lambda cell: (cell in flags) == (self.comparison == "=")
 
-    def _size(self, value: str) -> int:
+    def size(self, value: str) -> int:
+        """The whole number that a value such as `4096` or `4k` means. Raises UsageError."""
         match = _SIZE.fullmatch(value)
         if not match:
             raise _error(self.text, f"{_shown(value)} is not a whole number; write one like 4096 or 4k")

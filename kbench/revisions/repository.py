@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def _git(folder: Path, *words: str, limit_s: float = QUESTION_LIMIT_S) -> Ended:
     try:
         ended = run_child(["git", *HOOKS_OFF, *words], folder, plain_environment(), limit_s)
     except OSError as error:
-        raise UsageError(f"git cannot be started ({error.strerror}); kbench ab needs git") from None
+        raise UsageError(f"git cannot be started ({error.strerror}); kbench needs git to measure revisions") from None
     if ended.code is None:
         raise UsageError(f"{folder}: git {words[0]} did not end within {limit_s:g} s")
     return ended
@@ -47,6 +48,20 @@ def _git(folder: Path, *words: str, limit_s: float = QUESTION_LIMIT_S) -> Ended:
 
 def _last_line(ended: Ended) -> str:
     return ended.tail[-1].removeprefix("fatal: ") if ended.tail else f"exit code {ended.code}"
+
+
+@dataclass(frozen=True)
+class CommitInfo:
+    """What a report says about a commit. `date` is the day: 2026-01-31."""
+
+    commit: str
+    author: str
+    date: str
+    subject: str
+
+    @property
+    def short(self) -> str:
+        return self.commit[:9]
 
 
 @dataclass(frozen=True)
@@ -67,7 +82,7 @@ class Repository:
         if asked.code != 0:
             raise UsageError(
                 f"{folder}: git finds no working tree here ({_last_line(asked)}); "
-                "run kbench ab in a folder of a cloned repository"
+                "start kbench in a folder of a cloned repository"
             )
         top, common = asked.output.splitlines()
         return cls(Path(top).resolve(), Path(common).resolve())
@@ -84,6 +99,37 @@ class Repository:
             )
             raise UsageError(f"{revision}: no such commit in {self.top}; {hint}")
         return asked.output.strip()
+
+    def candidates(self, bad: str, good: Collection[str]) -> list[str]:
+        """The ancestors of the commit `bad`, with itself, that are no ancestors of the commits in `good`. The commit that
+        halves them best stands first, as in `git bisect`; `bad` stands last. Raises UsageError."""
+        return self._listed("--bisect-all", bad, good)
+
+    def history(self, bad: str, good: Collection[str]) -> list[str]:
+        """The same commits, the oldest first."""
+        return self._listed("--topo-order", bad, good)[::-1]
+
+    def _listed(self, order: str, bad: str, good: Collection[str]) -> list[str]:
+        asked = _git(self.top, "rev-list", order, bad, "--not", *good)
+        if asked.code != 0:
+            raise UsageError(f"{self.top}: git cannot list the commits to test: {_last_line(asked)}")
+        return [line.split()[0] for line in asked.output.splitlines()]
+
+    def is_ancestor(self, old: str, new: str) -> bool:
+        """Whether the commit `old` is `new` or an ancestor of it."""
+        return _git(self.top, "merge-base", "--is-ancestor", old, new).code == 0
+
+    def first_parent(self, commit: str) -> str:
+        """The full hash of the first parent of a commit. Raises UsageError."""
+        return self.commit(f"{commit}^")
+
+    def describe(self, commit: str) -> CommitInfo:
+        """Who made a commit, when, and its subject. Raises UsageError."""
+        asked = _git(self.top, "show", "--no-patch", "--no-show-signature", "--format=%an%x00%as%x00%s", commit)
+        if asked.code != 0:
+            raise UsageError(f"{self.top}: git cannot show {commit[:9]}: {_last_line(asked)}")
+        author, date, subject = asked.output.rstrip("\n").split("\0", 2)
+        return CommitInfo(commit, author, date, subject)
 
     def add_worktree(self, folder: Path, commit: str) -> None:
         """Check out a commit in a new folder. Raises UsageError."""

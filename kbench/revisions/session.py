@@ -47,6 +47,7 @@ class SideSessions:
     scratch    folder in which the child writes its results
     csv        where the results of whole sessions are kept
     count      how many sessions were measured
+    failed     whether a session could not be measured
     """
 
     side: RevisionSide
@@ -56,6 +57,7 @@ class SideSessions:
     scratch: Path
     csv: Path
     count: int = 0
+    failed: bool = False
 
     def prepare(self) -> list[Path]:
         """Check that the results can be written, and move earlier ones aside. Returns their new names. Raises ResultsError."""
@@ -82,6 +84,7 @@ class SideSessions:
         self._keep()
 
     def _raise(self, ended: Ended, limit_s: float) -> None:
+        self.failed = True
         if ended.code is None:
             raise SessionLimit(f"{self.side.name}: a session did not end within {limit_s:g} s")
         if ended.code == ExitStatus.INTERRUPTED:

@@ -1,4 +1,4 @@
-"""One side of `kbench ab`: the checked-out files of a revision, and the environment in which they are measured."""
+"""One side of a comparison of revisions: the files of a revision, and the environment in which they are measured."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class BuildFailed(ExecutionError):
 class RevisionSide:
     """A revision that can be measured.
 
-    label   `base` or `head`
+    label   names its worktree and its results, such as `base`
     name    what messages call it: the revision as it was given and the hash, or `the working tree`
     root    the folder of its files, which stands for the top of the repository
     python  the Python that measures it
@@ -69,7 +69,7 @@ def build_side(
 
     Returns the side with its new Python. Raises BuildFailed, after the end of the command's output went to `note`.
     """
-    place = folder / f"environment-{side.label}"
+    place = environment_folder(folder, side.label)
     made = run_child([sys.executable, "-m", "venv", str(place)], folder, plain_environment(), ENVIRONMENT_LIMIT_S)
     if made.code != 0:
         raise _failure(f"{side.name}: python -m venv failed", made, ENVIRONMENT_LIMIT_S, note)
@@ -88,6 +88,11 @@ def build_side(
     if ended.code != 0:
         raise _failure(f"{side.name}: the build {command!r} failed", ended, BUILD_LIMIT_S, note)
     return built
+
+
+def environment_folder(folder: Path, label: str) -> Path:
+    """Where the environment of the side with this label is."""
+    return folder / f"environment-{label}"
 
 
 def _failure(what: str, ended: Ended, limit_s: float, note: Callable[[str], None]) -> BuildFailed:
@@ -134,5 +139,5 @@ def folder_of(side: RevisionSide, repository: Repository, folder: Path) -> Path:
     """The folder of a side that stands for a folder of the working tree. Raises UsageError if the revision has none."""
     relative = folder.resolve().relative_to(repository.top)
     if not (side.root / relative).is_dir():
-        raise UsageError(f"{side.name} has no folder {relative}; start kbench ab from the top of the repository")
+        raise UsageError(f"{side.name} has no folder {relative}; start kbench from the top of the repository")
     return side.root / relative

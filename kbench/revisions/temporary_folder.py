@@ -1,8 +1,8 @@
-"""The temporary folder of `kbench ab`, with the worktrees and environments of both sides, and what removes it.
+"""The temporary folder of `kbench ab` and `kbench bisect`, with worktrees and environments, and what removes it.
 
 The folder has two small files. `lock` is locked while the process that uses the folder lives; the kernel releases the lock
-also after SIGKILL. `repository` names the repository. The next `kbench ab` in that repository removes folders that nobody
-locks. Without locks (Windows) it removes none.
+also after SIGKILL. `repository` names the repository. The next of these commands in that repository removes
+folders that nobody locks. Without locks (Windows) it removes none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from kbench import files, interrupts
 from kbench.revisions.repository import Repository
 
-FOLDER_PREFIX = "kbench-ab-"
+FOLDER_PREFIX = "kbench-revisions-"
 
 PATH_BYTES = 1 << 16
 
@@ -53,7 +53,7 @@ def _clean(repository: Repository, folder: Path | None, lock: int) -> None:
 
 
 def remove_stale(repository: Repository, note: Callable[[str], None]) -> None:
-    """Remove what killed `kbench ab` processes left of this repository."""
+    """Remove what killed processes left of this repository."""
     if sys.platform == "win32":
         return
     found = {folder.parent for folder in repository.worktrees() if folder.parent.name.startswith(FOLDER_PREFIX)}
@@ -77,7 +77,13 @@ def remove_stale(repository: Repository, note: Callable[[str], None]) -> None:
                 os.close(lock)
         else:
             _forget(repository, folder)
-        note(f"removed what a killed kbench ab left behind: {folder}")
+        note(f"removed what a killed kbench left behind: {folder}")
+
+
+def remove_worktree(repository: Repository, root: Path) -> None:
+    """Delete the worktree `root`, and then git's entry of it."""
+    shutil.rmtree(root, onerror=_make_writable_and_retry)
+    repository.forget_worktree(root)
 
 
 def _remove(repository: Repository, folder: Path) -> None:

@@ -12,100 +12,18 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 import yaml
 from common import ROOT, run_kbench
-from making import row, write_rows
+from planted_repository import CONFIG, PLUGIN, SPIN, SWEEP, Machine, commit, git, hanging, has_ended, state
 
-from kbench.results.row import Row
-from kbench.results.vocabulary import Role
 from kbench.revisions import alternate, session
 from kbench.revisions.child import Ended
 from kbench.revisions.repository import Repository
 
-CONFIG = "bench/sweep.yaml"
-SWEEP = "operator: softmax\nsweep: {M: 8, N: 64, dtype: float32}\nproviders: [triton]\n"
-SIZES = (64, 128, 256, 512, 1024, 2048)
-
-
-def git(folder: Path, *words: str) -> str:
-    person = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always")
-    done = subprocess.run(["git", *person, *words], cwd=folder, check=True, capture_output=True, text=True, timeout=60)
-    return done.stdout
-
-
-def commit(folder: Path, cost: float) -> None:
-    (folder / "cost").write_text(str(cost))
-    git(folder, "add", "-A")
-    git(folder, "commit", "-qm", f"cost {cost}")
-
-
-@pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with the tags `old` (1 ms) and `slow` (1.05 ms). The working tree is at `slow`."""
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(temporary))
-    monkeypatch.setenv("TMPDIR", str(temporary))
-    folder = tmp_path / "a repository"
-    (folder / "bench").mkdir(parents=True)
-    git(folder, "init", "-q", "-b", "main")
-    (folder / CONFIG).write_text(SWEEP)
-    (folder / ".gitignore").write_text("results/\n")
-    commit(folder, 1.0)
-    git(folder, "tag", "old")
-    commit(folder, 1.05)
-    git(folder, "tag", "slow")
-    return folder
-
-
-class Machine:
-    """Stands in for the child that measures. `sides` lists the folders that it measured, in turn."""
-
-    def __init__(self) -> None:
-        self.sides: list[Path] = []
-        self.environments: list[Mapping[str, str]] = []
-        self.rows: dict[Path, list[Row]] = {}
-
-    def run(
-        self, command: Sequence[str], folder: Path, environment: Mapping[str, str], limit_s: float, *, leash: bool
-    ) -> Ended:
-        self.sides.append(folder)
-        self.environments.append(environment)
-        out = Path(command[list(command).index("--out") + 1])
-        cost = float((folder / "cost").read_text())
-        definition = (folder / "definition").read_text() if (folder / "definition").exists() else "c0ffee"
-        rows = self.rows.setdefault(out, [])
-        number = len(rows) // (2 * len(SIZES))
-        assert ("--append" in command) is (number > 0)
-        noise = 1 + 0.001 * (len(self.sides) * 7 % 5 - 2)
-        same = {"session": number, "case_hash": definition}
-        rows += [row(n, cost * noise, **same) for n in SIZES]
-        rows += [row(n, noise, "copy", role=Role.CONTROL, **same) for n in SIZES]
-        (out / "sweep.csv").unlink(missing_ok=True)
-        write_rows(out / "sweep.csv", rows)
-        (out / "sweep.env.json").write_text("{}")
-        return Ended(0, "", "")
-
-
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
-    machine = Machine()
-    monkeypatch.setattr(session, "run_child", machine.run)
-    return machine
-
-
-def state(repository: Path) -> dict[str, object]:
-    """Everything that kbench must leave as it is: the files, the index, the refs and the worktrees."""
-    paths = [path for path in repository.rglob("*") if "results" not in path.parts and path.is_file()]
-    return {str(path.relative_to(repository)): path.read_bytes() for path in paths} | {
-        "worktrees": git(repository, "worktree", "list"),
-        "temporary": sorted(path.name for path in Path(os.environ["TMPDIR"]).glob("kbench-ab-*")),
-    }
+AB = ("ab", "old", "slow", CONFIG)
 
 
 def ab(repository: Path, *words: object) -> subprocess.CompletedProcess[str]:
@@ -229,7 +147,7 @@ def test_earlier_results_are_moved_not_lost(repository: Path, machine: Machine) 
         (("old", "bench/new.yaml"), "bench/new.yaml: old ("),
         (
             ("old", "bench.py"),
-            "kbench ab takes a config, not a script; make one with: kbench init bench.py > bench.yaml, and",
+            "revisions are measured with a config, not a script; make one with: kbench init bench.py > bench.yaml, and",
         ),
         (("old", "slow", "more", CONFIG), "expected BASE [HEAD] CONFIG"),
         (("--budget", "ten", "old", CONFIG), "--budget 'ten' is not a duration; write 90s, 10m or 1h"),
@@ -347,54 +265,11 @@ def test_a_build_that_fails_shows_its_exit_code_and_the_end_of_its_output(reposi
     assert "no compiler" in done.stderr and "failed: exit code 7" in done.stderr
 
 
-HANGING = f"""
-import sys
-sys.path[:0] = [{str(ROOT)!r}]
-from kbench import interrupts
-interrupts.raise_on_signals()
-from kbench.revisions import session
-session.CHILD_ARGUMENTS = ["-c", "import os; open(os.environ['MARK'], 'w').write(str(os.getpid())); os.read(0, 1)"]
-sys.argv = ["kbench", "ab", "old", "slow", {CONFIG!r}]
-from kbench.cli import main
-main()
-"""
-
-
-def hanging(repository: Path, mark: Path) -> subprocess.Popen[str]:
-    """A `kbench ab` whose child has begun to measure, and does not end by itself."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HANGING],
-        cwd=repository,
-        env={**os.environ, "MARK": str(mark)},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 60
-    while not (mark.exists() and mark.read_text()) and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert mark.exists(), process.communicate()[1]
-    return process
-
-
-def has_ended(pid: int) -> bool:
-    """A process without a parent that waits for it can stay as a zombie, which has ended too."""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        if stat.rpartition(")")[2].split()[0] in "ZX":
-            return True
-        time.sleep(0.02)
-    return False
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_a_signal_leaves_nothing(repository: Path, tmp_path: Path, name: str) -> None:
     before = state(repository)
-    process = hanging(repository, tmp_path / "mark")
+    process = hanging(repository, tmp_path / "mark", *AB)
     assert state(repository) != before
     process.send_signal(getattr(signal, name))
     errors = process.communicate(timeout=60)[1]
@@ -409,13 +284,13 @@ def test_the_next_one_removes_what_sigkill_left_but_nothing_that_is_in_use(
     repository: Path, machine: Machine, tmp_path: Path
 ) -> None:
     before = state(repository)
-    killed, living = hanging(repository, tmp_path / "mark"), hanging(repository, tmp_path / "other mark")
+    killed, living = hanging(repository, tmp_path / "mark", *AB), hanging(repository, tmp_path / "other mark", *AB)
     killed.kill()
     killed.communicate()
     assert has_ended(int((tmp_path / "mark").read_text())), "the child outlives its parent"
     done = run_kbench(["ab", "old", CONFIG], repository)
-    assert done.stderr.count("removed what a killed kbench ab left behind") == 1
-    assert git(repository, "worktree", "list").count("kbench-ab-") == 2  # those of the living one
+    assert done.stderr.count("removed what a killed kbench left behind") == 1
+    assert git(repository, "worktree", "list").count("kbench-revisions-") == 2  # those of the living one
     living.terminate()
     living.communicate(timeout=60)
     assert state(repository) == before
@@ -431,40 +306,11 @@ def test_a_worktree_of_the_user_stays_also_if_its_folder_is_gone(
     assert "elsewhere" in git(repository, "worktree", "list")
 
 
-PLUGIN = """
-import time
-import torch
-from cost import MS
-import kbench
-
-spin = kbench.Operator(
-    "spin",
-    axes=("N",),
-    inputs={"x": kbench.Tensor("N")},
-    outputs={"y": kbench.Tensor("N")},
-    reference=lambda x: x * 2,
-    tolerance=4,
-)
-
-
-@spin.provider("busy")
-def busy(x):
-    end = time.perf_counter() + MS / 1e3
-    y = x * 2
-    while time.perf_counter() < end:
-        pass
-    return y
-"""
-
-
 @pytest.mark.slow
 def test_a_real_plug_in_and_a_module_of_the_repository(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One session a side. The cost is three times as high, so that a busy machine does not matter."""
     (repository / "bench" / "spin.py").write_text(PLUGIN)
-    (repository / "bench" / "spin.yaml").write_text(
-        "operator: spin\nplugins: [spin.py]\nsweep: {N: 64, dtype: float32}\nproviders: [busy]\n"
-        "measure: {rounds: 3, rep_ms: 5, warmup_ms: 1}\n"
-    )
+    (repository / "bench" / "spin.yaml").write_text(SPIN)
     (repository / ".gitignore").write_text("results/\n__pycache__/\n")
     (repository / "cost.py").write_text("MS = 0.5\n")
     commit(repository, 0)

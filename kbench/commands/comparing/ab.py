@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kbench.commands.comparing.outputs import export_targets, report_gate, write_outputs
+from kbench.commands.comparing.revision_options import Build, run_arguments
 from kbench.commands.options import (
     Exports,
     FailOn,
@@ -35,15 +36,7 @@ def ab(
             "its uncommitted changes.",
         ),
     ],
-    build: Annotated[
-        str,
-        typer.Option(
-            "--build",
-            metavar="COMMAND",
-            help="Build each revision with this shell command, for example 'pip install -e .'. It runs in the revision's "
-            "folder, with a virtual environment of its own.",
-        ),
-    ] = "",
+    build: Build = "",
     budget: Annotated[
         str,
         typer.Option(
@@ -87,11 +80,7 @@ def ab(
     )
     _ = comparing.gate  # raises before anything is measured
     export_targets(export or (), github)
-    arguments = [
-        *(word for each in sets or () for word in ("--set", each)),
-        *(word for each in only or () for word in ("--only", each)),
-        *(["--profile", profile] if profile is not None else []),
-    ]
+    arguments = run_arguments(sets, only, profile)
     options = RevisionOptions(base, head, Path(words[-1]), arguments, build, parse_duration("--budget", budget), out)
     try:
         done = measure_revisions(options, comparing, terminal.note)

@@ -1,0 +1,1 @@
+"""`kbench bisect`: finds the commit that made a row slower or faster."""

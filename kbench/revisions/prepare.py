@@ -1,0 +1,127 @@
+"""Makes a revision ready to be measured: checks it out, finds its config, builds it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from kbench.config import builtin
+from kbench.config.load import load_config
+from kbench.errors import ConfigError, UsageError
+from kbench.revisions import side as sides
+from kbench.revisions.repository import Repository
+from kbench.revisions.session import SideSessions
+from kbench.revisions.side import RevisionSide
+from kbench.revisions.temporary_folder import remove_worktree
+
+
+@dataclass(frozen=True)
+class ReadySide:
+    """A side that is checked out. `start` is the folder in which it is measured, `config` names its config there."""
+
+    side: RevisionSide
+    start: Path
+    config: str
+
+
+@dataclass(frozen=True)
+class Preparer:
+    """Prepares revisions of a repository.
+
+    folder     temporary folder for worktrees, environments and results
+    config     the config, relative to the top of the repository
+    given      the config as the user gave it
+    arguments  further arguments of `kbench run`
+    build      shell command that builds a revision; "" for none
+    """
+
+    repository: Repository
+    folder: Path
+    config: Path
+    given: Path
+    arguments: Sequence[str]
+    build: str
+    note: Callable[[str], None]
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def check_out(self, label: str, revision: str | None) -> ReadySide:
+        """Check a revision out; None is the working tree. Raises UsageError."""
+        side = sides.check_out(label, revision, self.repository, self.folder, bool(self.build), self.note)
+        start = sides.folder_of(side, self.repository, Path.cwd())
+        found = self._find(side)
+        if found is None:
+            return ReadySide(side, start, self.given.name)
+        self._check_plugins(side, found)
+        config = os.path.join(os.curdir, os.path.relpath(found, start))  # noqa: PTH118  Path would drop the dot
+        return ReadySide(side, start, config)
+
+    def build_ready(self, ready: ReadySide) -> ReadySide:
+        """Build a side, if there is a build command. Raises BuildFailed."""
+        if not self.build:
+            return ready
+        self.note(f"building {ready.side.name}: {self.build}")
+        return replace(ready, side=sides.build_side(ready.side, self.build, self.repository, self.folder, self.note))
+
+    def discard(self, ready: ReadySide) -> None:
+        """Delete the worktree and the environment of a side."""
+        remove_worktree(self.repository, ready.side.root)
+        shutil.rmtree(sides.environment_folder(self.folder, ready.side.label), ignore_errors=True)
+
+    def sessions(self, ready: ReadySide, csv: Path) -> SideSessions:
+        """No sessions yet of a side, with results that will be written to `csv`. Moves earlier results aside. Raises
+        ResultsError."""
+        scratch = self.folder / f"results-{next(self._numbers)}-{ready.side.label}"
+        scratch.mkdir()
+        arguments = [ready.config, *self.arguments]
+        made = SideSessions(ready.side, self.repository, ready.start, arguments, scratch, csv)
+        for earlier in made.prepare():
+            self.note(f"the earlier results were moved to {earlier}")
+        return made
+
+    def _find(self, side: RevisionSide) -> Path | None:
+        """The file of a side that the config means; None for a built-in config. Raises UsageError."""
+        path = side.root / self.config
+        bare = str(self.given) == self.given.name
+        if path.is_file():
+            return path
+        if bare and not path.suffix and (named := path.with_name(path.name + builtin.SUFFIX)).is_file():
+            return named
+        if bare and self.given.name.removesuffix(builtin.SUFFIX) in builtin.config_names():
+            return None
+        raise UsageError(f"{self.config}: {side.name} has no such file; every revision needs the config")
+
+    def _check_plugins(self, side: RevisionSide, config: Path) -> None:
+        """Raises UsageError if a plug-in of the config would come from the working tree in all revisions."""
+        try:
+            plugins = [Path(plugin) for plugin in load_config(config).plugins]
+        except ConfigError:  # the child reports it
+            return
+        for plugin in plugins:
+            if plugin.is_relative_to(side.root):
+                continue
+            if plugin.is_relative_to(self.repository.top):
+                raise UsageError(
+                    f"{config.name}: in {side.name}, the plug-in is named by an absolute path ({plugin}); write it "
+                    "relative to the config, so that each revision has its own"
+                )
+            self.note(f"{plugin}: lies outside of the repository, so all revisions measure the same file")
+
+
+def config_in(repository: Repository, config: Path) -> Path:
+    """The config relative to the top of the repository. Raises UsageError."""
+    if config.suffix == ".py":
+        raise UsageError(
+            f"{config}: revisions are measured with a config, not a script; make one with: kbench init {config} > "
+            f"{config.stem}.yaml, and commit it with its plug-in"
+        )
+    folder = (Path.cwd() / config).parent.resolve()
+    if not folder.is_relative_to(repository.top):
+        raise UsageError(
+            f"{config}: lies outside of the repository {repository.top}; name a config of the repository, so that each "
+            "revision has its own plug-ins"
+        )
+    return folder.relative_to(repository.top) / config.name
