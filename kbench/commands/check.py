@@ -57,12 +57,17 @@ def check(
     Edge inputs such as -inf, NaN, large offsets and strided rows often break kernels. Each operator can list its own edge
     inputs.
 
-    Exit code: 0 no provider gave a wrong result or failed, 1 a provider gave a wrong result or failed, 2 bad input.
+    Exit code: 0 no provider gave a wrong result or failed, 1 a provider gave a wrong result or failed, 2 bad input, 3 nothing
+    could be checked, 130 interrupted.
     """
     from kbench.config.load import load_config
 
-    loaded = load_config(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
-    return _check(loaded, every_case=every_case, keep_trying=keep_trying)
+    try:
+        loaded = load_config(config, sets=sets or (), only=only or (), profile=profile, plugins=plugin or ())
+        return _check(loaded, every_case=every_case, keep_trying=keep_trying)
+    except KeyboardInterrupt:
+        terminal.note("interrupted; kbench check prints its results at the end, so there are none")
+        return ExitStatus.INTERRUPTED
 
 
 def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus:
@@ -70,6 +75,7 @@ def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus
     from kbench import interrupts
     from kbench.config.load import plugin_failures
     from kbench.execute import progress
+    from kbench.execute.executor import NOT_TRIED
     from kbench.execute.plan import describe_kind, find_extremes, find_smallest, make_plan
     from kbench.execute.supervision.supervisor import WorkerSupervisor
     from kbench.execute.worker.starting import PluginFiles
@@ -109,6 +115,8 @@ def _check(config: Config, *, every_case: bool, keep_trying: bool) -> ExitStatus
         print(line)
     for name, why in plan.unavailable.items():
         print(f"{name}: unavailable: {why}")
+    if names := sorted({one.configuration_name for one in every if one.result.reason.startswith(NOT_TRIED)}):
+        terminal.note(f"to try {', '.join(names)} on every input, run again with --keep-trying")
     return ExitStatus.FAILED if bad else ExitStatus.OK
 
 

@@ -68,13 +68,21 @@ def judge(
     """
     from kbench.judging.judge import JudgeOptions
     from kbench.judging.judge import judge as find_out
+    from kbench.judging.judgement import many
 
     if not file.is_file():
         raise UsageError(f"{file}: no such file; name a Python file that registers a provider")
     options = JudgeOptions(against, split_words(provider), split_words(baseline), sets or (), profile, shapes, out)
-    judged = find_out(file, options, terminal.note)
+    try:
+        judged = find_out(file, options, terminal.note)
+    except KeyboardInterrupt:
+        terminal.note("interrupted; kbench judge gives its verdict at the end, so there is none")
+        return ExitStatus.INTERRUPTED
     status = _status(judged, min_speedup)
     _print(judged, status, min_speedup, as_json=as_json)
+    if judged.interrupted and judged.timed:
+        kept = f"the rows are in {out}" if out else "without --out, kbench judge keeps no rows"
+        terminal.note(f"interrupted; the speed is from the {many(judged.timed, 'case')} timed so far; {kept}")
     return status
 
 

@@ -29,6 +29,8 @@ CASES_LISTED = 1000
 CASES_SHOWN = 30
 """On a terminal, the summary of a run shows this many cases. `kbench show` prints all of them."""
 
+WAIT_HINT = "; with --no-wait kbench fails at once"
+
 PLACES_NAMED = 16
 """Up to this many devices are named in a line. More are counted."""
 
@@ -108,6 +110,7 @@ def run(
     """
     from kbench.config.load import load_config
     from kbench.execute.run import RunOptions
+    from kbench.execute.writer import ROWS_STAY
     from kbench.protocol import Source
     from kbench.sources import SourceKind, source_of
     from kbench.sources.source_config import NoPlots, SourceConfig
@@ -115,7 +118,10 @@ def run(
     if resume and append:
         raise UsageError("--resume and --append cannot be combined; choose one")
     continuing: ResumeMode | None = "resume" if resume else "append" if append else None
-    options = RunOptions(out, devices, scheduler, spread, continuing, wait, keep_trying)
+    usual = RunOptions(out, wait=wait, wait_hint=WAIT_HINT, unwritten=f"{ROWS_STAY}; continue with --resume")
+    options = replace(
+        usual, devices=devices, scheduler=scheduler, spread=spread, continuing=continuing, keep_trying=keep_trying
+    )
     changes = [*(sets or ()), *([f"measure.sessions={sessions}"] if sessions is not None else [])]
     try:
         if source_of(config) is SourceKind.CONFIG:
@@ -135,7 +141,7 @@ def run(
         try:
             return _measure_source(source, options, dry_run=dry_run, plots=plots)
         except NoPlots:
-            if changes or only or dry_run or options != RunOptions(out, wait=wait):
+            if changes or only or dry_run or options != usual:
                 raise  # what these options ask for needs a plan
             terminal.note(
                 f"{config} runs no triton.testing.perf_report, so kbench measures each do_bench call when the script makes it"
@@ -247,6 +253,7 @@ def _mb(count: int) -> str:
 def _report(outcome: RunResult) -> None:
     from kbench import summary
     from kbench.analysis import analyse
+    from kbench.execute.executor import NOT_TRIED
 
     found = analyse(outcome.rows, outcome.plan.sweep.baseline)
     summary.print_summary(found, most_cases=CASES_SHOWN, more=f"kbench show {shlex.quote(str(outcome.csv))}")
@@ -255,6 +262,8 @@ def _report(outcome: RunResult) -> None:
     if (wanted := outcome.plan.sweep.measure.precision) is not None:
         terminal.print_paragraph(summary.precision_reached(outcome.rows, wanted))
     print(f"{summary.counts(outcome.rows) or 'no rows'}: {outcome.csv}")
+    if names := sorted({row.configuration_name for row in outcome.rows if row.reason.startswith(NOT_TRIED)}):
+        terminal.note(f"to try {', '.join(names)} in every case, run again with --keep-trying")
     if outcome.moved:
         first, *others = outcome.moved
         print(f"the earlier results were moved to {' and '.join([str(first), *(old.name for old in others)])}")
@@ -284,7 +293,7 @@ def exec_command(
 
     Write the command after --: kbench exec -- python bench.py --size 4096
 
-    Exit code: that of the program if it is not 0; otherwise 0 success, 2 bad input, 3 the program did not call do_bench,
+    Exit code: that of the program if it is not 0; otherwise 0 success, 2 bad input, 3 no call of do_bench gave a time,
     130 interrupted.
     """
     from kbench import summary
@@ -296,9 +305,9 @@ def exec_command(
         how = f"exit code {outcome.code}" if outcome.code > 0 else f"signal {-outcome.code}"
         terminal.warn(f"{shlex.join(command)}: ended with {how}")
     if outcome.csv is None:
-        terminal.warn(
-            "nothing was measured: the program did not call triton.testing.do_bench, do_bench_cudagraph or kbench.do_bench"
-        )
+        calls = "no call of triton.testing.do_bench, do_bench_cudagraph or kbench.do_bench gave a time"
+        why = "Triton's interpreter ran the kernels, and its times say nothing about them"
+        terminal.warn(f"nothing was measured: {why if outcome.interpreted else calls}")
         return outcome.exit_code
     summary.print_summary(analyse(outcome.rows), more=f"kbench show {shlex.quote(str(outcome.csv))}")
     print(f"{summary.counts(outcome.rows)}: {outcome.csv}")

@@ -188,7 +188,7 @@ def _read_records(path: Path, header: list[str]) -> tuple[int, list[Record], int
             found.append((line + 1, start, end, cells))
             line, start = reader.line_num, end
     except csv.Error as error:
-        raise ResultsError(f"{path}:{line + 1}: not readable as CSV ({error}); repair or delete the line") from None
+        raise ResultsError(f"{path}:{line + 1}: not readable as CSV ({error}); {_REPAIR}") from None
     if not found or found[0][3] != header or not data[: found[0][2]].endswith(b"\n"):
         fault = header_fault(found[0][3] if found else [], header)
         raise ResultsError(f"{path}:1: {fault}; move the file away to start anew")
@@ -199,7 +199,7 @@ def _read_records(path: Path, header: list[str]) -> tuple[int, list[Record], int
     for number, _, _, cells in rest:
         if len(cells) != len(header):
             counts = f"{len(cells)} fields where the header has {len(header)}"
-            raise ResultsError(f"{path}:{number}: {counts}; repair or delete the line")
+            raise ResultsError(f"{path}:{number}: {counts}; {_REPAIR}")
     return header_end, [Record(n, a, b, dict(zip(header, cells, strict=True))) for n, a, b, cells in rest], torn
 
 
@@ -236,13 +236,16 @@ def _find_finished(path: Path, records: Sequence[Record], plan: Plan) -> tuple[s
             )
         if len(names) < len(wanted) or not _has_controls(group, task):
             if group is not groups[-1]:
-                raise ResultsError(f"{path}:{group[-1].line}: rows of this case are missing after this line; {_SAME}")
+                what = "rows of this case are missing after this line"
+                remedy = f"if lines were deleted, delete the others of this case too; otherwise {_SAME}"
+                raise ResultsError(f"{path}:{group[-1].line}: {what}; {remedy}")
             break
         finished.add(group[0].case)
         count += len(group)
     return finished, count
 
 
+_REPAIR = "repair the line, or delete all lines of its case: kbench then measures the case again"
 _SAME = "continue the file with its original config and options, or start a new file"
 
 
@@ -267,7 +270,7 @@ def _parse_rows(path: Path, records: Sequence[Record], plan: Plan) -> Iterator[R
         try:
             yield Row.from_cells(cases[record.case], record.cells)
         except ValueError as error:
-            raise ResultsError(f"{path}:{record.line}: {error}; repair the line") from None
+            raise ResultsError(f"{path}:{record.line}: {error}; {_REPAIR}") from None
 
 
 def _refuse_other_weights(path: Path, rows: Sequence[Row], sweep: Sweep) -> None:

@@ -24,6 +24,9 @@ from kbench.results.stamps import digest, now
 from kbench.text import redact
 from kbench.text.printable import NAME_LIMIT, printable
 
+IN_USE = "is in use by"
+"""What a note says of a device or a file for which the run waits."""
+
 HOLDER_BYTES = 4096
 """How much of a lock file is read: more than kbench writes."""
 
@@ -39,10 +42,10 @@ def file_key(path: Path) -> str:
 
 
 @contextmanager
-def acquire_lock(key: str, what: str, *, wait: bool, note: Callable[[str], None]) -> Iterator[None]:
+def acquire_lock(key: str, what: str, *, wait: bool, note: Callable[[str], None], hint: str = "") -> Iterator[None]:
     """Hold the lock of this key during the body. `what` is its name in messages.
 
-    While another run holds it, wait after a note; without `wait`, raise Busy.
+    While another run holds it, wait after a note, which `hint` completes; without `wait`, raise Busy.
     """
     if sys.platform == "win32":
         yield
@@ -56,7 +59,7 @@ def acquire_lock(key: str, what: str, *, wait: bool, note: Callable[[str], None]
         yield
         return
     try:
-        _take(file, what, wait, note)
+        _take(file, what, wait, note, hint)
         os.ftruncate(file, 0)
         os.pwrite(file, json.dumps({"pid": os.getpid(), "since": now()}).encode(), 0)
         yield
@@ -65,7 +68,7 @@ def acquire_lock(key: str, what: str, *, wait: bool, note: Callable[[str], None]
 
 
 @contextmanager
-def acquire_results_lock(path: Path, *, wait: bool, note: Callable[[str], None]) -> Iterator[None]:
+def acquire_results_lock(path: Path, *, wait: bool, note: Callable[[str], None], hint: str = "") -> Iterator[None]:
     """Hold the lock on the results file at `path` during the body, if the file exists. See `acquire_lock`."""
     file = None
     try:
@@ -79,7 +82,7 @@ def acquire_results_lock(path: Path, *, wait: bool, note: Callable[[str], None])
                     f"cannot tell whether another run writes {printable(str(path))} ({error.strerror}); writing anyway"
                 )
                 break
-            _take(file, str(path), wait, note)
+            _take(file, str(path), wait, note, hint)
             if _is_at(file, path):
                 break
             os.close(file)  # the other run has replaced the file meanwhile
@@ -101,7 +104,7 @@ def lock_open_results(file: int) -> None:
             return
 
 
-def _take(file: int, what: str, wait: bool, note: Callable[[str], None]) -> None:
+def _take(file: int, what: str, wait: bool, note: Callable[[str], None], hint: str) -> None:
     """Wait for the lock of an open file, or raise Busy. On a file system without locks, note that and go on."""
     import fcntl
 
@@ -109,10 +112,10 @@ def _take(file: int, what: str, wait: bool, note: Callable[[str], None]) -> None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        sentence = f"{name} is in use by {_holder(file)}"
+        sentence = f"{name} {IN_USE} {_holder(file)}"
         if not wait:
             raise Busy(f"{sentence}; try again when it has ended") from None
-        note(f"{sentence}; waiting for it to end (Ctrl-C gives up; with --no-wait kbench fails at once)")
+        note(f"{sentence}; waiting for it to end (Ctrl-C gives up{hint})")
         fcntl.flock(file, fcntl.LOCK_EX)
     except OSError as error:
         note(f"cannot tell whether another run uses {name} ({error.strerror}); measuring anyway")

@@ -36,8 +36,9 @@ END_LIMIT_S = 5.0
 class ProgramResult:
     """How a program ended, and the rows that it measured.
 
-    csv   the results file; None if nothing was measured
-    code  the exit code of the program
+    csv          the results file; None if nothing was measured
+    code         the exit code of the program
+    interpreted  whether Triton's interpreter ran a call, so that it has no row
     """
 
     code: int
@@ -45,6 +46,7 @@ class ProgramResult:
     rows: list[Row] = field(default_factory=list)
     moved: list[Path] = field(default_factory=list)
     interrupted: bool = False
+    interpreted: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -96,7 +98,10 @@ def _collect(
                 ended = ended or _has_ended(process)
                 unwritten.extend(reader.new())
                 while unwritten:
-                    results.write(unwritten[0])
+                    if unwritten[0].rows:
+                        results.write(unwritten[0])
+                    else:
+                        outcome.interpreted = True
                     unwritten.popleft()
             except KeyboardInterrupt:  # a row that was being written is still there
                 outcome.interrupted = True

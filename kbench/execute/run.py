@@ -18,7 +18,7 @@ from kbench.execute.existing_results import ExistingResults, ResumeMode
 from kbench.execute.kernels_writer import KernelsWriter
 from kbench.execute.lock import acquire_lock, acquire_results_lock, device_key, file_key
 from kbench.execute.plan import Plan
-from kbench.execute.writer import Writer, check_writable
+from kbench.execute.writer import ROWS_STAY, Writer, check_writable
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 from kbench.text import redact
@@ -62,6 +62,8 @@ class RunOptions:
     continuing  how to continue an existing results file; None starts a new file
     wait        wait while another run uses a device; otherwise raise Busy
     keep_trying measure configurations also after they took the worker down in two cases in a row
+    wait_hint   completes the note of a run that waits: how not to wait
+    unwritten   completes the error if results cannot be written any more: what becomes of the rows
 
     Without `devices` and `scheduler`, kbench measures on the current device. Raises UsageError when both are given.
     """
@@ -73,6 +75,8 @@ class RunOptions:
     continuing: ResumeMode | None = None
     wait: bool = True
     keep_trying: bool = False
+    wait_hint: str = ""
+    unwritten: str = ROWS_STAY
 
     def __post_init__(self) -> None:
         if self.devices is not None and self.scheduler is not None:
@@ -108,8 +112,8 @@ def execute(prepared: PreparedRun, options: RunOptions, note: Callable[[str], No
     locks = {device_key(device): device.name for device in executor.devices} | {file_key(path): str(path)}
     with ExitStack() as held:
         for key in sorted(locks):  # always in this order, so that two runs never wait for each other
-            held.enter_context(acquire_lock(key, locks[key], wait=options.wait, note=note))
-        held.enter_context(acquire_results_lock(path, wait=options.wait, note=note))
+            held.enter_context(acquire_lock(key, locks[key], wait=options.wait, note=note, hint=options.wait_hint))
+        held.enter_context(acquire_results_lock(path, wait=options.wait, note=note, hint=options.wait_hint))
         existing = None
         if options.continuing and path.exists():
             machine = executor.catalog.machine.to_record()
@@ -118,11 +122,15 @@ def execute(prepared: PreparedRun, options: RunOptions, note: Callable[[str], No
             note(line)
         if not existing or existing.left:
             executor.start()
-        return _measure(prepared, path, existing, note)
+        return _measure(prepared, path, existing, options, note)
 
 
 def _measure(
-    prepared: PreparedRun, path: Path, existing: ExistingResults | None, note: Callable[[str], None]
+    prepared: PreparedRun,
+    path: Path,
+    existing: ExistingResults | None,
+    options: RunOptions,
+    note: Callable[[str], None],
 ) -> RunResult:
     """Measure the tasks that `existing` leaves, or the whole plan. The caller holds the locks."""
     executor, layout = prepared.executor, existing.plan if existing else prepared.plan
@@ -135,7 +143,8 @@ def _measure(
     if not tasks:
         note(f"{path}: nothing left to measure")
         return outcome
-    with interrupts.once(), closing(Writer(path, layout.sweep.axes, existing.keep if existing else None)) as writer:
+    keep = existing.keep if existing else None
+    with interrupts.once(), closing(Writer(path, layout.sweep.axes, keep, options.unwritten)) as writer:
         outcome.moved += writer.moved
         kernels = KernelsWriter(path, keep=existing is not None)
         record = EnvironmentRecord(entries, writer.write_environment)

@@ -24,6 +24,9 @@ from kbench.results.csv_reader import MAX_BYTES
 from kbench.results.environment_file import environment_path
 from kbench.results.row import Row
 
+ROWS_STAY = "the rows measured so far are kept"
+"""What becomes of the rows if a results file cannot be written any more."""
+
 
 def move_aside(csv: Path) -> list[Path]:
     """Rename an earlier results file and the files beside it, with the same date in all names. Returns the new names.
@@ -99,12 +102,13 @@ class Writer:
     A new file replaces an earlier one, which is renamed. With `keep`, the first `keep` bytes of the earlier file stay, and
     rows are appended to them. The writer keeps the file's content in memory. When another program removes, replaces or
     changes the file during the run, the writer renames that version, writes the whole content again, and passes a line to
-    `note`. Raises ResultsError when the file cannot be written; what is on the disk stays.
+    `note`. Raises ResultsError when the file cannot be written; what is on the disk stays, and `unwritten` says so.
     """
 
     path: Path
     axes: tuple[str, ...]
     keep: int | None = None
+    unwritten: str = ROWS_STAY
     note: Callable[[str], None] = lambda line: None
     moved: list[Path] = field(default_factory=list)
     _content: bytearray = field(default_factory=bytearray)
@@ -151,7 +155,7 @@ class Writer:
         data = text.getvalue().encode()
         self.check(unwritten=data)
         size = len(self._content)
-        with _explained(self.path, "the rows measured so far are kept; continue with --resume"):
+        with _explained(self.path, self.unwritten):
             self._unsure = data
             try:
                 written = self._file.write(data)
@@ -170,7 +174,7 @@ class Writer:
         """Replace the environment file in one step, so that it is never incomplete."""
         self._environment = json.dumps(environment, indent=2, default=str) + "\n"
         self.check()
-        with _explained(self.environment_path, "the rows measured so far are kept"):
+        with _explained(self.environment_path, self.unwritten):
             self._put_environment()
 
     def _put_environment(self) -> None:

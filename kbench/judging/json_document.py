@@ -85,7 +85,9 @@ class JudgedProvider(_Model):
         "it was not timed."
     )
     deterministic: bool | None = Field(description="Whether two calls on an input always gave the same bits.")
-    checked_inputs: int = Field(description="The number of edge and random inputs, over all cases.")
+    checked_inputs: int = Field(
+        description="The number of edge and random inputs on which its output was compared, over all cases."
+    )
     timed_cases: int = Field(description="The number of cases of the config in which it has a time.")
     failures: list[JudgedFailure]
     doubts: list[JudgedDoubt] = Field(description="The timed cases in which it is not trusted.")
@@ -141,7 +143,7 @@ def _provider(found: ProviderJudgement) -> JudgedProvider:
         correct=found.right if found.tried else None,
         trusted=not found.distrusted if found.rows or found.distrusted else None,
         deterministic=found.deterministic,
-        checked_inputs=len(found.checks),
+        checked_inputs=len(found.compared),
         timed_cases=sum(row.ms is not None for row in found.rows),
         failures=[
             JudgedFailure(

@@ -24,12 +24,16 @@ from kbench.execute.plan import Plan, Task, find_extremes, find_smallest, make_p
 from kbench.execute.run import RunOptions, execute
 from kbench.execute.supervision.supervisor import WorkerSupervisor
 from kbench.execute.worker.starting import PluginFiles
-from kbench.judging.judgement import CaseSpeed, CheckedInput, ProviderJudgement, mean_speed
+from kbench.execute.writer import ROWS_STAY
+from kbench.judging.judgement import CaseSpeed, CheckedInput, ProviderJudgement, many, mean_speed
 from kbench.judging.random_shapes import draw_shapes
 from kbench.protocol import Catalog, Configuration
 from kbench.results.vocabulary import Role
 
 Note = Callable[[str], None]
+
+ROWS_LOST = "without --out, kbench judge keeps no rows; name a folder with more space with --out"
+"""What becomes of the rows if they cannot be written to the temporary folder any more."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class FileJudgement:
     """The judgements of all providers of a file.
 
     baselines  the names of the configurations that they were compared with
-    shapes     the number of random shapes that were checked
+    shapes     the number of random shapes that the providers were called with
     timed      the number of cases of the shape set that were measured
     noise      a sentence on how far two timings of the same code differed; empty if none was timed
     """
@@ -145,7 +149,8 @@ def _check(
     drawn = draw_shapes(sweep.info, sweep.cases, count, seed=sweep.measure.seed, accelerated=plan.device_type != "cpu")
     tasks = first + _allowed(supervisor, [replace(like, case=case) for case in drawn], note)
     found: dict[str, list[CheckedInput]] = {name: [] for name in own}
-    note(f"checking {len(first)} cases of the config and {len(tasks) - len(first)} random shapes")
+    counts = f"{many(len(first), 'case')} of the config and {many(len(tasks) - len(first), 'random shape')}"
+    note(f"checking {counts}")
     with progress.make_progress(tasks) as display:
         for number, task in enumerate(tasks):
             display.begin(task)
@@ -180,9 +185,9 @@ def _time(config: Config, names: Sequence[str], options: JudgeOptions, note: Not
     """Measure some configurations on the shape set. Returns the rows' analysis, and whether Ctrl-C ended the run."""
     with ExitStack() as stack:
         out = options.out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-")))
-        run_options = RunOptions(out)
+        run_options = RunOptions(out, unwritten=ROWS_STAY if options.out else ROWS_LOST)
         prepared = stack.enter_context(prepare(replace(config, only=(",".join(names),)), run_options, note))
-        note(f"timing {len(prepared.plan.sweep.cases)} cases of the config")
+        note(f"timing {many(len(prepared.plan.sweep.cases), 'case')} of the config")
         outcome = execute(prepared, run_options, note)
     return analyse(outcome.rows, outcome.plan.sweep.baseline), outcome.interrupted
 

@@ -133,10 +133,16 @@ class ProviderJudgement:
 
     @property
     def declined(self) -> Counter[tuple[Status, str]]:
-        """The cases that it did not take part in: the number for each status and reason."""
-        return Counter((row.status, row.reason) for row in self.rows if row.status.declined) or Counter(
-            (each.status, each.reason) for each in self.checks if each.status.declined
-        )
+        """The number of cases in which it declined, for each status and reason: the timed cases, or else the checked ones. In a
+        checked case it may have declined some inputs only."""
+        timed = {(row.status, row.reason, row.case.label) for row in self.rows if row.status.declined}
+        checked = {(each.status, each.reason, each.case) for each in self.checks if each.status.declined}
+        return Counter((status, reason) for status, reason, _ in sorted(timed or checked))
+
+    @property
+    def compared(self) -> list[CheckedInput]:
+        """Its results that were compared with the reference."""
+        return [each for each in self.checks if not each.status.declined]
 
     @property
     def flags(self) -> Counter[Flag]:
@@ -181,3 +187,8 @@ def mean_speed(baseline: str, cases: Sequence[CaseSpeed]) -> Against:
     halves = [math.log(case.interval[1] / case.speedup) for case in cases]
     mean, half = math.fsum(logs) / len(logs), math.sqrt(math.fsum(half**2 for half in halves)) / len(logs)
     return Against(baseline, tuple(cases), math.exp(mean), (math.exp(mean - half), math.exp(mean + half)))
+
+
+def many(count: int, noun: str) -> str:
+    """`1 case`, `2 cases`"""
+    return f"{count} {noun}{'s' * (count != 1)}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kbench.analysis import Outcome
 from kbench.judging.judge import FileJudgement
-from kbench.judging.judgement import Against, ProviderJudgement
+from kbench.judging.judgement import Against, ProviderJudgement, many
 from kbench.results.vocabulary import CHECKED_REASON, Status
 from kbench.text.printable import printable, safe_reason
 
@@ -38,19 +38,27 @@ def _correct(judged: FileJudgement, judgement: ProviderJudgement) -> Iterator[st
     if not judgement.tried:
         yield "unknown: kbench could not check it in any case"
     elif not failures:
-        edges = len({each.edge for each in judgement.checks})
-        cases = len({each.case for each in judgement.checks if not each.random})
-        yield f"yes: {_many(edges, 'input')} on {_many(cases, 'case')} and {_many(judged.shapes, 'random shape')}"
+        edges = len({each.edge for each in judgement.compared})
+        yield f"yes: {many(edges, 'input')} on {_cases(judgement, 'case')} and {_cases(judgement, 'random shape')}"
     else:
         cases = len({each.case for each in judgement.checks} | {row.case.label for row in judgement.rows})
-        yield f"no: {len({each.case for each in failures})} of {_many(cases, 'case')} failed"
+        yield f"no: {len({each.case for each in failures})} of {many(cases, 'case')} failed"
     for each in failures[:FAILURES_SHOWN]:
         inputs = ", ".join(each.inputs)
         yield f"{each.status.value} at {_sizes(each.case)} ({inputs}): {safe_reason(each.reason)}"
     if (more := len(failures) - FAILURES_SHOWN) > 0:
         yield f"and {more} more; --json prints all"
     for (status, reason), count in judgement.declined.items():
-        yield f"{status.value} in {_many(count, 'case')}: {safe_reason(reason)}"
+        yield f"{status.value} in {many(count, 'case')}: {safe_reason(reason)}"
+
+
+def _cases(judgement: ProviderJudgement, noun: str) -> str:
+    """`20 random shapes`, or `5 of 20 random shapes` if the provider declined the others."""
+    cases, compared = (
+        {each.case for each in checks if each.random == (noun != "case")}
+        for checks in (judgement.checks, judgement.compared)
+    )
+    return f"{len(compared)} of {many(len(cases), noun)}" if len(compared) < len(cases) else many(len(cases), noun)
 
 
 def _trust(judgement: ProviderJudgement) -> Iterator[str]:
@@ -104,7 +112,7 @@ def _against(against: Against) -> str:
     counts = ((OUTCOME_WORDS[outcome], against.count(outcome)) for outcome in OUTCOME_WORDS)
     counted = ", ".join(f"{word} in {count}" for word, count in counts if count)
     text = f"{against.geomean:.3f}x as fast as {against.baseline} [{low:.3f}, {high:.3f}]: {counted} of "
-    text += _many(len(against.cases), "case")
+    text += many(len(against.cases), "case")
     if len(against.cases) > 1:
         worst, best = against.worst, against.best
         text += f"; {worst.speedup:.2f}x at {_sizes(worst.case)}, {best.speedup:.2f}x at {_sizes(best.case)}"
@@ -114,7 +122,3 @@ def _against(against: Against) -> str:
 def _sizes(label: str) -> str:
     """The label of a case without its operator."""
     return printable(label.partition(" ")[2])
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"

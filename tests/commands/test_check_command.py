@@ -10,8 +10,9 @@ from typing import cast
 import pytest
 from common import Kbench
 
-from kbench.commands.check import Checked, _print
+from kbench.commands.check import Checked, _print, check
 from kbench.config.resolve import Sweep
+from kbench.errors import ExitStatus
 from kbench.protocol import Configuration, EdgeResult, OperatorInfo
 from kbench.results.vocabulary import Status
 
@@ -52,6 +53,17 @@ def test_the_legend_says_whether_the_operator_has_a_check_of_its_own_also_if_eve
     table = {("random", "mine"): [Checked("mine", "mine", "N=8", crashed, crashed.reason)]}
     _print(cast(Sweep, sweep), "float32", table, ["random"], [])
     assert legend in capsys.readouterr().out
+
+
+def test_ctrl_c_says_that_there_are_no_results(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kbench.config.load.load_config", interrupted)
+    assert check(Path("softmax")) == ExitStatus.INTERRUPTED
+    assert "interrupted; kbench check prints its results at the end, so there are none" in capsys.readouterr().err
 
 
 @pytest.mark.slow

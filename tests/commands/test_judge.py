@@ -9,6 +9,10 @@ import jsonschema
 import pytest
 from common import Kbench
 
+from kbench.commands.judge import judge
+from kbench.errors import ExitStatus
+from kbench.judging.judge import FileJudgement
+
 KERNEL = """
 import torch
 import kbench
@@ -58,6 +62,23 @@ def test_a_right_provider(kbench: Kbench, tmp_path: Path) -> None:
     assert baseline["baseline"] == "torch-native" and found["timed_cases"] == len(baseline["cases"]) == 1
     assert baseline["interval"][0] <= baseline["speedup"] <= baseline["interval"][1]
     assert not (tmp_path / "results").exists()
+
+
+def test_ctrl_c_says_what_became_of_the_verdict(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def interrupted(*arguments: object) -> FileJudgement:
+        raise KeyboardInterrupt
+
+    file = tmp_path / "mine.py"
+    file.touch()
+    monkeypatch.setattr("kbench.judging.judge.judge", interrupted)
+    assert judge(file, "rmsnorm") == ExitStatus.INTERRUPTED
+    assert "interrupted; kbench judge gives its verdict at the end, so there is none" in capsys.readouterr().err
+    part = FileJudgement(file, "rmsnorm", "a GPU", [], [], 20, timed=1, interrupted=True)
+    monkeypatch.setattr("kbench.judging.judge.judge", lambda *arguments: part)
+    assert judge(file, "rmsnorm", out=Path("kept")) == ExitStatus.INTERRUPTED
+    assert "interrupted; the speed is from the 1 case timed so far; the rows are in kept" in capsys.readouterr().err
 
 
 def test_wrong_on_equal_sizes_only(kbench: Kbench, tmp_path: Path) -> None:

@@ -253,6 +253,15 @@ def test_the_result_of_a_job_has_all_tasks_or_says_why_not(monkeypatch: pytest.M
     monkeypatch.setattr(cluster_worker, "WorkerSupervisor", Stub)
     monkeypatch.setattr(cluster_worker, "IDLE_LIMIT_S", 0.05)
     session = cluster_worker.WorkerSession("tcp://there", [])
+    for line in (
+        "a GPU is in use by process 7; waiting",
+        "cannot tell whether another run uses a GPU; measuring anyway",
+    ) * 2:
+        session._note_wait(line)
+    assert session._notes == [
+        "takes turns on a shared device: a GPU is in use by process 7",
+        "cannot tell whether another run uses a GPU; measuring anyway",
+    ]
     first, second = (session.measure([task(n)]) for n in (1, 2))
     assert (len(first.finished), first.notes, first.gone) == (1, ["building for 1"], "")
     assert second.notes == ["building for 2"]

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,6 +95,21 @@ def test_the_command_is_read_where_the_system_tells_it(folder: Path, monkeypatch
     ):
         pass
     assert "(kbench run s.yaml --scheduler tls://(hidden)@host)" in str(caught.value)
+
+
+def test_a_run_that_waits_says_how_not_to_wait_only_if_the_command_can(folder: Path) -> None:
+    notes: list[str] = []
+    path = folder / "kbench-cpu.lock"
+    path.write_bytes(b"")
+    for hint in ("", "; with --no-wait kbench fails at once"):
+        with path.open("rb") as other:
+            fcntl.flock(other, fcntl.LOCK_EX)
+            threading.Timer(0.2, fcntl.flock, (other, fcntl.LOCK_UN)).start()
+            with acquire_lock("cpu", "the host", wait=True, note=notes.append, hint=hint):
+                pass
+    plain, hinted = notes
+    assert plain.endswith("waiting for it to end (Ctrl-C gives up)")
+    assert hinted.endswith("waiting for it to end (Ctrl-C gives up; with --no-wait kbench fails at once)")
 
 
 @pytest.mark.parametrize("kind", ["hard link", "link", "FIFO", "folder"])

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from common import Kbench
 from fake_executor import FakeMachine, machine_info
 from stand_in import HONEST, Silent, command, task
 
+from kbench.commands import run
 from kbench.commands.check import Checked, _word
 from kbench.execute.executor import make_failed_row
 from kbench.execute.plan import Task
 from kbench.execute.progress import PlainProgress
+from kbench.execute.run import RunResult
 from kbench.execute.supervision import supervisor as supervisor_module
 from kbench.execute.supervision.alone import CONTEXT_BYTES, count_workers
 from kbench.execute.supervision.supervisor import WorkerSupervisor
@@ -88,10 +92,7 @@ def test_it_costs_two_cases(name: str, status: Status, why: str, bad: Bad) -> No
     assert (
         rows[2][name].reason
         == rows[3][name].reason
-        == (
-            f"not tried again: {word} on softmax M=1 N=64 float32, {word} on softmax M=2 N=64 float32 ({why}); "
-            "--keep-trying tries it in every case"
-        )
+        == f"not tried again: {word} on softmax M=1 N=64 float32, {word} on softmax M=2 N=64 float32 ({why})"
     )
     # the second time it is alone, and the worker of its neighbour lives on
     assert bad.requests == [f"mine {name}", "mine", name, "mine", "mine", "mine"]
@@ -185,6 +186,23 @@ def test_check_does_not_try_it_on_every_edge_input(monkeypatch: pytest.MonkeyPat
         assert given_up == [False, False, not keep_trying, not keep_trying]
         cells = [_word([Checked("mine", "", "", result, result.reason)]) for result in found]
         assert cells == ["crashed", "crashed", *(["crashed"] * 2 if keep_trying else ["not tried"] * 2)]
+
+
+def test_a_run_says_at_its_end_how_to_try_it_again(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        make_failed_row(case(3, name), Configuration(name, {}), Status.CRASHED, reason)
+        for name, reason in (
+            ("mine", "not tried again: crashed on 1, crashed on 2 (it crashed)"),
+            ("yours", "it crashed"),
+        )
+    ]
+    plan = SimpleNamespace(sweep=SimpleNamespace(baseline=None, measure=SimpleNamespace(precision=None)), tasks=rows)
+    done = SimpleNamespace(rows=rows, plan=plan, interrupted=False, csv=Path("s.csv"), moved=[])
+    run._report(cast(RunResult, done))
+    assert "to try mine in every case, run again with --keep-trying" in capsys.readouterr().err
+    done.rows = rows[1:]
+    run._report(cast(RunResult, done))
+    assert "--keep-trying" not in capsys.readouterr().err
 
 
 def test_progress_says_it_once(capsys: pytest.CaptureFixture[str]) -> None:

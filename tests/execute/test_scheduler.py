@@ -6,12 +6,15 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
 from kbench.errors import ExecutionError
 
 pytest.importorskip("distributed")
+
+import dask
 
 from kbench.execute.executors import dask_scheduler
 
@@ -61,9 +64,35 @@ def test_something_else_is_one_line(what: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize(
-    "address", ["", "nonsense", "tcp://", "tcp://:1", "ucx://x", "inproc://x", "tls://x:1", "gopher://x"]
+    ("address", "fault"),
+    {
+        "": "--scheduler: the address names no protocol; use tcp://host:8786",
+        "nonsense": "nonsense: the address names no protocol; use tcp://host:8786",
+        "tcp://": "tcp://: the address names no host; use tcp://host:8786",
+        "tcp://:1": "tcp://:1: the address names no host; use tcp://host:8786",
+        "ucx://x": "ucx://x: ucx:// is not supported; use tcp:// or tls://",
+        "inproc://x": "inproc://x: inproc:// is not supported; use tcp:// or tls://",
+        "tls://x:1": "tls://x:1: dask's configuration names no TLS certificates; docs/scaling.md says how to name them",
+        "gopher://x": "gopher://x: gopher:// is not supported; use tcp:// or tls://",
+    }.items(),
 )
-def test_addresses_that_name_no_scheduler_are_one_line(address: str) -> None:
-    with pytest.raises(ExecutionError, match="no dask scheduler answers") as error:
+def test_an_address_that_dask_cannot_use_is_one_line_and_nothing_is_asked(address: str, fault: str) -> None:
+    with pytest.raises(ExecutionError) as error:
         dask_scheduler.connect(address)
-    assert "\n" not in str(error.value)
+    assert str(error.value) == fault
+
+
+def test_what_dasks_configuration_forbids(tmp_path: Path) -> None:
+    with (
+        dask.config.set({"distributed.comm.require-encryption": True}),
+        pytest.raises(ExecutionError, match=r"^tcp://h:1: dask's configuration requires encryption; use tls://$"),
+    ):
+        dask_scheduler.connect("tcp://h:1")
+    files = {"ca-file": "ca.pem", "client.cert": "client.pem", "client.key": "key.pem"}
+    with (
+        dask.config.set({f"distributed.comm.tls.{key}": str(tmp_path / name) for key, name in files.items()}),
+        pytest.raises(
+            ExecutionError, match=r"^tls://h:1: the TLS certificates .* cannot be read \(.*\); check their paths"
+        ),
+    ):
+        dask_scheduler.connect("tls://h:1")

@@ -54,6 +54,27 @@ def test_a_program_that_calls_no_do_bench_measures_nothing_and_keeps_its_exit_co
     assert not (tmp_path / "results" / "plain_loops.csv").exists()
 
 
+def test_the_warning_says_why_no_call_gave_a_time(kbench: Kbench, tmp_path: Path) -> None:
+    text = """
+import os
+os.environ["TRITON_INTERPRET"] = "1"
+import torch, triton, triton.language as tl, triton.testing
+
+@triton.jit
+def fill(x, BLOCK: tl.constexpr):
+    tl.store(x + tl.arange(0, BLOCK), 1.0)
+
+x = torch.empty(16)
+triton.testing.do_bench(lambda: fill[(1,)](x, 16), warmup=1, rep=1)
+"""
+    (tmp_path / "interpreted.py").write_text(text)
+    run = kbench("exec", "--", sys.executable, "interpreted.py")
+    assert run.returncode == 3 and "nothing was measured: Triton's interpreter ran the kernels" in run.stderr
+    (tmp_path / "fails.py").write_text("import triton.testing\ntriton.testing.do_bench(lambda: 1 / 0)\n")
+    run = kbench("exec", "--", sys.executable, "fails.py")
+    assert run.returncode == 1 and "nothing was measured: no call of triton.testing.do_bench" in run.stderr
+
+
 def test_a_command_that_does_not_exist_is_one_line(kbench: Kbench) -> None:
     run = kbench("exec", "--", "no-such-command")
     assert run.returncode == 2 and run.stderr.count("\n") == 1 and "no-such-command: cannot be started" in run.stderr

@@ -18,9 +18,10 @@ import distributed
 from kbench.errors import DeviceGone, WorkerLost
 from kbench.execute.executor import Finished
 from kbench.execute.executors.code_identity import RunFiles, compare_code, identify_code
-from kbench.execute.lock import acquire_lock, device_key
+from kbench.execute.lock import IN_USE, acquire_lock, device_key
 from kbench.execute.plan import Task
 from kbench.execute.supervision.failure_history import FailureHistory
+from kbench.execute.supervision.fit import Misfit
 from kbench.execute.supervision.supervisor import WorkerSupervisor
 from kbench.execute.worker.starting import PluginFiles
 from kbench.protocol import Catalog, Message
@@ -106,7 +107,8 @@ class WorkerSession:
         self._supervisors: dict[int, WorkerSupervisor] = {}
         self._history = FailureHistory()
         self._notes: list[str] = []
-        self._stopped = self._waited = False
+        self._stopped = False
+        self._told: set[str] = set()
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
 
@@ -125,7 +127,7 @@ class WorkerSession:
                     with acquire_lock(device_key(device), device.name, wait=True, note=self._note_wait):
                         result.finished.append(supervisor.measure(task, listener))
             except DeviceGone as gone:
-                result.finished, result.gone = [], str(gone)
+                result.finished, result.gone = [], gone.there if isinstance(gone, Misfit) else str(gone)
         return result
 
     def stop(self) -> None:
@@ -142,10 +144,13 @@ class WorkerSession:
         return self._supervisors[session]
 
     def _note_wait(self, line: str) -> None:
-        """Tell the user once that workers wait for each other. Workers that share a device do so at every case."""
-        if not self._waited:
-            self._notes.append(f"takes turns on a shared device: {line.partition('; ')[0]}")
-        self._waited = True
+        """Tell the user once that workers wait for each other, and once what else there is to say about the lock: workers that
+        share a device take it at every case."""
+        told = f"takes turns on a shared device: {line.partition('; ')[0]}" if IN_USE in line else line
+        kind = IN_USE if IN_USE in line else line
+        if kind not in self._told:
+            self._notes.append(told)
+        self._told.add(kind)
 
     def _note(self, line: str) -> None:
         self._notes.append(line)

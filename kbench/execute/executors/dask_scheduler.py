@@ -23,10 +23,10 @@ UNFIT = ("inproc", "ucx")
 
 
 def connect(address: str) -> Any:
-    """A client of the scheduler. Raises ExecutionError when none answers at the address."""
+    """A client of the scheduler. Raises ExecutionError when none answers at the address, or dask cannot use the address."""
     _silence()
+    _check(address)
     try:
-        _check(address)
         call_within(2 * CONNECT_LIMIT_S, partial(asyncio.run, _probe(address)))
         client = partial(distributed.Client, address, timeout=CONNECT_LIMIT_S, set_as_default=False, name="kbench")
         return call_within(2 * CONNECT_LIMIT_S, client)
@@ -70,17 +70,28 @@ async def _probe(address: str) -> None:
 
 
 def _check(address: str) -> None:
-    """Check that dask can use the address: its client takes long to refuse one. Raises ValueError or OSError."""
-    scheme, host = distributed.comm.parse_address(address, strict=True)
+    """Check that dask can use the address: its client takes long to refuse one. Raises ExecutionError."""
+    if fault := _fault_of(address):
+        raise ExecutionError(f"{address or '--scheduler'}: {fault}")
+
+
+def _fault_of(address: str) -> str:
+    """Why dask cannot use the address, and what to do; empty if it can."""
+    scheme, colon, host = address.partition("://")
+    if not colon:
+        return "the address names no protocol; use tcp://host:8786"
     if scheme not in distributed.comm.registry.backends or scheme in UNFIT:
-        raise ValueError(f"{scheme}:// is not supported; use tcp:// or tls://")
+        return f"{scheme}:// is not supported; use tcp:// or tls://"
     if not host or host.startswith(":"):
-        raise ValueError(f"{address} names no host; use tcp://host:8786")
+        return "the address names no host; use tcp://host:8786"
     security = distributed.Security()
-    if scheme == "tls" and not security.get_connection_args("client")["ssl_context"]:
-        raise ValueError("dask's configuration has no TLS certificates: see docs/scaling.md")
     if scheme == "tcp" and security.require_encryption:
-        raise ValueError("dask's configuration requires encryption: use tls://")
+        return "dask's configuration requires encryption; use tls://"
+    try:
+        encrypted = scheme != "tls" or security.get_connection_args("client")["ssl_context"]
+    except OSError as error:
+        return f"the TLS certificates that dask's configuration names cannot be read ({_first_line(error)}); check their paths"
+    return "" if encrypted else "dask's configuration names no TLS certificates; docs/scaling.md says how to name them"
 
 
 def _first_line(error: Exception) -> str:

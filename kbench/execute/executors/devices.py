@@ -18,6 +18,7 @@ from typing import Any
 from kbench.errors import DeviceGone, ExecutionError, UsageError, WorkerLost
 from kbench.execute.executor import LOSS_LIMIT, Finished, Listener, give_up
 from kbench.execute.plan import Task
+from kbench.execute.supervision.fit import Misfit
 from kbench.execute.supervision.supervisor import WorkerSupervisor
 from kbench.execute.worker.starting import PluginFiles
 from kbench.execute.worker.worker_process import START_LIMIT_S
@@ -125,12 +126,13 @@ class Devices:
             try:
                 finished = supervisor.measure(task, self._listener)
             except DeviceGone as gone:
+                why = gone.what if isinstance(gone, Misfit) else str(gone)
                 then = "its case moves to another device"
                 if todo.give_back(task, device.uuid) >= LOSS_LIMIT:
                     then = f"its case is given up, because {LOSS_LIMIT} devices were lost while they measured it"
-                    reason = f"{LOSS_LIMIT} devices were lost while they measured this case; the last error: {gone}"
+                    reason = f"{LOSS_LIMIT} devices were lost while they measured this case; the last error: {why}"
                     self._results.put(give_up(task, reason, device, self.catalog.machine, place))
-                self._results.put(_DeviceLost(f"{place} was lost: {gone}", then))
+                self._results.put(_DeviceLost(f"{place} was lost: {why}", then))
                 return
             except Exception as error:  # noqa: BLE001  a bug: the main thread raises it
                 self._results.put(error)

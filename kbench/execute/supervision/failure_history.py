@@ -47,4 +47,4 @@ class FailureHistory:
             return None
         last = failures[-1]
         where = ", ".join(f"{each.status.value} on {each.where}" for each in failures[-MAX_FAILURES:])
-        return last.status, f"{NOT_TRIED}: {where} ({last.reason}); --keep-trying tries it in every case"
+        return last.status, f"{NOT_TRIED}: {where} ({last.reason})"

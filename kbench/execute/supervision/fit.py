@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 from kbench.errors import DeviceGone
-from kbench.execute.plan import Task, traits
+from kbench.execute.plan import CODE, Task, traits
 from kbench.protocol import Catalog, DeviceInfo
 
 
+class Misfit(DeviceGone):
+    """A worker has another device or other code than the plan was made for.
+
+    what   how it differs, if it runs on the host that made the plan: something has changed there
+    there  how it differs, if it runs on another host
+    """
+
+    def __init__(self, name: str, found: str | None, wanted: str) -> None:
+        is_ = found or "not known"
+        self.there = f"{name} is {is_} there, but {wanted} in this run"
+        if name.startswith(CODE):
+            self.what = f"the code of {name.removeprefix(CODE)} has changed since the run began"
+            advice = "undo the change and continue the run, or start a new run"
+        else:
+            self.what = f"{name} is {is_}, but was {wanted} when the run began"
+            advice = "make that device available again and continue the run, or start a new run"
+        super().__init__(f"{self.what}; {advice}")
+
+
 def check_fit(catalog: Catalog, task: Task, device: DeviceInfo | None) -> None:
-    """Raise DeviceGone for the catalog of a worker that does not fit the plan. `device` is the one that it must use, if the
-    plan names one."""
+    """Raise Misfit for the catalog of a worker that does not fit the plan. `device` is the one that it must use, if the plan
+    names one."""
     found = traits(catalog, task.case.operator, {one.provider for one in task.configurations})
     needs = dict(task.needs)
     if device:
-        found["its UUID"], needs["its UUID"] = catalog.device.uuid, device.uuid
+        found["the UUID of the device"], needs["the UUID of the device"] = catalog.device.uuid, device.uuid
     for name, wanted in needs.items():
         if found.get(name) != wanted:
-            raise DeviceGone(f"{name} is {found.get(name) or 'not known'}, but was {wanted} when the run began")
+            raise Misfit(name, found.get(name), wanted)

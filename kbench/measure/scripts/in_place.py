@@ -66,7 +66,10 @@ class InPlace:
         call.fn()
         self.device.synchronize()
         contender.build_ms = (time.perf_counter() - start) * 1e3
+        path = os.environ.get(ROWS_FILE)
         if interpreted():
+            if path:
+                self._write(Path(path), None)
             return [contender.build_ms]  # a time of Triton's interpreter is no row
         contender.launch_ms = measure_launch_ms(call.fn, self.device)
         before = call.clear_gradients if call.grad_to_none else None
@@ -75,7 +78,7 @@ class InPlace:
             readings = self.telemetry.read()
             contender.rounds.append(sample(0.0 if number else call.warmup_ms, max(call.rep_ms, 1.0) / ROUNDS))
             contender.readings += [readings, self.telemetry.read()]
-        if path := os.environ.get(ROWS_FILE):
+        if path:
             self._write(Path(path), self._row(call, contender, started_at))
         return [ms for samples in contender.rounds for ms in samples]
 
@@ -116,9 +119,10 @@ class InPlace:
         row.script_ms = median(time_plainly(self.device, call))
         return row
 
-    def _write(self, path: Path, row: Row) -> None:
-        """Append a message of this process. A first one describes the machine."""
-        messages: list[Catalog | Rows] = [Rows((row,))]
+    def _write(self, path: Path, row: Row | None) -> None:
+        """Append a message of this process, with a row or, if Triton's interpreter ran the call, without one. A first message
+        describes the machine."""
+        messages: list[Catalog | Rows] = [Rows((row,) if row else ())]
         if not self._begun:
             self._begun = True
             device = DeviceInfo(self.device.type, self.device.name, self.device.index, self.device.uuid)

@@ -1,0 +1,51 @@
+"""A worker that does not fit the plan: what the user reads, on the host that made the plan and about another host."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fake_executor import machine_info
+from stand_in import task
+
+from kbench.execute.plan import traits
+from kbench.execute.supervision.fit import Misfit, check_fit
+from kbench.protocol import Catalog, DeviceInfo, OperatorInfo, ProviderInfo
+
+
+def catalog(source_hash: str = "9c2e", device: str = "cuda") -> Catalog:
+    providers = {"mine": ProviderInfo(source_hash=source_hash)}
+    return Catalog(
+        DeviceInfo(device, "a device"),
+        (),
+        {"softmax": OperatorInfo((), {}, (), providers=providers)},
+        (),
+        machine_info(),
+    )
+
+
+PLANNED = replace(task("mine"), needs=traits(catalog(), "softmax", ["mine"]))
+
+
+@pytest.mark.parametrize(
+    ("other", "here", "there"),
+    [
+        (
+            catalog("3fa1"),
+            "the code of provider mine has changed since the run began; undo the change and continue the run, or start a new "
+            "run",
+            "the hash of the code of provider mine is 3fa1 there, but 9c2e in this run",
+        ),
+        (
+            catalog(device="cpu"),
+            "the type of device is cpu, but was cuda when the run began; make that device available again and continue the "
+            "run, or start a new run",
+            "the type of device is cpu there, but cuda in this run",
+        ),
+    ],
+)
+def test_what_differs_is_told_with_what_to_do(other: Catalog, here: str, there: str) -> None:
+    check_fit(catalog(), PLANNED, None)
+    with pytest.raises(Misfit) as caught:
+        check_fit(other, PLANNED, None)
+    assert (str(caught.value), caught.value.there) == (here, there)

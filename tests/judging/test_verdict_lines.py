@@ -1,0 +1,46 @@
+"""What `kbench judge` says of a provider that declines some of its inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kbench.judging.json_document import text
+from kbench.judging.judge import FileJudgement
+from kbench.judging.judgement import CheckedInput, ProviderJudgement
+from kbench.judging.verdict_lines import verdict_lines
+from kbench.results.vocabulary import Status
+
+
+def checked(case: str, edge: str, *, declined: bool = False) -> CheckedInput:
+    status, reason = (Status.UNSUPPORTED, "N must be even") if declined else (Status.CHECKED, "")
+    return CheckedInput(f"rmsnorm {case}", edge, case.startswith("random"), status, reason, None)
+
+
+def judged(*checks: CheckedInput) -> FileJudgement:
+    return FileJudgement(Path("mine.py"), "rmsnorm", "a GPU", [ProviderJudgement("mine", checks)], [], 2, 0)
+
+
+def lines(*checks: CheckedInput) -> list[str]:
+    made = judged(*checks)
+    return [" ".join(line.split()) for line in verdict_lines(made, made.judgements[0])]
+
+
+PART = [
+    *(checked("N=2", edge) for edge in ("random", "zeros")),
+    *(checked("random N=4", edge) for edge in ("random", "zeros")),
+    *(checked("random N=3", edge, declined=True) for edge in ("random", "zeros", "large")),
+]
+
+
+def test_cases_in_which_a_provider_declined_are_not_counted_as_right() -> None:
+    assert "correct yes: 2 inputs on 1 case and 1 of 2 random shapes" in lines(*PART)
+    assert "correct yes: 2 inputs on 1 case and 1 random shape" in lines(*PART[:4])
+
+
+def test_a_case_that_is_declined_counts_once_whatever_its_number_of_inputs() -> None:
+    assert "unsupported in 1 case: N must be even" in lines(*PART)
+    assert '"cases":1' in text(judged(*PART), passed=True).replace(" ", "").replace("\n", "")
+
+
+def test_inputs_that_were_declined_were_not_checked() -> None:
+    assert '"checked_inputs":4' in text(judged(*PART), passed=True).replace(" ", "")
