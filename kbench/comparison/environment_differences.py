@@ -10,14 +10,12 @@ from typing import Any
 import pandas as pd
 
 from kbench.comparison.join import CONDITIONS, several_devices
+from kbench.launches.code_change import CLOCK_MOVED
 from kbench.results.vocabulary import Status
 from kbench.text.suggest import list_words, nearest
 
 UNKNOWN = "unknown"
 """The value of a property in a file without times. It counts as equal to every other."""
-
-CLOCKS_DIFFER = 0.01
-"""Median SM clocks that differ by no more than this share are not reported."""
 
 
 class Weight(str, enum.Enum):
@@ -129,8 +127,8 @@ def _dirty(data: Mapping[str, Any]) -> bool:
 
 
 def _equal(name: str, before: str, after: str) -> bool:
-    """Whether two values count as equal. Clocks are measured, so they may differ by CLOCKS_DIFFER."""
+    """Whether two values count as equal. Clocks are measured, so they may differ by CLOCK_MOVED."""
     if not name.startswith("SM clock"):
         return False
     old, new = (float(text.removesuffix(" MHz")) for text in (before, after))
-    return abs(old - new) <= CLOCKS_DIFFER * max(old, new)
+    return abs(old - new) <= CLOCK_MOVED * max(old, new)

@@ -17,6 +17,7 @@ from kbench.analysis.cases import weight_of
 from kbench.analysis.frame_rows import not_a_time
 from kbench.analysis.rounds import is_plausible
 from kbench.errors import ResultsError, UsageError
+from kbench.launches.code_change import RanKernels
 from kbench.results import table
 from kbench.results.case import Value, configuration_name, value_order
 from kbench.results.columns import CONDITION_COLUMNS
@@ -90,6 +91,7 @@ class Side:
     conditions  the values of each of CONDITIONS; several where sessions differ
     suspect     at least one session is faster than it can be
     weight      how often the case occurs; None if the file does not tell
+    ran         the kernels that it ran
     """
 
     readings: tuple[Reading, ...]
@@ -99,6 +101,7 @@ class Side:
     conditions: dict[str, tuple[str, ...]] = field(default_factory=dict)
     suspect: bool = False
     weight: float | None = None
+    ran: RanKernels = field(default_factory=RanKernels)
 
     @cached_property
     def value(self) -> float | None:
@@ -268,6 +271,7 @@ def _side(rows: list[Row], metric: str) -> Side:
         conditions={name: tuple(sorted({getattr(row, name) for row in timed})) for name in CONDITIONS},
         suspect=any(Flag.SUSPECT in row.flags for row in timed),
         weight=weight_of(rows),
+        ran=RanKernels.of((row.code, row.kernels, row.sm_mhz) for row in timed),
     )
 
 

@@ -25,6 +25,7 @@ from kbench.comparison.join import Pair, Side
 from kbench.comparison.model import Geomean, JudgedRow
 from kbench.comparison.options import Rules
 from kbench.comparison.verdict import Verdict
+from kbench.launches.code_change import describe_code_change
 from kbench.results.vocabulary import CHECKED_REASON, Status
 
 ERROR_RATE = 0.01
@@ -68,6 +69,8 @@ def judge_pairs(
             continue
         change = sized[place]
         judgement = _judge_change(change, q.get(place), drifts[pair.contender].of(pair.key.case), rules)
+        if noise is None:
+            judgement = _with_what_ran(judgement, *pair.sides)
         ratio, ci = rules.ratio(change.effect), rules.interval(change.effect, change.half_width)
         rows.append(JudgedRow(pair.key, pair.contender, *judgement, pair.old, pair.new, ratio, ci, q.get(place)))
     return rows, geomeans
@@ -166,6 +169,13 @@ def _judge_change(change: Change, q: float | None, drift: Drift, rules: Rules) -
     if needed > MANY_SESSIONS:
         return Verdict.UNCLEAR, "too noisy: more sessions would not help; quieten the machine, or set a wider --margin"
     return Verdict.UNCLEAR, f"noisy: about {needed} sessions per side would settle it"
+
+
+def _with_what_ran(judgement: Judgement, old: Side, new: Side) -> Judgement:
+    """The judgement with what is known of the code that ran, for a reader who asks why a time has changed."""
+    verdict, reason = judgement
+    changed = verdict in (Verdict.SLOWER, Verdict.FASTER)
+    return verdict, _join(reason, describe_code_change(old.ran, new.ran, changed=changed))
 
 
 def _judge_providers(change: Change, pairwise: PairwiseComparison, rules: Rules) -> Judgement:

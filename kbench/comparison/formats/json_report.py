@@ -17,6 +17,7 @@ from kbench.comparison.presentation.row_names import key_columns
 from kbench.comparison.presentation.wording import finite, plain
 from kbench.comparison.stats import CONFIDENCE
 from kbench.comparison.verdict import Verdict
+from kbench.launches.code_change import CodeChange, code_change
 from kbench.results.vocabulary import Status
 
 Interval = tuple[float, float]
@@ -75,6 +76,9 @@ class ExportedSide(_Model):
     )
     sessions: int = Field(description="The number of sessions, with and without a time.")
     timed: int = Field(description="The number of sessions with a time.")
+    kernels: list[int] = Field(
+        description="How many kernels a call launches. Several numbers if sessions differ; empty if it is not known."
+    )
 
 
 class ExportedRow(_Model):
@@ -93,6 +97,10 @@ class ExportedRow(_Model):
     ci: Interval | None = Field(description="The confidence interval of the ratio.")
     q: float | None = Field(
         description="The lowest false discovery rate at which the row still counts as changed (Benjamini and Hochberg)."
+    )
+    code: CodeChange | None = Field(
+        description="Whether both sides ran the same machine code. mixed: it differs between the sessions of a side. "
+        "Null if it is not known, and with `by: provider`."
     )
     old: ExportedSide | None = Field(description="The baseline's side. Null if the baseline does not have the row.")
     new: ExportedSide | None = Field(description="The contender's side. Null if the contender does not have the row.")
@@ -241,6 +249,7 @@ def _row(row: JudgedRow, comparison: Comparison) -> ExportedRow:
         ratio=finite(row.ratio),
         ci=_interval(row.ci),
         q=finite(row.q),
+        code=code_change(row.old.ran, row.new.ran) if comparison.by == "file" and row.old and row.new else None,
         old=_side(row.old),
         new=_side(row.new),
     )
@@ -249,7 +258,13 @@ def _row(row: JudgedRow, comparison: Comparison) -> ExportedRow:
 def _side(side: Side | None) -> ExportedSide | None:
     if side is None:
         return None
-    return ExportedSide(status=side.status, value=finite(side.value), sessions=side.sessions, timed=len(side.readings))
+    return ExportedSide(
+        status=side.status,
+        value=finite(side.value),
+        sessions=side.sessions,
+        timed=len(side.readings),
+        kernels=sorted(side.ran.kernels),
+    )
 
 
 def _interval(ci: tuple[float, float] | None) -> Interval | None:

@@ -66,9 +66,10 @@ def test_a_row_has_its_key_verdict_and_both_sides(every: Comparison) -> None:
     }  # fmt: skip
     assert (slower["verdict"], slower["reason"]) == ("slower", "")
     assert slower["ci"][0] < slower["ratio"] < slower["ci"][1] and 0 < slower["q"] < 0.01
-    assert slower["old"] == {"status": "ok", "value": pytest.approx(0.03143, rel=1e-3), "sessions": 3, "timed": 3}
+    old = {"status": "ok", "value": pytest.approx(0.03143, rel=1e-3), "sessions": 3, "timed": 3, "kernels": []}
+    assert slower["old"] == old and slower["code"] is None
     assert (failed["ratio"], failed["ci"], failed["q"]) == (None, None, None)
-    assert failed["new"] == {"status": "wrong", "value": None, "sessions": 3, "timed": 0}
+    assert failed["new"] == {"status": "wrong", "value": None, "sessions": 3, "timed": 0, "kernels": []}
     assert rows[2]["verdict"] == "missing" and rows[2]["new"] is None
 
 

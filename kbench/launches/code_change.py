@@ -1,0 +1,90 @@
+"""Whether two measurements of a provider ran the same machine code and launched it alike, from the columns of results."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kbench.launches.launched_call import machine_code_of
+
+CLOCK_MOVED = 0.01
+"""Clocks that differ by more than this share are said to have moved."""
+
+
+class CodeChange(enum.StrEnum):
+    """What became of the machine code of a provider's kernels. `MIXED`: it differs between the sessions of a side."""
+
+    SAME = "same"
+    OTHER = "other"
+    MIXED = "mixed"
+
+
+@dataclass(frozen=True)
+class RanKernels:
+    """What some rows of a provider in one case ran.
+
+    codes    the values of their column `code`, without empty ones
+    kernels  those of their column `kernels`
+    sm_mhz   the mean clock; None if it is not known
+    """
+
+    codes: frozenset[str] = frozenset()
+    kernels: frozenset[int] = frozenset()
+    sm_mhz: float | None = None
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[str, int | None, float | None]]) -> RanKernels:
+        """From `code`, `kernels` and `sm_mhz` of each row."""
+        codes, kernels, clocks = zip(*rows, strict=True) if (rows := list(rows)) else ((), (), ())
+        known = [clock for clock in clocks if clock]
+        return cls(
+            frozenset(filter(None, codes)),
+            frozenset(int(count) for count in kernels if count is not None),
+            sum(known) / len(known) if known else None,
+        )
+
+    @property
+    def machine_codes(self) -> frozenset[str]:
+        return frozenset(map(machine_code_of, self.codes))
+
+
+def code_change(old: RanKernels, new: RanKernels) -> CodeChange | None:
+    """What became of the machine code; None if one side does not say what it ran."""
+    before, after = old.machine_codes, new.machine_codes
+    if not before or not after:
+        return None
+    if before == after:
+        return CodeChange.SAME
+    return CodeChange.MIXED if before & after else CodeChange.OTHER
+
+
+def describe_code_change(old: RanKernels, new: RanKernels, *, changed: bool) -> str:
+    """What ran on two sides, in a few words for a reader who asks why a time has changed; empty if there is nothing to say.
+    `changed`: the time has changed. Otherwise only another number of kernels is worth a word."""
+    parts = []
+    if old.kernels and new.kernels and old.kernels != new.kernels:
+        parts.append(f"it launches {_counted(new.kernels)}, before {_counted(old.kernels)}")
+    if changed:
+        match code_change(old, new):
+            case CodeChange.SAME if old.codes != new.codes:
+                parts.append("same machine code, but other grids or blocks")
+            case CodeChange.SAME:
+                parts.append(f"same machine code and grid{_clock(old, new)}")
+            case CodeChange.OTHER:
+                parts.append("other machine code")
+            case CodeChange.MIXED:
+                parts.append("the machine code differs between sessions")
+    return "; ".join(parts)
+
+
+def _counted(counts: frozenset[int]) -> str:
+    said = " or ".join(map(str, sorted(counts)))
+    return f"{said} kernel{'s' * (said != '1')}"
+
+
+def _clock(old: RanKernels, new: RanKernels) -> str:
+    """What to add if the clock has moved."""
+    if not old.sm_mhz or not new.sm_mhz or abs(new.sm_mhz / old.sm_mhz - 1) <= CLOCK_MOVED:
+        return ""
+    return f", but the clock was {new.sm_mhz:.0f} MHz instead of {old.sm_mhz:.0f} MHz"

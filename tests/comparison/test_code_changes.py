@@ -1,0 +1,91 @@
+"""What a comparison says of the code that ran: beside each changed time, and where the number of kernels differs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from making import Write, row
+
+from kbench.comparison.compare import compare_results
+from kbench.comparison.formats import FORMATS
+from kbench.comparison.model import Comparison
+from kbench.comparison.options import CompareOptions
+from kbench.results.row import Row
+
+ONE = "12345678-0000aaaa"
+WIDER = "12345678-0000bbbb"
+OTHER = "9abcdef0-0000aaaa"
+
+
+def times(
+    *ms: float, code: str | tuple[str, ...] = ONE, kernels: int | None = 1, mhz: float | None = 1980
+) -> list[Row]:
+    """A row for each session."""
+    codes = (code,) * len(ms) if isinstance(code, str) else code
+    return [row(ms=t, session=n, code=codes[n], kernels=kernels, sm_mhz=mhz) for n, t in enumerate(ms)]
+
+
+@pytest.fixture
+def compared(write: Write) -> Callable[..., Comparison]:
+    def compared(old: Iterable[Row], new: Iterable[Row]) -> Comparison:
+        return compare_results(write("old", old), write("new", new))
+
+    return compared
+
+
+FAST = (1.0, 1.001, 1.002)
+SLOW = (1.2, 1.201, 1.202)
+
+
+@pytest.mark.parametrize(
+    ("new", "said", "code"),
+    [
+        (times(*SLOW), "same machine code and grid", "same"),
+        (times(*SLOW, mhz=1485), "same machine code and grid, but the clock was 1485 MHz instead of 1980 MHz", "same"),
+        (times(*SLOW, mhz=1975), "same machine code and grid", "same"),
+        (times(*SLOW, mhz=None), "same machine code and grid", "same"),
+        (times(*SLOW, code=WIDER), "same machine code, but other grids or blocks", "same"),
+        (times(*SLOW, code=OTHER), "other machine code", "other"),
+        (times(*SLOW, code=(ONE, OTHER, ONE)), "the machine code differs between sessions", "mixed"),
+        (times(*SLOW, code=OTHER, kernels=3), "it launches 3 kernels, before 1 kernel; other machine code", "other"),
+        (times(*SLOW, code="", kernels=None), "", None),
+    ],
+)
+def test_a_changed_time_says_whether_the_code_changed(
+    compared: Callable[..., Comparison], new: list[Row], said: str, code: str | None
+) -> None:
+    found = compared(times(*FAST), new)
+    assert found.rows[0].verdict == "slower" and found.rows[0].reason == said
+    assert json.loads(FORMATS["json"](found))["rows"][0]["code"] == code
+
+
+def test_an_unchanged_time_is_only_told_another_number_of_kernels(compared: Callable[..., Comparison]) -> None:
+    old = times(*FAST)
+    again = [replace(each, started_at="later") for each in times(*FAST, code=OTHER)]
+    assert compared(old, again).rows[0].reason == ""
+    more = [replace(each, started_at="later") for each in times(*FAST, code=OTHER, kernels=8)]
+    found = compared(old, more)
+    assert (found.rows[0].verdict, found.rows[0].reason) == ("same", "it launches 8 kernels, before 1 kernel")
+    sides: dict[str, Any] = json.loads(FORMATS["json"](found))["rows"][0]
+    assert (sides["old"]["kernels"], sides["new"]["kernels"]) == ([1], [8])
+
+
+def test_files_of_earlier_versions_are_compared_as_before(write: Write) -> None:
+    paths = [write("old", times(*FAST)), write("new", times(*SLOW, code=OTHER))]
+    lines = [line.split(",") for line in paths[0].read_text().splitlines()]
+    gone = [lines[0].index(name) for name in ("kernels", "code", "peak_bytes", "energy_mj")]
+    kept = [",".join(cell for n, cell in enumerate(line) if n not in gone) for line in lines]
+    paths[0].write_text("\n".join(kept) + "\n")
+    [only] = compare_results(*paths).rows
+    assert (only.verdict, only.reason) == ("slower", "")
+
+
+def test_providers_of_one_file_run_other_code_anyway(write: Write) -> None:
+    rows = [*times(*FAST), *(replace(each, provider="cuda", code=OTHER) for each in times(*SLOW))]
+    found = compare_results(write("one", rows), options=CompareOptions(by="provider", baseline="triton"))
+    assert "machine code" not in found.rows[0].reason
+    assert json.loads(FORMATS["json"](found))["rows"][0]["code"] is None
