@@ -19,6 +19,8 @@ from typer.core import TyperArgument, TyperCommand
 from kbench import interrupts
 from kbench.commands import check, explain, init, inspect, judge, run
 from kbench.commands.comparing import ab, bisect, compare
+from kbench.commands.history.add import history_add
+from kbench.commands.history.check import history_check
 from kbench.commands.reading import dispatch, plot, report, show
 from kbench.errors import ExitStatus, KbenchError
 from kbench.text import streams
@@ -44,12 +46,21 @@ COMMANDS: Mapping[str, Callable[..., int]] = {
 }
 """All commands, in the order of `kbench --help`."""
 
+GROUPS: Mapping[str, tuple[str, Mapping[str, Callable[..., int]]]] = {
+    "history": (
+        "Keep results over time in a folder, and find the changes in it.",
+        {"add": history_add, "check": history_check},
+    ),
+}
+"""Commands that have commands of their own: what they do together, and the commands. `kbench --help` lists them last."""
+
 BadCommandLine: Any = typer.BadParameter.__base__
 """The error that typer raises for an unknown command, an unknown option or a bad value. Its class is click's, or that of
 typer's own copy of click."""
 
 
 HELP_OPTIONS = ["-h", "--help"]
+_HELP = {"help_option_names": HELP_OPTIONS}
 
 
 class Command(TyperCommand):
@@ -114,11 +125,16 @@ def _make_app() -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode=None,  # plain help: importing rich would take longer than everything else
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": HELP_OPTIONS},
+        context_settings=_HELP,
     )
     made.callback()(_options_of_all_commands)
     for name, command in COMMANDS.items():
         made.command(name, cls=Command)(command)
+    for name, (about, members) in GROUPS.items():
+        group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, context_settings=_HELP)
+        for member, command in members.items():
+            group.command(member, cls=Command)(command)
+        made.add_typer(group, name=name, help=about)
     return made
 
 
@@ -172,7 +188,7 @@ def _run_command(arguments: Sequence[str]) -> int:
 
 def _print_help(name: str) -> None:
     """Print a command's help without a look at the options of all commands: typer imports pydantic to read their values."""
-    one = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings={"help_option_names": HELP_OPTIONS})
+    one = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=_HELP)
     one.command(name, cls=Command)(COMMANDS[name])
     one(["-h"], prog_name=f"kbench {name}", standalone_mode=False)
 

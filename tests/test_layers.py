@@ -21,13 +21,14 @@ MAY_IMPORT = {
     "api": (
         "comparison comparison/formats config errors execute execute/executors notebook plotting reporting results"
     ),
-    "cli": "commands commands/comparing commands/reading errors interrupts text version",
+    "cli": "commands commands/comparing commands/history commands/reading errors interrupts text version",
     "commands": (
         "analysis comparison/formats config contract errors execute execute/executors execute/supervision "
-        "execute/worker explain files interrupts judging packages plotting protocol results revisions/bisecting "
-        "sources summary text"
+        "execute/worker explain files history/presentation history/storage interrupts judging packages plotting protocol "
+        "results revisions/bisecting sources summary text"
     ),
     "commands/comparing": "commands comparison comparison/formats errors files revisions revisions/bisecting text",
+    "commands/history": "commands errors files history history/presentation history/storage text",
     "commands/reading": "analysis commands dispatching errors plotting reporting results summary text",
     "comparison": "analysis errors launches results text",
     "comparison/formats": "comparison comparison/presentation launches results text",
@@ -44,6 +45,9 @@ MAY_IMPORT = {
     "execute/worker": "errors protocol results text",
     "explain": "comparison results",
     "files": "",
+    "history": "analysis comparison errors history/storage results text",
+    "history/presentation": "comparison comparison/presentation history results text",
+    "history/storage": "analysis comparison errors files results text",
     "interrupts": "",
     "judging": (
         "analysis config contract errors execute execute/executors execute/supervision execute/worker interrupts "

@@ -7,6 +7,7 @@ import re
 import shlex
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import typer
 from common import ROOT
@@ -46,12 +47,15 @@ def test_the_citation_names_this_version() -> None:
 
 
 def test_every_command_in_the_documents_exists_with_its_options() -> None:
-    group = typer.main.get_command(app)
+    group: Any = typer.main.get_command(app)
     found = 0
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.yaml")]:
         for line in re.findall(r"^(?:#   |\$ )?(kbench [a-z]+ .*)$", _code(page), re.MULTILINE):
             _, name, *words = shlex.split(line, comments=True)
-            options = {option for p in group.commands[name].params for option in (*p.opts, *p.secondary_opts)}
+            command: Any = group.commands[name]
+            if members := getattr(command, "commands", None):
+                command = members[words.pop(0)]
+            options = {option for p in command.params for option in (*p.opts, *p.secondary_opts)}
             words = words[: words.index("--")] if "--" in words else words  # then come the arguments of a script
             assert {word for word in words if word.startswith("-")} <= options, f"{page.name}: {line}"
             found += 1

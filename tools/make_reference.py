@@ -14,7 +14,7 @@ import inspect
 import itertools
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ def commands() -> str:
     """Every command: usage, what it does, its arguments and options."""
     group: Any = typer.main.get_command(app)
     parts = [_table(("option of kbench, before the command", ""), [_option(p) for p in group.params])]
-    for name, command in group.commands.items():
+    for name, command in _commands(group):
         arguments = [p for p in command.params if p.param_type_name == "argument"]
         options = [p for p in command.params if p.param_type_name == "option"]
         usage = " ".join(["kbench", name, *(["[OPTIONS]"] if options else []), *map(_argument, arguments)])
@@ -44,6 +44,13 @@ def commands() -> str:
         if rows:
             parts.append(_table(("argument or option", ""), rows))
     return "\n\n".join(parts)
+
+
+def _commands(group: Any) -> Iterator[tuple[str, Any]]:
+    """All commands with their names, such as `history add` for a command of a group."""
+    for name, command in group.commands.items():
+        members = getattr(command, "commands", None)
+        yield from [(name, command)] if members is None else ((f"{name} {each}", one) for each, one in members.items())
 
 
 def _argument(parameter: Any) -> str:

@@ -96,16 +96,26 @@ def doctor() -> ExitStatus:
     return _report_plugins(catalog)
 
 
-CONFIG, COMPARE, JUDGE, BISECT = "config", "compare", "judge", "bisect"
+CONFIG, COMPARE, JUDGE, BISECT, HISTORY, HISTORY_FILE = (
+    "config",
+    "compare",
+    "judge",
+    "bisect",
+    "history",
+    "history-file",
+)
 
 
 def schema(
-    what: Annotated[str, typer.Argument(metavar="config|compare|judge|bisect", help="The kind of file.")] = CONFIG,
+    what: Annotated[
+        str, typer.Argument(metavar="config|compare|judge|bisect|history|history-file", help="The kind of file.")
+    ] = CONFIG,
 ) -> ExitStatus:
     """Print a JSON Schema of kbench's files.
 
     With the schema `config`, an editor can check config files. The schema `compare` describes the output of
-    `kbench compare --export json`, and `judge` and `bisect` those of `kbench judge --json` and `kbench bisect --json`.
+    `kbench compare --export json`. `judge` and `bisect` describe those of `kbench judge --json` and `kbench bisect --json`,
+    `history` that of `kbench history check --json`, and `history-file` the files of a history folder.
     """
     if what == CONFIG:
         from kbench.config import schema as config_schema
@@ -123,8 +133,17 @@ def schema(
         from kbench.revisions.bisecting import json_document as bisect_document
 
         found = bisect_document.schema()
+    elif what == HISTORY:
+        from kbench.history.presentation import json_changes
+
+        found = json_changes.history_schema()
+    elif what == HISTORY_FILE:
+        from kbench.history.storage import stored_run
+
+        found = stored_run.stored_schema()
     else:
-        raise UsageError(f"kbench schema: {unknown('schema', what, (CONFIG, COMPARE, JUDGE, BISECT))}")
+        known = (CONFIG, COMPARE, JUDGE, BISECT, HISTORY, HISTORY_FILE)
+        raise UsageError(f"kbench schema: {unknown('schema', what, known)}")
     print(json.dumps(found, indent=2))
     return ExitStatus.OK
 

@@ -63,7 +63,7 @@ def differences(
     `vary` names the properties that differ on purpose, such as `device`, `torch` or `measure.rounds`.
     """
     old, new = (
-        {**_from_rows(frame), **_from_environment(data)} for frame, data in zip(frames, environments, strict=True)
+        {**_from_rows(frame), **environment_properties(data)} for frame, data in zip(frames, environments, strict=True)
     )
     if not all(environments):  # an environment file is missing, so only the rows can be compared
         old, new = ({name: side[name] for name in _from_rows(frames[0])} for side in (old, new))
@@ -88,7 +88,7 @@ def unknown_names(
     if not vary:
         return []
     known = {name for frame in frames for name in _from_rows(frame)} | set(CONDITIONS)
-    known |= {name for data in environments for name in _from_environment(data)}
+    known |= {name for data in environments for name in environment_properties(data)}
     short = {name.partition(".")[2] for name in known} - {""}
     notes = []
     for name in sorted(set(vary) - known - short):
@@ -111,7 +111,8 @@ def _from_rows(frame: pd.DataFrame) -> dict[str, str]:
     }
 
 
-def _from_environment(data: Mapping[str, Any]) -> dict[str, str]:
+def environment_properties(data: Mapping[str, Any]) -> dict[str, str]:
+    """What an environment file says that may affect times: `driver`, `packages.torch`, `measure.rep_ms`."""
     known = {name: str(data[name]) for name in TELLING if data.get(name) is not None}
     for group in NESTED:
         entries = data.get(group)

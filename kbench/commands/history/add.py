@@ -1,0 +1,47 @@
+"""`kbench history add`: adds results to a history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kbench.errors import ExitStatus
+from kbench.text import terminal
+
+
+def history_add(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS.csv", help="A results file.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder of the history. It is made if it is missing.")
+    ],
+    machine: Annotated[
+        str,
+        typer.Option(
+            "--machine",
+            metavar="NAME",
+            help="A name for the machine. Results with the same name form one series, for example those of a pool of equal "
+            "machines. Default: the device and its UUID.",
+        ),
+    ] = "",
+) -> ExitStatus:
+    """Add results to a history.
+
+    Each call writes one new file into the folder and changes no other file. Readings that the folder has already are left
+    out, so results can be added again after `kbench run --append`. The command prints the path of the new file.
+
+    Exit code: 0 added, or nothing was new, 2 bad input.
+    """
+    from kbench.history.storage.adding import add_results
+
+    done = add_results(results, folder, machine)
+    for note in done.notes:
+        terminal.warn(note)
+    if done.path is None:
+        terminal.note(f"{folder} has all {done.known} readings of {results} already; nothing was added")
+        return ExitStatus.OK
+    before = f"; it had the other {done.known} already" if done.known else ""
+    terminal.note(f"added {done.fresh} readings to {folder}{before}")
+    print(done.path)
+    return ExitStatus.OK

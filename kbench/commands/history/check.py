@@ -1,0 +1,82 @@
+"""`kbench history check`: finds the changes in a history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from kbench.commands.options import RowTerms, parse_share, split_words
+from kbench.errors import ExitStatus, ResultsError
+from kbench.text import terminal
+
+HistoryDir = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the history.")]
+HistoryMargin = Annotated[
+    str, typer.Option("--margin", metavar="SHARE", help="The smallest change of a time that counts.")
+]
+
+
+def history_check(
+    folder: HistoryDir,
+    where: RowTerms = "",
+    margin: HistoryMargin = "2%",
+    recent: Annotated[
+        int,
+        typer.Option(
+            "--recent",
+            metavar="N",
+            min=1,
+            help="Report changes that began in the last N runs. Older ones are counted, and do not fail the check.",
+        ),
+    ] = 10,
+    everything: Annotated[bool, typer.Option("--all", help="Report older changes, too.")] = False,
+    fail_on: Annotated[
+        Optional[str],
+        typer.Option(
+            "--fail-on",
+            metavar="KINDS",
+            help="Exit with 1 if one of the last N runs has a change of these kinds: slower, faster, failed, fixed, missing, "
+            "new, incomparable, or change for all of them.",
+        ),
+    ] = None,
+    json: Annotated[
+        Optional[str],
+        typer.Option(
+            "--json", metavar="FILE", help="Also write all changes and series as JSON. '-' stands for stdout."
+        ),
+    ] = None,
+) -> ExitStatus:
+    """Find the changes in a history.
+
+    A series is one provider in one case on one machine. Its times are relative to the copy control of their session, so a
+    drift of the machine is no change. Each change says what moved with it: the provider's code, the baseline, the machine,
+    the stack (versions of packages) or the settings. A provider that failed is a change, too.
+
+    Exit code: 0 checked, 1 a recent change is of a kind that --fail-on lists, 2 bad input, 3 no reading has a time.
+    """
+    from kbench.files import replace
+    from kbench.history.judge_history import judge_history
+    from kbench.history.options import HistoryOptions
+    from kbench.history.presentation.json_changes import history_json
+    from kbench.history.presentation.report_text import gate_sentence, report_lines
+
+    options = HistoryOptions(where, parse_share("--margin", margin), recent, everything, tuple(split_words(fail_on)))
+    report = judge_history(folder, options)
+    for note in report.timeline.notes:
+        terminal.warn(note)
+    if json is not None and json != "-":
+        try:
+            replace(Path(json), history_json(report))
+        except OSError as error:
+            raise ResultsError(f"{json}: cannot be written ({error.strerror or error}); choose another place") from None
+    printed = "\n".join(report_lines(report, colour=terminal.colours())) + "\n"
+    text = history_json(report) if json == "-" else printed
+    terminal.write_text(text)
+    if report.failing:
+        terminal.error(gate_sentence(report))
+        return ExitStatus.FAILED
+    if not report.timed:
+        terminal.error(f"{folder}: no reading has a time, so there is nothing to check; see the reasons of the rows")
+        return ExitStatus.NOTHING
+    return ExitStatus.OK

@@ -1,0 +1,185 @@
+"""A judged history as text: an event for each run in which something changed, with what moved there."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from kbench.comparison.presentation.wording import Paint, format_change, interval, painted, unpainted
+from kbench.comparison.verdict import Verdict
+from kbench.history.change_points import FEWEST
+from kbench.history.moved import MovedProperty
+from kbench.history.report import HistoryChange, HistoryReport
+from kbench.text.terminal import microseconds
+
+MOST_MOVED = 8
+"""Properties of a kind that a line names. The rest are counted; the JSON export has all."""
+
+NOTHING_MOVED = "nothing that kbench records changed with it"
+
+
+def report_lines(report: HistoryReport, *, colour: bool) -> Iterator[str]:
+    """The lines of `kbench history check`."""
+    paint = painted if colour else unpainted
+    if report.failing:
+        yield paint(Verdict.FAILED, f"! {gate_sentence(report)}")
+        yield ""
+    yield head(report)
+    yield _method(report)
+    for event in events(report.reported):
+        yield ""
+        yield from _event(report, event, paint)
+    yield ""
+    yield from notes(report)
+
+
+def gate_sentence(report: HistoryReport) -> str:
+    """Why the gate failed: `gate failed: 5 slower (--fail-on slower)`."""
+    return f"gate failed: {_counted(report.failing)} (--fail-on {','.join(report.options.fail_on)})"
+
+
+def head(report: HistoryReport) -> str:
+    """What the history holds."""
+    runs, series = report.timeline.runs, report.series
+    days = dict.fromkeys([day(runs[0].started_at), day(runs[-1].started_at)])
+    points = sum(len(each.series.points) for each in series)
+    machines = ", ".join(dict.fromkeys(each.series.key.machine for each in series))
+    return (
+        f"{_many(len(runs), 'run')} from {' to '.join(days)}: {_many(len(series), 'series', 'series')} with "
+        f"{_many(points, 'point')}, {machines}"
+    )
+
+
+def _method(report: HistoryReport) -> str:
+    """The noise, and which changes count."""
+    noises = [each.noise for each in report.series if len(each.series.timed) >= FEWEST]
+    noise = f"noise {statistics.median(noises):.1%} (median of the series), ".replace("%", " %") if noises else ""
+    margin = f"{report.options.margin * 100:g} %"
+    return f"times are relative to the copy control; {noise}margin {margin}"
+
+
+def events(changes: Sequence[HistoryChange]) -> list[list[HistoryChange]]:
+    """The changes by run and machine, and by what moved with them except in their own code and baseline."""
+    groups: dict[object, list[HistoryChange]] = {}
+    for change in changes:
+        shared = change.moved.machine, change.moved.stack, change.moved.settings
+        groups.setdefault((event_run(change), change.series.key.machine, shared), []).append(change)
+    return list(groups.values())
+
+
+def event_run(change: HistoryChange) -> int:
+    """The place of the run in which a change is said to be."""
+    return change.at.run if change.ratio is not None else change.runs[0]
+
+
+def day(moment: str) -> str:
+    """The date of a time in ISO 8601."""
+    return moment[:10] or "an unknown date"
+
+
+def shared_texts(changes: Sequence[HistoryChange]) -> list[str]:
+    """What moved with all changes of an event: `stack: torch 2.9.0 -> 2.10.0`, or that nothing moved with any of them."""
+    moved = changes[0].moved
+    kinds = {"machine": moved.machine, "stack": moved.stack, "settings": moved.settings}
+    if one_code(changes):
+        kinds = {"code": moved.code, **kinds}
+    found = [f"{name}: {_few(properties)}" for name, properties in kinds.items() if properties]
+    if not found and not any(change.moved.anything for change in changes):
+        found = [NOTHING_MOVED]
+    return ["; ".join(found)] if found else []
+
+
+def one_code(changes: Sequence[HistoryChange]) -> bool:
+    """Whether the same change of code moved with all changes of an event."""
+    return bool(changes[0].moved.code) and all(change.moved.code == changes[0].moved.code for change in changes)
+
+
+def own_texts(change: HistoryChange, *, code: bool) -> list[str]:
+    """What moved with one series: its code, unless that is said for all, and the baseline of its case."""
+    found = []
+    if code and change.moved.code:
+        found.append(f"its code changed ({_few(change.moved.code)})")
+    if change.moved.baseline:
+        name, ratio = change.moved.baseline
+        found.append(f"the baseline {name} changed too, by {format_change(ratio)}")
+    return found
+
+
+def change_text(change: HistoryChange) -> str:
+    """The size of a change of level: `+3.2% [+2.8, +3.6]`; "" for a change of status."""
+    return f"{format_change(change.ratio)} {interval(change.ci)}" if change.ratio and change.ci else ""
+
+
+def _event(report: HistoryReport, changes: Sequence[HistoryChange], paint: Paint) -> Iterator[str]:
+    first = changes[0]
+    of_machine = sum(each.series.key.machine == first.series.key.machine for each in report.series)
+    run = report.timeline.runs[event_run(first)]
+    yield f"{day(run.started_at)}  {_counted(changes)} of {of_machine} series, {first.series.key.machine}"
+    yield from (f"  moved: {text}" for text in shared_texts(changes))
+    same_code = one_code(changes)
+    sizes = [change_text(change) for change in changes]
+    levels = [_levels(change) for change in changes]
+    for change, size, level in zip(changes, sizes, levels, strict=True):
+        words = [paint(change.kind, f"{change.kind.glyph} {change.kind.value:{max(len(c.kind) for c in changes)}}")]
+        words += [size.ljust(max(map(len, sizes))), level.rjust(max(map(len, levels)))] if any(sizes) else []
+        key = change.series.key
+        words.append(f"{key.case_label} {key.configuration}")
+        more = [
+            *_place(report, change),
+            *([change.reason] if change.reason else []),
+            *own_texts(change, code=not same_code),
+        ]
+        yield f"  {'  '.join(filter(None, words))}{''.join(f'; {text}' for text in more)}"
+
+
+def _levels(change: HistoryChange) -> str:
+    if change.old_ms is None or change.new_ms is None:
+        return ""
+    return f"{microseconds(change.old_ms)} -> {microseconds(change.new_ms)} us"
+
+
+def _place(report: HistoryReport, change: HistoryChange) -> list[str]:
+    """Where else a change may have begun."""
+    days = [day(report.timeline.runs[run].started_at) for run in change.runs]
+    return [f"it may have begun from {days[0]} to {days[1]}"] if change.runs[0] != change.runs[1] else []
+
+
+def notes(report: HistoryReport) -> Iterator[str]:
+    """What the events leave out, and a sentence if there are none."""
+    if not report.reported:
+        where = "" if report.options.everything else f" in the last {_many(report.options.recent, 'run')}"
+        yield f"no change{where}"
+    if older := len(report.changes) - len(report.reported):
+        yield f"{_many(older, 'older change')} not shown; --all shows {'it' if older == 1 else 'them'}"
+    short = [each for each in report.series if 0 < len(each.series.timed) < FEWEST]
+    if short:
+        yield f"{_many(len(short), 'series', 'series')} with fewer than {FEWEST} times: too short to find a change of level"
+    for each in report.series:
+        last = each.series.points[-1]
+        if last.failed:
+            since = next(
+                point
+                for place, point in enumerate(each.series.points)
+                if all(later.failed for later in each.series.points[place:])
+            )
+            key = each.series.key
+            state = f"{last.status} since {day(since.started_at)}: {last.reason}"
+            yield f"still failing: {key.case_label} {key.configuration}: {state}"
+    if report.timeline.uncorrected:
+        what = _many(report.timeline.uncorrected, "reading")
+        yield f"{what} without a copy control in the session: a drift of the machine is not subtracted there"
+
+
+def _counted(changes: Sequence[HistoryChange]) -> str:
+    counts = Counter(change.kind for change in changes)
+    return ", ".join(f"{counts[kind]} {kind}" for kind in sorted(counts, key=lambda kind: kind.rank))
+
+
+def _few(properties: Sequence[MovedProperty]) -> str:
+    more = len(properties) - MOST_MOVED
+    return ", ".join(each.text for each in properties[:MOST_MOVED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _many(count: int, one: str, several: str = "") -> str:
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
