@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "execute/executors": (
         "config errors execute execute/supervision execute/worker files packages protocol results version"
     ),
-    "execute/supervision": "errors execute execute/worker launches protocol results text",
+    "execute/supervision": "errors execute execute/worker protocol results text",
     "execute/worker": "errors protocol results text",
     "explain": "comparison results",
     "files": "",

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kbench.execute.plan import Task
-from kbench.launches.launched_call import LaunchedCall
-from kbench.protocol import Catalog, Configuration, DeviceInfo, MachineInfo, Message
+from kbench.protocol import CallRecorded, Catalog, Configuration, DeviceInfo, MachineInfo, Message
 from kbench.results.case import format_params
 from kbench.results.row import Row
 from kbench.results.stamps import now
@@ -41,7 +40,7 @@ class Finished:
     device: DeviceInfo
     machine: MachineInfo
     place: str = ""
-    calls: tuple[LaunchedCall, ...] = ()
+    calls: tuple[CallRecorded, ...] = ()
 
 
 class Listener(Protocol):

@@ -10,7 +10,7 @@ from pathlib import Path
 from kbench import files
 from kbench.errors import ResultsError
 from kbench.launches.kernels_file import KernelsFile, kernels_path, read_kernels
-from kbench.launches.launched_call import LaunchedCall
+from kbench.protocol import CallRecorded
 
 
 class KernelsWriter:
@@ -29,11 +29,18 @@ class KernelsWriter:
             with _explained(self.path):
                 self.path.unlink(missing_ok=True)  # that of an earlier file, which has another name by now
 
-    def write(self, calls: Iterable[LaunchedCall]) -> None:
-        """Append the lines that the file does not have yet, or all of them if somebody has removed it. Raises ResultsError."""
+    def write(self, calls: Iterable[CallRecorded], device: str) -> None:
+        """Append the lines that the file does not have yet, or all of them if somebody has removed it. `device` is the name of
+        the device that the calls ran on. Raises ResultsError."""
+        lines: list[str] = []
         if self._begun and not self.path.exists():
-            self._content, calls = KernelsFile(), [*self._content.calls.values(), *calls]
-        lines = [line for call in calls for line in self._content.lines(call)]
+            self._content, former = KernelsFile(), self._content
+            for name, limits in former.devices.items():
+                lines += self._content.device_lines(name, limits)
+            for launched in former.calls.values():
+                lines += self._content.call_lines(launched)
+        for call in calls:
+            lines += [*self._content.device_lines(device, call.limits), *self._content.call_lines(call.launched)]
         if not lines:
             return
         with _explained(self.path):

@@ -157,7 +157,7 @@ def _measure(
                     if existing:
                         existing.agree(finished.rows)
                     rows = _completed(finished, record.add_machine(finished.machine), layout.sweep)
-                    kernels.write(finished.calls)
+                    kernels.write(finished.calls, finished.device.name)
                     writer.write(rows)
                     outcome.rows += rows
                     display.end(finished.task, rows, finished.place)

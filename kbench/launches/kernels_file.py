@@ -1,5 +1,6 @@
-"""The file beside a results CSV that says what the rows' calls launch: JSON Lines, each kernel and each call once.
+"""The file beside a results CSV that says what the rows' calls launch: JSON Lines, each device, kernel and call once.
 
+    {"device": "NVIDIA H200", "multiprocessors": 132, "threads": 2048, "registers": 65536, ...}
     {"kernel": "1f0c...", "name": "softmax_kernel", "symbol": ..., "registers": 40, "local_bytes": 0, ...}
     {"call": "5d3a91b0-77be01d4", "launches": [{"kernel": "1f0c...", "grid": [4096, 1, 1], ...}], "memory": []}
 
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench import files
+from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall, MemoryOperation
 from kbench.text.printable import printable
 
@@ -25,13 +27,20 @@ MAX_BYTES = 64 << 20
 
 @dataclass
 class KernelsFile:
-    """The content of a file. `note` says what is wrong with it; empty if nothing is."""
+    """The content of a file: devices, kernels and calls by name. `note` says what is wrong with it; empty if nothing is."""
 
+    devices: dict[str, DeviceLimits] = field(default_factory=dict)
     kernels: dict[str, Kernel] = field(default_factory=dict)
     calls: dict[str, LaunchedCall] = field(default_factory=dict)
     note: str = ""
 
-    def lines(self, call: LaunchedCall) -> Iterator[str]:
+    def device_lines(self, name: str, limits: DeviceLimits) -> Iterator[str]:
+        """The line for a device, unless the file has it already. Adds the device to the content."""
+        if name not in self.devices:
+            self.devices[name] = limits
+            yield json.dumps({"device": name} | asdict(limits))
+
+    def call_lines(self, call: LaunchedCall) -> Iterator[str]:
         """The lines for a call, without those that the file has already. Adds the call to the content."""
         for launch in call.launches:
             if launch.kernel.id not in self.kernels:
@@ -77,7 +86,9 @@ def _read_line(line: Any, found: KernelsFile) -> None:
     """Add a line to the content. Raises ValueError, TypeError, KeyError and AttributeError for a line of another form."""
     if not isinstance(line, dict):
         raise TypeError("not an object")
-    if "kernel" in line:
+    if "device" in line:
+        found.devices[printable(str(line["device"]))] = _made(DeviceLimits, line)
+    elif "kernel" in line:
         found.kernels[str(line["kernel"])] = _made(Kernel, line)
     elif "call" in line:
         launches = [_made(KernelLaunch, each | {"kernel": found.kernels[each["kernel"]]}) for each in line["launches"]]

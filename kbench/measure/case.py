@@ -287,7 +287,7 @@ class CaseRun:
             prepare = partial(stage, inputs.shared.tensors, inputs.first.shapes)
             contender.recorded = self.recorder.record(prepare, provider.requires)
         if contender.recorded.launched:
-            self.steps.emit(CallRecorded(contender.recorded.launched))
+            self.steps.emit(CallRecorded(contender.recorded.launched, self.recorder.limits))
 
     def has_shorter_inputs(self) -> bool:
         """Whether an input has fewer bytes per element than the case's dtype."""

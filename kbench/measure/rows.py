@@ -15,6 +15,10 @@ from kbench.results.row import Row
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import Control, Role, Status
 
+ENERGY_ROUND_MS = 1000.0
+"""Rounds must take this long on average, or their energy is not stated. The counter of an H200 moves every 100 ms, so the
+reading after a short round includes what the provider before it drew."""
+
 
 @dataclass(frozen=True)
 class CaseContext:
@@ -154,6 +158,8 @@ def _numbers(context: CaseContext, contender: Contender, baseline: Contender | N
 
 def _energy_mj(context: CaseContext, contender: Contender) -> float | None:
     """See the column `energy_mj`. The control `empty` has no calls of its own."""
+    if contender.spent_ms < ENERGY_ROUND_MS * len(contender.rounds):
+        return None
     if context.calls is None or not contender.calls or len(contender.readings) != 2 * len(contender.rounds):
         return None
     sets = len(contender.calls)

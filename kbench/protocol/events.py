@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.launched_call import LaunchedCall
 from kbench.results.row import Row
 from kbench.results.vocabulary import Status
@@ -67,9 +68,10 @@ class RoundTimed:
 
 @dataclass(frozen=True)
 class CallRecorded:
-    """What a call of a configuration launches. The row that follows has its `code`."""
+    """What a call of a configuration launches on a device with these limits. The row that follows has its `code`."""
 
     launched: LaunchedCall
+    limits: DeviceLimits
 
 
 @dataclass(frozen=True)

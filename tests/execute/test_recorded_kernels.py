@@ -13,6 +13,7 @@ from kbench.execute.worker import launch
 from kbench.execute.worker.starting import PluginFiles
 
 RECORDS = """
+LIMITS = dict.fromkeys(["multiprocessors", "threads", "registers", "shared_bytes", "blocks", "reserved_shared_bytes"], 1)
 kernel = {"registers": 32, "local_bytes": 0, "static_shared_bytes": 0}
 kernel |= dict.fromkeys(["name", "symbol", "code", "origin"], "k")
 for number, name in enumerate(names()):
@@ -27,7 +28,7 @@ for number, name in enumerate(names()):
             time.sleep(60)
         say("StepEnded", index=number)
         grid = {"grid": [number + 1, 1, 1], "block": [32, 1, 1], "dynamic_shared_bytes": 0, "blocks_per_sm": None, "times": 1}
-        say("CallRecorded", launched={"launches": [{"kernel": kernel} | grid], "memory": []})
+        say("CallRecorded", launched={"launches": [{"kernel": kernel} | grid], "memory": []}, limits=LIMITS)
 say("Rows", rows=rows())
 """
 
@@ -46,7 +47,7 @@ def measure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Measure]:
 
 def test_the_calls_of_a_case_come_with_its_rows(measure: Measure) -> None:
     finished, _ = measure("a", "b")
-    assert [call.launches[0].grid for call in finished.calls] == [(1, 1, 1), (2, 1, 1)]
+    assert [call.launched.launches[0].grid for call in finished.calls] == [(1, 1, 1), (2, 1, 1)]
     again, _ = measure("c")
     assert len(again.calls) == 1, "those of the case before do not come again"
 

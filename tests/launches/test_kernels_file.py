@@ -11,8 +11,10 @@ import pytest
 from kbench.errors import ResultsError
 from kbench.execute.kernels_writer import KernelsWriter
 from kbench.execute.writer import move_aside
+from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.kernels_file import kernels_path, read_kernels
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall, MemoryOperation, machine_code_of
+from kbench.protocol import CallRecorded
 
 ROWS = Kernel("rows(float*)", "_Z4rowsPf", 40, 0, 16, "aaaaaaaaaaaa", "machine code")
 SUM = Kernel("sum", "sum", 255, 128, 0, "bbbbbbbbbbbb", "torch 2.11.0")
@@ -21,6 +23,11 @@ TWO = LaunchedCall(
     (KernelLaunch(ROWS, (64, 1, 1), (128, 1, 1), 0, 8), KernelLaunch(SUM, (1, 1, 1), (32, 1, 1), 512, None, 3)),
     (MemoryOperation("memset", 4096),),
 )
+H200 = DeviceLimits(132, 2048, 65536, 233472, 32, 1024)
+
+
+def calls(*launched: LaunchedCall) -> tuple[list[CallRecorded], str]:
+    return [CallRecorded(each, H200) for each in launched], "NVIDIA H200"
 
 
 @pytest.fixture
@@ -29,19 +36,20 @@ def csv(tmp_path: Path) -> Path:
 
 
 def test_calls_are_read_back_as_they_were_written(csv: Path) -> None:
-    KernelsWriter(csv, keep=False).write([ONE, TWO])
+    KernelsWriter(csv, keep=False).write(*calls(ONE, TWO))
     found = read_kernels(csv)
     assert found.calls == {ONE.code: ONE, TWO.code: TWO} and not found.note
+    assert found.devices == {"NVIDIA H200": H200}
     assert TWO.kernels == 4, "a launch that is made three times counts three times"
 
 
 def test_every_kernel_and_every_call_has_one_line(csv: Path) -> None:
     writer = KernelsWriter(csv, keep=False)
-    writer.write([ONE])
-    writer.write([ONE, TWO])
-    KernelsWriter(csv, keep=True).write([TWO])  # --append measures the same again
+    writer.write(*calls(ONE))
+    writer.write(*calls(ONE, TWO))
+    KernelsWriter(csv, keep=True).write(*calls(TWO))  # --append measures the same again
     lines = [json.loads(line) for line in kernels_path(csv).read_text().splitlines()]
-    assert [next(iter(line)) for line in lines] == ["kernel", "call", "kernel", "call"]
+    assert [next(iter(line)) for line in lines] == ["device", "kernel", "call", "kernel", "call"]
 
 
 def test_the_code_tells_other_machine_code_from_another_launch() -> None:
@@ -54,30 +62,30 @@ def test_the_code_tells_other_machine_code_from_another_launch() -> None:
 
 def test_a_new_run_begins_a_new_file_and_the_old_one_moves_with_its_csv(csv: Path) -> None:
     csv.write_text("old")
-    KernelsWriter(csv, keep=False).write([ONE])
+    KernelsWriter(csv, keep=False).write(*calls(ONE))
     moved = move_aside(csv)
-    KernelsWriter(csv, keep=False).write([TWO])
+    KernelsWriter(csv, keep=False).write(*calls(TWO))
     assert set(read_kernels(csv).calls) == {TWO.code}
     aside = next(path for path in moved if path.suffix == ".csv")
     assert set(read_kernels(aside).calls) == {ONE.code}
 
 
 def test_half_a_line_of_a_killed_run_costs_only_that_line(csv: Path) -> None:
-    KernelsWriter(csv, keep=False).write([ONE])
+    KernelsWriter(csv, keep=False).write(*calls(ONE))
     with kernels_path(csv).open("a") as file:
         file.write('{"call": "123')
-    KernelsWriter(csv, keep=True).write([TWO])
+    KernelsWriter(csv, keep=True).write(*calls(TWO))
     found = read_kernels(csv)
     assert set(found.calls) == {ONE.code, TWO.code}
-    assert found.note.endswith("softmax.kernels.jsonl:3: the line cannot be read; its kernels are not known")
+    assert found.note.endswith("softmax.kernels.jsonl:4: the line cannot be read; its kernels are not known")
 
 
 def test_a_file_that_was_removed_during_the_run_is_written_again(csv: Path) -> None:
     writer = KernelsWriter(csv, keep=False)
-    writer.write([ONE])
+    writer.write(*calls(ONE))
     kernels_path(csv).unlink()
     csv.parent.rmdir()
-    writer.write([TWO])
+    writer.write(*calls(TWO))
     assert set(read_kernels(csv).calls) == {ONE.code, TWO.code}
 
 
@@ -98,17 +106,16 @@ def test_a_file_that_was_removed_during_the_run_is_written_again(csv: Path) -> N
     ],
 )
 def test_a_damaged_line_is_named_and_left_out(csv: Path, line: str) -> None:
-    KernelsWriter(csv, keep=False).write([ONE])
+    KernelsWriter(csv, keep=False).write(*calls(ONE))
     with kernels_path(csv).open("ab") as file:
         file.write(f"{line}\n".encode("utf-8", "surrogateescape"))
     found = read_kernels(csv)
-    assert set(found.calls) == {ONE.code} and ":3: the line cannot be read" in found.note
+    assert set(found.calls) == {ONE.code} and ":4: the line cannot be read" in found.note
 
 
 def test_names_of_another_program_cannot_move_the_cursor(csv: Path) -> None:
-    KernelsWriter(csv, keep=False).write(
-        [replace(ONE, launches=(replace(ONE.launches[0], kernel=replace(ROWS, name="\x1b[2J")),))]
-    )
+    hostile = replace(ONE.launches[0], kernel=replace(ROWS, name="\x1b[2J"))
+    KernelsWriter(csv, keep=False).write(*calls(replace(ONE, launches=(hostile,))))
     [call] = read_kernels(csv).calls.values()
     assert "\x1b" not in call.launches[0].kernel.name
 
@@ -118,4 +125,4 @@ def test_a_file_that_cannot_be_read_is_no_error_and_one_that_cannot_be_written_i
     kernels_path(csv).mkdir()
     assert "is a folder" in read_kernels(csv).note
     with pytest.raises(ResultsError, match=r"cannot be written .*; the rows measured so far are kept"):
-        KernelsWriter(csv, keep=True).write([ONE])
+        KernelsWriter(csv, keep=True).write(*calls(ONE))

@@ -14,7 +14,7 @@ import torch
 from kbench.launches.launched_call import KernelLaunch, MemoryOperation
 from kbench.measure.launches import machine_code
 from kbench.measure.launches.elf import elf_sections
-from kbench.measure.launches.graph_nodes import GraphReader, KernelNode, MemoryNode
+from kbench.measure.launches.graph_nodes import GraphReader, KernelNode, MemoryNode, device_limits
 from kbench.measure.launches.machine_code import MACHINE_CODE, MachineCode, TritonKernels, code_digest
 from kbench.measure.launches.recorder import LaunchRecorder, launched_call, readable
 from kbench.measure.machine.device import Device
@@ -195,6 +195,19 @@ class FakeDriver:
     def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, blocks: Any, function: Any, threads: Any, shared: Any) -> int:
         blocks._obj.value = 2048 // threads.value
         return 1 if shared.value > 200_000 else 0
+
+    def cuCtxGetDevice(self, device: Any) -> int:
+        device._obj.value = 3
+        return 0
+
+    def cuDeviceGetAttribute(self, value: Any, attribute: Any, device: Any) -> int:
+        value._obj.value = attribute.value * 10
+        return 0 if device.value == 3 else 101
+
+
+def test_the_limits_are_those_of_the_current_device() -> None:
+    found = device_limits(FakeDriver({}))  # type: ignore[arg-type]
+    assert (found.multiprocessors, found.threads, found.registers, found.blocks) == (160, 390, 820, 1060)
 
 
 def three(*values: int) -> Any:

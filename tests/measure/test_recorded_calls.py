@@ -12,14 +12,18 @@ from torch import Tensor
 
 from kbench import Operator
 from kbench import Tensor as Declared
+from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall
 from kbench.measure.launches.recorder import LaunchRecorder, Recorded
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import ENERGY, energy_mj, telemetry_columns
+from kbench.measure.machine.telemetry import ENERGY, Nothing, Quantities, energy_mj, telemetry_columns
 from kbench.protocol import CallRecorded
 from kbench.results.row import Row
 
 CALL = LaunchedCall((KernelLaunch(Kernel("k", "k", 32, 0, 0, "c0de", "test"), (1, 1, 1), (32, 1, 1), 0, 4, 2),))
+
+
+LIMITS = DeviceLimits(132, 2048, 65536, 233472, 32, 1024)
 
 
 class Stand(LaunchRecorder):
@@ -27,6 +31,7 @@ class Stand(LaunchRecorder):
 
     def __init__(self, found: Recorded | Exception) -> None:
         super().__init__(Device())
+        self.limits = LIMITS
         self.works, self.found, self.seen = True, found, list[Any]()
 
     def record(self, prepare: Callable[[], Any], packages: Sequence[str] = ()) -> Recorded:
@@ -72,7 +77,7 @@ def test_rows_have_what_was_recorded_and_controls_do_not(double: Operator) -> No
         assert (found[name].kernels, found[name].code, found[name].peak_bytes) == (2, CALL.code, 4096)
         assert found[name].status.value == "ok" and not found[name].reason
     assert found["copy"].kernels is None and found["repeat"].code == ""
-    assert [each for each in sent if isinstance(each, CallRecorded)] == [CallRecorded(CALL)] * 2
+    assert [each for each in sent if isinstance(each, CallRecorded)] == [CallRecorded(CALL, LIMITS)] * 2
     first, second = recorder.seen
     assert first.equal(second), "each is recorded on the inputs as they were at first, not on what another has left"
 
@@ -93,3 +98,23 @@ def test_energy_is_divided_by_the_calls_of_all_rounds_but_the_first() -> None:
     assert energy_mj([{ENERGY: 5}, {ENERGY: 5}], [10]) is None, "the counter did not move"
     assert energy_mj([{ENERGY: 5}, {ENERGY: None}], [10]) is None
     assert ENERGY not in telemetry_columns([{ENERGY: 5.0, "power_w": 3.0}])
+
+
+def test_rounds_that_are_shorter_than_the_counter_resolves_have_no_energy(double: Operator) -> None:
+    class Meter(Nothing):
+        """A device that draws one joule between two readings."""
+
+        drawn = 0
+
+        def read(self) -> Quantities:
+            self.drawn += 1000
+            return {ENERGY: self.drawn}
+
+    run = case_run(double, ["plain"], M=4, N=8)
+    run.telemetry = Meter()
+    run.run()
+    [contender, *_] = run.contenders
+    assert contender.spent_ms < 1000 and run.rows()[0].energy_mj is None
+    contender.spent_ms = 1500.0
+    energy = run.rows()[0].energy_mj
+    assert energy is not None and 0 < energy < 1000

@@ -18,7 +18,6 @@ from kbench.execute.worker.starting import start as start_worker
 from kbench.execute.worker.template import Template, start_template
 from kbench.execute.worker.worker_failed import WorkerFailed
 from kbench.execute.worker.worker_process import IDLE, NONSENSE, Worker
-from kbench.launches.launched_call import LaunchedCall
 from kbench.protocol import (
     RANDOM,
     RECORD,
@@ -65,7 +64,7 @@ class WorkerSupervisor:
         self._history = history or FailureHistory()
         self._alone = Alone(self._start_another)
         self._ran: set[str] = set()  # names of the configurations that have run in the worker
-        self._calls: list[LaunchedCall] = []  # of the task
+        self._calls: list[CallRecorded] = []  # of the task
         self._checked: set[str] = set()  # names of those that a worker has built and checked on this case
 
     def __enter__(self) -> WorkerSupervisor:
@@ -331,7 +330,7 @@ class WorkerSupervisor:
                 elif isinstance(event, StepEnded) and step == "check":
                     self._checked.add(name)
                 elif isinstance(event, CallRecorded):
-                    self._calls.append(event.launched)
+                    self._calls.append(event)
                 listener.event(event, self._place)
         if rows is None or twice or not task.is_answered_by(configurations, rows):
             worker.stop()

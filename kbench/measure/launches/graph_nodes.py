@@ -8,11 +8,19 @@ from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kbench.launches.device_limits import DeviceLimits
+
 _KERNEL, _MEMCPY, _MEMSET, _CHILD = 0, 1, 2, 4
 """The types of nodes that do something: CUgraphNodeType."""
 
 _STATIC_SHARED, _LOCAL, _REGISTERS = 1, 3, 4
 """CUfunction_attribute."""
+
+
+_LIMITS = {
+    "multiprocessors": 16, "threads": 39, "shared_bytes": 81, "registers": 82, "blocks": 106, "reserved_shared_bytes": 111,
+}  # fmt: skip
+"""CUdevice_attribute, for the fields of DeviceLimits."""
 
 
 @dataclass(frozen=True)
@@ -146,9 +154,24 @@ class GraphReader:
         return params
 
     def _call(self, name: str, *arguments: Any) -> None:
-        try:
-            function = getattr(self._library, name)
-        except AttributeError:
-            raise RuntimeError(f"the driver has no function {name}; it needs CUDA 12.3 or newer") from None
-        if error := function(*arguments):
-            raise RuntimeError(f"{name} failed with CUDA error {error}")
+        _call(self._library, name, *arguments)
+
+
+def device_limits(library: ctypes.CDLL) -> DeviceLimits:
+    """What a multiprocessor of the current device holds. Raises RuntimeError if the driver refuses."""
+    device, value = c_int(), c_int()
+    _call(library, "cuCtxGetDevice", byref(device))
+    found = {}
+    for name, attribute in _LIMITS.items():
+        _call(library, "cuDeviceGetAttribute", byref(value), c_int(attribute), device)
+        found[name] = value.value
+    return DeviceLimits(**found)
+
+
+def _call(library: ctypes.CDLL, name: str, *arguments: Any) -> None:
+    try:
+        function = getattr(library, name)
+    except AttributeError:
+        raise RuntimeError(f"the driver has no function {name}; it needs CUDA 12.3 or newer") from None
+    if error := function(*arguments):
+        raise RuntimeError(f"{name} failed with CUDA error {error}")

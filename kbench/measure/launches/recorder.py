@@ -19,8 +19,9 @@ from typing import Any, Protocol
 import torch
 
 from kbench.kernels import cuda_driver
+from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall, MemoryOperation
-from kbench.measure.launches.graph_nodes import GraphReader, KernelNode, MemoryNode, Nodes
+from kbench.measure.launches.graph_nodes import GraphReader, KernelNode, MemoryNode, Nodes, device_limits
 from kbench.measure.launches.machine_code import MachineCode, TritonKernels
 from kbench.measure.machine.device import Device
 from kbench.text.printable import printable
@@ -75,14 +76,23 @@ class LaunchRecorder:
             print(f"kbench: the kernels of calls are not recorded: {self.missing}", file=sys.stderr)
 
     @cached_property
+    def limits(self) -> DeviceLimits:
+        """What a multiprocessor of the device holds. Raises RuntimeError."""
+        return device_limits(self._driver)
+
+    @cached_property
+    def _driver(self) -> ctypes.CDLL:
+        driver = cuda_driver.library()
+        assert driver  # it works on NVIDIA devices only
+        return driver
+
+    @cached_property
     def _stream(self) -> torch.cuda.Stream:
         return torch.cuda.Stream()
 
     @cached_property
     def _read(self) -> Nodes:
-        driver = cuda_driver.library()
-        assert driver  # it works on NVIDIA devices only
-        return GraphReader(driver)
+        return GraphReader(self._driver)
 
     def record(self, prepare: Callable[[], PreparedCall], packages: Sequence[str] = ()) -> Recorded:
         """Make a call once to see its memory, and capture it once. `prepare` prepares the call on the current stream.
