@@ -41,19 +41,23 @@ def timed(row: Row) -> bool:
     return row.ms is not None and is_plausible(row.ms)
 
 
+def suspects(rows: Sequence[Row]) -> set[tuple[CaseKey, str]]:
+    """The cases and the configurations of providers that are suspect there, in one session or more."""
+    return {
+        (key_of(row), row.configuration_name)
+        for row in rows
+        if row.role == Role.PROVIDER and timed(row) and Flag.SUSPECT in row.flags
+    }
+
+
 def by_case(rows: Sequence[Row]) -> dict[CaseKey, RowsByConfiguration]:
-    """The timed rows of providers by case and configuration, in the order of the rows. A configuration that is suspect in one
-    session of a case
-    is left out of that case."""
+    """The timed rows of providers by case and configuration, in the order of the rows. A configuration that is suspect in a
+    case is left out of that case."""
     cases: dict[CaseKey, RowsByConfiguration] = {}
-    suspect = set()
     for row in rows:
         if row.role == Role.PROVIDER and timed(row):
-            key = key_of(row)
-            cases.setdefault(key, {}).setdefault(row.configuration_name, []).append(row)
-            if Flag.SUSPECT in row.flags:
-                suspect.add((key, row.configuration_name))
-    for key, configuration in suspect:
+            cases.setdefault(key_of(row), {}).setdefault(row.configuration_name, []).append(row)
+    for key, configuration in suspects(rows):
         del cases[key][configuration]
     return {key: configurations for key, configurations in cases.items() if configurations}
 

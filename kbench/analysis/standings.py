@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
-from kbench.analysis.cases import CaseKey, RowsByConfiguration
+from kbench.analysis.cases import CaseKey, RowsByConfiguration, suspects
 from kbench.analysis.noise import Noise
 from kbench.analysis.pairwise import Outcome, PairwiseComparison
 from kbench.analysis.winners import ComparePair, Winner
@@ -24,7 +24,8 @@ class Standing:
     sole            cases that it wins alone
     shared          cases in which it ties for the first place
     undecided       cases in which it may be the fastest, but the measurements do not tell
-    timed           cases in which it has a time
+    timed           cases in which it has a time that is not suspect
+    suspect         cases in which a time of it is suspect
     copy_fraction   median share of the copy control's GB/s
     tflops          largest TFLOP/s of any case; None if the operator does not count its operations
     sol             median share of the speed of light
@@ -38,6 +39,7 @@ class Standing:
     shared: int
     undecided: int
     timed: int
+    suspect: int
     copy_fraction: float | None
     tflops: float | None
     sol: float | None
@@ -75,6 +77,7 @@ def standings(
 ) -> list[Standing]:
     """The standing of every provider's configuration, the highest geometric mean first, providers without one last."""
     sole, shared, undecided = places(winners)
+    suspect = suspects(rows)
     found = []
     for name in dict.fromkeys(row.configuration_name for row in rows if row.role == Role.PROVIDER):
         own = [row for row in rows if row.role == Role.PROVIDER and row.configuration_name == name]
@@ -91,6 +94,7 @@ def standings(
                 shared[name],
                 undecided[name],
                 len(timed),
+                sum(configuration == name for _, configuration in suspect),
                 median(copies) if copies else None,
                 max((row.tflops for row in own if row.tflops is not None), default=None),
                 median(lights) if lights else None,
@@ -125,13 +129,20 @@ def fastest_sentence(
 ) -> str:
     """`cuda is fastest in 33 of 60 cases and tied in 19 more; 1.87x as fast as torch-native (geomean).`"""
     if not winners:
+        if any(each.suspect for each in found):
+            return (
+                "Every provider is suspect in every case in which it was timed: it is faster than possible (kbench explain "
+                "suspect)."
+            )
         return "No provider was timed."
     if noise.too_noisy:
         text = noise.sentence()
         return f"{text[0].upper()}{text[1:]}."
     if len(found) == 1:
         [only] = found
-        timed = f"{only.configuration_name} was timed in {only.timed} of {_cases(cases)}"
+        timed = f"{only.configuration_name} was timed in {only.timed + only.suspect} of {_cases(cases)}"
+        if only.suspect:
+            timed += f", but the times of {_cases(only.suspect)} are suspect"
         return f"{timed}; there is no provider to compare it with."
     best = max(found, key=lambda each: (each.sole + each.shared, each.sole, each.geomean or 1.0))
     open_ = sum(bool(won.unclear) for won in winners)

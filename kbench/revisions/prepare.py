@@ -15,7 +15,7 @@ from kbench.errors import ConfigError, UsageError
 from kbench.revisions import side as sides
 from kbench.revisions.repository import Repository
 from kbench.revisions.session import SideSessions
-from kbench.revisions.side import RevisionSide
+from kbench.revisions.side import WORKING_TREE, RevisionSide
 from kbench.revisions.temporary_folder import remove_worktree
 
 
@@ -92,7 +92,7 @@ class Preparer:
             return named
         if bare and self.given.name.removesuffix(builtin.SUFFIX) in builtin.config_names():
             return None
-        raise UsageError(f"{self.config}: {side.name} has no such file; every revision needs the config")
+        raise UsageError(f"{self.config}: {side.name} has no such file; {_advice(side)}")
 
     def _check_plugins(self, side: RevisionSide, config: Path) -> None:
         """Raises UsageError if a plug-in of the config would come from the working tree in all revisions."""
@@ -109,6 +109,15 @@ class Preparer:
                     "relative to the config, so that each revision has its own"
                 )
             self.note(f"{plugin}: lies outside of the repository, so all revisions measure the same file")
+
+
+def _advice(side: RevisionSide) -> str:
+    """What to do if a side has no config."""
+    if side.label == "base":
+        return "name a base that has it, or measure both revisions with kbench run and compare them with kbench compare"
+    if side.label == "head":
+        return "restore it, or name another config" if side.name == WORKING_TREE else "commit it, or name another head"
+    return "every revision needs the config"
 
 
 def config_in(repository: Repository, config: Path) -> Path:

@@ -20,6 +20,9 @@ CHECKOUT_LIMIT_S = 1800.0
 HOOKS_OFF = ("-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false")
 """No hook of the repository runs when a worktree is added."""
 
+IN_ENGLISH = {"LANGUAGE": "en"}
+"""git's messages are read here. This variable changes their language only, and no encoding."""
+
 LOCAL_VARIABLES = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR", "GIT_DIR", "GIT_GRAFT_FILE", "GIT_IMPLICIT_WORK_TREE",
     "GIT_INDEX_FILE", "GIT_INTERNAL_SUPER_PREFIX", "GIT_NO_REPLACE_OBJECTS", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX",
@@ -38,7 +41,7 @@ def plain_environment() -> dict[str, str]:
 def _git(folder: Path, *words: str, limit_s: float = QUESTION_LIMIT_S) -> Ended:
     """Raises UsageError if git is not installed or does not answer in time."""
     try:
-        ended = run_child(["git", *HOOKS_OFF, *words], folder, plain_environment(), limit_s)
+        ended = run_child(["git", *HOOKS_OFF, *words], folder, plain_environment() | IN_ENGLISH, limit_s)
     except OSError as error:
         raise UsageError(f"git cannot be started ({error.strerror}); kbench needs git to measure revisions") from None
     if ended.code is None:
@@ -46,8 +49,22 @@ def _git(folder: Path, *words: str, limit_s: float = QUESTION_LIMIT_S) -> Ended:
     return ended
 
 
-def _last_line(ended: Ended) -> str:
-    return ended.tail[-1].removeprefix("fatal: ") if ended.tail else f"exit code {ended.code}"
+def _said(ended: Ended) -> str:
+    """Why git failed, in its own words: the line that begins with `fatal:`, or the last line."""
+    if not ended.tail:
+        return f"exit code {ended.code}"
+    return next((line for line in ended.tail if line.startswith("fatal: ")), ended.tail[-1]).removeprefix("fatal: ")
+
+
+def _no_repository(ended: Ended) -> str:
+    """Why git finds no working tree, and what to do."""
+    said = _said(ended)
+    if "dubious ownership" in said:
+        command = next((line.strip() for line in ended.tail if "safe.directory" in line), "")
+        return f"git does not trust this repository, because another user owns it; if you trust it, run: {command}"
+    here = f"git finds no working tree here ({said})"
+    known = "not a git repository" in said or "must be run in a work tree" in said
+    return f"{here}; start kbench in a folder of a cloned repository" if known else here
 
 
 @dataclass(frozen=True)
@@ -80,10 +97,7 @@ class Repository:
         """The repository that a folder lies in. Raises UsageError."""
         asked = _git(folder, "rev-parse", "--path-format=absolute", "--show-toplevel", "--git-common-dir")
         if asked.code != 0:
-            raise UsageError(
-                f"{folder}: git finds no working tree here ({_last_line(asked)}); "
-                "start kbench in a folder of a cloned repository"
-            )
+            raise UsageError(f"{folder}: {_no_repository(asked)}")
         top, common = asked.output.splitlines()
         return cls(Path(top).resolve(), Path(common).resolve())
 
@@ -112,7 +126,7 @@ class Repository:
     def _listed(self, order: str, bad: str, good: Collection[str]) -> list[str]:
         asked = _git(self.top, "rev-list", order, bad, "--not", *good)
         if asked.code != 0:
-            raise UsageError(f"{self.top}: git cannot list the commits to test: {_last_line(asked)}")
+            raise UsageError(f"{self.top}: git cannot list the commits to test: {_said(asked)}")
         return [line.split()[0] for line in asked.output.splitlines()]
 
     def is_ancestor(self, old: str, new: str) -> bool:
@@ -127,7 +141,7 @@ class Repository:
         """Who made a commit, when, and its subject. Raises UsageError."""
         asked = _git(self.top, "show", "--no-patch", "--no-show-signature", "--format=%an%x00%as%x00%s", commit)
         if asked.code != 0:
-            raise UsageError(f"{self.top}: git cannot show {commit[:9]}: {_last_line(asked)}")
+            raise UsageError(f"{self.top}: git cannot show {commit[:9]}: {_said(asked)}")
         author, date, subject = asked.output.rstrip("\n").split("\0", 2)
         return CommitInfo(commit, author, date, subject)
 
@@ -135,7 +149,7 @@ class Repository:
         """Check out a commit in a new folder. Raises UsageError."""
         added = _git(self.top, "worktree", "add", "--quiet", "--detach", str(folder), commit, limit_s=CHECKOUT_LIMIT_S)
         if added.code != 0:
-            raise UsageError(f"{commit[:9]}: cannot be checked out in {folder}: {_last_line(added)}")
+            raise UsageError(f"{commit[:9]}: cannot be checked out in {folder}: {_said(added)}")
 
     def worktrees(self) -> list[Path]:
         """The folders of all worktrees, also those that do not exist any more."""
@@ -153,7 +167,7 @@ class Repository:
         untracked = _git(self.top, "ls-files", "--others", "--exclude-standard", "-z")
         for asked in (changed, untracked):
             if asked.code != 0:
-                raise UsageError(f"{self.top}: git cannot list the uncommitted files: {_last_line(asked)}")
+                raise UsageError(f"{self.top}: git cannot list the uncommitted files: {_said(asked)}")
         for name in filter(None, (changed.output + untracked.output).split("\0")):
             source, target = self.top / name, folder / name
             if target.is_symlink() or target.is_file():

@@ -15,6 +15,8 @@ from kbench.revisions.repository import Repository, plain_environment
 ENVIRONMENT_LIMIT_S = 300.0
 """Limit for making a virtual environment, in seconds."""
 
+WORKING_TREE = "the working tree"
+
 BUILD_LIMIT_S = 3600.0
 """Limit for the build of one revision, in seconds."""
 
@@ -47,10 +49,10 @@ def check_out(
     root = folder / label
     if revision is None:
         if not copied:
-            return RevisionSide(label, "the working tree", repository.top)
+            return RevisionSide(label, WORKING_TREE, repository.top)
         repository.add_worktree(root, repository.commit("HEAD"))
         repository.copy_uncommitted(root)
-        return RevisionSide(label, "the working tree", root)
+        return RevisionSide(label, WORKING_TREE, root)
     commit = repository.commit(revision)
     repository.add_worktree(root, commit)
     side = RevisionSide(label, commit[:9] if commit.startswith(revision) else f"{revision} ({commit[:9]})", root)

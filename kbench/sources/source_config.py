@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,7 +48,9 @@ class SourceConfig:
             raise ConfigError(issues)
         if not catalog.sweeps:
             what = "calls do_bench, but runs no triton.testing.perf_report, so its cases are not known before it runs"
-            remedy = f"measure it with: kbench exec -- python {self.path.name}"
+            script = self.path.relative_to(Path.cwd()) if self.path.is_relative_to(Path.cwd()) else self.path
+            command = shlex.join(["kbench", "exec", "--", "python", str(script), *self.source.arguments])
+            remedy = f"measure it with: {command}"
             raise NoPlots([ConfigIssue(SourceLocation(self.source.path), f"{what}; {remedy}")])
         return catalog.sweeps[self.number]
 

@@ -144,7 +144,10 @@ def test_earlier_results_are_moved_not_lost(repository: Path, machine: Machine) 
         (("nowhere", CONFIG), "nowhere: no such commit in"),
         (("--", "-x", CONFIG), "-x: no such commit in"),
         (("old", "bench/other.yaml"), "bench/other.yaml: old ("),
-        (("old", "bench/new.yaml"), "bench/new.yaml: old ("),
+        (
+            ("old", "bench/new.yaml"),
+            "has no such file; name a base that has it, or measure both revisions with kbench run",
+        ),
         (
             ("old", "bench.py"),
             "revisions are measured with a config, not a script; make one with: kbench init bench.py > bench.yaml, and",
@@ -173,6 +176,28 @@ def test_no_repository_and_a_bare_one(repository: Path, tmp_path: Path) -> None:
         assert done.returncode == 2
         [line] = done.stderr.splitlines()
         assert f"{tmp_path / folder}: git finds no working tree here" in line
+        assert line.endswith("; start kbench in a folder of a cloned repository")
+
+
+def test_a_head_without_the_config_is_told_to_commit_it(repository: Path, machine: Machine) -> None:
+    git(repository, "rm", "-q", CONFIG)
+    git(repository, "commit", "-qm", "no config")
+    done = ab(repository, "old", "main", CONFIG)
+    assert done.returncode == 2 and done.stderr.endswith("has no such file; commit it, or name another head\n")
+    done = ab(repository, "old", CONFIG)
+    assert done.stderr.endswith("the working tree has no such file; restore it, or name another config\n")
+
+
+def test_a_repository_of_another_user_says_how_to_trust_it(repository: Path) -> None:
+    environment = {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1", "GIT_CONFIG_GLOBAL": os.devnull, "LANGUAGE": "de"}
+    done = subprocess.run(
+        [sys.executable, "-m", "kbench", "ab", "old", CONFIG],
+        cwd=repository, env=os.environ | environment, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    said = "git does not trust this repository, because another user owns it; if you trust it, run: git config --global"
+    assert said in line and "safe.directory" in line and str(repository) in line.rpartition("safe.directory")[2]
 
 
 def test_a_shallow_clone_says_how_to_get_the_history(repository: Path, machine: Machine, tmp_path: Path) -> None:

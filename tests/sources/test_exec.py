@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -84,8 +85,11 @@ def test_run_measures_a_script_without_plots_in_place(kbench: Kbench, tmp_path: 
     run = kbench("run", SCRIPTS / "plain_loops.py", "--", "speed", "8")
     assert run.returncode == 0 and "so kbench measures each do_bench call when the script makes it" in run.stderr
     assert len(rows_of(tmp_path, "plain_loops")) == 4
-    planned = kbench("run", SCRIPTS / "plain_loops.py", "--dry-run", "--", "speed", "8")
-    assert planned.returncode == 2 and "kbench exec -- python plain_loops.py" in planned.stderr
+    (tmp_path / "my bench").mkdir()
+    shutil.copy(SCRIPTS / "plain_loops.py", tmp_path / "my bench")
+    planned = kbench("run", "my bench/plain_loops.py", "--dry-run", "--", "speed", "8")
+    assert planned.returncode == 2
+    assert "measure it with: kbench exec -- python 'my bench/plain_loops.py' speed 8" in planned.stderr
 
 
 def test_a_script_with_many_calls_is_not_read_to_its_end_first(kbench: Kbench, tmp_path: Path) -> None:

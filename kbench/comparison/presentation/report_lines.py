@@ -176,8 +176,12 @@ def next_steps(comparison: Comparison, unclear_advice: str = "") -> Iterator[str
         sides = [side for row in unclear for side in (row.old, row.new) if side]
         few = max(side.sessions for side in sides) == 1
         count, hint = ("2", "") if few else ("N", "; see the reason of each row")
-        each = " in each file" if comparison.by == "file" else ""
-        yield f"unclear rows may need more sessions{each}: kbench run CONFIG --append --sessions {count}{hint}"
+        each, where = (
+            (" in each file", " --out FOLDER, once for the folder of each file")
+            if comparison.by == "file"
+            else ("", "")
+        )
+        yield f"unclear rows may need more sessions{each}: kbench run CONFIG --append --sessions {count}{where}{hint}"
     failed = {row.new.status.value for row in comparison.rows if row.verdict is Verdict.FAILED and row.new}
     if failed:
         yield f"to understand failed rows: {', '.join(f'kbench explain {status}' for status in sorted(failed))}"

@@ -111,7 +111,8 @@ def test_the_summary_is_one_line_and_below_it_is_what_to_do(every: Comparison) -
     *_, summary, settle, explain = terminal.text(every, 200).splitlines()
     assert summary == report_lines.summary(every) == ", ".join(f"{n} {word}" for word, n in every.counts.items())
     assert settle.startswith(
-        "unclear rows may need more sessions in each file: kbench run CONFIG --append --sessions N"
+        "unclear rows may need more sessions in each file: kbench run CONFIG --append --sessions N --out FOLDER, once for the "
+        "folder of each file; see"
     )
     assert explain == "to understand failed rows: kbench explain wrong"
 
