@@ -28,7 +28,7 @@ from kbench.results.stamps import digest
 
 HERE = Path(__file__).parent
 BINDING = HERE / "binding.cpp"
-HEADERS = (HERE / "kernel.h", HERE / "device.cuh", HERE / "rowwise.h", *sorted((HERE / "rows").glob("*.cuh")))
+HEADERS = (HERE / "kernel.h", HERE / "device.cuh", HERE / "rowwise.h", *sorted((HERE / "rows").rglob("*.cuh")))
 SHARED = (Path(__file__), BINDING, *HEADERS)
 """Code of every CUDA provider beside its own files."""
 
@@ -136,7 +136,7 @@ def _copy(sources: list[Path], headers: list[Path], folder: str) -> list[Path]:
     copies = []
     for file in (*sources, *headers):
         copy = Path(folder, file.relative_to(HERE) if file.is_relative_to(HERE) else file.name)
-        copy.parent.mkdir(exist_ok=True)
+        copy.parent.mkdir(parents=True, exist_ok=True)
         copies.append(Path(shutil.copy(file, copy)))
     return copies[: len(sources)]
 

@@ -75,6 +75,24 @@ def rowwise(kernel: Launch, mailbox: Callable[[Tensor], Tensor | None] | None = 
     return call
 
 
+MOST_PARTIAL_SUMS = 2**24
+"""Elements of the partial sums that `gradient_buffers` makes: 64 MiB."""
+
+
+def gradient_buffers(x: Tensor, vectors: int) -> tuple[Tensor, Tensor]:
+    """What the kernels of rows/gradients write beside the gradients: statistics of the rows of x, (M, 2), and partial sums for
+    the gradients of this many vectors, (some, vectors, N). Both are float32. More partial sums let more blocks take part.
+    """
+    M, N = x.shape
+    some = max(
+        1,
+        min(
+            M, 16 * torch.cuda.get_device_properties(x.device).multi_processor_count, MOST_PARTIAL_SUMS // N // vectors
+        ),
+    )
+    return x.new_empty(M, 2, dtype=torch.float32), x.new_empty(some, vectors, N, dtype=torch.float32)
+
+
 def _values(kernel: str, declared: Sequence[str], given: Mapping[str, float | None]) -> tuple[float, ...]:
     """The values of a kernel's options in the order in which its table declares them, as `eps` or `threads=0`."""
     defaults = {name: default for name, _, default in (text.partition("=") for text in declared)}

@@ -28,7 +28,7 @@ TYPES = {"f": 4, "6__half": 2, "13__nv_bfloat16": 2}
 """Mangled C++ types of the dtypes, and their bytes."""
 
 LADDER = ("softmax_naive", "softmax_online", "softmax_shared", "softmax_shuffle")
-VECTORISED = ("rows_in_registers", "rows_read_twice", "softmax_streamed", "gelu_rows", "add_rmsnorm_rows")
+VECTORISED = ("rows_in_registers", "rows_read_twice", "sum_rows", "softmax_streamed", "gelu_rows", "add_rmsnorm_rows")
 
 CLUSTER = "Li2048E"
 """In the symbols of kernels for clusters of blocks, which have no code before sm_90."""
@@ -122,6 +122,8 @@ def test_every_kernel_is_there_for_every_dtype(compiled: dict[tuple[str, str], l
     for function in VECTORISED:
         expected |= {(function, type_, 16 // size) for type_, size in TYPES.items()}
         expected |= {(function, type_, 1) for type_ in TYPES}
+    expected |= {("rows_in_turn", type_, 16 // size) for type_, size in TYPES.items()}
+    expected |= {("add_partial_sums", type_, None) for type_ in TYPES}
     expected |= {("gelu_dense", type_, bytes_ // size) for type_, size in TYPES.items() for bytes_ in (8, 16)}
     assert found == expected
 
@@ -143,6 +145,8 @@ def test_vector_kernels_load_and_store_16_bytes(compiled: dict[tuple[str, str], 
         edges = re.search(r"rows_in_registersI.*?Li(\d+)ELi\d+ELi(\d+)ELb1ELb", kernel.symbol)
         if edges and "7Softmax" not in kernel.symbol:
             continue  # the weights of such rows are fetched element by element
+        if "Backward" in kernel.symbol or kernel.function == "sum_rows":
+            continue  # they read or write statistics of each row, too
         each = 1 if edges or kernel.function == "gelu_dense" else 0
         if edges and int(edges[2]) < 2 * (int(edges[1]) - 1):
             each = 2

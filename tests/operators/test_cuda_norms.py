@@ -1,4 +1,5 @@
-"""The CUDA kernels of rmsnorm, add_rmsnorm and layernorm, on a GPU: every way to share a row, views, and special values."""
+"""The CUDA kernels of rmsnorm, add_rmsnorm and layernorm, on a GPU: every way to share a row, views, special values and
+gradients."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ from kbench.registry import operator
 pytestmark = pytest.mark.gpu
 
 OPERATORS = ("rmsnorm", "add_rmsnorm", "layernorm")
+WITH_GRADIENTS = ("rmsnorm", "layernorm")
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 LENGTHS = [
     *(
@@ -103,11 +105,12 @@ def dense(name: str, M: int, N: int, dtype: torch.dtype) -> list[Tensor]:
     return inputs_of(name, [randn(M, N, dtype=dtype), randn(M, N, dtype=dtype)])
 
 
-def wrong(name: str, inputs: list[Tensor], what: str) -> list[str]:
-    """Check the provider as `kbench check` does: a sentence for what is wrong, nothing if it is right."""
+def wrong(name: str, inputs: list[Tensor], what: str, mode: str = "forward") -> list[str]:
+    """Check the provider as `kbench check` does: a sentence for what is wrong, nothing if it is right. In mode backward the
+    gradient of y comes after the inputs."""
     M, N = inputs[0].shape
     op = operator(name)
-    case = op.case(str(inputs[0].dtype).removeprefix("torch."), M=M, N=N)
+    case = op.case(str(inputs[0].dtype).removeprefix("torch."), M=M, N=N, mode=mode)
     definition = Definition(op, case)
     stage = stage_of(definition, op.providers["cuda"], {})
     fault = run_checked(Expected(definition, [x.clone() for x in inputs]), stage, inputs, Device()).wrong
@@ -154,8 +157,12 @@ def test_views_are_right(name: str, dtype: torch.dtype) -> None:
             wide = [randn(7, N + padding, dtype=dtype)[:, first : first + N] for _ in range(2)]
             faults += wrong(name, inputs_of(name, wide), f"columns {first}: of N + {padding}")
             faults += wrong(name, inputs_of(name, [wide[0], randn(7, N, dtype=dtype)]), "x with gaps, residual without")
-        repeated = [randn(1, N, dtype=dtype).expand(7, N), randn(14, N, dtype=dtype)[::2]]
-        faults += wrong(name, inputs_of(name, repeated), "the same row of x seven times, every second row of residual")
+        rows = [randn(14, N, dtype=dtype)[::2] for _ in range(2)]
+        faults += wrong(name, inputs_of(name, rows), "every second row")
+        inputs = inputs_of(name, [randn(1, N, dtype=dtype).expand(7, N), rows[1]])
+        torch.testing.assert_close(
+            kernel(name)(inputs), kernel(name)([x.contiguous() for x in inputs])
+        )  # a row, 7 times
     assert not faults
 
 
@@ -203,6 +210,78 @@ def test_every_way_to_share_a_row_gives_the_same(name: str, dtype: torch.dtype) 
         for choice in choices:
             y = kernel(name, **choice)(inputs)
             assert torch.allclose(y, expected, rtol=tolerance, atol=tolerance), (N, choice)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", WITH_GRADIENTS)
+def test_gradients_of_every_length_are_right(name: str, dtype: torch.dtype) -> None:
+    """Many and few rows for each persistent block, and lengths that persistent blocks cannot hold."""
+    faults = []
+    for N in (
+        1,
+        3,
+        8,
+        9,
+        64,
+        100,
+        256,
+        768,
+        781,
+        1000,
+        2048,
+        2880,
+        4096,
+        4097,
+        8192,
+        12288,
+        16384,
+        32768,
+        50257,
+        65536,
+        131072,
+    ):
+        for M in (1, 7, 2100 if N < 5000 else 300):
+            inputs = [*dense(name, M, N, dtype), randn(M, N, dtype=dtype)]
+            faults += wrong(name, inputs, "random", "backward")
+    faults += wrong(name, [*dense(name, 3, 262144, dtype), randn(3, 262144, dtype=dtype)], "random", "backward")
+    assert not faults
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", WITH_GRADIENTS)
+def test_gradients_of_views_are_right(name: str, dtype: torch.dtype) -> None:
+    faults = []
+    for N in (5, 64, 300, 2880, 20000):
+        for padding, first in [(1, 0), (1, 1), (8, 0), (8, 4)]:
+            wide = [randn(70, N + padding, dtype=dtype)[:, first : first + N] for _ in range(2)]
+            faults += wrong(name, [*inputs_of(name, wide), wide[1]], f"columns {first}: of N + {padding}", "backward")
+            mixed = [*inputs_of(name, wide), randn(70, N, dtype=dtype)]
+            faults += wrong(name, mixed, "x with gaps, the gradient without", "backward")
+        inputs = dense(name, 70, N, dtype)
+        inputs[0] += 300
+        faults += wrong(name, [*inputs, randn(70, N, dtype=dtype)], "random + 300", "backward")
+    assert not faults
+
+
+@pytest.mark.parametrize("name", WITH_GRADIENTS)
+def test_gradients_are_deterministic(name: str) -> None:
+    for M, N in ((5000, 1000), (5000, 4096), (600, 4097), (300, 65536)):
+        inputs = dense(name, M, N, torch.bfloat16)
+        dy = randn(M, N, dtype=torch.bfloat16)
+        backward = operator(name).providers["cuda"].backward
+        assert backward is not None
+        first, second = (backward.function(dy, *inputs, eps=1e-6) for _ in range(2))
+        assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True)), (M, N)
+
+
+@pytest.mark.parametrize("name", WITH_GRADIENTS)
+def test_gradients_of_no_rows_are_zero(name: str) -> None:
+    backward = operator(name).providers["cuda"].backward
+    assert backward is not None
+    for M, N in ((0, 5), (5, 0)):
+        inputs = dense(name, M, N, torch.float32)
+        dx, *others = backward.function(torch.empty_like(inputs[0]), *inputs, eps=1e-6)
+        assert dx.shape == (M, N) and all(other.shape == (N,) and not other.any() for other in others)
 
 
 @pytest.mark.parametrize("name", OPERATORS)

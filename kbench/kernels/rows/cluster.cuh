@@ -47,11 +47,13 @@ struct ClusterExchange {
     return result;
   }
 
-  // Other blocks may write only after this block has started and its barrier exists. The block announces that as early as
+  // Other blocks may write only after this block has started and its barriers exist. The block announces that as early as
   // possible and waits for the others as late as possible, so the loads hide the wait.
-  static __device__ __forceinline__ void announce(std::uint64_t* barrier) {
+  static __device__ __forceinline__ void announce(std::uint64_t* barriers, int count = 1) {
     if (threadIdx.x == 0) {
-      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address(barrier)) : "memory");
+      for (int i = 0; i < count; ++i) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address(barriers + i)) : "memory");
+      }
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __cluster_barrier_arrive_relaxed();
@@ -64,30 +66,35 @@ struct ClusterExchange {
                  : "memory");
   }
 
-  // Sends a value of 4, 8 or 16 bytes.
+  // Sends a value of 4, 8, 16 or 32 bytes.
   template <typename Value>
   static __device__ __forceinline__ void send(const Value& value, Value* to, std::uint64_t* barrier, int rank) {
-    static_assert(sizeof value == 4 || sizeof value == 8 || sizeof value == 16, "an asynchronous store has 4 to 16 bytes");
+    constexpr int count = sizeof(Value) / 4;
+    static_assert(count == 1 || count == 2 || count == 4 || count == 8, "an asynchronous store has 4, 8 or 16 bytes");
     const unsigned there = remote(to, rank), counter = remote(barrier, rank);
-    unsigned words[sizeof value / 4];
+    unsigned words[count];
     memcpy(words, &value, sizeof value);
-    if constexpr (sizeof value == 4) {
+    if constexpr (count == 1) {
       asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(there),
                    "r"(words[0]), "r"(counter)
                    : "memory");
-    } else if constexpr (sizeof value == 8) {
+    } else if constexpr (count == 2) {
       const std::uint64_t bits = std::uint64_t(words[1]) << 32 | std::uint64_t(words[0]);
       asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(there), "l"(bits),
                    "r"(counter)
                    : "memory");
     } else {
-      asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
-                       there),
-                   "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"(counter)
-                   : "memory");
+#pragma unroll
+      for (int w = 0; w < count; w += 4) {
+        asm volatile(
+            "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(there + 4 * w),
+            "r"(words[w]), "r"(words[w + 1]), "r"(words[w + 2]), "r"(words[w + 3]), "r"(counter)
+            : "memory");
+      }
     }
   }
 
+  // Waits for the first bytes that a barrier counts.
   static __device__ __forceinline__ void await_bytes(std::uint64_t* barrier) {
     asm volatile(
         "{\n\t.reg .pred done;\n"
@@ -96,6 +103,19 @@ struct ClusterExchange {
         "@done bra finished;\n\t"
         "bra again;\n"
         "finished:\n\t}" ::"r"(address(barrier))
+        : "memory");
+  }
+
+  // The same for a barrier that is used several times: its first bytes have parity 0, the next 1, and so on. (A parity in a
+  // register made kernels spill that need none.)
+  static __device__ __forceinline__ void await_bytes(std::uint64_t* barrier, unsigned parity) {
+    asm volatile(
+        "{\n\t.reg .pred done;\n"
+        "again:\n\t"
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n\t"
+        "@done bra finished;\n\t"
+        "bra again;\n"
+        "finished:\n\t}" ::"r"(address(barrier)), "r"(parity)
         : "memory");
   }
 #endif

@@ -2,6 +2,8 @@
 // they mostly come from its cache.
 #pragma once
 
+#include <type_traits>
+
 #include "registers.cuh"
 
 namespace kbench {
@@ -49,5 +51,31 @@ struct Columns {
     return part.has_edge(e) ? to_float(load_constant(values + part.edge[e])) : 0.0f;
   }
 };
+
+// Calls function(place, in) for each access of a thread and each of its elements outside the accesses; `in` has their elements
+// of every input, in fp32. Elements beyond the end of the row count as 0, if they count at all.
+template <typename S, typename Packs, typename Edges, typename Function>
+__device__ __forceinline__ void for_each_place(const Packs& packs, const Edges& edges, const Part<S>& part,
+                                               Function function) {
+  constexpr int inputs = std::extent_v<Packs>;
+#pragma unroll
+  for (int p = 0; p < S::packs; ++p) {
+    if (part.has(p)) {
+      float in[inputs][S::vector];
+#pragma unroll
+      for (int i = 0; i < inputs; ++i) to_floats(packs[i][p], in[i]);
+      function(InPack{p}, in);
+    }
+  }
+#pragma unroll
+  for (int e = 0; e < S::thread_edges; ++e) {
+    if (part.has_edge(e)) {
+      float in[inputs][1];
+#pragma unroll
+      for (int i = 0; i < inputs; ++i) in[i][0] = edges[i][e];
+      function(InEdge{e}, in);
+    }
+  }
+}
 
 }  // namespace kbench

@@ -49,32 +49,57 @@ inline Sharing share_row(std::int64_t bytes, std::int64_t rows, int inputs) {
 
 // With KEEP, a thread has registers for the vectors of at most Op::kMostKept accesses.
 template <int PACKS, bool EDGES, typename T, typename Op>
-cudaError_t launch_kept(const RowsCall<T, Op>& call, int blocks, bool keep) {
+cudaError_t launch_kept(const RowsCall<T, Op>& call, Sharing sharing) {
   if constexpr (PACKS <= Op::kMostKept) {
-    if (keep) return launch_blocks<kVector<T>, PACKS, EDGES, true>(call, blocks);
+    if (sharing.keep) return launch_blocks<kVector<T>, PACKS, EDGES, true>(call, sharing.blocks);
   }
-  return launch_blocks<kVector<T>, PACKS, EDGES, false>(call, blocks);
+  return launch_blocks<kVector<T>, PACKS, EDGES, false>(call, sharing.blocks);
+}
+
+// Few kernels, for operators that need this path for rare shapes only: they compile sooner.
+template <bool EDGES, typename T, typename Op>
+cudaError_t launch_untuned(const RowsCall<T, Op>& call, Sharing sharing) {
+  constexpr int V = kVector<T>;
+  if (sharing.group) return launch_groups<V, 3, 32, EDGES, false>(call);
+  const std::int64_t accesses = ceil_div(call.columns, V);
+  if (accesses <= 1024) return launch_blocks<V, 2, EDGES, false>(call, 1);
+  int blocks = 1;
+  while (blocks < largest_cluster() && blocks * 1024 < accesses) blocks *= 2;
+  return launch_blocks<V, 4, EDGES, false>(call, blocks);
 }
 
 template <bool EDGES, typename T, typename Op>
 cudaError_t launch_sharing(const RowsCall<T, Op>& call, Sharing sharing) {
-  constexpr int V = kVector<T>;
-  const auto [group, packs, blocks, keep] = sharing;
-  switch (group * 100 + packs) {
-    case 801: return launch_groups<V, 1, 8, EDGES, false>(call);
-    case 803: return launch_groups<V, 3, 8, EDGES, false>(call);
-    case 1601: return launch_groups<V, 1, 16, EDGES, false>(call);
-    case 1603: return launch_groups<V, 3, 16, EDGES, false>(call);
-    case 3201: return launch_groups<V, 1, 32, EDGES, false>(call);
-    case 3202: return launch_groups<V, 2, 32, EDGES, false>(call);
-    case 3203: return launch_groups<V, 3, 32, EDGES, false>(call);
-    case 1: return launch_kept<1, EDGES>(call, blocks, keep);
-    case 2: return launch_kept<2, EDGES>(call, blocks, keep);
-    case 4: return launch_kept<4, EDGES>(call, blocks, keep);
-    case 8:
-      if constexpr (Op::inputs == 1) return launch_blocks<V, 8, EDGES, false>(call, blocks);
+  if constexpr (!Op::kTuned) {
+    return launch_untuned<EDGES>(call, sharing);
+  } else {
+    constexpr int V = kVector<T>;
+    switch (sharing.group * 100 + sharing.packs) {
+      case 801:
+        return launch_groups<V, 1, 8, EDGES, false>(call);
+      case 803:
+        return launch_groups<V, 3, 8, EDGES, false>(call);
+      case 1601:
+        return launch_groups<V, 1, 16, EDGES, false>(call);
+      case 1603:
+        return launch_groups<V, 3, 16, EDGES, false>(call);
+      case 3201:
+        return launch_groups<V, 1, 32, EDGES, false>(call);
+      case 3202:
+        return launch_groups<V, 2, 32, EDGES, false>(call);
+      case 3203:
+        return launch_groups<V, 3, 32, EDGES, false>(call);
+      case 1:
+        return launch_kept<1, EDGES>(call, sharing);
+      case 2:
+        return launch_kept<2, EDGES>(call, sharing);
+      case 4:
+        return launch_kept<4, EDGES>(call, sharing);
+      case 8:
+        if constexpr (Op::inputs == 1) return launch_kept<8, EDGES>(call, sharing);
+    }
+    return cudaErrorInvalidConfiguration;
   }
-  return cudaErrorInvalidConfiguration;
 }
 
 // The options of a kernel that `launch_rows` launches. By default, share_row chooses.

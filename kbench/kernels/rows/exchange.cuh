@@ -1,6 +1,6 @@
 // How the totals of warps become the total of a row, for all threads of a block or of a cluster.
 //
-// A total is 4, 8 or 16 bytes with three functions: `none()` is the total of no elements, `a.add(b)` adds the elements of b to
+// A total is 4, 8, 16 or 32 bytes with three functions: `none()` is the total of no elements, `a.add(b)` adds the elements of b to
 // a, and `reduce<WIDTH>()` combines the totals of WIDTH neighbouring threads and returns the result to all of them.
 #pragma once
 
@@ -10,8 +10,12 @@ namespace kbench {
 
 // One barrier. `totals` has room for the warps of the block, or of the whole cluster. In a cluster every warp sends its total
 // to every block, and a block waits only for the totals that it receives. So a block may end while others still work.
-template <bool CLUSTER, int MAX_THREADS, typename Total>
-__device__ __forceinline__ Total exchange(Total warp_total, Total* totals, std::uint64_t* barrier = nullptr) {
+//
+// For several exchanges in turn, a kernel has two `totals` and two barriers, and uses them alternately. The caller awaits the
+// other blocks (ClusterExchange::await_all) before the first one, and `parity` is 0, 0, 1, 1, 0, 0, ...
+template <bool CLUSTER, int MAX_THREADS, bool SEVERAL = false, typename Total>
+__device__ __forceinline__ Total exchange(Total warp_total, Total* totals, std::uint64_t* barrier = nullptr,
+                                          unsigned parity = 0) {
   constexpr int max_warps = MAX_THREADS / KBENCH_WARP_SIZE;
   // Threads among which the totals are divided: a power of two.
   constexpr int width = CLUSTER || max_warps > 16 ? 32 : max_warps > 8 ? 16 : 8;
@@ -24,10 +28,14 @@ __device__ __forceinline__ Total exchange(Total warp_total, Total* totals, std::
     const int blocks = __clusterSizeInBlocks();
     const int rank = __clusterRelativeBlockRank();
     count *= blocks;
-    ClusterExchange::await_all();
+    if constexpr (!SEVERAL) ClusterExchange::await_all();
     if (threadIdx.x == 0) ClusterExchange::expect(barrier, count * int(sizeof warp_total));
     if (lane < blocks) ClusterExchange::send(warp_total, totals + rank * warps + warp, barrier, lane);
-    ClusterExchange::await_bytes(barrier);
+    if constexpr (SEVERAL) {
+      ClusterExchange::await_bytes(barrier, parity);
+    } else {
+      ClusterExchange::await_bytes(barrier);
+    }
 #endif
   } else {
     if (lane == 0) totals[warp] = warp_total;

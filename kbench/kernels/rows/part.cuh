@@ -93,6 +93,9 @@ struct Part {
   __device__ __forceinline__ bool has(int p) const { return first + p * S::width < end; }
   __device__ __forceinline__ bool has_edge(int e) const { return edge[e] < layout.columns; }
 
+  // Whether it is the first thread of a row, and that row exists.
+  __device__ __forceinline__ bool leads() const { return first == 0 && layout.columns > 0; }
+
   // The column of the thread's first element, and the distance of its p-th access from there.
   __device__ __forceinline__ std::int64_t column() const { return layout.head + std::int64_t(first) * S::vector; }
   static __device__ __forceinline__ constexpr int offset(int p) { return p * S::width * S::vector; }

@@ -12,7 +12,7 @@
 //     kept             the first accesses whose values `reduce` keeps in the Row: `write` needs no elements for them
 //     begin(arguments, part)               before the elements arrive
 //     Total reduce(packs, edges, part)     the total of the elements that a warp or a group of threads holds
-//     finish(total, columns)               with the total of the row
+//     finish(total, columns, number)       with the total of the row, and the row's number
 //     write(place, in, out)                COUNT elements of each input in, and of each output, in fp32. `place` is
 //                                          InPack{p} or InEdge{e}: the accesses and the elements outside them
 //     zero()                               0, in a way that the compiler cannot know; any number if the row is NaN
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
       total = exchange<S::cluster, max_threads>(total, totals, &barrier);
     }
   }
-  row.finish(total, columns);
+  row.finish(total, columns, number);
 
   // A zero that the compiler does not know to be one. Otherwise the compiler would see that elements are converted to fp32 a
   // second time, and keep the first results, in twice the registers.
@@ -160,10 +160,11 @@ struct RowsCall {
   cudaStream_t stream;
 };
 
-// Launches with GROUP threads of a warp per row.
+// Launches with GROUP threads of a warp per row. cudaErrorInvalidConfiguration if a row does not fit.
 template <int VECTOR, int PACKS, int GROUP, bool EDGES, bool KEEP, typename T, typename Op>
 cudaError_t launch_groups(const RowsCall<T, Op>& call) {
   constexpr int threads = RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op>::threads;
+  if (call.columns > GROUP * PACKS * VECTOR) return cudaErrorInvalidConfiguration;
   return launch(rows_in_registers<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op>, ceil_div(call.rows, threads / GROUP),
                 threads, call.stream, call.matrices, call.arguments, call.rows, int(call.columns), 0, call.streaming,
                 Team{});

@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kMaxThreads)
   total = exchange<false, kMaxThreads>(total, totals);
   for (int t = tiles - 1; t >= 0; --t) {
     reduce(t);
-    row.finish(total, columns);
+    row.finish(total, columns, number);
 #pragma unroll
     for (int p = 0; p < PACKS; ++p) {
       if (part.has(p)) {

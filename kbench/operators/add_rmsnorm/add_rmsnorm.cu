@@ -8,6 +8,7 @@ namespace kbench {
 struct AddRmsnorm {
   static constexpr int inputs = 2, outputs = 2;
   static constexpr float kPadding = 0.0f;
+  static constexpr bool kTuned = true;
   static constexpr int kMostKept = 2;
   struct Arguments {
     const void* weight;
@@ -54,7 +55,7 @@ struct AddRmsnorm {
       return {shuffle_sum<S::width>(squares)};
     }
 
-    __device__ __forceinline__ void finish(Sum squares, int columns) { rstd = rsqrtf(squares.sum / columns + eps); }
+    __device__ __forceinline__ void finish(Sum squares, int columns, std::int64_t) { rstd = rsqrtf(squares.sum / columns + eps); }
     __device__ __forceinline__ unsigned zero() const { return 0; }
 
     template <typename Place, int COUNT>

@@ -1,12 +1,13 @@
-"""Layer normalisation in CUDA C++. The kernel is in `layernorm.cu`."""
+"""Layer normalisation in CUDA C++. The kernels are in `layernorm.cu` and `layernorm_backward.cu`."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbench.kernels.cuda_source import CudaSource
+from kbench.kernels.cuda_source import CudaSource, gradient_buffers
 from kbench.operators.layernorm.operator import layernorm
 
 if TYPE_CHECKING:
@@ -15,10 +16,16 @@ if TYPE_CHECKING:
     from kbench.results.case import Case
 
 SOURCE = CudaSource(Path(__file__).with_name("layernorm.cu"))
+BACKWARD_SOURCE = CudaSource(Path(__file__).with_name("layernorm_backward.cu"))
 
 
 @layernorm.provider(
-    "cuda", label="CUDA", devices=("cuda",), available=SOURCE.missing_tools, factory=True, sources=SOURCE.files
+    "cuda",
+    label="CUDA",
+    devices=("cuda",),
+    available=SOURCE.missing_tools,
+    factory=True,
+    sources=(*SOURCE.files, BACKWARD_SOURCE.path),
 )
 def cuda(case: Case, *, eps: float, packs: int | None = None, blocks: int | None = None) -> Callable[..., Tensor]:
     """Each row stays in the registers of a part of a warp, of a block, or of a cluster of blocks.
@@ -33,3 +40,21 @@ def cuda(case: Case, *, eps: float, packs: int | None = None, blocks: int | None
         return y
 
     return call
+
+
+@layernorm.backward("cuda")
+def cuda_backward(dy: Tensor, x: Tensor, weight: Tensor, bias: Tensor, *, eps: float) -> tuple[Tensor, ...]:
+    """Computes the mean and the root of each row again, so that the forward pass need not save them. The sums over the rows
+    are deterministic: persistent blocks add up their rows, and a second launch adds up the blocks' sums.
+    """
+    dx = x.new_empty(x.shape)
+    if dx.numel() == 0:
+        return dx, weight.new_zeros(weight.shape), bias.new_zeros(bias.shape)
+    dweight, dbias = weight.new_empty(weight.shape), bias.new_empty(bias.shape)
+    _backward_kernel(eps)((dy, x, weight), (dx, dweight, dbias, *gradient_buffers(x, 2)))
+    return dx, dweight, dbias
+
+
+@functools.cache
+def _backward_kernel(eps: float) -> Callable[..., None]:
+    return BACKWARD_SOURCE.kernel("layernorm_backward", eps=eps)

@@ -1,12 +1,13 @@
-"""RMS normalisation in CUDA C++. The kernel is in `rmsnorm.cu`."""
+"""RMS normalisation in CUDA C++. The kernels are in `rmsnorm.cu` and `rmsnorm_backward.cu`."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbench.kernels.cuda_source import CudaSource
+from kbench.kernels.cuda_source import CudaSource, gradient_buffers
 from kbench.operators.rmsnorm.operator import rmsnorm
 
 if TYPE_CHECKING:
@@ -15,10 +16,16 @@ if TYPE_CHECKING:
     from kbench.results.case import Case
 
 SOURCE = CudaSource(Path(__file__).with_name("rmsnorm.cu"))
+BACKWARD_SOURCE = CudaSource(Path(__file__).with_name("rmsnorm_backward.cu"))
 
 
 @rmsnorm.provider(
-    "cuda", label="CUDA", devices=("cuda",), available=SOURCE.missing_tools, factory=True, sources=SOURCE.files
+    "cuda",
+    label="CUDA",
+    devices=("cuda",),
+    available=SOURCE.missing_tools,
+    factory=True,
+    sources=(*SOURCE.files, BACKWARD_SOURCE.path),
 )
 def cuda(case: Case, *, eps: float, packs: int | None = None, blocks: int | None = None) -> Callable[..., Tensor]:
     """Each row stays in the registers of a part of a warp, of a block, or of a cluster of blocks.
@@ -33,3 +40,21 @@ def cuda(case: Case, *, eps: float, packs: int | None = None, blocks: int | None
         return y
 
     return call
+
+
+@rmsnorm.backward("cuda")
+def cuda_backward(dy: Tensor, x: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, ...]:
+    """Computes the mean and the root of each row again, so that the forward pass need not save them. The sums over the rows
+    are deterministic: persistent blocks add up their rows, and a second launch adds up the blocks' sums.
+    """
+    dx = x.new_empty(x.shape)
+    if dx.numel() == 0:
+        return dx, weight.new_zeros(weight.shape)
+    dweight = weight.new_empty(weight.shape)
+    _backward_kernel(eps)((dy, x, weight), (dx, dweight, *gradient_buffers(x, 1)))
+    return dx, dweight
+
+
+@functools.cache
+def _backward_kernel(eps: float) -> Callable[..., None]:
+    return BACKWARD_SOURCE.kernel("rmsnorm_backward", eps=eps)

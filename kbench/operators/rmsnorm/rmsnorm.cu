@@ -7,6 +7,7 @@ namespace kbench {
 struct Rmsnorm {
   static constexpr int inputs = 1, outputs = 1;
   static constexpr float kPadding = 0.0f;
+  static constexpr bool kTuned = true;
   static constexpr int kMostKept = 4;
   struct Arguments {
     const void* weight;
@@ -33,7 +34,7 @@ struct Rmsnorm {
       return {shuffle_sum<S::width>(squares)};
     }
 
-    __device__ __forceinline__ void finish(Sum squares, int columns) { rstd = rsqrtf(squares.sum / columns + eps); }
+    __device__ __forceinline__ void finish(Sum squares, int columns, std::int64_t) { rstd = rsqrtf(squares.sum / columns + eps); }
     __device__ __forceinline__ unsigned zero() const { return rstd != rstd; }
 
     template <typename Place, int COUNT>

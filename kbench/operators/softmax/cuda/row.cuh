@@ -63,7 +63,7 @@ struct Softmax {
       return {max, shuffle_sum<S::width>(sum)};
     }
 
-    __device__ __forceinline__ void finish(Total row_total, int) {
+    __device__ __forceinline__ void finish(Total row_total, int, std::int64_t) {
       total = row_total;
       scale = reciprocal(total.sum);
       kept_scale = S::group ? scale : exponential<T>(max - shift(total.max)) * scale;

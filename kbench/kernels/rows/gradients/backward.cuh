@@ -1,0 +1,68 @@
+// The backward pass of a norm: dx for each row, and sums over the rows for the gradients of the vectors.
+#pragma once
+
+#include "persistent.cuh"
+#include "rows/dispatch.cuh"
+
+namespace kbench {
+
+// How persistent blocks share a row of this many bytes (of one matrix); 0 blocks if it is too long for them.
+inline Sharing share_in_turn(std::int64_t bytes) {
+  const int largest = largest_cluster();
+  if (bytes <= 4 * kKiB) return {0, 1, 1, true};
+  if (bytes <= 16 * kKiB) return {0, 2, 1, true};
+  int blocks = 2;
+  while (blocks < largest && blocks * 8 * kKiB < bytes) blocks *= 2;
+  return {0, 2, blocks <= largest && bytes <= blocks * 16 * kKiB ? blocks : 0, true};
+}
+
+// `statistics`: (rows, 2) in fp32. `partial`: (at least 1, sums, columns) in fp32.
+//
+// Persistent blocks compute all gradients at once. Rows that are misaligned or too long for them are read twice: once for dx,
+// and once for the sums over the rows.
+template <typename Op>
+cudaError_t launch_backward(const Call& call, typename Op::Arguments arguments, const Tensor& dy, const Tensor& x,
+                            const Tensor& dx, std::initializer_list<const Tensor*> vectors,
+                            std::initializer_list<const Tensor*> gradients, const Tensor& statistics,
+                            const Tensor& partial) {
+  const std::int64_t rows = x.sizes[0], columns = x.sizes[1];
+  const auto sums = std::int64_t(gradients.size());
+  require(statistics.dtype == Dtype::float32 && statistics.contiguous() && statistics.has_sizes({rows, 2}),
+          "statistics must be (M, 2) in float32");
+  require(partial.dtype == Dtype::float32 && partial.contiguous() && partial.rank == 3 && partial.sizes[0] > 0 &&
+              partial.has_sizes({partial.sizes[0], sums, columns}),
+          "partial_sums must be (any, gradients, N) in float32");
+  const int most = int(std::min<std::int64_t>(partial.sizes[0], INT_MAX));
+  float* values = partial.data<float>();
+  bool aligned = x.aligned_rows() && dy.aligned_rows() && dx.aligned_rows();
+  for (const Tensor* vector : vectors) aligned &= aligned16(vector->address);
+
+  return with_type(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    T* first = (*gradients.begin())->template data<T>();
+    T* second = sums == 2 ? (*(gradients.begin() + 1))->template data<T>() : nullptr;
+    if (aligned) {
+      auto matrices_call = rows_call<T, Op>(call, arguments, {&dy, &x}, {&dx});
+      Sharing sharing = share_in_turn(columns * sizeof(T));
+      if (const int packs = int(call.integer("packs"))) sharing.packs = packs;
+      if (const int blocks = int(call.integer("blocks"))) sharing.blocks = blocks;
+      int used = 0;
+      cudaError_t error = cudaErrorInvalidConfiguration;
+      if (sharing.blocks > 0 && call.integer("keep") != 0) {
+        error = sharing.packs == 1 ? launch_in_turn<1>(matrices_call, sharing.blocks, values, most, used)
+                                   : launch_in_turn<2>(matrices_call, sharing.blocks, values, most, used);
+      }
+      if (error == cudaSuccess) return launch_add_partial_sums<T>({values, used}, first, second, columns, call.stream);
+      if (error != cudaErrorInvalidConfiguration) return error;
+    }
+    arguments.statistics = statistics.data<RowStatistics>();
+    const auto matrices_call = rows_call<T, Op>(call, arguments, {&dy, &x}, {&dx});
+    const cudaError_t error = launch_rows(call, matrices_call, {(*vectors.begin())->address});
+    if (error != cudaSuccess) return error;
+    constexpr int count = Op::template Row<Shape<T, 1, 1, kBlockRow, false, false>>::sums;
+    return launch_sum_rows<T, count>(matrices_call.matrices, aligned, arguments.statistics, values, most, first, second,
+                                     rows, columns, call.stream);
+  });
+}
+
+}  // namespace kbench

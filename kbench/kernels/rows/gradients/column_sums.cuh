@@ -1,0 +1,143 @@
+// Sums over the rows of a matrix, such as the gradients of a norm's weight and bias. They are added up in fp32, in an order that
+// depends on the shape only: the result is deterministic.
+#pragma once
+
+#include "rows/registers.cuh"
+
+namespace kbench {
+
+// What a row of a norm was normalised with.
+struct alignas(8) RowStatistics {
+  float mean, rstd;
+};
+
+// `count` partial sums of each column, of up to two gradients: (count, SUMS, columns) in fp32.
+struct PartialSums {
+  float* values;
+  int count;
+};
+
+// Stores the partial sums of neighbouring columns: one, or a multiple of four.
+template <int COUNT>
+__device__ __forceinline__ void store_sums(float* to, const float (&sums)[COUNT]) {
+  if constexpr (COUNT == 1) {
+    *to = sums[0];
+  } else {
+#pragma unroll
+    for (int v = 0; v < COUNT; v += 4) {
+      *reinterpret_cast<float4*>(to + v) = {sums[v], sums[v + 1], sums[v + 2], sums[v + 3]};
+    }
+  }
+}
+
+constexpr int kColumnThreads = 128;
+
+// Partial sums from the matrices: dy * (x - mean) * rstd, and dy. Block (c, p) has VECTOR columns per thread, and every
+// gridDim.y-th row from p on.
+template <typename T, int VECTOR, int SUMS>
+__global__ void __launch_bounds__(kColumnThreads)
+    sum_rows(Matrices<T, 2, 1> matrices, const RowStatistics* statistics, float* sums, std::int64_t rows, int columns) {
+  const int column = (blockIdx.x * kColumnThreads + threadIdx.x) * VECTOR;
+  if (column >= columns) return;
+  float totals[SUMS][VECTOR] = {};
+#pragma unroll 4
+  for (std::int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
+    Pack<T, VECTOR> dy_pack, x_pack;
+    dy_pack.load(matrices.in[0] + row * matrices.in_stride[0] + column);
+    x_pack.load(matrices.in[1] + row * matrices.in_stride[1] + column);
+    const RowStatistics of_row = statistics[row];
+    float dy[VECTOR], x[VECTOR];
+    to_floats(dy_pack, dy);
+    to_floats(x_pack, x);
+#pragma unroll
+    for (int v = 0; v < VECTOR; ++v) {
+      totals[0][v] = fmaf(dy[v], (x[v] - of_row.mean) * of_row.rstd, totals[0][v]);
+      if constexpr (SUMS == 2) totals[1][v] += dy[v];
+    }
+  }
+#pragma unroll
+  for (int s = 0; s < SUMS; ++s) {
+    store_sums(sums + (std::int64_t(blockIdx.y) * SUMS + s) * columns + column, totals[s]);
+  }
+}
+
+// On sm_90 and newer, a kernel may be launched while the one before it still runs (programmatic dependent launch). It must not
+// read what the other writes before `await_kernel_before`. `let_next_kernel_start` allows that launch earlier.
+__device__ __forceinline__ void await_kernel_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void let_next_kernel_start() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// The gradients: the sums of `count` partial sums. A block has 32 columns; its warps share the partial sums.
+template <typename T>
+__global__ void __launch_bounds__(kMaxThreads) add_partial_sums(PartialSums sums, T* first, T* second, int columns) {
+  __shared__ float of_warp[kMaxThreads / 32][33];
+  await_kernel_before();
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+  const int each = second ? 2 : 1;
+  const int column = blockIdx.x * 32 + lane;
+  const int which = blockIdx.y;
+  float total = 0.0f;
+  if (column < columns) {
+#pragma unroll 8
+    for (int p = warp; p < sums.count; p += warps) {
+      total += sums.values[(std::int64_t(p) * each + which) * columns + column];
+    }
+  }
+  of_warp[warp][lane] = total;
+  __syncthreads();
+  if (warp == 0 && column < columns) {
+    for (int w = 1; w < warps; ++w) total += of_warp[w][lane];
+    (which == 0 ? first : second)[column] = from_float<T>(total);
+  }
+}
+
+template <typename T>
+cudaError_t launch_add_partial_sums(PartialSums sums, T* first, T* second, std::int64_t columns, cudaStream_t stream) {
+  const int threads = sums.count <= 32 ? 256 : 1024;
+  const dim3 blocks(static_cast<unsigned>(ceil_div(columns, 32)), second ? 2 : 1);
+#ifndef __HIP_PLATFORM_AMD__
+  if (largest_cluster() > 1) {  // sm_90 and newer
+    cudaLaunchAttribute early;
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = blocks;
+    config.blockDim = dim3(unsigned(threads));
+    config.stream = stream;
+    config.attrs = &early;
+    config.numAttrs = 1;
+    const cudaError_t error = cudaLaunchKernelEx(&config, add_partial_sums<T>, sums, first, second, int(columns));
+    return error == cudaSuccess ? error : cudaGetLastError();
+  }
+#endif
+  add_partial_sums<T><<<blocks, threads, 0, stream>>>(sums, first, second, int(columns));
+  return cudaGetLastError();
+}
+
+// Both steps, for rows of any length and alignment. `most` partial sums have room.
+template <typename T, int SUMS>
+cudaError_t launch_sum_rows(const Matrices<T, 2, 1>& matrices, bool aligned, const RowStatistics* statistics,
+                            float* sums, int most, T* first, T* second, std::int64_t rows, std::int64_t columns,
+                            cudaStream_t stream) {
+  constexpr int V = kVector<T>;
+  const int wide = int(ceil_div(columns, (aligned ? V : 1) * kColumnThreads));
+  const int count = int(std::max<std::int64_t>(1, std::min<std::int64_t>({most, ceil_div(rows, 8), 65535,
+                                                                         ceil_div(16 * multiprocessors(), wide)})));
+  const dim3 blocks(wide, count);
+  if (aligned) {
+    sum_rows<T, V, SUMS><<<blocks, kColumnThreads, 0, stream>>>(matrices, statistics, sums, rows, int(columns));
+  } else {
+    sum_rows<T, 1, SUMS><<<blocks, kColumnThreads, 0, stream>>>(matrices, statistics, sums, rows, int(columns));
+  }
+  const cudaError_t error = cudaGetLastError();
+  return error != cudaSuccess ? error : launch_add_partial_sums<T>({sums, count}, first, second, columns, stream);
+}
+
+}  // namespace kbench

@@ -1,0 +1,127 @@
+// The gradients of layer normalisation: dx for each row, and the sums over rows for weight and bias. With r = 1 / sqrt(var + eps),
+// z = x - mean and g = dy * weight, dx = r * (g - mean(g) - z * r^2 * mean(g * z)), dweight = sum(dy * z * r) and
+// dbias = sum(dy). The arithmetic is fp32. mean and r are computed again: x is read anyway.
+#include "rows/gradients/backward.cuh"
+#include "rows/sums.cuh"
+
+namespace kbench {
+
+// What it needs of a row: the moments of x, the sum of g = dy * weight, and the sum of g * (x - mean). If the mean moves by d,
+// the latter grows by d * sum(g).
+struct alignas(16) LayerProducts {
+  Moments moments;
+  float sum, products, unused[2];
+
+  static __device__ __forceinline__ LayerProducts none() { return {Moments::none(), 0.0f, 0.0f, {}}; }
+
+  __device__ __forceinline__ void add(LayerProducts other) {
+    Moments both = moments;
+    both.add(other.moments);
+    products += (moments.mean - both.mean) * sum + other.products + (other.moments.mean - both.mean) * other.sum;
+    sum += other.sum;
+    moments = both;
+  }
+
+  template <int WIDTH>
+  __device__ __forceinline__ LayerProducts reduce() const {
+    const Moments all = moments.template reduce<WIDTH>();
+    return {all, shuffle_sum<WIDTH>(sum), shuffle_sum<WIDTH>(fmaf(moments.mean - all.mean, sum, products)), {}};
+  }
+};
+
+struct LayernormBackward {
+  static constexpr int inputs = 2, outputs = 1;  // dy and x; dx
+  static constexpr float kPadding = 0.0f;
+  static constexpr bool kTuned = false;
+  struct Arguments {
+    const void* weight;
+    float eps;
+    RowStatistics* statistics;  // for the sums over rows, or null
+  };
+
+  template <typename S>
+  struct Row {
+    static constexpr int threads = S::group ? 128 : 512, blocks = S::group ? 4 : 1;
+    using Total = LayerProducts;
+    static constexpr int kept = 0, sums = 2;
+    Columns<S> weight;
+    RowStatistics* statistics;
+    float eps, mean, rstd, factor, middle_gradient;
+
+    __device__ __forceinline__ void begin(const Arguments& arguments, const Part<S>& part) {
+      weight.begin(arguments.weight, part);
+      eps = arguments.eps;
+      statistics = part.leads() ? arguments.statistics : nullptr;
+    }
+
+    // The mean of the elements of a warp first, then the distances from it.
+    template <typename Packs, typename Edges>
+    __device__ __forceinline__ LayerProducts reduce(const Packs& packs, const Edges& edges, const Part<S>& part) const {
+      float total = 0.0f;
+      for_each<S>(packs[1], [&](float value) { total += value; });
+      for_each_edge<S>(edges[1], [&](float value) { total += value; });
+      const float count = part.elements();
+      const float middle = shuffle_sum<S::width>(total) * reciprocal(fmaxf(count, 1.0f));
+      float squares = 0.0f, sum = 0.0f, products = 0.0f;
+      for_each_place<S>(packs, edges, part, [&](auto at, const auto& in) {
+        constexpr int count = sizeof in[0] / sizeof(float);
+        float w[count];
+        weight.get(at, part, w);
+#pragma unroll
+        for (int v = 0; v < count; ++v) {
+          const float z = in[1][v] - middle, g = in[0][v] * w[v];
+          squares = fmaf(z, z, squares);
+          products = fmaf(g, z, products);
+          sum += g;
+        }
+      });
+      return {{count, middle, shuffle_sum<S::width>(squares)}, shuffle_sum<S::width>(sum), shuffle_sum<S::width>(products),
+              {}};
+    }
+
+    __device__ __forceinline__ void finish(LayerProducts row, int columns, std::int64_t number) {
+      mean = row.moments.mean;
+      rstd = rsqrtf(row.moments.squares / columns + eps);
+      factor = rstd * rstd * (row.products / columns);
+      middle_gradient = row.sum / columns;
+      if (statistics) statistics[number] = {mean, rstd};
+    }
+    __device__ __forceinline__ unsigned zero() const { return rstd != rstd; }
+
+    template <typename Place, int COUNT>
+    __device__ __forceinline__ void write(Place at, const Part<S>& part, const float (&in)[2][COUNT],
+                                          float (&dx)[1][COUNT]) const {
+      float w[COUNT];
+      weight.get(at, part, w);
+#pragma unroll
+      for (int v = 0; v < COUNT; ++v) {
+        dx[0][v] = rstd * (in[0][v] * w[v] - middle_gradient - (in[1][v] - mean) * factor);
+      }
+    }
+
+    template <int COUNT>
+    __device__ __forceinline__ void add(const float (&in)[2][COUNT], float (&totals)[2][COUNT]) const {
+#pragma unroll
+      for (int v = 0; v < COUNT; ++v) {
+        totals[0][v] = fmaf(in[0][v], (in[1][v] - mean) * rstd, totals[0][v]);
+        totals[1][v] += in[0][v];
+      }
+    }
+  };
+};
+
+cudaError_t layernorm_backward(const Call& call) {
+  const Tensor &dy = call.inputs[0], &x = call.inputs[1], &weight = call.inputs[2];
+  const Tensor &dx = call.outputs[0], &dweight = call.outputs[1], &dbias = call.outputs[2];
+  require_rows(x, {&dy, &dx}, {&weight, &dweight, &dbias});
+  return launch_backward<LayernormBackward>(call, {weight.address, float(call.real("eps"))}, dy, x, dx, {&weight},
+                                            {&dweight, &dbias}, call.outputs[3], call.outputs[4]);
+}
+
+const std::vector<Kernel> kernels = {{"layernorm_backward",
+                                      layernorm_backward,
+                                      {"dy", "x", "weight"},
+                                      {"dx", "dweight", "dbias", "statistics", "partial_sums"},
+                                      KBENCH_ROW_OPTIONS}};
+
+}  // namespace kbench

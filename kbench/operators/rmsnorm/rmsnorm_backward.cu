@@ -1,0 +1,102 @@
+// The gradients of RMS normalisation: dx for each row, and the sum over rows for the weight. With r = 1 / sqrt(mean(x^2) + eps),
+// dx = r * (dy * weight - x * r^2 * mean(dy * weight * x)) and dweight = sum(dy * x * r). The arithmetic is fp32. r is computed
+// again: x is read anyway.
+#include "rows/gradients/backward.cuh"
+
+namespace kbench {
+
+// What it needs of a row: the sums of x^2 and of dy * weight * x.
+struct alignas(8) RmsProducts {
+  float squares, products;
+
+  static __device__ __forceinline__ RmsProducts none() { return {0.0f, 0.0f}; }
+  __device__ __forceinline__ void add(RmsProducts other) {
+    squares += other.squares;
+    products += other.products;
+  }
+  template <int WIDTH>
+  __device__ __forceinline__ RmsProducts reduce() const {
+    return {shuffle_sum<WIDTH>(squares), shuffle_sum<WIDTH>(products)};
+  }
+};
+
+struct RmsnormBackward {
+  static constexpr int inputs = 2, outputs = 1;  // dy and x; dx
+  static constexpr float kPadding = 0.0f;
+  static constexpr bool kTuned = false;
+  struct Arguments {
+    const void* weight;
+    float eps;
+    RowStatistics* statistics;  // for the sums over rows, or null
+  };
+
+  template <typename S>
+  struct Row {
+    static constexpr int threads = S::group ? 128 : 512, blocks = S::group ? 4 : 1;
+    using Total = RmsProducts;
+    static constexpr int kept = 0, sums = 1;
+    Columns<S> weight;
+    RowStatistics* statistics;
+    float eps, rstd, factor;
+
+    __device__ __forceinline__ void begin(const Arguments& arguments, const Part<S>& part) {
+      weight.begin(arguments.weight, part);
+      eps = arguments.eps;
+      statistics = part.leads() ? arguments.statistics : nullptr;
+    }
+
+    template <typename Packs, typename Edges>
+    __device__ __forceinline__ RmsProducts reduce(const Packs& packs, const Edges& edges, const Part<S>& part) const {
+      float squares = 0.0f, products = 0.0f;
+      for_each_place<S>(packs, edges, part, [&](auto at, const auto& in) {
+        constexpr int count = sizeof in[0] / sizeof(float);
+        float w[count];
+        weight.get(at, part, w);
+#pragma unroll
+        for (int v = 0; v < count; ++v) {
+          squares = fmaf(in[1][v], in[1][v], squares);
+          products = fmaf(in[0][v] * w[v], in[1][v], products);
+        }
+      });
+      return {shuffle_sum<S::width>(squares), shuffle_sum<S::width>(products)};
+    }
+
+    __device__ __forceinline__ void finish(RmsProducts row, int columns, std::int64_t number) {
+      rstd = rsqrtf(row.squares / columns + eps);
+      factor = rstd * rstd * (row.products / columns);
+      if (statistics) statistics[number] = {0.0f, rstd};
+    }
+    __device__ __forceinline__ unsigned zero() const { return rstd != rstd; }
+
+    template <typename Place, int COUNT>
+    __device__ __forceinline__ void write(Place at, const Part<S>& part, const float (&in)[2][COUNT],
+                                          float (&dx)[1][COUNT]) const {
+      float w[COUNT];
+      weight.get(at, part, w);
+#pragma unroll
+      for (int v = 0; v < COUNT; ++v) dx[0][v] = rstd * (in[0][v] * w[v] - in[1][v] * factor);
+    }
+
+    template <int COUNT>
+    __device__ __forceinline__ void add(const float (&in)[2][COUNT], float (&totals)[1][COUNT]) const {
+#pragma unroll
+      for (int v = 0; v < COUNT; ++v) totals[0][v] = fmaf(in[0][v], in[1][v] * rstd, totals[0][v]);
+    }
+  };
+};
+
+cudaError_t rmsnorm_backward(const Call& call) {
+  const Tensor &dy = call.inputs[0], &x = call.inputs[1], &weight = call.inputs[2];
+  const Tensor &dx = call.outputs[0], &dweight = call.outputs[1];
+  require_rows(x, {&dy, &dx}, {&weight, &dweight});
+  return launch_backward<RmsnormBackward>(call, {weight.address, float(call.real("eps"))}, dy, x, dx, {&weight},
+                                          {&dweight}, call.outputs[2], call.outputs[3]);
+}
+
+const std::vector<Kernel> kernels = {{"rmsnorm_backward",
+                                      rmsnorm_backward,
+                                      {"dy", "x", "weight"},
+                                      {"dx", "dweight", "statistics", "partial_sums"},
+                                      KBENCH_ROW_OPTIONS}};
+
+}  // namespace kbench
