@@ -21,6 +21,7 @@ from kbench.commands import check, explain, init, inspect, judge, run
 from kbench.commands.comparing import ab, bisect, compare
 from kbench.commands.history.add import history_add
 from kbench.commands.history.check import history_check
+from kbench.commands.history.plot import history_plot
 from kbench.commands.reading import dispatch, plot, report, show
 from kbench.errors import ExitStatus, KbenchError
 from kbench.text import streams
@@ -49,7 +50,7 @@ COMMANDS: Mapping[str, Callable[..., int]] = {
 GROUPS: Mapping[str, tuple[str, Mapping[str, Callable[..., int]]]] = {
     "history": (
         "Keep results over time in a folder, and find the changes in it.",
-        {"add": history_add, "check": history_check},
+        {"add": history_add, "check": history_check, "plot": history_plot},
     ),
 }
 """Commands that have commands of their own: what they do together, and the commands. `kbench --help` lists them last."""

@@ -28,7 +28,7 @@ MAY_IMPORT = {
         "results revisions/bisecting sources summary text"
     ),
     "commands/comparing": "commands comparison comparison/formats errors files revisions revisions/bisecting text",
-    "commands/history": "commands errors files history history/presentation history/storage text",
+    "commands/history": "commands errors files history history/presentation history/storage plotting text",
     "commands/reading": "analysis commands dispatching errors plotting reporting results summary text",
     "comparison": "analysis errors launches results text",
     "comparison/formats": "comparison comparison/presentation launches results text",
@@ -76,12 +76,15 @@ MAY_IMPORT = {
     "operators": "contract kernels kernels/norms results",
     "packages": "",
     "plotting": (
-        "analysis comparison errors files plotting/changes plotting/page plotting/panels plotting/selection "
-        "plotting/style plotting/terminal text"
+        "analysis comparison errors files history plotting/changes plotting/over_time plotting/page plotting/panels "
+        "plotting/selection plotting/style plotting/terminal text"
     ),
     "plotting/changes": (
         "analysis comparison comparison/presentation errors plotting/page plotting/panels plotting/selection "
         "plotting/style"
+    ),
+    "plotting/over_time": (
+        "history history/presentation plotting/changes plotting/page plotting/panels plotting/selection plotting/style"
     ),
     "plotting/page": "analysis plotting/panels plotting/selection plotting/style results",
     "plotting/panels": "analysis plotting/selection plotting/style",

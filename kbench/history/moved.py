@@ -38,7 +38,7 @@ class MovedProperty:
 class Moved:
     """What moved with a change.
 
-    code      the hash of the provider's code, and the git commits, if both are known
+    code      the git commits, if both are known, and the hash of the provider's code
     baseline  the name of the baseline, and its own change as a ratio
     machine   driver, limits, the UUID of the device, and the copy control as a change in percent, which kbench subtracts
     stack     versions of packages, of CUDA and of Python
@@ -50,6 +50,11 @@ class Moved:
     machine: tuple[MovedProperty, ...] = ()
     stack: tuple[MovedProperty, ...] = ()
     settings: tuple[MovedProperty, ...] = ()
+
+    @property
+    def code_text(self) -> str:
+        """The commits, or the hashes of the code if the commits are not known; "" if the code is the same."""
+        return self.code[0].text if self.code else ""
 
     @property
     def anything(self) -> bool:

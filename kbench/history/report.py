@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import statistics
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +40,11 @@ class HistoryChange:
     ratio: float | None = None
     ci: tuple[float, float] | None = None
 
+    @property
+    def event_run(self) -> int:
+        """The place of the run in which the change is said to be."""
+        return self.at.run if self.ratio is not None else self.runs[0]
+
 
 @dataclass(frozen=True)
 class JudgedSeries:
@@ -47,6 +54,16 @@ class JudgedSeries:
     series: Series
     noise: float
     levels: tuple[LevelChange, ...]
+
+    @property
+    def segments(self) -> list[tuple[int, int, float]]:
+        """The first place, the place after the last, and the level of each segment of `Series.timed`, in log time."""
+        logs = self.series.logs
+        if not self.levels:
+            return [(0, len(logs), statistics.median(logs))] if logs else []
+        bounds = [0, *(change.at for change in self.levels), len(logs)]
+        heights = [self.levels[0].before, *(change.after for change in self.levels)]
+        return [(start, end, level) for (start, end), level in zip(itertools.pairwise(bounds), heights, strict=True)]
 
 
 @dataclass(frozen=True)

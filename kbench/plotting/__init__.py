@@ -2,7 +2,7 @@
 
 Data flows one way. `picture_plan` decides: it takes points and pages from `selection` and gives them a look. `panels` draw
 one panel each, and `page` puts panels, legend and caption together. `changes` draws a comparison, and `terminal` draws in
-text. `style` holds colours and spelling for all of them. The same CSVs give the same bytes.
+text. `over_time` draws a history. `style` holds colours and spelling for all of them. The same CSVs give the same bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from kbench.comparison.model import Comparison
 from kbench.comparison.options import CompareOptions
 from kbench.errors import ResultsError, UsageError
 from kbench.files import replace
-from kbench.plotting import changes
+from kbench.history.report import HistoryReport
+from kbench.plotting import changes, over_time
 from kbench.plotting.page.figure import draw, draw_heatmap
 from kbench.plotting.picture_plan import Choices, plan_pictures
 from kbench.plotting.style.formatting import combination_of, file_name_part
@@ -35,8 +36,10 @@ __all__ = [
     "Picture",
     "plot",
     "plot_changes",
+    "plot_history",
     "rendered",
     "terminal_charts",
+    "write_history_pictures",
     "write_pictures",
 ]
 
@@ -75,29 +78,49 @@ def write_pictures(
     file. `where` chooses rows (see kbench/results/row_filter.py).
     Raises UsageError for wrong choices, ResultsError where there is nothing to draw or a picture cannot be written.
     """
-    if strange := [name for name in formats if name not in PICTURE_FORMATS]:
-        raise UsageError(f"--format: {unknown('format', strange[0], list(PICTURE_FORMATS))}")
+    _check_formats(formats)
     sources = load_sources([files] if isinstance(files, (Path, str)) else files, where)
     stem = "-vs-".join(source.path.stem if len(sources) == 1 else file_name_part(source.label) for source in sources)
     metric = choices.metric_of(sources)
     changed = "change" if metric == "ms" else f"{metric}_change"
     what = {"bars": f"{metric}_bars", "heatmap": "winners", "change": changed}.get(choices.kind, metric)
     folder = sources[0].path.parent if out_dir is None else Path(out_dir)
-    paths = []
-    for picture in plot(sources, choices):
-        theme = choices.theme if choices.theme != "light" else ""
-        name = "_".join(filter(None, [stem[:LONGEST_STEM], what, picture.combination, theme]))
-        for suffix in formats:
-            path = folder / f"{name}.{suffix}"
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                replace(path, rendered(picture, suffix, choices.theme))
-            except OSError as error:
-                raise ResultsError(
-                    f"{path}: cannot be written ({error.strerror or error}); choose another folder"
-                ) from None
-            paths.append(path)
+    begin = f"{stem[:LONGEST_STEM]}_{what}"
+    return [
+        path for picture in plot(sources, choices) for path in _write(picture, folder, begin, formats, choices.theme)
+    ]
+
+
+def write_history_pictures(
+    report: HistoryReport, out_dir: Path, formats: Sequence[str] = ("png", "svg"), theme: str = "light"
+) -> list[Path]:
+    """Draw a history into `history_<operator>[_<machine>].<format>` and return the paths. Raises as `write_pictures` does."""
+    _check_formats(formats)
+    pictures = plot_history(report, theme)
+    paths = [path for picture in pictures for path in _write(picture, out_dir, "history", formats, theme)]
+    if not paths:
+        raise ResultsError(f"{report.path}: no reading has a time, so there is nothing to draw")
     return paths
+
+
+def _check_formats(formats: Sequence[str]) -> None:
+    if strange := [name for name in formats if name not in PICTURE_FORMATS]:
+        raise UsageError(f"--format: {unknown('format', strange[0], list(PICTURE_FORMATS))}")
+
+
+def _write(picture: Picture, folder: Path, begin: str, formats: Sequence[str], theme: str) -> Iterator[Path]:
+    """Write a picture in each format. Its name begins with `begin`."""
+    name = "_".join(filter(None, [begin, picture.combination, theme if theme != "light" else ""]))
+    for suffix in formats:
+        path = folder / f"{name}.{suffix}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            replace(path, rendered(picture, suffix, theme))
+        except OSError as error:
+            raise ResultsError(
+                f"{path}: cannot be written ({error.strerror or error}); choose another folder"
+            ) from None
+        yield path
 
 
 def plot(sources: Sequence[ResultsFile], choices: Choices) -> Iterator[Picture]:
@@ -130,6 +153,17 @@ def plot_changes(comparison: Comparison, choices: Choices) -> Iterator[Picture]:
         with _styled(choices.theme):
             figure = changes.draw(shared, page, theme_by_name(choices.theme))
         yield Picture(combination_of(page.fixed), figure)
+
+
+def plot_history(report: HistoryReport, theme: str) -> Iterator[Picture]:
+    """The pictures of a history, one for each machine and operator with a time. Raises UsageError for an unknown theme."""
+    look = theme_by_name(theme)
+    machines = {each.series.key.machine for each in report.series}
+    for page in over_time.history_pages(report):
+        with _styled(theme):
+            figure = over_time.draw_history(page, look)
+        parts = [page.operator, *([page.machine] if len(machines) > 1 else [])]
+        yield Picture(file_name_part("-".join(parts))[:LONGEST_STEM], figure)
 
 
 def rendered(picture: Picture, form: str, theme: str) -> bytes:

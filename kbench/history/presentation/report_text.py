@@ -36,7 +36,7 @@ def report_lines(report: HistoryReport, *, colour: bool) -> Iterator[str]:
 
 def gate_sentence(report: HistoryReport) -> str:
     """Why the gate failed: `gate failed: 5 slower (--fail-on slower)`."""
-    return f"gate failed: {_counted(report.failing)} (--fail-on {','.join(report.options.fail_on)})"
+    return f"gate failed: {counted_kinds(report.failing)} (--fail-on {','.join(report.options.fail_on)})"
 
 
 def head(report: HistoryReport) -> str:
@@ -64,13 +64,8 @@ def events(changes: Sequence[HistoryChange]) -> list[list[HistoryChange]]:
     groups: dict[object, list[HistoryChange]] = {}
     for change in changes:
         shared = change.moved.machine, change.moved.stack, change.moved.settings
-        groups.setdefault((event_run(change), change.series.key.machine, shared), []).append(change)
+        groups.setdefault((change.event_run, change.series.key.machine, shared), []).append(change)
     return list(groups.values())
-
-
-def event_run(change: HistoryChange) -> int:
-    """The place of the run in which a change is said to be."""
-    return change.at.run if change.ratio is not None else change.runs[0]
 
 
 def day(moment: str) -> str:
@@ -82,9 +77,8 @@ def shared_texts(changes: Sequence[HistoryChange]) -> list[str]:
     """What moved with all changes of an event: `stack: torch 2.9.0 -> 2.10.0`, or that nothing moved with any of them."""
     moved = changes[0].moved
     kinds = {"machine": moved.machine, "stack": moved.stack, "settings": moved.settings}
-    if one_code(changes):
-        kinds = {"code": moved.code, **kinds}
-    found = [f"{name}: {_few(properties)}" for name, properties in kinds.items() if properties]
+    found = [f"code: {moved.code_text}"] if one_code(changes) else []
+    found += [f"{name}: {_few(properties)}" for name, properties in kinds.items() if properties]
     if not found and not any(change.moved.anything for change in changes):
         found = [NOTHING_MOVED]
     return ["; ".join(found)] if found else []
@@ -99,7 +93,7 @@ def own_texts(change: HistoryChange, *, code: bool) -> list[str]:
     """What moved with one series: its code, unless that is said for all, and the baseline of its case."""
     found = []
     if code and change.moved.code:
-        found.append(f"its code changed ({_few(change.moved.code)})")
+        found.append(f"its code changed ({change.moved.code_text})")
     if change.moved.baseline:
         name, ratio = change.moved.baseline
         found.append(f"the baseline {name} changed too, by {format_change(ratio)}")
@@ -114,8 +108,8 @@ def change_text(change: HistoryChange) -> str:
 def _event(report: HistoryReport, changes: Sequence[HistoryChange], paint: Paint) -> Iterator[str]:
     first = changes[0]
     of_machine = sum(each.series.key.machine == first.series.key.machine for each in report.series)
-    run = report.timeline.runs[event_run(first)]
-    yield f"{day(run.started_at)}  {_counted(changes)} of {of_machine} series, {first.series.key.machine}"
+    run = report.timeline.runs[first.event_run]
+    yield f"{day(run.started_at)}  {counted_kinds(changes)} of {of_machine} series, {first.series.key.machine}"
     yield from (f"  moved: {text}" for text in shared_texts(changes))
     same_code = one_code(changes)
     sizes = [change_text(change) for change in changes]
@@ -171,7 +165,8 @@ def notes(report: HistoryReport) -> Iterator[str]:
         yield f"{what} without a copy control in the session: a drift of the machine is not subtracted there"
 
 
-def _counted(changes: Sequence[HistoryChange]) -> str:
+def counted_kinds(changes: Sequence[HistoryChange]) -> str:
+    """How many changes there are of each kind: `5 slower, 1 failed`."""
     counts = Counter(change.kind for change in changes)
     return ", ".join(f"{counts[kind]} {kind}" for kind in sorted(counts, key=lambda kind: kind.rank))
 

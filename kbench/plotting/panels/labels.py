@@ -38,7 +38,7 @@ def positions(
         curve: height_share(value, extent) * height
         for curve, value in sorted(ends.items(), key=lambda end: (end[1], end[0]))
     }
-    placed = _spread(list(wanted.values()))
+    placed = spread(list(wanted.values()))
     moved = {curve: at - wish for (curve, wish), at in zip(wanted.items(), placed, strict=True)}
     if max(map(abs, moved.values())) > FARTHEST or placed[0] < -LABEL_HEIGHT / 2 or placed[-1] > height + LABEL_HEIGHT:
         return None
@@ -67,7 +67,7 @@ def _ends(panel: pd.DataFrame) -> dict[str, float] | None:
     return {str(curve): float(value) for curve, value in at_end.items()}
 
 
-def _spread(wanted: list[float]) -> list[float]:
+def spread(wanted: list[float]) -> list[float]:
     """Sorted heights, moved apart to a distance of LABEL_HEIGHT. Labels that touch move as a group, as little as possible."""
     groups: list[list[float]] = []
     for wish in wanted:

@@ -1,0 +1,139 @@
+"""The picture of a history: what a reader sees in it."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+from common import Kbench
+from drawing import legend, title
+from history.nights import Night, history, results
+from making import failed, row, write_rows
+from matplotlib.figure import Figure
+
+from kbench.history.judge_history import judge_history
+from kbench.history.options import HistoryOptions
+from kbench.history.storage.adding import add_results
+from kbench.plotting import plot_history
+
+
+def drawn(folder: Path, theme: str = "light", **options: Any) -> list[Figure]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # matplotlib warns of a layout that does not fit
+        report = judge_history(folder, HistoryOptions(everything=True, **options))
+        figures = [picture.figure for picture in plot_history(report, theme)]
+        for figure in figures:
+            figure.canvas.draw()
+    return figures
+
+
+def caption(figure: Figure) -> str:
+    return str(figure.get_supxlabel())
+
+
+def numbers(figure: Figure) -> list[set[str]]:
+    """The numbers of the events above each panel."""
+    return [{text.get_text() for text in axes.texts if text.get_text().isdecimal()} for axes in figure.axes]
+
+
+def step(number: int) -> Night:
+    torch = {"torch": "2.10.0" if number >= 12 else "2.9.0"}
+    return Night(factors={"mine": 1.1 if number >= 12 else 1.0}, environment={"packages": torch})
+
+
+def test_an_event_has_a_number_in_each_panel_and_a_line_below(tmp_path: Path) -> None:
+    [figure] = drawn(history(tmp_path, 20, step))
+    assert title(figure) == "softmax · M=4096 · float32 · NVIDIA H200"
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["N=256", "N=512", "N=1024"]
+    assert numbers(figure) == [{"1"}] * 3
+    lines = caption(figure).split("\n")
+    assert lines[0].startswith("20 runs from 2026-09-01 to 2026-09-20 · times relative to the copy control · noise ")
+    assert lines[-1].startswith("1: 2026-09-13 · 3 slower (+") and lines[-1].endswith(
+        " · mine · stack: torch 2.9.0 → 2.10.0"
+    )
+    assert legend(figure) == ["mine", "torch"]
+
+
+def test_the_present_time_stands_at_the_end_of_a_line(tmp_path: Path) -> None:
+    [figure] = drawn(history(tmp_path, 20, step))
+    times = [text.get_text() for text in figure.axes[0].texts if text.get_text().endswith(" µs")]
+    assert len(times) == 2
+    assert sorted(float(text.split()[0]) for text in times) == [
+        pytest.approx(10, rel=0.02),
+        pytest.approx(11, rel=0.02),
+    ]
+
+
+def test_a_run_in_which_a_provider_failed_has_a_mark(tmp_path: Path) -> None:
+    [figure] = drawn(history(tmp_path, 8, lambda number: Night(statuses={"mine": "wrong"} if number > 5 else {})))
+    assert legend(figure)[-1] == "run in which it failed"
+    assert "3 failed" in caption(figure).split("\n")[-1]
+
+
+@pytest.mark.parametrize("nights", [1, 2, 3])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_short_history_is_drawn(tmp_path: Path, nights: int, theme: str) -> None:
+    [figure] = drawn(history(tmp_path, nights), theme)
+    assert caption(figure).startswith(f"{nights} run")
+
+
+def test_more_cases_than_fit_are_counted_and_those_that_changed_are_drawn(tmp_path: Path) -> None:
+    for number in range(8):
+        rows = [row(n, 0.01, "torch", started_at=f"2026-09-0{number + 1}T02:00:00+00:00") for n in range(64, 84)]
+        if number == 7:
+            rows[17] = failed(81, provider="torch", started_at="2026-09-08T02:00:00+00:00")
+        path = tmp_path / "nightly.csv"
+        path.unlink(missing_ok=True)
+        add_results(write_rows(path, rows), tmp_path / "history")
+    [figure] = drawn(tmp_path / "history")
+    assert len(figure.axes) == 12 and "12 of 20 cases are drawn: those with the largest changes" in caption(figure)
+    assert "N=81" in {axes.get_title(loc="left") for axes in figure.axes}
+
+
+def test_many_events_and_providers_fit(tmp_path: Path) -> None:
+    """Runs that fail every third night, next to each other in one panel, and more providers than colours."""
+    names = tuple(f"provider-{number}" for number in range(11))
+    for number in range(36):
+        night = Night(statuses=dict.fromkeys(names[:6], "error") if number % 3 == 0 else {})
+        add_results(results(tmp_path / "nightly.csv", number, night, names), tmp_path / "history")
+    [figure] = drawn(tmp_path / "history")
+    assert numbers(figure)[0] == {str(number) for number in range(1, 11)}
+    assert "older events have no number" in caption(figure)
+    styles = {(line.get_color(), line.get_linestyle()) for line in figure.legends[0].get_lines()}
+    assert len(styles) == len(names) + 1  # and the mark of a failure
+    places = [text.get_window_extent() for text in figure.axes[0].texts if text.get_text().isdecimal()]
+    assert not any(one.overlaps(other) for number, one in enumerate(places) for other in places[:number])
+
+
+def test_dates_that_cannot_be_read_give_the_order_of_runs(tmp_path: Path) -> None:
+    folder = history(tmp_path, 3, lambda number: Night(fields={"started_at": f"night {number}"}))
+    [figure] = drawn(folder)
+    assert figure.axes[0].get_xlabel() == "run"
+
+
+def test_the_command_writes_the_same_names_and_bytes_every_time(kbench: Kbench, tmp_path: Path) -> None:
+    history(tmp_path, 7)
+    done = kbench("history", "plot", "history", "--out", "pictures", "--format", "png,svg")
+    assert done.returncode == 0 and done.stdout == "pictures/history_softmax.png\npictures/history_softmax.svg\n"
+    first = (tmp_path / "pictures/history_softmax.svg").read_bytes()
+    kbench("history", "plot", "history", "--out", "pictures", "--format", "svg")
+    assert (tmp_path / "pictures/history_softmax.svg").read_bytes() == first
+    assert kbench("history", "plot", "history", "--format", "gif").returncode == 2
+    assert kbench("history", "plot", "history", "--theme", "pink").returncode == 2
+
+
+def test_two_machines_have_a_picture_each(kbench: Kbench, tmp_path: Path) -> None:
+    for number in range(2):
+        path = results(tmp_path / "nightly.csv", number, Night())
+        add_results(path, tmp_path / "history", f"host {number}")
+    done = kbench("history", "plot", "history", "--format", "png")
+    assert done.stdout == "history/history_softmax-host-0.png\nhistory/history_softmax-host-1.png\n"
+    assert kbench("history", "check", "history").returncode == 0  # the pictures are no part of the history
+
+
+def test_a_history_without_a_time_cannot_be_drawn(kbench: Kbench, tmp_path: Path) -> None:
+    history(tmp_path, 2, lambda number: Night(statuses={"mine": "error", "torch": "error"}))
+    done = kbench("history", "plot", "history")
+    assert done.returncode == 2 and "no reading has a time, so there is nothing to draw" in done.stderr
