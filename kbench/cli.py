@@ -22,7 +22,7 @@ from kbench.commands.comparing import ab, bisect, compare
 from kbench.commands.history.add import history_add
 from kbench.commands.history.check import history_check
 from kbench.commands.history.plot import history_plot
-from kbench.commands.reading import dispatch, plot, report, show
+from kbench.commands.reading import dispatch, plot, report, show, why
 from kbench.errors import ExitStatus, KbenchError
 from kbench.text import streams
 from kbench.version import __version__
@@ -39,6 +39,7 @@ COMMANDS: Mapping[str, Callable[..., int]] = {
     "plot": plot.plot,
     "show": show.show,
     "report": report.report,
+    "why": why.why,
     "init": init.init,
     "list": inspect.list_providers,
     "doctor": inspect.doctor,

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     ),
     "commands/comparing": "commands comparison comparison/formats errors files revisions revisions/bisecting text",
     "commands/history": "commands errors files history history/presentation history/storage plotting text",
-    "commands/reading": "analysis commands dispatching errors plotting reporting results summary text",
+    "commands/reading": "analysis commands dispatching errors plotting reporting results summary text why",
     "comparison": "analysis errors launches results text",
     "comparison/formats": "comparison comparison/presentation launches results text",
     "comparison/presentation": "analysis comparison errors results text",
@@ -111,6 +111,7 @@ MAY_IMPORT = {
     "templates": "__init__",
     "text": "",
     "version": "",
+    "why": "analysis errors launches results text",
 }
 """Every room and the rooms that it may import from. A new arrow needs a reason, and its line here."""
 

@@ -6,16 +6,18 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kbench.launches.launched_call import machine_code_of
+from kbench.launches.launched_call import UNSURE, machine_code_of
 
 CLOCK_MOVED = 0.01
 """Clocks that differ by more than this share are said to have moved."""
 
 
 class CodeChange(enum.StrEnum):
-    """What became of the machine code of a provider's kernels. `MIXED`: it differs between the sessions of a side."""
+    """What became of the machine code of a provider's kernels. `SAME_NAMES`: the kernels have the same names, registers and
+    versions of packages, and that is all that is known of them. `MIXED`: the code differs between the sessions of a side."""
 
     SAME = "same"
+    SAME_NAMES = "same-names"
     OTHER = "other"
     MIXED = "mixed"
 
@@ -55,7 +57,7 @@ def code_change(old: RanKernels, new: RanKernels) -> CodeChange | None:
     if not before or not after:
         return None
     if before == after:
-        return CodeChange.SAME
+        return CodeChange.SAME_NAMES if any(code.startswith(UNSURE) for code in before) else CodeChange.SAME
     return CodeChange.MIXED if before & after else CodeChange.OTHER
 
 
@@ -66,11 +68,11 @@ def describe_code_change(old: RanKernels, new: RanKernels, *, changed: bool) -> 
     if old.kernels and new.kernels and old.kernels != new.kernels:
         parts.append(f"it launches {_counted(new.kernels)}, before {_counted(old.kernels)}")
     if changed:
-        match code_change(old, new):
-            case CodeChange.SAME if old.codes != new.codes:
-                parts.append("same machine code, but other grids or blocks")
-            case CodeChange.SAME:
-                parts.append(f"same machine code and grid{_clock(old, new)}")
+        match change := code_change(old, new):
+            case CodeChange.SAME | CodeChange.SAME_NAMES:
+                what = "machine code" if change is CodeChange.SAME else "kernels by name"
+                alike = f" and grid{_clock(old, new)}" if old.codes == new.codes else ", but other grids or blocks"
+                parts.append(f"same {what}{alike}")
             case CodeChange.OTHER:
                 parts.append("other machine code")
             case CodeChange.MIXED:

@@ -10,6 +10,13 @@ CODE_DIGITS = 8
 """Hexadecimal digits of each half of `code`."""
 
 
+BY_NAME = "name and "
+"""The beginning of the origin of a kernel whose machine code is not known."""
+
+UNSURE = "~"
+"""The beginning of the code of a call with such a kernel."""
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A kernel, as the driver has loaded it.
@@ -19,8 +26,8 @@ class Kernel:
     registers            of a thread
     local_bytes          local memory of a thread, in bytes: spilled registers, and arrays that are not in registers
     static_shared_bytes  shared memory of a block that is known when the kernel is compiled, in bytes
-    code                 a digest of its machine code or, if kbench cannot get at that, of its name and `origin`
-    origin               what the digest was made of: `machine code`, the file that holds it, or versions of packages
+    code                 a digest of its machine code or, if kbench cannot get at that, of what `origin` says
+    origin               what the digest was made of: `machine code`, or `name and torch 2.11.0`
     """
 
     name: str
@@ -30,6 +37,11 @@ class Kernel:
     static_shared_bytes: int
     code: str
     origin: str
+
+    @property
+    def by_name(self) -> bool:
+        """Whether `code` stands only for its name and the versions of packages."""
+        return self.origin.startswith(BY_NAME)
 
     @property
     def id(self) -> str:
@@ -80,13 +92,14 @@ class LaunchedCall:
     @property
     def code(self) -> str:
         """Two digests with a dash between them: of the kernels' machine code, and of how they are launched. Empty for a call
-        that launches nothing."""
+        that launches nothing. The first begins with `UNSURE` if kbench knows a kernel only by its name."""
         if not self.launches and not self.memory:
             return ""
-        kernels = [[launch.kernel.symbol, launch.kernel.code] for launch in self.launches]
+        kernels = [launch.kernel.id for launch in self.launches]
+        unsure = UNSURE * any(launch.kernel.by_name for launch in self.launches)
         ways = [[each.grid, each.block, each.dynamic_shared_bytes, each.times] for each in self.launches]
         memory = [[each.operation, each.bytes, each.times] for each in self.memory]
-        return f"{digest(kernels)[:CODE_DIGITS]}-{digest([ways, memory])[:CODE_DIGITS]}"
+        return f"{unsure}{digest(kernels)[:CODE_DIGITS]}-{digest([ways, memory])[:CODE_DIGITS]}"
 
 
 def machine_code_of(code: str) -> str:

@@ -49,6 +49,7 @@ SLOW = (1.2, 1.201, 1.202)
         (times(*SLOW, mhz=1975), "same machine code and grid", "same"),
         (times(*SLOW, mhz=None), "same machine code and grid", "same"),
         (times(*SLOW, code=WIDER), "same machine code, but other grids or blocks", "same"),
+        (times(*SLOW, code=f"~{ONE}"), "other machine code", "other"),
         (times(*SLOW, code=OTHER), "other machine code", "other"),
         (times(*SLOW, code=(ONE, OTHER, ONE)), "the machine code differs between sessions", "mixed"),
         (times(*SLOW, code=OTHER, kernels=3), "it launches 3 kernels, before 1 kernel; other machine code", "other"),
@@ -61,6 +62,16 @@ def test_a_changed_time_says_whether_the_code_changed(
     found = compared(times(*FAST), new)
     assert found.rows[0].verdict == "slower" and found.rows[0].reason == said
     assert json.loads(FORMATS["json"](found))["rows"][0]["code"] == code
+
+
+def test_kernels_that_are_known_only_by_name_are_not_said_to_have_the_same_code(
+    compared: Callable[..., Comparison],
+) -> None:
+    found = compared(times(*FAST, code=f"~{ONE}"), times(*SLOW, code=f"~{ONE}"))
+    assert found.rows[0].reason == "same kernels by name and grid"
+    assert json.loads(FORMATS["json"](found))["rows"][0]["code"] == "same-names"
+    wider = compared(times(*FAST, code=f"~{ONE}"), times(*SLOW, code=f"~{WIDER}"))
+    assert wider.rows[0].reason == "same kernels by name, but other grids or blocks"
 
 
 def test_an_unchanged_time_is_only_told_another_number_of_kernels(compared: Callable[..., Comparison]) -> None:

@@ -23,6 +23,7 @@ TWO = LaunchedCall(
     (KernelLaunch(ROWS, (64, 1, 1), (128, 1, 1), 0, 8), KernelLaunch(SUM, (1, 1, 1), (32, 1, 1), 512, None, 3)),
     (MemoryOperation("memset", 4096),),
 )
+SUM_BY_NAME = replace(SUM, origin="name and torch 2.11.0")
 H200 = DeviceLimits(132, 2048, 65536, 233472, 32, 1024)
 
 
@@ -57,6 +58,8 @@ def test_the_code_tells_other_machine_code_from_another_launch() -> None:
     assert wider.code != ONE.code and machine_code_of(wider.code) == machine_code_of(ONE.code)
     changed = replace(ONE, launches=(replace(ONE.launches[0], kernel=replace(ROWS, code="cccccccccccc")),))
     assert machine_code_of(changed.code) != machine_code_of(ONE.code)
+    by_name = replace(ONE, launches=(replace(ONE.launches[0], kernel=SUM_BY_NAME),))
+    assert by_name.code.startswith("~") and not ONE.code.startswith("~")
     assert LaunchedCall().code == "" and LaunchedCall().kernels == 0
 
 

@@ -112,7 +112,9 @@ def test_a_kernel_of_triton_is_known_by_the_file_that_triton_has_loaded(tmp_path
     kernels._note(None, 77, "k", {"k.json": "x", "k.cubin": str(cubin)}, "hash")
     code = MachineCode(kernels)
     assert code.of(77, "k", ()) == (code_digest(cubin.read_bytes()), MACHINE_CODE)
-    assert code.of(77, "another", ())[1].startswith("torch "), "the driver has given the handle to another kernel"
+    assert code.of(77, "another", ())[1].startswith("name and torch "), (
+        "the driver has given the handle to another kernel"
+    )
     cubin.unlink()
     digest, origin = code.of(77, "k", ())
     assert digest and origin == "source code, as Triton compiles it"
@@ -139,7 +141,7 @@ def test_a_kernel_of_an_extension_is_known_by_the_code_in_its_library(
     monkeypatch.setattr(machine_code, "_libraries", lambda: [str(other), str(mine), str(tmp_path / "gone.so")])
     code = MachineCode(TritonKernels())
     assert code.of(1, "_Z4rowsPf", ()) == (code_digest(mine.read_bytes()), "machine code in mine.so")
-    assert code.of(1, "_Z5otherPf", ("no_such_module",))[1] == f"torch {torch.__version__}"
+    assert code.of(1, "_Z5otherPf", ("no_such_module",))[1] == f"name and torch {torch.__version__}"
 
 
 def test_the_libraries_of_this_process_do_not_include_those_of_torch() -> None:

@@ -99,7 +99,8 @@ class ExportedRow(_Model):
         description="The lowest false discovery rate at which the row still counts as changed (Benjamini and Hochberg)."
     )
     code: CodeChange | None = Field(
-        description="Whether both sides ran the same machine code. mixed: it differs between the sessions of a side. "
+        description="Whether both sides ran the same machine code. same-names: kbench knows the kernels only by their names "
+        "and the versions of packages. mixed: it differs between the sessions of a side. "
         "Null if it is not known, and with `by: provider`."
     )
     old: ExportedSide | None = Field(description="The baseline's side. Null if the baseline does not have the row.")

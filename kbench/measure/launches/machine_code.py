@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench import files
+from kbench.launches.launched_call import BY_NAME
 from kbench.measure.launches.elf import elf_sections
 from kbench.packages import OPTIONAL
 from kbench.results.stamps import digest
@@ -106,7 +107,7 @@ class MachineCode:
         if library := _library_of(symbol):
             return library
         versions = _versions(tuple(packages))
-        return digest([symbol, versions]), versions
+        return digest([symbol, versions]), f"{BY_NAME}{versions}"
 
 
 def code_digest(data: bytes) -> str:

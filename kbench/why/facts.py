@@ -1,0 +1,169 @@
+"""What is known of a row: its times, what its call launched, and what the device holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import pandas as pd
+
+from kbench.analysis import rows_of
+from kbench.errors import UsageError
+from kbench.launches.device_limits import DeviceLimits, Occupancy, launch_occupancy
+from kbench.launches.kernels_file import KernelsFile, read_kernels
+from kbench.launches.launched_call import KernelLaunch, LaunchedCall
+from kbench.results import environment_file, table
+from kbench.results.case import Case
+from kbench.results.row import Row
+from kbench.results.row_filter import RowFilter
+from kbench.results.vocabulary import Control, Role
+from kbench.text.suggest import list_words, nearest
+
+MOST_VALUES = 8
+"""How many values an error names."""
+
+
+@dataclass(frozen=True)
+class RowFacts:
+    """What is known of a provider in one case. Numbers are medians over its sessions; None for what is not known.
+
+    name             of the configuration
+    empty_ms         what the timer adds, from the control `empty`
+    call_bytes       algorithmic bytes of a call
+    moved            the bytes that the provider says it moves, divided by `call_bytes`
+    sol              share of the speed of light
+    copy_fraction    share of the speed of a copy of the same bytes
+    top_mhz          the highest clock that the device can have
+    call             what a call launches
+    limits           what a multiprocessor of the device holds
+    config           the path of the config that measured it; empty if not known
+    """
+
+    name: str
+    case: Case
+    device: str
+    timer: str
+    cache: str
+    sessions: int
+    status: str
+    reason: str
+    flags: tuple[str, ...]
+    ms: float | None
+    launch_ms: float | None
+    empty_ms: float | None
+    call_bytes: int | None
+    flops: int | None
+    moved: float | None
+    sol: float | None
+    copy_fraction: float | None
+    sm_mhz: float | None
+    top_mhz: float | None
+    kernels: int | None
+    code: str
+    peak_bytes: int | None
+    energy_mj: float | None
+    call: LaunchedCall | None
+    limits: DeviceLimits | None
+    config: str = ""
+
+    def occupancy(self, launch: KernelLaunch) -> Occupancy | None:
+        return launch_occupancy(launch, self.limits) if self.limits else None
+
+
+def find_facts(path: Path, terms: str, versus: str = "") -> tuple[list[RowFacts], list[str]]:
+    """The facts of the row that the terms choose and, with `versus`, of another configuration in the same case. Also returns
+    notes for the user. Raises UsageError and ResultsError."""
+    frame = table.read_results(path)
+    rows = [row for row in rows_of(_chosen(frame, terms)) if row.role == Role.PROVIDER]
+    cases = {row.case.key: row.case for row in rows}
+    names = list(dict.fromkeys(row.configuration_name for row in rows))
+    if len(cases) > 1 or len(names) > 1:
+        raise UsageError(f"--row {terms!r} chooses more than one row of {path}: {_differing(rows)}; choose one of each")
+    case, name = rows[0].case, names[0]
+    of_case = [row for row in rows_of(frame) if row.case.key == case.key and row.device == rows[0].device]
+    wanted = [name]
+    if versus:
+        others = list(dict.fromkeys(row.configuration_name for row in of_case if row.role == Role.PROVIDER))
+        if versus not in others:
+            near = nearest(versus, others)
+            advice = f'did you mean "{near}"?' if near else f"the case has {list_words(others)}"
+            raise UsageError(f"--versus {versus}: the case has no such provider; {advice}")
+        wanted.append(versus)
+    kernels, machine = read_kernels(path), environment_file.read_environment(path)
+    found = [_facts(each, of_case, kernels, machine.environment) for each in wanted]
+    notes = [*frame.attrs["warnings"], *([kernels.note] if kernels.note else [])]
+    return found, [*notes, *([machine.note] if machine.there and machine.note else [])]
+
+
+def _chosen(frame: pd.DataFrame, terms: str) -> pd.DataFrame:
+    """The rows of a frame that the terms choose. Raises UsageError if there is none."""
+    try:
+        wanted = RowFilter.parse(terms)
+        chosen = wanted.select(frame)
+        if not (chosen["role"] == Role.PROVIDER).any():
+            raise UsageError(wanted.nothing(frame))
+    except UsageError as error:
+        raise UsageError(str(error).replace("--where", "--row", 1)) from None
+    return chosen
+
+
+def _differing(rows: Sequence[Row]) -> str:
+    """What the rows differ in: `N is 256, 512 or 1024; provider is triton or cuda`."""
+    values: dict[str, dict[str, None]] = {}
+    for row in rows:
+        for name, value in {**row.case.axes, "dtype": row.case.dtype, "provider": row.configuration_name}.items():
+            values.setdefault(name, {})[str(value)] = None
+    named = {name: list(found) for name, found in values.items() if len(found) > 1}
+    return "; ".join(
+        f"{name} is {', '.join(found[:MOST_VALUES])}{', ...' * (len(found) > MOST_VALUES)}"
+        for name, found in named.items()
+    )
+
+
+def _facts(name: str, of_case: Sequence[Row], kernels: KernelsFile, environment: dict[str, object]) -> RowFacts:
+    rows = [row for row in of_case if row.role == Role.PROVIDER and row.configuration_name == name]
+    timed = [row for row in rows if row.ms is not None] or rows
+    empty = [row for row in of_case if row.role == Role.CONTROL and row.provider == Control.EMPTY]
+    first = timed[0]
+    code = next((row.code for row in timed if row.code), "")
+
+    def middle(get: Callable[[Row], float | None], among: Sequence[Row] = timed) -> float | None:
+        known = [value for row in among if (value := get(row)) is not None]
+        return median(known) if known else None
+
+    limits, config = environment.get("limits"), environment.get("config")
+    top = limits.get("max_sm_mhz") if isinstance(limits, dict) else None
+    return RowFacts(
+        name=name,
+        case=first.case,
+        device=first.device,
+        timer=first.timer,
+        cache=first.cache,
+        sessions=len(rows),
+        status=first.status.value,
+        reason=first.reason,
+        flags=tuple(dict.fromkeys(flag for row in timed for flag in row.flags)),
+        ms=middle(lambda row: row.ms),
+        launch_ms=middle(lambda row: row.launch_ms),
+        empty_ms=middle(lambda row: row.ms, empty),
+        call_bytes=_whole(middle(lambda row: row.gbps and row.ms and row.gbps * row.ms * 1e6)),
+        flops=_whole(middle(lambda row: row.tflops and row.ms and row.tflops * row.ms * 1e9)),
+        moved=middle(lambda row: row.achieved_gbps / row.gbps if row.achieved_gbps and row.gbps else None),
+        sol=middle(lambda row: row.sol),
+        copy_fraction=middle(lambda row: row.copy_fraction),
+        sm_mhz=middle(lambda row: row.sm_mhz),
+        top_mhz=float(top) if isinstance(top, (int, float)) else None,
+        kernels=_whole(middle(lambda row: row.kernels)),
+        code=code,
+        peak_bytes=_whole(middle(lambda row: row.peak_bytes)),
+        energy_mj=middle(lambda row: row.energy_mj),
+        call=kernels.calls.get(code),
+        limits=kernels.devices.get(first.device),
+        config=str(config.get("path") or "") if isinstance(config, dict) else "",
+    )
+
+
+def _whole(number: float | None) -> int | None:
+    return None if number is None else round(number)

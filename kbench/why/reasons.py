@@ -1,0 +1,208 @@
+"""The reasons for the time of a row, each in a sentence with the number that it rests on, the most important first.
+
+Each reason has a weight: an estimate of the share of the time that would go away without it. The estimates are rough. They
+only decide the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import prod
+
+from kbench.launches.launched_call import KernelLaunch
+from kbench.text.terminal import microseconds
+from kbench.why.facts import RowFacts
+
+AT_SPEED = 0.9
+"""From this share of the speed of light, or of a copy, on, there is little left to gain."""
+
+GAP_MS = 1e-3
+"""About what a device waits between two kernels of a stream (docs/measuring.md: 0.6 to 0.9 us on an H200)."""
+
+FEW_THREADS = 0.25
+"""Below this share of the threads that fit, a multiprocessor may not have enough to do while memory answers."""
+
+SLOW_CLOCK = 0.95
+"""A clock below this share of the highest one is worth a sentence."""
+
+WORTH_SAYING = 0.1
+"""Reasons with a smaller weight are left out."""
+
+MOSTLY = 0.5
+"""If the host takes this share of a call, or more, it comes before everything else."""
+
+EXPLAINS = 0.3
+"""If no reason has this weight, kbench says that the launches do not explain the time."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A reason for the time of a row.
+
+    kind    a word for programs
+    weight  0 to 1: about which share of the time it explains
+    """
+
+    kind: str
+    weight: float
+    sentence: str
+
+
+def find_reasons(facts: RowFacts) -> list[Reason]:
+    """The reasons for the time of a row, the most important first. There is always one for a row with a time."""
+    if facts.ms is None:
+        return [Reason("no-time", 1.0, f"It has no time, because it is {facts.status}: {facts.reason}".rstrip(": "))]
+    found = sorted(
+        (reason for find in _FINDERS for reason in find(facts) if reason.weight >= WORTH_SAYING),
+        key=lambda reason: -reason.weight,
+    )
+    speed = facts.sol or facts.copy_fraction
+    if speed is not None and speed >= AT_SPEED:
+        what = "the speed of light" if facts.sol else "the speed of a copy of the same bytes"
+        told = f"It reaches {speed:.0%} of {what}: there is little left to gain."
+        # A kernel at full speed is not slow because of how it is launched. Only the host can still make it wait.
+        host = [each for each in found if each.kind == "host-bound"]
+        at_speed = Reason("at-speed", 1.0, told)
+        return [*host, at_speed] if host and host[0].weight >= MOSTLY else [at_speed, *host]
+    if not found or found[0].weight < EXPLAINS:
+        found.insert(0, _unexplained(facts))
+    return found
+
+
+def _host_bound(facts: RowFacts) -> Iterator[Reason]:
+    if facts.ms and facts.launch_ms and facts.launch_ms > facts.ms:
+        yield Reason(
+            "host-bound",
+            1 - facts.ms / facts.launch_ms,
+            f"The host takes {microseconds(facts.launch_ms)} us to launch a call, and the device {microseconds(facts.ms)} us "
+            "to run it: a program that only makes these calls waits for the host.",
+        )
+
+
+def _many_kernels(facts: RowFacts) -> Iterator[Reason]:
+    if facts.ms and facts.kernels and facts.kernels > 1:
+        gaps = min((facts.kernels - 1) * GAP_MS / facts.ms, 1.0)
+        yield Reason(
+            "many-kernels",
+            max(gaps, 1 - 1 / facts.kernels),
+            f"A call launches {facts.kernels} kernels. Between two of them the device waits about a microsecond, and what one "
+            "kernel writes to memory, the next one reads again.",
+        )
+
+
+def _spills(facts: RowFacts) -> Iterator[Reason]:
+    for launch in _launches(facts):
+        kernel = launch.kernel
+        if kernel.local_bytes and facts.call_bytes:
+            moved = 2.0 * kernel.local_bytes * prod(launch.grid) * prod(launch.block) * launch.times
+            yield Reason(
+                "spills",
+                moved / (moved + facts.call_bytes),
+                f"Kernel {kernel.name} keeps {kernel.local_bytes} bytes of each thread in local memory, beside "
+                f"{kernel.registers} registers. Values that do not fit into registers are written to memory and read again.",
+            )
+
+
+def _few_blocks(facts: RowFacts) -> Iterator[Reason]:
+    for launch in _launches(facts):
+        blocks, whole = prod(launch.grid), facts.limits.multiprocessors if facts.limits else 0
+        if 0 < blocks < whole:
+            yield Reason(
+                "few-blocks",
+                1 - blocks / whole,
+                f"Kernel {launch.kernel.name} has {blocks} block{'s' * (blocks != 1)}, and the device has {whole} "
+                f"multiprocessors: {whole - blocks} of them have nothing to do.",
+            )
+
+
+def _low_occupancy(facts: RowFacts) -> Iterator[Reason]:
+    for launch in _launches(facts):
+        found = facts.occupancy(launch)
+        if found and facts.limits and found.share < FEW_THREADS:
+            which = f": {' and '.join(found.limits)} allow no more blocks" if found.limits else ""
+            yield Reason(
+                "low-occupancy",
+                1 - found.share / FEW_THREADS,
+                f"A multiprocessor holds {found.blocks * prod(launch.block)} of {facts.limits.threads} possible threads of "
+                f"kernel {launch.kernel.name}{which}. So few threads cannot hide the time that memory needs to answer.",
+            )
+
+
+def _last_wave(facts: RowFacts) -> Iterator[Reason]:
+    for launch in _launches(facts):
+        found = facts.occupancy(launch)
+        if found and found.waves > 1:
+            blocks, whole = prod(launch.grid), -(-found.waves // 1)
+            yield Reason(
+                "last-wave",
+                1 - found.waves / whole,
+                f"Kernel {launch.kernel.name} has {blocks} blocks, and the device holds {blocks / found.waves:.0f} at a time: "
+                f"in the last of {whole:.0f} passes, a part of the device has nothing to do.",
+            )
+
+
+def _extra_bytes(facts: RowFacts) -> Iterator[Reason]:
+    if facts.moved and facts.moved > 1:
+        yield Reason(
+            "extra-bytes",
+            1 - 1 / facts.moved,
+            f"By its own account, the provider moves {facts.moved:.1f} times the bytes that it has to.",
+        )
+
+
+def _slow_clock(facts: RowFacts) -> Iterator[Reason]:
+    if facts.sm_mhz and facts.top_mhz and facts.sm_mhz < SLOW_CLOCK * facts.top_mhz:
+        yield Reason(
+            "slow-clock",
+            1 - facts.sm_mhz / facts.top_mhz,
+            f"The device ran at {facts.sm_mhz:.0f} MHz. Its highest clock is {facts.top_mhz:.0f} MHz.",
+        )
+
+
+def _timer_overhead(facts: RowFacts) -> Iterator[Reason]:
+    if facts.ms and facts.empty_ms and 0 < facts.empty_ms < facts.ms:
+        yield Reason(
+            "timer-overhead",
+            facts.empty_ms / facts.ms / 2,  # it is the same for all providers of the case
+            f"Of the {microseconds(facts.ms)} us, the timer itself takes about {microseconds(facts.empty_ms)} us (control "
+            "empty).",
+        )
+
+
+def _unexplained(facts: RowFacts) -> Reason:
+    """What remains if the launches do not explain the time: how the kernel uses memory, or what it computes."""
+    speed, what = facts.sol or facts.copy_fraction, "the speed of light" if facts.sol else "the speed of a copy"
+    reached = f"It reaches {speed:.0%} of {what}" if speed is not None else "It is slower than it could be"
+    if facts.call is None:
+        told = f"{reached}. What its calls launch is not known, so kbench cannot say why."
+        return Reason("unknown", 0.0, told)
+    if facts.flops and facts.call_bytes:
+        told = f"{reached}, and its launches do not explain that. Look at its instructions and at how it uses memory."
+        return Reason("inside-the-kernel", 0.0, told)
+    told = (
+        f"{reached}, and its launches do not explain that: the cause is inside the kernel. Look first at how it uses memory. "
+        "Neighbouring threads should access neighbouring addresses, 16 bytes at a time."
+    )
+    return Reason("memory-access", 0.0, told)
+
+
+def _launches(facts: RowFacts) -> tuple[KernelLaunch, ...]:
+    """The launches whose resources may explain the time: those of a call with one kernel, or with few of them."""
+    return facts.call.launches if facts.call and facts.call.kernels <= MOST_KERNELS else ()
+
+
+MOST_KERNELS = 3
+"""With more kernels, kbench does not know in which of them the time goes."""
+
+_FINDERS: tuple[Callable[[RowFacts], Iterator[Reason]], ...] = (
+    _host_bound,
+    _many_kernels,
+    _spills,
+    _few_blocks,
+    _low_occupancy,
+    _last_wave,
+    _extra_bytes,
+    _slow_clock,
+    _timer_overhead,
+)

@@ -1,0 +1,192 @@
+"""`kbench why`: the first sentence names the reason, with its number. The rows and launches are made up for an H200."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from common import Kbench
+from making import row, write_rows
+
+from kbench.errors import UsageError
+from kbench.execute.kernels_writer import KernelsWriter
+from kbench.launches.device_limits import DeviceLimits
+from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall, MemoryOperation
+from kbench.protocol import CallRecorded
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role
+from kbench.why.facts import RowFacts, find_facts
+from kbench.why.reasons import find_reasons
+
+H200 = DeviceLimits(132, 2048, 65536, 233472, 32, 1024)
+NAME = "NVIDIA H200"
+KERNEL = Kernel("rows(float*)", "_Z4rowsPf", 32, 0, 0, "aaaaaaaaaaaa", "machine code")
+LAUNCH = KernelLaunch(KERNEL, (132 * 16, 1, 1), (128, 1, 1), 0, 16)
+FULL = LaunchedCall((LAUNCH,))
+
+
+def launched(blocks_per_sm: int = 16, times: int = 1, grid: int = 132 * 16, **kernel: int) -> LaunchedCall:
+    made = replace(
+        LAUNCH, kernel=replace(KERNEL, **kernel), grid=(grid, 1, 1), blocks_per_sm=blocks_per_sm, times=times
+    )
+    return LaunchedCall((made,))
+
+
+MADE: dict[str, Any] = {
+    "ms": 0.1, "gbps": 1342.17728, "sol": 0.3, "copy_fraction": 0.32, "launch_ms": 0.01, "sm_mhz": 1980.0, "kernels": 1,
+    "round_ms": (0.1,), "samples": 100, "power_w": 300.0,
+}  # fmt: skip
+
+
+def timed(call: LaunchedCall | None = FULL, **fields: Any) -> Row:
+    known = {"kernels": call.kernels, "code": call.code} if call else {"kernels": None, "code": ""}
+    return row(4096, **{**MADE, **known, **fields})
+
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Write:
+    def results(*rows: Row, calls: tuple[LaunchedCall, ...] = (FULL,)) -> Path:
+        path = write_rows(tmp_path / "softmax.csv", rows)
+        KernelsWriter(path, keep=False).write([CallRecorded(call, H200) for call in calls], NAME)
+        return path
+
+    return results
+
+
+def reasons(path: Path) -> list[tuple[str, str]]:
+    [facts], _ = find_facts(path, "")
+    return [(each.kind, each.sentence) for each in find_reasons(facts)]
+
+
+@pytest.mark.parametrize(
+    ("call", "fields", "kind", "said"),
+    [
+        (FULL, {"sol": 0.97}, "at-speed", "It reaches 97% of the speed of light"),
+        (FULL, {"sol": None, "copy_fraction": 0.95}, "at-speed", "95% of the speed of a copy"),
+        (FULL, {}, "memory-access", "reaches 30% of the speed of light, and its launches do not explain that"),
+        (
+            launched(4, registers=255, local_bytes=512),
+            {},
+            "spills",
+            "512 bytes of each thread in local memory, beside 255",
+        ),
+        (launched(1, static_shared_bytes=200_000), {}, "low-occupancy", "128 of 2048 possible threads"),
+        (launched(times=20), {}, "many-kernels", "A call launches 20 kernels."),
+        (FULL, {"launch_ms": 1.5}, "host-bound", "The host takes 1500 us to launch a call, and the device 100.0 us"),
+        (launched(grid=8), {}, "few-blocks", "8 blocks, and the device has 132 multiprocessors: 124 of them"),
+        (
+            launched(grid=132 * 16 + 1),
+            {},
+            "last-wave",
+            "has 2113 blocks, and the device holds 2112 at a time: in the last of 2 passes",
+        ),
+        (FULL, {"achieved_gbps": 3 * 1342.17728}, "extra-bytes", "moves 3.0 times the bytes"),
+        (None, {}, "unknown", "What its calls launch is not known"),
+    ],
+)
+def test_the_first_sentence_names_the_reason_with_its_number(
+    results: Write, call: LaunchedCall | None, fields: dict[str, Any], kind: str, said: str
+) -> None:
+    path = results(timed(call, **fields), calls=(call,) if call else ())
+    first, *_ = reasons(path)
+    assert first[0] == kind and said in first[1], reasons(path)
+
+
+def test_the_resource_that_limits_the_occupancy_is_named(results: Write) -> None:
+    call = launched(1, static_shared_bytes=200_000)
+    assert "shared memory allow no more blocks" in reasons(results(timed(call), calls=(call,)))[0][1]
+
+
+def test_a_clock_below_the_highest_is_a_reason(results: Write) -> None:
+    path = results(timed(sm_mhz=990.0))
+    path.with_suffix(".env.json").write_text(json.dumps({"limits": {"max_sm_mhz": 1980.0}}))
+    assert reasons(path)[0] == ("slow-clock", "The device ran at 990 MHz. Its highest clock is 1980 MHz.")
+
+
+def test_a_kernel_at_full_speed_is_still_told_that_the_host_is_slower(results: Write) -> None:
+    found = reasons(results(timed(sol=0.97, launch_ms=0.15)))
+    assert [kind for kind, _ in found] == ["at-speed", "host-bound"]
+    found = reasons(results(timed(sol=0.97, launch_ms=1.5)))
+    assert [kind for kind, _ in found] == ["host-bound", "at-speed"], "it would wait most of the time"
+
+
+def test_a_row_without_a_time_says_why(results: Write) -> None:
+    path = results(row(4096, None, status="wrong", reason="differs at 3 elements"), calls=())
+    assert reasons(path) == [("no-time", "It has no time, because it is wrong: differs at 3 elements")]
+
+
+def test_the_row_must_be_one(results: Write) -> None:
+    path = results(timed(), timed(provider="cuda"), replace(timed(), case=row(8192).case))
+    with pytest.raises(UsageError, match=r"chooses more than one row of .*: N is 4096, 8192; provider is triton, cuda"):
+        find_facts(path, "")
+    with pytest.raises(UsageError, match=r"provider is triton, cuda; choose one of each"):
+        find_facts(path, "N=4096")
+    with pytest.raises(UsageError, match=r"no row has N=7; N is one of 4096, 8192"):
+        find_facts(path, "N=7")
+    with pytest.raises(UsageError, match=r"^--row 'N>>7': not a condition"):
+        find_facts(path, "N>>7")
+    with pytest.raises(UsageError, match=r'--versus cud: the case has no such provider; did you mean "cuda"'):
+        find_facts(path, "N=4096,provider=triton", "cud")
+
+
+def test_sessions_are_one_row(results: Write) -> None:
+    path = results(*(timed(session=n, ms=ms, gbps=134.217728 / ms) for n, ms in enumerate((0.1, 0.3, 0.2))))
+    [facts], _ = find_facts(path, "provider=triton")
+    assert isinstance(facts, RowFacts)
+    assert (facts.ms, facts.sessions, facts.call_bytes, facts.call) == (0.2, 3, 134217728, FULL)
+
+
+@pytest.fixture
+def two(results: Write) -> Path:
+    cuda = LaunchedCall(
+        (replace(LAUNCH, kernel=replace(KERNEL, name="cuda_rows", symbol="cuda_rows")),),
+        (MemoryOperation("memset", 512, 2),),
+    )
+    empty = row(4096, 0.004, "empty", role=Role.CONTROL)
+    return results(timed(), timed(cuda, provider="cuda", ms=0.05, sol=0.6), empty, calls=(FULL, cuda))
+
+
+def test_the_page_shows_two_providers_side_by_side(kbench: Kbench, two: Path) -> None:
+    ended = kbench("why", two, "--row", "provider=triton", "--versus", "cuda")
+    assert ended.returncode == 0, ended.stderr
+    lines = ended.stdout.splitlines()
+    assert lines[0] == "softmax M=4096 N=4096 float32 on NVIDIA H200, timer do_bench, cache cold"
+    cells = [line.split() for line in lines]
+    assert ["time", "100.0", "us", "50.00", "us"] in cells
+    assert ["timer", "overhead", "(empty)", "4.00", "us", "4.00", "us"] in cells
+    assert "  memset of 512 bytes (2 times)" in lines
+    kernel = next(line for line in lines if line.startswith("  cuda_rows"))
+    assert "2112 blocks of 128 threads, 32 registers, no local memory, no shared memory, occupancy 100%" in kernel
+    assert "limited by registers and threads" in kernel and "code aaaaaaaaaaaa (machine code)" in kernel
+    ncu = lines[-1]
+    assert ncu.startswith("ncu --target-processes all") and "'regex:^_Z4rowsPf$'" in ncu
+    assert "kbench run CONFIG --only triton" in ncu and "--set N=4096" in ncu and "--set kernels=false" in ncu
+
+
+def test_json_has_the_same(kbench: Kbench, two: Path) -> None:
+    ended = kbench("why", two, "--row", "provider=triton", "--versus", "cuda", "--json")
+    found = json.loads(ended.stdout)
+    assert found["schema"] == "kbench.why/1"
+    triton, cuda = found["rows"]
+    assert (triton["name"], triton["ms"], cuda["name"], cuda["ms"]) == ("triton", 0.1, "cuda", 0.05)
+    assert triton["reasons"][0]["kind"] == "memory-access"
+    assert triton["launches"][0]["occupancy"]["limits"] == ["registers", "threads"]
+    assert cuda["memory"] == [{"operation": "memset", "bytes": 512, "times": 2}]
+
+
+def test_files_without_kernels_still_have_their_times(kbench: Kbench, tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "old.csv", [timed(None)])
+    ended = kbench("why", path)
+    assert ended.returncode == 0 and "what a call launches is not known" in ended.stdout and "ncu" not in ended.stdout
+
+
+def test_a_wrong_row_is_bad_input(kbench: Kbench, two: Path) -> None:
+    ended = kbench("why", two, "--row", "provider=tritn")
+    assert ended.returncode == 2 and "no row has provider=tritn" in ended.stderr
