@@ -77,6 +77,8 @@ __global__ void __launch_bounds__(PACKS == 1 ? 1024 : 512, 1)
   };
 #pragma unroll
   for (int stage = 0; stage < kStages; ++stage) fetch(stage, start + stage * step);
+  // The next launch may start when all blocks have come here, so it keeps none of them from the device.
+  let_next_kernel_start();
 
   Row row;
   row.begin(arguments, part);
@@ -127,7 +129,6 @@ __global__ void __launch_bounds__(PACKS == 1 ? 1024 : 512, 1)
     }
   }
   await_copies<0>();
-  let_next_kernel_start();
 
 #pragma unroll
   for (int p = 0; p < PACKS; ++p) {
