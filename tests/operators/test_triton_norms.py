@@ -31,22 +31,23 @@ def tile(rows: int, block: int, pieces: int, M: int, N: int) -> dict[str, Any]:
     return {"ROWS": rows, "BLOCK": block, "PIECES": pieces, "FULL": M % rows == 0 and block * pieces == N}
 
 
+ALONE = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
+
+
 def registers(M: int, N: int, rows: int = 1, block: int = 16, pieces: int = 3, early: bool = True) -> Launches:
-    programs = -(-M // rows)
-    return Launches(
-        (Step("forward_kernels.registers", programs, tile(rows, block, pieces, M, N) | {"EARLY": early}, WARPS),)
-    )
+    numbers = tile(rows, block, pieces, M, N) | {"EARLY": early} | ALONE
+    return Launches((Step("forward_kernels.registers", -(-M // rows), numbers, WARPS),))
 
 
 def twice(M: int, N: int) -> Launches:
     return Launches((Step("forward_kernels.twice", M, {"BLOCK": 16, "STAGES": 1}, WARPS),))
 
 
-def slices(M: int, N: int) -> Launches:
-    count = -(-N // 24)
-    numbers = {"BLOCK": 16, "STAGES": 1, "slices": count, "span": 24, "WIDTH": 4, "PDL": False}
-    steps = [Step(f"forward_kernels.{name}", M * count, numbers, WARPS) for name in ("sum_slices", "write_slices")]
-    return Launches(tuple(steps), count)
+def shared_rows(M: int, N: int) -> Launches:
+    """The interpreter runs one program after another, so all must publish before any waits."""
+    numbers = tile(1, 8, 2, M, N) | {"EARLY": True, "WIDTH": 4, "TICKETS": True, "span": 16}
+    steps = [Step("forward_kernels.registers", M * 3, numbers | {"PHASE": phase}, WARPS) for phase in (1, 2)]
+    return Launches(tuple(steps), 3, teams=True)
 
 
 FORWARD = {
@@ -54,7 +55,7 @@ FORWARD = {
     "three rows, weights late": lambda M, N: registers(M, N, rows=4, early=False),
     "one block": lambda M, N: registers(M, N, block=64, pieces=1),
     "twice": twice,
-    "slices": slices,
+    "three programs a row": shared_rows,
 }
 
 
@@ -84,6 +85,12 @@ def strips(M: int, N: int, sums: int) -> Launches:
     return Launches((first, second, added(N, parts, sums)) if parts > 1 else (first, second), count, parts)
 
 
+def team(M: int, N: int, sums: int) -> Launches:
+    numbers = {"span": 16, "BLOCK": 8, "PIECES": 2, "WIDTH": 4, "FULL": False, "TICKETS": True, "PDL": False}
+    steps = [Step("team_kernels.team", 2 * 3, numbers | {"PHASE": phase}, WARPS) for phase in (1, 2)]
+    return Launches((*steps, added(N, 2, sums)), 3, 2, teams=True)
+
+
 BACKWARD = {
     "resident": resident,
     "rows ahead": lambda M, N, sums: resident(M, N, sums, AHEAD=True),
@@ -92,6 +99,7 @@ BACKWARD = {
     "one program": lambda M, N, sums: resident(M, N, sums, parts=1, rows=4),
     "rows and columns": rows_and_columns,
     "strips": strips,
+    "team": team,
 }
 
 

@@ -18,7 +18,7 @@ import triton.language as tl
 from triton.language.extra import cuda
 
 from kbench.kernels.norms.column_kernels import column_strip
-from kbench.kernels.norms.tiles import as_float, block, load, load_each, row_sums, starts, store
+from kbench.kernels.norms.tiles import add_terms, as_float, block, load, load_each, row_sums, starts, store
 
 
 @triton.jit
@@ -28,35 +28,60 @@ def load_pieces(
     statistics,
     rows,
     M,
-    N,
+    start,
+    end,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
     PIECES: tl.constexpr,
     VEC: tl.constexpr,
     FULL: tl.constexpr,
 ):
-    """The statistics of some rows, and a tuple with the elements of each input for every block of these rows."""
+    """The statistics of some rows, and a tuple with the elements of each input for every block of the columns from `start` to
+    `end`."""
     found = load_each(statistics, rows, rows < M, ROWS == 1 or FULL)
     pointers = starts(inputs, strides, rows, VEC)
     pieces = ()
     for p in tl.static_range(PIECES):
-        columns, mask = block(rows, M, p * BLOCK, N, ROWS, BLOCK, VEC)
+        columns, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC)
         pieces = pieces + (load_each(pointers, columns, mask, FULL),)  # noqa: RUF005
     return found, pieces
 
 
 @triton.jit
-def row_gradients(
+def load_scale(weight, start, end, BLOCK: tl.constexpr, PIECES: tl.constexpr, VEC: tl.constexpr, FULL: tl.constexpr):
+    """The weight of every block of the columns from `start` to `end`."""
+    scale = ()
+    for p in tl.static_range(PIECES):
+        columns, mask = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC)
+        scale = scale + (load(weight + columns, mask, FULL),)  # noqa: RUF005
+    return scale
+
+
+@triton.jit
+def sum_row_terms(found, pieces, scale, NORMALISED: tl.constexpr, ROW_TERMS: tl.constexpr, PIECES: tl.constexpr):
+    """The sums of the row terms over all pieces of each row."""
+    totals = ()
+    for p in tl.static_range(PIECES):
+        values = as_float(pieces[p])
+        terms = ROW_TERMS(values[0] * scale[p].to(tl.float32), NORMALISED(values[1], found))
+        totals = terms if p == 0 else add_terms(totals, terms, True, False)
+    return row_sums(totals)
+
+
+@triton.jit
+def write_gradients(
     dx,
     found,
     pieces,
     scale,
+    sums,
     totals,
     rows,
     M,
     N,
+    start,
+    end,
     NORMALISED: tl.constexpr,
-    ROW_TERMS: tl.constexpr,
     COLUMN_TERMS: tl.constexpr,
     GRADIENT: tl.constexpr,
     SUMS: tl.constexpr,
@@ -66,25 +91,14 @@ def row_gradients(
     VEC: tl.constexpr,
     FULL: tl.constexpr,
 ):
-    """Write the gradient of some rows, and return the column terms of each block, added to `totals`; with SUMS, of all rows."""
-    row_totals = ()
-    for p in tl.static_range(PIECES):
-        values = as_float(pieces[p])
-        terms = ROW_TERMS(values[0] * scale[p].to(tl.float32), NORMALISED(values[1], found))
-        if p == 0:
-            row_totals = terms
-        else:
-            added = ()
-            for i in tl.static_range(len(terms)):
-                added = added + (row_totals[i] + terms[i],)  # noqa: RUF005
-            row_totals = added
-    sums = row_sums(row_totals)
+    """Write the gradients of some rows, of which `sums` are the sums of the row terms. Return the column terms of each block,
+    added to `totals`; with SUMS, of all these rows together."""
     means = ()
     for i in tl.static_range(len(sums)):
         means = means + (sums[i] / N,)  # noqa: RUF005
     new = ()
     for p in tl.static_range(PIECES):
-        columns, mask = block(rows, M, p * BLOCK, N, ROWS, BLOCK, VEC)
+        columns, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC)
         values = as_float(pieces[p])
         normalised = NORMALISED(values[1], found)
         gradient = GRADIENT(values[0] * scale[p].to(tl.float32), normalised, means, found, values[2:])
@@ -94,6 +108,35 @@ def row_gradients(
             term = tl.sum(terms[i], 0, keep_dims=True) if SUMS else terms[i]
             new = new + (totals[p * len(terms) + i] + term,)  # noqa: RUF005
     return new
+
+
+@triton.jit
+def no_totals(count: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr):
+    totals = ()
+    for _ in tl.static_range(count):
+        totals = totals + (tl.zeros((ROWS, BLOCK), tl.float32),)  # noqa: RUF005
+    return totals
+
+
+@triton.jit
+def write_totals(
+    partial,
+    totals,
+    part,
+    N,
+    start,
+    end,
+    BLOCK: tl.constexpr,
+    PIECES: tl.constexpr,
+    VEC: tl.constexpr,
+    FULL: tl.constexpr,
+):
+    """Write the column sums of a program to its row of each matrix in `partial`."""
+    for p in tl.static_range(PIECES):
+        columns, mask = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC)
+        for i in tl.static_range(len(partial)):
+            total = tl.sum(totals[p * len(partial) + i], 0, keep_dims=True)
+            store(partial[i] + part.to(tl.int64) * N + columns, total, mask, FULL)
 
 
 @triton.jit(do_not_specialize=["M", "tiles"])
@@ -130,55 +173,37 @@ def resident(
     """
     pid = tl.program_id(0)
     lanes = tl.arange(0, ROWS)[:, None]
-    scale = ()
-    totals = ()
-    for p in tl.static_range(PIECES):
-        columns, mask = block(0, 1, p * BLOCK, N, 1, BLOCK, VEC)
-        if KEEP:
-            scale = scale + (load(weight + columns, mask, FULL),)  # noqa: RUF005
-        for _ in tl.static_range(len(partial)):
-            totals = totals + (tl.zeros((1 if SUMS else ROWS, BLOCK), tl.float32),)  # noqa: RUF005
+    kept = load_scale(weight, 0, N, BLOCK, PIECES, VEC, FULL) if KEEP else ()
+    totals = no_totals(PIECES * len(partial), 1 if SUMS else ROWS, BLOCK)
     if AHEAD:
         rows = pid.to(tl.int64) * ROWS + lanes
-        ahead = load_pieces(inputs, strides, statistics, rows, M, N, ROWS, BLOCK, PIECES, VEC, FULL)
+        ahead = load_pieces(inputs, strides, statistics, rows, M, 0, N, ROWS, BLOCK, PIECES, VEC, FULL)
         for tile in tl.range(pid, tiles, tl.num_programs(0)):
             found = ahead[0]
             pieces = ahead[1]
             rows = tl.cast(tile, tl.int64) * ROWS + lanes
             after = tl.minimum(tile + tl.num_programs(0), tiles - 1)
             following = tl.cast(after, tl.int64) * ROWS + lanes
-            ahead = load_pieces(inputs, strides, statistics, following, M, N, ROWS, BLOCK, PIECES, VEC, FULL)
-            here = scale
-            if not KEEP:
-                for p in tl.static_range(PIECES):
-                    columns, mask = block(0, 1, p * BLOCK, N, 1, BLOCK, VEC)
-                    here = here + (load(weight + columns, mask, FULL),)  # noqa: RUF005
-            totals = row_gradients(
-                dx, found, pieces, here, totals, rows, M, N,
-                NORMALISED, ROW_TERMS, COLUMN_TERMS, GRADIENT, SUMS, ROWS, BLOCK, PIECES, VEC, FULL,
+            ahead = load_pieces(inputs, strides, statistics, following, M, 0, N, ROWS, BLOCK, PIECES, VEC, FULL)
+            scale = kept if KEEP else load_scale(weight, 0, N, BLOCK, PIECES, VEC, FULL)
+            sums = sum_row_terms(found, pieces, scale, NORMALISED, ROW_TERMS, PIECES)
+            totals = write_gradients(
+                dx, found, pieces, scale, sums, totals, rows, M, N, 0, N,
+                NORMALISED, COLUMN_TERMS, GRADIENT, SUMS, ROWS, BLOCK, PIECES, VEC, FULL,
             )  # fmt: skip
     else:
         for tile in tl.range(pid, tiles, tl.num_programs(0), num_stages=STAGES):
             rows = tl.cast(tile, tl.int64) * ROWS + lanes
-            loaded = load_pieces(inputs, strides, statistics, rows, M, N, ROWS, BLOCK, PIECES, VEC, FULL)
-            here = scale
-            if not KEEP:
-                for p in tl.static_range(PIECES):
-                    columns, mask = block(0, 1, p * BLOCK, N, 1, BLOCK, VEC)
-                    here = here + (load(weight + columns, mask, FULL),)  # noqa: RUF005
-            totals = row_gradients(
-                dx, loaded[0], loaded[1], here, totals, rows, M, N,
-                NORMALISED, ROW_TERMS, COLUMN_TERMS, GRADIENT, SUMS, ROWS, BLOCK, PIECES, VEC, FULL,
+            loaded = load_pieces(inputs, strides, statistics, rows, M, 0, N, ROWS, BLOCK, PIECES, VEC, FULL)
+            scale = kept if KEEP else load_scale(weight, 0, N, BLOCK, PIECES, VEC, FULL)
+            sums = sum_row_terms(loaded[0], loaded[1], scale, NORMALISED, ROW_TERMS, PIECES)
+            totals = write_gradients(
+                dx, loaded[0], loaded[1], scale, sums, totals, rows, M, N, 0, N,
+                NORMALISED, COLUMN_TERMS, GRADIENT, SUMS, ROWS, BLOCK, PIECES, VEC, FULL,
             )  # fmt: skip
     if PDL:
         cuda.gdc_launch_dependents()
-    for p in tl.static_range(PIECES):
-        columns, mask = block(0, 1, p * BLOCK, N, 1, BLOCK, VEC)
-        for i in tl.static_range(len(partial)):
-            total = totals[p * len(partial) + i]
-            if not SUMS:
-                total = tl.sum(total, 0, keep_dims=True)
-            store(partial[i] + pid.to(tl.int64) * N + columns, total, mask, FULL)
+    write_totals(partial, totals, pid, N, 0, N, BLOCK, PIECES, VEC, FULL)
 
 
 @triton.jit(do_not_specialize=["P"])
@@ -233,15 +258,13 @@ def rows_and_columns(
         )  # fmt: skip
     else:
         rows = (pid - strips).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-        found, pieces = load_pieces(inputs, strides, statistics, rows, M, N, ROWS, BLOCK, PIECES, VEC, FULL)
-        scale = ()
+        found, pieces = load_pieces(inputs, strides, statistics, rows, M, 0, N, ROWS, BLOCK, PIECES, VEC, FULL)
+        scale = load_scale(weight, 0, N, BLOCK, PIECES, VEC, FULL)
+        sums = sum_row_terms(found, pieces, scale, NORMALISED, ROW_TERMS, PIECES)
         zeros = ()
-        for p in tl.static_range(PIECES):
-            columns, mask = block(0, 1, p * BLOCK, N, 1, BLOCK, VEC)
-            scale = scale + (load(weight + columns, mask, FULL),)  # noqa: RUF005
-            for _ in tl.static_range(len(outputs)):
-                zeros = zeros + (0.0,)  # noqa: RUF005
-        row_gradients(
-            dx, found, pieces, scale, zeros, rows, M, N,
-            NORMALISED, ROW_TERMS, COLUMN_TERMS, GRADIENT, False, ROWS, BLOCK, PIECES, VEC, FULL,
+        for _ in tl.static_range(PIECES * len(outputs)):
+            zeros = zeros + (0.0,)  # noqa: RUF005
+        write_gradients(
+            dx, found, pieces, scale, sums, zeros, rows, M, N, 0, N,
+            NORMALISED, COLUMN_TERMS, GRADIENT, False, ROWS, BLOCK, PIECES, VEC, FULL,
         )  # fmt: skip

@@ -12,11 +12,19 @@ from kbench.kernels.triton_rows import power_of_two
 
 
 class Processors(NamedTuple):
-    """What the dispatch asks of a device. `chained` is whether a launch can start before the one before it ends."""
+    """What the dispatch asks of a device.
+
+    `shared_bytes` is how much shared memory a program can have for loads on the way; 0 if loads do not go there. `chained` is
+    whether a launch can start before the one before it ends. `together` is whether programs can wait for each other, and
+    `interpreted` whether they run one after another.
+    """
 
     multiprocessors: int
     warp_size: int
+    shared_bytes: int
     chained: bool
+    together: bool = True
+    interpreted: bool = False
 
 
 class Step(NamedTuple):
@@ -30,79 +38,152 @@ class Step(NamedTuple):
 
 class Launches(NamedTuple):
     """The launches of one call. `slices` is how many programs share a row, and `parts` how many share the rows: each writes its
-    part of the sums over the rows."""
+    part of the sums over the rows. `teams` is whether programs wait for each other."""
 
     steps: tuple[Step, ...]
     slices: int = 0
     parts: int = 1
+    teams: bool = False
 
 
-LONGEST_ROW = {2: 16384, 4: 16384}
-"""Elements of a row that a program holds in registers, by the bytes of an element. Longer rows are read twice."""
+_LONGEST_ROW = 16384
+"""Elements of a row that one program holds."""
+
+_LONGEST_KEPT = 8192
+"""Elements of a row that one program holds beside the sums over the rows."""
+
+_SLICE = 8192
+"""Elements that one program of a team holds, of a longer row."""
+
+_LARGEST_TEAM = 128
+"""Programs that may share a row: all of them must be on the device at once."""
+
+_TILE = 2048
+"""Shorter rows share a program, until it has this many elements; if there are enough of them to fill the device."""
+
+_TILE_BACKWARD = 4096
+"""The same for the backward pass. Two such programs on a multiprocessor have as much on the way as one with twice as many."""
+
+_FIVE_PIECES = {"maxnreg": 80}
+"""Triton's options for rows in five blocks on sm_90: without a limit, ptxas keeps to 64 registers, and spills."""
+
+_LARGEST_OF_TWO = 5120
+"""Elements of a program of the backward pass, if a multiprocessor is to hold two."""
+
+_FEW_ROWS, _FEW_LONG_ROWS = 256, 1024
+"""Up to this many rows, or rows of 4096 elements and more, it is faster to read the matrix twice than to launch twice."""
 
 
-def blocks(N: int, vector: int) -> tuple[int, int]:
-    """The block in which a row is held, and how many of them: one power of two, or up to six eighths of it."""
+def _blocks(N: int) -> tuple[int, int]:
+    """The block in which a row is held, and how many of them: one power of two, or three quarters or five eighths of it."""
     whole = power_of_two(N)
-    eighth = whole // 8
-    pieces = math.ceil(N / max(eighth, 1))
-    return (eighth, pieces) if pieces <= 6 and eighth >= 64 else (whole, 1)
+    if whole >= 512 and whole * 5 // 8 >= N:
+        return whole // 8, 5
+    if whole >= 512 and whole * 3 // 4 >= N:
+        return whole // 4, 3
+    return whole, 1
 
 
-def _tile(M: int, N: int, itemsize: int, device: Processors) -> tuple[dict[str, Any], int, dict[str, Any]]:
-    block, pieces = blocks(N, 1)
-    rows = max(1, min(2048 // (block * pieces), power_of_two(M)))
-    warps = max(1, min(16, rows * block * pieces // (16 * device.warp_size)))
-    full = M % rows == 0 and block * pieces == N
-    constants = {"ROWS": rows, "BLOCK": block, "PIECES": pieces, "FULL": full}
-    return constants, math.ceil(M / rows), {"num_warps": power_of_two(warps)}
+def _tile(M: int, N: int, most: int, programs: int) -> dict[str, Any]:
+    """Constants of a tile of whole rows: as many rows as make up `most` elements, if at least so many programs remain."""
+    block, pieces = _blocks(N)
+    rows = max(1, min(power_of_two(most) // (block * pieces), M // programs))
+    rows = 1 << (rows.bit_length() - 1)
+    return {"ROWS": rows, "BLOCK": block, "PIECES": pieces, "FULL": M % rows == 0 and block * pieces == N}
+
+
+def _elements(constants: dict[str, Any]) -> int:
+    return int(constants["ROWS"] * constants["BLOCK"] * constants["PIECES"])
+
+
+def _warps(count: int, each: int, device: Processors, most: int = 16) -> dict[str, int]:
+    """As many warps as give a thread at most `each` of `count` elements, up to `most` warps of 32 threads."""
+    threads = min(power_of_two(math.ceil(count / each)), most * 32)
+    return {"num_warps": max(1, threads // device.warp_size)}
+
+
+def _each_of(constants: dict[str, Any]) -> int:
+    """Elements per thread: 32, or up to 48 if a row has several blocks, so that a thread has 16 bytes of each."""
+    return 32 if constants["PIECES"] == 1 else 48
 
 
 def forward_plan(M: int, N: int, itemsize: int, vector: int, inputs: int, device: Processors) -> Launches:
     """The launches that normalise M rows of N elements of `itemsize` bytes, which are moved in vectors of `vector` elements."""
-    if LONGEST_ROW[itemsize] >= N:
-        constants, programs, options = _tile(M, N, itemsize, device)
-        return Launches((Step("forward_kernels.registers", programs, constants | {"EARLY": True}, options),))
-    constants, options = {"BLOCK": 4096, "STAGES": 1}, {"num_warps": 512 // device.warp_size}
-    if device.multiprocessors <= M:
-        return Launches((Step("forward_kernels.twice", M, constants, options),))
-    slices = min(math.ceil(N / 4096), math.ceil(2 * device.multiprocessors / M))
+    alone = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
+    if N <= _LONGEST_ROW:
+        constants = _tile(M, N, _TILE, device.multiprocessors)
+        count = _elements(constants)
+        many = count > 8192
+        early = {"EARLY": not many and constants["PIECES"] == 1}
+        programs, options = (
+            math.ceil(M / constants["ROWS"]),
+            _warps(count, 16 if early["EARLY"] else _each_of(constants), device),
+        )
+        if constants["PIECES"] == 5 and device.chained:
+            options |= _FIVE_PIECES
+        return Launches((Step("forward_kernels.registers", programs, constants | early | alone, options),))
+    slices = math.ceil(N / _SLICE)
+    if not device.together or slices > _LARGEST_TEAM:
+        return Launches((Step("forward_kernels.twice", M, {"BLOCK": 8192, "STAGES": 1}, _warps(8192, 8, device, 32)),))
     span = 64 * math.ceil(N / slices / 64)
     slices = math.ceil(N / span)
-    first = constants | {"slices": slices, "span": span}
-    second = first | {"WIDTH": power_of_two(slices)}
-    return Launches(
-        (
-            Step("forward_kernels.sum_slices", M * slices, first, options),
-            Step("forward_kernels.write_slices", M * slices, second, options),
-        ),
-        slices,
-    )
+    constants = {
+        "ROWS": 1,
+        "BLOCK": _SLICE,
+        "PIECES": 1,
+        "FULL": N % span == 0 and span == _SLICE,
+        "EARLY": False,
+        "span": span,
+    }
+    constants |= {"WIDTH": power_of_two(slices), "TICKETS": M * slices > device.multiprocessors, "PHASE": 0}
+    step = Step("forward_kernels.registers", M * slices, constants, _warps(_SLICE, 32, device))
+    return Launches(_in_phases(step, device), slices, teams=True)
+
+
+def _in_phases(step: Step, device: Processors) -> tuple[Step, ...]:
+    """The launch of a team. If programs run one after another, all must publish before any waits."""
+    if not device.interpreted:
+        return (step,)
+    return tuple(step._replace(arguments=step.arguments | {"PHASE": phase}) for phase in (1, 2))
 
 
 def backward_plan(M: int, N: int, itemsize: int, vector: int, inputs: int, sums: int, device: Processors) -> Launches:
     """The launches that compute the gradients. `inputs` are the matrices that are read, and `sums` those over the rows."""
-    if LONGEST_ROW[itemsize] >= N:
-        constants, tiles, options = _tile(M, N, itemsize, device)
-        if M <= 1024 and M * N <= 2**21:
-            strips = math.ceil(N / 64)
-            constants |= {"strips": strips, "STEP": 32, "WIDTH": 64}
-            return Launches((Step("backward_kernels.rows_and_columns", strips + tiles, constants, options),))
-        parts = _even(tiles, device.multiprocessors * 2)
-        constants |= {"tiles": tiles, "SUMS": False, "AHEAD": False, "STAGES": 1, "KEEP": True, "PDL": device.chained}
-        return Launches(
-            (Step("backward_kernels.resident", parts, constants, options), *_added(N, parts, sums, device)), parts=parts
+    few = M <= _FEW_ROWS or (M <= _FEW_LONG_ROWS and N >= 4096)
+    if few and N <= _LONGEST_ROW:
+        constants = _tile(M, N, 1, 1)
+        width = min(128, max(32, power_of_two(N // 128)))
+        strips = math.ceil(N / width)
+        numbers = {"strips": strips, "STEP": 64 if M > 32 else 32, "WIDTH": width}
+        options = _warps(_elements(constants), 32, device, 8)
+        options = max(options, _warps(128, 1, device), key=lambda each: each["num_warps"])
+        return Launches((Step("backward_kernels.rows_and_columns", strips + M, constants | numbers, options),))
+    if N <= _LONGEST_KEPT:
+        constants = _tile(M, N, _TILE_BACKWARD, 2 * device.multiprocessors)
+        count = _elements(constants)
+        resident = 1 if count > _LARGEST_OF_TWO else 2
+        staged = resident * 3 * count * itemsize * inputs <= device.shared_bytes
+        tiles = math.ceil(M / constants["ROWS"])
+        parts = _even(tiles, device.multiprocessors * resident)
+        ways = {"AHEAD": not staged, "STAGES": 3 if staged else 1, "SUMS": constants["ROWS"] > 1, "KEEP": True}
+        step = Step(
+            "backward_kernels.resident",
+            parts,
+            constants | ways | {"tiles": tiles, "PDL": device.chained},
+            _warps(count, 32 if staged else 16, device),
         )
-    options = {"num_warps": 512 // device.warp_size}
+        return Launches((step, *_added(N, parts, sums, device)), parts=parts)
     slices = 1 if device.multiprocessors <= M else min(math.ceil(N / 4096), math.ceil(2 * device.multiprocessors / M))
     span = 64 * math.ceil(N / slices / 64)
     slices = math.ceil(N / span)
-    first = Step("column_kernels.mean_slices", M * slices, {"span": span, "BLOCK": 4096, "STAGES": 1}, options)
+    first = Step(
+        "column_kernels.mean_slices", M * slices, {"span": span, "BLOCK": 4096, "STAGES": 1}, _warps(4096, 8, device)
+    )
     strips = math.ceil(N / 512)
     chunk = math.ceil(M / max(1, 4 * device.multiprocessors // strips))
     parts = math.ceil(M / chunk)
     numbers = {"strips": strips, "chunk": chunk, "STEP": 8, "WIDTH": 512, "SLICES": power_of_two(slices)}
-    second = Step("column_kernels.strips", strips * parts, numbers, {"num_warps": 256 // device.warp_size})
+    second = Step("column_kernels.strips", strips * parts, numbers, _warps(4096, 16, device))
     return Launches((first, second, *_added(N, parts, sums, device)), slices, parts)
 
 
@@ -115,14 +196,11 @@ def _added(N: int, parts: int, sums: int, device: Processors) -> tuple[Step, ...
     """The launch that adds up the parts of the sums over the rows; none if there is one part."""
     if parts == 1:
         return ()
-    width = 32
+    width = 16 if N <= 2048 else 32
     chained = {"launch_pdl": True} if device.chained else {}
     constants = {"STEP": 64, "BLOCK": width, "PDL": device.chained}
     return (
         Step(
-            "backward_kernels.add_up",
-            math.ceil(N / width) * sums,
-            constants,
-            {"num_warps": 128 // device.warp_size} | chained,
+            "backward_kernels.add_up", math.ceil(N / width) * sums, constants, _warps(64 * width, 8, device) | chained
         ),
     )

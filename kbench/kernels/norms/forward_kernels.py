@@ -6,10 +6,9 @@ TERMS       what is summed over a row: takes the value and a pivot, returns a tu
 STATISTICS  what the sums say of the row: takes the sums, the pivot, N and eps, returns a tuple
 RESULTS     what is written: takes the value, the statistics and a tuple with an element of each weight, returns a tuple
 
-With PIVOT, terms are differences from a pivot, the mean of the row or of its first block, so that a large offset does not
-cancel. All compute in float32. `inputs`, `outputs`, `weights` and `saved` are tuples of pointers: to (M, N) matrices whose rows
-are `input_strides` and `output_strides` elements apart, to (N,) vectors, and to (M,) vectors of float32 for the statistics, or
-().
+With PIVOT, terms are differences from a pivot, the mean of a row's first elements, so that a large offset does not cancel.
+All compute in float32. `inputs`, `outputs`, `weights` and `saved` are tuples of pointers: to (M, N) matrices whose rows are
+`input_strides` and `output_strides` elements apart, to (N,) vectors, and to (M,) vectors of float32 for the statistics, or ().
 
 Rows begin at multiples of VEC elements and consist of whole vectors of VEC elements. With FULL, blocks have no element outside
 of the matrix.
@@ -18,10 +17,31 @@ of the matrix.
 import triton
 import triton.language as tl
 
+from kbench.kernels.norms.exchange import gather, next_mark, publish, ticket
 from kbench.kernels.norms.tiles import add_terms, as_float, block, load_each, row_sums, starts, store
 
+HEAD = tl.constexpr(128)
 
-@triton.jit(do_not_specialize=["M"])
+
+@triton.jit
+def head_mean(sources, rows, M, N, VALUE: tl.constexpr, ROWS: tl.constexpr, VEC: tl.constexpr):
+    """The mean of the first HEAD elements of each row, or of all if there are fewer. This pivot needs no exchange between
+    warps. Rounding errors grow by a factor of at most N / HEAD, if all the variance lies between these elements and the
+    others."""
+    columns, mask = block(rows, M, 0, N, ROWS, HEAD, VEC)
+    return tl.sum(VALUE(as_float(load_each(sources, columns, mask, False))), 1, keep_dims=True) / tl.minimum(N, HEAD)
+
+
+@triton.jit
+def masked(terms, mask, MASKED: tl.constexpr):
+    """The terms, or 0 outside of the mask."""
+    kept = ()
+    for i in tl.static_range(len(terms)):
+        kept = kept + (tl.where(mask, terms[i], 0.0) if MASKED else terms[i],)  # noqa: RUF005
+    return kept
+
+
+@triton.jit(do_not_specialize=["M", "slices", "span"])
 def registers(
     outputs,
     inputs,
@@ -32,6 +52,9 @@ def registers(
     M,
     N,
     eps,
+    words,
+    slices,
+    span,
     VALUE: tl.constexpr,
     TERMS: tl.constexpr,
     STATISTICS: tl.constexpr,
@@ -43,108 +66,68 @@ def registers(
     VEC: tl.constexpr,
     FULL: tl.constexpr,
     EARLY: tl.constexpr,
+    WIDTH: tl.constexpr,
+    TICKETS: tl.constexpr,
+    PHASE: tl.constexpr,
 ):
     """ROWS rows per program, each in PIECES blocks of BLOCK columns, which stay in registers. Grid: M / ROWS, rounded up.
 
-    With EARLY, weights are loaded before the rows are reduced, not after.
+    With EARLY, weights are loaded before the rows are reduced, not after. With WIDTH > 1, `slices` programs, at most WIDTH,
+    share a row, and each has `span` columns of it; see `exchange.py`. Grid: M * slices.
     """
-    rows = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    pid = tl.program_id(0)
+    start = 0
+    end = N
+    if WIDTH > 1:
+        if TICKETS:
+            pid = ticket(words)
+        part = pid % slices
+        start = part * span // VEC * VEC
+        end = tl.minimum(start + span, N)
+        pid = pid // slices
+    rows = pid.to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     sources = starts(inputs, input_strides, rows, VEC)
     values = ()
-    weight = ()
     for p in tl.static_range(PIECES):
-        columns, mask = block(rows, M, p * BLOCK, N, ROWS, BLOCK, VEC)
+        columns, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC)
         values = values + (VALUE(as_float(load_each(sources, columns, mask, FULL))),)  # noqa: RUF005
+    early = ()
     if EARLY:
         for p in tl.static_range(PIECES):
-            columns, mask = block(rows, M, p * BLOCK, N, 1, BLOCK, VEC)
-            weight = weight + (load_each(weights, columns, mask, FULL),)  # noqa: RUF005
+            columns, mask = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC)
+            early = early + (load_each(weights, columns, mask, FULL),)  # noqa: RUF005
+    if WIDTH > 1:
+        words += 16 + pid.to(tl.int64) * slices
+        own = words + part + tl.zeros((1, 1), tl.int32)
+        mark = next_mark(own, PHASE)
 
-    pivot = 0.0
-    if PIVOT:
-        total = values[0]
-        for p in tl.static_range(1, PIECES):
-            total += values[p]
-        pivot = tl.sum(total, 1, keep_dims=True) / N
-    columns, mask = block(rows, M, 0, N, ROWS, BLOCK, VEC)
+    pivot = head_mean(sources, rows, M, N, VALUE, ROWS, VEC) if PIVOT else 0.0
     totals = ()
-    terms = TERMS(values[0], pivot)
-    for i in tl.static_range(len(terms)):
-        totals = totals + (tl.where(mask, terms[i], 0.0) if PIVOT and not FULL else terms[i],)  # noqa: RUF005
-    for p in tl.static_range(1, PIECES):
-        columns, mask = block(rows, M, p * BLOCK, N, ROWS, BLOCK, VEC)
-        totals = add_terms(totals, TERMS(values[p], pivot), mask, PIVOT and not FULL)
-    statistics = STATISTICS(row_sums(totals), pivot, N, eps)
-    for i in tl.static_range(len(saved)):
-        store(saved[i] + rows, statistics[i], rows < M, ROWS == 1)
-
-    targets = starts(outputs, output_strides, rows, VEC)
     for p in tl.static_range(PIECES):
-        columns, mask = block(rows, M, p * BLOCK, N, ROWS, BLOCK, VEC)
-        if EARLY:
-            results = RESULTS(values[p], statistics, as_float(weight[p]))
-        else:
-            one_row = block(rows, M, p * BLOCK, N, 1, BLOCK, VEC)
-            results = RESULTS(values[p], statistics, as_float(load_each(weights, one_row[0], one_row[1], FULL)))
-        for i in tl.static_range(len(outputs)):
-            store(targets[i] + columns, results[i], mask, FULL)
-
-
-@triton.jit
-def slice_sums(
-    sources,
-    start,
-    end,
-    N,
-    VALUE: tl.constexpr,
-    TERMS: tl.constexpr,
-    PIVOT: tl.constexpr,
-    BLOCK: tl.constexpr,
-    VEC: tl.constexpr,
-    STAGES: tl.constexpr,
-):
-    """The sums of the terms over the columns from `start` to `end` of a row, and the pivot: the mean of the row's first
-    block."""
-    pivot = 0.0
-    if PIVOT:
-        columns, mask = block(0, 1, 0, N, 1, BLOCK, VEC)
-        value = VALUE(as_float(load_each(sources, columns, mask, False)))
-        pivot = tl.sum(value, 1, keep_dims=True) / tl.minimum(N, BLOCK)
-    columns, mask = block(0, 1, start, end, 1, BLOCK, VEC)
-    terms = TERMS(VALUE(as_float(load_each(sources, columns, mask, False))), pivot)
-    totals = ()
-    for i in tl.static_range(len(terms)):
-        totals = totals + (tl.where(mask, terms[i], 0.0),)  # noqa: RUF005
-    for first in tl.range(start + BLOCK, end, BLOCK, num_stages=STAGES):
-        columns, mask = block(0, 1, first, end, 1, BLOCK, VEC)
-        totals = add_terms(totals, TERMS(VALUE(as_float(load_each(sources, columns, mask, False))), pivot), mask, PIVOT)
-    return row_sums(totals), pivot
-
-
-@triton.jit
-def write_slice(
-    outputs,
-    sources,
-    weights,
-    output_strides,
-    row,
-    start,
-    end,
-    statistics,
-    VALUE: tl.constexpr,
-    RESULTS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    VEC: tl.constexpr,
-    STAGES: tl.constexpr,
-):
-    """Load the columns from `start` to `end` of a row, again, and write the results."""
-    targets = starts(outputs, output_strides, row, VEC)
-    for first in tl.range(start, end, BLOCK, num_stages=STAGES):
-        columns, mask = block(0, 1, first, end, 1, BLOCK, VEC)
-        value = VALUE(as_float(load_each(sources, columns, mask, False)))
-        results = RESULTS(value, statistics, as_float(load_each(weights, columns, mask, False)))
-        for i in tl.static_range(len(outputs)):
-            store(targets[i] + columns, results[i], mask, False)
+        columns, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC)
+        terms = masked(TERMS(values[p], pivot), mask, PIVOT and not FULL)
+        totals = terms if p == 0 else add_terms(totals, terms, mask, False)
+    sums = row_sums(totals)
+    if WIDTH > 1:
+        if PHASE != 2:
+            publish(own, sums, mark)
+        if PHASE != 1:
+            sums = gather(words, slices, mark, len(sums), WIDTH)
+    if PHASE != 1:
+        statistics = STATISTICS(sums, pivot, N, eps)
+        for i in tl.static_range(len(saved)):
+            tl.store(saved[i] + rows, statistics[i], mask=(rows < M) & (start == 0))
+        targets = starts(outputs, output_strides, rows, VEC)
+        for p in tl.static_range(PIECES):
+            columns, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC)
+            if EARLY:
+                weight = early[p]
+            else:
+                one_row = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC)
+                weight = load_each(weights, one_row[0], one_row[1], FULL)
+            results = RESULTS(values[p], statistics, as_float(weight))
+            for i in tl.static_range(len(outputs)):
+                store(targets[i] + columns, results[i], mask, FULL)
 
 
 @triton.jit(do_not_specialize=["M"])
@@ -167,82 +150,22 @@ def twice(
     VEC: tl.constexpr,
     STAGES: tl.constexpr,
 ):
-    """One program per row. It reads the row twice, in blocks: for rows that registers cannot hold. Grid: M."""
-    row = tl.program_id(0).to(tl.int64)
+    """One program per row. It reads the row twice, in blocks: for rows that no team can hold. Grid: M."""
+    row = tl.program_id(0).to(tl.int64) + tl.zeros((1, 1), tl.int32)
     sources = starts(inputs, input_strides, row, VEC)
-    sums, pivot = slice_sums(sources, 0, N, N, VALUE, TERMS, PIVOT, BLOCK, VEC, STAGES)
-    statistics = STATISTICS(sums, pivot, N, eps)
+    pivot = head_mean(sources, row, M, N, VALUE, 1, VEC) if PIVOT else 0.0
+    columns, mask = block(row, M, 0, N, 1, BLOCK, VEC)
+    totals = masked(TERMS(VALUE(as_float(load_each(sources, columns, mask, False))), pivot), mask, PIVOT)
+    for first in tl.range(BLOCK, N, BLOCK, num_stages=STAGES):
+        columns, mask = block(row, M, first, N, 1, BLOCK, VEC)
+        totals = add_terms(totals, TERMS(VALUE(as_float(load_each(sources, columns, mask, False))), pivot), mask, PIVOT)
+    statistics = STATISTICS(row_sums(totals), pivot, N, eps)
     for i in tl.static_range(len(saved)):
-        tl.store(saved[i] + row + tl.zeros((1, 1), tl.int32), statistics[i])
-    write_slice(outputs, sources, weights, output_strides, row, 0, N, statistics, VALUE, RESULTS, BLOCK, VEC, STAGES)
-
-
-@triton.jit(do_not_specialize=["slices", "span"])
-def sum_slices(
-    sums,
-    pivots,
-    inputs,
-    input_strides,
-    N,
-    slices,
-    span,
-    VALUE: tl.constexpr,
-    TERMS: tl.constexpr,
-    PIVOT: tl.constexpr,
-    BLOCK: tl.constexpr,
-    VEC: tl.constexpr,
-    STAGES: tl.constexpr,
-):
-    """One program per slice of `span` columns of a row, which writes its sums to (M, slices) matrices, and the row's pivot to
-    `pivots`, (M,). For rows that are too long and too few for a program each. Grid: M * slices."""
-    pid = tl.program_id(0)
-    row = (pid // slices).to(tl.int64)
-    start = pid % slices * span
-    sources = starts(inputs, input_strides, row, VEC)
-    found, pivot = slice_sums(sources, start, tl.minimum(start + span, N), N, VALUE, TERMS, PIVOT, BLOCK, VEC, STAGES)
-    for i in tl.static_range(len(sums)):
-        tl.store(sums[i] + pid + tl.zeros((1, 1), tl.int32), found[i])
-    if PIVOT:
-        tl.store(pivots + row + tl.zeros((1, 1), tl.int32), pivot)
-
-
-@triton.jit(do_not_specialize=["slices", "span"])
-def write_slices(
-    outputs,
-    inputs,
-    weights,
-    saved,
-    output_strides,
-    input_strides,
-    sums,
-    pivots,
-    N,
-    eps,
-    slices,
-    span,
-    VALUE: tl.constexpr,
-    STATISTICS: tl.constexpr,
-    RESULTS: tl.constexpr,
-    PIVOT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    BLOCK: tl.constexpr,
-    VEC: tl.constexpr,
-    STAGES: tl.constexpr,
-):
-    """One program per slice. It adds up what `sum_slices` wrote, at most WIDTH sums, and writes the results. Grid:
-    M * slices."""
-    pid = tl.program_id(0)
-    row = (pid // slices).to(tl.int64)
-    start = pid % slices * span
-    sources = starts(inputs, input_strides, row, VEC)
-    members = tl.arange(0, WIDTH)[None, :]
-    totals = row_sums(load_each(sums, row * slices + members, members < slices, False))
-    pivot = tl.load(pivots + row) if PIVOT else 0.0
-    statistics = STATISTICS(totals, pivot, N, eps)
-    if pid % slices == 0:
-        for i in tl.static_range(len(saved)):
-            tl.store(saved[i] + row + tl.zeros((1, 1), tl.int32), statistics[i])
-    end = tl.minimum(start + span, N)
-    write_slice(
-        outputs, sources, weights, output_strides, row, start, end, statistics, VALUE, RESULTS, BLOCK, VEC, STAGES
-    )
+        tl.store(saved[i] + row, statistics[i])
+    targets = starts(outputs, output_strides, row, VEC)
+    for first in tl.range(0, N, BLOCK, num_stages=STAGES):
+        columns, mask = block(row, M, first, N, 1, BLOCK, VEC)
+        value = VALUE(as_float(load_each(sources, columns, mask, False)))
+        results = RESULTS(value, statistics, as_float(load_each(weights, columns, mask, False)))
+        for i in tl.static_range(len(outputs)):
+            store(targets[i] + columns, results[i], mask, False)

@@ -18,7 +18,16 @@ from kbench.kernels.norms.mathematics import Mathematics
 
 Tensors = tuple[torch.Tensor, ...]
 
-FILES = ("launch", "dispatch", "mathematics", "tiles", "forward_kernels", "backward_kernels", "column_kernels")
+FILES = (
+    "launch",
+    "dispatch",
+    "mathematics",
+    "tiles",
+    "forward_kernels",
+    "backward_kernels",
+    "column_kernels",
+    "team_kernels",
+)
 SOURCES = (*(Path(__file__).with_name(f"{name}.py") for name in FILES), *whole_rows.SOURCES)
 """The files that a norm in Triton runs, besides its own."""
 
@@ -43,12 +52,13 @@ def normalise(
     if not x.numel():
         return
     vector = _vector(N, *inputs, *outputs)
-    plan = plan or forward_plan(M, N, x.element_size(), vector, len(inputs), _device(x))
+    plan = plan or forward_plan(M, N, x.element_size(), vector, len(inputs), _processors(x.device))
     tensors: dict[str, Any] = {"inputs": inputs, "weights": weights, "outputs": outputs, "saved": saved}
     strides = {"input_strides": _row_strides(inputs), "output_strides": _row_strides(outputs)}
-    if plan.slices > 1:
-        tensors |= {"sums": _new(x, maths.row_sums, M, plan.slices), "pivots": x.new_empty(M, dtype=torch.float32)}
-    _run(plan, tensors | strides | {"M": M, "N": N, "eps": eps, "VEC": vector} | maths.constants())
+    if plan.teams:
+        tensors["words"] = triton_rows.row_mailbox(x.device, M, plan.slices)
+    numbers = {"M": M, "N": N, "eps": eps, "slices": plan.slices, "VEC": vector}
+    _run(plan, tensors | strides | numbers | maths.constants())
 
 
 def gradients(
@@ -67,7 +77,7 @@ def gradients(
     if not x.numel():
         return [dx, *(each.zero_() for each in outputs)]
     vector = _vector(N, *inputs)
-    plan = plan or backward_plan(M, N, x.element_size(), vector, len(inputs), maths.column_sums, _device(x))
+    plan = plan or backward_plan(M, N, x.element_size(), vector, len(inputs), maths.column_sums, _processors(x.device))
     tensors: dict[str, Any] = {
         "dx": dx,
         "inputs": inputs,
@@ -76,7 +86,10 @@ def gradients(
         "outputs": outputs,
     }
     tensors["partial"] = outputs if plan.parts == 1 else _new(x, maths.column_sums, plan.parts, N)
-    tensors["means"] = _new(x, maths.row_sums, M, plan.slices) if plan.slices else ()
+    if plan.teams:
+        tensors["words"] = triton_rows.row_mailbox(x.device, M, plan.slices)
+    if plan.slices and not plan.teams:
+        tensors["means"] = _new(x, maths.row_sums, M, plan.slices)
     known = {"strides": _row_strides(inputs), "M": M, "N": N, "P": plan.parts, "slices": plan.slices, "VEC": vector}
     _run(plan, tensors | known | maths.constants())
     return [dx, *outputs]
@@ -114,7 +127,12 @@ def _vector(N: int, *matrices: torch.Tensor) -> int:
     return math.gcd(16 // matrices[0].element_size(), N, *strides)
 
 
-def _device(x: torch.Tensor) -> Processors:
-    on_cuda = x.device.type == "cuda" and torch.version.hip is None
-    chained = on_cuda and torch.cuda.get_device_capability(x.device)[0] >= 9
-    return Processors(triton_rows.multiprocessors(x.device), triton_rows.warp_size(x.device), chained)
+@cache
+def _processors(device: torch.device) -> Processors:
+    if device.type != "cuda":
+        return Processors(triton_rows.multiprocessors(device), 32, 0, False, device.type == "cpu", device.type == "cpu")
+    nvidia = torch.version.hip is None
+    properties: Any = torch.cuda.get_device_properties(device)
+    shared_bytes = properties.shared_memory_per_block_optin if nvidia else 0
+    chained = nvidia and properties.major >= 9
+    return Processors(properties.multi_processor_count, triton_rows.warp_size(device), shared_bytes, chained)

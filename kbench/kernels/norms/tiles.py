@@ -3,6 +3,9 @@
 
 import triton
 import triton.language as tl
+from triton import knobs
+
+_INTERPRETED = tl.constexpr(knobs.runtime.interpret)
 
 
 @triton.jit
@@ -65,7 +68,15 @@ def add_terms(totals, terms, mask, MASKED: tl.constexpr):
 
 
 @triton.jit
+def add_pairs(a, b, c, d):
+    return a + c, b + d
+
+
+@triton.jit
 def row_sums(totals):
+    """The sum of each row, for one or two matrices. Two are summed together, which takes one exchange between warps."""
+    if len(totals) == 2 and not _INTERPRETED:
+        return tl.reduce((totals[0], totals[1]), 1, add_pairs, keep_dims=True)
     sums = ()
     for i in tl.static_range(len(totals)):
         sums = sums + (tl.sum(totals[i], 1, keep_dims=True),)  # noqa: RUF005

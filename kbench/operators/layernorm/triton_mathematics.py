@@ -20,8 +20,7 @@ def moments(x, pivot):
 
 @triton.jit
 def mean_and_factor(sums, pivot, N, eps):
-    """Of sums of differences. The pivot is the mean of N / k elements of the row, so rounding errors grow by a factor of at
-    most k. k is 1 if the row is in registers."""
+    """From the sums of differences from the pivot, and of their squares."""
     difference = sums[0] / N
     variance = tl.maximum(sums[1] / N - difference * difference, 0.0)
     return pivot + difference, tl.rsqrt(variance + eps)
