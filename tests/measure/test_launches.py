@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from kbench.launches.launched_call import KernelLaunch, MemoryOperation
-from kbench.measure.launches import machine_code
+from kbench.measure.launches import machine_code, recorder
 from kbench.measure.launches.elf import elf_sections
 from kbench.measure.launches.graph_nodes import GraphReader, KernelNode, MemoryNode, device_limits
 from kbench.measure.launches.machine_code import MACHINE_CODE, MachineCode, TritonKernels, code_digest
-from kbench.measure.launches.recorder import LaunchRecorder, launched_call, readable
+from kbench.measure.launches.recorder import LaunchRecorder, Recorded, launched_call, readable
 from kbench.measure.machine.device import Device
 
 
@@ -136,11 +136,13 @@ def test_a_kernel_of_an_extension_is_known_by_the_code_in_its_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine, other = tmp_path / "mine.so", tmp_path / "other.so"
-    mine.write_bytes(elf(__nv_fatbin=b"machine code", __rodata=b"_Z4rowsPf"))
+    mine.write_bytes(elf(__nv_fatbin=b"machine code", __rodata=b"\x07_Z4rowsPf\0many_rows\0"))
     other.write_bytes(elf(__text=b"_Z4rowsPf host code only"))
     monkeypatch.setattr(machine_code, "_libraries", lambda: [str(other), str(mine), str(tmp_path / "gone.so")])
     code = MachineCode(TritonKernels())
     assert code.of(1, "_Z4rowsPf", ()) == (code_digest(mine.read_bytes()), "machine code in mine.so")
+    assert code.of(1, "rows", ())[1].startswith("name and"), "it is the end of a longer name there"
+    assert code.of(1, "_Z4rows", ())[1].startswith("name and"), "it is the beginning of a longer name there"
     assert code.of(1, "_Z5otherPf", ("no_such_module",))[1] == f"name and torch {torch.__version__}"
 
 
@@ -258,9 +260,9 @@ def test_on_a_host_nothing_is_recorded_and_nothing_is_missed(capsys: pytest.Capt
         def accelerated(self) -> bool:
             return False
 
-    recorder = LaunchRecorder(Host())
-    recorder.say_what_is_missing()
-    assert not recorder.works and not capsys.readouterr().err
+    made = LaunchRecorder(Host())
+    made.say_what_is_missing()
+    assert not made.works and not capsys.readouterr().err
 
 
 def test_a_device_of_another_maker_is_missed_once(
@@ -272,9 +274,61 @@ def test_a_device_of_another_maker_is_missed_once(
             return True
 
     monkeypatch.setattr(torch.version, "hip", "7.0")
-    recorder = LaunchRecorder(Other())
-    recorder.say_what_is_missing()
-    recorder.say_what_is_missing()
-    assert not recorder.works
+    made = LaunchRecorder(Other())
+    made.say_what_is_missing()
+    made.say_what_is_missing()
+    assert not made.works
     said = "the kernels of calls are not recorded: kbench reads the kernels of a call on NVIDIA devices only"
     assert capsys.readouterr().err == f"kbench: {said}\n"
+
+
+class Graph:
+    """A captured graph."""
+
+    def raw_cuda_graph(self) -> int:
+        return 1
+
+    def reset(self) -> None:
+        pass
+
+
+def refuse(error: Exception) -> Any:
+    def fail(*_: object) -> Any:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("not permitted\nmore"), ValueError(), AttributeError("no such function")]
+)
+def test_a_capture_or_a_graph_that_fails_costs_only_the_kernels(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    device = Device()
+    made = LaunchRecorder(device)
+    vars(made)["_stream"] = None  # it would ask a device for one
+    monkeypatch.setattr(recorder, "peak_bytes", lambda prepare: 4096)
+    monkeypatch.setattr(recorder, "capture", refuse(error))
+    first = str(error).partition("\n")[0] or type(error).__name__
+    assert made.record(lambda: None) == Recorded(  # type: ignore[arg-type,return-value]
+        None, 4096, f"the call cannot be captured in a CUDA graph: {first}"
+    )
+    monkeypatch.setattr(recorder, "capture", lambda *_: Graph())
+    vars(made)["_read"] = refuse(error)
+    assert made.record(lambda: None) == Recorded(None, 4096, first)  # type: ignore[arg-type,return-value]
+    monkeypatch.setattr(recorder, "capture", refuse(error))
+    monkeypatch.setattr(device, "healthy", lambda: False)
+    with pytest.raises(RuntimeError, match="the call cannot be captured"):  # the worker gives the device up
+        made.record(lambda: None)  # type: ignore[arg-type,return-value]
+
+
+def test_what_was_recorded_has_the_limits_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = LaunchRecorder(Device())
+    monkeypatch.setattr(recorder, "peak_bytes", lambda prepare: 0)
+    monkeypatch.setattr(recorder, "capture", lambda *_: Graph())
+    graph = [{"type": 2, "elementSize": 4, "width": 16, "height": 2}]
+    vars(made).update(_stream=None, _driver=FakeDriver({1: graph}))  # what it would ask a device for
+    found = made.record(lambda: None)  # type: ignore[arg-type,return-value]
+    assert found.launched and found.launched.memory == (MemoryOperation("memset", 128),)
+    assert made.limits.multiprocessors == 160

@@ -124,9 +124,10 @@ def code_digest(data: bytes) -> str:
 
 def _library_of(symbol: str) -> tuple[str, str] | None:
     """The digest and the name of a shared library of this process that contains a kernel."""
+    whole_name = re.compile(rb"(?<![\w$.])" + re.escape(symbol.encode()) + rb"\0")  # not the end of a longer one
     for path in _libraries():
         data, code = _device_code(path)
-        if symbol and symbol.encode() in data:
+        if symbol and whole_name.search(data):
             return code, f"machine code in {Path(path).name}"
     return None
 

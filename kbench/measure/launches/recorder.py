@@ -108,10 +108,10 @@ class LaunchRecorder:
         except Exception as error:  # noqa: BLE001  the provider's code may raise anything
             return self._failed(error, peak)
         try:
-            return Recorded(
-                launched_call(list(self._read(graph.raw_cuda_graph())), MachineCode(self._triton), packages), peak
-            )
-        except RuntimeError as error:
+            nodes = list(self._read(graph.raw_cuda_graph()))
+            _ = self.limits  # asked for here, so that a driver that does not answer costs no row
+            return Recorded(launched_call(nodes, MachineCode(self._triton), packages), peak)
+        except Exception as error:  # noqa: BLE001  the row is complete without its kernels, whatever goes wrong here
             return Recorded(peak_bytes=peak, fault=_first_line(error))
         finally:
             graph.reset()
