@@ -95,8 +95,8 @@ MAY_IMPORT = {
     "protocol": "contract launches results",
     "registry": "contract",
     "reporting": (
-        "analysis comparison comparison/presentation errors explain files plotting plotting/selection "
-        "plotting/style results summary text version"
+        "analysis comparison comparison/presentation errors explain files history history/presentation plotting "
+        "plotting/selection plotting/style results summary text version"
     ),
     "results": "errors files text",
     "revisions": "comparison config errors execute files interrupts launches results",

@@ -12,6 +12,7 @@ import dataclasses
 import hashlib
 import html
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -20,14 +21,16 @@ from kbench.plotting.style.theme import DARK, LIGHT, Theme
 
 ASSETS = Path(__file__).parent / "assets"
 LIBRARY = ASSETS.parent / "vendor" / "plotly-basic.min.js"
-PAGE_SCRIPTS = ("dom", "table", "plan", "chart", "lines", "bars", "legend", "plot", "page")
+RESULTS_SCRIPTS = ("dom", "table", "sections", "plan", "chart", "lines", "bars", "legend", "plot", "page")
+HISTORY_SCRIPTS = ("dom", "table", "sections", "history")
 """Together they are one module. Each comes after those that it uses."""
 
 
-def html_page(content: dict[str, Any]) -> str:
-    """The whole file. `content` is what JSON can hold, without NaN. Its `title` is the title of the page."""
-    library = LIBRARY.read_text(encoding="utf-8")
-    script = "\n".join(_asset(f"{name}.js") for name in PAGE_SCRIPTS)
+def html_page(content: dict[str, Any], scripts: Sequence[str] = RESULTS_SCRIPTS) -> str:
+    """The whole file. `content` is what JSON can hold, without NaN. Its `title` is the title of the page. A page with the
+    script `chart` contains the chart library."""
+    library = LIBRARY.read_text(encoding="utf-8") if "chart" in scripts else ""
+    script = "\n".join(_asset(f"{name}.js") for name in scripts)
     return Template(_asset("template.html")).substitute(
         policy=_policy(library, script),
         title=html.escape(content["title"]),

@@ -97,10 +97,10 @@ def test_readings_that_two_files_share_count_once(tmp_path: Path) -> None:
 )
 def test_a_damaged_file_is_named_and_the_others_are_read(kbench: Kbench, tmp_path: Path, text: str) -> None:
     history(tmp_path, 2)
-    (tmp_path / "history" / "damaged.json").write_text(text)
+    (tmp_path / "history" / "damaged.history.json").write_text(text)
     done = kbench("history", "check", "history")
     assert done.returncode == 0 and "2 runs from 2026-09-01 to 2026-09-02" in done.stdout
-    assert "warning: history/damaged.json: not a file of a history folder" in done.stderr
+    assert "warning: history/damaged.history.json: not a file of a history folder" in done.stderr
     assert "restore the file or delete it" in done.stderr and "Traceback" not in done.stderr
 
 
@@ -118,16 +118,17 @@ def test_a_file_that_was_cut_off_anywhere_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", NO_FILES)
 def test_what_is_no_file_is_named(tmp_path: Path, kind: str) -> None:
     folder = history(tmp_path, 1)
-    make_no_file(folder / "strange.json", kind)
+    make_no_file(folder / "strange.history.json", kind)
     found = read_history(folder)
-    assert len(found.runs) == 1 and len(found.notes) == 1 and "strange.json: cannot be read" in found.notes[0]
+    assert len(found.runs) == 1 and len(found.notes) == 1 and "strange.history.json: cannot be read" in found.notes[0]
 
 
 def test_a_half_written_file_and_files_of_others_are_no_part_of_the_history(tmp_path: Path) -> None:
     folder = history(tmp_path, 1)
     (folder / ".20260901-nightly.json.abc.tmp").write_text("{")
-    (folder / ".hidden.json").write_text("{")
+    (folder / ".hidden.history.json").write_text("{")
     (folder / "README.md").write_text("our history")
+    (folder / "softmax.env.json").write_text("{}")
     (folder / "pictures").mkdir()
     found = read_history(folder)
     assert len(found.runs) == 1 and found.notes == ()
@@ -198,7 +199,9 @@ def test_a_folder_without_a_history_is_an_error(kbench: Kbench, tmp_path: Path, 
     done = kbench("history", "check", "history")
     said = {"missing": "no such folder", "a file": "not a folder", "empty": "no history here"}[what]
     assert (
-        done.returncode == 2 and said in done.stderr and "`kbench history add RESULTS.csv DIR` makes one" in done.stderr
+        done.returncode == 2
+        and said in done.stderr
+        and "`kbench history add RESULTS.csv DIR` makes a history" in done.stderr
     )
 
 

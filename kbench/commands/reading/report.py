@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
-from kbench.commands.options import ResultsFiles, RowTerms, newest_results
-from kbench.errors import ExitStatus
+from kbench.commands.options import RowTerms, newest_results
+from kbench.errors import ExitStatus, UsageError
 
 
 def report(
-    files: ResultsFiles = None,
+    files: Annotated[
+        Optional[list[str]],
+        typer.Argument(
+            metavar="[LABEL=]FILE.csv",
+            help="Results files, or the folder of a history. Default: the newest file in results/.",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File for the page.")] = Path("report.html"),
     baseline: Annotated[
         str | None, typer.Option("--baseline", metavar="OLD.csv", help="Compare with these results, row by row.")
@@ -23,9 +29,14 @@ def report(
     """Write an HTML page about results.
 
     The page has the fastest providers, an interactive plot, all rows, failures, the machine and the method. It is one file
-    and needs no network.
+    and needs no network. For a history (see kbench history), it has the pictures, the changes and the series.
     """
     from kbench import reporting
 
+    if folders := [file for file in files or () if Path(file).is_dir()]:
+        if len(files or ()) > 1 or baseline is not None:
+            raise UsageError(f"{folders[0]} is a folder: name the folder of a history alone, without --baseline")
+        print(reporting.write_history_report(Path(folders[0]), out, where=where, title=title))
+        return ExitStatus.OK
     print(reporting.write_report(newest_results(files), out, baseline=baseline, where=where, title=title))
     return ExitStatus.OK

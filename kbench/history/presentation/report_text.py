@@ -26,7 +26,7 @@ def report_lines(report: HistoryReport, *, colour: bool) -> Iterator[str]:
         yield paint(Verdict.FAILED, f"! {gate_sentence(report)}")
         yield ""
     yield head(report)
-    yield _method(report)
+    yield method_line(report)
     for event in events(report.reported):
         yield ""
         yield from _event(report, event, paint)
@@ -51,7 +51,7 @@ def head(report: HistoryReport) -> str:
     )
 
 
-def _method(report: HistoryReport) -> str:
+def method_line(report: HistoryReport) -> str:
     """The noise, and which changes count."""
     noises = [each.noise for each in report.series if len(each.series.timed) >= FEWEST]
     noise = f"noise {statistics.median(noises):.1%} (median of the series), ".replace("%", " %") if noises else ""

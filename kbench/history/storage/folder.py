@@ -17,6 +17,9 @@ from kbench.errors import ResultsError
 from kbench.history.storage.stored_run import StoredRun, load_stored
 from kbench.results.stamps import digest
 
+HISTORY_SUFFIX = ".history.json"
+"""The end of the names of all files of a history. Other files may lie in the folder."""
+
 LONGEST_SOURCE = 60
 """Characters of the name of the results file in the name of a stored file."""
 
@@ -32,7 +35,7 @@ class HistoryFolder:
 
 def read_history(path: Path) -> HistoryFolder:
     """The content of a folder. Raises ResultsError if it is no folder or has no file of a history."""
-    advice = "`kbench history add RESULTS.csv DIR` makes one"
+    advice = "`kbench history add RESULTS.csv DIR` makes a history"
     if not path.is_dir():
         what = "not a folder" if path.exists() else "no such folder"
         raise ResultsError(f"{path}: {what}; {advice}")
@@ -47,7 +50,7 @@ def read_files(path: Path) -> HistoryFolder:
     """The content of a folder, which may be empty."""
     runs: list[tuple[str, str, StoredRun]] = []
     notes = []
-    for file in sorted(path.glob("*.json")):
+    for file in sorted(path.glob(f"*{HISTORY_SUFFIX}")):
         if file.name.startswith("."):
             continue
         try:
@@ -79,7 +82,7 @@ def add_file(path: Path, run: StoredRun) -> Path:
     content = run.model_dump(mode="json", exclude={"added_at"}, exclude_defaults=True)
     stem = re.sub(r"[^\w.-]+", "-", Path(run.source).stem)[:LONGEST_SOURCE]
     moment = re.sub(r"[^0-9T]", "", run.started_at[:19])
-    target = path / f"{moment}-{stem}-{digest(content)}.json"
+    target = path / f"{moment}-{stem}-{digest(content)}{HISTORY_SUFFIX}"
     try:
         path.mkdir(parents=True, exist_ok=True)
         files.replace(target, run.model_dump_json(exclude_defaults=True) + "\n")

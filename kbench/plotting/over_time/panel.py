@@ -37,6 +37,9 @@ MOST_OF_LOST = 0.35
 MOST_END_LABELS = 8
 """With more providers, their present times do not fit beside the panel."""
 
+MOST_VECTOR_DOTS = 200
+"""The dots of a longer line are pixels in an SVG or PDF, which would become too large otherwise."""
+
 FEW_RUNS = 15
 """Up to this many runs have large dots."""
 
@@ -104,7 +107,10 @@ def _draw_series(axes: Axes, each: JudgedSeries, style: PanelStyle, reach: Chang
     ys = np.array([log - first for log in each.series.logs])
     beyond = (ys > reach.high) | (ys < reach.low)
     size = 4.5 if len(xs) > FEW_RUNS else 8.0
-    axes.plot(xs[~beyond], ys[~beyond], ".", color=look.colour, markersize=size, alpha=0.5, markeredgewidth=0, zorder=3)
+    axes.plot(
+        xs[~beyond], ys[~beyond], ".", color=look.colour, markersize=size, alpha=0.5, markeredgewidth=0, zorder=3,
+        rasterized=len(xs) > MOST_VECTOR_DOTS,
+    )  # fmt: skip
     for chosen, edge, shape in ((ys > reach.high, reach.high, "^"), (ys < reach.low, reach.low, "v")):
         if chosen.any():  # matplotlib leaves room for a line without points that is not clipped
             edges = np.full(chosen.sum(), edge)

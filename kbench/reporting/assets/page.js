@@ -1,17 +1,4 @@
-// The sections of the page, in their order.
-
-function section(id, title, ...children) {
-  return el("section", { id, "aria-label": title }, el("h2", {}, title), ...children);
-}
-
-function notes(texts) {
-  return texts.length ? el("ul", { class: "notes note" }, texts.map((text) => el("li", {}, text))) : null;
-}
-
-function facts(entries) {
-  return el("dl", { class: "facts" }, entries.filter(([, value]) => value)
-    .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value)))));
-}
+// The sections of a page on results, in their order.
 
 // -- summary
 
@@ -75,11 +62,8 @@ function comparisonSection() {
     }).element);
 }
 
-/** A picture of the changes in the colours of the page. Printed pages are always light. */
-function changePicture({ light, dark }) {
-  const alt = "the change of every row with its interval; the table below has the numbers";
-  return el("div", { class: "box changes", tabindex: "0", role: "region", "aria-label": "picture of the changes" },
-    el("img", { class: "on-light", src: light, alt }), el("img", { class: "on-dark", src: dark, alt }));
+function changePicture(picture) {
+  return themedPicture(picture, "the change of every row with its interval; the table below has the numbers", "picture of the changes");
 }
 
 // -- rows
@@ -134,18 +118,6 @@ function lostSection() {
   return section("lost", "Skipped and failed", lines.length ? plainTable(names, lines, "skipped and failed") : el("p", {}, "Every row has a time."));
 }
 
-/** A table without controls. Cells are text, elements, or `wide` elements that may wrap. */
-function plainTable(names, lines, label) {
-  const cell = (value) => el("td", { class: value instanceof HTMLDivElement ? value.className : null }, value);
-  return el("div", { class: "box whole fit", tabindex: "0", role: "region", "aria-label": label }, el("table", {},
-    el("thead", {}, el("tr", {}, names.map((name) => el("th", { scope: "col" }, name)))),
-    el("tbody", {}, lines.map((line) => el("tr", {}, line.map(cell))))));
-}
-
-function wide(text) {
-  return el("div", { class: text.length > 28 ? "long" : "" }, text);
-}
-
 // -- machine and method
 
 function sideBySide({ files, lines }, label) {
@@ -184,10 +156,7 @@ function build() {
     methodSection(),
     wordsSection(),
   ].filter(Boolean);
-  document.getElementById("contents").append(...made.map((each) => el("a", { href: `#${each.id}` }, each.getAttribute("aria-label"))));
-  document.getElementById("main").append(...made);
-  document.getElementById("footer").textContent = `Written by kbench ${content.version}. Numbers have six digits here; the CSV has all.`;
-  requestAnimationFrame(() => { document.documentElement.dataset.ready = "yes"; }); // after the chart, which waits for its width
+  showSections(made, "Numbers have six digits here; the CSV has all.");
 }
 
 build();
