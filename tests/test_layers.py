@@ -27,7 +27,9 @@ MAY_IMPORT = {
         "execute/worker explain files history/presentation history/storage interrupts judging packages plotting protocol "
         "results revisions/bisecting sources summary text"
     ),
-    "commands/comparing": "commands comparison comparison/formats errors files revisions revisions/bisecting text",
+    "commands/comparing": (
+        "commands comparison comparison/formats errors files resolving revisions revisions/bisecting text"
+    ),
     "commands/history": "commands errors files history history/presentation history/storage plotting text",
     "commands/reading": "analysis commands dispatching errors plotting reporting results summary text why",
     "comparison": "analysis errors launches results text",
@@ -98,6 +100,7 @@ MAY_IMPORT = {
         "analysis comparison comparison/presentation errors explain files history history/presentation plotting "
         "plotting/selection plotting/style results summary text version"
     ),
+    "resolving": ("analysis comparison config errors execute execute/executors protocol results revisions"),
     "results": "errors files text",
     "revisions": "comparison config errors execute files interrupts launches results",
     "revisions/bisecting": "analysis comparison comparison/presentation errors interrupts results revisions text",

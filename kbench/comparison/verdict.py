@@ -80,7 +80,7 @@ class Verdict(enum.StrEnum):
         tables). In `kbench compare` the reason says why: there are too few sessions, the sessions
         vary too much (the reason then says about how many would suffice), the machine drifted by more than the margin
         between the two files, or the change is less than two ticks of the clock. More sessions on both sides,
-        measured in alternation, usually help.""",
+        measured in alternation, usually help: `kbench compare --resolve` measures them.""",
     )
     SAME = (
         "same",

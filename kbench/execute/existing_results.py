@@ -50,6 +50,10 @@ UNRELATED_KEYS = ("sessions", "timeout_s", "build_timeout_s", "kernels")
 """Keys of `measure` that do not affect a measurement."""
 
 
+RESOLVED = "resolved"
+"""The entry of the environment file of results to which `kbench compare --resolve` has added sessions of some rows."""
+
+
 @dataclass(frozen=True)
 class Record:
     """One row of the file as text, the line on which it begins, and its range of bytes."""
@@ -114,13 +118,18 @@ def read_existing(
 
     Raises ResultsError for a file or environment file that is damaged, has other columns, or does not fit the plan.
     """
-    header_end, records, torn = _read_records(path, csv_header(plan.sweep.axes))
+    header_end, records, torn = read_records(path, csv_header(plan.sweep.axes))
     _refuse_repeats(path, records)
-    environment, note = _read_environment(path) if records else (None, "")
+    environment, note = read_recorded_environment(path) if records else (None, "")
+    if environment and environment.get(RESOLVED):
+        raise ResultsError(
+            f"{path}: cannot be continued: kbench compare --resolve has measured some of its rows in further sessions; "
+            "start a new file"
+        )
     asked = recorded = plan.sweep.measure.sessions
     if environment:
         present = {"scope": scope, "baseline": plan.sweep.baseline, "measure": plan.sweep.measure.model_dump()}
-        if differences := _find_differences(environment, dict(machine) | present):
+        if differences := find_differences(environment, dict(machine) | present):
             raise _refusal_error(path, differences)
         recorded = environment["measure"]["sessions"]
     layout = _with_sessions(plan, max(recorded, asked) if mode == "resume" else recorded)
@@ -169,7 +178,7 @@ def _with_sessions(plan: Plan, sessions: int) -> Plan:
 # -- the file
 
 
-def _read_records(path: Path, header: list[str]) -> tuple[int, list[Record], int | None]:
+def read_records(path: Path, header: list[str]) -> tuple[int, list[Record], int | None]:
     """The end of the header in bytes, the complete records, and the line of a last record that is incomplete."""
     try:
         data = files.read_bytes(path, MAX_BYTES)
@@ -284,7 +293,7 @@ def _refuse_other_weights(path: Path, rows: Sequence[Row], sweep: Sweep) -> None
 # -- the environment file
 
 
-def _read_environment(path: Path) -> tuple[dict[str, Any], str]:
+def read_recorded_environment(path: Path) -> tuple[dict[str, Any], str]:
     """The entries of the environment file beside a results file, and a note on invalid ones.
 
     Raises ResultsError when it does not say how the rows were measured.
@@ -312,7 +321,7 @@ def _read_environment(path: Path) -> tuple[dict[str, Any], str]:
     return found, environment_file.nonsense(beside, left_out)
 
 
-def _find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """The reasons why this run must not continue the file, a few words for each."""
     begun = before.get("scope", "device")
     if begun != now["scope"]:

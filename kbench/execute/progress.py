@@ -21,10 +21,12 @@ from kbench.text.terminal import console, duration, microseconds, one_line, spee
 
 
 class PlainProgress:
-    """Prints one line per case, for logs and CI. Implements the Listener of executor.py."""
+    """Prints one line per case, for logs and CI; without `every_case` only the failures. Implements the Listener of
+    executor.py."""
 
-    def __init__(self, total: int, sessions: int = 1) -> None:
+    def __init__(self, total: int, sessions: int = 1, *, every_case: bool = True) -> None:
         self.total, self.sessions, self.done, self.started = total, sessions, 0, time.monotonic()
+        self.every_case = every_case
         self._given_up: set[str] = set()
 
     def __enter__(self) -> PlainProgress:
@@ -48,6 +50,8 @@ class PlainProgress:
     def advance(self, task: Task, text: str = "checked", place: str = "") -> None:
         """Count a finished task and print its line."""
         self.done += 1
+        if not self.every_case:
+            return
         elapsed = time.monotonic() - self.started
         left = duration(elapsed / self.done * (self.total - self.done))
         at = f" on {place}" if place else ""
@@ -75,8 +79,8 @@ class LiveProgress(PlainProgress):
     """Shows a bar for the whole run. If several devices or hosts measure at the same time, each has a line: the current case
     and provider, the latest time in us, and the number of finished cases. The line appears with the first case."""
 
-    def __init__(self, total: int, sessions: int = 1) -> None:
-        super().__init__(total, sessions)
+    def __init__(self, total: int, sessions: int = 1, *, every_case: bool = True) -> None:
+        super().__init__(total, sessions, every_case=every_case)
         self.console = console(stderr=True)
         self.last: dict[str, dict[int, str]] = {}
         self.progress = Progress(
@@ -135,10 +139,10 @@ class LiveProgress(PlainProgress):
             self.print(f"{self.name(task)}: {line}")
 
 
-def make_progress(tasks: Sequence[Task]) -> PlainProgress:
-    """The progress display that suits stderr."""
+def make_progress(tasks: Sequence[Task], *, every_case: bool = True) -> PlainProgress:
+    """The progress display that suits stderr. Without `every_case`, no line is printed for a case without a failure."""
     sessions = max((task.session for task in tasks), default=0) + 1
-    return (LiveProgress if sys.stderr.isatty() else PlainProgress)(len(tasks), sessions)
+    return (LiveProgress if sys.stderr.isatty() else PlainProgress)(len(tasks), sessions, every_case=every_case)
 
 
 def describe_fastest(rows: Sequence[Row]) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,7 @@ class RunOptions:
     wait        wait while another run uses a device; otherwise raise Busy
     keep_trying measure configurations also after they took the worker down in two cases in a row
     wait_hint   completes the note of a run that waits: how not to wait
+    every_case  print a line for every case, where stderr is not a terminal
     unwritten   completes the error if results cannot be written any more: what becomes of the rows
 
     Without `devices` and `scheduler`, kbench measures on the current device. Raises UsageError when both are given.
@@ -76,6 +77,7 @@ class RunOptions:
     wait: bool = True
     keep_trying: bool = False
     wait_hint: str = ""
+    every_case: bool = True
     unwritten: str = ROWS_STAY
 
     def __post_init__(self) -> None:
@@ -109,11 +111,7 @@ def execute(prepared: PreparedRun, options: RunOptions, note: Callable[[str], No
     check_writable(path)
     if options.continuing == "append" and not path.exists():
         raise ResultsError(f"{path}: no such file to add sessions to; leave out --append to create it")
-    locks = {device_key(device): device.name for device in executor.devices} | {file_key(path): str(path)}
-    with ExitStack() as held:
-        for key in sorted(locks):  # always in this order, so that two runs never wait for each other
-            held.enter_context(acquire_lock(key, locks[key], wait=options.wait, note=note, hint=options.wait_hint))
-        held.enter_context(acquire_results_lock(path, wait=options.wait, note=note, hint=options.wait_hint))
+    with _locked(executor, path, options, note):
         existing = None
         if options.continuing and path.exists():
             machine = executor.catalog.machine.to_record()
@@ -123,6 +121,33 @@ def execute(prepared: PreparedRun, options: RunOptions, note: Callable[[str], No
         if not existing or existing.left:
             executor.start()
         return _measure(prepared, path, existing, options, note)
+
+
+def execute_more(
+    prepared: PreparedRun,
+    path: Path,
+    read: Callable[[], ExistingResults],
+    options: RunOptions,
+    note: Callable[[str], None] = lambda line: None,
+) -> RunResult:
+    """Measure what `read` says that a results file lacks, and append it. `read` is called once the file is locked. Raises what
+    `execute` and `read` raise."""
+    check_writable(path)
+    with _locked(prepared.executor, path, options, note):
+        existing = read()
+        prepared.executor.start()
+        return _measure(prepared, path, existing, options, note)
+
+
+@contextmanager
+def _locked(executor: Executor, path: Path, options: RunOptions, note: Callable[[str], None]) -> Iterator[None]:
+    """Inside, no other run uses the devices or the results file."""
+    locks = {device_key(device): device.name for device in executor.devices} | {file_key(path): str(path)}
+    with ExitStack() as held:
+        for key in sorted(locks):  # always in this order, so that two runs never wait for each other
+            held.enter_context(acquire_lock(key, locks[key], wait=options.wait, note=note, hint=options.wait_hint))
+        held.enter_context(acquire_results_lock(path, wait=options.wait, note=note, hint=options.wait_hint))
+        yield
 
 
 def _measure(
@@ -150,7 +175,7 @@ def _measure(
         record = EnvironmentRecord(entries, writer.write_environment)
         if not existing:
             record.save()
-        with progress.make_progress(tasks) as display:
+        with progress.make_progress(tasks, every_case=options.every_case) as display:
             writer.note = display.note
             try:
                 for finished in executor.run(tasks, homes, display):
@@ -169,7 +194,7 @@ def _measure(
             writer.check()
         record.finish(interrupted=outcome.interrupted)
     order: dict[Any, int] = {(task.case.key, task.session): n for n, task in enumerate(layout.tasks)}
-    outcome.rows.sort(key=lambda row: order[row.case.key, row.session])
+    outcome.rows.sort(key=lambda row: order.get((row.case.key, row.session), -1))  # -1: rows that were there before
     return outcome
 
 

@@ -13,6 +13,7 @@ import shlex
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -142,6 +143,21 @@ def test_the_answer_names_the_commit_its_change_and_commands_that_repeat_it(
     assert {each.case.axes["N"] for rows in machine.rows.values() for each in rows} == {64}
     again = run_kbench(shlex.split(commands[0])[1:], repository)
     assert again.returncode == 0 and "1 slower" in again.stdout, again.stdout + again.stderr
+
+
+def test_few_revisions_are_checked_out_at_a_time(
+    tmp_path: Path, temporary: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The good one, the last one of each kind, and the one that is tested."""
+    repository, counts = history(tmp_path / "r", step(0.1, 9, 16)), []
+
+    def run(*words: Any, **more: Any) -> Ended:
+        counts.append(len(git(repository, "worktree", "list").splitlines()) - 1)
+        return machine.run(*words, **more)
+
+    monkeypatch.setattr(session, "run_child", run)
+    assert found(bisect(repository, last=16)) == "c9"
+    assert max(counts) == 4
 
 
 def test_it_finds_a_faster_commit_too(tmp_path: Path, temporary: Path, machine: Machine) -> None:

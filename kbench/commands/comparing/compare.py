@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kbench.commands.comparing.outputs import report_gate, write_outputs
+from kbench.commands.comparing.outputs import export_targets, report_gate, write_outputs
 from kbench.commands.options import (
     Exports,
     FailOn,
@@ -14,10 +14,14 @@ from kbench.commands.options import (
     Margin,
     RowTerms,
     Strict,
+    parse_duration,
     parse_share,
     split_words,
 )
-from kbench.errors import ExitStatus
+from kbench.errors import ExitStatus, UsageError
+from kbench.text import terminal
+
+DEFAULT_BUDGET = "10m"
 
 
 def compare(
@@ -63,6 +67,20 @@ def compare(
     ] = None,
     fail_on: FailOn = None,
     strict: Strict = False,
+    resolve: Annotated[
+        bool,
+        typer.Option(
+            "--resolve",
+            help="Measure the unclear rows of two files again, both sides in turn, and append the sessions to the files. The "
+            "machine, the config and the code must be those of the files.",
+        ),
+    ] = False,
+    budget: Annotated[
+        str,
+        typer.Option(
+            "--budget", metavar="DURATION", help="With --resolve: measure at most about this long: 90s, 10m or 1h."
+        ),
+    ] = DEFAULT_BUDGET,
     export: Exports = None,
     github: GitHub = False,
 ) -> ExitStatus:
@@ -71,7 +89,7 @@ def compare(
     Each row gets a verdict, such as slower, faster, same, or unclear with a reason.
 
     Exit code: 0 comparison written, 1 a row has a verdict that --fail-on lists, 2 bad input, 3 no row could be
-    compared, or --strict refused one, 130 interrupted.
+    compared or measured again, or --strict refused one, 130 interrupted.
     """
     from kbench.comparison.compare import compare_results
     from kbench.comparison.options import CompareOptions
@@ -86,6 +104,22 @@ def compare(
         tuple(split_words(fail_on)),
         strict,
     )
-    found = compare_results(*files, options=options)
-    write_outputs(found, sort=sort, only=only, exports=export or (), github=github)
-    return report_gate(found, github=github)
+    if not resolve:
+        if budget != DEFAULT_BUDGET:
+            raise UsageError("--budget limits what --resolve measures; add --resolve")
+        found = compare_results(*files, options=options)
+        write_outputs(found, sort=sort, only=only, exports=export or (), github=github)
+        return report_gate(found, github=github)
+    from kbench.resolving.resolve import resolve as measure_again
+
+    _ = options.gate  # raises before anything is measured
+    export_targets(export or (), github)
+    try:
+        done = measure_again(files, options, parse_duration("--budget", budget), terminal.note)
+    except KeyboardInterrupt:
+        terminal.note("interrupted; the rows that were measured again are in the files")
+        return ExitStatus.INTERRUPTED
+    terminal.note(done.text)
+    advice = f"unclear rows may need more sessions: give a larger --budget than {budget}"
+    write_outputs(done.comparison, sort=sort, only=only, exports=export or (), github=github, unclear_advice=advice)
+    return report_gate(done.comparison, github=github)

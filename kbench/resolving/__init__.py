@@ -1,0 +1,1 @@
+"""`kbench compare --resolve`: measures the unclear rows of two results files again."""

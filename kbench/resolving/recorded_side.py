@@ -1,0 +1,200 @@
+"""A results file whose rows are measured again: rebuilds how they were measured from the file and its environment file.
+
+The cases come from the rows, the settings from the environment file, and the code from the config and plug-ins that it names. A
+file is refused if any of them is not as it was.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from kbench.analysis import rows_of
+from kbench.comparison.join import Key
+from kbench.config.load import Config, load_config
+from kbench.config.schema import Measure
+from kbench.errors import ConfigError, ResultsError
+from kbench.execute.executor import Executor
+from kbench.execute.executors.prepare import prepare
+from kbench.execute.existing_results import (
+    RESOLVED,
+    SCOPES,
+    ExistingResults,
+    find_differences,
+    read_recorded_environment,
+    read_records,
+)
+from kbench.execute.plan import Plan, Task
+from kbench.execute.run import PreparedRun, RunOptions, execute_more
+from kbench.protocol import MeasureSettings
+from kbench.results import table
+from kbench.results.case import Case
+from kbench.results.columns import csv_header
+from kbench.results.row import Row
+from kbench.results.stamps import digest
+from kbench.results.vocabulary import Role
+
+
+@dataclass(frozen=True)
+class RecordedSide:
+    """One of the two files.
+
+    axes         names of the axis columns
+    environment  the entries of the environment file
+    measure      the settings with which its rows were measured
+    config       the config, as it is here
+    """
+
+    csv: Path
+    axes: tuple[str, ...]
+    environment: Mapping[str, Any]
+    measure: Measure
+    config: Config
+
+    @classmethod
+    def read(cls, csv: Path) -> RecordedSide:
+        """Raises ResultsError for a file whose rows cannot be measured here."""
+        frame = table.read_results(csv)
+        environment, _ = read_recorded_environment(csv)
+        if (scope := environment.get("scope", "device")) != "device":
+            raise refusal(csv, f"they were measured {SCOPES.get(scope, scope)}", "measure both files again")
+        try:
+            measure = Measure.model_validate(environment["measure"])
+        except ValidationError:
+            raise refusal(
+                csv, "the environment file has settings that kbench does not know", "measure both files again"
+            ) from None
+        return cls(csv, tuple(table.axes(frame)), environment, measure, _load(csv, environment))
+
+    def check(self, keys: Collection[Key], note: Callable[[str], None]) -> None:
+        """Raise ResultsError if the rows with these keys cannot be measured here as they were measured before."""
+        rows = self._rows()
+        with self._prepared(note) as run:
+            self._narrow(run.plan, run.executor, rows, keys)
+
+    def measure_again(self, keys: Collection[Key], note: Callable[[str], None]) -> None:
+        """Measure the rows with these keys in one more session, and append them to the file.
+
+        Raises KeyboardInterrupt, ResultsError, ExecutionError and WorkerLost. Finished cases are kept.
+        """
+        with self._prepared(note) as run:
+
+            def read() -> ExistingResults:
+                _, records, torn = read_records(self.csv, csv_header(self.axes))
+                if torn:
+                    raise ResultsError(f"{self.csv}:{torn}: the last line is incomplete; delete it")
+                rows = self._rows()
+                plan = self._narrow(run.plan, run.executor, rows, keys)
+                environment = {**read_recorded_environment(self.csv)[0], RESOLVED: True}
+                return ExistingResults(self.csv, plan, rows, plan.tasks, records[-1].end, environment, [])
+
+            done = execute_more(run, self.csv, read, RunOptions(every_case=False), note)
+        if done.interrupted:
+            raise KeyboardInterrupt
+
+    def _rows(self) -> list[Row]:
+        return rows_of(table.read_results(self.csv))
+
+    def _prepared(self, note: Callable[[str], None]) -> PreparedRun:
+        """The plan of the config, and an executor that is about to measure. Raises ResultsError."""
+        try:
+            return prepare(self.config, RunOptions(), note)
+        except ConfigError as error:
+            raise refusal(self.csv, str(error.issues[0])) from None
+
+    def _narrow(self, plan: Plan, executor: Executor, rows: Sequence[Row], keys: Collection[Key]) -> Plan:
+        """The plan of one more session of these rows. Raises ResultsError if it would not be measured as before."""
+        now = executor.catalog.machine.to_record() | {
+            "scope": executor.scope,
+            "baseline": self.environment.get("baseline"),
+            "measure": self.environment["measure"],
+        }
+        if differences := find_differences(self.environment, now):
+            raise refusal(self.csv, "; ".join(differences))
+        shared = [name for name, _ in next(iter(keys)).axes]  # the axes that both files have
+        wanted: dict[Any, tuple[Case, dict[str, Row]]] = {}
+        for row in rows:
+            if row.role == Role.PROVIDER and _key(row, shared) in keys:
+                wanted.setdefault(row.case.key, (row.case, {}))[1][row.configuration_name] = row
+        known = {one.name: one for one in plan.sweep.configurations}
+        code = executor.catalog.providers(plan.sweep.operator)
+        for row in (row for _, named in wanted.values() for row in named.values()):
+            if row.configuration_name not in known:
+                raise refusal(self.csv, f"the config {self.config.path} has no {row.configuration_name}")
+            if row.source_hash and code[row.provider].source_hash != row.source_hash:
+                raise refusal(
+                    self.csv,
+                    f"the code of {row.provider} has changed{self._revision()}",
+                    "compare revisions with kbench ab",
+                )
+        settings = MeasureSettings(
+            **{each.name: getattr(self.measure, each.name) for each in dataclasses.fields(MeasureSettings)}
+        )
+        session = max(row.session for row in rows) + 1
+        needs = plan.tasks[0].needs if plan.tasks else {}
+        tasks = tuple(
+            Task(case, tuple(known[name] for name in named), self._baseline(named), settings, session, needs, True)
+            for case, named in wanted.values()
+        )
+        sweep = replace(
+            plan.sweep,
+            axes=self.axes,
+            cases=tuple(task.case for task in tasks),
+            measure=self.measure,
+            models={row.case.key: row.model for row in rows},
+            weights={row.case.key: row.weight for row in rows if row.weight is not None},
+        )
+        return replace(plan, sweep=sweep, tasks=tasks)
+
+    def _baseline(self, names: Collection[str]) -> str | None:
+        baseline = self.environment.get("baseline")
+        return baseline if baseline in names else None
+
+    def _revision(self) -> str:
+        """What the file says about the revision of the code; "" if nothing."""
+        commit = str((self.environment.get("git") or {}).get("commit") or "")
+        return f" since commit {commit[:9]}" if commit else ""
+
+
+def refusal(csv: Path, why: str, remedy: str = "undo that") -> ResultsError:
+    """The error for a file whose rows cannot be measured as before."""
+    return ResultsError(f"{csv}: its rows cannot be measured again here: {why}; {remedy}, or leave out --resolve")
+
+
+def _load(csv: Path, environment: Mapping[str, Any]) -> Config:
+    """The config that a file was measured with. Raises ResultsError."""
+    recorded = environment["config"]
+    path = Path(str(recorded.get("path", ""))).expanduser()
+    if path.suffix == ".py":
+        raise refusal(csv, f"they were measured with the script {path}, not with a config", "measure both files again")
+    if not path.is_file():
+        raise refusal(csv, f"the config {path} is not here", "start kbench in the folder where they were measured")
+    try:
+        config = load_config(
+            path, profile=environment.get("profile") or "none", plugins=list(_plugins(environment.get("command") or []))
+        )
+    except ConfigError as error:
+        raise refusal(csv, str(error.issues[0])) from None
+    if digest(config.text) != recorded["sha"]:
+        raise refusal(csv, f"the config {path} has changed")
+    return config
+
+
+def _plugins(command: Sequence[str]) -> Iterator[str]:
+    """The plug-in files that a command line names."""
+    for word, following in zip(command, [*command[1:], ""], strict=True):
+        if word == "--plugin":
+            yield str(Path(following).expanduser())
+        elif word.startswith("--plugin="):
+            yield str(Path(word.partition("=")[2]).expanduser())
+
+
+def _key(row: Row, axes: Sequence[str]) -> Key:
+    """The key by which a comparison knows a row. `axes` are those that both files have."""
+    case = row.case
+    return Key(case.operator, row.provider, row.params, tuple((name, case.axes[name]) for name in axes), case.dtype)
