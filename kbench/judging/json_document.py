@@ -86,7 +86,7 @@ class JudgedProvider(_Model):
     )
     deterministic: bool | None = Field(description="Whether two calls on an input always gave the same bits.")
     checked_inputs: int = Field(
-        description="The number of edge and random inputs on which its output was compared, over all cases."
+        description="The number of edge and random inputs that it did not decline, over all cases."
     )
     timed_cases: int = Field(description="The number of cases of the config in which it has a time.")
     failures: list[JudgedFailure]
@@ -143,7 +143,7 @@ def _provider(found: ProviderJudgement) -> JudgedProvider:
         correct=found.right if found.tried else None,
         trusted=not found.distrusted if found.rows or found.distrusted else None,
         deterministic=found.deterministic,
-        checked_inputs=len(found.compared),
+        checked_inputs=len(found.accepted),
         timed_cases=sum(row.ms is not None for row in found.rows),
         failures=[
             JudgedFailure(

@@ -32,7 +32,7 @@ from kbench.results.vocabulary import Role
 
 Note = Callable[[str], None]
 
-ROWS_LOST = "without --out, kbench judge keeps no rows; name a folder with more space with --out"
+ROWS_LOST = "kbench judge keeps no rows without --out; give --out a folder with more space"
 """What becomes of the rows if they cannot be written to the temporary folder any more."""
 
 

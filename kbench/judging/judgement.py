@@ -140,8 +140,8 @@ class ProviderJudgement:
         return Counter((status, reason) for status, reason, _ in sorted(timed or checked))
 
     @property
-    def compared(self) -> list[CheckedInput]:
-        """Its results that were compared with the reference."""
+    def accepted(self) -> list[CheckedInput]:
+        """Its results on the inputs that it did not decline."""
         return [each for each in self.checks if not each.status.declined]
 
     @property

@@ -38,8 +38,8 @@ def _correct(judged: FileJudgement, judgement: ProviderJudgement) -> Iterator[st
     if not judgement.tried:
         yield "unknown: kbench could not check it in any case"
     elif not failures:
-        edges = len({each.edge for each in judgement.compared})
-        yield f"yes: {many(edges, 'input')} on {_cases(judgement, 'case')} and {_cases(judgement, 'random shape')}"
+        edges = len({each.edge for each in judgement.accepted})
+        yield f"yes: {many(edges, 'input')} on {_accepted(judgement, 'case')} and {_accepted(judgement, 'random shape')}"
     else:
         cases = len({each.case for each in judgement.checks} | {row.case.label for row in judgement.rows})
         yield f"no: {len({each.case for each in failures})} of {many(cases, 'case')} failed"
@@ -52,13 +52,12 @@ def _correct(judged: FileJudgement, judgement: ProviderJudgement) -> Iterator[st
         yield f"{status.value} in {many(count, 'case')}: {safe_reason(reason)}"
 
 
-def _cases(judgement: ProviderJudgement, noun: str) -> str:
-    """`20 random shapes`, or `5 of 20 random shapes` if the provider declined the others."""
-    cases, compared = (
-        {each.case for each in checks if each.random == (noun != "case")}
-        for checks in (judgement.checks, judgement.compared)
-    )
-    return f"{len(compared)} of {many(len(cases), noun)}" if len(compared) < len(cases) else many(len(cases), noun)
+def _accepted(judgement: ProviderJudgement, noun: str) -> str:
+    """`20 random shapes`, or `5 of 20 random shapes` if the provider declined the others. `noun` is that or `case`."""
+    random = noun != "case"
+    every = {each.case for each in judgement.checks if each.random == random}
+    accepted = {each.case for each in judgement.accepted if each.random == random}
+    return f"{len(accepted)} of {many(len(every), noun)}" if len(accepted) < len(every) else many(len(every), noun)
 
 
 def _trust(judgement: ProviderJudgement) -> Iterator[str]:

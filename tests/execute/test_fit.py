@@ -38,7 +38,7 @@ PLANNED = replace(task("mine"), needs=traits(catalog(), "softmax", ["mine"]))
         ),
         (
             catalog(device="cpu"),
-            "the type of device is cpu, but was cuda when the run began; make that device available again and continue the "
+            "the type of device is cpu, but was cuda when the run began; make cuda available again and continue the "
             "run, or start a new run",
             "the type of device is cpu there, but cuda in this run",
         ),

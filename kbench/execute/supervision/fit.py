@@ -22,7 +22,7 @@ class Misfit(DeviceGone):
             advice = "undo the change and continue the run, or start a new run"
         else:
             self.what = f"{name} is {is_}, but was {wanted} when the run began"
-            advice = "make that device available again and continue the run, or start a new run"
+            advice = f"make {wanted} available again and continue the run, or start a new run"
         super().__init__(f"{self.what}; {advice}")
 
 
