@@ -34,6 +34,24 @@ def test_the_resource_that_allows_no_more_blocks_is_named(
     assert found and (found.blocks, found.share, found.limits) == (blocks, share, limits)
 
 
+RECORDED = {
+    "fused_dropout_kernel": (51, 0, 256, 4, "registers"),
+    "fill_reverse_indices_kernel": (26, 0, 1024, 2, "registers threads"),
+    "DeviceRadixSortHistogramKernel": (32, 4096, 128, 16, "registers threads"),
+    "DeviceRadixSortExclusiveSumKernel": (32, 2336, 256, 8, "registers threads"),
+    "CatArrayBatchedCopy": (15, 0, 128, 16, "threads"),
+    "nvjet_sm90_tst_128x64_64x8_1x2_h_bz_NNT": (168, 213_268, 384, 1, "registers shared"),
+}
+"""Kernels of torch 2.11 and cuBLAS on an H200: registers, shared memory, threads, and how many blocks the driver said fit."""
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_resources_that_kbench_counts_explain_what_the_driver_said(name: str) -> None:
+    registers, shared, threads, blocks, limits = RECORDED[name]
+    found = launch_occupancy(launch(threads, registers, shared, blocks), H200)
+    assert found and [limit.split()[0] for limit in found.limits] == limits.split()
+
+
 def test_what_kbench_does_not_know_of_a_device_is_not_guessed() -> None:
     found = launch_occupancy(launch(128, blocks=7), H200)
     assert found and found.limits == (), "the driver allows fewer blocks than the resources that kbench counts"
