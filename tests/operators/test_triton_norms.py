@@ -65,14 +65,22 @@ def added(N: int, parts: int, sums: int) -> Step:
 
 def resident(M: int, N: int, sums: int, rows: int = 1, parts: int = 3, **changes: Any) -> Launches:
     tiles = -(-M // rows)
-    numbers = {"tiles": tiles, "SUMS": False, "AHEAD": False, "STAGES": 1, "KEEP": True, "PDL": False} | changes
+    numbers = {
+        "tiles": tiles,
+        "SUMS": False,
+        "AHEAD": False,
+        "STAGES": 1,
+        "KEEP": True,
+        "PDL": False,
+        "PACKED": False,
+    } | changes
     step = Step("backward_kernels.resident", parts, tile(rows, 16, 3, M, N) | numbers, WARPS)
     return Launches((step, added(N, parts, sums)) if parts > 1 else (step,), parts=parts)
 
 
 def rows_and_columns(M: int, N: int, sums: int) -> Launches:
     strips = -(-N // 16)
-    numbers = tile(2, 16, 3, M, N) | {"strips": strips, "STEP": 4, "WIDTH": 16}
+    numbers = tile(2, 16, 3, M, N) | {"PACKED": False, "strips": strips, "STEP": 4, "WIDTH": 16}
     return Launches((Step("backward_kernels.rows_and_columns", strips + -(-M // 2), numbers, WARPS),))
 
 
@@ -86,7 +94,16 @@ def strips(M: int, N: int, sums: int) -> Launches:
 
 
 def team(M: int, N: int, sums: int) -> Launches:
-    numbers = {"span": 16, "BLOCK": 8, "PIECES": 2, "WIDTH": 4, "FULL": False, "TICKETS": True, "PDL": False}
+    numbers = {
+        "span": 16,
+        "BLOCK": 8,
+        "PIECES": 2,
+        "WIDTH": 4,
+        "FULL": False,
+        "TICKETS": True,
+        "PDL": False,
+        "PACKED": False,
+    }
     steps = [Step("team_kernels.team", 2 * 3, numbers | {"PHASE": phase}, WARPS) for phase in (1, 2)]
     return Launches((*steps, added(N, 2, sums)), 3, 2, teams=True)
 

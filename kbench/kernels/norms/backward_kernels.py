@@ -18,7 +18,7 @@ import triton.language as tl
 from triton.language.extra import cuda
 
 from kbench.kernels.norms.column_kernels import column_strip
-from kbench.kernels.norms.tiles import add_terms, as_float, block, load, load_each, row_sums, starts, store
+from kbench.kernels.norms.tiles import add_terms, as_float, block, load, load_each, row_sums, starts, store, unpacked
 
 
 @triton.jit
@@ -85,6 +85,7 @@ def write_gradients(
     COLUMN_TERMS: tl.constexpr,
     GRADIENT: tl.constexpr,
     SUMS: tl.constexpr,
+    PACKED: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
     PIECES: tl.constexpr,
@@ -99,9 +100,10 @@ def write_gradients(
     new = ()
     for p in tl.static_range(PIECES):
         columns, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC)
-        values = as_float(pieces[p])
+        values = unpacked(pieces[p], PACKED)
         normalised = NORMALISED(values[1], found)
-        gradient = GRADIENT(values[0] * scale[p].to(tl.float32), normalised, means, found, values[2:])
+        weight = unpacked((scale[p],), PACKED)[0]
+        gradient = GRADIENT(values[0] * weight, normalised, means, found, values[2:])
         store(dx + rows * (N // VEC * VEC) + columns, gradient, mask, FULL)
         terms = COLUMN_TERMS(values[0], normalised)
         for i in tl.static_range(len(terms)):
@@ -163,6 +165,7 @@ def resident(
     AHEAD: tl.constexpr,
     STAGES: tl.constexpr,
     KEEP: tl.constexpr,
+    PACKED: tl.constexpr,
     PDL: tl.constexpr,
 ):
     """Each program takes every num_programs-th tile of ROWS rows, in PIECES blocks of BLOCK columns. It keeps the column
@@ -189,7 +192,7 @@ def resident(
             sums = sum_row_terms(found, pieces, scale, NORMALISED, ROW_TERMS, PIECES)
             totals = write_gradients(
                 dx, found, pieces, scale, sums, totals, rows, M, N, 0, N,
-                NORMALISED, COLUMN_TERMS, GRADIENT, SUMS, ROWS, BLOCK, PIECES, VEC, FULL,
+                NORMALISED, COLUMN_TERMS, GRADIENT, SUMS, PACKED, ROWS, BLOCK, PIECES, VEC, FULL,
             )  # fmt: skip
     else:
         for tile in tl.range(pid, tiles, tl.num_programs(0), num_stages=STAGES):
@@ -199,7 +202,7 @@ def resident(
             sums = sum_row_terms(loaded[0], loaded[1], scale, NORMALISED, ROW_TERMS, PIECES)
             totals = write_gradients(
                 dx, loaded[0], loaded[1], scale, sums, totals, rows, M, N, 0, N,
-                NORMALISED, COLUMN_TERMS, GRADIENT, SUMS, ROWS, BLOCK, PIECES, VEC, FULL,
+                NORMALISED, COLUMN_TERMS, GRADIENT, SUMS, PACKED, ROWS, BLOCK, PIECES, VEC, FULL,
             )  # fmt: skip
     if PDL:
         cuda.gdc_launch_dependents()
@@ -245,6 +248,7 @@ def rows_and_columns(
     PIECES: tl.constexpr,
     VEC: tl.constexpr,
     FULL: tl.constexpr,
+    PACKED: tl.constexpr,
     STEP: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
@@ -266,5 +270,5 @@ def rows_and_columns(
             zeros = zeros + (0.0,)  # noqa: RUF005
         write_gradients(
             dx, found, pieces, scale, sums, zeros, rows, M, N, 0, N,
-            NORMALISED, COLUMN_TERMS, GRADIENT, False, ROWS, BLOCK, PIECES, VEC, FULL,
+            NORMALISED, COLUMN_TERMS, GRADIENT, False, PACKED, ROWS, BLOCK, PIECES, VEC, FULL,
         )  # fmt: skip

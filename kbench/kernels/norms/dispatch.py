@@ -154,7 +154,7 @@ def backward_plan(M: int, N: int, itemsize: int, vector: int, inputs: int, sums:
         constants = _tile(M, N, 1, 1)
         width = min(128, max(32, power_of_two(N // 128)))
         strips = math.ceil(N / width)
-        numbers = {"strips": strips, "STEP": 64 if M > 32 else 32, "WIDTH": width}
+        numbers = {"strips": strips, "PACKED": False, "STEP": 64 if M > 32 else 32, "WIDTH": width}
         options = _warps(_elements(constants), 32, device, 8)
         options = max(options, _warps(128, 1, device), key=lambda each: each["num_warps"])
         return Launches((Step("backward_kernels.rows_and_columns", strips + M, constants | numbers, options),))
@@ -162,10 +162,16 @@ def backward_plan(M: int, N: int, itemsize: int, vector: int, inputs: int, sums:
         constants = _tile(M, N, _TILE_BACKWARD, 2 * device.multiprocessors)
         count = _elements(constants)
         resident = 1 if count > _LARGEST_OF_TWO else 2
-        staged = resident * 3 * count * itemsize * inputs <= device.shared_bytes
+        staged = resident * 2 * count * itemsize * inputs <= device.shared_bytes
         tiles = math.ceil(M / constants["ROWS"])
         parts = _even(tiles, device.multiprocessors * resident)
-        ways = {"AHEAD": not staged, "STAGES": 3 if staged else 1, "SUMS": constants["ROWS"] > 1, "KEEP": True}
+        ways = {
+            "AHEAD": not staged,
+            "STAGES": 3 if staged else 1,
+            "SUMS": constants["ROWS"] > 1,
+            "KEEP": True,
+            "PACKED": False,
+        }
         step = Step(
             "backward_kernels.resident",
             parts,

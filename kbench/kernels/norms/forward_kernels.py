@@ -101,7 +101,12 @@ def registers(
         own = words + part + tl.zeros((1, 1), tl.int32)
         mark = next_mark(own, PHASE)
 
-    pivot = head_mean(sources, rows, M, N, VALUE, ROWS, VEC) if PIVOT else 0.0
+    pivot = 0.0
+    if PIVOT:
+        if PIECES == 1 and BLOCK <= HEAD:
+            pivot = tl.sum(values[0], 1, keep_dims=True) / N
+        else:
+            pivot = head_mean(sources, rows, M, N, VALUE, ROWS, VEC)
     totals = ()
     for p in tl.static_range(PIECES):
         columns, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC)

@@ -36,6 +36,7 @@ def team(
     GRADIENT: tl.constexpr,
     BLOCK: tl.constexpr,
     PIECES: tl.constexpr,
+    PACKED: tl.constexpr,
     WIDTH: tl.constexpr,
     VEC: tl.constexpr,
     FULL: tl.constexpr,
@@ -77,7 +78,7 @@ def team(
             sums = gather(team_words, slices, mark, len(sums), WIDTH)
             totals = write_gradients(
                 dx, found, pieces, scale, sums, totals, row, M, N, start, end,
-                NORMALISED, COLUMN_TERMS, GRADIENT, False, 1, BLOCK, PIECES, VEC, FULL,
+                NORMALISED, COLUMN_TERMS, GRADIENT, False, PACKED, 1, BLOCK, PIECES, VEC, FULL,
             )  # fmt: skip
     if PDL:
         cuda.gdc_launch_dependents()

@@ -58,6 +58,28 @@ def as_float(values):
 
 
 @triton.jit
+def unpacked(values, PACKED: tl.constexpr):
+    """The same as `as_float`. With PACKED, for a second use of values in 16 bits on an NVIDIA device: PTX converts them anew.
+    The compiler would keep the first results, in two registers for what one holds."""
+    floats = ()
+    for i in tl.static_range(len(values)):
+        if PACKED and values[i].dtype == tl.bfloat16:
+            new = tl.inline_asm_elementwise(
+                "{.reg .b32 t; shl.b32 t, $2, 16; mov.b32 $0, t; and.b32 t, $2, 0xffff0000; mov.b32 $1, t;}",
+                "=f,=f,r", [values[i]], dtype=tl.float32, is_pure=False, pack=2,
+            )  # fmt: skip
+        elif PACKED and values[i].dtype == tl.float16:
+            new = tl.inline_asm_elementwise(
+                "{.reg .b16 low, high; mov.b32 {low, high}, $2; cvt.f32.f16 $0, low; cvt.f32.f16 $1, high;}",
+                "=f,=f,r", [values[i]], dtype=tl.float32, is_pure=False, pack=2,
+            )  # fmt: skip
+        else:
+            new = values[i].to(tl.float32)
+        floats = floats + (new,)  # noqa: RUF005
+    return floats
+
+
+@triton.jit
 def add_terms(totals, terms, mask, MASKED: tl.constexpr):
     """The sum of two tuples, element by element. With MASKED, terms outside of the mask do not count."""
     added = ()

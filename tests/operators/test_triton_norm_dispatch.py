@@ -1,0 +1,79 @@
+"""The dispatch of the norms in Triton: every matrix gets launches that cover it, on every kind of device."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbench.kernels.norms.dispatch import Launches, Processors, Step, backward_plan, forward_plan
+
+H200 = Processors(132, 32, 227 * 1024, True)
+DEVICES = [H200, Processors(108, 32, 163 * 1024, False), Processors(304, 64, 0, False), Processors(4, 32, 0, False)]
+ROWS = st.integers(1, 5_000_000)
+COLUMNS = st.integers(1, 2**18) | st.sampled_from([2**n + more for n in range(1, 18) for more in (-1, 0, 1)])
+
+
+def held(step: Step) -> int:
+    """Columns that a program of a step holds."""
+    return int(step.arguments["BLOCK"] * step.arguments["PIECES"])
+
+
+def compiles(plan: Launches) -> None:
+    """Blocks are powers of two, and so are warps; a program has at most 1024 threads."""
+    for step in plan.steps:
+        numbers = step.arguments
+        for name in ("BLOCK", "ROWS", "WIDTH", "STEP", "SLICES"):
+            assert numbers.get(name, 1).bit_count() == 1, (step, name)
+        assert step.options["num_warps"] in (1, 2, 4, 8, 16, 32), step
+        assert 0 < step.programs < 2**31, step
+
+
+@settings(max_examples=300, deadline=None)
+@given(ROWS, COLUMNS, st.sampled_from([2, 4]), st.integers(1, 2), st.sampled_from(DEVICES))
+def test_forward_covers_every_matrix(M: int, N: int, itemsize: int, inputs: int, device: Processors) -> None:
+    plan = forward_plan(M, N, itemsize, math.gcd(16 // itemsize, N), inputs, device)
+    compiles(plan)
+    [step] = plan.steps
+    if step.kernel == "forward_kernels.twice":
+        assert step.programs == M
+    elif plan.teams:
+        assert step.programs == M * plan.slices and step.arguments["WIDTH"] >= plan.slices > 1
+        assert plan.slices <= 128  # all must be on the device at once
+        assert held(step) >= step.arguments["span"] and plan.slices * step.arguments["span"] >= N
+    else:
+        assert held(step) >= N and step.programs * step.arguments["ROWS"] >= M
+    if step.arguments.get("FULL"):
+        assert M % step.arguments["ROWS"] == 0 and N % held(step) == 0
+
+
+@settings(max_examples=300, deadline=None)
+@given(ROWS, COLUMNS, st.sampled_from([2, 4]), st.integers(2, 3), st.integers(1, 2), st.sampled_from(DEVICES))
+def test_backward_covers_every_matrix(
+    M: int, N: int, itemsize: int, inputs: int, sums: int, device: Processors
+) -> None:
+    plan = backward_plan(M, N, itemsize, math.gcd(16 // itemsize, N), inputs, sums, device)
+    compiles(plan)
+    first, last = plan.steps[0], plan.steps[-1]
+    numbers = first.arguments
+    assert (last.kernel == "backward_kernels.add_up") == (plan.parts > 1)
+    if plan.parts > 1:
+        assert last.programs * last.arguments["BLOCK"] >= N * sums
+    if first.kernel == "backward_kernels.resident":
+        assert held(first) >= N and numbers["tiles"] * numbers["ROWS"] >= M and plan.parts == first.programs
+    elif first.kernel == "backward_kernels.rows_and_columns":
+        assert (
+            held(first) >= N and numbers["strips"] * numbers["WIDTH"] >= N and first.programs == numbers["strips"] + M
+        )
+    elif first.kernel == "column_kernels.mean_slices":
+        assert numbers["span"] * plan.slices >= N and first.programs == M * plan.slices
+        strips = plan.steps[1].arguments
+        assert strips["strips"] * strips["WIDTH"] >= N and strips["chunk"] * plan.parts >= M
+        assert strips["SLICES"] >= plan.slices
+
+
+@pytest.mark.parametrize("M, N, launches", [(64, 4096, 1), (256, 1024, 1), (16384, 4096, 2), (4096, 16384, 3)])
+def test_few_rows_take_one_launch(M: int, N: int, launches: int) -> None:
+    assert len(backward_plan(M, N, 2, 8, 2, 1, H200).steps) == launches
