@@ -9,7 +9,7 @@ from pathlib import Path
 from kbench.analysis.files import load_sources
 from kbench.dispatching.evidence import Evidence, evidence_of
 from kbench.dispatching.grow import grow
-from kbench.dispatching.holdout import Regret, held_out, lost_by, summed_up
+from kbench.dispatching.holdout import Regret, held_out, measured_regret
 from kbench.dispatching.json_document import json_text
 from kbench.dispatching.lines import header, regret_line
 from kbench.dispatching.map_panels import map_panels
@@ -86,7 +86,7 @@ def dispatch(files: Sequence[Path | str], options: DispatchOptions, where: str =
     sources = load_sources(files, where)
     evidence = evidence_of(sources)
     decision = grow(evidence, options.limit, options.margin)
-    measured = summed_up(lost_by(decision, evidence))
+    measured = measured_regret(decision, evidence)
     held = held_out(evidence, options.limit, options.margin, options.holdout) if options.holdout else None
     return Dispatch(
         decision, evidence, measured, held, header(decision, evidence, sources, _regret_lines(measured, held), now())

@@ -3,8 +3,9 @@
 The method is that of regression trees with several outputs, with cost-complexity pruning (Breiman, Friedman, Olshen and
 Stone, "Classification and Regression Trees", 1984). The outputs of a case are the regrets of the providers. A branch divides
 the cases where this leaves the least variance of the regrets. Accuracy would count a lost 0.1 % and a lost 50 % alike. Near the
-root several divisions are tried. The tree with the least cost is kept: its regret, summed over the cases, plus the margin for
-each question.
+root several divisions are tried. The tree with the least cost is kept: its regret, summed over the cases, plus a price for each
+question. No question is asked for regrets below the margin alone. But where one is asked, such regrets also decide where the
+thresholds lie: many small ones in a row show a range better than a single large one.
 """
 
 from __future__ import annotations
@@ -38,9 +39,17 @@ that several questions have to cut out together."""
 LEAST_SHAPES = 2
 """Each side of a division has this many shapes. One shape alone says little about those between it and its neighbours."""
 
+MANY_SHAPES = 40
+"""With more shapes than this, each side has one shape more: the more places there are for a division, the more often two shapes
+agree by chance. Where a provider failed, LEAST_SHAPES are enough: a failure is not noise."""
+
 APART = 1.1
 """Products that differ by a smaller factor are not divided. A sweep often keeps a product about constant, and what is left of
 it are the odd sizes."""
+
+PRICE = 0.5
+"""What a question costs, as a share of the margin. Regrets below the margin count too, and those of a whole range of shapes
+should be able to pay for a question. From 1 to 1/4, the regret on held-out shapes of softmax and GELU hardly changes."""
 
 ROUNDING = 1e-9
 """A smaller difference of costs is rounding."""
@@ -57,12 +66,13 @@ Words = frozenset[tuple[Value, ...]]
 def grow(evidence: Evidence, limit: int, margin: float) -> Decision:
     """A decision that names at most `limit` providers.
 
-    A regret of at most `margin` counts as none. Each further provider and each question saves at least `margin`, as a sum of
-    regrets over the cases. Raises ResultsError if no provider has a trusted time in every case.
+    A regret of at most `margin` is good enough: each question helps in a case that loses more. Summed over the cases, it saves
+    at least PRICE times the margin, and each further provider saves at least the margin. Raises ResultsError if no provider has
+    a trusted time in every case.
     """
     general = _general(evidence)
-    losses = _losses(evidence, general, margin)
-    used = _used(losses, general, limit, margin)
+    losses = _losses(evidence, general)
+    used = _used(np.where(losses > margin, losses, 0.0), general, limit, margin)
     grower = _Grower(evidence, losses, used, margin)
     everything = np.arange(len(evidence.points))
     tree = grower.shortened(grower.tree(everything, 0, frozenset(grower.words_of)).tree, everything)
@@ -87,12 +97,11 @@ def _general(evidence: Evidence) -> int:
     return best
 
 
-def _losses(evidence: Evidence, general: int, margin: float) -> Regrets:
-    """The regrets that count: those above the margin. An unclear difference never speaks for another provider than the general
-    one."""
+def _losses(evidence: Evidence, general: int) -> Regrets:
+    """The regrets that count. An unclear difference never speaks for another provider than the general one."""
     losses = evidence.possible.copy()
     losses[:, general] = evidence.decided[:, general]
-    return np.where(losses > margin, losses, 0.0)
+    return losses
 
 
 def _used(losses: Regrets, general: int, limit: int, margin: float) -> list[int]:
@@ -122,29 +131,31 @@ class _Division:
 
 @dataclass(frozen=True)
 class _Grown:
-    """A tree, the sum of its regrets, and the number of its questions."""
+    """A tree, its regret at each case (0 at the cases of other parts), and the number of its questions."""
 
     tree: Tree
-    regret: float
+    lost: NDArray[np.float64]
     questions: int
 
-    def cost(self, margin: float) -> float:
-        return self.regret + margin * self.questions
+    def cost(self, price: float) -> float:
+        return float(self.lost.sum()) + price * self.questions
 
 
 class _Grower:
     """Grows the tree of some evidence. `used` are the providers that it may name, the general one first."""
 
     def __init__(self, evidence: Evidence, losses: Regrets, used: list[int], margin: float) -> None:
-        self.evidence, self.margin = evidence, margin
+        self.evidence, self.margin, self.price = evidence, margin, PRICE * margin
         everything = range(len(evidence.points))
         self.names = [evidence.providers[index] for index in used]
         self.losses = np.where(np.isfinite(losses), losses, FORBIDDEN)[:, used]
         self.outputs = np.minimum(self.losses, LARGEST_REGRET)
+        self.failed = np.asarray(np.isinf(losses[:, used]).any(axis=1))
         self.partial = [not ran.all() for ran in np.isfinite(losses[:, used]).T]
         self.features = features(evidence)
         numbers: dict[tuple[Value, ...], int] = {}
         self.shape_numbers = [numbers.setdefault(evidence.shape(case), len(numbers)) for case in everything]
+        self.least_shapes = LEAST_SHAPES + (len(numbers) > MANY_SHAPES)
         self.worded = [argument.name for argument in evidence.arguments if argument.words]
         self.words_of = [tuple(point[name] for name in self.worded) for point in evidence.points]
         self.known: dict[tuple[int, bytes, Words], _Grown] = {}
@@ -163,16 +174,18 @@ class _Grower:
         seen = {self.words_of[case] for case in cases}
         if bounds and (seen != words or any(low > high for low, high in bounds.values())):
             choice, bounds = 0, {}
-        best = _Grown(Leaf(self.names[choice], bounds), float(totals[choice]), 0)
-        if depth == DEEPEST or best.regret < self.margin or best.regret == 0:
-            return best
+        lost = np.zeros(len(self.losses))
+        lost[cases] = self.losses[cases, choice]
+        leaf = best = _Grown(Leaf(self.names[choice], bounds), lost, 0)
+        if depth == DEEPEST or not (lost > self.margin).any():
+            return leaf
         tried = TRIED[depth] if depth < len(TRIED) else 1
         for division in sorted(self._divisions(cases), key=lambda division: division.variance)[:tried]:
             yes_words, no_words = self._divided(words, division.test)
             yes, no = self.tree(division.yes, depth + 1, yes_words), self.tree(division.no, depth + 1, no_words)
             questions = yes.questions + no.questions + division.questions
-            found = _Grown(Branch(division.test, yes.tree, no.tree), yes.regret + no.regret, questions)
-            if found.cost(self.margin) < best.cost(self.margin) - ROUNDING:
+            found = _Grown(Branch(division.test, yes.tree, no.tree), yes.lost + no.lost, questions)
+            if found.cost(self.price) < best.cost(self.price) - ROUNDING and self._helps(leaf.lost, found.lost):
                 best = found
         return best
 
@@ -198,28 +211,27 @@ class _Grower:
             for words in _divisions_of(argument.words):
                 inside = np.array([self.evidence.points[case][argument.name] in words for case in cases])
                 yes, no = cases[inside], cases[~inside]
-                if self._shapes(yes) >= LEAST_SHAPES <= self._shapes(no):
+                if self._enough(yes) and self._enough(no):
                     variance = _variance(self.outputs[yes]) + _variance(self.outputs[no])
                     yield _Division(OneOf(argument.name, words), yes, no, variance, 1)
 
     def _ends(self, order: Indices, values: NDArray[np.float64], apart: float) -> Indices:
-        """How many of the ordered cases can be before a threshold: both sides have LEAST_SHAPES shapes, and the values beside
-        the threshold differ by a factor of more than `apart`."""
+        """How many of the ordered cases can be before a threshold: both sides have enough shapes, and the values beside the
+        threshold differ by a factor of more than `apart`."""
         steps = values[1:] - values[:-1]
         ends = np.flatnonzero(steps > np.maximum(0.0, (apart - 1) * values[:-1])) + 1
-        enough = [
-            end for end in map(int, ends) if self._shapes(order[:end]) >= LEAST_SHAPES <= self._shapes(order[end:])
-        ]
+        enough = [end for end in map(int, ends) if self._enough(order[:end]) and self._enough(order[end:])]
         return np.array(enough, dtype=np.intp)
 
-    def _shapes(self, cases: Indices) -> int:
-        """The number of shapes among cases, but at most LEAST_SHAPES."""
+    def _enough(self, cases: Indices) -> bool:
+        """Whether the cases of one side have enough shapes."""
+        least = LEAST_SHAPES if self.failed[cases].any() else self.least_shapes
         seen: set[int] = set()
         for case in cases:
             seen.add(self.shape_numbers[case])
-            if len(seen) == LEAST_SHAPES:
-                break
-        return len(seen)
+            if len(seen) == least:
+                return True
+        return False
 
     def _bounds(self, cases: Indices) -> dict[str, tuple[float, float]]:
         """The bounds of every number that varies: all words that occur among the cases have cases on both sides of what lies
@@ -244,7 +256,9 @@ class _Grower:
         whole = self._lost(short, cases)
         for part in (short.yes, short.no):
             bounded = any(leaf.within for leaf in leaves(part))  # the bounds hold for the words of these leaves only
-            if not bounded and self._lost(part, cases) <= whole + self.margin:
+            lost = self._lost(part, cases)
+            cheaper = lost.sum() <= whole.sum() + self.price
+            if not bounded and (cheaper or not self._helps(lost, whole)):
                 return self.shortened(part, cases)
         return short
 
@@ -262,17 +276,21 @@ class _Grower:
         if isinstance(test, Threshold):
             column = self.features[test.factors]
             low, high = float(column[yes].max()), float(column[no].min())
-            below = self._lost(tree.no, yes[column[yes] == low]) - self._lost(tree.yes, yes[column[yes] == low])
-            above = self._lost(tree.yes, no[column[no] == high]) - self._lost(tree.no, no[column[no] == high])
+            last, first = yes[column[yes] == low], no[column[no] == high]
+            below = float((self._lost(tree.no, last) - self._lost(tree.yes, last)).sum())
+            above = float((self._lost(tree.yes, first) - self._lost(tree.no, first)).sum())
             test = Threshold(test.factors, _between(low, high, max(below, 0.0), max(above, 0.0)))
         return Branch(test, self.settled(tree.yes, yes), self.settled(tree.no, no))
 
-    def _lost(self, tree: Tree, cases: Indices) -> float:
-        """The regret of a tree at some cases."""
+    def _lost(self, tree: Tree, cases: Indices) -> NDArray[np.float64]:
+        """The regret of a tree at each of some cases."""
         decision = Decision(tree, self.names[0], {})
-        return float(
-            sum(self.losses[case, self.names.index(decision.choose(self.evidence.points[case]))] for case in cases)
-        )
+        chosen = [self.names.index(decision.choose(self.evidence.points[case])) for case in cases]
+        return self.losses[cases, chosen]
+
+    def _helps(self, before: NDArray[np.float64], after: NDArray[np.float64]) -> bool:
+        """Whether a case loses less now that lost more than the margin before."""
+        return bool(((before > self.margin) & (after < before)).any())
 
 
 def _variances(outputs: Regrets) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kbench.analysis.files import ResultsFile
 from kbench.dispatching.evidence import Evidence, Point
-from kbench.dispatching.holdout import HOLDOUT_SPLITS, Regret
+from kbench.dispatching.holdout import HOLDOUT_SPLITS, Lost, Regret
 from kbench.dispatching.python_source import condition
 from kbench.dispatching.tree import Branch, Decision, Tree
 from kbench.results.vocabulary import Status
@@ -36,8 +36,14 @@ def regret_line(found: Regret, *, held_out: bool) -> str:
             f"regret at {where}: infinite, because in {found.forbidden} of {found.cases} cases the chosen provider has no "
             f"time that can be trusted, for example {found.worst.provider} at {_at(found.worst.point)}"
         )
-    worst = f"{percent(found.worst.regret)} ({found.worst.provider} at {_at(found.worst.point)})"
-    return f"regret at {where}: mean {percent(found.mean)}, worst {worst}"
+    line = f"regret at {where}: mean {percent(found.mean)}, worst {_worst(found.worst)}"
+    if found.worst.isolated and found.worst_elsewhere:
+        line += f". The neighbours of this case do not predict it; worst of the other cases: {_worst(found.worst_elsewhere)}"
+    return line
+
+
+def _worst(lost: Lost) -> str:
+    return f"{percent(lost.regret)} ({lost.provider} at {_at(lost.point)})"
 
 
 def percent(share: float) -> str:

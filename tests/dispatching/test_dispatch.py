@@ -18,6 +18,7 @@ from making import write_rows
 
 from kbench.commands.reading.dispatch import dispatch as command
 from kbench.dispatching.dispatch import Dispatch, DispatchOptions, dispatch
+from kbench.dispatching.neighbours import neighbours
 from kbench.dispatching.tree import leaves
 from kbench.errors import ResultsError, UsageError
 from kbench.results.case import Case
@@ -82,13 +83,15 @@ def by_json(document: dict[str, Any], point: dict[str, Any]) -> str:
 # -- the committed results
 
 
-@pytest.mark.parametrize(("files", "worst"), [([TALL], 0.03), ([SHORT], 0.07)])
-def test_on_held_out_shapes_of_the_committed_results_little_is_lost(files: list[Path], worst: float) -> None:
+@pytest.mark.parametrize(("files", "worst", "most_leaves"), [([TALL], 0.03, 1), ([SHORT], 0.065, 7)])
+def test_on_held_out_shapes_of_the_committed_results_little_is_lost(
+    files: list[Path], worst: float, most_leaves: int
+) -> None:
     found = dispatch(files, DispatchOptions(limit=3))
     assert found.held_out
     assert found.held_out.mean <= 0.0025
     assert found.held_out.worst.regret <= worst
-    assert len(list(leaves(found.decision.tree))) <= 4
+    assert len(list(leaves(found.decision.tree))) <= most_leaves
 
 
 def test_the_files_pick_what_the_table_says_at_every_measured_case(tmp_path: Path) -> None:
@@ -202,6 +205,46 @@ def test_a_difference_below_the_margin_makes_no_branch_in_any_number_of_cases(tm
     path = written(tmp_path / "a.csv", cases)
     assert dispatch([path], DispatchOptions(margin=0.05, holdout=0)).decision.providers == ["torch"]
     assert dispatch([path], DispatchOptions(margin=0.03, holdout=0)).decision.providers == ["torch", "new"]
+
+
+def test_small_regrets_show_the_range_in_which_a_large_one_lies(tmp_path: Path) -> None:
+    def times(m: int, n: int) -> dict[str, float]:
+        return {"torch": 1.0, "new": 0.5 if (m, n) == (8, 1024) else 0.98 if 512 <= n <= 2048 else 1.3}
+
+    cases = [rows(n, times(m, n), m) for n in NS for m in (8, 64, 512, 4096)]
+    choose, _ = emitted(dispatch([written(tmp_path / "a.csv", cases)], DispatchOptions(holdout=0)), tmp_path)
+    chosen = {(m, n): choose(m, n, "float32") for m in (8, 64, 512, 4096) for n in (256, 512, 1024, 2048, 4096)}
+    assert {place for place, name in chosen.items() if name == "new"} == {
+        (m, n) for m in (8, 64, 512, 4096) for n in (512, 1024, 2048)
+    }
+
+
+def test_a_case_that_its_neighbours_do_not_predict_is_named_as_such(tmp_path: Path) -> None:
+    def regret_line(also_fast: set[tuple[int, int]]) -> str:
+        def times(m: int, n: int) -> dict[str, float]:
+            return {"torch": 1.0, "new": 0.5 if (m, n) in {(64, 1024), *also_fast} else 5.0}
+
+        cases = [rows(n, times(m, n), m) for m in (8, 64, 512) for n in NS]
+        return dispatch([written(tmp_path / "a.csv", cases)], DispatchOptions(limit=1, holdout=0)).regret_lines[0]
+
+    worst = "worst 100.00 % (torch at M=64 N=1024 float32)"
+    assert regret_line(set()).endswith(
+        f"{worst}. The neighbours of this case do not predict it; worst of the other cases: 0.00 % (torch at M=8 N=128 float32)"
+    )
+    assert "do not predict" not in regret_line({(512, 1024)})
+
+
+def test_neighbours_on_a_grid_and_on_a_curve(tmp_path: Path) -> None:
+    def sizes_beside(sizes: list[tuple[int, int]], size: tuple[int, int]) -> set[tuple[int, int]]:
+        path = written(tmp_path / "a.csv", [rows(n, {"torch": 1.0}, m) for m, n in sizes])
+        evidence = dispatch([path], DispatchOptions(holdout=0)).evidence
+        places = [(point["M"], point["N"]) for point in evidence.points]
+        return {places[case] for case in neighbours(evidence)[places.index(size)]}  # type: ignore[misc]
+
+    grid = list(itertools.product((1, 8, 64), (16, 128, 1024)))
+    assert sizes_beside(grid, (8, 128)) == {(1, 128), (64, 128), (8, 16), (8, 1024)}
+    assert sizes_beside(grid, (64, 1024)) == {(8, 1024), (64, 128)}
+    assert sizes_beside([(1, 64), (2, 32), (4, 16), (8, 8)], (2, 32)) == {(1, 64), (4, 16)}
 
 
 def test_an_unclear_difference_makes_no_branch(tmp_path: Path) -> None:
