@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from making import row
+
 from kbench.judging.json_document import text
 from kbench.judging.judge import FileJudgement
 from kbench.judging.judgement import CheckedInput, ProviderJudgement
@@ -40,6 +42,13 @@ def test_cases_in_which_a_provider_declined_are_not_counted_as_right() -> None:
 def test_a_case_that_is_declined_counts_once_whatever_its_number_of_inputs() -> None:
     assert "unsupported in 1 case: N must be even" in lines(*PART)
     assert '"cases":1' in text(judged(*PART), passed=True).replace(" ", "").replace("\n", "")
+
+
+def test_a_timed_case_that_is_declined_in_every_session_counts_once() -> None:
+    rows = [
+        row(n, session=s, status=Status.UNSUPPORTED, reason="N is too long", ms=None) for n in (1, 2) for s in (0, 1)
+    ]
+    assert list(ProviderJudgement("mine", PART, rows).declined.values()) == [2]
 
 
 def test_inputs_that_were_declined_were_not_checked() -> None:
