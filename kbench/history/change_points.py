@@ -81,11 +81,14 @@ def own_noise(values: _Array) -> float | None:
 
 
 def shared_noise(own: float | None, points: int, usual: float | None, step: float) -> float:
-    """The noise of a series with so many points: its own, moved towards the usual one of its machine. `step` is that of the
-    clock, as a share of the time."""
-    prior = FALLBACK_NOISE if usual is None else usual
-    variance = prior**2 if own is None else (PRIOR_POINTS * prior**2 + points * own**2) / (PRIOR_POINTS + points)
-    return max(math.sqrt(variance), step / math.sqrt(12), LEAST_NOISE)
+    """The noise of a series with so many points: its own, moved towards the usual one of its machine. The mean is geometric, so
+    that a quiet series beside noisy ones stays quiet. `step` is that of the clock, as a share of the time."""
+    least = max(step / math.sqrt(12), LEAST_NOISE)
+    prior = max(FALLBACK_NOISE if usual is None else usual, least)
+    if own is None:
+        return prior
+    share = points / (points + PRIOR_POINTS)
+    return math.exp(share * math.log(max(own, least)) + (1 - share) * math.log(prior))
 
 
 def level_changes(values: _Array, noise: float, margin: float) -> list[LevelChange]:

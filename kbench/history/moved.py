@@ -21,7 +21,7 @@ GONE = "none"
 
 @dataclass(frozen=True)
 class MovedProperty:
-    """A property with its values before and after. Either is GONE if that side lacks it."""
+    """A property with its values before and after. Either is GONE if that side lacks it or knows no value."""
 
     name: str
     old: str
@@ -66,9 +66,9 @@ def moved_properties(old: Mapping[str, str], new: Mapping[str, str]) -> list[Mov
     if not old or not new:
         return []
     return [
-        MovedProperty(name, old.get(name, GONE), new.get(name, GONE))
+        MovedProperty(name, old.get(name) or GONE, new.get(name) or GONE)
         for name in dict.fromkeys([*old, *new])
-        if old.get(name, GONE) != new.get(name, GONE) and name not in NOT_CAUSES
+        if (old.get(name) or GONE) != (new.get(name) or GONE) and name not in NOT_CAUSES
     ]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +117,23 @@ def test_a_driver_and_a_setting_are_named(tmp_path: Path) -> None:
     [first, *_] = of(judged(history(tmp_path, 20, night)), "mine")
     assert [each.text for each in first.moved.machine] == ["driver 580.1 -> 590.2"]
     assert [each.text for each in first.moved.settings] == ["measure.rounds 5 -> 9"]
+
+
+def test_a_step_of_the_copies_and_another_device_of_a_pool_are_named(tmp_path: Path) -> None:
+    for number in range(20):
+        later = number >= STEP
+        night = Night(
+            factors={"mine": 1.1 if later else 1.0},
+            machine=1.05 if later else 1.0,
+            fields={"device_uuid": "GPU-2" if later else "GPU-1"},
+        )
+        add_results(results(tmp_path / "nightly.csv", number, night), tmp_path / "history", "pool")
+    report = judged(tmp_path / "history")
+    assert {change.series.key.provider for change in report.changes} == {"mine"}
+    for change in report.changes:
+        uuid, copies = change.moved.machine
+        assert uuid.text == "device UUID GPU-1 -> GPU-2"
+        assert copies.name == "copy control, subtracted" and 4 < float(copies.new.split()[0]) < 6
 
 
 def test_a_change_without_a_known_cause_says_so(tmp_path: Path) -> None:
@@ -244,6 +263,22 @@ def test_equal_times_are_no_fault(tmp_path: Path) -> None:
     values[20:] = math.log(1.03)
     [change] = level_changes(values, noise, 0.02)
     assert (change.at, change.earliest, change.latest) == (20, 20, 20)
+
+
+def test_noise_that_hides_changes_is_said(tmp_path: Path) -> None:
+    draw = random.Random(0)
+    report = judged(history(tmp_path, 20, lambda number: Night(factors={"mine": draw.lognormvariate(0, 0.1)})))
+    assert report.changes == ()
+    noisy = told(judged(tmp_path / "history", where="provider=mine"))
+    assert re.search(r"with this noise, a step of less than about [23]\d % may take more than three runs", noisy)
+    (tmp_path / "quiet").mkdir()
+    assert "with this noise" not in told(judged(history(tmp_path / "quiet", 20)))
+
+
+def test_a_quiet_series_stays_quiet_beside_noisy_ones(tmp_path: Path) -> None:
+    draw = random.Random(0)
+    report = judged(history(tmp_path, 30, lambda number: Night(factors={"mine": draw.lognormvariate(0, 0.1)})))
+    assert max(each.noise for each in report.series if each.series.key.provider == "torch") < 0.015
 
 
 # -- the command

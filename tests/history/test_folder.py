@@ -66,6 +66,8 @@ def test_what_is_stored_has_the_documented_format(tmp_path: Path) -> None:
 def test_the_order_in_which_files_are_added_does_not_matter(tmp_path: Path) -> None:
     for number in (2, 0, 1):
         add_results(results(tmp_path / "nightly.csv", number, Night()), tmp_path / "history")
+    for name, path in zip("cab", sorted((tmp_path / "history").iterdir()), strict=True):
+        path.rename(path.with_name(f"{name}.history.json"))
     commits = [run.commit for run in read_history(tmp_path / "history").runs]
     assert commits == [f"{number:040x}" for number in range(3)]
 

@@ -16,6 +16,10 @@ from kbench.text.terminal import microseconds
 MOST_MOVED = 8
 """Properties of a kind that a line names. The rest are counted; the JSON export has all."""
 
+SEEN_SOON = 3.0
+"""A smaller step, in units of the noise, is often not found by the time that three points follow it. See
+tools/history_simulation.py."""
+
 NOTHING_MOVED = "nothing that kbench records changed with it"
 
 
@@ -53,10 +57,16 @@ def head(report: HistoryReport) -> str:
 
 def method_line(report: HistoryReport) -> str:
     """The noise, and which changes count."""
-    noises = [each.noise for each in report.series if len(each.series.timed) >= FEWEST]
-    noise = f"noise {statistics.median(noises):.1%} (median of the series), ".replace("%", " %") if noises else ""
+    usual = _usual_noise(report)
+    noise = f"noise {100 * usual:.1f} % (median of the series), " if usual else ""
     margin = f"{report.options.margin * 100:g} %"
     return f"times are relative to the copy control; {noise}margin {margin}"
+
+
+def _usual_noise(report: HistoryReport) -> float | None:
+    """The median noise of the series that are long enough to tell, as a share of the time."""
+    noises = [each.noise for each in report.series if len(each.series.timed) >= FEWEST]
+    return statistics.median(noises) if noises else None
 
 
 def events(changes: Sequence[HistoryChange]) -> list[list[HistoryChange]]:
@@ -146,6 +156,10 @@ def notes(report: HistoryReport) -> Iterator[str]:
         yield f"no change{where}"
     if older := len(report.changes) - len(report.reported):
         yield f"{_many(older, 'older change')} not shown; --all shows {'it' if older == 1 else 'them'}"
+    usual = _usual_noise(report) or 0.0
+    if usual > report.options.margin / 2:
+        least = f"{100 * SEEN_SOON * usual:.2g} %"
+        yield f"with this noise, a step of less than about {least} may take more than three runs to be found, or stay hidden"
     short = [each for each in report.series if 0 < len(each.series.timed) < FEWEST]
     if short:
         yield f"{_many(len(short), 'series', 'series')} with fewer than {FEWEST} times: too short to find a change of level"
