@@ -15,7 +15,7 @@ from kbench.text.terminal import microseconds
 from kbench.why.facts import RowFacts
 
 AT_SPEED = 0.9
-"""From this share of the speed of light, or of a copy, on, there is little left to gain."""
+"""From this share of the speed of light, or of the speed of a copy of the same bytes, on, there is little left to gain."""
 
 GAP_MS = 1e-3
 """About what a device waits between two kernels of a stream (docs/measuring.md: 0.6 to 0.9 us on an H200)."""
@@ -57,10 +57,8 @@ def find_reasons(facts: RowFacts) -> list[Reason]:
         (reason for find in _FINDERS for reason in find(facts) if reason.weight >= WORTH_SAYING),
         key=lambda reason: -reason.weight,
     )
-    speed = facts.sol or facts.copy_fraction
-    if speed is not None and speed >= AT_SPEED:
-        what = "the speed of light" if facts.sol else "the speed of a copy of the same bytes"
-        told = f"It reaches {speed:.0%} of {what}: there is little left to gain."
+    if max(facts.sol or 0.0, facts.copy_fraction or 0.0) >= AT_SPEED:
+        told = f"It reaches {_reached(facts)}: there is little left to gain."
         # A kernel at full speed is not slow because of how it is launched. Only the host can still make it wait.
         host = [each for each in found if each.kind == "host-bound"]
         at_speed = Reason("at-speed", 1.0, told)
@@ -172,8 +170,8 @@ def _timer_overhead(facts: RowFacts) -> Iterator[Reason]:
 
 def _unexplained(facts: RowFacts) -> Reason:
     """What remains if the launches do not explain the time: how the kernel uses memory, or what it computes."""
-    speed, what = facts.sol or facts.copy_fraction, "the speed of light" if facts.sol else "the speed of a copy"
-    reached = f"It reaches {speed:.0%} of {what}" if speed is not None else "It is slower than it could be"
+    told = _reached(facts)
+    reached = f"It reaches {told}" if told else "It is slower than it could be"
     if facts.call is None:
         told = f"{reached}. What its calls launch is not known, so kbench cannot say why."
         return Reason("unknown", 0.0, told)
@@ -185,6 +183,16 @@ def _unexplained(facts: RowFacts) -> Reason:
         "Neighbouring threads should access neighbouring addresses, 16 bytes at a time."
     )
     return Reason("memory-access", 0.0, told)
+
+
+def _reached(facts: RowFacts) -> str:
+    """How near a row is to what is possible: `49% of the speed of light, and 88% of the speed of a copy of the same bytes`. At
+    small sizes a copy, too, is far from the speed of light."""
+    light = f"{facts.sol:.0%} of the speed of light" if facts.sol is not None else ""
+    copy = (
+        f"{facts.copy_fraction:.0%} of the speed of a copy of the same bytes" if facts.copy_fraction is not None else ""
+    )
+    return ", and ".join(filter(None, [light, copy]))
 
 
 def _launches(facts: RowFacts) -> tuple[KernelLaunch, ...]:

@@ -11,7 +11,7 @@ import pytest
 from kbench.errors import ResultsError
 from kbench.execute.kernels_writer import KernelsWriter
 from kbench.execute.writer import move_aside
-from kbench.launches.device_limits import DeviceLimits
+from kbench.launches.device_limits import DeviceLimits, launch_occupancy
 from kbench.launches.kernels_file import kernels_path, read_kernels
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall, MemoryOperation, machine_code_of
 from kbench.protocol import CallRecorded
@@ -129,3 +129,16 @@ def test_a_file_that_cannot_be_read_is_no_error_and_one_that_cannot_be_written_i
     assert "is a folder" in read_kernels(csv).note
     with pytest.raises(ResultsError, match=r"cannot be written .*; the rows measured so far are kept"):
         KernelsWriter(csv, keep=True).write(*calls(ONE))
+
+
+def test_a_file_that_was_recorded_on_an_h200_is_read_and_its_names_are_those_of_its_content() -> None:
+    """Softmax of 4096 rows, torch 2.11 and kbench's Triton kernel."""
+    found = read_kernels(Path(__file__).with_name("h200.csv"))
+    assert not found.note and len(found.calls) == 5
+    assert {call.code for call in found.calls.values()} == set(found.calls)
+    assert {kernel.id for kernel in found.kernels.values()} == set(found.kernels)
+    limits = found.devices["NVIDIA H200"]
+    for call in found.calls.values():
+        for launch in call.launches:
+            occupancy = launch_occupancy(launch, limits)
+            assert occupancy and occupancy.limits, "the resources that kbench counts explain what the driver said"

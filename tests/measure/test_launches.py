@@ -332,3 +332,14 @@ def test_what_was_recorded_has_the_limits_of_the_device(monkeypatch: pytest.Monk
     found = made.record(lambda: None)  # type: ignore[arg-type,return-value]
     assert found.launched and found.launched.memory == (MemoryOperation("memset", 128),)
     assert made.limits.multiprocessors == 160
+
+
+def test_of_a_library_without_device_code_only_the_tables_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, other = tmp_path / "plain.so", tmp_path / "no_library.so"
+    plain.write_bytes(elf(__text=b"host code", __rodata=b"_Z4rowsPf\0.nv_fatbin"))
+    other.write_text("/* a linker script */")
+    monkeypatch.setattr(machine_code, "_read", refuse(AssertionError("read as a whole")))
+    for path in (plain, other, tmp_path / "gone.so", tmp_path):
+        assert machine_code._device_code(str(path)) == (b"", "")

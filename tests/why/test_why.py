@@ -70,7 +70,13 @@ def reasons(path: Path) -> list[tuple[str, str]]:
     [
         (FULL, {"sol": 0.97}, "at-speed", "It reaches 97% of the speed of light"),
         (FULL, {"sol": None, "copy_fraction": 0.95}, "at-speed", "95% of the speed of a copy"),
-        (FULL, {}, "memory-access", "reaches 30% of the speed of light, and its launches do not explain that"),
+        (FULL, {"copy_fraction": 1.0}, "at-speed", "30% of the speed of light, and 100% of the speed of a copy"),
+        (
+            FULL,
+            {},
+            "memory-access",
+            "and 32% of the speed of a copy of the same bytes, and its launches do not explain that",
+        ),
         (
             launched(4, registers=255, local_bytes=512),
             {},

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -19,11 +20,14 @@ from typing import Any
 
 from kbench import files
 from kbench.launches.launched_call import BY_NAME
-from kbench.measure.launches.elf import elf_sections
+from kbench.measure.launches.elf import elf_sections, elf_table
 from kbench.packages import OPTIONAL
 from kbench.results.stamps import digest
 
 MACHINE_CODE = "machine code"
+
+DEVICE_CODE = ".nv_fatbin"
+"""The section of a library that nvcc makes."""
 
 CODE_SECTIONS = re.compile(r"\.text|\.nv\.constant|\.nv\.global\.init|\.nv_fatbin$")
 """Sections of a cubin or a library that hold machine code for a device and its constants. The others hold names of files and
@@ -146,11 +150,25 @@ def _libraries() -> list[str]:
 
 @cache
 def _device_code(path: str) -> tuple[bytes, str]:
-    """The content of a library and the digest of its code for devices; nothing for a library without such code. Each is read
-    once: a process does not load another file from the same path."""
+    """The content of a library and the digest of its code for devices; nothing for a library without such code. Each is looked
+    at once: a process does not load another file from the same path."""
+    if not _has_device_code(path):
+        return b"", ""
     data = _read(path, LIBRARY_BYTES)
-    code = code_digest(data) if b".nv_fatbin" in data else ""
-    return (data, code) if code else (b"", "")
+    return data, code_digest(data)
+
+
+def _has_device_code(path: str) -> bool:
+    """Whether a library has a section with code for devices. A process may have loaded hundreds of libraries, so this reads
+    only the tables of the file."""
+    try:
+        with files.opened(Path(path)) as file:
+            handle = file.fileno()
+            return any(
+                name == DEVICE_CODE for name, _, _ in elf_table(lambda start, size: os.pread(handle, size, start))
+            )
+    except OSError:
+        return False
 
 
 def _read(path: str, limit: int) -> bytes:
