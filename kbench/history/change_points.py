@@ -120,15 +120,14 @@ def level_changes(values: _Array, noise: float, margin: float) -> list[LevelChan
 def _segments(scaled: _Array, penalty: float) -> list[int]:
     """The places of the first points of all segments but the first."""
     candidates = _candidates(scaled)
-    losses = np.minimum((scaled[:, None] - candidates) ** 2, OUTLIER**2)
-    begins = np.zeros(losses.shape, dtype=bool)
+    begins = np.zeros((len(scaled), len(candidates)), dtype=bool)
     best = np.zeros(len(scaled), dtype=np.intp)
-    cost = losses[0]
+    cost = np.minimum((scaled[0] - candidates) ** 2, OUTLIER**2)
     for place in range(1, len(scaled)):
         best[place] = cost.argmin()
         changed = cost[best[place]] + penalty
         begins[place] = changed < cost
-        cost = np.minimum(cost, changed) + losses[place]
+        cost = np.minimum(cost, changed) + np.minimum((scaled[place] - candidates) ** 2, OUTLIER**2)
     level, places = int(cost.argmin()), []
     for place in range(len(scaled) - 1, 0, -1):
         if begins[place, level]:

@@ -43,7 +43,9 @@ def history_check(
     json: Annotated[
         Optional[str],
         typer.Option(
-            "--json", metavar="FILE", help="Also write all changes and series as JSON. '-' stands for stdout."
+            "--json",
+            metavar="FILE",
+            help="Also write all changes and series as JSON. '-' prints the JSON in place of the report.",
         ),
     ] = None,
 ) -> ExitStatus:

@@ -20,7 +20,7 @@ SEEN_SOON = 3.0
 """A smaller step, in units of the noise, is often not found by the time that three points follow it. See
 tools/history_simulation.py."""
 
-NOTHING_MOVED = "nothing that kbench records changed with it"
+NOTHING_MOVED = "nothing that kbench records"
 
 
 def report_lines(report: HistoryReport, *, colour: bool) -> Iterator[str]:
@@ -146,7 +146,7 @@ def _levels(change: HistoryChange) -> str:
 def _place(report: HistoryReport, change: HistoryChange) -> list[str]:
     """Where else a change may have begun."""
     days = [day(report.timeline.runs[run].started_at) for run in change.runs]
-    return [f"it may have begun from {days[0]} to {days[1]}"] if change.runs[0] != change.runs[1] else []
+    return [f"it began between {days[0]} and {days[1]}"] if change.runs[0] != change.runs[1] else []
 
 
 def notes(report: HistoryReport) -> Iterator[str]:

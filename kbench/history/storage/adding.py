@@ -52,7 +52,7 @@ def add_results(source: Path, folder: Path, machine: str = "") -> Added:
         raise ResultsError(f"{source}: there is no row of a provider; run the sweep again")
     before = read_files(folder)
     known = {reading.identity for run in before.runs for reading in run.readings}
-    readings = [_reading(row) for row in rows]
+    readings = list({reading.identity: reading for reading in map(_reading, rows)}.values())
     fresh = [reading for reading in readings if reading.identity not in known]
     notes = (*map(str, frame.attrs["warnings"]), *filter(None, [beside.note]), *before.notes)
     if not any(reading.role == Role.PROVIDER for reading in fresh):
