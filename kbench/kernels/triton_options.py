@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion")
 
 
-def launch_options(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+_Returned = TypeVar("_Returned")
+
+
+def launch_options(function: Callable[..., _Returned]) -> Callable[..., _Returned]:
     """Decorates a provider: adds Triton's launch options to its keyword-only parameters, with None for Triton's default.
 
     The function takes those that are set as a dictionary, `options`. An option that is a parameter of the function itself
@@ -23,7 +26,7 @@ def launch_options(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     added = [name for name in OPTIONS if name not in own]
 
     @functools.wraps(function)
-    def provider(*inputs: Tensor, **parameters: Any) -> Tensor:
+    def provider(*inputs: Tensor, **parameters: Any) -> _Returned:
         if not parameters:  # the usual call: its overhead would be part of launch_ms
             return function(*inputs, options={})
         options = {name: parameters.pop(name, None) for name in added}

@@ -48,3 +48,14 @@ def quack(x: Tensor) -> Tensor:
         )
     out: Tensor = softmax_fwd(x)
     return out
+
+
+@softmax.backward("quack", saves=["y"])
+def quack_backward(dy: Tensor, x: Tensor, saved: tuple[Tensor]) -> Tensor:
+    from quack.softmax import softmax_bwd
+
+    (y,) = saved
+    if not y.numel():
+        return torch.empty_like(y)
+    dx: Tensor = softmax_bwd(dy, y)
+    return dx

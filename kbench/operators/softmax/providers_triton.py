@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kbench.contract.provider import Unsupported
-from kbench.kernels import block_mailbox, triton_options, triton_rows
+from kbench.kernels import block_mailbox, slice_launch, triton_options, triton_rows, whole_rows
 from kbench.kernels.cuda_driver import LARGEST_GRID
+from kbench.kernels.slice_launch import launch_slices, matrix_of
 from kbench.kernels.triton_options import launch_options, override
 from kbench.operators.softmax.operator import softmax
+from kbench.operators.softmax.triton_backward_dispatch import backward_launch
 from kbench.operators.softmax.triton_dispatch import Launch, dispatch, persistent_launch, row_launch
 
 if TYPE_CHECKING:
@@ -28,6 +30,14 @@ SOURCES = (
     Path(triton_rows.__file__),
     Path(triton_options.__file__),
     Path(block_mailbox.__file__),
+)
+BACKWARD_SOURCES = (
+    *SOURCES,
+    Path(__file__).with_name("triton_backward.py"),
+    Path(__file__).with_name("triton_backward_dispatch.py"),
+    Path(block_mailbox.__file__).with_name("row_slices.py"),
+    Path(slice_launch.__file__),
+    *whole_rows.SOURCES,
 )
 
 
@@ -66,7 +76,7 @@ def triton_persistent(
     return launch_rows(launch, x, _output(x), persistent=True)
 
 
-@softmax.provider("triton", label="Triton", requires="triton", sources=SOURCES)
+@softmax.provider("triton", label="Triton", requires="triton", sources=BACKWARD_SOURCES)
 @launch_options
 def triton(
     x: Tensor,
@@ -99,6 +109,23 @@ def triton(
         parts=parts,
     )
     return launch_rows(override(launch, options), x, _output(x))
+
+
+@softmax.backward("triton", saves=["y"])
+@launch_options
+def triton_backward(
+    dy: Tensor, x: Tensor, saved: tuple[Tensor], *, options: dict[str, Any], parts: int | None = None
+) -> Tensor:
+    """`y * (dy - sum(dy * y))`. Reads y and dy once, unless rows are very long."""
+    from kbench.operators.softmax.triton_backward import softmax_gradients
+
+    y, dy = saved[0], whole_rows.dense(dy)
+    dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)
+    if not y.numel():
+        return dx
+    launch = override(backward_launch(matrix_of(y, dy, dx), parts), options)
+    launch_slices(softmax_gradients, launch, y, dx, dy, y, dy.stride(0), y.stride(0), *y.shape)
+    return dx
 
 
 def _vector(x: Tensor) -> int:

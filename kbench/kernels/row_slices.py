@@ -1,0 +1,169 @@
+# mypy: ignore-errors
+"""What Triton kernels share that read rows in vectors of 16 bytes, wherever rows begin, and share long rows over programs.
+
+A program has ROWS rows, or a slice of one row, in blocks of BLOCK lanes. Lanes count from the vector that holds a row's first
+element; this element is in lane `head`. With WINDOW, rows begin anywhere. A program then moves the vectors that belong to its
+rows only, and the up to 2 * VEC - 2 elements outside of them (`row_ends`) one by one. Without WINDOW, rows consist of whole
+vectors, and `head` is 0.
+"""
+
+import triton
+import triton.language as tl
+from triton import knobs
+from triton.language.extra import libdevice
+
+_INTERPRETED = tl.constexpr(knobs.runtime.interpret)
+
+SMALLEST = tl.constexpr(-3.4028234663852886e38)
+"""The smallest finite float32. It is the maximum of no elements: unlike -inf, it can be subtracted from -inf."""
+
+
+@triton.jit
+def flushed_exp(v):
+    """exp of a float32; results below the normal range become zero. `tl.exp` keeps them, for three more instructions per
+    element. The interpreter has no libdevice."""
+    v *= 1.4426950408889634
+    return tl.exp2(v) if _INTERPRETED else libdevice.exp2(v)
+
+
+@triton.jit
+def first_vectors(x, rows, stride, VEC: tl.constexpr, WINDOW: tl.constexpr):
+    """Pointers to the vector with the first element of each row of x, and the lane of that element."""
+    if WINDOW:
+        start = rows * stride
+        return x + start // VEC * VEC, (start & (VEC - 1)).to(tl.int32)
+    else:
+        return x + rows * (stride // VEC * VEC), 0
+
+
+@triton.jit
+def row_ends(start, N, VEC: tl.constexpr):
+    """The columns of a row outside whole vectors: at most VEC - 1 at either end. The first element of the row is `start`
+    elements into memory. Returns the columns and a mask of those that exist."""
+    before = (-start & (VEC - 1)).to(tl.int32)
+    after = (N - before) // VEC * VEC + before
+    lanes = tl.arange(0, 2 * VEC)[None, :]
+    columns = tl.where(lanes < VEC, lanes, lanes - VEC + after)
+    return columns, (columns < N) & ((lanes >= VEC) | (columns < before))
+
+
+@triton.jit
+def end_of_vectors(N, head, limit, VEC: tl.constexpr, WINDOW: tl.constexpr):
+    """Whole vectors of a row begin before this lane, and before `limit`, which is a multiple of VEC."""
+    return tl.minimum(N + head - (VEC - 1) if WINDOW else N, limit)
+
+
+@triton.jit
+def block_lanes(first, end, inside, head, BLOCK: tl.constexpr, VEC: tl.constexpr, WINDOW: tl.constexpr):
+    """The lanes of the block that begins at lane `first`, and a mask of those to move. `inside` is a mask of the rows that
+    exist."""
+    lanes = first + tl.arange(0, BLOCK)[None, :]
+    vectors = lanes // VEC * VEC  # the first lane of each vector: masks made of it never divide a vector
+    mask = inside & (vectors < end)
+    if WINDOW:
+        mask &= vectors >= head
+    return lanes, mask
+
+
+@triton.jit
+def load_blocks(
+    source,
+    first,
+    end,
+    inside,
+    head,
+    other,
+    COUNT: tl.constexpr,
+    BLOCK: tl.constexpr,
+    VEC: tl.constexpr,
+    WINDOW: tl.constexpr,
+    EVICTION: tl.constexpr,
+):
+    """COUNT blocks from lane `first` on, as a tuple. EVICTION is Triton's eviction policy."""
+    blocks = ()
+    for p in tl.static_range(COUNT):
+        lanes, mask = block_lanes(first + p * BLOCK, end, inside, head, BLOCK, VEC, WINDOW)
+        v = tl.load(source + lanes, mask=mask, other=other, eviction_policy=EVICTION)
+        blocks = blocks + (v,)  # noqa: RUF005 Triton has no other way to append
+    return blocks
+
+
+@triton.jit
+def vector_groups(v, VEC: tl.constexpr):
+    """A block (ROWS, BLOCK) in float32, as (ROWS, BLOCK // VEC, VEC). A thread has all elements of a vector, so it reduces the
+    last axis by itself."""
+    return tl.reshape(v.to(tl.float32), [v.shape[0], v.shape[1] // VEC, VEC])
+
+
+@triton.jit
+def still_packed(blocks, COUNT: tl.constexpr, PACKED: tl.constexpr):
+    """The same blocks of 16-bit elements, two in a register. Without this, the compiler sees that an element is converted to
+    float32 twice, and keeps the first result, which takes twice the registers. PACKED: on NVIDIA only."""
+    if not PACKED:
+        return blocks
+    again = ()
+    for p in tl.static_range(COUNT):
+        v = tl.inline_asm_elementwise("", "=r,0", [blocks[p]], dtype=blocks[p].dtype, is_pure=False, pack=2)
+        again = again + (v,)  # noqa: RUF005
+    return again
+
+
+@triton.jit
+def add_exponentials(top, total, blocks, COUNT: tl.constexpr, VEC: tl.constexpr, PACKED: tl.constexpr):
+    """Add COUNT blocks to the running maximum `top` of each group of lanes, and to its running sum of exp(v - top) (Milakov and
+    Gimelshein, "Online normalizer calculation for softmax", 2018). Both are (ROWS, BLOCK // VEC)."""
+    higher = top
+    for p in tl.static_range(COUNT):
+        higher = tl.maximum(higher, tl.max(vector_groups(blocks[p], VEC), 2))
+    total *= flushed_exp(top - higher)
+    blocks = still_packed(blocks, COUNT, PACKED)
+    for p in tl.static_range(COUNT):
+        total += tl.sum(flushed_exp(vector_groups(blocks[p], VEC) - higher[:, :, None]), 2)
+    return higher, total
+
+
+@triton.jit
+def joined(top, total, axis: tl.constexpr):
+    """The maximum along `axis`, and the sum of the sums as they are with that maximum."""
+    highest = tl.max(top, axis, keep_dims=True)
+    return highest, tl.sum(total * flushed_exp(top - highest), axis, keep_dims=True)
+
+
+@triton.jit
+def take_ticket(words, TICKETS: tl.constexpr):
+    """The number of this program, in the order in which programs start, if TICKETS; else its program id. The counter is the
+    first of `words`; the last program sets it to zero again."""
+    pid = tl.program_id(0)
+    if TICKETS:
+        pid = tl.atomic_add(words, 1, sem="relaxed").to(tl.int32)
+        if pid == tl.num_programs(0) - 1:
+            tl.store(words, 0)
+    return pid
+
+
+@triton.jit
+def word_mark(word):
+    """The mark in a word of the mailbox: bit 31. Half a word takes one register less."""
+    return (tl.load(word.to(tl.pointer_type(tl.int32), bitcast=True), volatile=True) >> 31) & 1
+
+
+@triton.jit
+def publish_word(word, high, low, mark):
+    """Write two float32 and a mark into one 64-bit word, in one store: others see all of it or nothing. `low` is not negative:
+    the mark takes the place of its sign."""
+    pair = (high.to(tl.int32, bitcast=True).to(tl.int64) << 32) | (mark.to(tl.int64) << 31)
+    pair |= (low.to(tl.int32, bitcast=True) & 0x7FFFFFFF).to(tl.int64)
+    tl.atomic_xchg(word, pair, sem="relaxed")
+
+
+@triton.jit
+def gather_words(words, count, mark, WIDTH: tl.constexpr):
+    """Wait until all `count` words of a team have this mark. Returns their two numbers, and a mask of those that exist."""
+    members = tl.arange(0, WIDTH)
+    there = members < count
+    pairs = tl.load(words + members, mask=there, volatile=True)
+    while tl.max((there & (((pairs >> 31) & 1) != mark)).to(tl.int32), 0) > 0:
+        pairs = tl.load(words + members, mask=there, volatile=True)
+    high = (pairs >> 32).to(tl.int32).to(tl.float32, bitcast=True)
+    low = (pairs & 0x7FFFFFFF).to(tl.int32).to(tl.float32, bitcast=True)
+    return high, low, there

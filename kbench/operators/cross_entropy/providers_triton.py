@@ -1,0 +1,203 @@
+"""Cross-entropy in Triton: out of place, and with the gradients of the logits over the logits. Importing it does not need
+Triton."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kbench.kernels import block_mailbox, slice_launch, triton_options, whole_rows
+from kbench.kernels.slice_launch import launch_slices, matrix_of
+from kbench.kernels.triton_options import launch_options, override
+from kbench.kernels.whole_rows import dense, known_dense
+from kbench.operators.cross_entropy.operator import cross_entropy
+from kbench.operators.cross_entropy.triton_dispatch import both_launch, gradients_launch, losses_launch
+from kbench.results.case import FORWARD
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from kbench.results.case import Case
+
+_HERE, _KERNELS = Path(__file__).parent, Path(block_mailbox.__file__).parent
+SOURCES = (
+    _HERE / "triton_dispatch.py",
+    _HERE / "triton_gradients.py",
+    _HERE / "triton_kernels.py",
+    _KERNELS / "row_slices.py",
+    Path(slice_launch.__file__),
+    Path(triton_options.__file__),
+    *whole_rows.SOURCES,
+)
+
+
+@cross_entropy.provider("triton", label="Triton", requires="triton", sources=SOURCES)
+@launch_options
+def triton(
+    logits: Tensor, labels: Tensor, *, smoothing: float, options: dict[str, Any], parts: int | None = None
+) -> Tensor:
+    """Reads the logits once. `parts`: slices of a row, each of which another program reads."""
+    return _losses(dense(logits), labels, smoothing, options, parts)[0]
+
+
+@launch_options
+def triton_saving(
+    logits: Tensor, labels: Tensor, *, smoothing: float, options: dict[str, Any], parts: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """The losses, and the maximum and the sum of each row for the backward pass."""
+    return _losses(dense(logits), labels, smoothing, options, parts)
+
+
+@cross_entropy.backward("triton", saves=triton_saving)
+def triton_backward(d_loss: Tensor, logits: Tensor, labels: Tensor, saved: Tensor, *, smoothing: float) -> Tensor:
+    d_logits = torch.empty(logits.shape, dtype=logits.dtype, device=logits.device)
+    _gradients(d_logits, d_loss, dense(logits), labels, saved, smoothing)
+    return d_logits
+
+
+@cross_entropy.full("triton")
+@launch_options
+def triton_full(
+    d_loss: Tensor,
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    smoothing: float,
+    options: dict[str, Any],
+    parts: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Reads the logits once, and writes their gradients once."""
+    d_logits = torch.empty(logits.shape, dtype=logits.dtype, device=logits.device)
+    return _both(d_logits, d_loss, dense(logits), labels, smoothing, options, parts), d_logits
+
+
+def _in_place_declines(case: Case) -> str | None:
+    return "the forward pass is that of `triton`" if case.mode == FORWARD else None
+
+
+cross_entropy.provider(
+    "triton-in-place", label="Triton (in place)", requires="triton", sources=SOURCES, supports=_in_place_declines
+)(triton)
+
+
+@cross_entropy.backward("triton-in-place", saves=triton_saving, mutates="logits")
+def triton_backward_in_place(
+    d_loss: Tensor, logits: Tensor, labels: Tensor, saved: Tensor, *, smoothing: float
+) -> None:
+    _gradients(known_dense(logits), d_loss, logits, labels, saved, smoothing)
+
+
+@cross_entropy.full("triton-in-place", mutates="logits")
+@launch_options
+def triton_full_in_place(
+    d_loss: Tensor,
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    smoothing: float,
+    options: dict[str, Any],
+    parts: int | None = None,
+) -> tuple[Tensor, None]:
+    """Reads the logits once, and writes their gradients over them."""
+    return _both(known_dense(logits), d_loss, logits, labels, smoothing, options, parts), None
+
+
+def _losses(
+    x: Tensor, labels: Tensor, smoothing: float, options: dict[str, Any], parts: int | None
+) -> tuple[Tensor, Tensor]:
+    """The losses, and the maximum and the sum of each row, as a tensor (2, M)."""
+    from kbench.operators.cross_entropy.triton_kernels import losses
+
+    M, N = x.shape
+    loss, saved = (torch.empty(*shape, dtype=torch.float32, device=x.device) for shape in ((M,), (2, M)))
+    if not M:
+        return loss, saved
+    launch = override(losses_launch(matrix_of(x), smoothing != 0, parts), options)
+    words = loss
+    if launch.parts > 1:
+        each = 1 + launch.parts * (2 if smoothing else 1)
+        words = block_mailbox.mailbox(x.device, M * each, ("cross-entropy", each))
+    losses[(launch.programs(M),)](
+        loss,
+        saved,
+        x,
+        labels.contiguous(),
+        x.stride(0),
+        M,
+        N,
+        smoothing,
+        words,
+        launch.parts,
+        launch.span,
+        launch.loops,
+        **launch.constants,
+        **launch.options,
+    )
+    return loss, saved
+
+
+def _gradients(dx: Tensor, d_loss: Tensor, x: Tensor, labels: Tensor, saved: Tensor, smoothing: float) -> None:
+    """Write the gradients of the logits into dx, which may be x."""
+    from kbench.operators.cross_entropy.triton_gradients import logit_gradients
+
+    M, N = x.shape
+    if not M:
+        return
+    launch = gradients_launch(matrix_of(x, dx), smoothing != 0)
+    logit_gradients[(launch.programs(M),)](
+        dx,
+        d_loss.contiguous(),
+        x,
+        labels.contiguous(),
+        saved,
+        dx.stride(0),
+        x.stride(0),
+        M,
+        N,
+        smoothing,
+        launch.parts,
+        **launch.constants,
+        **launch.options,
+    )
+
+
+def _both(
+    dx: Tensor,
+    d_loss: Tensor,
+    x: Tensor,
+    labels: Tensor,
+    smoothing: float,
+    options: dict[str, Any],
+    parts: int | None,
+) -> Tensor:
+    """Write the gradients of the logits into dx, which may be x, and return the losses."""
+    from kbench.operators.cross_entropy.triton_gradients import losses_and_gradients
+
+    M, N = x.shape
+    launch = override(both_launch(matrix_of(x, dx), smoothing != 0, parts), options)
+    if launch.parts > 1 and smoothing:
+        # the programs of a row exchange two numbers, and smoothing needs a third
+        loss, saved = _losses(x, labels, smoothing, options, None)
+        _gradients(dx, d_loss, x, labels, saved, smoothing)
+        return loss
+    loss = torch.empty(M, dtype=torch.float32, device=x.device)
+    if not M:
+        return loss
+    strides = dx.stride(0), x.stride(0)
+    launch_slices(
+        losses_and_gradients,
+        launch,
+        x,
+        loss,
+        dx,
+        d_loss.contiguous(),
+        x,
+        labels.contiguous(),
+        *strides,
+        M,
+        N,
+        smoothing,
+    )
+    return loss
