@@ -82,9 +82,10 @@ TICKET_WORDS = 16
 """Words before those of the first row: the ticket counter, padded to a cache line."""
 
 
-def row_mailbox(device: torch.device, rows: int, parts: int) -> torch.Tensor:
+def row_mailbox(device: torch.device, rows: int, parts: int, marks: str) -> torch.Tensor:
     """The mailbox of a launch in which `parts` programs share each of `rows` rows.
 
-    Every launch must leave it as the next one with the same `parts` needs it; `split` in softmax/triton_kernels.py shows how.
+    Every launch must leave it as the next one with the same `parts` and `marks` needs it; `split` in softmax/triton_kernels.py
+    shows how. `marks` names the bit that tells launches apart: kernels that use different bits need different mailboxes.
     """
-    return block_mailbox.mailbox(device, TICKET_WORDS + rows * parts, ("triton", parts))
+    return block_mailbox.mailbox(device, TICKET_WORDS + rows * parts, ("triton", parts, marks))

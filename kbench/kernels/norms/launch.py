@@ -56,7 +56,7 @@ def normalise(
     tensors: dict[str, Any] = {"inputs": inputs, "weights": weights, "outputs": outputs, "saved": saved}
     strides = {"input_strides": _row_strides(inputs), "output_strides": _row_strides(outputs)}
     if plan.teams:
-        tensors["words"] = triton_rows.row_mailbox(x.device, M, plan.slices)
+        tensors["words"] = triton_rows.row_mailbox(x.device, M, plan.slices, "bit 0")
     numbers = {"M": M, "N": N, "eps": eps, "slices": plan.slices, "VEC": vector}
     _run(plan, tensors | strides | numbers | maths.constants())
 
@@ -87,7 +87,7 @@ def gradients(
     }
     tensors["partial"] = outputs if plan.parts == 1 else _new(x, maths.column_sums, plan.parts, N)
     if plan.teams:
-        tensors["words"] = triton_rows.row_mailbox(x.device, M, plan.slices)
+        tensors["words"] = triton_rows.row_mailbox(x.device, M, plan.slices, "bit 0")
     if plan.slices and not plan.teams:
         tensors["means"] = _new(x, maths.row_sums, M, plan.slices)
     known = {"strides": _row_strides(inputs), "M": M, "N": N, "P": plan.parts, "slices": plan.slices, "VEC": vector}

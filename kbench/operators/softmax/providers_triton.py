@@ -158,7 +158,7 @@ def launch_rows(launch: Launch, x: Tensor, out: Tensor, persistent: bool = False
         programs = min(programs, _resident_programs(kernel, launch, arguments, x.device))
     if launch.kernel == "split":
         parts, multiprocessors = launch.parts, triton_rows.multiprocessors(x.device)
-        words = triton_rows.row_mailbox(x.device, x.shape[0], parts)
+        words = triton_rows.row_mailbox(x.device, x.shape[0], parts, "bit 31")
         arguments += (words, parts, launch.span, parts > 1 and programs > multiprocessors)
     if programs > LARGEST_GRID:
         raise Unsupported(f"needs {programs} programs; one launch has at most {LARGEST_GRID}")
