@@ -56,10 +56,10 @@ def bisect(
 ) -> ExitStatus:
     """Find the commit that made a row slower or faster.
 
-    kbench first checks that the bad revision differs from the good one. Then it tests the commit in the middle, and so on, as
-    git bisect does. It measures each commit and the good revision in turn, like kbench ab. It skips commits that cannot be
-    built or measured, and commits whose row stays unclear. At the end it measures the commit that it found and its parent
-    again. kbench does not change the working tree.
+    kbench first checks that the bad revision differs from the good one. Then it halves the commits between them, as git
+    bisect does. It measures each commit and the good revision in turn, as kbench ab does. It skips commits that cannot be
+    built or measured, and commits whose row stays unclear. At the end it measures the commit that it found and the parent
+    of that commit in turn. kbench does not change the working tree.
 
     Exit code: 0 commit found, 1 not found: no change, or no single commit is shown to be the first, 2 bad input, 3 the good or
     the bad revision could not be built or measured, 130 interrupted.
