@@ -17,6 +17,7 @@ from kbench.execute.executor import Finished, Listener, make_failed_row
 from kbench.execute.plan import Task
 from kbench.execute.run import RunOptions
 from kbench.protocol import (
+    CallRecorded,
     Catalog,
     DeviceInfo,
     MachineInfo,
@@ -77,6 +78,7 @@ class FakeMachine:
     cards        how many devices there are besides the host; `--devices` measures on all of them
     before       is called with each task before it is measured: it may raise, or do to the files what others would
     finished     how many tasks were measured, in all runs
+    launched     what a call of each provider launches
     """
 
     providers: dict[str, Provider] = field(default_factory=softmax)
@@ -85,6 +87,7 @@ class FakeMachine:
     cards: int = 0
     before: Callable[[Task], None] = lambda task: None
     finished: int = 0
+    launched: dict[str, CallRecorded] = field(default_factory=dict)
 
     def executor_for(self, config: Config, options: RunOptions, note: Callable[[str], None]) -> FakeExecutor:
         """Stands in for kbench.execute.executors.prepare.executor_for."""
@@ -134,6 +137,8 @@ class FakeMachine:
             row = self._timed(task, one.provider, 1.0 + number)
         else:
             row = make_failed_row(task, one, provider.status, provider.reason)
+        if known := self.launched.get(one.provider):
+            row = replace(row, kernels=known.launched.kernels, code=known.launched.code)
         return replace(row, params=format_params(one.params), source_hash=provider.source_hash, case_hash="softmax")
 
     def _timed(self, task: Task, name: str, ms: float, **fields: Any) -> Row:
@@ -176,7 +181,8 @@ class FakeExecutor:
                 listener.event(RoundTimed(index, one.name, 0, 1.0), place)
                 listener.event(StepEnded(index), place)
             rows = self._machine.rows(task)
-            yield Finished(task, rows, self.devices[at], self.catalog.machine, place)
+            calls = [known for row in rows if (known := self._machine.launched.get(row.provider))]
+            yield Finished(task, rows, self.devices[at], self.catalog.machine, place, tuple(calls))
 
     def stop(self) -> None:
         """There is nothing to stop."""
