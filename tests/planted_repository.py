@@ -94,6 +94,7 @@ class Machine:
     def __init__(self, noise: float | None = None, seed: int = 0) -> None:
         self.sides: list[Path] = []
         self.environments: list[Mapping[str, str]] = []
+        self.commands: list[Sequence[str]] = []
         self.rows: dict[Path, list[Row]] = {}
         self.noise, self.random = noise, random.Random(seed)
 
@@ -102,6 +103,7 @@ class Machine:
     ) -> Ended:
         self.sides.append(folder)
         self.environments.append(environment)
+        self.commands.append(command)
         if (folder / "fails").exists():
             return Ended(2, "", f"error: {(folder / 'fails').read_text()}")
         out = Path(command[list(command).index("--out") + 1])

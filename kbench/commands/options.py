@@ -50,6 +50,15 @@ Plugins = Annotated[
         help="Load operators and providers from this Python file. Can be given several times.",
     ),
 ]
+ShapesOption = Annotated[
+    Optional[Path],
+    typer.Option(
+        "--shapes",
+        metavar="FILE.csv",
+        help="Measure the shapes of this CSV instead of the sizes of the sweep. A column `weight` says how often a shape "
+        "occurs; means over cases are then weighted.",
+    ),
+]
 KeepTrying = Annotated[
     bool,
     typer.Option(

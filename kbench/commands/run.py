@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional
 
 import typer
 
-from kbench.commands.options import ConfigFile, KeepTrying, OnlyProviders, Plugins, Profile, Sets
+from kbench.commands.options import ConfigFile, KeepTrying, OnlyProviders, Plugins, Profile, Sets, ShapesOption
 from kbench.config import builtin
 from kbench.errors import ExitStatus, ResultsError, UsageError
 from kbench.text import terminal
@@ -49,15 +49,7 @@ def run(
     only: OnlyProviders = None,
     profile: Profile = None,
     plugin: Plugins = None,
-    shapes: Annotated[
-        Path | None,
-        typer.Option(
-            "--shapes",
-            metavar="FILE.csv",
-            help="Measure the shapes of this CSV instead of the sizes of the sweep. A column `weight` says how often a shape "
-            "occurs; means over cases are then weighted.",
-        ),
-    ] = None,
+    shapes: ShapesOption = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results.")] = Path("results"),
     sessions: Annotated[
         int | None,

@@ -9,7 +9,7 @@ from pathlib import Path
 from kbench import interrupts
 from kbench.comparison.options import CompareOptions
 from kbench.revisions.alternate import Alternated, alternate
-from kbench.revisions.prepare import Preparer, config_in
+from kbench.revisions.prepare import Preparer, config_in, plugin_arguments
 from kbench.revisions.repository import Repository
 from kbench.revisions.temporary_folder import remove_stale, temporary_folder
 
@@ -24,6 +24,7 @@ class RevisionOptions:
     build       shell command that builds a revision; "" for none
     budget_s    how long to measure, in seconds; checking out and building do not count
     out         folder for base.csv and head.csv
+    plugins     further plug-ins; each revision has its own if they are in the repository
     """
 
     base: str
@@ -33,6 +34,7 @@ class RevisionOptions:
     build: str = ""
     budget_s: float = 600.0
     out: Path = Path("results/ab")
+    plugins: Sequence[Path] = ()
 
 
 def measure_revisions(options: RevisionOptions, comparing: CompareOptions, note: Callable[[str], None]) -> Alternated:
@@ -43,12 +45,13 @@ def measure_revisions(options: RevisionOptions, comparing: CompareOptions, note:
     """
     repository = Repository.of(Path.cwd())
     config = config_in(repository, options.config)
+    arguments = [*options.arguments, *plugin_arguments(repository, options.plugins, note)]
     for revision in filter(None, (options.base, options.head)):
         repository.commit(revision)
     with interrupts.once():
         remove_stale(repository, note)
         with temporary_folder(repository) as folder:
-            preparer = Preparer(repository, folder, config, options.config, options.arguments, options.build, note)
+            preparer = Preparer(repository, folder, config, options.config, arguments, options.build, note)
             checked_out = [
                 preparer.check_out(label, revision)
                 for label, revision in (("base", options.base), ("head", options.head))

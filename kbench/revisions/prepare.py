@@ -108,7 +108,25 @@ class Preparer:
                     f"{config.name}: in {side.name}, the plug-in is named by an absolute path ({plugin}); write it "
                     "relative to the config, so that each revision has its own"
                 )
-            self.note(f"{plugin}: lies outside of the repository, so all revisions measure the same file")
+            self.note(_outside(plugin))
+
+
+def plugin_arguments(repository: Repository, plugins: Sequence[Path], note: Callable[[str], None]) -> list[str]:
+    """The option --plugin of `kbench run` for each plug-in. A child runs in the folder of its revision that stands for the
+    working folder, so a path from there names the revision's own file."""
+    arguments = []
+    for plugin in plugins:
+        place = plugin.absolute().parent.resolve() / plugin.name
+        if place.is_relative_to(repository.top):
+            arguments += ["--plugin", os.path.relpath(place, Path.cwd().resolve())]
+        else:
+            note(_outside(plugin))
+            arguments += ["--plugin", str(place)]
+    return arguments
+
+
+def _outside(plugin: Path) -> str:
+    return f"{plugin}: lies outside of the repository, so all revisions measure the same file"
 
 
 def _advice(side: RevisionSide) -> str:

@@ -134,9 +134,9 @@ class Workflow:
         return subprocess.run(shell, cwd=cwd, env=environment, capture_output=True, text=True, timeout=60)
 
 
-def git(folder: Path, *arguments: str) -> None:
-    person = ("-c", "user.name=a", "-c", "user.email=a@b")
-    subprocess.run(["git", *person, *arguments], cwd=folder, check=True, capture_output=True, timeout=60)
+def git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
 @pytest.fixture
@@ -159,34 +159,26 @@ def test_the_workflow_measures_base_and_head_in_turn(repository: Path, tmp_path:
     assert workflow.document["env"]["CONFIG"] == "bench dir/softmax.yaml"
     commit(repository, "base")
     git(repository, "update-ref", "refs/remotes/origin/main", "HEAD")
+    base = git(repository, "rev-parse", "HEAD").strip()
     commit(repository, "head")
-    log, output = tmp_path / "log", tmp_path / "output"
-    given = {"LOG": str(log), "GITHUB_OUTPUT": str(output), "BASE": "origin/main", "SESSIONS": "2"}
-    done = workflow.step("Measure", repository, **given)
+    log = tmp_path / "log"
+    done = workflow.step("Measure and compare", repository, LOG=str(log), BASE="origin/main")
     assert done.returncode == 0, done.stderr
-    results = repository / "kbench-results"
-    run = "run bench dir/softmax.yaml --no-plot --sessions 1"
-    assert log.read_text().splitlines() == [
-        f"base {run} --out {results}/base",
-        f"head {run} --out {results}/head",
-        f"base {run} --append --out {results}/base",
-        f"head {run} --append --out {results}/head",
-    ]
-    assert output.read_text() == "csv=softmax.csv\n"
-    compared = workflow.step("Compare", repository, CSV="softmax.csv", **given)
-    assert compared.returncode == 0, compared.stderr
-    assert "compare base=kbench-results/base/softmax.csv head=kbench-results/head/softmax.csv" in log.read_text()
+    [asked] = log.read_text().splitlines()
+    assert asked == (
+        "head ab --budget 10m --fail-on missing,failed --out kbench-results --github --export "
+        "markdown=kbench-results/compare.md --export json=kbench-results/compare.json -- "
+        f"{base} bench dir/softmax.yaml"
+    )
 
 
-@pytest.mark.parametrize(("code", "passes"), [("1", True), ("2", False), ("3", False), ("70", False)])
-def test_the_gate_judges_wrong_rows_and_other_failures_end_the_job(
-    repository: Path, tmp_path: Path, code: str, passes: bool
-) -> None:
+@pytest.mark.parametrize(("code", "passes"), [("0", True), ("1", False), ("2", False), ("3", False)])
+def test_the_job_ends_as_kbench_ab_does(repository: Path, tmp_path: Path, code: str, passes: bool) -> None:
     workflow = Workflow(repository)
     commit(repository, "base")
     git(repository, "update-ref", "refs/remotes/origin/main", "HEAD")
-    given = {"LOG": str(tmp_path / "log"), "GITHUB_OUTPUT": str(tmp_path / "output"), "BASE": "origin/main"}
-    done = workflow.step("Measure", repository, KBENCH_EXIT=code, **given)
+    given = {"LOG": str(tmp_path / "log"), "BASE": "origin/main"}
+    done = workflow.step("Measure and compare", repository, KBENCH_EXIT=code, **given)
     assert (done.returncode == 0) is passes
 
 
@@ -195,11 +187,10 @@ def test_the_first_pull_request_has_nothing_to_compare_with(repository: Path, tm
     git(repository, "update-ref", "refs/remotes/origin/main", "HEAD")
     workflow = Workflow(repository)
     commit(repository, "head")
-    output = tmp_path / "output"
-    given = {"LOG": str(tmp_path / "log"), "GITHUB_OUTPUT": str(output), "BASE": "origin/main"}
-    done = workflow.step("Measure", repository, **given)
+    log = tmp_path / "log"
+    done = workflow.step("Measure and compare", repository, LOG=str(log), BASE="origin/main")
     assert done.returncode == 0 and "::notice::the base has no softmax.yaml yet" in done.stdout
-    assert not output.exists(), "the later steps run when this file names a CSV"
+    assert not log.exists(), "nothing is measured"
 
 
 def test_a_workflow_that_does_not_know_what_to_install_says_so(repository: Path) -> None:

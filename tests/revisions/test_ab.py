@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -221,6 +222,22 @@ def test_a_plug_in_with_a_full_path_would_be_the_same_in_all_revisions(repositor
     commit(repository, 1.0)
     done = ab(repository, "main", CONFIG)
     assert done.returncode == 2 and "is named by an absolute path" in done.stderr and machine.sides == []
+
+
+def test_plug_ins_come_from_each_revision_and_shapes_are_the_same_for_both(
+    repository: Path, machine: Machine, tmp_path: Path
+) -> None:
+    (repository / "bench" / "cost").write_text("1.0")
+    commit(repository, 1.0)
+    outside = tmp_path / "outside.py"
+    more = ("--plugin", "../mine.py", "--plugin", repository / "bench" / "too.py", "--plugin", outside)
+    done = run_kbench(["ab", "main", "sweep", *more, "--shapes", "s.csv"], repository / "bench")
+    assert done.returncode == 0, done.stderr
+    assert f"{outside}: lies outside of the repository, so all revisions measure the same file" in done.stderr
+    for command in machine.commands:
+        plugins = [after for word, after in pairwise(command) if word == "--plugin"]
+        assert plugins == ["../mine.py", "too.py", str(outside)]  # from the folder `bench` of the revision
+        assert command[command.index("--shapes") + 1] == str(repository / "bench" / "s.csv")
 
 
 @pytest.mark.parametrize(("code", "errors", "status"), [(2, "error: x.py:1: bad\n", 2), (3, "", 3), (-9, "", 3)])

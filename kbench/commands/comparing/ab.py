@@ -15,8 +15,10 @@ from kbench.commands.options import (
     GitHub,
     Margin,
     OnlyProviders,
+    Plugins,
     Profile,
     Sets,
+    ShapesOption,
     Strict,
     parse_duration,
     parse_share,
@@ -48,6 +50,8 @@ def ab(
     sets: Sets = None,
     only: OnlyProviders = None,
     profile: Profile = None,
+    plugin: Plugins = None,
+    shapes: ShapesOption = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for base.csv and head.csv.")] = Path(
         "results/ab"
     ),
@@ -80,8 +84,9 @@ def ab(
     )
     _ = comparing.gate  # raises before anything is measured
     export_targets(export or (), github)
-    arguments = run_arguments(sets, only, profile)
-    options = RevisionOptions(base, head, Path(words[-1]), arguments, build, parse_duration("--budget", budget), out)
+    arguments = run_arguments(sets, only, profile, shapes)
+    budget_s, plugins = parse_duration("--budget", budget), tuple(map(Path, plugin or ()))
+    options = RevisionOptions(base, head, Path(words[-1]), arguments, build, budget_s, out, plugins)
     try:
         done = measure_revisions(options, comparing, terminal.note)
     except KeyboardInterrupt:
