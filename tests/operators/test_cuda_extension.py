@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -35,7 +36,8 @@ DEVICE = "cuda"
 
 
 def test_every_cuda_provider_is_registered_and_builds_before_it_runs() -> None:
-    for op, names in ((SOFTMAX, (*LADDER, "cuda")), (GELU, ("cuda",))):
+    norms = [(operator(name), ("cuda",)) for name in ("rmsnorm", "add_rmsnorm", "layernorm")]
+    for op, names in ((SOFTMAX, (*LADDER, "cuda")), (GELU, ("cuda",)), *norms):
         for name in names:
             provider = op.providers[name]
             assert provider.factory and provider.devices == ("cuda",)
@@ -208,6 +210,15 @@ def test_a_compile_error_names_the_line(probe: Path, build: Build) -> None:
     assert done.returncode == 1 and done.stdout == ""
     reason = done.stderr.splitlines()[-1]
     assert reason.startswith("RuntimeError: ") and "probe.cpp:1:14: error: expected" in reason
+
+
+def test_a_copy_for_hip_keeps_the_folders_that_includes_name(tmp_path: Path) -> None:
+    source = softmax_cuda.SOURCE.path
+    copies = cuda_extension._copy([source, cuda_extension.BINDING], cuda_extension.headers(source), str(tmp_path))
+    assert copies == [tmp_path / source.name, tmp_path / cuda_extension.BINDING.name]
+    for file in tmp_path.rglob("*.cu*"):
+        for include in re.findall(r'#include "(.+)"', file.read_text()):
+            assert (file.parent / include).is_file() or (tmp_path / include).is_file(), (file.name, include)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -32,8 +32,8 @@ __device__ __forceinline__ int block_rank() {
 }
 
 // One exchange of values between the blocks of a cluster: every block writes into the shared memory of all blocks, and
-// counts the bytes that arrive at its own barrier. With a barrier of the whole cluster, every thread would first execute a
-// fence for the whole device, which costs about a microsecond.
+// counts the bytes that arrive at its own barrier. With a barrier of the whole cluster, every thread would first
+// execute a fence for the whole device, which costs about a microsecond.
 struct ClusterExchange {
 #if KBENCH_CLUSTERS
   static __device__ __forceinline__ unsigned address(const void* shared) {
@@ -47,8 +47,8 @@ struct ClusterExchange {
     return result;
   }
 
-  // Other blocks may write only after this block has started and its barriers exist. The block announces that as early as
-  // possible and waits for the others as late as possible, so the loads hide the wait.
+  // Other blocks may write only after this block has started and its barriers exist. The block announces that as early
+  // as possible and waits for the others as late as possible, so the loads hide the wait.
   static __device__ __forceinline__ void announce(std::uint64_t* barriers, int count = 1) {
     if (threadIdx.x == 0) {
       for (int i = 0; i < count; ++i) {
@@ -106,8 +106,8 @@ struct ClusterExchange {
         : "memory");
   }
 
-  // The same for a barrier that is used several times: its first bytes have parity 0, the next 1, and so on. (A parity in a
-  // register made kernels spill that need none.)
+  // The same for a barrier that is used several times: its first bytes have parity 0, the next 1, and so on. (A parity
+  // in a register made kernels spill that need none.)
   static __device__ __forceinline__ void await_bytes(std::uint64_t* barrier, unsigned parity) {
     asm volatile(
         "{\n\t.reg .pred done;\n"

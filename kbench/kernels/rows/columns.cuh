@@ -1,5 +1,5 @@
-// Vectors with an element for each column, such as the weights of a norm. The rows that a multiprocessor computes share them, so
-// they mostly come from its cache.
+// Vectors with an element for each column, such as the weights of a norm. The rows that a multiprocessor computes share
+// them, so they mostly come from its cache.
 #pragma once
 
 #include <type_traits>
@@ -8,8 +8,8 @@
 
 namespace kbench {
 
-// The elements of one vector that belong to a thread. With KEEP, the thread fetches them before the row arrives and keeps
-// them in registers. Otherwise it fetches them when it writes.
+// The elements of one vector that belong to a thread. With KEEP, the thread fetches them before the row arrives and
+// keeps them in registers. Otherwise it fetches them when it writes.
 template <typename S>
 struct Columns {
   using T = typename S::T;
@@ -52,8 +52,8 @@ struct Columns {
   }
 };
 
-// Calls function(place, in) for each access of a thread and each of its elements outside the accesses; `in` has their elements
-// of every input, in fp32. Elements beyond the end of the row count as 0, if they count at all.
+// Calls function(place, in) for each access of a thread and each of its elements outside the accesses; `in` has their
+// elements of every input, in fp32. Elements beyond the end of the row count as 0, if they count at all.
 template <typename S, typename Packs, typename Edges, typename Function>
 __device__ __forceinline__ void for_each_place(const Packs& packs, const Edges& edges, const Part<S>& part,
                                                Function function) {

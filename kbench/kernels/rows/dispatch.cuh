@@ -1,5 +1,6 @@
-// Which kernel computes the rows of an operator with a vector per column, such as a norm: the threads that share a row, by
-// its length and by the number of rows. Measured on an H200; see docs/kernels.md.
+// Which kernel computes the rows of an operator with a vector per column, such as a norm: the threads that share a row,
+// by its length and by the number of rows. The lines are taken from softmax, where they were measured;
+// tools/measuring_rows.py measures others.
 #pragma once
 
 #include <string>
@@ -10,8 +11,9 @@
 
 namespace kbench {
 
-// `group` threads of a warp share a row, or, if that is 0, `blocks` blocks of as many threads as the row needs. A thread has
-// `packs` accesses of 16 bytes of each input. `keep`: the vectors of the columns are fetched before the row arrives.
+// `group` threads of a warp share a row, or, if that is 0, `blocks` blocks of as many threads as the row needs. A
+// thread has `packs` accesses of 16 bytes of each input. `keep`: the vectors of the columns are fetched before the row
+// arrives.
 struct Sharing {
   int group, packs, blocks;
   bool keep;
@@ -102,17 +104,19 @@ cudaError_t launch_sharing(const RowsCall<T, Op>& call, Sharing sharing) {
   }
 }
 
-// The options of a kernel that `launch_rows` launches. By default, share_row chooses.
+// The options of a kernel that `launch_rows` launches. By default share_row chooses; see Sharing.
 #define KBENCH_ROW_OPTIONS {"eps", "packs=0", "blocks=0", "group=0", "keep=-1"}
 
-template <typename T>
-Sharing requested(const Call& call, std::int64_t columns, std::int64_t rows, int inputs) {
-  Sharing sharing = share_row(columns * inputs * sizeof(T), rows, inputs);
-  const int packs = int(call.integer("packs")), blocks = int(call.integer("blocks")), keep = int(call.integer("keep"));
-  const int group = int(call.integer("group"));
-  if (packs || blocks || group) sharing = {group, packs ? packs : 4 / inputs, blocks ? blocks : 1, sharing.keep};
-  if (keep >= 0) sharing.keep = keep > 0;
-  return sharing;
+// What the caller requests; nothing requested is a Sharing of zeros.
+inline Sharing requested(const Call& call, int inputs) {
+  const int group = int(call.integer("group")), packs = int(call.integer("packs")), blocks = int(call.integer("blocks"));
+  if (!group && !packs && !blocks) return {0, 0, 0, false};
+  return {group, packs ? packs : 4 / inputs, blocks ? blocks : 1, call.integer("keep") > 0};
+}
+
+[[noreturn]] inline void refuse(Sharing sharing, std::int64_t columns) {
+  throw Unsupported("packs=" + std::to_string(sharing.packs) + ", blocks=" + std::to_string(sharing.blocks) +
+                    " cannot hold a row of N=" + std::to_string(columns) + " on this device");
 }
 
 // Whether an address is as far beyond a multiple of 16 bytes as another.
@@ -134,9 +138,19 @@ cudaError_t launch_rows(const Call& request, const RowsCall<T, Op>& call, std::i
   for (int i = 0; i < Op::inputs; ++i) look(m.in[i], m.in_stride[i]);
   for (int o = 0; o < Op::outputs; ++o) look(m.out[o], m.out_stride[o]);
 
+  const auto launch_shared = [&](Sharing sharing) {
+    return aligned ? launch_sharing<false>(call, sharing) : launch_sharing<true>(call, sharing);
+  };
   if (aligned || alike) {
-    const Sharing sharing = requested<T>(request, call.columns, call.rows, Op::inputs);
-    const cudaError_t error = aligned ? launch_sharing<false>(call, sharing) : launch_sharing<true>(call, sharing);
+    const Sharing wanted = requested(request, Op::inputs);
+    if (wanted.packs) {
+      const cudaError_t error = launch_shared(wanted);
+      if (error == cudaErrorInvalidConfiguration) refuse(wanted, call.columns);
+      return error;
+    }
+    const Sharing chosen = share_row(call.columns * Op::inputs * sizeof(T), call.rows, Op::inputs);
+    cudaError_t error = launch_shared(chosen);
+    if (error == cudaErrorInvalidConfiguration) error = launch_shared({0, 8 / Op::inputs, largest_cluster(), false});
     if (error != cudaErrorInvalidConfiguration) return error;
     return aligned ? launch_twice<V, 4 / Op::inputs>(call) : launch_twice<1, 8 / Op::inputs>(call);
   }

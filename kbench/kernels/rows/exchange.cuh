@@ -1,18 +1,20 @@
 // How the totals of warps become the total of a row, for all threads of a block or of a cluster.
 //
-// A total is 4, 8, 16 or 32 bytes with three functions: `none()` is the total of no elements, `a.add(b)` adds the elements of b to
-// a, and `reduce<WIDTH>()` combines the totals of WIDTH neighbouring threads and returns the result to all of them.
+// A total is 4, 8, 16 or 32 bytes with three functions: `none()` is the total of no elements, `a.add(b)` adds the
+// elements of b to a, and `reduce<WIDTH>()` combines the totals of WIDTH neighbouring threads and returns the result to
+// all of them.
 #pragma once
 
 #include "cluster.cuh"
 
 namespace kbench {
 
-// One barrier. `totals` has room for the warps of the block, or of the whole cluster. In a cluster every warp sends its total
-// to every block, and a block waits only for the totals that it receives. So a block may end while others still work.
+// One barrier. `totals` has room for the warps of the block, or of the whole cluster. In a cluster every warp sends its
+// total to every block, and a block waits only for the totals that it receives. So a block may end while others still
+// work.
 //
-// For several exchanges in turn, a kernel has two `totals` and two barriers, and uses them alternately. The caller awaits the
-// other blocks (ClusterExchange::await_all) before the first one, and `parity` is 0, 0, 1, 1, 0, 0, ...
+// For several exchanges in turn, a kernel has two `totals` and two barriers, and uses them alternately. The caller
+// awaits the other blocks (ClusterExchange::await_all) before the first one, and `parity` is 0, 0, 1, 1, 0, 0, ...
 template <bool CLUSTER, int MAX_THREADS, bool SEVERAL = false, typename Total>
 __device__ __forceinline__ Total exchange(Total warp_total, Total* totals, std::uint64_t* barrier = nullptr,
                                           unsigned parity = 0) {

@@ -11,9 +11,10 @@ constexpr int kBlockRow = 1024;
 constexpr int kClusterRow = 2048;
 constexpr int kTeamRow = 4096;
 
-// The numbers that are fixed when a kernel is compiled. A thread holds PACKS accesses of VECTOR elements of each matrix. A
-// row belongs to a group of threads, to a block, or, in slices, to a cluster or a team of blocks. EDGES: rows need not begin
-// and end at multiples of 16 bytes. KEEP: what the operator may keep in more registers; each says what that is.
+// The numbers that are fixed when a kernel is compiled. A thread holds PACKS accesses of VECTOR elements of each
+// matrix. A row belongs to a group of threads, to a block, or, in slices, to a cluster or a team of blocks. EDGES: rows
+// need not begin and end at multiples of 16 bytes. KEEP: what the operator may keep in more registers; each says what
+// that is.
 template <typename TYPE, int VECTOR, int PACKS, int GROUP, bool EDGES, bool KEEP>
 struct Shape {
   using T = TYPE;
@@ -26,10 +27,10 @@ struct Shape {
   static constexpr int thread_edges = !EDGES ? 0 : group && GROUP < 2 * (VECTOR - 1) ? 2 : 1;
 };
 
-// The most threads of a block, and the fewest such blocks that a multiprocessor must hold. Both limit the registers of a
-// thread. PACKS: the accesses of all matrices that are read. 32 registers for 2 accesses, 40 for 4, 64 for 6, for 8, and with
-// KEEP. More rows in flight are better than more elements per thread. Fewer, larger slices are better only if a cluster
-// could not hold the row otherwise.
+// The most threads of a block, and the fewest such blocks that a multiprocessor must hold. Both limit the registers of
+// a thread. PACKS: the accesses of all matrices that are read. 32 registers for 2 accesses, 40 for 4, 64 for 6, for 8,
+// and with KEEP. More rows in flight are better than more elements per thread. Fewer, larger slices are better only if
+// a cluster could not hold the row otherwise.
 template <typename S, int PACKS = S::packs>
 struct Bounds {
   static constexpr int threads = S::group      ? 128
@@ -77,8 +78,9 @@ struct Part {
   int first, end;                // of the thread's accesses, and of those of its block
   int edge[S::thread_edges + 1];  // columns; one more, because an array cannot be empty
 
-  // `row` may be any of the operator's matrices: all are misaligned by the same distance. Threads beyond the last row have no
-  // elements, but take part in the shuffles. `slice`: the accesses of a block of a cluster or a team, the rank-th of the row.
+  // `row` may be any of the operator's matrices: all are misaligned by the same distance. Threads beyond the last row
+  // have no elements, but take part in the shuffles. `slice`: the accesses of a block of a cluster or a team, the
+  // rank-th of the row.
   __device__ __forceinline__ Part(const typename S::T* row, int columns, int rank, int slice) : layout(row, columns) {
     end = S::cluster || S::team ? min((rank + 1) * slice, layout.packs) : layout.packs;
 #pragma unroll

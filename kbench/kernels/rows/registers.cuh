@@ -109,8 +109,8 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
   }
   row.finish(total, columns, number);
 
-  // A zero that the compiler does not know to be one. Otherwise the compiler would see that elements are converted to fp32 a
-  // second time, and keep the first results, in twice the registers.
+  // A zero that the compiler does not know to be one. Otherwise the compiler would see that elements are converted to
+  // fp32 a second time, and keep the first results, in twice the registers.
   const unsigned zero = row.zero();
   KBENCH_OPAQUE(part.first);  // otherwise the addresses of the loads would stay in registers for the stores
   T *out[Op::outputs], *first_out[Op::outputs];
@@ -170,7 +170,8 @@ cudaError_t launch_groups(const RowsCall<T, Op>& call) {
                 Team{});
 }
 
-// Launches with `blocks` blocks per row, as large as their slices need. cudaErrorInvalidConfiguration if a row does not fit.
+// Launches with `blocks` blocks per row, as large as their slices need. cudaErrorInvalidConfiguration if a row does not
+// fit.
 template <int VECTOR, int PACKS, bool EDGES, bool KEEP, typename T, typename Op>
 cudaError_t launch_blocks(const RowsCall<T, Op>& call, int blocks) {
   const std::int64_t packs = ceil_div(call.columns, VECTOR);

@@ -16,9 +16,9 @@ struct Sum {
   }
 };
 
-// The number of some elements, their mean, and the sum of the squares of their distances from the mean. Parts are combined
-// with the formulas of Chan, Golub and LeVeque ("Updating formulae and a pairwise algorithm for computing sample variances",
-// 1979). Unlike a sum of squares, they lose no digits when the mean is large.
+// The number of some elements, their mean, and the sum of the squares of their distances from the mean. Parts are
+// combined with the formulas of Chan, Golub and LeVeque ("Updating formulae and a pairwise algorithm for computing
+// sample variances", 1979). Unlike a sum of squares, they lose no digits when the mean is large.
 struct alignas(16) Moments {
   float count, mean, squares;
 

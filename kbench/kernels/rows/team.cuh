@@ -1,5 +1,5 @@
-// For so few rows that even clusters would leave most of the device idle: a team of blocks anywhere on the device shares a
-// row. The blocks exchange their results through words in global memory.
+// For so few rows that even clusters would leave most of the device idle: a team of blocks anywhere on the device
+// shares a row. The blocks exchange their results through words in global memory.
 #pragma once
 
 #include "exchange.cuh"
@@ -13,8 +13,8 @@ struct Team {
   std::uint64_t* words = nullptr;
   int blocks = 1, left = 0;
 
-  // Launches with about as many blocks use the same words: those from the smallest power of two that is at least `all`. So
-  // there are fewer spare words than blocks.
+  // Launches with about as many blocks use the same words: those from the smallest power of two that is at least `all`.
+  // So there are fewer spare words than blocks.
   static Team of(std::uint64_t* words, int all, int blocks) {
     int count = 1;
     while (count < all) count *= 2;
@@ -23,11 +23,11 @@ struct Team {
 };
 
 #ifndef __HIP_PLATFORM_AMD__
-// A word holds a total and a mark, written in one store: others see both or none. The mark is bit 31, which must be 0 in
-// `total.word()`; `Total::of_word` is the inverse. A launch inverts the marks of all its words, the spare ones included. So
-// all marks are equal before and after a launch of any shape. Before it writes, a block reads the mark of its own word; a
-// word belongs to this launch if its mark differs from that. Nothing must be cleared, neither between launches nor between
-// replays of a graph.
+// A word holds a total and a mark, written in one store: others see both or none. The mark is bit 31, which must be 0
+// in `total.word()`; `Total::of_word` is the inverse. A launch inverts the marks of all its words, the spare ones
+// included. So all marks are equal before and after a launch of any shape. Before it writes, a block reads the mark of
+// its own word; a word belongs to this launch if its mark differs from that. Nothing must be cleared, neither between
+// launches nor between replays of a graph.
 struct TeamWord {
   std::uint64_t bits;
 
@@ -46,8 +46,8 @@ struct TeamWord {
   __device__ __forceinline__ std::uint64_t total() const { return bits & ~std::uint64_t(0x80000000u); }
 };
 
-// Combines the totals of warps into that of the row, for all threads. `before` is the mark of the block's own word before
-// this launch; thread 0 has written it to shared memory.
+// Combines the totals of warps into that of the row, for all threads. `before` is the mark of the block's own word
+// before this launch; thread 0 has written it to shared memory.
 template <int MAX_THREADS, typename Total>
 __device__ __forceinline__ Total exchange_team(Total warp_total, Total* totals, Team team, const unsigned& before) {
   __shared__ Total row_total;

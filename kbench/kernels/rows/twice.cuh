@@ -6,8 +6,8 @@
 namespace kbench {
 
 // A block per row. It reads the row once for the total, and once to write. The second pass runs backwards, because the
-// elements that the first pass read last are still in the L2 cache. The operator is that of registers.cuh. It reduces the
-// row in tiles, each as large as the registers of the block.
+// elements that the first pass read last are still in the L2 cache. The operator is that of registers.cuh. It reduces
+// the row in tiles, each as large as the registers of the block.
 template <typename T, int VECTOR, int PACKS, typename Op>
 __global__ void __launch_bounds__(kMaxThreads)
     rows_read_twice(Matrices<T, Op::inputs, Op::outputs> matrices, typename Op::Arguments arguments, int columns) {

@@ -1,5 +1,5 @@
-// Residual sum and RMS normalisation: h = x + residual and y = h / sqrt(mean(h^2) + eps) * weight, for each row of matrices.
-// The arithmetic is fp32: y is computed from h before it is rounded.
+// Residual sum and RMS normalisation: h = x + residual and y = h / sqrt(mean(h^2) + eps) * weight, for each row of
+// matrices. The arithmetic is fp32: y is computed from h before it is rounded.
 #include "rows/dispatch.cuh"
 #include "rows/sums.cuh"
 
@@ -55,7 +55,9 @@ struct AddRmsnorm {
       return {shuffle_sum<S::width>(squares)};
     }
 
-    __device__ __forceinline__ void finish(Sum squares, int columns, std::int64_t) { rstd = rsqrtf(squares.sum / columns + eps); }
+    __device__ __forceinline__ void finish(Sum squares, int columns, std::int64_t) {
+      rstd = rsqrtf(squares.sum / columns + eps);
+    }
     __device__ __forceinline__ unsigned zero() const { return 0; }
 
     template <typename Place, int COUNT>

@@ -1,4 +1,5 @@
-// Layer normalisation: y = (x - mean) / sqrt(var + eps) * weight + bias, for each row of a matrix. The arithmetic is fp32.
+// Layer normalisation: y = (x - mean) / sqrt(var + eps) * weight + bias, for each row of a matrix. The arithmetic is
+// fp32.
 #include "rows/dispatch.cuh"
 #include "rows/sums.cuh"
 

@@ -1,13 +1,13 @@
-// The gradients of layer normalisation: dx for each row, and the sums over rows for weight and bias. With r = 1 / sqrt(var + eps),
-// z = x - mean and g = dy * weight, dx = r * (g - mean(g) - z * r^2 * mean(g * z)), dweight = sum(dy * z * r) and
-// dbias = sum(dy). The arithmetic is fp32. mean and r are computed again: x is read anyway.
+// The gradients of layer normalisation: dx for each row, and the sums over rows for weight and bias. With r = 1 /
+// sqrt(var + eps), z = x - mean and g = dy * weight, dx = r * (g - mean(g) - z * r^2 * mean(g * z)), dweight = sum(dy *
+// z * r) and dbias = sum(dy). The arithmetic is fp32. mean and r are computed again: x is read anyway.
 #include "rows/gradients/backward.cuh"
 #include "rows/sums.cuh"
 
 namespace kbench {
 
-// What it needs of a row: the moments of x, the sum of g = dy * weight, and the sum of g * (x - mean). If the mean moves by d,
-// the latter grows by d * sum(g).
+// What it needs of a row: the moments of x, the sum of g = dy * weight, and the sum of g * (x - mean). If the mean
+// moves by d, the latter grows by d * sum(g).
 struct alignas(16) LayerProducts {
   Moments moments;
   float sum, products, unused[2];

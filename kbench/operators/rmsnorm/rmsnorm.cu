@@ -34,7 +34,9 @@ struct Rmsnorm {
       return {shuffle_sum<S::width>(squares)};
     }
 
-    __device__ __forceinline__ void finish(Sum squares, int columns, std::int64_t) { rstd = rsqrtf(squares.sum / columns + eps); }
+    __device__ __forceinline__ void finish(Sum squares, int columns, std::int64_t) {
+      rstd = rsqrtf(squares.sum / columns + eps);
+    }
     __device__ __forceinline__ unsigned zero() const { return rstd != rstd; }
 
     template <typename Place, int COUNT>

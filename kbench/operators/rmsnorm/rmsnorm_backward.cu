@@ -1,6 +1,6 @@
-// The gradients of RMS normalisation: dx for each row, and the sum over rows for the weight. With r = 1 / sqrt(mean(x^2) + eps),
-// dx = r * (dy * weight - x * r^2 * mean(dy * weight * x)) and dweight = sum(dy * x * r). The arithmetic is fp32. r is computed
-// again: x is read anyway.
+// The gradients of RMS normalisation: dx for each row, and the sum over rows for the weight. With r = 1 /
+// sqrt(mean(x^2) + eps), dx = r * (dy * weight - x * r^2 * mean(dy * weight * x)) and dweight = sum(dy * x * r). The
+// arithmetic is fp32. r is computed again: x is read anyway.
 #include "rows/gradients/backward.cuh"
 
 namespace kbench {

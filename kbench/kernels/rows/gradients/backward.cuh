@@ -18,8 +18,8 @@ inline Sharing share_in_turn(std::int64_t bytes) {
 
 // `statistics`: (rows, 2) in fp32. `partial`: (at least 1, sums, columns) in fp32.
 //
-// Persistent blocks compute all gradients at once. Rows that are misaligned or too long for them are read twice: once for dx,
-// and once for the sums over the rows.
+// Persistent blocks compute all gradients at once. Rows that are misaligned or too long for them are read twice: once
+// for dx, and once for the sums over the rows.
 template <typename Op>
 cudaError_t launch_backward(const Call& call, typename Op::Arguments arguments, const Tensor& dy, const Tensor& x,
                             const Tensor& dx, std::initializer_list<const Tensor*> vectors,
@@ -42,18 +42,18 @@ cudaError_t launch_backward(const Call& call, typename Op::Arguments arguments, 
     T* first = (*gradients.begin())->template data<T>();
     T* second = sums == 2 ? (*(gradients.begin() + 1))->template data<T>() : nullptr;
     if (aligned) {
-      auto matrices_call = rows_call<T, Op>(call, arguments, {&dy, &x}, {&dx});
-      Sharing sharing = share_in_turn(columns * sizeof(T));
-      if (const int packs = int(call.integer("packs"))) sharing.packs = packs;
-      if (const int blocks = int(call.integer("blocks"))) sharing.blocks = blocks;
+      const auto matrices_call = rows_call<T, Op>(call, arguments, {&dy, &x}, {&dx});
+      const Sharing wanted = requested(call, Op::inputs);
+      const Sharing sharing = wanted.packs ? wanted : share_in_turn(columns * sizeof(T));
       int used = 0;
       cudaError_t error = cudaErrorInvalidConfiguration;
-      if (sharing.blocks > 0 && call.integer("keep") != 0) {
+      if (sharing.blocks > 0) {
         error = sharing.packs == 1 ? launch_in_turn<1>(matrices_call, sharing.blocks, values, most, used)
                                    : launch_in_turn<2>(matrices_call, sharing.blocks, values, most, used);
       }
       if (error == cudaSuccess) return launch_add_partial_sums<T>({values, used}, first, second, columns, call.stream);
       if (error != cudaErrorInvalidConfiguration) return error;
+      if (wanted.packs) refuse(wanted, columns);
     }
     arguments.statistics = statistics.data<RowStatistics>();
     const auto matrices_call = rows_call<T, Op>(call, arguments, {&dy, &x}, {&dx});

@@ -1,5 +1,5 @@
-// Sums over the rows of a matrix, such as the gradients of a norm's weight and bias. They are added up in fp32, in an order that
-// depends on the shape only: the result is deterministic.
+// Sums over the rows of a matrix, such as the gradients of a norm's weight and bias. They are added up in fp32, in an
+// order that depends on the shape only: the result is deterministic.
 #pragma once
 
 #include "rows/registers.cuh"
@@ -61,8 +61,8 @@ __global__ void __launch_bounds__(kColumnThreads)
   }
 }
 
-// On sm_90 and newer, a kernel may be launched while the one before it still runs (programmatic dependent launch). It must not
-// read what the other writes before `await_kernel_before`. `let_next_kernel_start` allows that launch earlier.
+// On sm_90 and newer, a kernel may be launched while the one before it still runs (programmatic dependent launch). It
+// must not read what the other writes before `await_kernel_before`. `let_next_kernel_start` allows that launch earlier.
 __device__ __forceinline__ void await_kernel_before() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -1,5 +1,5 @@
-// Persistent blocks: each computes many rows in turn, and adds up sums over them on the way. While it computes a row, the next
-// ones are copied to shared memory.
+// Persistent blocks: each computes many rows in turn, and adds up sums over them on the way. While it computes a row,
+// the next ones are copied to shared memory.
 #pragma once
 
 #include <map>
@@ -13,8 +13,8 @@ namespace kbench {
 // The rows that are on their way or in shared memory at a time.
 constexpr int kStages = 3;
 
-// 16 bytes from global to shared memory, in the background; zeros if not `inside`. A thread awaits its own copies only: it
-// commits groups of them, and waits until at most PENDING groups are on their way.
+// 16 bytes from global to shared memory, in the background; zeros if not `inside`. A thread awaits its own copies only:
+// it commits groups of them, and waits until at most PENDING groups are on their way.
 __device__ __forceinline__ void copy_ahead(void* shared, const void* global, bool inside) {
 #ifndef __HIP_PLATFORM_AMD__
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
@@ -36,8 +36,8 @@ __device__ __forceinline__ void await_copies() {
 }
 
 // The operator is that of registers.cuh, with two more members of its Row: `sums`, the number of sums per column, and
-// `add(in, totals)`, which adds what an access of this row contributes to them. A block or cluster takes every n-th row. Each
-// thread has the same columns in all rows; their sums and the operator's vectors stay in its registers.
+// `add(in, totals)`, which adds what an access of this row contributes to them. A block or cluster takes every n-th
+// row. Each thread has the same columns in all rows; their sums and the operator's vectors stay in its registers.
 template <typename T, int VECTOR, int PACKS, int GROUP, typename Op>
 __global__ void __launch_bounds__(PACKS == 1 ? 1024 : 512, 1)
     rows_in_turn(Matrices<T, Op::inputs, Op::outputs> matrices, typename Op::Arguments arguments, float* sums,

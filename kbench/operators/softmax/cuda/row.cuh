@@ -7,8 +7,8 @@
 namespace kbench {
 
 // fp32 exponentials replace the elements. 16-bit rows keep the elements, in half the registers, and compute every
-// exponential twice. They keep the exponentials with KEEP, and if a thread has few elements. With KEEP and 6 accesses, 64
-// registers hold the exponentials of 4.
+// exponential twice. They keep the exponentials with KEEP, and if a thread has few elements. With KEEP and 6 accesses,
+// 64 registers hold the exponentials of 4.
 struct Softmax {
   static constexpr int inputs = 1, outputs = 1;
   static constexpr float kPadding = -INFINITY;

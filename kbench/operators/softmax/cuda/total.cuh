@@ -7,12 +7,12 @@ namespace kbench {
 
 constexpr float kLog2E = 1.442695041f;
 
-// The value to subtract from x before exp. With a maximum of -inf, exp(-inf - -inf) would be NaN, although the term must
-// become zero if a finite element follows.
+// The value to subtract from x before exp. With a maximum of -inf, exp(-inf - -inf) would be NaN, although the term
+// must become zero if a finite element follows.
 __device__ __forceinline__ float shift(float max) { return max == -INFINITY ? 0.0f : max; }
 
-// exp2 of the rounded x * log2(e) has an error of up to |x| units in the last place of fp32. That is lost in the rounding
-// to 16 bits, but too much in fp32.
+// exp2 of the rounded x * log2(e) has an error of up to |x| units in the last place of fp32. That is lost in the
+// rounding to 16 bits, but too much in fp32.
 template <typename T>
 __device__ __forceinline__ float exponential(float x) {
   if constexpr (sizeof(T) == 4) {
@@ -22,8 +22,8 @@ __device__ __forceinline__ float exponential(float x) {
   }
 }
 
-// The maximum, and the sum of exp(x - maximum), over some elements. fmaxf ignores NaN, which is correct here: x - maximum
-// is NaN again, and so are the sum and the whole row.
+// The maximum, and the sum of exp(x - maximum), over some elements. fmaxf ignores NaN, which is correct here: x -
+// maximum is NaN again, and so are the sum and the whole row.
 template <typename T>
 struct alignas(8) SoftmaxTotal {
   float max, sum;
@@ -36,7 +36,8 @@ struct alignas(8) SoftmaxTotal {
     max = both;
   }
 
-  // The maximum is that of the whole warp. WIDTH is smaller only if the other threads repeat the totals of the first WIDTH.
+  // The maximum is that of the whole warp. WIDTH is smaller only if the other threads repeat the totals of the first
+  // WIDTH.
   template <int WIDTH>
   __device__ __forceinline__ SoftmaxTotal reduce() const {
     const float both = shuffle_max<KBENCH_WARP_SIZE>(max);  // one instruction for all threads
@@ -53,9 +54,9 @@ struct alignas(8) SoftmaxTotal {
 };
 
 #ifndef __HIP_PLATFORM_AMD__
-// The sum over a warp of numbers from 0 to LARGEST, by the single instruction for integers, in steps of 2^-31 of the largest possible sum; NaN if one is NaN. A
-// thread has the exponentials of up to 161 elements, and the largest of the warp is 1. They lose less than 4e-5 of their
-// sum, which is a tenth of the rounding error of fp16.
+// The sum over a warp of numbers from 0 to LARGEST, by the single instruction for integers, in steps of 2^-31 of the
+// largest possible sum; NaN if one is NaN. A thread has the exponentials of up to 161 elements, and the largest of the
+// warp is 1. They lose less than 4e-5 of their sum, which is a tenth of the rounding error of fp16.
 template <int LARGEST>
 __device__ __forceinline__ float warp_sum(float value) {
   constexpr float scale = float(0x80000000u / (KBENCH_WARP_SIZE * LARGEST));
