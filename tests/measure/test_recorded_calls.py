@@ -49,13 +49,13 @@ def double(no_operators: None) -> Operator:
         reference=lambda x: x * 2,
     )  # fmt: skip
 
-    @operator.provider("plain")
-    def plain(x: Tensor) -> Tensor:
-        return x * 2
-
     @operator.provider("in-place", mutates={"x": "y"})
     def in_place(x: Tensor) -> None:
         x.mul_(2)
+
+    @operator.provider("plain")
+    def plain(x: Tensor) -> Tensor:
+        return x * 2
 
     return operator
 
