@@ -120,6 +120,8 @@ class Machine:
         rows += [row(n, noise, "copy", role=Role.CONTROL, **same) for n in sizes]
         (out / "sweep.csv").unlink(missing_ok=True)
         write_rows(out / "sweep.csv", rows)
+        if (folder / "garbage").exists():
+            (out / "sweep.csv").write_text("other,columns\n1,2\n")
         (out / "sweep.env.json").write_text("{}")
         return Ended(0, "", "")
 

@@ -47,7 +47,7 @@ class SideSessions:
     scratch    folder in which the child writes its results
     csv        where the results of whole sessions are kept
     count      how many sessions were measured
-    failed     whether a session could not be measured
+    failed     whether the last session could not be measured or kept
     """
 
     side: RevisionSide
@@ -69,6 +69,7 @@ class SideSessions:
 
     def measure(self, limit_s: float) -> None:
         """Measure one more session. Raises UsageError, ResultsError, SessionLimit, ExecutionError and KeyboardInterrupt."""
+        self.failed = True
         more = ["--append"] if self.count else []
         command = [self.side.python, *CHILD_ARGUMENTS, "run", *self.arguments, "--sessions", "1", *more, "--no-plot"]
         ended = run_child(
@@ -82,9 +83,9 @@ class SideSessions:
             self._raise(ended, limit_s)
         self.count += 1
         self._keep()
+        self.failed = False
 
     def _raise(self, ended: Ended, limit_s: float) -> None:
-        self.failed = True
         if ended.code is None:
             raise SessionLimit(f"{self.side.name}: a session did not end within {limit_s:g} s")
         if ended.code == ExitStatus.INTERRUPTED:

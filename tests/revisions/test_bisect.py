@@ -32,6 +32,7 @@ from planted_repository import (
     state,
 )
 
+from kbench.errors import ResultsError
 from kbench.revisions import alternate, session
 from kbench.revisions import side as sides
 from kbench.revisions.child import Ended
@@ -69,13 +70,20 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> Builds:
     return builds
 
 
-def history(folder: Path, costs: list[float], broken: tuple[int, ...] = (), fails: tuple[int, ...] = ()) -> Path:
+def history(
+    folder: Path,
+    costs: list[float],
+    broken: tuple[int, ...] = (),
+    fails: tuple[int, ...] = (),
+    garbage: tuple[int, ...] = (),
+) -> Path:
     """A repository with a commit for each cost. Commit 0 is the good revision."""
     commits = []
     for number, cost in enumerate(costs):
         files = {"cost": str(cost), "number": str(number), CONFIG: SWEEP, ".gitignore": "results/\n"}
         files |= {"broken": "x"} if number in broken else {}
         files |= {"fails": "bench.py:1: no kernel"} if number in fails else {}
+        files |= {"garbage": "x"} if number in garbage else {}
         commits.append(files)
     make_history(folder, commits)
     return folder
@@ -169,7 +177,10 @@ def test_a_change_below_the_margin_is_not_found(tmp_path: Path, temporary: Path,
     repository = history(tmp_path / "r", step(0.01, 3, 5))
     done = bisect(repository, last=5)
     assert done.returncode == 1
-    assert done.stdout.startswith("not found: ") and " is same" in done.stdout.splitlines()[0]
+    first = done.stdout.splitlines()[0]
+    assert first.startswith("not found: ") and first.endswith(
+        "is same: the change is smaller than the margin, which is 2%"
+    )
     assert len(set(machine.sides)) == 2, "only the good and the bad revision are measured"
     assert found(bisect(repository, "--margin", "0.2%", last=5)) == "c3"
 
@@ -194,6 +205,27 @@ def test_between_skipped_commits_all_that_can_be_the_first_are_named(
     assert [line.split()[1] for line in done.stdout.splitlines()[1:4]] == ["c4", "c5", "c6"]
     assert "skipped: " in done.stderr and "bench.py:1: no kernel" in done.stderr
     assert len(builds.failed) == 1
+
+
+def test_a_revision_whose_results_cannot_be_read_is_skipped(tmp_path: Path, temporary: Path, machine: Machine) -> None:
+    """Such as one that brings an older kbench of its own."""
+    done = bisect(history(tmp_path / "r", step(0.1, 2, 8), garbage=(4,)), last=8)
+    assert found(done) == "c2", done.stderr
+    assert "c4: skipped: " in done.stderr and "it has no column" in done.stderr, done.stderr
+
+
+def test_a_full_disk_ends_it(
+    tmp_path: Path, temporary: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def keep(sessions: session.SideSessions) -> None:
+        if len(machine.sides) > 8:
+            raise ResultsError("good.csv: cannot be written (no space left on device)")
+
+    keep_whole = session.SideSessions._keep
+    monkeypatch.setattr(session.SideSessions, "_keep", lambda each: (keep(each), keep_whole(each)))
+    done = bisect(history(tmp_path / "r", step(0.1, 2, 8)), last=8)
+    assert done.returncode == 2 and "cannot be written" in done.stderr.splitlines()[-1]
+    assert len(machine.sides) < 12
 
 
 def test_a_change_that_adds_up_over_many_commits_is_no_single_commit(
@@ -257,7 +289,7 @@ def test_a_good_revision_that_cannot_be_measured_any_more_ends_it(
     [
         (("--good", "c4", "--bad", "c0"), "--good c4 comes after --bad c0"),
         (("--good", "c0", "--bad", "main~4"), "--good c0 and --bad main~4 are the same commit"),
-        (("--good", "side"), "--good side is no ancestor of --bad c4"),
+        (("--good", "side"), "--good side is not an ancestor of --bad c4"),
         (("--good", "nowhere"), "nowhere: no such commit in"),
         (("--row", " "), "--row is empty"),
         (("--row", "N"), "--row 'N': not a condition"),

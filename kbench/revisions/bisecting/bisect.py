@@ -15,7 +15,7 @@ from kbench import interrupts
 from kbench.comparison.model import JudgedRow
 from kbench.comparison.options import CompareOptions
 from kbench.comparison.verdict import Verdict
-from kbench.errors import ExecutionError, KbenchError, ResultsError, UsageError
+from kbench.errors import ExecutionError, KbenchError, UsageError
 from kbench.revisions.alternate import alternate
 from kbench.revisions.bisecting.bisected import Bisected, Compared, Ending, StepMark
 from kbench.revisions.bisecting.one_row import arguments_for, name_of_row
@@ -88,8 +88,8 @@ def _ends(repository: Repository, options: BisectOptions) -> tuple[CommitInfo, C
         )
     if not repository.is_ancestor(good.commit, bad.commit):
         raise UsageError(
-            f"--good {options.good} is no ancestor of --bad {options.bad}; "
-            f"name a commit that both have, for example the one of: git merge-base {options.good} {options.bad}"
+            f"--good {options.good} is not an ancestor of --bad {options.bad}; name the last commit that both have, which "
+            f"this command prints: git merge-base {options.good} {options.bad}"
         )
     return good, bad
 
@@ -138,7 +138,7 @@ class _Search:
         """Raises ExecutionError if the revisions have no times to compare."""
         reason = row.reason and f": {row.reason}"
         if row.verdict is Verdict.SAME:
-            reason = f": the change is smaller than the margin, which is {self.comparing.rules.margin:.3%}"
+            reason = f": the change is smaller than the margin, which is {self.comparing.rules.margin * 100:g}%"
         if row.verdict not in (Verdict.SAME, Verdict.UNCLEAR):
             raise ExecutionError(
                 f"{self.name}: {bad.short} against {self.good.short} is {row.verdict}{reason}; kbench bisect needs a time "
@@ -207,10 +207,8 @@ class _Search:
         )
         try:
             done = alternate(base, head, self.comparing, self.options.budget_s, self.note)
-        except ResultsError:  # the disk is full, for example
-            raise
         except KbenchError as error:
-            if base.failed:
+            if base.failed:  # also if the disk is full, because the older one is measured first
                 raise
             raise RevisionNotMeasured(str(error)) from None
         for row in done.comparison.rows:
