@@ -66,7 +66,8 @@ def describe_code_change(old: RanKernels, new: RanKernels, *, changed: bool) -> 
     `changed`: the time has changed. Otherwise only another number of kernels is worth a word."""
     parts = []
     if old.kernels and new.kernels and old.kernels != new.kernels:
-        parts.append(f"it launches {_counted(new.kernels)}, before {_counted(old.kernels)}")
+        counts = [" or ".join(map(str, sorted(side.kernels))) for side in (new, old)]
+        parts.append(f"{counts[0]} kernel{'s' * (counts[0] != '1')} per call instead of {counts[1]}")
     if changed:
         match change := code_change(old, new):
             case CodeChange.SAME | CodeChange.SAME_NAMES:
@@ -78,11 +79,6 @@ def describe_code_change(old: RanKernels, new: RanKernels, *, changed: bool) -> 
             case CodeChange.MIXED:
                 parts.append("the machine code differs between sessions")
     return "; ".join(parts)
-
-
-def _counted(counts: frozenset[int]) -> str:
-    said = " or ".join(map(str, sorted(counts)))
-    return f"{said} kernel{'s' * (said != '1')}"
 
 
 def _clock(old: RanKernels, new: RanKernels) -> str:

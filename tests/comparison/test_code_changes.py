@@ -52,7 +52,7 @@ SLOW = (1.2, 1.201, 1.202)
         (times(*SLOW, code=f"~{ONE}"), "other machine code", "other"),
         (times(*SLOW, code=OTHER), "other machine code", "other"),
         (times(*SLOW, code=(ONE, OTHER, ONE)), "the machine code differs between sessions", "mixed"),
-        (times(*SLOW, code=OTHER, kernels=3), "it launches 3 kernels, before 1 kernel; other machine code", "other"),
+        (times(*SLOW, code=OTHER, kernels=3), "3 kernels per call instead of 1; other machine code", "other"),
         (times(*SLOW, code="", kernels=None), "", None),
     ],
 )
@@ -80,7 +80,7 @@ def test_an_unchanged_time_is_only_told_another_number_of_kernels(compared: Call
     assert compared(old, again).rows[0].reason == ""
     more = [replace(each, started_at="later") for each in times(*FAST, code=OTHER, kernels=8)]
     found = compared(old, more)
-    assert (found.rows[0].verdict, found.rows[0].reason) == ("same", "it launches 8 kernels, before 1 kernel")
+    assert (found.rows[0].verdict, found.rows[0].reason) == ("same", "8 kernels per call instead of 1")
     sides: dict[str, Any] = json.loads(FORMATS["json"](found))["rows"][0]
     assert (sides["old"]["kernels"], sides["new"]["kernels"]) == ([1], [8])
 
