@@ -30,11 +30,11 @@ class Causes:
         """What differs between the neighbours of a change; where they agree, what differs between the points around all places
         at which the change may lie."""
         near, far = (sorted_out(moved_properties(old.facts, new.facts)) for old, new in (neighbours, around))
-        machine = (*(near["machine"] or far["machine"]), *self._of_machine(series.key.machine, *around))
         return Moved(
             code=self._of_code(*neighbours) or self._of_code(*around),
             baseline=self._of_baseline(series, around),
-            machine=machine,
+            machine=(*(near["machine"] or far["machine"]), *_of_device(*around)),
+            copies=self._of_copies(series.key.machine, *neighbours),
             stack=near["stack"] or far["stack"],
             settings=near["settings"] or far["settings"],
         )
@@ -61,16 +61,18 @@ class Causes:
                     return name, math.exp(change.after - change.before)
         return None
 
-    def _of_machine(self, machine: str, old: RunPoint, new: RunPoint) -> list[MovedProperty]:
-        """The device, and the level of the machine if it changed by the margin or more."""
-        found = []
-        if old.device_uuid != new.device_uuid:
-            found.append(MovedProperty("device UUID", old.device_uuid or "unknown", new.device_uuid or "unknown"))
+    def _of_copies(self, machine: str, old: RunPoint, new: RunPoint) -> float | None:
+        """By what ratio the copies of a machine became slower; None if by less than the margin."""
         levels = sorted((run, level) for (run, name), level in self.timeline.levels.items() if name == machine)
         before = [level for run, level in levels if run <= old.run][-NEARBY_RUNS:]
         after = [level for run, level in levels if run >= new.run][:NEARBY_RUNS]
-        if before and after:
-            change = statistics.median(after) - statistics.median(before)
-            if abs(change) >= math.log1p(self.margin):
-                found.append(MovedProperty("copy control, subtracted", "0 %", f"{100 * math.expm1(change):+.1f} %"))
-        return found
+        if not before or not after:
+            return None
+        change = statistics.median(after) - statistics.median(before)
+        return math.exp(change) if abs(change) >= math.log1p(self.margin) else None
+
+
+def _of_device(old: RunPoint, new: RunPoint) -> tuple[MovedProperty, ...]:
+    if old.device_uuid == new.device_uuid:
+        return ()
+    return (MovedProperty("device UUID", old.device_uuid or "unknown", new.device_uuid or "unknown"),)

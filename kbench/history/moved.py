@@ -40,7 +40,8 @@ class Moved:
 
     code      the git commits, if both are known, and the hash of the provider's code
     baseline  the name of the baseline, and its own change as a ratio
-    machine   driver, limits, the UUID of the device, and the copy control as a change in percent, which kbench subtracts
+    machine   driver, limits and the UUID of the device
+    copies    by what ratio the copies of the machine became slower, which kbench subtracts; None if by less than the margin
     stack     versions of packages, of CUDA and of Python
     settings  settings of the measurement and environment variables
     """
@@ -48,6 +49,7 @@ class Moved:
     code: tuple[MovedProperty, ...] = ()
     baseline: tuple[str, float] | None = None
     machine: tuple[MovedProperty, ...] = ()
+    copies: float | None = None
     stack: tuple[MovedProperty, ...] = ()
     settings: tuple[MovedProperty, ...] = ()
 
@@ -58,7 +60,7 @@ class Moved:
 
     @property
     def anything(self) -> bool:
-        return bool(self.code or self.baseline or self.machine or self.stack or self.settings)
+        return bool(self.code or self.baseline or self.machine or self.copies or self.stack or self.settings)
 
 
 def moved_properties(old: Mapping[str, str], new: Mapping[str, str]) -> list[MovedProperty]:

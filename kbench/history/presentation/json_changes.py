@@ -72,6 +72,10 @@ class HistoryMoved(_Model):
     code: list[HistoryProperty]
     baseline: HistoryBaseline | None
     machine: list[HistoryProperty]
+    copies: float | None = Field(
+        description="By what ratio the copies of the machine became slower, which is subtracted; null if by less than the "
+        "margin."
+    )
     stack: list[HistoryProperty]
     settings: list[HistoryProperty]
 
@@ -161,6 +165,7 @@ def _entry(change: HistoryChange, report: HistoryReport) -> HistoryEntry:
         ratio=change.ratio,
         ci=change.ci,
         moved=HistoryMoved(
+            copies=moved.copies,
             baseline=HistoryBaseline(provider=name, ratio=ratio) if moved.baseline else None,
             **{
                 kind: [HistoryProperty(name=each.name, old=each.old, new=each.new) for each in getattr(moved, kind)]

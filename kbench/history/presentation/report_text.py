@@ -89,6 +89,9 @@ def shared_texts(changes: Sequence[HistoryChange]) -> list[str]:
     kinds = {"machine": moved.machine, "stack": moved.stack, "settings": moved.settings}
     found = [f"code: {moved.code_text}"] if one_code(changes) else []
     found += [f"{name}: {_few(properties)}" for name, properties in kinds.items() if properties]
+    if ratio := next((change.moved.copies for change in changes if change.moved.copies), None):
+        became = f"{abs(ratio - 1):.1%} {'slower' if ratio > 1 else 'faster'}"
+        found.append(f"machine: the copy control became {became}, which is subtracted")
     if not found and not any(change.moved.anything for change in changes):
         found = [NOTHING_MOVED]
     return ["; ".join(found)] if found else []
