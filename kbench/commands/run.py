@@ -98,7 +98,7 @@ def run(
     folder or a file).
 
     Exit code: 0 success, 1 a provider gave a wrong result or failed, 2 bad input, 3 nothing could be measured, 130
-    interrupted.
+    interrupted. A script that runs no perf_report is measured as with kbench exec, and ends with the exit code of that command.
     """
     from kbench.config.load import load_config
     from kbench.execute.run import RunOptions

@@ -78,7 +78,9 @@ def compare(
     budget: Annotated[
         str,
         typer.Option(
-            "--budget", metavar="DURATION", help="With --resolve: measure at most about this long: 90s, 10m or 1h."
+            "--budget",
+            metavar="DURATION",
+            help="With --resolve: begin no further pair of sessions after about this long: 90s, 10m or 1h.",
         ),
     ] = DEFAULT_BUDGET,
     export: Exports = None,

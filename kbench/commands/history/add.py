@@ -28,8 +28,8 @@ def history_add(
 ) -> ExitStatus:
     """Add results to a history.
 
-    Each call writes one new file into the folder and changes no other file. Readings that the folder has already are left
-    out, so results can be added again after `kbench run --append`. The command prints the path of the new file.
+    If there are new readings, the command writes them into one new file of the folder and prints its path. It changes no other
+    file. Readings that the folder has already are left out, so results can be added again after `kbench run --append`.
 
     Exit code: 0 added, or nothing was new, 2 bad input.
     """

@@ -47,8 +47,8 @@ def dispatch(
         typer.Option(
             "--holdout",
             metavar="SHARE",
-            help="Also test the method: decide again without this share of the shapes, each shape in turn, and report the "
-            "regret there. The written function uses all shapes. 0 skips the test.",
+            help="Also test the method: split the shapes into groups of about this share, decide again without each group, "
+            "and report the regret there. The written function uses all shapes. 0 skips the test.",
         ),
     ] = "25%",
     where: RowTerms = "",
