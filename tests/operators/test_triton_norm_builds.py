@@ -34,7 +34,10 @@ PROCESSORS = {
 }
 SHAPES = {
     "sm_90": [
-        *((16384, N) for N in (1, 64, 781, 1000, 1024, 2880, 4096, 5120, 7168, 8192, 12288, 16384, 32768, 262144)),
+        *(
+            (16384, N)
+            for N in (1, 64, 128, 768, 781, 1000, 1024, 2880, 4096, 5120, 7168, 8192, 12288, 16384, 32768, 262144)
+        ),
         *((64, N) for N in (1000, 4096, 16384, 131072)),
         (1, 262144),
     ],
@@ -90,7 +93,6 @@ def compile_one(name: str) -> dict[str, int]:
     made: list[tuple[str, Any, dict[str, Any]]] = []
     inputs, outputs, weights, further = INPUTS[operator]
     itemsize, here = dtype.itemsize, PROCESSORS[target]
-    vector = min(16 // itemsize, N & -N)
 
     def run(kernel: Any, *, grid: Any, warmup: bool, **arguments: Any) -> None:
         made.append((f"{direction} {kernel.fn.__name__}", kernel, arguments))
@@ -100,10 +102,10 @@ def compile_one(name: str) -> dict[str, int]:
 
     JITFunction.run = run
     direction = "forward"
-    plan = forward_plan(M, N, itemsize, vector, inputs, here)
+    plan = forward_plan(M, N, itemsize, maths.pivot, here)
     launch.normalise(maths, tensors(inputs, 1, N), tensors(weights, N), tensors(outputs, 1, N), (), 1e-6, plan)
     direction = "backward"
-    plan = backward_plan(M, N, itemsize, vector, further, maths.column_sums, here)
+    plan = backward_plan(M, N, itemsize, further, maths.column_sums, here)
     statistics = tuple(torch.empty(1) for _ in range(2 if maths.pivot else 1))
     launch.gradients(maths, tensors(further, 1, N), statistics, tensors(1, N)[0], plan)
     return {

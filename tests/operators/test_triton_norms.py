@@ -93,21 +93,6 @@ def strips(M: int, N: int, sums: int) -> Launches:
     return Launches((first, second, added(N, parts, sums)) if parts > 1 else (first, second), count, parts)
 
 
-def team(M: int, N: int, sums: int) -> Launches:
-    numbers = {
-        "span": 16,
-        "BLOCK": 8,
-        "PIECES": 2,
-        "WIDTH": 4,
-        "FULL": False,
-        "TICKETS": True,
-        "PDL": False,
-        "PACKED": False,
-    }
-    steps = [Step("team_kernels.team", 2 * 3, numbers | {"PHASE": phase}, WARPS) for phase in (1, 2)]
-    return Launches((*steps, added(N, 2, sums)), 3, 2, teams=True)
-
-
 BACKWARD = {
     "resident": resident,
     "rows ahead": lambda M, N, sums: resident(M, N, sums, AHEAD=True),
@@ -116,7 +101,6 @@ BACKWARD = {
     "one program": lambda M, N, sums: resident(M, N, sums, parts=1, rows=4),
     "rows and columns": rows_and_columns,
     "strips": strips,
-    "team": team,
 }
 
 
@@ -139,14 +123,14 @@ SHAPES = [(name, 41) for name in NORMS] + [("layernorm", 48)]
 def test_every_forward_kernel(form: str, name: str, N: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In mode full, the statistics that the kernel saves are right too."""
     monkeypatch.setattr(launch, "forward_plan", lambda M, N, *rest: FORWARD[form](M, N))
-    monkeypatch.setattr(launch, "backward_plan", lambda M, N, *rest: rows_and_columns(M, N, rest[3]))
+    monkeypatch.setattr(launch, "backward_plan", lambda M, N, *rest: rows_and_columns(M, N, rest[2]))
     assert judged(name, 5, N, "full") is None
 
 
 @pytest.mark.parametrize("name, N", SHAPES)
 @pytest.mark.parametrize("form", BACKWARD)
 def test_every_backward_kernel(form: str, name: str, N: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "backward_plan", lambda M, N, *rest: BACKWARD[form](M, N, rest[3]))
+    monkeypatch.setattr(launch, "backward_plan", lambda M, N, *rest: BACKWARD[form](M, N, rest[2]))
     assert judged(name, 9, N, "backward") is None
 
 
@@ -173,3 +157,12 @@ def test_weights_in_float32_beside_rows_in_16_bits(name: str) -> None:
         error = (mine.double() - right).abs().max() / right.abs().max()
         assert error < precision, (error, mine.dtype)
     assert [each.dtype for each in found[1:]] == [torch.float32] * len(weights)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("M, N", [(2048, 16384), (300, 40000), (2000, 781), (20000, 768), (64, 4096), (9, 200000)])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+@pytest.mark.parametrize("name", NORMS)
+def test_what_the_dispatch_chooses_is_right_on_a_device(name: str, dtype: str, M: int, N: int) -> None:
+    """The interpreter runs neither the PTX that unpacks 16-bit elements, nor launches that overlap, nor programs that wait."""
+    assert judged(name, M, N, "full", dtype) is None

@@ -6,6 +6,7 @@ The kernels are in the files beside it. This file only computes numbers: it need
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any, NamedTuple
 
 from kbench.kernels.triton_rows import power_of_two
@@ -61,8 +62,15 @@ _LARGEST_TEAM = 128
 _TILE = 2048
 """Shorter rows share a program, until it has this many elements; if there are enough of them to fill the device."""
 
+_TILE_WITH_PIVOT = 512
+"""The same with a pivot. A row that has a program to itself needs one reduction, where several rows in a program need two."""
+
 _TILE_BACKWARD = 4096
 """The same for the backward pass. Two such programs on a multiprocessor have as much on the way as one with twice as many."""
+
+_DIVIDED, _DIVIDED_BACKWARD = 512, 4096
+"""Rows are held in parts of a power of two if that has so many elements. In the backward pass, rows that share a program would
+then be added up across warps."""
 
 _FIVE_PIECES = {"maxnreg": 80}
 """Triton's options for rows in five blocks on sm_90: without a limit, ptxas keeps to 64 registers, and spills."""
@@ -74,19 +82,20 @@ _FEW_ROWS, _FEW_LONG_ROWS = 256, 1024
 """Up to this many rows, or rows of 4096 elements and more, it is faster to read the matrix twice than to launch twice."""
 
 
-def _blocks(N: int) -> tuple[int, int]:
-    """The block in which a row is held, and how many of them: one power of two, or three quarters or five eighths of it."""
+def _blocks(N: int, divided: int) -> tuple[int, int]:
+    """The block in which a row is held, and how many of them: one power of two or, if that is at least `divided`, three
+    quarters or five eighths of it."""
     whole = power_of_two(N)
-    if whole >= 512 and whole * 5 // 8 >= N:
+    if whole >= divided and whole * 5 // 8 >= N:
         return whole // 8, 5
-    if whole >= 512 and whole * 3 // 4 >= N:
+    if whole >= divided and whole * 3 // 4 >= N:
         return whole // 4, 3
     return whole, 1
 
 
-def _tile(M: int, N: int, most: int, programs: int) -> dict[str, Any]:
+def _tile(M: int, N: int, most: int, programs: int, divided: int) -> dict[str, Any]:
     """Constants of a tile of whole rows: as many rows as make up `most` elements, if at least so many programs remain."""
-    block, pieces = _blocks(N)
+    block, pieces = _blocks(N, divided)
     rows = max(1, min(power_of_two(most) // (block * pieces), M // programs))
     rows = 1 << (rows.bit_length() - 1)
     return {"ROWS": rows, "BLOCK": block, "PIECES": pieces, "FULL": M % rows == 0 and block * pieces == N}
@@ -107,11 +116,12 @@ def _each_of(constants: dict[str, Any]) -> int:
     return 32 if constants["PIECES"] == 1 else 48
 
 
-def forward_plan(M: int, N: int, itemsize: int, vector: int, inputs: int, device: Processors) -> Launches:
-    """The launches that normalise M rows of N elements of `itemsize` bytes, which are moved in vectors of `vector` elements."""
+@cache
+def forward_plan(M: int, N: int, itemsize: int, pivot: bool, device: Processors) -> Launches:
+    """The launches that normalise M rows of N elements of `itemsize` bytes. `pivot` is that of the operator's mathematics."""
     alone = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
     if N <= _LONGEST_ROW:
-        constants = _tile(M, N, _TILE, device.multiprocessors)
+        constants = _tile(M, N, _TILE_WITH_PIVOT if pivot else _TILE, device.multiprocessors, _DIVIDED)
         count = _elements(constants)
         many = count > 8192
         early = {"EARLY": not many and constants["PIECES"] == 1}
@@ -147,38 +157,20 @@ def _in_phases(step: Step, device: Processors) -> tuple[Step, ...]:
     return tuple(step._replace(arguments=step.arguments | {"PHASE": phase}) for phase in (1, 2))
 
 
-def backward_plan(M: int, N: int, itemsize: int, vector: int, inputs: int, sums: int, device: Processors) -> Launches:
+@cache
+def backward_plan(M: int, N: int, itemsize: int, inputs: int, sums: int, device: Processors) -> Launches:
     """The launches that compute the gradients. `inputs` are the matrices that are read, and `sums` those over the rows."""
     few = M <= _FEW_ROWS or (M <= _FEW_LONG_ROWS and N >= 4096)
     if few and N <= _LONGEST_ROW:
-        constants = _tile(M, N, 1, 1)
+        constants = _tile(M, N, 1, 1, _DIVIDED_BACKWARD)
         width = min(128, max(32, power_of_two(N // 128)))
         strips = math.ceil(N / width)
         numbers = {"strips": strips, "PACKED": False, "STEP": 64 if M > 32 else 32, "WIDTH": width}
         options = _warps(_elements(constants), 32, device, 8)
         options = max(options, _warps(128, 1, device), key=lambda each: each["num_warps"])
         return Launches((Step("backward_kernels.rows_and_columns", strips + M, constants | numbers, options),))
-    if N <= _LONGEST_KEPT:
-        constants = _tile(M, N, _TILE_BACKWARD, 2 * device.multiprocessors)
-        count = _elements(constants)
-        resident = 1 if count > _LARGEST_OF_TWO else 2
-        staged = resident * 2 * count * itemsize * inputs <= device.shared_bytes
-        tiles = math.ceil(M / constants["ROWS"])
-        parts = _even(tiles, device.multiprocessors * resident)
-        ways = {
-            "AHEAD": not staged,
-            "STAGES": 3 if staged else 1,
-            "SUMS": constants["ROWS"] > 1,
-            "KEEP": True,
-            "PACKED": False,
-        }
-        step = Step(
-            "backward_kernels.resident",
-            parts,
-            constants | ways | {"tiles": tiles, "PDL": device.chained},
-            _warps(count, 32 if staged else 16, device),
-        )
-        return Launches((step, *_added(N, parts, sums, device)), parts=parts)
+    if N <= _LONGEST_KEPT or _packed(N, itemsize, inputs, sums, device):
+        return _resident(M, N, itemsize, inputs, sums, device)
     slices = 1 if device.multiprocessors <= M else min(math.ceil(N / 4096), math.ceil(2 * device.multiprocessors / M))
     span = 64 * math.ceil(N / slices / 64)
     slices = math.ceil(N / span)
@@ -191,6 +183,33 @@ def backward_plan(M: int, N: int, itemsize: int, vector: int, inputs: int, sums:
     numbers = {"strips": strips, "chunk": chunk, "STEP": 8, "WIDTH": 512, "SLICES": power_of_two(slices)}
     second = Step("column_kernels.strips", strips * parts, numbers, _warps(4096, 16, device))
     return Launches((first, second, *_added(N, parts, sums, device)), slices, parts)
+
+
+def _packed(N: int, itemsize: int, inputs: int, sums: int, device: Processors) -> bool:
+    """Whether a program can hold a longer row because its elements stay packed, two to a register. There is no room for two
+    sums over the rows."""
+    on_the_way = 2 * power_of_two(N) * itemsize * inputs
+    return N <= _LONGEST_ROW and itemsize == 2 and sums == 1 and 0 < on_the_way <= device.shared_bytes
+
+
+def _resident(M: int, N: int, itemsize: int, inputs: int, sums: int, device: Processors) -> Launches:
+    """Programs that stay, take one tile of rows after another, and keep the sums over the rows."""
+    constants = _tile(M, N, _TILE_BACKWARD, 2 * device.multiprocessors, _DIVIDED_BACKWARD)
+    packed = N > _LONGEST_KEPT
+    if packed:
+        constants |= {"BLOCK": power_of_two(N), "PIECES": 1, "FULL": power_of_two(N) == N}
+    count = _elements(constants)
+    resident = 1 if count > _LARGEST_OF_TWO else 2
+    staged = resident * 2 * count * itemsize * inputs <= device.shared_bytes
+    # a thread that has elements of all rows of a tile adds them up before it keeps them
+    together = constants["ROWS"] > 1 and constants["BLOCK"] >= count // 32 * 16 // itemsize
+    options = _warps(count, 32 if staged and (together or constants["ROWS"] == 1) else 16, device)
+    tiles = math.ceil(M / constants["ROWS"])
+    parts = _even(tiles, device.multiprocessors * resident)
+    numbers = {"tiles": tiles, "KEEP": True, "PACKED": packed, "SUMS": together, "PDL": device.chained}
+    ways = {"AHEAD": not staged, "STAGES": 3 if staged else 1}
+    step = Step("backward_kernels.resident", parts, constants | numbers | ways, options)
+    return Launches((step, *_added(N, parts, sums, device)), parts=parts)
 
 
 def _even(tiles: int, most: int) -> int:

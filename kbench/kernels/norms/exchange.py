@@ -11,28 +11,29 @@ import triton.language as tl
 
 @triton.jit
 def publish(word, sums, mark):
-    """Write one or two sums and a mark into a 64-bit word, in one store: others see all of it or nothing. The mark is the
-    lowest bit of the last sum."""
-    last = (sums[len(sums) - 1].to(tl.int32, bitcast=True) & -2) | mark
+    """Write one or two sums, tensors of one element, and a mark into a 64-bit word, in one store: others see all of it or
+    nothing. The mark is the lowest bit of the last sum."""
+    last = (tl.sum(sums[len(sums) - 1]).to(tl.int32, bitcast=True) & -2) | mark
     pair = last.to(tl.int64) & 0xFFFFFFFF
     if len(sums) > 1:
-        pair |= sums[0].to(tl.int32, bitcast=True).to(tl.int64) << 32
+        pair |= tl.sum(sums[0]).to(tl.int32, bitcast=True).to(tl.int64) << 32
     tl.atomic_xchg(word, pair, sem="relaxed")
 
 
 @triton.jit
 def gather(words, parts, mark, COUNT: tl.constexpr, WIDTH: tl.constexpr):
-    """Wait until all words of a team have this launch's mark, and add up their sums. The lowest bit of the last counts as 0, so
-    that the mark does not change the result."""
-    members = tl.arange(0, WIDTH)[None, :]
+    """Wait until all words of a team have this launch's mark, and add up their sums: to numbers, because the compiler may move
+    a tensor of one element through shared memory to all its users. The lowest bit of the last sum counts as 0, so that the mark
+    does not change the result."""
+    members = tl.arange(0, WIDTH)
     pairs = tl.load(words + members, mask=members < parts, volatile=True)
-    while tl.max(((members < parts) & ((pairs & 1) != mark)).to(tl.int32)) > 0:
+    while tl.max(((members < parts) & ((pairs & 1) != mark)).to(tl.int32), 0) > 0:
         pairs = tl.load(words + members, mask=members < parts, volatile=True)
     last = (pairs.to(tl.int32) & -2).to(tl.float32, bitcast=True)
-    sums = (tl.sum(tl.where(members < parts, last, 0.0), 1, keep_dims=True),)
+    sums = (tl.sum(tl.where(members < parts, last, 0.0), 0),)
     if COUNT > 1:
         first = (pairs >> 32).to(tl.int32).to(tl.float32, bitcast=True)
-        sums = (tl.sum(tl.where(members < parts, first, 0.0), 1, keep_dims=True), sums[0])
+        sums = (tl.sum(tl.where(members < parts, first, 0.0), 0), sums[0])
     return sums
 
 

@@ -6,7 +6,7 @@ TERMS       what is summed over a row: takes the value and a pivot, returns a tu
 STATISTICS  what the sums say of the row: takes the sums, the pivot, N and eps, returns a tuple
 RESULTS     what is written: takes the value, the statistics and a tuple with an element of each weight, returns a tuple
 
-With PIVOT, terms are differences from a pivot, the mean of a row's first elements, so that a large offset does not cancel.
+With PIVOT, terms are differences from a pivot, the mean of a row or of its head, so that a large offset does not cancel.
 All compute in float32. `inputs`, `outputs`, `weights` and `saved` are tuples of pointers: to (M, N) matrices whose rows are
 `input_strides` and `output_strides` elements apart, to (N,) vectors, and to (M,) vectors of float32 for the statistics, or ().
 
@@ -20,16 +20,20 @@ import triton.language as tl
 from kbench.kernels.norms.exchange import gather, next_mark, publish, ticket
 from kbench.kernels.norms.tiles import add_terms, as_float, block, load_each, row_sums, starts, store
 
+LANES = tl.constexpr(32)
 HEAD = tl.constexpr(128)
 
 
 @triton.jit
-def head_mean(sources, rows, M, N, VALUE: tl.constexpr, ROWS: tl.constexpr, VEC: tl.constexpr):
-    """The mean of the first HEAD elements of each row, or of all if there are fewer. This pivot needs no exchange between
-    warps. Rounding errors grow by a factor of at most N / HEAD, if all the variance lies between these elements and the
-    others."""
-    columns, mask = block(rows, M, 0, N, ROWS, HEAD, VEC)
-    return tl.sum(VALUE(as_float(load_each(sources, columns, mask, False))), 1, keep_dims=True) / tl.minimum(N, HEAD)
+def head_mean(sources, N, VALUE: tl.constexpr):
+    """The mean of the first HEAD elements of one row, or of all if there are fewer. It is a number, which every warp computes
+    by itself. With this pivot, rounding errors grow by a factor of at most N / HEAD, if all the variance lies between these
+    elements and the others."""
+    lanes = tl.arange(0, LANES)
+    total = tl.zeros((LANES,), tl.float32)
+    for p in tl.static_range(HEAD // LANES):
+        total += VALUE(as_float(load_each(sources, p * LANES + lanes, p * LANES + lanes < N, False)))
+    return tl.sum(total, 0) / tl.minimum(N, HEAD)
 
 
 @triton.jit
@@ -98,15 +102,18 @@ def registers(
             early = early + (load_each(weights, columns, mask, FULL),)  # noqa: RUF005
     if WIDTH > 1:
         words += 16 + pid.to(tl.int64) * slices
-        own = words + part + tl.zeros((1, 1), tl.int32)
+        own = words + part
         mark = next_mark(own, PHASE)
 
     pivot = 0.0
     if PIVOT:
-        if PIECES == 1 and BLOCK <= HEAD:
-            pivot = tl.sum(values[0], 1, keep_dims=True) / N
+        if ROWS == 1:
+            pivot = head_mean(starts(inputs, input_strides, pid.to(tl.int64), VEC), N, VALUE)
         else:
-            pivot = head_mean(sources, rows, M, N, VALUE, ROWS, VEC)
+            total = values[0]
+            for p in tl.static_range(1, PIECES):
+                total += values[p]
+            pivot = tl.sum(total, 1, keep_dims=True) / N
     totals = ()
     for p in tl.static_range(PIECES):
         columns, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC)
@@ -158,7 +165,7 @@ def twice(
     """One program per row. It reads the row twice, in blocks: for rows that no team can hold. Grid: M."""
     row = tl.program_id(0).to(tl.int64) + tl.zeros((1, 1), tl.int32)
     sources = starts(inputs, input_strides, row, VEC)
-    pivot = head_mean(sources, row, M, N, VALUE, 1, VEC) if PIVOT else 0.0
+    pivot = head_mean(starts(inputs, input_strides, tl.program_id(0).to(tl.int64), VEC), N, VALUE) if PIVOT else 0.0
     columns, mask = block(row, M, 0, N, 1, BLOCK, VEC)
     totals = masked(TERMS(VALUE(as_float(load_each(sources, columns, mask, False))), pivot), mask, PIVOT)
     for first in tl.range(BLOCK, N, BLOCK, num_stages=STAGES):

@@ -26,7 +26,7 @@ FILES = (
     "forward_kernels",
     "backward_kernels",
     "column_kernels",
-    "team_kernels",
+    "exchange",
 )
 SOURCES = (*(Path(__file__).with_name(f"{name}.py") for name in FILES), *whole_rows.SOURCES)
 """The files that a norm in Triton runs, besides its own."""
@@ -52,7 +52,7 @@ def normalise(
     if not x.numel():
         return
     vector = _vector(N, *inputs, *outputs)
-    plan = plan or forward_plan(M, N, x.element_size(), vector, len(inputs), _processors(x.device))
+    plan = plan or forward_plan(M, N, x.element_size(), maths.pivot, _processors(x.device))
     tensors: dict[str, Any] = {"inputs": inputs, "weights": weights, "outputs": outputs, "saved": saved}
     strides = {"input_strides": _row_strides(inputs), "output_strides": _row_strides(outputs)}
     if plan.teams:
@@ -77,7 +77,7 @@ def gradients(
     if not x.numel():
         return [dx, *(each.zero_() for each in outputs)]
     vector = _vector(N, *inputs)
-    plan = plan or backward_plan(M, N, x.element_size(), vector, len(inputs), maths.column_sums, _processors(x.device))
+    plan = plan or backward_plan(M, N, x.element_size(), len(inputs), maths.column_sums, _processors(x.device))
     tensors: dict[str, Any] = {
         "dx": dx,
         "inputs": inputs,
@@ -86,9 +86,7 @@ def gradients(
         "outputs": outputs,
     }
     tensors["partial"] = outputs if plan.parts == 1 else _new(x, maths.column_sums, plan.parts, N)
-    if plan.teams:
-        tensors["words"] = triton_rows.row_mailbox(x.device, M, plan.slices, "bit 0")
-    if plan.slices and not plan.teams:
+    if plan.slices:
         tensors["means"] = _new(x, maths.row_sums, M, plan.slices)
     known = {"strides": _row_strides(inputs), "M": M, "N": N, "P": plan.parts, "slices": plan.slices, "VEC": vector}
     _run(plan, tensors | known | maths.constants())

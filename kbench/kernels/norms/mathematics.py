@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 
@@ -24,6 +25,7 @@ class Mathematics(NamedTuple):
     row_sums: int
     column_sums: int
 
+    @cache  # noqa: B019 there is one for each operator
     def constants(self) -> dict[str, Any]:
         """The functions, by the names that they have as arguments of the kernels."""
         return {name.upper(): value for name, value in self._asdict().items()}
