@@ -113,6 +113,14 @@ def test_dates_that_cannot_be_read_give_the_order_of_runs(tmp_path: Path) -> Non
     assert figure.axes[0].get_xlabel() == "run"
 
 
+@pytest.mark.parametrize("apart", ["00:00:36", "00:20:00", "03:00:00"])
+def test_runs_of_the_same_day_are_drawn(tmp_path: Path, apart: str) -> None:
+    starts = ("2026-09-01T00:00:00+00:00", f"2026-09-01T{apart}+00:00")
+    [figure] = drawn(history(tmp_path, 2, lambda number: Night(fields={"started_at": starts[number]})))
+    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert labels and all(label.startswith("1 Sep ") for label in labels)
+
+
 def test_the_command_writes_the_same_names_and_bytes_every_time(kbench: Kbench, tmp_path: Path) -> None:
     history(tmp_path, 7)
     done = kbench("history", "plot", "history", "--out", "pictures", "--format", "png,svg")

@@ -14,6 +14,9 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 LONG_DAYS, SHORT_DAYS = 300, 4
 """Ticks of a longer axis have months and years, those of a shorter one also hours."""
 
+ONE_TICK_DAYS = 1 / 24
+"""A shorter axis has one tick, at its first run: matplotlib finds no dates for a few ticks there."""
+
 ROOM = 0.02
 """Free space at both ends, as a share of the axis."""
 
@@ -49,7 +52,7 @@ class TimeAxis:
             axes.xaxis.set_major_locator(MaxNLocator(ticks, integer=True))
             axes.set_xlabel("run")
             return
-        if low == high:
+        if high - low < ONE_TICK_DAYS:
             axes.xaxis.set_major_locator(FixedLocator([low]))
         else:
             most = ticks if high - low >= SHORT_DAYS else ticks // 2
