@@ -80,7 +80,7 @@ def test_an_option_of_a_megabyte_is_not_told_whole(refuse) -> None:  # type: ign
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["run"], "error: Missing argument 'CONFIG'.\nTry 'kbench run -h' for help.\n"),
+        (["check"], "error: Missing argument 'CONFIG'.\nTry 'kbench check -h' for help.\n"),
         (["rum"], "error: No such command 'rum'. Did you mean 'run'?\nTry 'kbench -h' for help.\n"),
         (["run", "s.yaml", "--sessions", "x"], "error: Invalid value for '--sessions': "),
         (["run", "s.yaml", "--bogus"], "error: No such option: --bogus"),

@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "commands": (
         "analysis comparison/formats config contract errors execute execute/executors execute/supervision "
         "execute/worker explain files history/presentation history/storage interrupts judging packages plotting protocol "
-        "results revisions/bisecting sources summary text"
+        "resolving results revisions/bisecting sources summary text"
     ),
     "commands/comparing": (
         "commands comparison comparison/formats errors files resolving revisions revisions/bisecting text"

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional
 
 import typer
 
-from kbench.commands.options import ConfigFile, KeepTrying, OnlyProviders, Plugins, Profile, Sets, ShapesOption
+from kbench.commands.options import KeepTrying, OnlyProviders, Plugins, Profile, Sets, ShapesOption
+from kbench.commands.repeat import repeat_row
 from kbench.config import builtin
 from kbench.errors import ExitStatus, ResultsError, UsageError
 from kbench.text import terminal
@@ -41,7 +42,12 @@ PROBLEMS = (
 
 
 def run(
-    config: ConfigFile,
+    config: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[CONFIG]", help=f"A YAML file, or a built-in config: {', '.join(builtin.config_names())}."
+        ),
+    ] = None,
     arguments: Annotated[
         Optional[list[str]], typer.Argument(metavar="[-- ARGUMENTS]", help="The arguments of a script.")
     ] = None,
@@ -91,6 +97,24 @@ def run(
     keep_trying: KeepTrying = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
     plots: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw a plot at the end.")] = True,
+    repeat: Annotated[
+        Path | None,
+        typer.Option(
+            "--repeat",
+            metavar="FILE.csv",
+            help="Instead of a config: measure the row of --row in this results file again, with the same case, parameters, "
+            "settings and baseline. The results go into the folder `repeat` in that of --out.",
+        ),
+    ] = None,
+    row: Annotated[
+        str,
+        typer.Option(
+            "--row",
+            metavar="TERMS",
+            help="With --repeat: the provider and the case, for example 'provider=triton,N=4096,dtype=bf16'. The terms are "
+            "those of --where of other commands.",
+        ),
+    ] = "",
 ) -> int:
     """Check and time every provider; write a CSV and a plot.
 
@@ -116,6 +140,16 @@ def run(
     )
     changes = [*(sets or ()), *([f"measure.sessions={sessions}"] if sessions is not None else [])]
     try:
+        if repeat is not None:
+            if config or arguments or changes or only or profile or plugin or shapes or dry_run or options != usual:
+                raise UsageError(
+                    "--repeat measures a row as its file says; give only --row, --out and --no-wait with it"
+                )
+            return repeat_row(repeat, row, replace(usual, out=out / "repeat"))
+        if row:
+            raise UsageError("--row names a row of a results file; add --repeat FILE.csv")
+        if config is None:
+            raise UsageError("kbench run needs a CONFIG, or --repeat FILE.csv and --row; see kbench run --help")
         if source_of(config) is SourceKind.CONFIG:
             if arguments:
                 raise UsageError(f"{config}: a config takes no arguments, but got {shlex.join(arguments)}")

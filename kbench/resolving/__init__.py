@@ -1,1 +1,1 @@
-"""`kbench compare --resolve`: measures the unclear rows of two results files again."""
+"""Measures rows of results files again: the unclear ones for `kbench compare --resolve`, one for `kbench run --repeat`."""

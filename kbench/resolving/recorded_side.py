@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from kbench.execute.existing_results import (
     read_records,
 )
 from kbench.execute.plan import Plan, Task
-from kbench.execute.run import PreparedRun, RunOptions, execute_more
+from kbench.execute.run import PreparedRun, RunOptions, RunResult, execute, execute_more
 from kbench.protocol import MeasureSettings
 from kbench.results import table
 from kbench.results.case import Case
@@ -41,13 +42,30 @@ from kbench.results.vocabulary import Role
 
 
 @dataclass(frozen=True)
+class Purpose:
+    """Why rows are measured again, for the errors of a file whose rows cannot be measured.
+
+    anew       what to do if the file does not say enough
+    otherwise  completes every remedy: how to do without
+    """
+
+    anew: str
+    otherwise: str = ""
+
+
+RESOLVE = Purpose("measure both files again", ", or leave out --resolve")
+REPEAT = Purpose("measure the whole config again")
+
+
+@dataclass(frozen=True)
 class RecordedSide:
-    """One of the two files.
+    """A results file whose rows are measured again.
 
     axes         names of the axis columns
     environment  the entries of the environment file
     measure      the settings with which its rows were measured
     config       the config, as it is here
+    purpose      why its rows are measured again
     """
 
     csv: Path
@@ -55,21 +73,21 @@ class RecordedSide:
     environment: Mapping[str, Any]
     measure: Measure
     config: Config
+    purpose: Purpose
 
     @classmethod
-    def read(cls, csv: Path) -> RecordedSide:
+    def read(cls, csv: Path, purpose: Purpose = RESOLVE) -> RecordedSide:
         """Raises ResultsError for a file whose rows cannot be measured here."""
         frame = table.read_results(csv)
         environment, _ = read_recorded_environment(csv)
         if (scope := environment.get("scope", "device")) != "device":
-            raise refusal(csv, f"they were measured {SCOPES.get(scope, scope)}", "measure both files again")
+            raise refusal(csv, purpose, f"they were measured {SCOPES.get(scope, scope)}", purpose.anew)
         try:
             measure = Measure.model_validate(environment["measure"])
         except ValidationError:
-            raise refusal(
-                csv, "the environment file has settings that kbench does not know", "measure both files again"
-            ) from None
-        return cls(csv, tuple(table.axes(frame)), environment, measure, _load(csv, environment))
+            why = "the environment file has settings that kbench does not know"
+            raise refusal(csv, purpose, why, purpose.anew) from None
+        return cls(csv, tuple(table.axes(frame)), environment, measure, _load(csv, environment, purpose), purpose)
 
     def check(self, keys: Collection[Key], note: Callable[[str], None]) -> None:
         """Raise ResultsError if the rows with these keys cannot be measured here as they were measured before."""
@@ -97,6 +115,16 @@ class RecordedSide:
         if done.interrupted:
             raise KeyboardInterrupt
 
+    def measure_anew(self, keys: Collection[Key], options: RunOptions, note: Callable[[str], None]) -> RunResult:
+        """Measure the rows with these keys in one session, and write them to a new file in the folder of `options`. Raises what
+        `check` and `execute` raise."""
+        with self._prepared(note) as run:
+            plan = self._narrow(run.plan, run.executor, self._rows(), keys)
+            measure = self.measure.model_copy(update={**self.environment["measure"], "sessions": 1})
+            tasks = tuple(replace(task, session=0) for task in plan.tasks)
+            run.plan = replace(plan, sweep=replace(plan.sweep, measure=measure), tasks=tasks)
+            return execute(run, options, note)
+
     def _rows(self) -> list[Row]:
         return rows_of(table.read_results(self.csv))
 
@@ -105,7 +133,7 @@ class RecordedSide:
         try:
             return prepare(self.config, RunOptions(), note)
         except ConfigError as error:
-            raise refusal(self.csv, str(error.issues[0])) from None
+            raise refusal(self.csv, self.purpose, str(error.issues[0])) from None
 
     def _narrow(self, plan: Plan, executor: Executor, rows: Sequence[Row], keys: Collection[Key]) -> Plan:
         """The plan of one more session of these rows. Raises ResultsError if it would not be measured as before."""
@@ -115,20 +143,21 @@ class RecordedSide:
             "measure": self.environment["measure"],
         }
         if differences := find_differences(self.environment, now):
-            raise refusal(self.csv, "; ".join(differences))
+            raise refusal(self.csv, self.purpose, "; ".join(differences))
         shared = [name for name, _ in next(iter(keys)).axes]  # the axes that both files have
         wanted: dict[Any, tuple[Case, dict[str, Row]]] = {}
         for row in rows:
-            if row.role == Role.PROVIDER and _key(row, shared) in keys:
+            if row.role == Role.PROVIDER and joined_key(row, shared) in keys:
                 wanted.setdefault(row.case.key, (row.case, {}))[1][row.configuration_name] = row
         known = {one.name: one for one in plan.sweep.configurations}
         code = executor.catalog.providers(plan.sweep.operator)
         for row in (row for _, named in wanted.values() for row in named.values()):
             if row.configuration_name not in known:
-                raise refusal(self.csv, f"the config {self.config.path} has no {row.configuration_name}")
+                raise refusal(self.csv, self.purpose, f"the config {self.config.path} has no {row.configuration_name}")
             if row.source_hash and code[row.provider].source_hash != row.source_hash:
                 raise refusal(
                     self.csv,
+                    self.purpose,
                     f"the code of {row.provider} has changed{self._revision()}",
                     "compare revisions with kbench ab",
                 )
@@ -161,40 +190,42 @@ class RecordedSide:
         return f" since commit {commit[:9]}" if commit else ""
 
 
-def refusal(csv: Path, why: str, remedy: str = "undo that") -> ResultsError:
+def refusal(csv: Path, purpose: Purpose, why: str, remedy: str = "undo that") -> ResultsError:
     """The error for a file whose rows cannot be measured as before."""
-    return ResultsError(f"{csv}: its rows cannot be measured again here: {why}; {remedy}, or leave out --resolve")
+    return ResultsError(f"{csv}: its rows cannot be measured again here: {why}; {remedy}{purpose.otherwise}")
 
 
-def _load(csv: Path, environment: Mapping[str, Any]) -> Config:
+def _load(csv: Path, environment: Mapping[str, Any], purpose: Purpose) -> Config:
     """The config that a file was measured with. Raises ResultsError."""
     recorded = environment["config"]
     path = Path(str(recorded.get("path", ""))).expanduser()
     if path.suffix == ".py":
-        raise refusal(csv, f"they were measured with the script {path}, not with a config", "measure both files again")
+        raise refusal(csv, purpose, f"they were measured with the script {path}, not with a config", purpose.anew)
     if not path.is_file():
-        raise refusal(csv, f"the config {path} is not here", "start kbench in the folder where they were measured")
+        raise refusal(
+            csv, purpose, f"the config {path} is not here", "start kbench in the folder where they were measured"
+        )
     try:
         config = load_config(
             path, profile=environment.get("profile") or "none", plugins=list(_plugins(environment.get("command") or []))
         )
     except ConfigError as error:
-        raise refusal(csv, str(error.issues[0])) from None
+        raise refusal(csv, purpose, str(error.issues[0])) from None
     if digest(config.text) != recorded["sha"]:
-        raise refusal(csv, f"the config {path} has changed")
+        raise refusal(csv, purpose, f"the config {path} has changed")
     return config
 
 
 def _plugins(command: Sequence[str]) -> Iterator[str]:
     """The plug-in files that a command line names."""
-    for word, following in zip(command, [*command[1:], ""], strict=True):
+    for word, following in pairwise([*command, ""]):
         if word == "--plugin":
             yield str(Path(following).expanduser())
         elif word.startswith("--plugin="):
             yield str(Path(word.partition("=")[2]).expanduser())
 
 
-def _key(row: Row, axes: Sequence[str]) -> Key:
+def joined_key(row: Row, axes: Sequence[str]) -> Key:
     """The key by which a comparison knows a row. `axes` are those that both files have."""
     case = row.case
     return Key(case.operator, row.provider, row.params, tuple((name, case.axes[name]) for name in axes), case.dtype)

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-import pandas as pd
-
 from kbench.analysis import rows_of
+from kbench.analysis.chosen_row import find_row
 from kbench.errors import UsageError
 from kbench.launches.device_limits import DeviceLimits, Occupancy, launch_occupancy
 from kbench.launches.kernels_file import KernelsFile, read_kernels
@@ -17,12 +16,8 @@ from kbench.launches.launched_call import KernelLaunch, LaunchedCall
 from kbench.results import environment_file, table
 from kbench.results.case import Case
 from kbench.results.row import Row
-from kbench.results.row_filter import RowFilter
 from kbench.results.vocabulary import Control, Role
 from kbench.text.suggest import list_words, nearest
-
-MOST_VALUES = 8
-"""How many values an error names."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +71,8 @@ def find_facts(path: Path, terms: str, versus: str = "") -> tuple[list[RowFacts]
     """The facts of the row that the terms choose and, with `versus`, of another configuration in the same case. Also returns
     notes for the user. Raises UsageError and ResultsError."""
     frame = table.read_results(path)
-    rows = [row for row in rows_of(_chosen(frame, terms)) if row.role == Role.PROVIDER]
-    cases = {row.case.key: row.case for row in rows}
-    names = list(dict.fromkeys(row.configuration_name for row in rows))
-    if len(cases) > 1 or len(names) > 1:
-        raise UsageError(f"--row {terms!r} chooses more than one row of {path}: {_differing(rows)}; choose one of each")
-    case, name = rows[0].case, names[0]
+    rows = find_row(frame, path, terms)
+    case, name = rows[0].case, rows[0].configuration_name
     of_case = [row for row in rows_of(frame) if row.case.key == case.key and row.device == rows[0].device]
     wanted = [name]
     if versus:
@@ -95,31 +86,6 @@ def find_facts(path: Path, terms: str, versus: str = "") -> tuple[list[RowFacts]
     found = [_facts(each, of_case, kernels, machine.environment) for each in wanted]
     notes = [*frame.attrs["warnings"], *([kernels.note] if kernels.note else [])]
     return found, [*notes, *([machine.note] if machine.there and machine.note else [])]
-
-
-def _chosen(frame: pd.DataFrame, terms: str) -> pd.DataFrame:
-    """The rows of a frame that the terms choose. Raises UsageError if there is none."""
-    try:
-        wanted = RowFilter.parse(terms)
-        chosen = wanted.select(frame)
-        if not (chosen["role"] == Role.PROVIDER).any():
-            raise UsageError(wanted.nothing(frame))
-    except UsageError as error:
-        raise UsageError(str(error).replace("--where", "--row", 1)) from None
-    return chosen
-
-
-def _differing(rows: Sequence[Row]) -> str:
-    """What the rows differ in: `N is 256, 512 or 1024; provider is triton or cuda`."""
-    values: dict[str, dict[str, None]] = {}
-    for row in rows:
-        for name, value in {**row.case.axes, "dtype": row.case.dtype, "provider": row.configuration_name}.items():
-            values.setdefault(name, {})[str(value)] = None
-    named = {name: list(found) for name, found in values.items() if len(found) > 1}
-    return "; ".join(
-        f"{name} is {', '.join(found[:MOST_VALUES])}{', ...' * (len(found) > MOST_VALUES)}"
-        for name, found in named.items()
-    )
 
 
 def _facts(name: str, of_case: Sequence[Row], kernels: KernelsFile, environment: dict[str, object]) -> RowFacts:
