@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -177,15 +177,22 @@ def _machine(run: StoredRun, reading: StoredReading) -> tuple[str, str, str]:
 
 
 def _machine_names(runs: Sequence[StoredRun]) -> dict[tuple[str, str, str], str]:
-    """A name for each machine."""
+    """A name for each machine, different from all others."""
     machines = list(dict.fromkeys(_machine(run, reading) for run in runs for reading in run.readings))
-    devices = [label or device for label, device, _ in machines]
-    return {
-        machine: f"{name} ({machine[2].removeprefix('GPU-')[:SHOWN_UUID] or 'no UUID'})"
-        if devices.count(name) > 1 and not machine[0]
-        else name or "unknown device"
-        for machine, name in zip(machines, devices, strict=True)
-    }
+    devices = Counter(label or device for label, device, _ in machines)
+    short = Counter((device, _short_uuid(uuid)) for _, device, uuid in machines)
+    names = {}
+    for label, device, uuid in machines:
+        name = label or device or "unknown device"
+        if not label and devices[device] > 1:
+            told = _short_uuid(uuid) if short[device, _short_uuid(uuid)] == 1 else uuid
+            name = f"{name} ({told or 'no UUID'})"
+        names[label, device, uuid] = name
+    return names
+
+
+def _short_uuid(uuid: str) -> str:
+    return uuid.removeprefix("GPU-")[:SHOWN_UUID]
 
 
 SessionKey = tuple[int, str, int, str, str]
@@ -197,7 +204,7 @@ def _session(place: int, key: SeriesKey, reading: StoredReading) -> SessionKey:
 
 
 def _session_levels(runs: Sequence[StoredRun], names: Mapping[tuple[str, str, str], str]) -> dict[SessionKey, float]:
-    """The machine's level in each session with copies. Each operator, machine, timer and cache mode has levels of its own."""
+    """The machine's level in each session with copies. Each machine, timer and cache mode has levels of its own."""
     tables: dict[tuple[str, str, str], dict[SessionKey, dict[Any, float]]] = defaultdict(lambda: defaultdict(dict))
     for place, run in enumerate(runs):
         for reading in run.readings:

@@ -8,6 +8,7 @@ text. `over_time` draws a history. `style` holds colours and spelling for all of
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,11 +160,14 @@ def plot_history(report: HistoryReport, theme: str) -> Iterator[Picture]:
     """The pictures of a history, one for each machine and operator with a time. Raises UsageError for an unknown theme."""
     look = theme_by_name(theme)
     machines = {each.series.key.machine for each in report.series}
+    taken: Counter[str] = Counter()
     for page in over_time.history_pages(report):
         with _styled(theme):
             figure = over_time.draw_history(page, look)
         parts = [page.operator, *([page.machine] if len(machines) > 1 else [])]
-        yield Picture(file_name_part("-".join(parts))[:LONGEST_STEM], figure)
+        name = file_name_part("-".join(parts))[:LONGEST_STEM]
+        taken[name] += 1
+        yield Picture(name if taken[name] == 1 else f"{name}-{taken[name]}", figure)
 
 
 def rendered(picture: Picture, form: str, theme: str) -> bytes:

@@ -238,6 +238,17 @@ def test_two_machines_are_separate_series_and_a_named_pool_is_one(tmp_path: Path
     assert pool.timeline.machines == ("pool of H200s",) and len(pool.series) == 6
 
 
+@pytest.mark.parametrize(
+    "uuids", [("GPU-1234567890", "GPU-1234567891"), ("", "GPU-1"), ("MIG-GPU-1/1/0", "MIG-GPU-1/2/0")]
+)
+def test_machines_whose_names_begin_alike_stay_apart(tmp_path: Path, uuids: tuple[str, str]) -> None:
+    for number in range(4):
+        night = Night(fields={"device_uuid": uuids[number % 2]})
+        add_results(results(tmp_path / "nightly.csv", number, night), tmp_path / "history")
+    report = judged(tmp_path / "history")
+    assert len(report.timeline.machines) == 2 and len(report.series) == 12
+
+
 @pytest.mark.parametrize("nights", [1, 2, 5])
 def test_a_short_series_has_no_change_and_the_report_says_why(tmp_path: Path, nights: int) -> None:
     report = judged(history(tmp_path, nights, lambda number: Night(factors={"mine": 1.0 + number})))
