@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ import pytest
 
 from kbench import summary
 from kbench.analysis import analyse
+from kbench.analysis.chosen_row import find_row
 from kbench.commands.reading.show import show
 from kbench.errors import UsageError
 from kbench.execute.progress import PlainProgress, describe_fastest
+from kbench.results import table
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role, Status
@@ -190,3 +193,12 @@ def test_progress_names_the_session_and_bounds_the_share(capsys: Out) -> None:
     assert describe_fastest([wild]) == "fastest is torch with 100.0 us, 712.3 TFLOP/s"
     wild.sol = 0.954
     assert describe_fastest([wild]) == "fastest is torch with 100.0 us, 712.3 TFLOP/s, sol 0.95"
+
+
+def test_it_offers_the_command_that_measures_a_row_again(capsys: Out) -> None:
+    path = RESULTS / "softmax-peers.csv"
+    show(str(path))
+    [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("to measure a row again")]
+    words = shlex.split(line.partition(": ")[2])
+    assert words[:5] == ["kbench", "run", "--repeat", str(path), "--row"]
+    assert find_row(table.read_results(path), path, words[5])

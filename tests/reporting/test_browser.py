@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 from report_rows import BOLD, IMAGE, SCRIPT, SIZES, report_row, rivals, save_results
 
 from kbench import reporting
+from kbench.analysis.chosen_row import find_row
+from kbench.results import table
 
 Make = Callable[..., Path]
 View = Callable[..., Any]
@@ -41,6 +44,20 @@ def test_opens_with_the_network_cut(made: Make, view: View) -> None:
     assert page.title() == "kbench: softmax"
     assert set(curves(page)) == {"first", "second", "copy (control)"}
     assert "second is fastest in 4 of 4 cases" in page.locator("#summary").inner_text()
+
+
+@pytest.mark.slow
+def test_a_row_has_the_command_that_measures_it_again(tmp_path: Path, view: View) -> None:
+    names = ("first", "it's", "a,b", "triton")
+    path = save_results(tmp_path / "my results.csv", [report_row(name) for name in names])
+    page = view(reporting.write_report([path], tmp_path / "report.html"))
+    found = []
+    for button in page.get_by_role("button", name="again").all():
+        button.click()
+        words = shlex.split(page.locator("#again code").inner_text())
+        assert words[:4] == ["kbench", "run", "--repeat", str(path)] and words[4] == "--row"
+        found += find_row(table.read_results(path), path, words[5])
+    assert [row.provider for row in found] == ["first", "it's", "triton"]  # no term can name a,b
 
 
 @pytest.mark.slow
