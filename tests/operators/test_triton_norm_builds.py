@@ -36,7 +36,7 @@ SHAPES = {
     "sm_90": [
         *(
             (16384, N)
-            for N in (1, 64, 128, 768, 781, 1000, 1024, 2880, 4096, 5120, 7168, 8192, 12288, 16384, 32768, 262144)
+            for N in (1, 64, 128, 768, 781, 1000, 8191, 1024, 2880, 4096, 5120, 7168, 8192, 12288, 16384, 32768, 262144)
         ),
         *((64, N) for N in (1000, 4096, 16384, 131072)),
         (1, 262144),
@@ -105,7 +105,7 @@ def compile_one(name: str) -> dict[str, int]:
     plan = forward_plan(M, N, itemsize, maths.pivot, here)
     launch.normalise(maths, tensors(inputs, 1, N), tensors(weights, N), tensors(outputs, 1, N), (), 1e-6, plan)
     direction = "backward"
-    plan = backward_plan(M, N, itemsize, further, maths.column_sums, here)
+    plan = backward_plan(M, N, itemsize, min(16 // itemsize, N & -N), further, maths.column_sums, here)
     statistics = tuple(torch.empty(1) for _ in range(2 if maths.pivot else 1))
     launch.gradients(maths, tensors(further, 1, N), statistics, tensors(1, N)[0], plan)
     return {

@@ -123,14 +123,14 @@ SHAPES = [(name, 41) for name in NORMS] + [("layernorm", 48)]
 def test_every_forward_kernel(form: str, name: str, N: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In mode full, the statistics that the kernel saves are right too."""
     monkeypatch.setattr(launch, "forward_plan", lambda M, N, *rest: FORWARD[form](M, N))
-    monkeypatch.setattr(launch, "backward_plan", lambda M, N, *rest: rows_and_columns(M, N, rest[2]))
+    monkeypatch.setattr(launch, "backward_plan", lambda M, N, *rest: rows_and_columns(M, N, rest[3]))
     assert judged(name, 5, N, "full") is None
 
 
 @pytest.mark.parametrize("name, N", SHAPES)
 @pytest.mark.parametrize("form", BACKWARD)
 def test_every_backward_kernel(form: str, name: str, N: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "backward_plan", lambda M, N, *rest: BACKWARD[form](M, N, rest[2]))
+    monkeypatch.setattr(launch, "backward_plan", lambda M, N, *rest: BACKWARD[form](M, N, rest[3]))
     assert judged(name, 9, N, "backward") is None
 
 

@@ -158,8 +158,9 @@ def _in_phases(step: Step, device: Processors) -> tuple[Step, ...]:
 
 
 @cache
-def backward_plan(M: int, N: int, itemsize: int, inputs: int, sums: int, device: Processors) -> Launches:
-    """The launches that compute the gradients. `inputs` are the matrices that are read, and `sums` those over the rows."""
+def backward_plan(M: int, N: int, itemsize: int, vector: int, inputs: int, sums: int, device: Processors) -> Launches:
+    """The launches that compute the gradients of M rows of N elements of `itemsize` bytes, which are moved in vectors of
+    `vector` elements. `inputs` are the matrices that are read, and `sums` those over the rows."""
     few = M <= _FEW_ROWS or (M <= _FEW_LONG_ROWS and N >= 4096)
     if few and N <= _LONGEST_ROW:
         constants = _tile(M, N, 1, 1, _DIVIDED_BACKWARD)
@@ -169,8 +170,10 @@ def backward_plan(M: int, N: int, itemsize: int, inputs: int, sums: int, device:
         options = _warps(_elements(constants), 32, device, 8)
         options = max(options, _warps(128, 1, device), key=lambda each: each["num_warps"])
         return Launches((Step("backward_kernels.rows_and_columns", strips + M, constants | numbers, options),))
-    if N <= _LONGEST_KEPT or _packed(N, itemsize, inputs, sums, device):
-        return _resident(M, N, itemsize, inputs, sums, device)
+    staged_bytes = device.shared_bytes if vector * itemsize >= 4 else 0  # a load to shared memory has at least 4 bytes
+    longest = _LONGEST_KEPT // (1 if staged_bytes or sums == 1 else 2)
+    if longest >= N or _packed(N, itemsize, inputs, sums, staged_bytes):
+        return _resident(M, N, itemsize, inputs, sums, staged_bytes, device)
     slices = 1 if device.multiprocessors <= M else min(math.ceil(N / 4096), math.ceil(2 * device.multiprocessors / M))
     span = 64 * math.ceil(N / slices / 64)
     slices = math.ceil(N / span)
@@ -185,29 +188,30 @@ def backward_plan(M: int, N: int, itemsize: int, inputs: int, sums: int, device:
     return Launches((first, second, *_added(N, parts, sums, device)), slices, parts)
 
 
-def _packed(N: int, itemsize: int, inputs: int, sums: int, device: Processors) -> bool:
+def _packed(N: int, itemsize: int, inputs: int, sums: int, staged_bytes: int) -> bool:
     """Whether a program can hold a longer row because its elements stay packed, two to a register. There is no room for two
     sums over the rows."""
     on_the_way = 2 * power_of_two(N) * itemsize * inputs
-    return N <= _LONGEST_ROW and itemsize == 2 and sums == 1 and 0 < on_the_way <= device.shared_bytes
+    return N <= _LONGEST_ROW and itemsize == 2 and sums == 1 and 0 < on_the_way <= staged_bytes
 
 
-def _resident(M: int, N: int, itemsize: int, inputs: int, sums: int, device: Processors) -> Launches:
+def _resident(M: int, N: int, itemsize: int, inputs: int, sums: int, staged_bytes: int, device: Processors) -> Launches:
     """Programs that stay, take one tile of rows after another, and keep the sums over the rows."""
     constants = _tile(M, N, _TILE_BACKWARD, 2 * device.multiprocessors, _DIVIDED_BACKWARD)
-    packed = N > _LONGEST_KEPT
+    packed = N > _LONGEST_KEPT  # see `_packed`
     if packed:
         constants |= {"BLOCK": power_of_two(N), "PIECES": 1, "FULL": power_of_two(N) == N}
     count = _elements(constants)
     resident = 1 if count > _LARGEST_OF_TWO else 2
-    staged = resident * 2 * count * itemsize * inputs <= device.shared_bytes
+    staged = resident * 2 * count * itemsize * inputs <= staged_bytes
     # a thread that has elements of all rows of a tile adds them up before it keeps them
     together = constants["ROWS"] > 1 and constants["BLOCK"] >= count // 32 * 16 // itemsize
-    options = _warps(count, 32 if staged and (together or constants["ROWS"] == 1) else 16, device)
+    ahead = not staged and staged_bytes > 0
+    options = _warps(count, 16 if ahead or not (together or constants["ROWS"] == 1) else 32, device)
     tiles = math.ceil(M / constants["ROWS"])
     parts = _even(tiles, device.multiprocessors * resident)
     numbers = {"tiles": tiles, "KEEP": True, "PACKED": packed, "SUMS": together, "PDL": device.chained}
-    ways = {"AHEAD": not staged, "STAGES": 3 if staged else 1}
+    ways = {"AHEAD": ahead, "STAGES": 3 if staged else 1}
     step = Step("backward_kernels.resident", parts, constants | numbers | ways, options)
     return Launches((step, *_added(N, parts, sums, device)), parts=parts)
 

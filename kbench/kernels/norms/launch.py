@@ -77,7 +77,7 @@ def gradients(
     if not x.numel():
         return [dx, *(each.zero_() for each in outputs)]
     vector = _vector(N, *inputs)
-    plan = plan or backward_plan(M, N, x.element_size(), len(inputs), maths.column_sums, _processors(x.device))
+    plan = plan or backward_plan(M, N, x.element_size(), vector, len(inputs), maths.column_sums, _processors(x.device))
     tensors: dict[str, Any] = {
         "dx": dx,
         "inputs": inputs,
