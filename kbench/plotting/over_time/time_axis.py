@@ -52,11 +52,11 @@ class TimeAxis:
             axes.xaxis.set_major_locator(MaxNLocator(ticks, integer=True))
             axes.set_xlabel("run")
             return
+        most = max(ticks if high - low >= SHORT_DAYS else ticks // 2, 2)
         if high - low < ONE_TICK_DAYS:
             axes.xaxis.set_major_locator(FixedLocator([low]))
         else:
-            most = ticks if high - low >= SHORT_DAYS else ticks // 2
-            axes.xaxis.set_major_locator(AutoDateLocator(minticks=2, maxticks=most))  # type: ignore[no-untyped-call]
+            axes.xaxis.set_major_locator(AutoDateLocator(minticks=1, maxticks=most))  # type: ignore[no-untyped-call]
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: _tick(x, high - low)))
 
 
