@@ -247,6 +247,15 @@ def test_neighbours_on_a_grid_and_on_a_curve(tmp_path: Path) -> None:
     assert sizes_beside([(1, 64), (2, 32), (4, 16), (8, 8)], (2, 32)) == {(1, 64), (4, 16)}
 
 
+def test_a_large_regret_elsewhere_does_not_pay_for_small_ones(tmp_path: Path) -> None:
+    def new(m: int, n: int) -> float:
+        return 0.9 if (m, n) == (8, 128) else 0.98 if n > 4096 else 1.5
+
+    cases = [rows(n, {"torch": 1.0, "new": new(m, n)}, m) for n in NS for m in (8, 64, 512, 4096)]
+    found = dispatch([written(tmp_path / "a.csv", cases)], DispatchOptions(holdout=0))
+    assert found.decision.providers == ["torch"]
+
+
 def test_an_unclear_difference_makes_no_branch(tmp_path: Path) -> None:
     cases = [rows(n, {"torch": 1.0, "new": 1.5}) for n in NS]
     for row in itertools.chain(*cases):
