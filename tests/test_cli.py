@@ -68,7 +68,7 @@ def test_run_without_an_accelerator(measured: tuple[Path, Done]) -> None:
     assert "triton: checked (2 cases)" in done.stdout
     assert "results/sweep.csv" in done.stdout and "results/sweep_gbps.png" in done.stdout
     # progress is for stderr: one plain line per case, no drawing
-    assert "[2/2] softmax M=16 N=100 float32: " in done.stderr
+    assert "[2/2] softmax M=16 N=100 mode=forward float32: " in done.stderr
     assert not set("│─┃━╭") & set(done.stdout + done.stderr)
 
 
