@@ -10,6 +10,10 @@ import torch
 from kbench.contract.provider import Unsupported
 from kbench.kernels import triton_rows
 from kbench.kernels.cuda_driver import LARGEST_GRID
+from kbench.kernels.triton_rows import power_of_two
+
+MOST_PARTS = 128
+"""The most slices of a row: all must be on the device at once, so there are at most as many as multiprocessors."""
 
 SHORTEST_ODD_ROW = 64
 """A shorter row that does not consist of whole vectors is moved in smaller vectors; otherwise it would be all ends."""
@@ -90,6 +94,27 @@ def matrix_of(*matrices: torch.Tensor) -> Matrix:
     warp_size, processors = triton_rows.warp_size(x.device), triton_rows.multiprocessors(x.device)
     capped = triton_rows.caps_registers(x.device)
     return Matrix(M, N, x.element_size(), vector, window, warp_size, processors, teams, packed, capped)
+
+
+def whole_row(x: Matrix, accesses: int, fewest_bytes: int = 2048) -> tuple[dict[str, int], int, int]:
+    """Constants of a program that holds whole rows, its blocks of a row, and its warps.
+
+    A thread has up to `accesses` accesses of a row. Rows of less than `fewest_bytes` share a program until it has that many.
+    """
+    a_warp = x.vector * x.warp_size
+    warps = min(16 * 32 // x.warp_size, power_of_two(math.ceil(x.width / (a_warp * accesses))))
+    block = min(power_of_two(x.width), a_warp * warps)
+    together = min(x.warp_size, max(1, fewest_bytes // (power_of_two(x.width) * x.itemsize)))
+    return {"ROWS": together, "BLOCK": block}, math.ceil(x.width / block), warps
+
+
+def team(x: Matrix, blocks: int, parts: int | None = None) -> tuple[dict[str, int], int, int, int]:
+    """The same for programs of 128 threads that share a row, and how many they are: `parts`, or enough for `blocks` blocks in
+    each."""
+    warps = 128 // x.warp_size
+    block = x.vector * 128
+    parts = parts or math.ceil(x.width / (block * blocks))
+    return {"ROWS": 1, "BLOCK": block}, math.ceil(span_of(x.width, parts) / block), warps, parts
 
 
 def span_of(width: int, parts: int) -> int:

@@ -1,76 +1,117 @@
-"""The launches of cross-entropy in Triton, by the number of rows, their length, and their dtype. Numbers only."""
+"""The launches of cross-entropy in Triton, by the number of rows, their length, and their dtype. Numbers only.
+
+The limits come from measurements on an H200. An access is 16 bytes of one thread.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from kbench.kernels.slice_launch import Matrix, SliceLaunch, span_of
+from kbench.kernels.slice_launch import MOST_PARTS, Matrix, SliceLaunch, span_of, team, whole_row
 from kbench.kernels.triton_rows import power_of_two
+
+ONE_STEP_BYTES = 2**14
+"""The forward pass reads a row of at most this many bytes in one step, with 4 accesses a thread. It reads a longer row in steps
+of 256 threads."""
+
+FOUR_PIECES_BYTES, SIXTEEN_WARPS_BYTES = 2**16, 3 * 2**17
+"""Steps of the forward pass have 4 accesses a thread for rows of up to so many bytes, and 2 for longer rows; and 512 threads
+from so many bytes on."""
+
+ROWS_A_PROCESSOR, PROGRAMS_A_PROCESSOR = 4, 8
+"""The forward pass splits rows if there are fewer than this on each multiprocessor, into this many programs of 128 threads on
+each."""
+
+HELD_BYTES = 2**15
+"""With gradients, a program holds a row of at most this many bytes in registers. Programs share a longer row."""
+
+FEW_ELEMENTS = 2**23
+"""A matrix of at most this many elements is cut into smaller slices, for more programs."""
+
+FEW_ROWS = 64
+"""Up to this many rows, a row that one program holds has twice the threads."""
 
 
 def losses_launch(x: Matrix, smooth: bool, parts: int | None = None) -> SliceLaunch:
     """The launch of `losses`. `parts` replaces the number of slices of a row."""
-    lanes = power_of_two(x.width)
-    short = lanes * x.itemsize <= 8192
-    warps = 4 if short else 8
-    block = min(lanes, x.vector * x.warp_size * warps)
-    pieces = max(1, min(4 if short else 2, lanes // block))
     if parts is None:
         parts = 1
-        if not short and x.rows < 8 * x.processors:
-            parts = max(1, min(128, 8 * x.processors // x.rows, x.width // (block * pieces)))
-    tile = 1 if parts > 1 else max(1, 2048 // (lanes * x.itemsize))
+        step = 2 * x.vector * 128
+        if x.width > step and x.rows < ROWS_A_PROCESSOR * x.processors:
+            wanted = math.ceil(PROGRAMS_A_PROCESSOR * x.processors / x.rows)
+            parts = min(MOST_PARTS, wanted, math.ceil(x.width / step))
+            parts = math.ceil(x.width / span_of(x.width, parts))
     span = span_of(x.width, parts)
+    if parts > 1:
+        blocks, _, warps, _ = team(x, 2, parts)
+        pieces = 2
+    elif x.row_bytes <= ONE_STEP_BYTES:
+        blocks, pieces, warps = whole_row(x, 4, fewest_bytes=4096)
+    else:
+        warps = (8 if x.row_bytes < SIXTEEN_WARPS_BYTES else 16) * 32 // x.warp_size
+        blocks = {"ROWS": 1, "BLOCK": x.vector * x.warp_size * warps}
+        pieces = 4 if x.row_bytes <= FOUR_PIECES_BYTES and not x.window else 2
     constants = {
         "SMOOTH": smooth,
         "WIDTH": power_of_two(parts),
-        "ROWS": tile,
-        "BLOCK": block,
+        **blocks,
         "PIECES": pieces,
         "VEC": x.vector,
         "WINDOW": x.window,
     }
-    return SliceLaunch(constants, {"num_warps": warps}, parts, span, math.ceil(span / (block * pieces)))
+    return SliceLaunch(constants, {"num_warps": warps}, parts, span, math.ceil(span / (blocks["BLOCK"] * pieces)))
 
 
 def gradients_launch(x: Matrix, smooth: bool) -> SliceLaunch:
-    """The launch of `logit_gradients`."""
+    """The launch of `logit_gradients`: two accesses a thread, in 128 threads, or 256 for rows of more than 32 KiB."""
+    warps = (4 if x.row_bytes <= HELD_BYTES else 8) * 32 // x.warp_size
     lanes = power_of_two(x.width)
-    block = min(lanes, x.vector * x.warp_size * 4)
+    block = min(lanes, x.vector * x.warp_size * warps)
     pieces = 2 if lanes > block else 1
     constants = {
         "SMOOTH": smooth,
-        "ROWS": max(1, 2048 // (lanes * x.itemsize)),
+        "ROWS": min(x.warp_size, max(1, 4096 // (lanes * x.itemsize))),
         "BLOCK": block,
         "PIECES": pieces,
         "VEC": x.vector,
         "WINDOW": x.window,
         "STREAM": False,
     }
-    return SliceLaunch(constants, {"num_warps": 4}, math.ceil(x.width / (block * pieces)))
+    return SliceLaunch(constants, {"num_warps": warps}, math.ceil(x.width / (block * pieces)))
 
 
 def both_launch(x: Matrix, smooth: bool, parts: int | None = None) -> SliceLaunch:
     """The launch of `losses_and_gradients`. `parts` replaces the number of slices of a row."""
-    lanes = power_of_two(x.width)
-    warps = 4 if lanes * x.itemsize <= 8192 else 16
-    block = min(lanes, x.vector * x.warp_size * warps)
-    held = min(4, lanes // block)
-    parts = parts or 1
+    options: dict[str, Any] = {}
+    pieces = 0
+    spread = (
+        x.width * x.itemsize > HELD_BYTES // 2 and x.rows * math.ceil(x.width / (4 * x.vector * 128)) <= x.processors
+    )
+    if parts is None and not spread and x.row_bytes <= HELD_BYTES:
+        accesses = 4 if x.itemsize == 2 else 8
+        blocks, held, warps = whole_row(x, accesses // 2 if x.rows <= FEW_ROWS else accesses)
+        parts = 1
+    elif parts is None and not x.teams:
+        warps, held, pieces, parts = 16 * 32 // x.warp_size, 4, 2, 1
+        blocks = {"ROWS": 1, "BLOCK": x.vector * x.warp_size * warps}
+    else:
+        few = x.rows * x.columns <= FEW_ELEMENTS
+        blocks, held, warps, parts = team(x, 4 if few else 8, parts)
+        if x.capped:
+            options["maxnreg"] = 96 if few else 72
     span = span_of(x.width, parts)
-    pieces = 2 if span > block * held else 0
     constants = {
         "SMOOTH": smooth,
         "WIDTH": power_of_two(parts),
-        "ROWS": 1 if parts > 1 else max(1, 2048 // (lanes * x.itemsize)),
-        "BLOCK": block,
+        **blocks,
         "HELD": held,
         "PIECES": pieces,
         "VEC": x.vector,
         "WINDOW": x.window,
         "STREAM": False,
         "KEEP": False,
-        "PACKED": False,
+        "PACKED": x.packed,
     }
-    loops = math.ceil((span - block * held) / (block * pieces)) if pieces else 0
-    return SliceLaunch(constants, {"num_warps": warps}, parts, span, loops)
+    loops = math.ceil((span - blocks["BLOCK"] * held) / (blocks["BLOCK"] * pieces)) if pieces else 0
+    return SliceLaunch(constants, {"num_warps": warps, **options}, parts, span, loops)

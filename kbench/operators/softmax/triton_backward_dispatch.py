@@ -1,26 +1,46 @@
-"""The launches of softmax's backward pass in Triton, by the number of rows, their length, and their dtype. Numbers only."""
+"""The launches of softmax's backward pass in Triton, by the number of rows, their length, and their dtype. Numbers only.
+
+The limits come from measurements on an H200. An access is 16 bytes of one thread.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from kbench.kernels.slice_launch import Matrix, SliceLaunch, span_of
+from kbench.kernels.slice_launch import Matrix, SliceLaunch, span_of, team, whole_row
 from kbench.kernels.triton_rows import power_of_two
+
+HELD_BYTES = 2**15
+"""A program holds a row of y of at most this many bytes, and that of dy, in registers. Programs share a longer row."""
+
+FEW_ELEMENTS = 2**23
+"""A matrix of at most this many elements is cut into smaller slices, for more programs."""
+
+SPREAD_BYTES = 2**14
+"""A few rows of more bytes than this are shared by programs, if all these programs are on the device at once."""
 
 
 def backward_launch(x: Matrix, parts: int | None = None) -> SliceLaunch:
     """The launch of `softmax_gradients`. `parts` replaces the number of slices of a row."""
-    lanes = power_of_two(x.width)
-    warps = 4 if lanes * x.itemsize <= 8192 else 16
-    block = min(lanes, x.vector * x.warp_size * warps)
-    held = min(4, lanes // block)
-    parts = parts or 1
+    options: dict[str, Any] = {}
+    pieces = 0
+    spread = x.row_bytes > SPREAD_BYTES and x.rows * math.ceil(x.width / (4 * x.vector * 128)) <= x.processors
+    if parts is None and not spread and x.row_bytes <= HELD_BYTES:
+        blocks, held, warps = whole_row(x, 4)
+        parts = 1
+    elif parts is None and not x.teams:
+        warps, held, pieces, parts = 16 * 32 // x.warp_size, 2, 2, 1
+        blocks = {"ROWS": 1, "BLOCK": x.vector * x.warp_size * warps}
+    else:
+        few = x.rows * x.columns <= FEW_ELEMENTS
+        blocks, held, warps, parts = team(x, 4 if few else 8, parts)
+        if x.capped:
+            options["maxnreg"] = 112 if x.window else 96
     span = span_of(x.width, parts)
-    pieces = 2 if span > block * held else 0
     constants = {
         "WIDTH": power_of_two(parts),
-        "ROWS": 1 if parts > 1 else max(1, 2048 // (lanes * x.itemsize)),
-        "BLOCK": block,
+        **blocks,
         "HELD": held,
         "PIECES": pieces,
         "VEC": x.vector,
@@ -29,5 +49,5 @@ def backward_launch(x: Matrix, parts: int | None = None) -> SliceLaunch:
         "KEEP": False,
         "PACKED": x.packed,
     }
-    loops = math.ceil((span - block * held) / (block * pieces)) if pieces else 0
-    return SliceLaunch(constants, {"num_warps": warps}, parts, span, loops)
+    loops = math.ceil((span - blocks["BLOCK"] * held) / (blocks["BLOCK"] * pieces)) if pieces else 0
+    return SliceLaunch(constants, {"num_warps": warps, **options}, parts, span, loops)
