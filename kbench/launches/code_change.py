@@ -71,14 +71,25 @@ def describe_code_change(old: RanKernels, new: RanKernels, *, changed: bool) -> 
     if changed:
         match change := code_change(old, new):
             case CodeChange.SAME | CodeChange.SAME_NAMES:
-                what = "machine code" if change is CodeChange.SAME else "kernels by name"
-                alike = f" and grid{_clock(old, new)}" if old.codes == new.codes else ", but other grids or blocks"
-                parts.append(f"same {what}{alike}")
+                parts.append(_alike(old, new, by_name=change is CodeChange.SAME_NAMES))
             case CodeChange.OTHER:
                 parts.append("other machine code")
             case CodeChange.MIXED:
                 parts.append("the machine code differs between sessions")
     return "; ".join(parts)
+
+
+def _alike(old: RanKernels, new: RanKernels, *, by_name: bool) -> str:
+    """What is the same, and whether it was launched in the same way. `by_name`: only the names of the kernels are known."""
+    if old.codes != new.codes:
+        what = "kernels with the same names (their machine code is not known)" if by_name else "same machine code"
+        return f"{what}, launched differently (grid, block, shared memory, copies or fills)"
+    what = (
+        "kernels with the same names and grids (their machine code is not known)"
+        if by_name
+        else "same machine code and grid"
+    )
+    return f"{what}{_clock(old, new)}"
 
 
 def _clock(old: RanKernels, new: RanKernels) -> str:

@@ -77,8 +77,11 @@ def read_kernels(csv: Path | str) -> KernelsFile:
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
                 bad.append(number)
     if bad:
-        more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
-        found.note = printable(f"{path}:{bad[0]}: the line cannot be read{more}; its kernels are not known")
+        found.note = printable(
+            f"{path}:{bad[0]}: the line cannot be read; its kernels are not known"
+            if len(bad) == 1
+            else f"{path}: {len(bad)} lines cannot be read, the first is line {bad[0]}; their kernels are not known"
+        )
     return found
 
 

@@ -114,9 +114,9 @@ _COLUMNS = (
     Column("samples", Kind.INTEGER, "", "samples", """The number of timed samples of the row, over all its rounds. `rep_ms`,
         `rounds` and `precision` of the config set it. Samples of one process are not independent trials: to become more
         certain, add sessions, not samples."""),
-    Column("precision", Kind.NUMBER, "", "precision", """How far the time of the row, or its ratio to the baseline, may
-        be off, whichever is more: half the width of the interval, as a share (0.005 is 0.5 %). It is three standard errors of
-        the median of the rounds, but at least the rounding of the clock. With `measure: {precision: 0.5%}` kbench adds
+    Column("precision", Kind.NUMBER, "", "precision", """The uncertainty of the row's time, or of its ratio to the
+        baseline if that is larger, as a share: 0.005 means ±0.5 %. It is three standard errors of the median of the rounds,
+        but at least the rounding of the clock. With `measure: {precision: 0.5%}` kbench adds
         rounds until the row has reached this, or has taken `max_ms`. Sessions differ by more: the column says nothing
         about another process. It is empty if the row has only one round.""", optional=True),
     Column("launch_ms", Kind.NUMBER, "ms", "launch", """Launch overhead: the host's time to launch one call, in ms. It is the

@@ -37,6 +37,7 @@ def compared(write: Write) -> Callable[..., Comparison]:
     return compared
 
 
+DIFFERENTLY = "launched differently (grid, block, shared memory, copies or fills)"
 FAST = (1.0, 1.001, 1.002)
 SLOW = (1.2, 1.201, 1.202)
 
@@ -48,7 +49,7 @@ SLOW = (1.2, 1.201, 1.202)
         (times(*SLOW, mhz=1485), "same machine code and grid, but the clock was 1485 MHz instead of 1980 MHz", "same"),
         (times(*SLOW, mhz=1975), "same machine code and grid", "same"),
         (times(*SLOW, mhz=None), "same machine code and grid", "same"),
-        (times(*SLOW, code=WIDER), "same machine code, but other grids or blocks", "same"),
+        (times(*SLOW, code=WIDER), f"same machine code, {DIFFERENTLY}", "same"),
         (times(*SLOW, code=f"~{ONE}"), "other machine code", "other"),
         (times(*SLOW, code=OTHER), "other machine code", "other"),
         (times(*SLOW, code=(ONE, OTHER, ONE)), "the machine code differs between sessions", "mixed"),
@@ -68,10 +69,11 @@ def test_kernels_that_are_known_only_by_name_are_not_said_to_have_the_same_code(
     compared: Callable[..., Comparison],
 ) -> None:
     found = compared(times(*FAST, code=f"~{ONE}"), times(*SLOW, code=f"~{ONE}"))
-    assert found.rows[0].reason == "same kernels by name and grid"
+    assert found.rows[0].reason == "kernels with the same names and grids (their machine code is not known)"
     assert json.loads(FORMATS["json"](found))["rows"][0]["code"] == "same-names"
     wider = compared(times(*FAST, code=f"~{ONE}"), times(*SLOW, code=f"~{WIDER}"))
-    assert wider.rows[0].reason == "same kernels by name, but other grids or blocks"
+    reason = f"kernels with the same names (their machine code is not known), {DIFFERENTLY}"
+    assert wider.rows[0].reason == reason
 
 
 def test_an_unchanged_time_is_only_told_another_number_of_kernels(compared: Callable[..., Comparison]) -> None:

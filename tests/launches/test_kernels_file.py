@@ -81,6 +81,11 @@ def test_half_a_line_of_a_killed_run_costs_only_that_line(csv: Path) -> None:
     found = read_kernels(csv)
     assert set(found.calls) == {ONE.code, TWO.code}
     assert found.note.endswith("softmax.kernels.jsonl:4: the line cannot be read; its kernels are not known")
+    with kernels_path(csv).open("a") as file:
+        file.write("[]\n\n{\n")
+    assert read_kernels(csv).note == (
+        f"{kernels_path(csv)}: 3 lines cannot be read, the first is line 4; their kernels are not known"
+    )
 
 
 def test_a_file_that_was_removed_during_the_run_is_written_again(csv: Path) -> None:

@@ -64,7 +64,7 @@ def test_what_failed_and_what_says_little_is_told(chart: Any) -> None:
     text = chart(*rows, *liger, *cheat)
     assert "liger: 500, unsupported at N=1024, 2048, 4096" in text
     assert "cheat: suspect at N=256, 512, 1024 and 2 more" in text
-    assert "small letters: overhead-bound" in text
+    assert "points in small letters have a flag: overhead-bound" in text
     assert any(line.count("b") == 1 and line.count("B") >= 3 for line in text.splitlines())
 
 

@@ -175,13 +175,21 @@ def next_steps(comparison: Comparison, unclear_advice: str = "") -> Iterator[str
     elif unclear:
         sides = [side for row in unclear for side in (row.old, row.new) if side]
         few = max(side.sessions for side in sides) == 1
-        count, hint = ("2", "") if few else ("N", "; see the reason of each row")
-        each, where = (
-            (" in each file", " --out FOLDER, once for the folder of each file")
-            if comparison.by == "file"
-            else ("", "")
-        )
-        yield f"unclear rows may need more sessions{each}: kbench run CONFIG --append --sessions {count}{where}{hint}"
+        command = f"kbench run CONFIG --append --sessions {2 if few else 'N'}"
+        if comparison.by == "file":
+            many = len(comparison.contenders) > 1
+            hint = "" if few else " (the reason of a row says about how many)"
+            yield (
+                f"unclear rows may need more sessions in {'all' if many else 'both'} files. Run this for each of them, with "
+                f"its own folder: {command} --out FOLDER{hint}"
+            )
+            if not many:
+                yield (
+                    "if both files were measured on this machine, with the code as it is now, this measures their unclear rows "
+                    "again: kbench compare OLD.csv NEW.csv --resolve"
+                )
+        else:
+            yield f"unclear rows may need more sessions: {command}{'' if few else '; see the reason of each row'}"
     failed = {row.new.status.value for row in comparison.rows if row.verdict is Verdict.FAILED and row.new}
     if failed:
         yield f"to understand failed rows: {', '.join(f'kbench explain {status}' for status in sorted(failed))}"

@@ -103,7 +103,7 @@ def _legend(panel: pd.DataFrame, look: Look, letters: dict[tuple[str, str], str]
             "with --where 'provider=...'"
         )
     if flags := hollow_flags(panel):
-        found.append(f"  small letters: {' or '.join(sorted(flags))}")
+        found.append(f"  points in small letters have a flag: {' or '.join(sorted(flags))}")
     return [wrap(line, width) for line in found]
 
 

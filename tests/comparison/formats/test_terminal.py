@@ -108,12 +108,13 @@ def test_what_is_hidden_is_counted(every: Comparison) -> None:
 
 
 def test_the_summary_is_one_line_and_below_it_is_what_to_do(every: Comparison) -> None:
-    *_, summary, settle, explain = terminal.text(every, 200).splitlines()
+    *_, summary, settle, again, explain = terminal.text(every, 300).splitlines()
     assert summary == report_lines.summary(every) == ", ".join(f"{n} {word}" for word, n in every.counts.items())
     assert settle.startswith(
-        "unclear rows may need more sessions in each file: kbench run CONFIG --append --sessions N --out FOLDER, once for the "
-        "folder of each file; see"
+        "unclear rows may need more sessions in both files. Run this for each of them, with its own folder: kbench run CONFIG "
+        "--append --sessions N --out FOLDER (the reason of a row"
     )
+    assert again.startswith("if both files were measured on this machine") and again.endswith("--resolve")
     assert explain == "to understand failed rows: kbench explain wrong"
 
 
