@@ -16,6 +16,9 @@ from torch import Tensor
 
 from kbench.contract.provider import Unsupported
 from kbench.kernels import triton_rows
+from kbench.measure.edge_cases import check_edges
+from kbench.measure.machine.device import Device
+from kbench.protocol import Configuration, EdgeResult
 from kbench.registry import operator
 
 pytest.importorskip("triton")
@@ -192,3 +195,18 @@ def test_kernels_that_mark_words_differently_share_no_mailbox() -> None:
     """A kernel of the norms between two of softmax, with as many slices of a row, would leave the second one waiting."""
     one, other, again = (triton_rows.row_mailbox(DEVICE, 3, 5, marks) for marks in ("bit 31", "bit 0", "bit 31"))
     assert one.data_ptr() == again.data_ptr() != other.data_ptr()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("provider", ["triton", "torch-native"])
+def test_softmax_gradients_of_edge_inputs(provider: str, dtype: str) -> None:
+    found: dict[str, EdgeResult] = {}
+
+    def note(event: object) -> None:
+        if isinstance(event, EdgeResult):
+            found[event.edge] = event
+
+    case, run = SOFTMAX.case(dtype, M=3, N=33, mode="backward"), [Configuration(provider, {})]
+    check_edges(SOFTMAX, case, run, skip=(), seed=0, build_timeout_s=60, device=Device(), emit=note)
+    assert len(found) > 10
+    assert {edge: each for edge, each in found.items() if each.status.failed} == {}
