@@ -152,7 +152,9 @@ def run(
             raise UsageError("kbench run needs a CONFIG, or --repeat FILE.csv and --row; see kbench run --help")
         if source_of(config) is SourceKind.CONFIG:
             if arguments:
-                raise UsageError(f"{config}: a config takes no arguments, but got {shlex.join(arguments)}")
+                what = f"{config}: a config takes no arguments, but got {shlex.join(arguments)}"
+                remedy = "if these are values of an option, repeat the option: --set N=64 --set M=32"
+                raise UsageError(f"{what}; {remedy}")
             if config.is_dir() and str(config) not in builtin.config_names():
                 raise UsageError(f"{config}: no problem that kbench can read is in this folder; {PROBLEMS}")
             loaded = load_config(
@@ -210,7 +212,9 @@ def _measure(config: Resolvable, options: RunOptions, *, dry_run: bool, plots: b
             note(f"the built-in config {sweep.path.stem}: {sweep.path}")
         note(f"{sweep.operator} on {prepared.plan.device}{_side_by_side(places)}")
         if sweep.profile_automatic:
-            note(f"no accelerator here: profile {sweep.profile} of {sweep.path.name} applies")
+            applies = f"profile {sweep.profile} of {sweep.path.name} applies"
+            of_cluster = f"the first worker of the cluster has no accelerator: {applies}; choose another with --profile"
+            note(of_cluster if options.scheduler else f"no accelerator here: {applies}")
         if dry_run:
             _print_plan(prepared.plan, places, spread=options.spread)
             return ConfigRun(ExitStatus.OK, sweeps)
@@ -262,9 +266,10 @@ def _print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
     measure = sweep.measure
     expected = terminal.duration(plan.estimate_s(len(places), spread=spread))
     further = "" if measure.precision is None else "or more "
+    providers = {one.provider for one in plan.runnable}
     counts = (
         (len(sweep.cases), "case"),
-        (len(plan.runnable), "provider"),
+        (len(plan.runnable), "provider" if len(providers) == len(plan.runnable) else "configuration"),
         (measure.rounds, f"{further}round"),
         (measure.sessions, "session"),
     )
@@ -332,7 +337,8 @@ def exec_command(
         terminal.warn(f"{shlex.join(command)}: ended with {how}")
     if outcome.csv is None:
         calls = "no call of triton.testing.do_bench, do_bench_cudagraph or kbench.do_bench gave a time"
-        why = "Triton's interpreter ran the kernels, and its times say nothing about them"
+        why = "the kernels ran in Triton's interpreter, whose times say nothing about them"
+        why += "; unset TRITON_INTERPRET and run on a GPU"
         terminal.warn(f"nothing was measured: {why if outcome.interpreted else calls}")
         return outcome.exit_code
     summary.print_summary(analyse(outcome.rows), more=f"kbench show {shlex.quote(str(outcome.csv))}")

@@ -77,5 +77,5 @@ def _meant(given: Path) -> str:
     if near:
         return f'did you mean "{known[near] or near}"?'
     if given.stem in config_names():
-        return f"a config of this name is built in: kbench run {given.stem}"
+        return f"a config of this name is built in; to use it, write {given.stem} without a folder"
     return f"built-in configs are {', '.join(config_names())}"

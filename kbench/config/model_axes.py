@@ -50,8 +50,9 @@ class ModelAxes:
             return [ModelPoint()]
         if not self.info.model_axes:
             example = f'model_axes={{"{self.info.axes[0]}": "tokens", ...}}'
-            what = f"{self.operator} does not say which dimensions of a model its axes have"
-            remedy = f"give sizes of {' and '.join(self.info.axes)}, or declare {example} in the operator"
+            what = f"{self.operator} takes no sizes from a model ({MODEL}, {TOKENS})"
+            sizes = f"give sizes of {' and '.join(self.info.axes)}"
+            remedy = f"{sizes}, or, in an operator of your own, declare {example}"
             self.report(present[keys[0]].key, f"{what}; {remedy}")
             return []
         tokens = read_integers(TOKENS, present[TOKENS], self.report) if TOKENS in present else [None]
@@ -103,7 +104,7 @@ class ModelAxes:
     def _report_lack(self, node: Node, place: Node, name: str, wanted: Mapping[str, str], lack: set[str]) -> None:
         """Report why no product of the operator has sizes: the first of them lacks the dimensions `lack`."""
         axis, size = next((axis, size) for axis, size in wanted.items() if axes_of(size) & lack)
-        means = f"{axis} of {self.operator} is {size}"
+        means = f"{self.operator} takes the sizes of {axis} from {size}"
         if TOKENS in lack and axes_of(size) == {TOKENS}:
             self.report(
                 node.entries[MODEL].key, f"{means}; give tokens, for example tokens: [1, 4096], or sizes of {axis}"
@@ -113,7 +114,7 @@ class ModelAxes:
         else:
             missing = list_words(sorted(axes_of(size) & lack))
             self.report(
-                place.where, f"{name} has no {missing}, and {means}; leave the model out, or give sizes of {axis}"
+                place.where, f"{means}, but {name} has no {missing}; leave the model out, or give sizes of {axis}"
             )
 
 

@@ -126,14 +126,9 @@ def parse(text: str, source: str, where: SourceLocation | None = None) -> Node:
     try:
         root = yaml.compose(text, Loader=_Loader)
         if root is None:
-            raise ConfigError(
-                [
-                    ConfigIssue(
-                        where or SourceLocation(source),
-                        "the file is empty; `kbench init` writes a config to start from",
-                    )
-                ]
-            )
+            what = "the file has no keys (it is empty or holds only comments)"
+            remedy = "`kbench init` writes a config to start from"
+            raise ConfigError([ConfigIssue(where or SourceLocation(source), f"{what}; {remedy}")])
         builder = _Builder(place)
         document = builder.build(root)
         if builder.problems:

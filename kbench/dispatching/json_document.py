@@ -17,7 +17,7 @@ def json_text(decision: Decision, evidence: Evidence, header: list[str], regrets
     A node of `tree` has `yes` and `no` and asks either whether the product of `factors` is `at_most` a limit, or whether
     `argument` is `one_of` some words. Or it names the provider to `choose`, which is the general one outside of
     `within`. `general` is also the choice for words that are not in `arguments`. Infinite regrets are null.
-    `worst_elsewhere` is the worst regret of the cases that have a neighbour which shows it.
+    `worst_elsewhere` is the worst regret without the cases in which no neighbour shows that the provider is slow.
     """
     document = {
         "format": 1,

@@ -38,7 +38,8 @@ def regret_line(found: Regret, *, held_out: bool) -> str:
         )
     line = f"regret at {where}: mean {percent(found.mean)}, worst {_worst(found.worst)}"
     if found.worst.isolated and found.worst_elsewhere:
-        line += f". The neighbours of this case do not predict it; worst of the other cases: {_worst(found.worst_elsewhere)}"
+        line += ". No neighbouring case shows that this provider is slow there; "
+        line += f"without such cases, the worst is {_worst(found.worst_elsewhere)}"
     return line
 
 

@@ -114,7 +114,7 @@ def _against(against: Against) -> str:
     text += many(len(against.cases), "case")
     if len(against.cases) > 1:
         worst, best = against.worst, against.best
-        text += f"; {worst.speedup:.2f}x at {_sizes(worst.case)}, {best.speedup:.2f}x at {_sizes(best.case)}"
+        text += f"; worst {worst.speedup:.2f}x at {_sizes(worst.case)}, best {best.speedup:.2f}x at {_sizes(best.case)}"
     return text
 
 

@@ -60,7 +60,8 @@ def test_a_folder_of_that_name_does_not_hide_the_built_in_config(here: Path) -> 
         ("bench/mne.yaml", 'bench/mne.yaml: no such file or directory; did you mean "bench/mine.yaml"?'),
         (
             "configs/gelu.yaml",
-            "configs/gelu.yaml: no such file or directory; a config of this name is built in: kbench run gelu",
+            "configs/gelu.yaml: no such file or directory; a config of this name is built in; to use it, write gelu without "
+            "a folder",
         ),
         ("nothing-like-it", "nothing-like-it: no such file or directory; built-in configs are add_rmsnorm, "),
         ("no/such/folder.yaml", "no/such/folder.yaml: no such file or directory; built-in configs are add_rmsnorm, "),

@@ -434,11 +434,14 @@ def test_one_mistake_is_one_line_that_says_where(right: str, wrong: str, message
     assert errors(SOFTMAX.replace(right, wrong, 1)) == [f"x.yaml:{message}"]
 
 
+EMPTY = ": the file has no keys (it is empty or holds only comments); `kbench init` writes a config to start from"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", ": the file is empty; `kbench init` writes a config to start from"),
-        ("# nothing but a comment\n", ": the file is empty; `kbench init` writes a config to start from"),
+        ("", EMPTY),
+        ("# nothing but a comment\n", EMPTY),
         ("softmax\n", ':1:1: expected a mapping; got "softmax"'),
         ("- softmax\n", ':1:1: expected a mapping; got ["softmax"]'),
         ("a: 1\n---\nb: 2\n", ":2:1: expected a single document in the stream from line 1, but found another document"),

@@ -132,14 +132,18 @@ def test_a_profile_with_models_replaces_the_sizes_of_the_config_and_a_set_those_
         (
             "{model: llama-3-8b}",
             "norm",
-            "x.yaml:2:9: M of norm is tokens; give tokens, for example tokens: [1, 4096], or sizes of M",
+            "x.yaml:2:9: norm takes the sizes of M from tokens; give tokens, for example tokens: [1, 4096], or sizes of M",
         ),
-        ("{tokens: 4}", "norm", "x.yaml:2:8: sweep: no values for N; give sizes of N, or a model (N of norm is hidden)"),
+        (
+            "{tokens: 4}",
+            "norm",
+            "x.yaml:2:8: sweep: no values for N; give sizes of N, or a model (norm takes the sizes of N from hidden)",
+        ),
         (
             "{model: deepseek-v3, tokens: 4, S: 8}",
             "scores",
-            "x.yaml:2:16: deepseek-v3 has no head_dim, and D of scores is heads*head_dim; leave the model out, or give sizes "
-            "of D",
+            "x.yaml:2:16: scores takes the sizes of D from heads*head_dim, but deepseek-v3 has no head_dim; leave the model "
+            "out, or give sizes of D",
         ),
         (
             "{model: llama-3-8b, tokens: 4}",
@@ -150,8 +154,8 @@ def test_a_profile_with_models_replaces_the_sizes_of_the_config_and_a_set_those_
         (
             "{model: llama-3-8b, tokens: 4}",
             "plain",
-            "x.yaml:2:9: plain does not say which dimensions of a model its axes have; give sizes of M and N, or declare "
-            'model_axes={"M": "tokens", ...} in the operator',
+            "x.yaml:2:9: plain takes no sizes from a model (model, tokens); give sizes of M and N, or, in an operator of your "
+            'own, declare model_axes={"M": "tokens", ...}',
         ),
         ("{modle: llama-3-8b, tokens: 4}", "norm", 'x.yaml:2:9: unknown axis "modle"; did you mean "model"?'),
     ],

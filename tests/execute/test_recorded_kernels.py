@@ -67,8 +67,8 @@ def test_a_provider_that_fails_only_while_kbench_records_it_keeps_its_row(
 ) -> None:
     finished, notes = measure("a", name)
     assert [(row.provider, row.status.value) for row in finished.rows] == [("a", "ok"), (name, "ok")]
-    what = f"{name}: {fault} while recording its kernels; measuring the case again without kernels"
-    assert notes == [f"softmax M=8 N=64 float32: {what}"]
+    again = "measuring the case again without recording which kernels a call launches"
+    assert notes == [f"softmax M=8 N=64 float32: {name}: {fault} while recording its kernels; {again}"]
 
 
 # -- whole runs

@@ -116,7 +116,11 @@ def test_inputs_are_those_of_the_setup_on_the_device_of_the_run(kernel: Path) ->
 
 
 FAULTS = {
-    "no class": (BENCHMARK.replace("(Benchmark)", ""), "defines no class that is derived from kernels.benchmark"),
+    "no class": (BENCHMARK.replace("(Benchmark)", ""), "defines no class derived from kernels.benchmark"),
+    "no workload": (
+        BENCHMARK.replace("def benchmark_", "def bench_"),
+        "with a method benchmark_NAME; define one there",
+    ),
     "no reference": (BENCHMARK.replace("def verify", "def verified"), "AddBenchmark.benchmark_base has no verify_base"),
     "a setup that raises": (
         BENCHMARK.replace("randn(rows", "randn(lost"),

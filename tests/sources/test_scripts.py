@@ -239,6 +239,7 @@ def findings_of(stdout: str) -> list[str]:
 def test_a_config_takes_no_arguments(kbench: Kbench) -> None:
     run = kbench("run", "softmax", "--", "--size", "3")
     assert run.returncode == 2 and "a config takes no arguments" in run.stderr
+    assert "repeat the option: --set N=64 --set M=32" in run.stderr
 
 
 def test_a_script_becomes_a_config_and_a_plug_in_for_a_sweep_of_ones_own(kbench: Kbench, tmp_path: Path) -> None:

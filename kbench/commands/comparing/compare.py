@@ -119,7 +119,7 @@ def compare(
     try:
         done = measure_again(files, options, parse_duration("--budget", budget), terminal.note)
     except KeyboardInterrupt:
-        terminal.note("interrupted; the rows that were measured again are in the files")
+        terminal.note("interrupted; the rows that were measured again, if any, are in the files")
         return ExitStatus.INTERRUPTED
     terminal.note(done.text)
     advice = f"unclear rows may need more sessions: give a larger --budget than {budget}"

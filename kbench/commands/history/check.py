@@ -79,6 +79,7 @@ def history_check(
         terminal.error(gate_sentence(report))
         return ExitStatus.FAILED
     if not report.timed:
-        terminal.error(f"{folder}: no reading has a time, so there is nothing to check; see the reasons of the rows")
+        reasons = "kbench show RESULTS.csv prints the reasons of the rows that were added"
+        terminal.error(f"{folder}: no reading has a time, so there is nothing to check; {reasons}")
         return ExitStatus.NOTHING
     return ExitStatus.OK

@@ -249,7 +249,8 @@ class WorkerSupervisor:
                 running = left[lost.index] if lost.index is not None and 0 <= lost.index < len(left) else None
                 name = running.name if running else ""  # "": no provider was running
                 if lost.step == RECORD and task.settings.kernels:
-                    listener.note(f"{task.case.label}: {name}: {lost.reason}; measuring the case again without kernels")
+                    again = "measuring the case again without recording which kernels a call launches"
+                    listener.note(f"{task.case.label}: {name}: {lost.reason}; {again}")
                     task = replace(task, settings=replace(task.settings, kernels=False))
                     continue
                 if lost.killed and name not in spared:

@@ -108,7 +108,8 @@ def load_stored(path: Path) -> StoredRun:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
-        if where == "schema":
-            advice = f"this kbench reads {STORED_FORMAT}"
+        if where == "schema" and str(first["input"]).startswith("kbench.history/"):
+            what = f"has another history format than this kbench reads ({STORED_FORMAT})"
+            raise ResultsError(f"{path}: {what}; use the kbench that wrote it, or a newer one") from None
         what = printable(f"{where}: {first['msg']}" if where else str(first["msg"]), NAME_LIMIT)
         raise ResultsError(f"{path}: not a file of a history folder ({what}); {advice}") from None

@@ -44,7 +44,8 @@ def load(path: Path) -> Sequence[SourceSweep]:
     """Register the operators of all benchmark classes at a path. Raises SourceFault."""
     sweeps = [sweep for file in benchmark_files(path) for sweep in _load(file)]
     if not sweeps:
-        raise SourceFault(str(path), "defines no class that is derived from kernels.benchmark.Benchmark")
+        what = "defines no class derived from kernels.benchmark.Benchmark with a method benchmark_NAME"
+        raise SourceFault(str(path), f"{what}; define one there (an imported class does not count)")
     return sweeps
 
 
