@@ -109,12 +109,12 @@ def _print(judged: FileJudgement, status: ExitStatus, min_speedup: float | None,
 
         print(json_document.text(judged, passed=status is ExitStatus.OK))
         return
-    from kbench.judging.verdict_lines import verdict_lines
+    from kbench.judging.verdict_lines import too_slow, verdict_lines
 
     for judgement in judged.judgements:
         for line in verdict_lines(judged, judgement):
             print(terminal.one_line(line))
         slowest = judgement.slowest
         if min_speedup is not None and slowest and slowest.geomean < min_speedup:
-            print(f"  too slow: {slowest.geomean:.3f}x is less than --min-speedup {min_speedup:g}")
+            print(f"  {too_slow(slowest.geomean, min_speedup)}")
         print()

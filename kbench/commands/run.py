@@ -289,7 +289,7 @@ def _report(outcome: RunResult) -> None:
     found = analyse(outcome.rows, outcome.plan.sweep.baseline)
     summary.print_summary(found, most_cases=CASES_SHOWN, more=f"kbench show {shlex.quote(str(outcome.csv))}")
     if outcome.interrupted:
-        print(f"Interrupted after {summary.cases_of(outcome.rows)} of {len(outcome.plan.tasks)} cases.")
+        print(f"Interrupted after {outcome.plan.progress(summary.cases_of(outcome.rows))}.")
     if (wanted := outcome.plan.sweep.measure.precision) is not None:
         terminal.print_paragraph(summary.precision_reached(outcome.rows, wanted))
     print(f"{summary.counts(outcome.rows) or 'no rows'}: {outcome.csv}")

@@ -136,12 +136,12 @@ def read_existing(
     finished, whole = _find_finished(path, records, layout)
     if mode == "append":
         if torn or len(finished) < len(layout.tasks):
-            count = f"{len(finished)} of {len(layout.tasks)} cases are finished"
-            raise ResultsError(f"{path}: {count}; finish the run with --resume before adding sessions")
+            count = layout.progress(len(finished))
+            raise ResultsError(f"{path}: {count} are finished; finish the run with --resume before adding sessions")
         layout = _with_sessions(plan, recorded + asked)
     rows = list(_parse_rows(path, records[:whole], layout))
     _refuse_other_weights(path, rows, plan.sweep)
-    notes = [*([note] if note else []), f"{path}: {len(finished)} of {len(layout.tasks)} cases are in the file"]
+    notes = [*([note] if note else []), f"{path}: {layout.progress(len(finished))} are in the file"]
     if torn or whole < len(records):
         line = records[whole].line if whole < len(records) else torn
         notes.append(f"{path}:{line}: the incomplete case that begins here is measured again")

@@ -95,6 +95,14 @@ class Plan:
     def runnable(self) -> tuple[Configuration, ...]:
         return tuple(one for one in self.sweep.configurations if one.name not in self.unavailable and not one.error)
 
+    def progress(self, finished: int) -> str:
+        """How many tasks are finished: `5 of 9 cases`, or `5 of 9 measurements (3 cases in 3 sessions)`."""
+        cases, sessions = len(self.sweep.cases), self.sweep.measure.sessions
+        if sessions == 1:
+            return f"{finished} of {len(self.tasks)} cases"
+        product = f"{cases} case{'s' * (cases != 1)} in {sessions} sessions"
+        return f"{finished} of {len(self.tasks)} measurements ({product})"
+
     def needed_bytes(self, case: Case) -> int:
         """The memory, in bytes, that a worker takes to check and time the providers of a case. Raises SizeError."""
         info, measure = self.sweep.info, self.sweep.measure

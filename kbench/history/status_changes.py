@@ -33,7 +33,7 @@ def status_changes(timeline: Timeline, chosen: Sequence[Series]) -> Iterator[Sta
     subjects: dict[Any, list[Series]] = defaultdict(list)
     for series in timeline.series:
         subjects[series.key.subject].append(series)
-    runs = _runs_of_files(timeline)
+    runs = timeline.runs_of_files
     for series in chosen:
         yield from _of_status(series)
         same = subjects[series.key.subject]
@@ -70,7 +70,7 @@ def _began_anew(series: Series, same: Sequence[Series]) -> Iterator[StatusChange
     yield StatusChange(Verdict.INCOMPARABLE, series, before, first, first.run, reason)
 
 
-def _ended(series: Series, timeline: Timeline, runs: Mapping[tuple[str, str], list[int]]) -> Iterator[StatusChange]:
+def _ended(series: Series, timeline: Timeline, runs: Mapping[tuple[str, str], Sequence[int]]) -> Iterator[StatusChange]:
     last = series.points[-1]
     source = timeline.runs[last.run].source
     after = [run for run in runs[source, series.key.machine] if run > last.run]
@@ -78,12 +78,3 @@ def _ended(series: Series, timeline: Timeline, runs: Mapping[tuple[str, str], li
         count = len(after)
         reason = f"absent from the last {count} runs of {source}"
         yield StatusChange(Verdict.MISSING, series, last, last, after[0], reason)
-
-
-def _runs_of_files(timeline: Timeline) -> dict[tuple[str, str], list[int]]:
-    """For each results file and machine, the places of its runs."""
-    found: dict[tuple[str, str], set[int]] = defaultdict(set)
-    for series in timeline.series:
-        for point in series.points:
-            found[timeline.runs[point.run].source, series.key.machine].add(point.run)
-    return {key: sorted(runs) for key, runs in found.items()}

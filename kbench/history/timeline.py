@@ -139,6 +139,15 @@ class Timeline:
     def machines(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(each.key.machine for each in self.series))
 
+    @cached_property
+    def runs_of_files(self) -> Mapping[tuple[str, str], Sequence[int]]:
+        """For each results file and machine, the places of its runs."""
+        found: dict[tuple[str, str], set[int]] = defaultdict(set)
+        for series in self.series:
+            for point in series.points:
+                found[self.runs[point.run].source, series.key.machine].add(point.run)
+        return {key: sorted(runs) for key, runs in found.items()}
+
 
 def join_runs(found: HistoryFolder) -> Timeline:
     """The series of a folder."""

@@ -118,6 +118,13 @@ def _against(against: Against) -> str:
     return text
 
 
+def too_slow(speedup: float, least: float) -> str:
+    """The line for a speedup that is less than `--min-speedup`, with as many digits as show this."""
+    texts = (f"{speedup:.{digits}f}" for digits in range(3, 20))
+    shown = next((text for text in texts if float(text) < least), str(speedup))
+    return f"too slow: {shown}x is less than --min-speedup {least:.15g}"
+
+
 def _sizes(label: str) -> str:
     """The label of a case without its operator."""
     return printable(label.partition(" ")[2])

@@ -52,10 +52,7 @@ def measure_revisions(options: RevisionOptions, comparing: CompareOptions, note:
         remove_stale(repository, note)
         with temporary_folder(repository) as folder:
             preparer = Preparer(repository, folder, config, options.config, arguments, options.build, note)
-            checked_out = [
-                preparer.check_out(label, revision)
-                for label, revision in (("base", options.base), ("head", options.head))
-            ]
+            checked_out = preparer.check_out_both(options.base, options.head)
             built = [preparer.build_ready(ready) for ready in checked_out]
             base, head = (
                 preparer.sessions(ready, options.out.absolute() / f"{ready.side.label}.csv") for ready in built

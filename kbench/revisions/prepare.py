@@ -19,6 +19,14 @@ from kbench.revisions.side import WORKING_TREE, RevisionSide
 from kbench.revisions.temporary_folder import remove_worktree
 
 
+class ConfigMissing(UsageError):
+    """A side has no config. `side` is its name."""
+
+    def __init__(self, message: str, side: str) -> None:
+        super().__init__(message)
+        self.side = side
+
+
 @dataclass(frozen=True)
 class ReadySide:
     """A side that is checked out. `start` is the folder in which it is measured, `config` names its config there."""
@@ -59,6 +67,19 @@ class Preparer:
         config = os.path.join(os.curdir, os.path.relpath(found, start))  # noqa: PTH118  Path would drop the dot
         return ReadySide(side, start, config)
 
+    def check_out_both(self, base: str, head: str | None) -> list[ReadySide]:
+        """Check out the base and the head; None is the working tree. Raises UsageError."""
+        try:
+            first = self.check_out("base", base)
+        except ConfigMissing as missing:
+            try:
+                self.check_out("head", head)
+            except ConfigMissing as other:
+                what = f"no such file in {missing.side} or in {other.side}"
+                raise UsageError(f"{self.config}: {what}; check the name") from None
+            raise
+        return [first, self.check_out("head", head)]
+
     def build_ready(self, ready: ReadySide) -> ReadySide:
         """Build a side, if there is a build command. Raises BuildFailed."""
         if not self.build:
@@ -92,7 +113,7 @@ class Preparer:
             return named
         if bare and self.given.name.removesuffix(builtin.SUFFIX) in builtin.config_names():
             return None
-        raise UsageError(f"{self.config}: {side.name} has no such file; {_advice(side)}")
+        raise ConfigMissing(f"{self.config}: {side.name} has no such file; {_advice(side)}", side.name)
 
     def _check_plugins(self, side: RevisionSide, config: Path) -> None:
         """Raises UsageError if a plug-in of the config would come from the working tree in all revisions."""

@@ -276,7 +276,14 @@ def test_sessions_go_on_from_the_highest(tmp_path: Path) -> None:
         3,
     ]
     path.write_bytes(path.read_bytes()[: sizes[-2]])
-    assert "3 of 4 cases are finished; finish the run with --resume" in refused(path, one, how="append")
+    counts = "3 of 4 measurements (2 cases in 2 sessions) are finished"
+    assert f"{counts}; finish the run with --resume" in refused(path, one, how="append")
+
+
+def test_cases_and_sessions_are_told_apart_in_what_is_finished(tmp_path: Path) -> None:
+    assert plan_in(tmp_path).progress(3) == "3 of 4 measurements (2 cases in 2 sessions)"
+    assert plan_in(tmp_path, N="64").progress(1) == "1 of 2 measurements (1 case in 2 sessions)"
+    assert plan_in(tmp_path, sessions=1).progress(1) == "1 of 2 cases"
 
 
 def test_refuses_rows_of_changed_code(tmp_path: Path) -> None:

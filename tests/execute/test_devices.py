@@ -22,6 +22,7 @@ from kbench.execute.executor import Finished
 from kbench.execute.executors.devices import Devices, TaskQueue, choose_devices
 from kbench.execute.lock import acquire_lock, device_key
 from kbench.execute.plan import Task
+from kbench.execute.supervision.fit import Misfit
 from kbench.execute.worker.starting import PluginFiles
 from kbench.protocol import Catalog, DeviceInfo
 from kbench.results.case import Case
@@ -190,6 +191,23 @@ def test_a_case_that_two_devices_are_lost_under_is_given_up_and_the_notes_say_so
 def test_a_run_ends_with_its_last_device(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ExecutionError, match=r"device \d was lost: it fell off the bus; no device is left .*--resume"):
         measured(monkeypatch, {0, 2, 3}, tasks(*((n, 0) for n in range(20))))
+
+
+def test_code_that_changed_during_the_run_is_no_lost_device_and_no_row_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measure(self: Stub, task: Task, listener: Any) -> Finished:
+        raise Misfit("the hash of the code of provider triton", "3fa1", "9c2e")
+
+    monkeypatch.setattr(Stub, "measure", measure)
+    told = (
+        r"^device \d stopped measuring: the code of provider triton has changed since the run began; undo the change and "
+        "continue with --resume, or start a new run$"
+    )
+    with pytest.raises(ExecutionError, match=told):
+        measured(monkeypatch, set(), tasks((0, 0)))
+    notes = capsys.readouterr().err
+    assert notes.count("its case moves to another device") == len(CARDS) - 1 and "lost" not in notes
 
 
 # -- through the command line

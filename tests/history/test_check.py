@@ -180,6 +180,22 @@ def test_a_provider_that_turns_wrong_is_said_at_once_and_not_dropped(tmp_path: P
     assert "still failing" not in told(report)
 
 
+@pytest.mark.parametrize(
+    ("later", "since"),
+    [
+        (Night(absent=("mine",)), "not measured since"),
+        (Night(fields={"case_hash": "another"}), "measured in another way since"),
+    ],
+)
+def test_a_series_that_ended_with_a_failure_is_not_called_still_failing(
+    tmp_path: Path, later: Night, since: str
+) -> None:
+    report = judged(history(tmp_path, 6, lambda night: Night(statuses={"mine": "wrong"}) if night < 3 else later))
+    case = "softmax M=4096 N=256 float32 mine"
+    assert f"failed when last measured (2026-09-03), {since}: {case}: wrong: differs at 3 elements" in told(report)
+    assert "still failing" not in told(report)
+
+
 def test_a_provider_that_declines_or_is_suspect_is_said(tmp_path: Path) -> None:
     declined = {"mine": "unsupported"}
     report = judged(history(tmp_path, 4, lambda number: Night(statuses=declined if number in (1, 2) else {})))

@@ -9,7 +9,7 @@ from making import row
 from kbench.judging.json_document import text
 from kbench.judging.judge import FileJudgement
 from kbench.judging.judgement import CheckedInput, ProviderJudgement
-from kbench.judging.verdict_lines import verdict_lines
+from kbench.judging.verdict_lines import too_slow, verdict_lines
 from kbench.results.vocabulary import Status
 
 
@@ -53,3 +53,9 @@ def test_a_timed_case_that_is_declined_in_every_session_counts_once() -> None:
 
 def test_inputs_that_were_declined_were_not_checked() -> None:
     assert '"checked_inputs":4' in text(judged(*PART), passed=True).replace(" ", "")
+
+
+def test_a_speedup_that_is_just_too_small_has_the_digits_that_show_it() -> None:
+    assert too_slow(0.91234, 1.0) == "too slow: 0.912x is less than --min-speedup 1"
+    assert too_slow(0.99996, 1.0) == "too slow: 0.99996x is less than --min-speedup 1"
+    assert too_slow(1.00000004, 1.0000001) == "too slow: 1.000x is less than --min-speedup 1.0000001"

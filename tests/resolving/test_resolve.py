@@ -128,6 +128,14 @@ def test_the_budget_ends_it_after_a_pair(tmp_path: Path, machine: NoisyMachine, 
     assert {session for _, _, session in machine.measured} == {3}
 
 
+def test_rows_that_have_the_most_sessions_get_no_advice_to_raise_the_budget(
+    tmp_path: Path, machine: NoisyMachine, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resolve, "MOST_SESSIONS", 3)
+    done = run_kbench(["compare", *pair, "--resolve"], tmp_path)
+    assert "no more sessions can be measured for unclear rows" in done.stdout and "--budget" not in done.stdout
+
+
 def test_without_an_unclear_row_nothing_is_measured(
     tmp_path: Path, machine: NoisyMachine, pair: tuple[str, str]
 ) -> None:

@@ -144,7 +144,9 @@ def test_earlier_results_are_moved_not_lost(repository: Path, machine: Machine) 
     [
         (("nowhere", CONFIG), "nowhere: no such commit in"),
         (("--", "-x", CONFIG), "-x: no such commit in"),
-        (("old", "bench/other.yaml"), "bench/other.yaml: old ("),
+        (("old", "bench/other.yaml"), " or in the working tree; check the name"),
+        (("old", "bench/other.yaml"), "bench/other.yaml: no such file in old ("),
+        (("old", "main", "bench/other.yaml"), " or in main ("),
         (
             ("old", "bench/new.yaml"),
             "has no such file; name a base that has it, or measure both revisions with kbench run",

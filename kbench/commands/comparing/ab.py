@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kbench.commands.comparing.outputs import export_targets, report_gate, write_outputs
+from kbench.commands.comparing.outputs import export_targets, report_gate, sessions_advice, write_outputs
 from kbench.commands.comparing.revision_options import Build, run_arguments
 from kbench.commands.options import (
     Exports,
@@ -95,9 +95,7 @@ def ab(
     counts = " and ".join(f"{count} session{'s' * (count != 1)} of {label}" for label, count in done.sessions.items())
     terminal.note(f"measured {counts}: {done.ended}")
     terminal.note(f"the results are in {out / 'base.csv'} and {out / 'head.csv'}")
-    advice = f"unclear rows may need more sessions: give a larger --budget than {budget}"
-    if min(done.sessions.values()) >= MOST_SESSIONS:
-        advice = "no more sessions can be measured for unclear rows; see the reason of each row"
+    advice = sessions_advice(budget, enough=min(done.sessions.values()) >= MOST_SESSIONS)
     write_outputs(
         done.comparison, sort="verdict", only=None, exports=export or (), github=github, unclear_advice=advice
     )

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kbench.commands.comparing.outputs import export_targets, report_gate, write_outputs
+from kbench.commands.comparing.outputs import export_targets, report_gate, sessions_advice, write_outputs
 from kbench.commands.options import (
     Exports,
     FailOn,
@@ -112,6 +112,7 @@ def compare(
         found = compare_results(*files, options=options)
         write_outputs(found, sort=sort, only=only, exports=export or (), github=github)
         return report_gate(found, github=github)
+    from kbench.resolving.resolve import ENOUGH
     from kbench.resolving.resolve import resolve as measure_again
 
     _ = options.gate  # raises before anything is measured
@@ -122,6 +123,6 @@ def compare(
         terminal.note("interrupted; the rows that were measured again, if any, are in the files")
         return ExitStatus.INTERRUPTED
     terminal.note(done.text)
-    advice = f"unclear rows may need more sessions: give a larger --budget than {budget}"
+    advice = sessions_advice(budget, enough=done.ended == ENOUGH)
     write_outputs(done.comparison, sort=sort, only=only, exports=export or (), github=github, unclear_advice=advice)
     return report_gate(done.comparison, github=github)

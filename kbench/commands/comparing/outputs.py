@@ -126,3 +126,10 @@ def _tell_github(found: Comparison) -> None:
     ):
         if path := os.environ.get(variable):
             _append(Path(path), text)
+
+
+def sessions_advice(budget: str, *, enough: bool) -> str:
+    """What to do about unclear rows. `enough`: kbench measures no further session of them, whatever the budget."""
+    if enough:
+        return "no more sessions can be measured for unclear rows; see the reason of each row"
+    return f"unclear rows may need more sessions: give a larger --budget than {budget}"

@@ -91,7 +91,7 @@ class Devices:
                     raise result
                 working -= 1
                 if not working:
-                    raise ExecutionError(f"{result}; no device is left to measure on; continue with --resume")
+                    raise ExecutionError(f"{result}; {result.remedy}")
                 listener.note(f"{result}; {result.then}")
             yield result
 
@@ -126,13 +126,16 @@ class Devices:
             try:
                 finished = supervisor.measure(task, self._listener)
             except DeviceGone as gone:
-                why = gone.what if isinstance(gone, Misfit) else str(gone)
+                what, remedy = f"{place} was lost: {gone}", "no device is left to measure on; continue with --resume"
+                if isinstance(gone, Misfit):
+                    what = f"{place} stopped measuring: {gone.what}"
+                    remedy = f"{gone.remedy} and continue with --resume, or start a new run"
                 then = "its case moves to another device"
-                if todo.give_back(task, device.uuid) >= LOSS_LIMIT:
+                if todo.give_back(task, device.uuid, lost=not isinstance(gone, Misfit)) >= LOSS_LIMIT:
                     then = f"its case is given up, because {LOSS_LIMIT} devices were lost while they measured it"
-                    reason = f"{LOSS_LIMIT} devices were lost while they measured this case; the last error: {why}"
+                    reason = f"{LOSS_LIMIT} devices were lost while they measured this case; the last error: {gone}"
                     self._results.put(give_up(task, reason, device, self.catalog.machine, place))
-                self._results.put(_DeviceLost(f"{place} was lost: {why}", then))
+                self._results.put(_DeviceLost(what, then, remedy))
                 return
             except Exception as error:  # noqa: BLE001  a bug: the main thread raises it
                 self._results.put(error)
@@ -142,11 +145,12 @@ class Devices:
 
 
 class _DeviceLost(ExecutionError):
-    """A device was lost. `then` says what becomes of the case that it measured."""
+    """A device was lost, or no longer fits the plan. `then` says what becomes of the case that it measured, `remedy` what to
+    do if no other device is left."""
 
-    def __init__(self, message: str, then: str) -> None:
+    def __init__(self, message: str, then: str, remedy: str) -> None:
         super().__init__(message)
-        self.then = then
+        self.then, self.remedy = then, remedy
 
 
 class TaskQueue:
@@ -183,11 +187,12 @@ class TaskQueue:
             self._running -= 1
             self._changed.notify_all()
 
-    def give_back(self, task: Task, device: str) -> int:
+    def give_back(self, task: Task, device: str, *, lost: bool = True) -> int:
         """Take back the task of a lost device, and free the cases that belong to it. Returns how many devices were lost while
-        they measured the task; from LOSS_LIMIT on no other device gets it."""
+        they measured the task; from LOSS_LIMIT on no other device gets it. `lost` is False for a device that no longer fits
+        the plan: that is not the fault of the task."""
         with self._changed:
-            self._losses[task.case.key, task.session] += 1
+            self._losses[task.case.key, task.session] += lost
             losses = self._losses[task.case.key, task.session]
             if self._homes is not None:
                 self._homes = {case: home for case, home in self._homes.items() if home != device}

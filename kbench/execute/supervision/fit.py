@@ -10,8 +10,9 @@ from kbench.protocol import Catalog, DeviceInfo
 class Misfit(DeviceGone):
     """A worker has another device or other code than the plan was made for.
 
-    what   how it differs, if it runs on the host that made the plan: something has changed there
-    there  how it differs, if it runs on another host
+    what    how it differs, if it runs on the host that made the plan: something has changed there
+    remedy  what to do about this before the run is continued
+    there   how it differs, if it runs on another host
     """
 
     def __init__(self, name: str, found: str | None, wanted: str) -> None:
@@ -19,11 +20,11 @@ class Misfit(DeviceGone):
         self.there = f"{name} is {is_} there, but {wanted} in this run"
         if name.startswith(CODE):
             self.what = f"the code of {name.removeprefix(CODE)} has changed since the run began"
-            advice = "undo the change and continue the run, or start a new run"
+            self.remedy = "undo the change"
         else:
             self.what = f"{name} is {is_}, but was {wanted} when the run began"
-            advice = f"make {wanted} available again and continue the run, or start a new run"
-        super().__init__(f"{self.what}; {advice}")
+            self.remedy = f"make {wanted} available again"
+        super().__init__(f"{self.what}; {self.remedy} and continue the run, or start a new run")
 
 
 def check_fit(catalog: Catalog, task: Task, device: DeviceInfo | None) -> None:

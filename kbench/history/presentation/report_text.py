@@ -166,20 +166,28 @@ def notes(report: HistoryReport) -> Iterator[str]:
     short = [each for each in report.series if 0 < len(each.series.timed) < FEWEST]
     if short:
         yield f"{_many(len(short), 'series', 'series')} with fewer than {FEWEST} times: too short to find a change of level"
-    for each in report.series:
-        last = each.series.points[-1]
-        if last.failed:
-            since = next(
-                point
-                for place, point in enumerate(each.series.points)
-                if all(later.failed for later in each.series.points[place:])
-            )
-            key = each.series.key
-            state = f"{last.status} since {day(since.started_at)}: {last.reason}"
-            yield f"still failing: {key.case_label} {key.configuration}: {state}"
+    yield from _failing(report)
     if report.timeline.uncorrected:
         what = _many(report.timeline.uncorrected, "reading")
         yield f"{what} without a copy control in the session: a drift of the machine is not subtracted there"
+
+
+def _failing(report: HistoryReport) -> Iterator[str]:
+    """The series that failed when they were last measured."""
+    timeline = report.timeline
+    latest: dict[object, int] = {}  # the last run of each subject, measured in any way
+    for series in timeline.series:
+        latest[series.key.subject] = max(series.points[-1].run, latest.get(series.key.subject, 0))
+    for series in (each.series for each in report.series if each.series.points[-1].failed):
+        key, points, last = series.key, series.points, series.points[-1]
+        name = f"{key.case_label} {key.configuration}"
+        if last.run == timeline.runs_of_files[timeline.runs[last.run].source, key.machine][-1]:
+            since = next(point for place, point in enumerate(points) if all(later.failed for later in points[place:]))
+            yield f"still failing: {name}: {last.status} since {day(since.started_at)}: {last.reason}"
+        else:
+            since_then = "measured in another way" if latest[key.subject] > last.run else "not measured"
+            when = f"failed when last measured ({day(last.started_at)}), {since_then} since"
+            yield f"{when}: {name}: {last.status}: {last.reason}"
 
 
 def counted_kinds(changes: Sequence[HistoryChange]) -> str:
