@@ -215,7 +215,7 @@ import kbench, torch
 
 for name in ('a "quoted" name', "semi;colon|pipe", "<script>alert(1)</script>", "::error::x", "#", "x" * 200):
     @kbench.operator("softmax").provider(name, label=name)
-    def odd(x, *, mode="a"):
+    def odd(x, *, style="a"):
         return torch.softmax(x, -1)
 """
 
@@ -226,7 +226,7 @@ def test_odd_names_are_measured_continued_and_read(kbench: Callable[..., Any], t
     (tmp_path / "s.yaml").write_text("""
 operator: softmax
 sweep: {M: 8, N: 64}
-providers: [torch-native, "#": {mode: ["a b", "統", "=1", -1]}]
+providers: [torch-native, "#": {style: ["a b", "統", "=1", -1]}]
 measure: {warmup_ms: 1, rep_ms: 1, rounds: 1}
 """)
     command = ["run", "s.yaml", "--plugin", "odd.py"]
