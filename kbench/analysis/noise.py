@@ -89,8 +89,8 @@ class Noise:
         over = "(median of sessions)" if self.sessions > 1 else "(median of rounds)"
         if self.too_noisy:
             return (
-                f"this machine is too noisy to rank providers: two timings of the baseline differed by {_up_to(self.worst)} "
-                f"in {cases} {over}{self.load}"
+                "this machine is too noisy to rank providers: two timings of the baseline differed by "
+                f"{_up_to(self.worst, count)} {cases} {over}{self.load}"
             )
         every = {1: cases, 2: "both cases"}.get(count, f"all {cases}")
         where = f"in {every}" if count < ALL_WITHIN else f"in 95 % of {cases}"
@@ -107,8 +107,11 @@ class Noise:
         return f"; other processes used up to {self.other_cores:.1f} CPU cores"
 
 
-def _up_to(share: float) -> str:
-    return format_share(share) if share > MEANINGLESS else f"up to {format_share(share)}"
+def _up_to(worst: float, cases: int) -> str:
+    """`more than 1000 % in the worst of`, `up to 44 % in`"""
+    if worst > MEANINGLESS:
+        return f"{format_share(worst)} in{' the worst of' * (cases > 1)}"
+    return f"up to {format_share(worst)} in"
 
 
 def format_share(share: float) -> str:

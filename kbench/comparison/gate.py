@@ -61,7 +61,11 @@ class Gate:
         if failed := [f"{count} {verdict}" for verdict, count in comparison.counts.items() if verdict in self.fail_on]:
             return GateResult("failed", f"gate failed: {', '.join(failed)} ({self._options})")
         if not comparison.comparable:
-            reason = "no row has values that were measured in the same way on both sides"
+            reason = (
+                "no row has values that were measured in the same way on both sides"
+                if Verdict.INCOMPARABLE in comparison.counts
+                else "no row has a value in every session on both sides; the table says why"
+            )
             return GateResult("undecided", f"nothing was comparable: {reason}")
         if self.strict and (refused := len(comparison.refused)):
             rows = "row was" if refused == 1 else "rows were"

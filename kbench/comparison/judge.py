@@ -24,7 +24,7 @@ from kbench.comparison.drift import Drift
 from kbench.comparison.join import Pair, Side
 from kbench.comparison.model import Geomean, JudgedRow
 from kbench.comparison.options import Rules
-from kbench.comparison.verdict import Verdict
+from kbench.comparison.verdict import TOO_NOISY_REASON, Verdict
 from kbench.launches.code_change import describe_code_change
 from kbench.results.vocabulary import CHECKED_REASON, Status
 
@@ -92,8 +92,8 @@ def _judge_without_times(pair: Pair, rules: Rules) -> Judgement | None:
         return Verdict.INCOMPARABLE, "no session timed both providers"
     if old.suspect or new.suspect:
         both = old.suspect and new.suspect
-        sides = "both sides are" if both else "the old side is" if old.suspect else "the new side is"
-        return Verdict.SUSPECT, f"{sides} faster than the device allows (kbench explain suspect)"
+        sides = "both sides have" if both else "the old side has" if old.suspect else "the new side has"
+        return Verdict.SUSPECT, f"{sides} an implausible time (kbench explain suspect)"
     return None
 
 
@@ -167,7 +167,10 @@ def _judge_change(change: Change, q: float | None, drift: Drift, rules: Rules) -
         return Verdict.UNCLEAR, _join(note, "add sessions")
     needed = _sessions_needed(change, margin, rules)
     if needed > MANY_SESSIONS:
-        return Verdict.UNCLEAR, "too noisy: more sessions would not help; quieten the machine, or set a wider --margin"
+        count = f"about {needed}" if needed <= 1000 else "more than 1000"
+        return Verdict.UNCLEAR, (
+            f"{TOO_NOISY_REASON}: {count} sessions per side would be needed; quieten the machine, or set a wider --margin"
+        )
     return Verdict.UNCLEAR, f"noisy: about {needed} sessions per side would settle it"
 
 

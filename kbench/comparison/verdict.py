@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import enum
 
+TOO_NOISY_REASON = "too noisy"
+"""The beginning of the reason of an `unclear` row that needs more sessions than anybody would measure."""
+
 
 class Verdict(enum.StrEnum):
     """What a comparison says about a row. The verdicts that need attention come first.

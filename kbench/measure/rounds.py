@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from kbench.measure.contender import Contender
+from kbench.measure.correctness.check import DECLARE
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.machine.settling import SettledClock
 from kbench.measure.machine.telemetry import Telemetry
@@ -130,4 +131,4 @@ def blame_for_changes(contender: Contender, inputs: SharedInputs) -> None:
     """End the contender that ran last if it has changed a shared input that it may not change. Restores the inputs for the
     others."""
     if fault := inputs.repaired(contender.mutates):
-        contender.end(Status.WRONG, fault)
+        contender.end(Status.WRONG, f"{fault}; {DECLARE}")

@@ -13,7 +13,7 @@ from kbench.measure.machine.telemetry import energy_mj, telemetry_columns
 from kbench.results.case import Case, format_params
 from kbench.results.row import Row
 from kbench.results.timers import timer_kind
-from kbench.results.vocabulary import Control, Role, Status
+from kbench.results.vocabulary import KERNELS_NOT_KNOWN, Control, Role, Status
 
 ENERGY_ROUND_MS = 1000.0
 """Rounds must take this long on average, or their energy is not stated. The counter of an H200 moves every 100 ms, so the
@@ -123,7 +123,7 @@ def _remarks(contender: Contender, baseline: Contender | None) -> Iterator[str]:
     if contender.operators.fault:
         yield f"its torch operators are not known: {contender.operators.fault} (while kbench recorded them)"
     if contender.recorded.fault:
-        yield f"its kernels are not known: {contender.recorded.fault}"
+        yield f"{KERNELS_NOT_KNOWN}{contender.recorded.fault}"
 
 
 def _numbers(context: CaseContext, contender: Contender, baseline: Contender | None) -> dict[str, Any]:

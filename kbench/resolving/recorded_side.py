@@ -152,8 +152,12 @@ class RecordedSide:
         known = {one.name: one for one in plan.sweep.configurations}
         code = executor.catalog.providers(plan.sweep.operator)
         for row in (row for _, named in wanted.values() for row in named.values()):
+            if row.provider not in code:
+                why = f"there is no provider {row.provider} here, which the file has"
+                raise refusal(self.csv, self.purpose, why, "restore or install the plug-in that defines it")
             if row.configuration_name not in known:
-                raise refusal(self.csv, self.purpose, f"the config {self.config.path} has no {row.configuration_name}")
+                why = f"the config {self.config.path} alone does not give {row.configuration_name}, which the file has"
+                raise refusal(self.csv, self.purpose, why, self.purpose.anew)
             if row.source_hash and code[row.provider].source_hash != row.source_hash:
                 raise refusal(
                     self.csv,
@@ -202,6 +206,8 @@ def _load(csv: Path, environment: Mapping[str, Any], purpose: Purpose) -> Config
     if path.suffix == ".py":
         raise refusal(csv, purpose, f"they were measured with the script {path}, not with a config", purpose.anew)
     if not path.is_file():
+        if path.is_absolute():
+            raise refusal(csv, purpose, f"there is no config {path}", "restore it there")
         raise refusal(
             csv, purpose, f"the config {path} is not here", "start kbench in the folder where they were measured"
         )

@@ -109,6 +109,9 @@ _FAILED = frozenset({Status.WRONG, Status.TAMPERED, Status.ERROR, Status.OOM, St
 CHECKED_REASON = "correct, but not timed: the Triton interpreter ran it"
 """What readers see as the reason of a `checked` row. The row itself has no reason."""
 
+KERNELS_NOT_KNOWN = "its kernels are not known: "
+"""The beginning of what a row's reason says if kbench could not record its kernels. It comes last in the reason."""
+
 
 class Flag(ExplainedWord):
     """A reason to distrust the time of an `ok` row. The order is that in which a row lists its flags: the gravest first."""

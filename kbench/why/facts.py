@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -11,12 +11,13 @@ from kbench.analysis import rows_of
 from kbench.analysis.chosen_row import find_row
 from kbench.errors import UsageError
 from kbench.launches.device_limits import DeviceLimits, Occupancy, launch_occupancy
-from kbench.launches.kernels_file import KernelsFile, read_kernels
+from kbench.launches.kernels_file import KernelsFile, kernels_path, read_kernels
 from kbench.launches.launched_call import KernelLaunch, LaunchedCall
 from kbench.results import environment_file, table
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role
+from kbench.text.printable import printable
 from kbench.text.suggest import list_words, nearest
 
 
@@ -33,6 +34,7 @@ class RowFacts:
     top_mhz          the highest clock that the device can have
     call             what a call launches
     limits           what a multiprocessor of the device holds
+    kernels_file     the name of the file that says what calls launch, whether it exists or not
     config           the path of the config that measured it; empty if not known
     """
 
@@ -61,6 +63,7 @@ class RowFacts:
     energy_mj: float | None
     call: LaunchedCall | None
     limits: DeviceLimits | None
+    kernels_file: str = ""
     config: str = ""
 
     def occupancy(self, launch: KernelLaunch) -> Occupancy | None:
@@ -83,7 +86,8 @@ def find_facts(path: Path, terms: str, versus: str = "") -> tuple[list[RowFacts]
             raise UsageError(f"--versus {versus}: the case has no such provider; {advice}")
         wanted.append(versus)
     kernels, machine = read_kernels(path), environment_file.read_environment(path)
-    found = [_facts(each, of_case, kernels, machine.environment) for each in wanted]
+    known = (_facts(each, of_case, kernels, machine.environment) for each in wanted)
+    found = [replace(facts, kernels_file=printable(kernels_path(path).name)) for facts in known]
     notes = [*frame.attrs["warnings"], *([kernels.note] if kernels.note else [])]
     return found, [*notes, *([machine.note] if machine.there and machine.note else [])]
 

@@ -18,7 +18,11 @@ def rows_as_json(columns: Sequence[RowFacts]) -> str:
 
 
 def _row(facts: RowFacts) -> dict[str, Any]:
-    known = {name: value for name, value in asdict(facts).items() if name not in ("case", "call", "limits", "config")}
+    known = {
+        name: value
+        for name, value in asdict(facts).items()
+        if name not in ("case", "call", "limits", "kernels_file", "config")
+    }
     launches = facts.call.launches if facts.call else ()
     return {
         "case": facts.case.to_json(),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from kbench.launches.launched_call import KernelLaunch
+from kbench.results.vocabulary import KERNELS_NOT_KNOWN
 from kbench.text.terminal import microseconds
 from kbench.why.counters import ncu_command
 from kbench.why.facts import RowFacts
@@ -57,8 +58,12 @@ def _cells(facts: RowFacts) -> Iterator[tuple[str, str]]:
 def kernel_lines(facts: RowFacts) -> Iterator[str]:
     """What a call launches: a line for each kernel, and one for each operation on memory."""
     if facts.call is None:
-        why = "an older kbench measured the row, or its kernels could not be recorded"
-        yield f"what a call launches is not known: {facts.reason or why}"
+        _, _, fault = facts.reason.partition(KERNELS_NOT_KNOWN)
+        why = fault or (
+            f"{facts.kernels_file} is missing or has no entry for this row, or the run did not record kernels (no NVIDIA "
+            "device, `kernels: false`, a script, or an older kbench)"
+        )
+        yield f"what a call launches is not known: {why}"
         return
     for launch in facts.call.launches[:MOST_KERNELS_SHOWN]:
         yield _kernel(launch, facts)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from kbench.launches.launched_call import KernelLaunch
+from kbench.results.vocabulary import CHECKED_REASON, Status
 from kbench.text.terminal import microseconds
 from kbench.why.facts import RowFacts
 
@@ -52,7 +53,8 @@ class Reason:
 def find_reasons(facts: RowFacts) -> list[Reason]:
     """The reasons for the time of a row, the most important first. There is always one for a row with a time."""
     if facts.ms is None:
-        return [Reason("no-time", 1.0, f"It has no time, because it is {facts.status}: {facts.reason}".rstrip(": "))]
+        why = facts.reason or (CHECKED_REASON if facts.status == Status.CHECKED else "")
+        return [Reason("no-time", 1.0, f"It has no time ({': '.join(filter(None, [facts.status, why]))}).")]
     found = sorted(
         (reason for find in _FINDERS for reason in find(facts) if reason.weight >= WORTH_SAYING),
         key=lambda reason: -reason.weight,
@@ -98,7 +100,8 @@ def _spills(facts: RowFacts) -> Iterator[Reason]:
                 "spills",
                 moved / (moved + facts.call_bytes),
                 f"Kernel {kernel.name} keeps {kernel.local_bytes} bytes of each thread in local memory, beside "
-                f"{kernel.registers} registers. Values that do not fit into registers are written to memory and read again.",
+                f"{kernel.registers} registers. These are spilled registers, or arrays that cannot be in registers (indexed at "
+                "run time); they are written to memory and read again.",
             )
 
 
@@ -123,7 +126,8 @@ def _low_occupancy(facts: RowFacts) -> Iterator[Reason]:
                 "low-occupancy",
                 1 - found.share / FEW_THREADS,
                 f"A multiprocessor holds {found.blocks * prod(launch.block)} of {facts.limits.threads} possible threads of "
-                f"kernel {launch.kernel.name}{which}. So few threads cannot hide the time that memory needs to answer.",
+                f"kernel {launch.kernel.name}{which}. So few threads may not hide the time that memory needs to "
+                "answer, unless each has many loads in flight.",
             )
 
 
@@ -170,17 +174,25 @@ def _timer_overhead(facts: RowFacts) -> Iterator[Reason]:
 
 def _unexplained(facts: RowFacts) -> Reason:
     """What remains if the launches do not explain the time: how the kernel uses memory, or what it computes."""
-    told = _reached(facts)
-    reached = f"It reaches {told}" if told else "It is slower than it could be"
+    reached, far = _reached(facts), "How near it is to the speed of light is not known"
     if facts.call is None:
-        told = f"{reached}. What its calls launch is not known, so kbench cannot say why."
+        told = (
+            f"It reaches {reached}. What its calls launch is not known, so kbench cannot say why."
+            if reached
+            else f"{far}, and neither is what its calls launch, so kbench cannot explain its time."
+        )
         return Reason("unknown", 0.0, told)
+    unexplained = (
+        f"It reaches {reached}, and its launches do not explain that"
+        if reached
+        else f"{far}, and its launches do not explain its time"
+    )
     if facts.flops and facts.call_bytes:
-        told = f"{reached}, and its launches do not explain that. Look at its instructions and at how it uses memory."
+        told = f"{unexplained}. Look at its instructions and at how it uses memory."
         return Reason("inside-the-kernel", 0.0, told)
     told = (
-        f"{reached}, and its launches do not explain that: the cause is inside the kernel. Look first at how it uses memory. "
-        "Neighbouring threads should access neighbouring addresses, 16 bytes at a time."
+        f"{unexplained}: the cause is inside the kernel. Look first at how it uses memory. Neighbouring threads should access "
+        "neighbouring addresses, 16 bytes at a time."
     )
     return Reason("memory-access", 0.0, told)
 

@@ -77,9 +77,15 @@ def test_shuffled_rows_give_the_same_report(kbench: Kbench, write: Write) -> Non
 def test_what_cannot_be_compared_is_exit_code_3(kbench: Kbench, write: Write) -> None:
     old = write("old", [row(1), row(2)])
     other = kbench("compare", old, write("other", [row(1, device="NVIDIA B200"), row(2, device="NVIDIA B200")]))
-    assert other.returncode == 3 and "nothing was comparable" in other.stderr
+    assert (
+        other.returncode == 3
+        and "nothing was comparable: no row has values that were measured in the same way" in other.stderr
+    )
     no_values = kbench("compare", old, old, "--metric", "tflops")
-    assert no_values.returncode == 3 and "no row has values that were measured in the same way" in no_values.stderr
+    assert no_values.returncode == 3 and "no row has a value in every session on both sides" in no_values.stderr
+    declined = write("declined", [failed(1, status="unsupported"), failed(2)])
+    untimed = kbench("compare", declined, declined)
+    assert untimed.returncode == 3 and "no row has a value in every session on both sides; the table" in untimed.stderr
     partly = write("partly", [row(1), row(2, case_hash="changed")])
     assert kbench("compare", old, partly).returncode == 0
     strict = kbench("compare", old, partly, "--strict")
@@ -87,8 +93,8 @@ def test_what_cannot_be_compared_is_exit_code_3(kbench: Kbench, write: Write) ->
     assert strict.stderr == "error: 1 row was not measured in the same way on both sides (--strict)\n"
     flaky = [row(1), row(2, session=0), failed(2, session=1)]
     assert kbench("compare", write("a", flaky), write("b", flaky), "--strict").returncode == 0, "the same conditions"
-    declined = [row(1), failed(2, status="unsupported")]
-    assert kbench("compare", write("a", declined), write("b", declined), "--strict").returncode == 0
+    some = [row(1), failed(2, status="unsupported")]
+    assert kbench("compare", write("a", some), write("b", some), "--strict").returncode == 0
 
 
 @pytest.mark.slow

@@ -134,7 +134,7 @@ def test_the_other_modes_do_not_call_it(mode: str) -> None:
 def test_gradients_in_the_place_of_other_tensors(mode: str) -> None:
     found = {name: said(row) for name, row in measured(product, M=8, N=16, mode=mode).items()}
     assert [name for name, verdict in found.items() if verdict == "ok"] == ["over-x", "over-both", "over-dy", "saving"]
-    assert found["undeclared"] == "wrong changed its input x in place"
+    assert found["undeclared"] == "wrong changed its input x in place; work on a copy, or declare it with mutates="
     assert found["no-change"] == "wrong left input x unchanged; it must hold gradient of x after the call"
     assert found["wrong-values"].startswith("wrong gradient of x: every element wrong; first at [0, 0]")
     assert found["returns-it-too"] == (

@@ -162,7 +162,7 @@ def test_a_copy_in_every_dtype(dtype: str) -> None:
     found = {name: said(row) for name, row in measured(_copied(dtype), N=16).items()}
     assert found["right"] == "ok"
     assert found["returns-x"] == "wrong returned one of its inputs, or a view of one; it must return a new tensor"
-    assert found["changes-x"] == "wrong changed its input x in place"
+    assert found["changes-x"] == "wrong changed its input x in place; work on a copy, or declare it with mutates="
     assert found["last-wrong"].startswith("wrong 1 of 16 elements ") and "first at [15]: " in found["last-wrong"]
     assert found["unwritten-tail"].startswith("wrong ") and " of 16 elements" in found["unwritten-tail"]
 

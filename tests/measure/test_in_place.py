@@ -206,7 +206,7 @@ def after_all_of_them(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Tens
 PLACED = "do not return what a buffer or an input holds: h"
 
 SAID = {
-    "undeclared": "wrong changed its input residual in place",
+    "undeclared": "wrong changed its input residual in place; work on a copy, or declare it with mutates=",
     "undeclared-other": "wrong changed its input x in place",
     "does-not-mutate": "wrong left input residual unchanged; it must hold h after the call",
     "mutates-wrongly": "wrong h: every element wrong",

@@ -71,7 +71,7 @@ def test_quantization_within_a_step() -> None:
     assert found["coarse"].startswith("wrong ") and found["coarse"].endswith(" values of q are off by more than a step")
     assert found["wrong-scale"] == "wrong scale is off by 1"
     assert found["wrong-dtype"] == "wrong returned int32 for q, expected int8"
-    assert found["changes-x"] == "wrong changed its input x in place"
+    assert found["changes-x"] == "wrong changed its input x in place; work on a copy, or declare it with mutates="
     assert found["stale"].startswith("wrong correct at the first call, then scale is off by ")
 
 

@@ -349,6 +349,13 @@ def test_a_kernel_beside_an_in_place_forward_gives_gradients(name: str) -> None:
     assert said(measured(twice, N=8, mode="backward")["kernel"]) == "ok"
     full = said(measured(twice, N=8, mode="full")["kernel"])
     assert full.startswith("unsupported its forward function works in place or writes into buffers")
+    assert full.endswith("return new tensors, or register a function for both passes (full)")
+    twice.provider("alone", **ways)(lambda x, y=None: torch.mul(x, 2, out=x if y is None else y))  # type: ignore[arg-type]
+    twice.provider("saving", **ways)(lambda x, y=None: torch.mul(x, 2, out=x if y is None else y))  # type: ignore[arg-type]
+    twice.backward("saving", saves=["y"])(lambda dy, x, saved: dy * 2)
+    backward = measured(twice, N=8, mode="backward")
+    assert said(backward["alone"]).endswith("or register a backward kernel")
+    assert said(backward["saving"]).endswith("or register a function as saves= of its backward kernel")
 
 
 @pytest.mark.parametrize("mode", ["backward", "full"])

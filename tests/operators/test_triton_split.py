@@ -167,6 +167,14 @@ def test_impossible_splits_are_declined(keywords, says):
         operator("softmax").providers["triton"].function(normal(1, 64 * 129), **keywords)
 
 
+def test_a_device_that_cannot_split_rows_says_what_to_do():
+    with pytest.raises(
+        Unsupported, match="this device cannot split a row into slices; leave out parts, or use a BLOCK"
+    ):
+        dispatch(1, 64 * 8, 4, teams=False, parts=8)
+    assert dispatch(1, 64 * 8, 4, teams=False).parts in (None, 1)
+
+
 def test_slices_that_are_minus_infinity():
     x = normal(4, 1024)
     x[0, :256], x[1, 768:], x[2, 256:512], x[3, 1:] = (float("-inf"),) * 4

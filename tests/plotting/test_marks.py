@@ -66,7 +66,7 @@ def test_a_suspect_value_is_a_question_mark_and_no_part_of_the_line_or_the_scale
     assert list(questions.get_xdata()) == list(NS)
     assert max(questions.get_ydata()) < axes.get_ylim()[1] < 3000  # type: ignore[type-var]
     assert curves(axes) == [[(n, 2000.0) for n in NS]]
-    assert {"cheat", "suspect: faster than the device allows"} <= set(legend(figure))
+    assert {"cheat", "suspect: implausible time"} <= set(legend(figure))
 
 
 def test_what_is_nowhere_in_the_picture_is_in_the_caption(draw: Draw) -> None:

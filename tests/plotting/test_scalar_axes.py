@@ -53,8 +53,10 @@ def test_sizes_run_along_x_unless_a_scalar_is_asked_for(tmp_path: Path) -> None:
     [curve] = curves(asked.axes[0])
     assert [x for x, _ in curve] == list(EPS)
     assert [tick.get_text() for tick in asked.axes[0].get_xticklabels()] == ["1e-06", "1e-05", "0.0001"]
-    with pytest.raises(UsageError, match="unknown axis 'causal'; choose from M, N, eps"):
+    with pytest.raises(UsageError, match="--x: 'causal' holds no numbers; choose from M, N, eps"):
         figures(tmp_path, rows, x="causal")
+    with pytest.raises(UsageError, match="--x: unknown axis 'casual'; choose from M, N, eps"):
+        figures(tmp_path, rows, x="casual")
 
 
 def test_a_scalar_runs_along_x_where_no_size_varies(tmp_path: Path) -> None:

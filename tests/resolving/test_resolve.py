@@ -266,6 +266,24 @@ def test_a_side_that_cannot_be_measured_here_is_refused_before_anything_is_measu
     assert files == {path: path.read_bytes() for path in files}
 
 
+def test_a_provider_that_is_not_here_and_an_absolute_path_without_a_config(
+    tmp_path: Path, machine: NoisyMachine
+) -> None:
+    sweep = tmp_path / "sweep.yaml"
+    sweep.write_text(SWEEP)
+    for name in ("a", "b"):
+        done = run_kbench(["run", sweep, "--no-plot", "--out", name], tmp_path)
+        assert done.returncode == 0, done.stderr
+        csv = tmp_path / name / "sweep.csv"
+        csv.write_text(csv.read_text().replace(",torch-eager,", ",mine,"))
+    done = run_kbench(["compare", "a/sweep.csv", "b/sweep.csv", "--resolve"], tmp_path)
+    said = "there is no provider mine here, which the file has; restore or install the plug-in that defines it, or leave out"
+    assert done.returncode == 2 and said in done.stderr, done.stderr
+    sweep.unlink()
+    done = run_kbench(["compare", "a/sweep.csv", "b/sweep.csv", "--resolve"], tmp_path)
+    assert f"there is no config {sweep}; restore it there, or leave out --resolve" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -50,6 +50,13 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1))
 
 
+def test_a_missing_column_may_have_been_removed_by_hand(csv: Path) -> None:
+    edit(csv, ",build_ms,", ",build,")
+    refuses(
+        csv, "it has no column build_ms: edited, or written by another version", "restore the column or run the sweep"
+    )
+
+
 def test_types(csv: Path) -> None:
     frame = table.read_results(csv)
     assert table.axes(frame) == ["M", "N", "approximate"]

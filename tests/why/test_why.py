@@ -20,6 +20,7 @@ from kbench.protocol import CallRecorded
 from kbench.results.row import Row
 from kbench.results.vocabulary import Role
 from kbench.why.facts import RowFacts, find_facts
+from kbench.why.page import kernel_lines
 from kbench.why.reasons import find_reasons
 
 H200 = DeviceLimits(132, 2048, 65536, 233472, 32, 1024)
@@ -125,7 +126,42 @@ def test_a_kernel_at_full_speed_is_still_told_that_the_host_is_slower(results: W
 
 def test_a_row_without_a_time_says_why(results: Write) -> None:
     path = results(row(4096, None, status="wrong", reason="differs at 3 elements"), calls=())
-    assert reasons(path) == [("no-time", "It has no time, because it is wrong: differs at 3 elements")]
+    assert reasons(path) == [("no-time", "It has no time (wrong: differs at 3 elements).")]
+
+
+def test_a_row_that_was_only_checked_says_so(results: Write) -> None:
+    path = results(row(4096, None, status="checked"), calls=())
+    assert reasons(path) == [
+        ("no-time", "It has no time (checked: correct, but not timed: the Triton interpreter ran it).")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "said"),
+    [
+        (None, "unknown", "is not known, and neither is what its calls launch, so kbench cannot explain its time."),
+        (FULL, "memory-access", "is not known, and its launches do not explain its time: the cause is inside"),
+    ],
+)
+def test_a_row_whose_best_time_is_not_known_is_not_called_slow(
+    results: Write, call: LaunchedCall | None, kind: str, said: str
+) -> None:
+    [(found, sentence)] = reasons(results(timed(call, sol=None, copy_fraction=None)))
+    assert found == kind and sentence.startswith(f"How near it is to the speed of light {said}")
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("", "softmax.kernels.jsonl is missing or has no entry for this row, or the run did not record kernels"),
+        ("the work takes 3 ms on another clock", "softmax.kernels.jsonl is missing or has no entry"),
+        ("another remark; its kernels are not known: the call cannot be captured", "the call cannot be captured"),
+    ],
+)
+def test_why_the_kernels_are_not_known(results: Write, reason: str, said: str) -> None:
+    [facts], _ = find_facts(results(timed(None, reason=reason), calls=()), "")
+    [line] = kernel_lines(facts)
+    assert line.startswith(f"what a call launches is not known: {said}")
 
 
 def test_the_row_must_be_one(results: Write) -> None:

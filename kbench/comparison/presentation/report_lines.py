@@ -13,7 +13,7 @@ from kbench.comparison.join import Side
 from kbench.comparison.model import Comparison, Geomean
 from kbench.comparison.presentation import row_names
 from kbench.comparison.presentation.wording import Quantity, factor, format_change, plain, quantity
-from kbench.comparison.verdict import Verdict
+from kbench.comparison.verdict import TOO_NOISY_REASON, Verdict
 from kbench.results.columns import CONDITION_COLUMNS
 
 WEIGHTS = {
@@ -169,7 +169,12 @@ def summary(comparison: Comparison) -> str:
 def next_steps(comparison: Comparison, unclear_advice: str = "") -> Iterator[str]:
     """What would settle or explain rows. `unclear_advice` is the line about unclear rows; empty names
     `kbench run --append`."""
-    unclear = [row for row in comparison.rows if row.verdict is Verdict.UNCLEAR]
+    unclear = [
+        row
+        for row in comparison.rows
+        if row.verdict is Verdict.UNCLEAR
+        and not row.reason.startswith(TOO_NOISY_REASON)  # their reason says what would help
+    ]
     if unclear and unclear_advice:
         yield unclear_advice
     elif unclear:

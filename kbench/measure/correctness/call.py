@@ -74,8 +74,16 @@ def stage_of(definition: Definition, provider: Provider, params: Mapping[str, Va
     kernel, saves = provider.bind_backward(definition.case, params), provider.bind_saves(definition.case, params)
     calls_forward = kernel is None or definition.case.mode == FULL or isinstance(saves, tuple)
     if calls_forward and (provider.mutates or provider.out):
+        remedy = (
+            "a function for both passes (full)"
+            if definition.case.mode == FULL
+            else "a backward kernel"
+            if kernel is None
+            else "a function as saves= of its backward kernel"
+        )
         raise Unsupported(
-            "its forward function works in place or writes into buffers, so kbench computes no gradients with it"
+            "its forward function works in place or writes into buffers, so kbench computes no gradients with it; return new "
+            f"tensors, or register {remedy}"
         )
     if kernel is not None:
         holds = provider.backward.mutates if provider.backward else {}

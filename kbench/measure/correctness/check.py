@@ -98,6 +98,10 @@ def poison(expected: Expected, device: Device, again: bool = False) -> None:
         device.poison(shape, output.dtype, again)
 
 
+DECLARE = "work on a copy, or declare it with mutates="
+"""What the author of a provider can do that changes an input."""
+
+
 def judge_call(
     expected: Expected, call: Call, inputs: Sequence[Tensor], outputs: Sequence[Any], delivered: Sequence[Any]
 ) -> Accuracy:
@@ -107,8 +111,10 @@ def judge_call(
     `delivered` holds the values that the outputs had when the queue reached them.
     """
     names = expected.definition.input_names
-    if fault := malformed(expected, inputs, outputs) or changed_input(names, inputs, expected.inputs, call.mutates):
+    if fault := malformed(expected, inputs, outputs):
         return Accuracy(wrong=fault)
+    if fault := changed_input(names, inputs, expected.inputs, call.mutates):
+        return Accuracy(wrong=f"{fault}; {DECLARE}")
     for output, wanted in zip(outputs, expected.definition.outputs, strict=True):
         # the gradient of a sum is the gradient that the call received, and autograd returns that very tensor
         if not call.places(output) and not wanted.gradient and any(is_view(output, x) for x in inputs):

@@ -229,9 +229,14 @@ def dispatch(
         raise Unsupported(
             f"BLOCK={block} cannot hold one of {parts} slices of N={N}; it must be a power of two, {smallest} or more"
         )
-    if parts > (LARGEST_TEAM if teams else 1):
-        limit = f"at most {LARGEST_TEAM}" if teams else "not possible on this device"
-        raise Unsupported(f"N={N} cannot be split into {parts} slices ({limit}); use fewer parts or a larger BLOCK")
+    if parts > 1 and not teams:
+        raise Unsupported(
+            "this device cannot split a row into slices; leave out parts, or use a BLOCK that holds the whole row"
+        )
+    if parts > LARGEST_TEAM:
+        raise Unsupported(
+            f"N={N} cannot be split into {parts} slices (at most {LARGEST_TEAM}); use fewer parts or a larger BLOCK"
+        )
     constants = {"WIDTH": triton_rows.power_of_two(parts), "BLOCK": block, **moved}
     return Launch("split", constants, options(block, slices.each, block <= slices.block), parts, span)
 

@@ -11,7 +11,7 @@ from kbench.comparison.model import Comparison
 from kbench.comparison.presentation import report_lines
 from kbench.errors import ResultsError, UsageError
 from kbench.plotting.changes.rows import change_rows
-from kbench.plotting.selection.along import companions, most_values, numeric
+from kbench.plotting.selection.along import companions, most_values, no_such_x, numeric
 from kbench.plotting.selection.pages import Page, Panel, split_into_pages
 
 MOST_PANELS = 24
@@ -53,8 +53,7 @@ def pages(comparison: Comparison, x: str | None = None, by: Sequence[str] = ()) 
         )
     sizes = {axis: int(rows[axis].nunique()) for axis in numeric(rows, axes)}
     if x is not None and x not in sizes:
-        advice = f"choose from {', '.join(sizes)}" if sizes else "no axis holds numbers"
-        raise UsageError(f"--x: unknown axis {x!r}; {advice}")
+        raise no_such_x(x, axes, list(sizes))
     if unknown := [name for name in by if name not in columns]:
         raise UsageError(f"--by: unknown column {unknown[0]!r}; choose from {', '.join(columns)}")
     along = x or most_values(rows, sizes)

@@ -79,7 +79,7 @@ class LegendContents:
             entries.append((" or ".join(sorted(self.hollow)), ring))
         if self.suspect:
             question = Line2D([], [], color=grey, marker=marks.QUESTION_MARK, linestyle="", markersize=9)
-            entries.append(("suspect: faster than the device allows", question))
+            entries.append(("suspect: implausible time", question))
         for kind in MARKED:
             if kind in self.lost:
                 handle = Line2D([], [], color=grey, **marks.row_mark(kind))

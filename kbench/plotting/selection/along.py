@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,9 +84,7 @@ def along(
     numbers = parameter_numbers(drawn) if parameters else {}
     found = x_candidates(drawn, axes, numbers, colours)
     if wanted is not None and wanted not in (*found.axes, *found.parameters):
-        known = ", ".join([*found.axes, *found.parameters])
-        advice = f"choose from {known}" if known else "no axis holds numbers"
-        raise UsageError(f"--x: unknown axis {wanted!r}; {advice}")
+        raise no_such_x(wanted, axes, [*found.axes, *found.parameters])
     name = wanted or found.usual
     if name not in numbers:
         x = drawn[name].astype("float64") if name else math.nan
@@ -105,6 +103,13 @@ def along(
         kind=drawn["kind"].mask(placeless, ABSENT),
     )
     return by_parameter, name
+
+
+def no_such_x(wanted: str, axes: Collection[str], known: Sequence[str]) -> UsageError:
+    """The error for an axis that cannot run along x: it is none of `axes`, or holds no numbers. `known` can run along x."""
+    what = f"{wanted!r} holds no numbers" if wanted in axes else f"unknown axis {wanted!r}"
+    advice = f"choose from {', '.join(known)}" if known else "no axis holds numbers"
+    return UsageError(f"--x: {what}; {advice}")
 
 
 def parameter_numbers(rows: pd.DataFrame) -> dict[str, pd.Series[float]]:

@@ -100,7 +100,7 @@ function notesOn(plan) {
   const signs = [];
   if (points.some((point) => point.high > point.low)) signs.push(sizesOf(plan).length > 1 ? "band: p20 to p80" : "whisker: p20 to p80");
   if (hollow.length) signs.push(`hollow: ${hollow.join(" or ")}`);
-  if (points.some((point) => point.claimed != null)) signs.push("?: suspect, faster than the device allows");
+  if (points.some((point) => point.claimed != null)) signs.push("?: suspect, implausible time");
   if (sizesOf(plan).length > 1) {
     const shapes = { wrong: "×: wrong", failed: "∗: failed", declined: "–: declined" };
     signs.push(...marks.map((mark) => shapes[mark]));

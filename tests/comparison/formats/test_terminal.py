@@ -28,7 +28,7 @@ def numbers(every: Comparison, word: str) -> list[str]:
         "failed": ["triton, 1 of 20 cases (N=2)", "wrong: differs at 3 elements"],
         "fixed": ["was wrong"],
         "incomparable": ["cache cold -> warm"],
-        "unclear": ["too noisy: more"],
+        "unclear": ["too noisy: about"],
         "suspect": ["kbench explain suspect"],
     }.get(word, [])
 
@@ -108,19 +108,33 @@ def test_what_is_hidden_is_counted(every: Comparison) -> None:
 
 
 def test_the_summary_is_one_line_and_below_it_is_what_to_do(every: Comparison) -> None:
-    *_, summary, settle, again, explain = terminal.text(every, 300).splitlines()
+    *_, summary, explain = terminal.text(every, 300).splitlines()
     assert summary == report_lines.summary(every) == ", ".join(f"{n} {word}" for word, n in every.counts.items())
+    assert explain == "to understand failed rows: kbench explain wrong"
+
+
+def test_below_the_summary_is_what_may_decide_unclear_rows(write: Write) -> None:
+    old = write("old", [row(ms=ms, session=session) for session, ms in enumerate((1.0, 1.02, 0.99))])
+    new = write("new", [row(ms=ms, session=session) for session, ms in enumerate((1.01, 1.03, 1.0))])
+    *_, settle, again = terminal.text(compare_results(old, new), 300).splitlines()
     assert settle.startswith(
         "unclear rows may need more sessions in both files. Run this for each of them, with its own folder: kbench run CONFIG "
         "--append --sessions N --out FOLDER (the reason of a row"
     )
     assert again.startswith("if both files were measured on this machine") and again.endswith("--resolve")
-    assert explain == "to understand failed rows: kbench explain wrong"
 
 
 def test_nothing_to_do_is_nothing_said(write: Write) -> None:
     path = write("a", [row(started_at="2026-11-20T10:00:00+00:00")])
     assert terminal.text(compare_results(path, path)).splitlines()[-1] == "1 same"
+
+
+def test_no_sessions_are_proposed_for_rows_that_are_too_noisy(write: Write) -> None:
+    old = write("old", [row(ms=ms, session=session) for session, ms in enumerate((1.0, 2.0, 0.5))])
+    new = write("new", [row(ms=ms, session=session) for session, ms in enumerate((1.1, 0.6, 1.9))])
+    text = flat(terminal.text(compare_results(old, new)))
+    assert "? unclear" in text and "too noisy: " in text
+    assert "--append" not in text and "--resolve" not in text
 
 
 def test_with_one_session_two_more_are_proposed(write: Write) -> None:
