@@ -79,9 +79,9 @@ class Verdict(enum.StrEnum):
     UNCLEAR = (
         "unclear",
         "?",
-        """The measurements show neither which provider or side is faster nor that both are equally fast (`?` in
-        tables). In `kbench compare` the reason says why: there are too few sessions, the sessions
-        vary too much (the reason then says about how many would suffice), the machine drifted by more than the margin
+        """The measurements do not show that one provider (or side) is faster, and do not show that both are equally fast
+        (`?` in tables). In `kbench compare` the reason says why: there are too few sessions, the sessions
+        vary too much (the reason then says about how many sessions would suffice), the machine drifted by more than the margin
         between the two files, or the change is less than two ticks of the clock. More sessions on both sides,
         measured in alternation, usually help: `kbench compare --resolve` measures them.""",
     )
@@ -89,7 +89,8 @@ class Verdict(enum.StrEnum):
         "same",
         "=",
         """The measurements show that the sides agree: the whole 95 % interval of the change lies within the margin. A change
-        can be certain and `same`: it is then certainly smaller than the margin.""",
+        can be certain and `same`: it is then certainly smaller than the margin. With `--by provider`, `same` is a tie: see
+        `kbench explain tie`.""",
     )
     UNTIMED = (
         "untimed",

@@ -14,32 +14,31 @@ from kbench.text.printable import printable
 from kbench.version import __version__
 
 
-def tree_lines(tree: Tree) -> Iterator[str]:
-    """The tree, a question or a provider on each line."""
+def tree_lines(tree: Tree, general: str) -> Iterator[str]:
+    """The tree, a question or a provider on each line. `general` is the provider of sizes outside of bounds."""
     if not isinstance(tree, Branch):
         bounds = " and ".join(f"{low} <= {name} <= {high}" for name, (low, high) in tree.within.items())
-        yield f"choose {tree.provider}" + (
-            f" where {bounds}; elsewhere the provider with a trusted time in every case" if bounds else ""
-        )
+        yield f"choose {tree.provider}" + (f" where {bounds}; elsewhere choose {general}" if bounds else "")
         return
     yield f"if {condition(tree.test)}:"
-    yield from ("    " + line for line in tree_lines(tree.yes))
+    yield from ("    " + line for line in tree_lines(tree.yes, general))
     yield "otherwise:"
-    yield from ("    " + line for line in tree_lines(tree.no))
+    yield from ("    " + line for line in tree_lines(tree.no, general))
 
 
 def regret_line(found: Regret, *, held_out: bool) -> str:
     """The mean and the worst regret, and where the worst is."""
     where = f"held-out cases ({HOLDOUT_SPLITS} splits)" if held_out else "measured cases"
+    choices = "choices (each case once per split)" if held_out else "cases"
     if found.forbidden:
         return (
-            f"regret at {where}: infinite, because in {found.forbidden} of {found.cases} cases the chosen provider has no "
+            f"regret at {where}: infinite, because in {found.forbidden} of {found.cases} {choices} the chosen provider has no "
             f"time that can be trusted, for example {found.worst.provider} at {_at(found.worst.point)}"
         )
     line = f"regret at {where}: mean {percent(found.mean)}, worst {_worst(found.worst)}"
     if found.worst.isolated and found.worst_elsewhere:
-        line += ". No neighbouring case shows that this provider is slow there; "
-        line += f"without such cases, the worst is {_worst(found.worst_elsewhere)}"
+        line += ". The neighbours of this case do not show that the provider is slow there. "
+        line += f"Apart from cases of this kind, the worst is {_worst(found.worst_elsewhere)}"
     return line
 
 
@@ -70,7 +69,7 @@ def header(
         f"Measured: {'; '.join([*sizes, *words, *fixed])}.",
         *(f"{line[0].upper()}{line[1:]}." for line in regrets),
         f"{decision.general} has a trusted time in every measured case. "
-        "It is also returned for a dtype or another word that was not measured.",
+        "It is also returned if the dtype, or another argument that is text, has a value that was not measured.",
         "Sizes that were not measured follow the thresholds, which lie between measured sizes. Where a size is outside the "
         f"bounds of the chosen provider (low <= N <= high), `choose` returns {decision.general}.",
     ]

@@ -91,9 +91,9 @@ WORDS = {
     "MB per call": """The size of all tensors of one call, inputs and outputs, in megabytes (1e6 bytes). In the modes `backward`
         and `full` these include the gradients.""",
     "MB needed": """An estimate of the memory that kbench takes for a case, in megabytes (1e6 bytes): four sets of inputs, three
-        of outputs, the buffers of the copy control, the float64 values of the reference, the temporaries of the
-        reference, of the comparisons and of a usual provider, the parts that kbench keeps of a few timed outputs of each
-        provider, and with `timer: graph` the further sets of buffers that it rotates over. A provider with large buffers
+        of outputs, the buffers of the copy control and the float64 values of the reference. It adds temporary memory (of the
+        reference, the comparisons and a usual provider) and the samples of timed outputs that kbench keeps to check them.
+        `timer: graph` also needs the sets of buffers that it rotates over. A provider with large buffers
         of its own needs more. If less memory is free, kbench keeps fewer values of the reference and computes them again
         for each check. A case that does not fit even so becomes `oom`.""",
     "axes": """The sizes of an operator's tensors, such as M and N: whole numbers. A config must give values for each of them.

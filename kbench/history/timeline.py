@@ -274,7 +274,7 @@ def _point(
     worst = min(lost, key=lambda reading: not reading.status.failed, default=None)
     status, reason = _outcome(worst)
     if suspect and not status.failed:
-        word, reason = str(Flag.SUSPECT), "at least one session is faster than it can be"
+        word, reason = str(Flag.SUSPECT), "in at least one session, the time is shorter than is possible"
     else:
         word = str(status)
     last = (timed or own)[-1]

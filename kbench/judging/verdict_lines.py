@@ -39,7 +39,8 @@ def _correct(judged: FileJudgement, judgement: ProviderJudgement) -> Iterator[st
         yield "unknown: kbench could not check it in any case"
     elif not failures:
         edges = len({each.edge for each in judgement.accepted})
-        yield f"yes: {many(edges, 'input')} on {_accepted(judgement, 'case')} and {_accepted(judgement, 'random shape')}"
+        where = f"in {_accepted(judgement, 'case')} and on {_accepted(judgement, 'random shape')}"
+        yield f"yes: {many(edges, 'kind')} of input, {where}"
     else:
         cases = len({each.case for each in judgement.checks} | {row.case.label for row in judgement.rows})
         yield f"no: {len({each.case for each in failures})} of {many(cases, 'case')} failed"

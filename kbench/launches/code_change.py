@@ -73,7 +73,8 @@ def describe_code_change(old: RanKernels, new: RanKernels, *, changed: bool) -> 
             case CodeChange.SAME | CodeChange.SAME_NAMES:
                 parts.append(_alike(old, new, by_name=change is CodeChange.SAME_NAMES))
             case CodeChange.OTHER:
-                parts.append("other machine code")
+                unsure = all(any(code.startswith(UNSURE) for code in side.machine_codes) for side in (old, new))
+                parts.append("other kernels, or other versions of their packages" if unsure else "other machine code")
             case CodeChange.MIXED:
                 parts.append("the machine code differs between sessions")
     return "; ".join(parts)

@@ -23,8 +23,8 @@ METHOD = (
     "A series is one provider in one case on one machine. Times are relative to the copy control of their session, so a "
     "drift of the machine is no change. A change of level is found by the method of Fearnhead and Rigaill (2019). It is "
     "reported when three points follow it.",
-    "What moved with a change need not be its cause. These are the properties that differ between the last run before the "
-    "change and the first run after it.",
+    "The column `moved with it` names the properties that differ between the last run before the change and the first run "
+    "after it. They need not be its cause.",
 )
 
 

@@ -133,7 +133,8 @@ class RecordedSide:
         try:
             return prepare(self.config, RunOptions(), note)
         except ConfigError as error:
-            raise refusal(self.csv, self.purpose, str(error.issues[0])) from None
+            why = f"the config cannot be used: {error.issues[0]}"
+            raise refusal(self.csv, self.purpose, why, "mend that") from None
 
     def _narrow(self, plan: Plan, executor: Executor, rows: Sequence[Row], keys: Collection[Key]) -> Plan:
         """The plan of one more session of these rows. Raises ResultsError if it would not be measured as before."""
@@ -143,7 +144,7 @@ class RecordedSide:
             "measure": self.environment["measure"],
         }
         if differences := find_differences(self.environment, now):
-            raise refusal(self.csv, self.purpose, "; ".join(differences))
+            raise refusal(self.csv, self.purpose, "; ".join(differences), "measure where and as the file was measured")
         shared = [name for name, _ in next(iter(keys)).axes]  # the axes that both files have
         wanted: dict[Any, tuple[Case, dict[str, Row]]] = {}
         for row in rows:
@@ -156,7 +157,10 @@ class RecordedSide:
                 why = f"there is no provider {row.provider} here, which the file has"
                 raise refusal(self.csv, self.purpose, why, "restore or install the plug-in that defines it")
             if row.configuration_name not in known:
-                why = f"the config {self.config.path} alone does not give {row.configuration_name}, which the file has"
+                why = (
+                    f"the file has rows of {row.configuration_name}, which the config {self.config.path} does not name: they "
+                    "came from an option of the command line"
+                )
                 raise refusal(self.csv, self.purpose, why, self.purpose.anew)
             if row.source_hash and code[row.provider].source_hash != row.source_hash:
                 raise refusal(
@@ -194,7 +198,7 @@ class RecordedSide:
         return f" since commit {commit[:9]}" if commit else ""
 
 
-def refusal(csv: Path, purpose: Purpose, why: str, remedy: str = "undo that") -> ResultsError:
+def refusal(csv: Path, purpose: Purpose, why: str, remedy: str) -> ResultsError:
     """The error for a file whose rows cannot be measured as before."""
     return ResultsError(f"{csv}: its rows cannot be measured again here: {why}; {remedy}{purpose.otherwise}")
 
@@ -216,9 +220,9 @@ def _load(csv: Path, environment: Mapping[str, Any], purpose: Purpose) -> Config
             path, profile=environment.get("profile") or "none", plugins=list(_plugins(environment.get("command") or []))
         )
     except ConfigError as error:
-        raise refusal(csv, purpose, str(error.issues[0])) from None
+        raise refusal(csv, purpose, f"the config cannot be loaded: {error.issues[0]}", "mend that") from None
     if digest(config.text) != recorded["sha"]:
-        raise refusal(csv, purpose, f"the config {path} has changed")
+        raise refusal(csv, purpose, f"the config {path} has changed", "restore it as it was")
     return config
 
 

@@ -199,14 +199,14 @@ _COLUMNS = (
         false}`, for rows of a benchmark script, and if the call cannot be captured: then `reason` says why.""", optional=True),
     Column("code", Kind.WORD, "", "code", """Two digests of what one call launches, with a dash between them. The
         first stands for the machine code of its kernels, the second for how they are launched: grids, blocks, shared memory,
-        copies and fills. If two rows have the same first digest, the device ran the same code. A tilde (~) at the
-        beginning means that kbench knows a kernel only by its name, its registers and the versions of packages: it can get at
-        the machine code of Triton, of torch.compile and of C++ extensions. The whole word is the name of the row's call in
-        the `.kernels.jsonl`. It is empty if `kernels` is.""", optional=True),
+        copies and fills. If two rows have the same first digest, the device ran the same code. kbench can read the
+        machine code of kernels of Triton, torch.compile and C++ extensions only. A tilde (~) at the beginning says that the
+        call has another kernel, which is known by its name, its registers and the versions of packages. Both digests together
+        are the name of the call in the `.kernels.jsonl`. It is empty if `kernels` is.""", optional=True),
     Column("peak_bytes", Kind.INTEGER, "bytes", "peak memory", """The memory that torch holds at most during one call, beyond
         what it held before the call, in bytes. It includes an output that the call allocates, and not the inputs. Memory that
-        a library takes directly from the driver is not seen. kbench records it with `kernels`, but a call that cannot be
-        captured has it, too.""", optional=True),
+        a library takes directly from the driver is not seen. It is recorded in the same step as `kernels`. A call that
+        cannot be captured in a CUDA graph has no `kernels`, but it has this value.""", optional=True),
     Column("alloc_ms", Kind.NUMBER, "ms", "allocate", _STAGES),
     Column("h2d_ms", Kind.NUMBER, "ms", "host to device", _STAGES),
     Column("kernel_ms", Kind.NUMBER, "ms", "kernel", _STAGES),

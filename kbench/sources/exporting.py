@@ -17,7 +17,7 @@ def config_text(sweep: SourceSweep, plugin: Path) -> str:
     content = as_config(sweep)
     whole = {"operator": content["operator"], "plugins": [plugin.as_posix()], **content}
     text = yaml.safe_dump(whole, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
-    return f"# {sweep.operator}: the cases and the lines of a script; measure it with kbench run\n{text}"
+    return f"# {sweep.operator}: the cases and the lines of a script's plot; measure them with kbench run\n{text}"
 
 
 def plugin_text(script: Path, arguments: Sequence[str], folder: Path) -> str:

@@ -190,6 +190,10 @@ def _unexplained(facts: RowFacts) -> Reason:
     if facts.flops and facts.call_bytes:
         told = f"{unexplained}. Look at its instructions and at how it uses memory."
         return Reason("inside-the-kernel", 0.0, told)
+    if facts.call and not facts.call.kernels:
+        return Reason(
+            "no-kernel", 0.0, f"{unexplained}. The call launches no kernel, only copies or fills of the driver."
+        )
     told = (
         f"{unexplained}: the cause is inside the kernel. Look first at how it uses memory. Neighbouring threads should access "
         "neighbouring addresses, 16 bytes at a time."

@@ -229,7 +229,8 @@ def test_a_case_that_its_neighbours_do_not_predict_is_named_as_such(tmp_path: Pa
 
     worst = "worst 100.00 % (torch at M=64 N=1024 float32)"
     assert regret_line(set()).endswith(
-        f"{worst}. No neighbouring case shows that this provider is slow there; without such cases, the worst is 0.00 % (torch "
+        f"{worst}. The neighbours of this case do not show that the provider is slow there. "
+        "Apart from cases of this kind, the worst is 0.00 % (torch "
         "at M=8 N=128 float32)"
     )
     assert "No neighbouring case" not in regret_line({(512, 1024)})

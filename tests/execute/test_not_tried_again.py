@@ -134,7 +134,8 @@ def test_after_two_losses_the_rest_is_tried_alone(bad: Bad) -> None:
     assert sorted(bad.requests[2:-1]) == ["exits-1", "exits-2", "hangs", "theirs", "yours"]
     assert bad.requests[-1] == "mine yours theirs"
     assert bad.listener.notes == [
-        "softmax M=1 N=64 float32: 5 of 7 configurations are left after 2 crashed or timed out; trying each of them alone first"
+        "softmax M=1 N=64 float32: 5 of 7 configurations are in doubt after the worker was lost 2 times; "
+        "trying each of them alone first"
     ]
 
 

@@ -53,7 +53,7 @@ def test_a_slower_provider_is_found_with_its_size_and_its_code(tmp_path: Path) -
         assert change.ci and change.ci[0] < 1.05 < change.ci[1] and change.ratio == pytest.approx(1.05, abs=0.01)
         assert [(each.name, each.old, each.new) for each in change.moved.code][-1] == ("source_hash", "aaa", "bbb")
         assert not change.moved.stack and not change.moved.machine and not change.moved.baseline
-    assert "moved: code: commit 0000000000 -> 0000000000" in told(report)
+    assert "changed with it: code: commit 0000000000 -> 0000000000" in told(report)
 
 
 def test_a_change_of_code_of_one_of_several_is_said_beside_it(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_new_torch_is_named_as_such(tmp_path: Path) -> None:
     report = judged(history(tmp_path, 20, night))
     assert {change.kind for change in report.changes} == {Verdict.FASTER}
     assert {each.text for change in report.changes for each in change.moved.stack} == {"torch 2.9.0 -> 2.10.0"}
-    assert "moved: stack: torch 2.9.0 -> 2.10.0" in told(report)
+    assert "changed with it: stack: torch 2.9.0 -> 2.10.0" in told(report)
 
 
 def test_a_baseline_that_changed_too_is_named(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_step_of_the_copies_and_another_device_of_a_pool_are_named(tmp_path: P
 
 def test_a_change_without_a_known_cause_says_so(tmp_path: Path) -> None:
     report = judged(history(tmp_path, 20, lambda number: Night(factors={"mine": 1.1 if number >= STEP else 1.0})))
-    assert "moved: nothing that kbench records" in told(report)
+    assert "changed with it: nothing that kbench records" in told(report)
 
 
 def test_a_disturbed_night_or_two_are_no_change(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_machines_whose_names_begin_alike_stay_apart(tmp_path: Path, uuids: tupl
 def test_a_short_series_has_no_change_and_the_report_says_why(tmp_path: Path, nights: int) -> None:
     report = judged(history(tmp_path, nights, lambda number: Night(factors={"mine": 1.0 + number})))
     assert report.changes == ()
-    assert "6 series with fewer than 6 times: too short to find a change of level" in told(report)
+    assert "6 series have fewer than 6 measured times, too few to find a change of level" in told(report)
 
 
 def test_sessions_of_a_run_are_one_point(tmp_path: Path) -> None:

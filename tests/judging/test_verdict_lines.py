@@ -35,8 +35,8 @@ PART = [
 
 
 def test_cases_in_which_a_provider_declined_are_not_counted_as_right() -> None:
-    assert "correct yes: 2 inputs on 1 case and 1 of 2 random shapes" in lines(*PART)
-    assert "correct yes: 2 inputs on 1 case and 1 random shape" in lines(*PART[:4])
+    assert "correct yes: 2 kinds of input, in 1 case and on 1 of 2 random shapes" in lines(*PART)
+    assert "correct yes: 2 kinds of input, in 1 case and on 1 random shape" in lines(*PART[:4])
 
 
 def test_a_case_that_is_declined_counts_once_whatever_its_number_of_inputs() -> None:

@@ -294,7 +294,10 @@ def test_a_good_revision_that_cannot_be_measured_any_more_ends_it(
         (("--row", " "), "--row is empty"),
         (("--row", "N"), "--row 'N': not a condition"),
         (("--row", "provider=cuda"), "no row has provider=cuda"),
-        (("--row", "provider=triton"), "--row provider=triton: matches 6 rows, but must match one; add terms: softmax"),
+        (
+            ("--row", "provider=triton"),
+            "--row provider=triton: matches 6 rows, but must match one; add terms that choose one of these rows: softmax",
+        ),
         (("--row", "K=4"), "has no column 'K'"),
         (("--budget", "ten"), "--budget 'ten' is not a duration"),
     ],

@@ -71,7 +71,7 @@ def dispatch(
     found = find(newest_results(files), options, where)
     providers = ", ".join(found.decision.providers)
     print(terminal.one_line(f"providers: {providers}; {found.decision.general} has a trusted time in every case"))
-    for line in tree_lines(found.decision.tree):
+    for line in tree_lines(found.decision.tree, found.decision.general):
         print(printable(line))
     for line in found.regret_lines:
         print(terminal.one_line(line))

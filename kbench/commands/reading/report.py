@@ -35,7 +35,9 @@ def report(
 
     if folders := [file for file in files or () if Path(file).is_dir()]:
         if len(files or ()) > 1 or baseline is not None:
-            raise UsageError(f"{folders[0]} is a folder: name the folder of a history alone, without --baseline")
+            raise UsageError(
+                f"{folders[0]} is a folder; the page of a history takes one folder, with no other file and no --baseline"
+            )
         print(reporting.write_history_report(Path(folders[0]), out, where=where, title=title))
         return ExitStatus.OK
     print(reporting.write_report(newest_results(files), out, baseline=baseline, where=where, title=title))

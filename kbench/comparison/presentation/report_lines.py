@@ -183,7 +183,7 @@ def next_steps(comparison: Comparison, unclear_advice: str = "") -> Iterator[str
         command = f"kbench run CONFIG --append --sessions {2 if few else 'N'}"
         if comparison.by == "file":
             many = len(comparison.contenders) > 1
-            hint = "" if few else " (the reason of a row says about how many)"
+            hint = "" if few else " (where sessions help, the reason of a row says about how many)"
             yield (
                 f"unclear rows may need more sessions in {'all' if many else 'both'} files. Run this for each of them, with "
                 f"its own folder: {command} --out FOLDER{hint}"

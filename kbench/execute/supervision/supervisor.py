@@ -276,7 +276,7 @@ class WorkerSupervisor:
                     sure = proven | {name for name, found in losses.items() if not found.exited}
                     doubtful = [one for one in tried if one.name not in self._checked | sure]
                     if len(doubtful) > 1:  # a single one is tried in the next worker anyway
-                        why = f"are left after {BLAMED_LIMIT} crashed or timed out"
+                        why = f"are in doubt after the worker was lost {BLAMED_LIMIT} times"
                         alone = self._try_alone(task, doubtful, why, listener)
                         for one in doubtful:
                             losses.pop(one.name, None)

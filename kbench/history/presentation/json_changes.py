@@ -73,8 +73,8 @@ class HistoryMoved(_Model):
     baseline: HistoryBaseline | None
     machine: list[HistoryProperty]
     copies: float | None = Field(
-        description="By what ratio the copies of the machine became slower, which is subtracted; null if by less than the "
-        "margin."
+        description="The time of the copy control after the change, divided by that before. kbench has subtracted this drift. "
+        "Null if it is less than the margin."
     )
     stack: list[HistoryProperty]
     settings: list[HistoryProperty]

@@ -60,7 +60,12 @@ def method_line(report: HistoryReport) -> str:
     usual = _usual_noise(report)
     noise = f"noise {100 * usual:.1f} % (median of the series), " if usual else ""
     margin = f"{report.options.margin * 100:g} %"
-    return f"times are relative to the copy control; {noise}margin {margin}"
+    drift = (
+        "without the drift that the copy control shows; "
+        if report.timeline.uncorrected < report.timeline.readings
+        else ""
+    )
+    return f"times are in us, {drift}{noise}margin {margin}"
 
 
 def _usual_noise(report: HistoryReport) -> float | None:
@@ -123,7 +128,7 @@ def _event(report: HistoryReport, changes: Sequence[HistoryChange], paint: Paint
     of_machine = sum(each.series.key.machine == first.series.key.machine for each in report.series)
     run = report.timeline.runs[first.event_run]
     yield f"{day(run.started_at)}  {counted_kinds(changes)} of {of_machine} series, {first.series.key.machine}"
-    yield from (f"  moved: {text}" for text in shared_texts(changes))
+    yield from (f"  changed with it: {text}" for text in shared_texts(changes))
     same_code = one_code(changes)
     sizes = [change_text(change) for change in changes]
     levels = [_levels(change) for change in changes]
@@ -165,7 +170,8 @@ def notes(report: HistoryReport) -> Iterator[str]:
         yield f"with this noise, a step of less than about {least} may take more than three runs to be found, or stay hidden"
     short = [each for each in report.series if 0 < len(each.series.timed) < FEWEST]
     if short:
-        yield f"{_many(len(short), 'series', 'series')} with fewer than {FEWEST} times: too short to find a change of level"
+        have = f"{_many(len(short), 'series', 'series')} {'has' if len(short) == 1 else 'have'}"
+        yield f"{have} fewer than {FEWEST} measured times, too few to find a change of level"
     yield from _failing(report)
     if report.timeline.uncorrected:
         what = _many(report.timeline.uncorrected, "reading")

@@ -51,7 +51,7 @@ class StoredReading(_Model):
     status: Status
     reason: _Reason = ""
     ms: float | None = Field(default=None, gt=0, description="The time of a call in ms; null unless the status is ok.")
-    suspect: bool = Field(default=False, description="Whether the time is shorter than it can be.")
+    suspect: bool = Field(default=False, description="Whether the time is shorter than is possible.")
     timer: _Name = ""
     cache: _Name = ""
     device: _Name = ""

@@ -77,10 +77,8 @@ class Guard:
         """
         fresh = self._looked_ns is not None and perf_counter_ns() - self._looked_ns < FRESH_NS
         if not fresh and (unblamed := self._patches.undone()):
-            what = (
-                f"while no provider was running, something replaced {listed(unblamed)}, probably a thread of a provider"
-            )
-            print(f"kbench: {what}; kbench restored it", file=sys.stderr)
+            what = f"while no provider was running, something (probably a thread of a provider) replaced {listed(unblamed)}"
+            print(f"kbench: {what}; kbench put back what was replaced", file=sys.stderr)
         self._common = self._before = read(self._settings)
         if changes.own:
             write(self._settings, changes.own)

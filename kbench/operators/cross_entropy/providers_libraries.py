@@ -55,7 +55,11 @@ def _quack_declines(case: Case) -> str | None:
 
 
 def _quack_in_place_declines(case: Case) -> str | None:
-    return "the forward pass is that of `quack`" if case.mode == FORWARD else _quack_declines(case)
+    return (
+        "its forward pass is the same as that of `quack`; measure it in mode backward or full"
+        if case.mode == FORWARD
+        else _quack_declines(case)
+    )
 
 
 def _quack_rows(logits: Tensor) -> Tensor:

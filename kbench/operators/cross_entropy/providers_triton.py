@@ -74,7 +74,11 @@ def triton_full(
 
 
 def _in_place_declines(case: Case) -> str | None:
-    return "the forward pass is that of `triton`" if case.mode == FORWARD else None
+    return (
+        "its forward pass is the same as that of `triton`; measure it in mode backward or full"
+        if case.mode == FORWARD
+        else None
+    )
 
 
 cross_entropy.provider(

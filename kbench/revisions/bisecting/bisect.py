@@ -178,7 +178,8 @@ class _Search:
         found = self._compare(parent, first, sought, f"{first.short}-and-parent")
         if found.mark is StepMark.GOOD and found.row:
             why = f"{first.short} against its parent {parent.short} is {found.row.verdict}"
-            return replace(found, why=f"{why}: the change probably adds up over several commits")
+            cause = ": the change probably adds up over several commits" if found.row.verdict is Verdict.SAME else ""
+            return replace(found, why=f"{why}{cause}")
         return found
 
     def _compare(self, older: CommitInfo, commit: CommitInfo, sought: Verdict, folder: str = "") -> Compared:

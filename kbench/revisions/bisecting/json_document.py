@@ -35,7 +35,10 @@ class BisectStep(_Model):
 
     commit: BisectCommit
     against: str = Field(description="The hash of the older revision.")
-    mark: StepMark = Field(description="What follows from it. Revisions without a certain verdict are skipped.")
+    mark: StepMark = Field(
+        description="What the comparison says about the commit. A commit is skipped if its verdict is unclear or if it could "
+        "not be measured."
+    )
     verdict: Verdict | None = Field(description="Null if the revision could not be built or measured.")
     ratio: float | None = Field(description="The new time divided by the old one.")
     ci: tuple[float, float] | None = Field(description="The 95 % interval of the ratio.")
@@ -49,8 +52,9 @@ class BisectDocument(_Model):
         alias="schema", description="The version of this format. It changes if programs that read it have to change."
     )
     ending: Ending = Field(
-        description="found: one commit is known. no change: the bad revision is not shown to differ from the good one. several "
-        "commits: the commits between them were skipped. not confirmed: the commit is not shown to differ from its parent."
+        description="found: the first bad commit is known. no change: the bad revision is not shown to differ from the good "
+        "one. several commits: any of the candidates can be the first bad one, because commits before the last of them were "
+        "skipped. not confirmed: the commit is not shown to differ from its parent."
     )
     why: str = Field(description="Why no commit was found. Empty if one was.")
     row: str

@@ -53,7 +53,9 @@ def name_of_row(csv: Path, row: str) -> str:
             raise UsageError(f"--row {row}: {found.nothing(frame)}")
     if len(names) > 1:
         shown = ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
-        raise UsageError(f"--row {row}: matches {len(names)} rows, but must match one; add terms: {shown}")
+        raise UsageError(
+            f"--row {row}: matches {len(names)} rows, but must match one; add terms that choose one of these rows: {shown}"
+        )
     return names[0]
 
 

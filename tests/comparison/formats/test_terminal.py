@@ -119,7 +119,7 @@ def test_below_the_summary_is_what_may_decide_unclear_rows(write: Write) -> None
     *_, settle, again = terminal.text(compare_results(old, new), 300).splitlines()
     assert settle.startswith(
         "unclear rows may need more sessions in both files. Run this for each of them, with its own folder: kbench run CONFIG "
-        "--append --sessions N --out FOLDER (the reason of a row"
+        "--append --sessions N --out FOLDER (where sessions help, the reason of a row"
     )
     assert again.startswith("if both files were measured on this machine") and again.endswith("--resolve")
 
