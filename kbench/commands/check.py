@@ -46,8 +46,8 @@ def check(
         bool,
         typer.Option(
             "--all",
-            help="Check all cases. Default: for each combination of dtype, scalars, choices and mode, only the smallest and "
-            "the largest case.",
+            help="Check all cases. Default: only the smallest and the largest case for each combination of dtype, mode and "
+            "the operator's other settings.",
         ),
     ] = False,
     keep_trying: KeepTrying = False,

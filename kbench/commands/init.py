@@ -38,13 +38,14 @@ def init(
         Optional[list[str]], typer.Argument(metavar="[-- ARGUMENTS]", help="The arguments of a script.")
     ] = None,
     plot: Annotated[
-        str | None, typer.Option("--plot", metavar="NAME", help="The plot of a script to export. Default: the first.")
+        str | None,
+        typer.Option("--plot", metavar="NAME", help="With a script: the plot to make a config of. Default: the first."),
     ] = None,
 ) -> ExitStatus:
     """Write a config, a plug-in and a GitHub workflow to start from.
 
-    For a script with triton.testing.perf_report, print the config of a plot, and write a plug-in:
-    kbench init bench.py > bench.yaml
+    Given a script with triton.testing.perf_report, the command makes a config of one of its plots and prints it, and
+    writes a plug-in: kbench init bench.py > bench.yaml
 
     For softmax and gelu, the plug-in adds two providers to kbench's operator. For a new name, the plug-in also declares
     the operator. If one of the files exists, the command writes none.

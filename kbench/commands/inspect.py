@@ -114,8 +114,9 @@ def schema(
     """Print a JSON Schema of kbench's files.
 
     With the schema `config`, an editor can check config files. The schema `compare` describes the output of
-    `kbench compare --export json`. `judge` and `bisect` describe those of `kbench judge --json` and `kbench bisect --json`,
-    `history` that of `kbench history check --json`, and `history-file` the files of a history folder.
+    `kbench compare --export json`. The schemas `judge`, `bisect` and `history` describe the output of
+    `kbench judge --json`, `kbench bisect --json` and `kbench history check --json`. The schema `history-file` describes the
+    files of a history folder.
     """
     if what == CONFIG:
         from kbench.config import schema as config_schema

@@ -56,7 +56,7 @@ ShapesOption = Annotated[
         "--shapes",
         metavar="FILE.csv",
         help="Measure the shapes of this CSV instead of the sizes of the sweep. A column `weight` says how often a shape "
-        "occurs; means over cases are then weighted.",
+        "occurs; averages over cases are then weighted by it.",
     ),
 ]
 KeepTrying = Annotated[

@@ -103,7 +103,7 @@ def run(
             "--repeat",
             metavar="FILE.csv",
             help="Instead of a config: measure the row of --row in this results file again, with the same case, parameters, "
-            "settings and baseline. The results go into the folder `repeat` in that of --out.",
+            "settings and baseline. The results go into the subfolder `repeat` of the --out folder.",
         ),
     ] = None,
     row: Annotated[
@@ -122,7 +122,7 @@ def run(
     folder or a file).
 
     Exit code: 0 success, 1 a provider gave a wrong result or failed, 2 bad input, 3 nothing could be measured, 130
-    interrupted. A script that runs no perf_report is measured as with kbench exec, and ends with the exit code of that command.
+    interrupted. For a script that runs no perf_report, this command does the same as kbench exec, and has its exit codes.
     """
     from kbench.config.load import load_config
     from kbench.execute.run import RunOptions

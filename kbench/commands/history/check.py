@@ -36,8 +36,8 @@ def history_check(
         typer.Option(
             "--fail-on",
             metavar="KINDS",
-            help="Exit with 1 if one of the last N runs has a change of these kinds: slower, faster, failed, fixed, missing, "
-            "new, incomparable, or change for all of them.",
+            help="Exit with 1 if one of the last N runs (see --recent) has a change of one of these kinds: slower, faster, "
+            "failed, fixed, missing, new, incomparable. 'change' stands for all of them.",
         ),
     ] = None,
     json: Annotated[

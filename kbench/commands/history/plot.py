@@ -28,7 +28,7 @@ def history_plot(
 ) -> ExitStatus:
     """Draw a history: a picture for each operator and machine.
 
-    A panel shows a case. Each provider has a line: how its time has changed since its first level, without the drift of the
+    A panel shows a case. Each provider has a line: how its time has changed since the first runs, without the drift of the
     machine. Dashed lines with numbers are runs in which something changed. The text below the panels says what changed there
     and what moved with it. The command prints the paths of the pictures.
 

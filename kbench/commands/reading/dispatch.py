@@ -47,8 +47,9 @@ def dispatch(
         typer.Option(
             "--holdout",
             metavar="SHARE",
-            help="Also test the method: split the shapes into groups of about this share, decide again without each group, "
-            "and report the regret there. The written function uses all shapes. 0 skips the test.",
+            help="Also test the method: split the shapes into groups of about this share, leave out one group at a time, "
+            "decide from the rest, and report the regret at the group left out. The written function uses all shapes. 0 skips "
+            "the test.",
         ),
     ] = "25%",
     where: RowTerms = "",

@@ -34,10 +34,10 @@ def why(
 ) -> ExitStatus:
     """Say why a provider takes the time that it takes.
 
-    Each reason is a sentence with the number that it rests on, the most important one first: launch overhead, the number of
-    kernels, local memory, blocks, occupancy, clock. Below are the kernels that a call launches. The numbers are those of the
-    results file and of the .kernels.jsonl beside it; nothing is measured. The last line is a command that reads hardware
-    counters of the kernel.
+    The most important reason comes first. Each is a sentence with the number that it rests on. Possible reasons are launch
+    overhead, the number of kernels, local memory, blocks, occupancy and clock. Below are the kernels that a call launches.
+    The numbers are those of the results file and of the .kernels.jsonl beside it; nothing is measured. The last line is a
+    command that reads hardware counters of the kernel.
     """
     from kbench.why import page
     from kbench.why.facts import find_facts
