@@ -164,7 +164,7 @@ def test_a_comparison_of_files_is_weighted_and_notes_other_weights(write: Write,
     plain = write("plain", [row(1, 1.0), row(2, 1.0)])
     found = compare_results(old, new)
     assert found.geomeans[0].ratio == pytest.approx(MEAN)
-    used = f"the geometric mean uses the weights of {old}, and those of {new} for rows without a weight there"
+    used = f"the geometric mean uses the weights of {old}, or of {new} where {old} has none"
     assert f"the weights of 1 row differ between {old} and {new}; {used}" in found.notes
     assert compare_results(plain, new).geomeans[0].ratio == pytest.approx(math.exp(3 / 8 * math.log(4)))
     without = compare_results(plain, plain).geomeans[0]

@@ -29,7 +29,8 @@ def find_row(frame: pd.DataFrame, path: Path, terms: str) -> list[Row]:
         raise UsageError(str(error).replace("--where", "--row", 1)) from None
     rows = [row for row in rows_of(chosen) if row.role == Role.PROVIDER]
     if len({(row.case.key, row.configuration_name) for row in rows}) > 1:
-        raise UsageError(f"--row {terms!r} chooses more than one row of {path}: {_differing(rows)}; choose one of each")
+        what = f"--row {terms!r} chooses more than one row of {path}"
+        raise UsageError(f"{what}: {_differing(rows)}; add a term for each of these to --row")
     return rows
 
 

@@ -156,7 +156,7 @@ def run(
                 remedy = "if these are values of an option, repeat the option: --set N=64 --set M=32"
                 raise UsageError(f"{what}; {remedy}")
             if config.is_dir() and str(config) not in builtin.config_names():
-                raise UsageError(f"{config}: no problem that kbench can read is in this folder; {PROBLEMS}")
+                raise UsageError(f"{config}: is a folder without a benchmark problem that kbench can read; {PROBLEMS}")
             loaded = load_config(
                 config, sets=changes, only=only or (), profile=profile, plugins=plugin or (), shapes=shapes
             )

@@ -93,9 +93,7 @@ def _other_weights(baseline: str, old: Sides, contender: str, new: Sides) -> str
     """A note on weights that differ between two files; "" if none do."""
     other = sum(old[key].weight != new[key].weight for key in old.keys() & new.keys())
     what = f"the weights of {other} row{'s' * (other != 1)} differ between {baseline} and {contender}"
-    used = (
-        f"the geometric mean uses the weights of {baseline}, and those of {contender} for rows without a weight there"
-    )
+    used = f"the geometric mean uses the weights of {baseline}, or of {contender} where {baseline} has none"
     return f"{what}; {used}" if other else ""
 
 

@@ -50,9 +50,9 @@ class ModelAxes:
             return [ModelPoint()]
         if not self.info.model_axes:
             example = f'model_axes={{"{self.info.axes[0]}": "tokens", ...}}'
-            what = f"{self.operator} takes no sizes from a model ({MODEL}, {TOKENS})"
-            sizes = f"give sizes of {' and '.join(self.info.axes)}"
-            remedy = f"{sizes}, or, in an operator of your own, declare {example}"
+            what = f"{self.operator} takes no sizes from a model"
+            sizes = f"remove the keys {MODEL} and {TOKENS}, and give sizes of {' and '.join(self.info.axes)}"
+            remedy = f"{sizes}; in an operator of your own, you can declare {example}"
             self.report(present[keys[0]].key, f"{what}; {remedy}")
             return []
         tokens = read_integers(TOKENS, present[TOKENS], self.report) if TOKENS in present else [None]

@@ -249,7 +249,7 @@ class Operator(Declaration):
         places = {**{f"gradient of {name}": tensor for name, tensor in self.outputs.items()}, **self.inputs}
         for name, gradient in holds.items():
             if name not in places:
-                raise ValueError(f"{where}: mutates {name!r}, which is not one of {', '.join(places)}")
+                raise ValueError(f"{where}: mutates {name!r}, which is not one of {', '.join(map(repr, places))}")
             if gradient not in self.gradients:
                 what = f"mutates: {name} holds the gradient of {gradient!r}"
                 raise ValueError(f"{where}: {what}, which is not one of gradients: {', '.join(self.gradients)}")
@@ -265,7 +265,10 @@ class Operator(Declaration):
                 raise ValueError(f"provider {provider!r} of {self.name!r}: parameter {_shown(keyword)}: {why}")
             if keyword in self.axes:
                 what = f"parameter {keyword} has the name of an axis"
-                remedy = "read the size from the inputs, or use factory=True, which gets the case"
+                remedy = (
+                    "read the size from the inputs, or register with factory=True: the function then takes the case and "
+                    "returns the function of the inputs"
+                )
                 raise ValueError(f"provider {provider!r} of {self.name!r}: {what}; {remedy}")
 
 

@@ -44,7 +44,11 @@ def move_aside(csv: Path) -> list[Path]:
         if not any(map(os.path.lexists, targets.values())):
             break
     else:
-        raise FileExistsError(17, "no free name for the earlier file", str(there[0]))
+        raise FileExistsError(
+            17,
+            "all names for the earlier file are taken; move old results away, or choose another --out",
+            str(there[0]),
+        )
     for beside in there:
         if beside != csv:
             _double(beside, targets[beside])

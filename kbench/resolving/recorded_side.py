@@ -144,7 +144,9 @@ class RecordedSide:
             "measure": self.environment["measure"],
         }
         if differences := find_differences(self.environment, now):
-            raise refusal(self.csv, self.purpose, "; ".join(differences), "measure where and as the file was measured")
+            raise refusal(
+                self.csv, self.purpose, "; ".join(differences), "use the machine, packages and settings of the file"
+            )
         shared = [name for name, _ in next(iter(keys)).axes]  # the axes that both files have
         wanted: dict[Any, tuple[Case, dict[str, Row]]] = {}
         for row in rows:
@@ -154,7 +156,7 @@ class RecordedSide:
         code = executor.catalog.providers(plan.sweep.operator)
         for row in (row for _, named in wanted.values() for row in named.values()):
             if row.provider not in code:
-                why = f"there is no provider {row.provider} here, which the file has"
+                why = f"the file has rows of provider {row.provider}, which is not registered here"
                 raise refusal(self.csv, self.purpose, why, "restore or install the plug-in that defines it")
             if row.configuration_name not in known:
                 why = (

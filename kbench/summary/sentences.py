@@ -59,7 +59,7 @@ def precision_reached(rows: Sequence[Row], wanted: float) -> str:
     """How many times of providers are known to the share `wanted`, and how well the others are."""
     found = [row.precision for row in rows if row.role == Role.PROVIDER and row.ms is not None]
     reached = sum(share is not None and share <= wanted for share in found)
-    text = f"precision: {reached} of {len(found)} times are known to {_percent(wanted)}"
+    text = f"precision: {reached} of {len(found)} measured times are known to within {_percent(wanted)}"
     known = [share for share in found if share is not None]
     if reached == len(found):
         return text

@@ -154,8 +154,8 @@ def test_a_profile_with_models_replaces_the_sizes_of_the_config_and_a_set_those_
         (
             "{model: llama-3-8b, tokens: 4}",
             "plain",
-            "x.yaml:2:9: plain takes no sizes from a model (model, tokens); give sizes of M and N, or, in an operator of your "
-            'own, declare model_axes={"M": "tokens", ...}',
+            "x.yaml:2:9: plain takes no sizes from a model; remove the keys model and tokens, and give sizes of M and N; in an "
+            'operator of your own, you can declare model_axes={"M": "tokens", ...}',
         ),
         ("{modle: llama-3-8b, tokens: 4}", "norm", 'x.yaml:2:9: unknown axis "modle"; did you mean "model"?'),
     ],

@@ -136,8 +136,8 @@ REFUSED: dict[str, tuple[Callable[[Operator], Any], str]] = {
     ),
     "the name of an axis": (
         lambda op: op.provider("p")(lambda x, w, *, N: x),
-        f"{WHERE}: parameter N has the name of an axis; read the size from the inputs, or use "
-        "factory=True, which gets the case",
+        f"{WHERE}: parameter N has the name of an axis; read the size from the inputs, or register "
+        "with factory=True: the function then takes the case and returns the function of the inputs",
     ),
     "kernel of nobody": (
         lambda op: op.backward("p"),

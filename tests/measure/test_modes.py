@@ -355,7 +355,7 @@ def test_a_kernel_beside_an_in_place_forward_gives_gradients(name: str) -> None:
     twice.backward("saving", saves=["y"])(lambda dy, x, saved: dy * 2)
     backward = measured(twice, N=8, mode="backward")
     assert said(backward["alone"]).endswith("or register a backward kernel")
-    assert said(backward["saving"]).endswith("or register a function as saves= of its backward kernel")
+    assert said(backward["saving"]).endswith("or register its backward kernel with a function as saves=")
 
 
 @pytest.mark.parametrize("mode", ["backward", "full"])
@@ -372,4 +372,4 @@ def test_a_dtype_without_gradients_is_the_operators_fault(mode: str) -> None:
     whole.provider("right")(lambda x: x * 2)
     assert said(measured(whole, dtype="int32", N=8, mode="forward")["right"]) == "ok"
     found = said(measured(whole, dtype="int32", N=8, mode=mode)["right"])
-    assert f"operator modes-whole-{mode}: there is no gradient of x, which is int32 on N=8 mode={mode} int32" in found
+    assert f"operator modes-whole-{mode}: integers have no gradients, and x is int32 on N=8 mode={mode} int32" in found

@@ -44,7 +44,7 @@ def test_a_history_stands_alone(kbench: Kbench, tmp_path: Path, more: list[str])
     history(tmp_path, 1)
     (tmp_path / "a.csv").write_text("")
     done = kbench("report", "history", *more)
-    assert done.returncode == 2 and "the page of a history takes one folder" in done.stderr
+    assert done.returncode == 2 and "takes it for a history" in done.stderr
 
 
 def test_a_folder_that_is_no_history_is_an_error(kbench: Kbench, tmp_path: Path) -> None:

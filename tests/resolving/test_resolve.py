@@ -277,7 +277,10 @@ def test_a_provider_that_is_not_here_and_an_absolute_path_without_a_config(
         csv = tmp_path / name / "sweep.csv"
         csv.write_text(csv.read_text().replace(",torch-eager,", ",mine,"))
     done = run_kbench(["compare", "a/sweep.csv", "b/sweep.csv", "--resolve"], tmp_path)
-    said = "there is no provider mine here, which the file has; restore or install the plug-in that defines it, or leave out"
+    said = (
+        "the file has rows of provider mine, which is not registered here; "
+        "restore or install the plug-in that defines it, or leave out"
+    )
     assert done.returncode == 2 and said in done.stderr, done.stderr
     sweep.unlink()
     done = run_kbench(["compare", "a/sweep.csv", "b/sweep.csv", "--resolve"], tmp_path)

@@ -174,5 +174,5 @@ def test_a_folder_that_is_no_problem_is_one_line(kbench: Kbench, tmp_path: Path)
     (tmp_path / "empty").mkdir()
     run = kbench("run", "empty")
     assert run.returncode == 2 and run.stderr.startswith(
-        "error: empty: no problem that kbench can read is in this folder; name"
+        "error: empty: is a folder without a benchmark problem that kbench can read; name"
     )

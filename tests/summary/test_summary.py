@@ -184,11 +184,13 @@ def test_errors_below_a_million_are_written_without_exponents(value: float | Non
 
 def test_the_end_of_a_run_says_which_precision_was_reached() -> None:
     rows = [row("torch", 0.1, precision=0.002), row("cuda", 0.1, precision=0.005), row("copy", 0.1, precision=0.3)]
-    assert summary.precision_reached(rows, 0.005) == "precision: 2 of 2 times are known to 0.5 %"
+    assert summary.precision_reached(rows, 0.005) == "precision: 2 of 2 measured times are known to within 0.5 %"
     rows.append(row("triton", 0.1, precision=0.0213))
-    said = "precision: 2 of 3 times are known to 0.5 %, the others to 2.1 % or better (column precision)"
+    said = (
+        "precision: 2 of 3 measured times are known to within 0.5 %, the others to 2.1 % or better (column precision)"
+    )
     assert summary.precision_reached(rows, 0.005) == said
     rows.append(row("liger", 0.1))
     assert summary.precision_reached(rows, 0.05).endswith(
-        "3 of 4 times are known to 5 %, 1 has a single round (column precision)"
+        "3 of 4 measured times are known to within 5 %, 1 has a single round (column precision)"
     )

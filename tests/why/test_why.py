@@ -168,7 +168,7 @@ def test_the_row_must_be_one(results: Write) -> None:
     path = results(timed(), timed(provider="cuda"), replace(timed(), case=row(8192).case))
     with pytest.raises(UsageError, match=r"chooses more than one row of .*: N is 4096, 8192; provider is triton, cuda"):
         find_facts(path, "")
-    with pytest.raises(UsageError, match=r"provider is triton, cuda; choose one of each"):
+    with pytest.raises(UsageError, match=r"provider is triton, cuda; add a term for each of these"):
         find_facts(path, "N=4096")
     with pytest.raises(UsageError, match=r"no row has N=7; N is one of 4096, 8192"):
         find_facts(path, "N=7")

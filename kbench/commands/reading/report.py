@@ -36,7 +36,8 @@ def report(
     if folders := [file for file in files or () if Path(file).is_dir()]:
         if len(files or ()) > 1 or baseline is not None:
             raise UsageError(
-                f"{folders[0]} is a folder; the page of a history takes one folder, with no other file and no --baseline"
+                f"{folders[0]} is a folder, so kbench report takes it for a history; give the folder alone, without "
+                "--baseline, or name CSV files"
             )
         print(reporting.write_history_report(Path(folders[0]), out, where=where, title=title))
         return ExitStatus.OK

@@ -79,7 +79,7 @@ def stage_of(definition: Definition, provider: Provider, params: Mapping[str, Va
             if definition.case.mode == FULL
             else "a backward kernel"
             if kernel is None
-            else "a function as saves= of its backward kernel"
+            else "its backward kernel with a function as saves="
         )
         raise Unsupported(
             "its forward function works in place or writes into buffers, so kbench computes no gradients with it; return new "

@@ -85,7 +85,9 @@ class Definition:
 
     def _output(self, name: str, declared: contract.Tensor, gradient: bool = False) -> Output:
         if gradient and not declared.is_floating(self.case.dtype):
-            what = f"there is no {name}, which is {declared.dtype_in(self.case)}"
+            what = (
+                f"integers have no gradients, and {name.removeprefix('gradient of ')} is {declared.dtype_in(self.case)}"
+            )
             raise self.fault(what, "leave this dtype out of the sweep, or use mode forward")
         own = declared.tolerance is not None
         tolerance = declared.tolerance if own else self.operator.tolerance
@@ -137,7 +139,7 @@ class Definition:
         try:
             yield
         except SizeError as error:
-            what = f"the size of {name} has no value: {error}"
+            what = f"{name} has a size without a value ({error})"
             raise self._fault(self.operator.reference, what, "leave such sizes out of the sweep") from None
 
     def edge(self, name: str, inputs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
@@ -176,7 +178,7 @@ class Definition:
         pairs = [(x, d) for x, d in zip(floating, exact[count:], strict=True) if x.requires_grad]
         if not pairs:
             what = "no output of the reference has a gradient"
-            raise self.fault(what, "compute an output from the inputs in gradients= with differentiable functions")
+            raise self.fault(what, "use differentiable functions of torch in the reference, without detach()")
         leaves = [x for x, need in zip(inputs, needs, strict=True) if need]
         with self._blamed(f"the gradient of the reference{where}", self.operator.reference):
             gradients = torch.autograd.grad(
