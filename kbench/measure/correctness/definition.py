@@ -85,9 +85,7 @@ class Definition:
 
     def _output(self, name: str, declared: contract.Tensor, gradient: bool = False) -> Output:
         if gradient and not declared.is_floating(self.case.dtype):
-            what = (
-                f"integers have no gradients, and {name.removeprefix('gradient of ')} is {declared.dtype_in(self.case)}"
-            )
+            what = f"{name.removeprefix('gradient of ')} is {declared.dtype_in(self.case)} and can have no gradient"
             raise self.fault(what, "leave this dtype out of the sweep, or use mode forward")
         own = declared.tolerance is not None
         tolerance = declared.tolerance if own else self.operator.tolerance
