@@ -19,12 +19,6 @@ from kbench.comparison.verdict import Verdict
 from kbench.errors import UsageError
 
 
-@pytest.fixture(autouse=True)
-def no_ci(monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable in ("CI", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT", "GITHUB_ACTIONS"):
-        monkeypatch.delenv(variable, raising=False)
-
-
 @pytest.mark.slow
 def test_a_file_against_itself_passes_every_gate(kbench: Kbench, write: Write) -> None:
     when = {"started_at": "2026-11-20T10:00:00+00:00"}
