@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperArgument, TyperCommand
 
 from kbench import interrupts
-from kbench.commands import check, explain, init, inspect, judge, run
+from kbench.commands import check, doctor, explain, init, inspect, judge, run
 from kbench.commands.comparing import ab, bisect, compare
 from kbench.commands.history.add import history_add
 from kbench.commands.history.check import history_check
@@ -42,7 +42,7 @@ COMMANDS: Mapping[str, Callable[..., int]] = {
     "why": why.why,
     "init": init.init,
     "list": inspect.list_providers,
-    "doctor": inspect.doctor,
+    "doctor": doctor.doctor,
     "explain": explain.explain,
     "schema": inspect.schema,
 }

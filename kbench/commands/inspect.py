@@ -1,4 +1,4 @@
-"""`kbench list`, `kbench doctor` and `kbench schema`: what exists, what is missing, and file formats."""
+"""`kbench list` and `kbench schema`: what exists, and file formats."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def list_providers(
     The list shows what a config can sweep, with defaults: the scalars, choices and modes of each operator, and the parameters
     of each provider. It also shows whether a provider can run on this machine.
     """
-    catalog = _catalog(plugin or ())
+    catalog = read_catalog(plugin or ())
     operators = catalog.operators
     if operator is not None and operator not in operators:
         raise UsageError(f"kbench list: {unknown('operator', operator, list(operators))}")
@@ -51,49 +51,7 @@ def list_providers(
     if configs:
         print()
         terminal.print_table(("config", "built in: kbench run CONFIG"), configs)
-    return _report_plugins(catalog)
-
-
-def doctor() -> ExitStatus:
-    """Show this machine's device and packages, and what is missing.
-
-    For everything that is missing, the command names the providers and features that need it.
-    """
-    catalog = _catalog(())
-    machine = catalog.machine
-    rows = [["device", f"{machine.device} ({machine.device_type})"], ["driver", machine.driver or "none found"]]
-    rows.append(["telemetry", machine.telemetry or "none"])
-    if machine.limits:
-        rows.append(["limits", ", ".join(f"{k} {v:g}" for k, v in machine.limits.items() if v is not None)])
-    if machine.peak_gbps:
-        rows.append(["theoretical bandwidth", f"{machine.peak_gbps:.0f} GB/s"])
-    if machine.other_processes:
-        count = machine.other_processes
-        rows.append(
-            ["busy", f"{count} other {'process computes' if count == 1 else 'processes compute'} on this device"]
-        )
-    if machine.cache_bytes:
-        rows.append(["last-level cache", f"{machine.cache_bytes / 2**20:.0f} MiB"])
-    rows += [
-        ["CUDA or HIP of torch", machine.cuda or machine.hip or "none"],
-        ["nvcc", machine.nvcc or "not on PATH"],
-        ["Triton interpreter", "on: kernels are checked, not timed" if machine.triton_interpreter else "off"],
-        ["Python", f"{machine.python} on {machine.platform}"],
-        *([name, version] for name, version in machine.packages.items()),
-    ]
-    terminal.print_table(("found", ""), rows)
-    print()
-    missing: dict[str, list[str]] = {}
-    for name, described in catalog.operators.items():
-        for provider, info in described.providers.items():
-            if info.unavailable:
-                missing.setdefault(info.unavailable, []).append(f"{name}/{provider}")
-    if not machine.telemetry and machine.device_type == "cuda":
-        missing["no answer from NVML (nvidia-ml-py) or amdsmi"] = ["clock, power and throttle readings"]
-    print("unavailable here:" if missing else "nothing is missing")
-    for reason, enables in missing.items():
-        terminal.console().print(f"  {', '.join(enables)}: {reason}", markup=False)
-    return _report_plugins(catalog)
+    return report_plugins(catalog)
 
 
 CONFIG, COMPARE, JUDGE, BISECT, HISTORY, HISTORY_FILE = (
@@ -149,7 +107,8 @@ def schema(
     return ExitStatus.OK
 
 
-def _catalog(plugins: Sequence[str]) -> Catalog:
+def read_catalog(plugins: Sequence[str]) -> Catalog:
+    """The catalog of this machine, from a worker that has loaded these plug-ins too."""
     from kbench.execute.worker.starting import PluginFiles, start
 
     with start(PluginFiles([str(Path(p).resolve()) for p in plugins]), terminal.note) as worker:
@@ -194,7 +153,7 @@ def _params(parameters: Mapping[str, Value]) -> str:
     return format_params({k: "auto" if v is None else v for k, v in parameters.items()}).replace(",", " ")
 
 
-def _report_plugins(catalog: Catalog) -> ExitStatus:
+def report_plugins(catalog: Catalog) -> ExitStatus:
     """Print the plug-ins that failed. Returns the exit code."""
     for failure in catalog.plugin_errors:
         terminal.error(f"{failure.where}: {failure.message} (plug-in {failure.plugin})")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional
 import typer
 
 from kbench.commands.options import KeepTrying, OnlyProviders, Plugins, Profile, Sets, ShapesOption
+from kbench.commands.plan_table import print_plan
 from kbench.commands.repeat import repeat_row
 from kbench.config import builtin
 from kbench.errors import ExitStatus, ResultsError, UsageError
@@ -20,12 +21,8 @@ from kbench.text import terminal
 if TYPE_CHECKING:
     from kbench.execute.executors.prepare import Resolvable
     from kbench.execute.existing_results import ResumeMode
-    from kbench.execute.plan import Plan
     from kbench.execute.run import RunOptions, RunResult
     from kbench.sources.source_config import SourceConfig
-
-CASES_LISTED = 1000
-"""`--dry-run` lists this many cases and counts the rest."""
 
 CASES_SHOWN = 30
 """On a terminal, the summary of a run shows this many cases. `kbench show` prints all of them."""
@@ -216,7 +213,7 @@ def _measure(config: Resolvable, options: RunOptions, *, dry_run: bool, plots: b
             of_cluster = f"the first worker of the cluster has no accelerator: {applies}; choose another with --profile"
             note(of_cluster if options.scheduler else f"no accelerator here: {applies}")
         if dry_run:
-            _print_plan(prepared.plan, places, spread=options.spread)
+            print_plan(prepared.plan, places, spread=options.spread)
             return ConfigRun(ExitStatus.OK, sweeps)
         outcome = execute(prepared, options, note)
     _report(outcome)
@@ -236,49 +233,6 @@ def _side_by_side(places: Sequence[str]) -> str:
     if places == ("",):
         return ""
     return f": {', '.join(places)}" if len(places) <= PLACES_NAMED else f": {len(places)} devices side by side"
-
-
-def _print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
-    """Print the cases, each with its expected device: devices take turns, as cases take about the same time."""
-    sweep, several = plan.sweep, places != ("",)
-    rows = [
-        [
-            *(str(case.axes[name]) for name in sweep.axes),
-            case.dtype,
-            *([sweep.models.get(case.key, "").replace(";", ", ")] if sweep.models else []),
-            *([f"{sweep.weights[case.key]:g}"] if sweep.weights else []),
-            _mb(sweep.info.call_bytes(case)) if sweep.info.inputs else "-",  # a script declares no tensors
-            _mb(plan.needed_bytes(case)) if sweep.info.inputs else "-",
-            *([places[number % len(places)]] if several else []),
-        ]
-        for number, case in enumerate(sweep.cases[:CASES_LISTED])
-    ]
-    notes = [name for name, known in (("model", sweep.models), ("weight", sweep.weights)) if known]
-    header = (*sweep.axes, "dtype", *notes, "MB per call", "MB needed", *(["expected on"] if several else []))
-    terminal.print_table(header, rows, numeric=("weight", "MB per call", "MB needed"))
-    if (more := len(sweep.cases) - CASES_LISTED) > 0:
-        print(f"... and {more:,} more case{'s' * (more > 1)}")
-    print()
-    for one in sweep.configurations:
-        reason = one.error or plan.unavailable.get(one.name)
-        mark = " (baseline)" if one.name == sweep.baseline else ""
-        print(f"{one.name}{mark}: {'cannot run: ' + reason if reason else 'will run'}")
-    measure = sweep.measure
-    expected = terminal.duration(plan.estimate_s(len(places), spread=spread))
-    further = "" if measure.precision is None else "or more "
-    providers = {one.provider for one in plan.runnable}
-    counts = (
-        (len(sweep.cases), "case"),
-        (len(plan.runnable), "provider" if len(providers) == len(plan.runnable) else "configuration"),
-        (measure.rounds, f"{further}round"),
-        (measure.sessions, "session"),
-    )
-    size = " x ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
-    print(f"{size}{f' on {len(places)} devices' if several else ''}: about {expected}, compilation not included")
-
-
-def _mb(count: int) -> str:
-    return f"{count / 1e6:.1f}"
 
 
 def _report(outcome: RunResult) -> None:

@@ -10,7 +10,7 @@ from common import ROOT
 
 from kbench import summary
 from kbench.analysis import analyse, rows_of
-from kbench.commands import check, inspect, run
+from kbench.commands import check, doctor, inspect, plan_table
 from kbench.comparison.compare import compare_results
 from kbench.comparison.formats import terminal as compared
 from kbench.comparison.options import CompareOptions
@@ -31,18 +31,19 @@ def unexplained(heads: Iterable[str], names: Iterable[str] = ()) -> list[str]:
 
 @pytest.mark.slow
 def test_of_list_doctor_check_and_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    catalog = inspect._catalog(())
+    catalog = inspect.read_catalog(())
     sweep = load.load_config("softmax").resolve(catalog)
     heads: list[str] = []
 
     def note(header: Sequence[str], rows: object, **options: object) -> None:
         heads.extend(header)
 
-    monkeypatch.setattr(inspect, "_catalog", lambda plugins: catalog)
+    for module in (inspect, doctor):
+        monkeypatch.setattr(module, "read_catalog", lambda plugins: catalog)
     monkeypatch.setattr(terminal, "print_table", note)
     inspect.list_providers(None, ())
-    inspect.doctor()
-    run._print_plan(make_plan(sweep, catalog), ("cuda:0", "cuda:1"), spread=False)
+    doctor.doctor()
+    plan_table.print_plan(make_plan(sweep, catalog), ("cuda:0", "cuda:1"), spread=False)
     check._print(sweep, "float32", {}, ["random"], [])
     assert {"can run", "found", "MB per call", "expected on", "input"} <= set(heads)
     assert not unexplained(heads, [*sweep.axes, *(one.name for one in sweep.configurations)])

@@ -1,0 +1,57 @@
+"""What `kbench run --dry-run` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kbench.text import terminal
+
+if TYPE_CHECKING:
+    from kbench.execute.plan import Plan
+
+CASES_LISTED = 1000
+"""`--dry-run` lists this many cases and counts the rest."""
+
+
+def print_plan(plan: Plan, places: Sequence[str], *, spread: bool) -> None:
+    """Print the cases, each with its expected device: devices take turns, as cases take about the same time."""
+    sweep, several = plan.sweep, places != ("",)
+    rows = [
+        [
+            *(str(case.axes[name]) for name in sweep.axes),
+            case.dtype,
+            *([sweep.models.get(case.key, "").replace(";", ", ")] if sweep.models else []),
+            *([f"{sweep.weights[case.key]:g}"] if sweep.weights else []),
+            _mb(sweep.info.call_bytes(case)) if sweep.info.inputs else "-",  # a script declares no tensors
+            _mb(plan.needed_bytes(case)) if sweep.info.inputs else "-",
+            *([places[number % len(places)]] if several else []),
+        ]
+        for number, case in enumerate(sweep.cases[:CASES_LISTED])
+    ]
+    notes = [name for name, known in (("model", sweep.models), ("weight", sweep.weights)) if known]
+    header = (*sweep.axes, "dtype", *notes, "MB per call", "MB needed", *(["expected on"] if several else []))
+    terminal.print_table(header, rows, numeric=("weight", "MB per call", "MB needed"))
+    if (more := len(sweep.cases) - CASES_LISTED) > 0:
+        print(f"... and {more:,} more case{'s' * (more > 1)}")
+    print()
+    for one in sweep.configurations:
+        reason = one.error or plan.unavailable.get(one.name)
+        mark = " (baseline)" if one.name == sweep.baseline else ""
+        print(f"{one.name}{mark}: {'cannot run: ' + reason if reason else 'will run'}")
+    measure = sweep.measure
+    expected = terminal.duration(plan.estimate_s(len(places), spread=spread))
+    further = "" if measure.precision is None else "or more "
+    providers = {one.provider for one in plan.runnable}
+    counts = (
+        (len(sweep.cases), "case"),
+        (len(plan.runnable), "provider" if len(providers) == len(plan.runnable) else "configuration"),
+        (measure.rounds, f"{further}round"),
+        (measure.sessions, "session"),
+    )
+    size = " x ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
+    print(f"{size}{f' on {len(places)} devices' if several else ''}: about {expected}, compilation not included")
+
+
+def _mb(count: int) -> str:
+    return f"{count / 1e6:.1f}"
