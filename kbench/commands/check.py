@@ -46,8 +46,8 @@ def check(
         bool,
         typer.Option(
             "--all",
-            help="Check all cases. Default: only the smallest and the largest case for each combination of dtype, mode and "
-            "the operator's other settings.",
+            help="Make the edge inputs in the sizes of all cases. Default: only in those of the smallest and the largest case "
+            "for each combination of dtype, mode and the operator's other settings.",
         ),
     ] = False,
     keep_trying: KeepTrying = False,

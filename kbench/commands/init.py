@@ -44,8 +44,8 @@ def init(
 ) -> ExitStatus:
     """Write a config, a plug-in and a GitHub workflow to start from.
 
-    Given a script with triton.testing.perf_report, the command makes a config of one of its plots and prints it, and
-    writes a plug-in: kbench init bench.py > bench.yaml
+    If OPERATOR is a script that uses triton.testing.perf_report, the command writes a plug-in, and prints a config that
+    measures one plot of the script: kbench init bench.py > bench.yaml
 
     For softmax and gelu, the plug-in adds two providers to kbench's operator. For a new name, the plug-in also declares
     the operator. If one of the files exists, the command writes none.

@@ -26,8 +26,8 @@ def list_providers(
 ) -> ExitStatus:
     """List operators, providers and built-in configs.
 
-    The list shows what a config can sweep, with defaults: the scalars, choices and modes of each operator, and the parameters
-    of each provider. It also shows whether a provider can run on this machine.
+    The list shows what a config can sweep: the scalars, choices and modes of each operator, and the parameters of each
+    provider. Each is shown with its default. The list also shows whether a provider can run on this machine.
     """
     catalog = read_catalog(plugin or ())
     operators = catalog.operators

@@ -63,7 +63,7 @@ KeepTrying = Annotated[
     bool,
     typer.Option(
         "--keep-trying",
-        help="Also try configurations that crashed or timed out in two cases in a row.",
+        help="Go on with a provider that crashed or timed out in two cases in a row. Default: skip it in all later cases.",
     ),
 ]
 ResultsFiles = Annotated[
@@ -80,12 +80,15 @@ RowTerms = Annotated[
     ),
 ]
 Margin = Annotated[
+    Optional[str], typer.Option("--margin", metavar="SHARE", help="The smallest change that matters. Default: 2%.")
+]
+MarginOrNone = Annotated[
     Optional[str],
     typer.Option(
         "--margin",
         metavar="SHARE",
-        help="The smallest change that matters. Default: 2% between files or revisions. Between the providers of one file "
-        "there is no default: every change above the noise counts.",
+        help="The smallest change that matters. Default: 2%. With --by provider there is no default: every change above the "
+        "noise counts.",
     ),
 ]
 FailOn = Annotated[

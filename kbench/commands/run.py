@@ -82,7 +82,11 @@ def run(
         typer.Option("--scheduler", metavar="ADDRESS", help="Measure on a dask cluster: tcp://host:8786."),
     ] = None,
     spread: Annotated[
-        bool, typer.Option("--spread", help="Measure the sessions of a case on different devices.")
+        bool,
+        typer.Option(
+            "--spread",
+            help="With --devices or --scheduler: measure each session of a case on another device. Default: on the same.",
+        ),
     ] = False,
     wait: Annotated[
         bool,
@@ -113,10 +117,10 @@ def run(
         ),
     ] = "",
 ) -> int:
-    """Check and time every provider; write a CSV and a plot.
+    """Check all providers, and time the correct ones.
 
-    CONFIG may also be a benchmark script (bench.py), or a problem of another benchmark such as KernelBench (a
-    folder or a file).
+    The results go to a CSV file, and a plot shows them. CONFIG may also be a benchmark script (bench.py), or a problem of
+    another benchmark such as KernelBench (a folder or a file).
 
     Exit code: 0 success, 1 a provider gave a wrong result or failed, 2 bad input, 3 nothing could be measured, 130
     interrupted. For a script that runs no perf_report, this command does the same as kbench exec, and has its exit codes.
@@ -161,7 +165,9 @@ def run(
         if not config.exists():
             raise UsageError(f"{config}: no such file")
         if profile or plugin or shapes:
-            raise UsageError(f"{config}: --profile, --plugin and --shapes belong to a config file; leave them out")
+            raise UsageError(
+                f"{config}: --profile, --plugin and --shapes work only with a config file (YAML); leave them out"
+            )
         source = SourceConfig(Source(str(config.absolute()), tuple(arguments or ())), sets=changes, only=only or ())
         try:
             return _measure_source(source, options, dry_run=dry_run, plots=plots)

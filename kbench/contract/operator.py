@@ -206,7 +206,7 @@ class Operator(Declaration):
         where = f"function for both passes of provider {provider!r} of {self.name!r}"
         self._check_passes(where, provider)
         if self.providers[provider].full is not None:
-            raise ValueError(f"{where}: the provider has one already")
+            raise ValueError(f"{where}: the provider already has such a function")
         holds = held(mutates)
         self._check_gradient_places(where, holds)
 

@@ -46,7 +46,8 @@ def move_aside(csv: Path) -> list[Path]:
     else:
         raise FileExistsError(
             17,
-            "all names for the earlier file are taken; move old results away, or choose another --out",
+            "kbench cannot rename this earlier file to keep it, because all backup names are taken; move old results away, or "
+            "choose another --out",
             str(there[0]),
         )
     for beside in there:

@@ -99,7 +99,7 @@ def test_a_machine_that_is_too_noisy_ranks_nobody_and_says_why() -> None:
     found = analyse(rows, "torch")
     assert found.noise.too_noisy and not [won for won in found.winners if won.sole]
     text = found.headline()
-    assert text.startswith("This machine is too noisy to rank providers: two timings of the baseline differed by ")
+    assert text.startswith("This machine is too noisy to rank providers: two timings of the baseline, ")
     assert "x torch" not in text
 
 
@@ -107,9 +107,17 @@ def test_the_sentence_says_whether_the_figure_is_a_median_of_rounds_or_of_sessio
     """The repeat of one session of three is 50 % off, which the median of the sessions leaves out."""
     rows = run(random.Random(8), quiet(0.0), {"torch": 1.0, "mine": 1.0}, cases=1, sessions=3)
     odd = [replace(r, ms=1.5, round_ms=(1.5,) * 3) if (r.provider, r.session) == ("repeat", 0) else r for r in rows]
-    assert analyse(odd, "torch").noise.sentence().endswith("at most 0.0 % in 1 case (median of sessions)")
+    assert (
+        analyse(odd, "torch")
+        .noise.sentence()
+        .endswith("each the median of its sessions, differed by at most 0.0 % in 1 case")
+    )
     alone = [row for row in odd if row.session == 0]
-    assert analyse(alone, "torch").noise.sentence().endswith("up to 50 % in 1 case (median of rounds)")
+    assert (
+        analyse(alone, "torch")
+        .noise.sentence()
+        .endswith("each the median of its rounds, differed by up to 50 % in 1 case")
+    )
 
 
 def test_what_differs_by_a_factor_of_thousands_is_not_printed_so() -> None:

@@ -136,7 +136,7 @@ def test_on_a_machine_that_is_too_noisy_no_factor_is_printed(capsys: Out) -> Non
     for each in rows:
         each.copy_fraction = 101.0
     text = "\n".join(printed(rows, capsys, detailed=True))
-    assert "This machine is too noisy to rank providers: two timings of the baseline differed by " in text
+    assert "This machine is too noisy to rank providers: two timings of the baseline, each " in text
     assert "differed by more than 1000 % in the worst of 2 cases" in " ".join(text.split())
     assert text.lower().count("too noisy to rank") == 1
     assert "46.7" not in text and "101" not in text and "3900 %" not in text

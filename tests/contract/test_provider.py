@@ -153,7 +153,7 @@ REFUSED: dict[str, tuple[Callable[[Operator], Any], str]] = {
     ),
     "both passes twice": (
         lambda op: (op.full("again")(noted), op.full("again")),
-        "function for both passes of provider 'again' of 'mine': the provider has one already",
+        "function for both passes of provider 'again' of 'mine': the provider already has such a function",
     ),
     "saves nothing known": (
         lambda op: op.backward("again", saves="z"),

@@ -110,7 +110,7 @@ def test_the_floor_of_the_run_holds_for_all_its_cases() -> None:
     rows += at(20, [row("torch", 0.1), row("cuda", 0.0995), row("repeat", 0.1)])
     assert {line["vs torch"] for line in table(rows)} == {"tie"}
     assert caveats(rows) == [
-        "noise floor: two timings of the baseline differed by at most 1.0 % in 95 % of 21 cases (median of rounds)"
+        "noise floor: two timings of the baseline, each the median of its rounds, differed by at most 1.0 % in 95 % of 21 cases"
     ]
 
 
@@ -121,10 +121,14 @@ def test_a_noisy_case_does_not_blur_the_others() -> None:
     (line,) = caveats(quiet + noisy)
     assert (
         line
-        == "noise floor: two timings of the baseline differed by at most 0.2 % in 95 % of 100 cases (median of rounds)"
+        == "noise floor: two timings of the baseline, each the median of its rounds, differed by at most 0.2 % in 95 % of 100 "
+        "cases"
     )
     (line,) = caveats(noisy)[:1]
-    assert line == "noise floor: two timings of the baseline differed by at most 10.0 % in 1 case (median of rounds)"
+    assert (
+        line
+        == "noise floor: two timings of the baseline, each the median of its rounds, differed by at most 10.0 % in 1 case"
+    )
 
 
 def test_without_a_repeat_control_the_floor_is_not_known() -> None:
@@ -157,7 +161,7 @@ def test_sessions_share_a_line_and_the_median_stands_for_each_provider() -> None
     suspect = [replace(r, flags=("suspect",)) if (r.provider, r.session) == ("fast", 0) else r for r in rows]
     [line] = table(suspect)
     assert line["fastest"] == "torch"
-    assert "in 1 case " in caveats([*rows, *at(64, [row("repeat", 0.1)])])[0]
+    assert "in 1 case" in caveats([*rows, *at(64, [row("repeat", 0.1)])])[0]
 
 
 def test_who_does_not_repeat_himself_is_named() -> None:

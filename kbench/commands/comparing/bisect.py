@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kbench.commands.comparing.revision_options import Build, run_arguments
-from kbench.commands.options import OnlyProviders, Profile, Sets, parse_duration, parse_share
+from kbench.commands.options import Margin, OnlyProviders, Profile, Sets, parse_duration, parse_share
 from kbench.errors import ExitStatus
 from kbench.text import terminal
 
@@ -40,10 +40,7 @@ def bisect(
             help="Measure each revision at most about this long: 90s, 10m or 1h. Builds do not count.",
         ),
     ] = "10m",
-    margin: Annotated[
-        str | None,
-        typer.Option("--margin", metavar="SHARE", help="The smallest change that matters. Default: 2%."),
-    ] = None,
+    margin: Margin = None,
     sets: Sets = None,
     only: OnlyProviders = None,
     profile: Profile = None,

@@ -11,7 +11,7 @@ from kbench.commands.options import (
     Exports,
     FailOn,
     GitHub,
-    Margin,
+    MarginOrNone,
     RowTerms,
     Strict,
     parse_duration,
@@ -41,7 +41,7 @@ def compare(
             help="The column to compare: ms, ms_min, launch_ms, gbps, achieved_gbps, copy_fraction, tflops or sol.",
         ),
     ] = "ms",
-    margin: Margin = None,
+    margin: MarginOrNone = None,
     vary: Annotated[
         str | None,
         typer.Option(
@@ -71,8 +71,9 @@ def compare(
         bool,
         typer.Option(
             "--resolve",
-            help="Measure the unclear rows of two files again, both sides in turn, and append the sessions to the files. The "
-            "machine, the config and the code must be those of the files.",
+            help="Measure the unclear rows of two files again, both sides in turn, and append the sessions to the files. It "
+            "needs the device, the config and the code with which both files were measured, on this machine. To measure two "
+            "git revisions, use kbench ab.",
         ),
     ] = False,
     budget: Annotated[

@@ -21,8 +21,9 @@ def history_add(
         typer.Option(
             "--machine",
             metavar="NAME",
-            help="A name for the machine. Results with the same name form one series, for example those of a pool of equal "
-            "machines. Default: the device and its UUID.",
+            help="A name for the machine. Results with the same name count as those of one machine: give the machines of a "
+            "pool "
+            "one name if they are equal. Default: the device and its UUID.",
         ),
     ] = "",
 ) -> ExitStatus:

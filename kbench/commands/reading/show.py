@@ -23,7 +23,7 @@ def show(
         bool,
         typer.Option(
             "--details",
-            help="For the fastest provider of each case, also print GB/s, share of the copy's speed, error and flags.",
+            help="Also print a table of the cases: GB/s, share of the copy's speed, error and flags of the fastest provider.",
         ),
     ] = False,
 ) -> ExitStatus:

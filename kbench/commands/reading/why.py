@@ -23,7 +23,7 @@ def why(
             "--row",
             metavar="TERMS",
             help="The provider and the case, for example 'provider=triton,N=4096,dtype=bf16'. The terms are those of --where "
-            "of other commands. They must choose one provider in one case.",
+            "of other commands. They must choose one provider in one case. Needed unless the file has only one.",
         ),
     ] = "",
     versus: Annotated[

@@ -99,8 +99,8 @@ def _compared(row: Row, pairs: Pairs, others: Sequence[Pairs], warmup_ms: float)
         return row
     seen, ms = pairs[-1]
     reason = (
-        f"the samples of a round say that {seen.samples} calls took {seen.samples * ms:.0f} ms, {ms:.4g} ms each, "
-        f"but on the clock of kbench's main process the round took {seen.wall_ms:.0f} ms"
+        f"the measured times cannot be right: {seen.samples} calls of {ms:.4g} ms each are {seen.samples * ms:.0f} ms, "
+        f"but the round took {seen.wall_ms:.0f} ms by the clock of kbench's main process"
     )
     reason = f"{reason}; {row.reason}" if row.reason else reason
     return replace(row, flags=(Flag.SUSPECT.value, *row.flags), reason=reason)

@@ -205,7 +205,9 @@ def _stage_kernel(
         if callable(saves):
             returned = saves(*own)
             if not isinstance(returned, (tuple, list)) or len(returned) != 2:
-                raise TypeError(f"saves returned {type(returned).__name__}, expected (outputs, saved)")
+                raise TypeError(
+                    f"the function given as saves= must return (outputs, saved), but it returned {type(returned).__name__}"
+                )
             return returned[0], (returned[1],)
         returned = forward(*own)
         found = dict(zip(outputs, _several(outputs, returned), strict=True))
