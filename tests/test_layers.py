@@ -72,7 +72,7 @@ MAY_IMPORT = {
     "measure/scripts/at_start": "measure/scripts sources/scripts",
     "measure/salting": "contract measure/correctness results",
     "measure/tampering": "contract text",
-    "measure/timing": "analysis contract measure/machine results",
+    "measure/timing": "analysis contract measure/machine results text",
     "models": "",
     "notebook": "errors results",
     "operators": "contract kernels kernels/norms results",

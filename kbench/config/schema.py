@@ -14,7 +14,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from kbench.config.yaml_source import Location
 from kbench.models import MODELS
 from kbench.results.case import DTYPE_ALIASES, ITEMSIZE, Value
-from kbench.results.timers import DEFAULT_TIMER, SELECTABLE_TIMERS
+from kbench.results.timers import DEFAULT_TIMER, SELECTABLE_TIMERS, timers_in_words
 
 if TYPE_CHECKING:
     TimerName = str
@@ -60,7 +60,7 @@ class Measure(StrictModel):
 
     timer: TimerName = Field(
         default=DEFAULT_TIMER,
-        description="The timer of all providers: do_bench (events), or graph (CUDA graphs) for short kernels.",
+        description=f"The timer of all providers: {timers_in_words(SELECTABLE_TIMERS)}.",
     )
     cache: Literal["cold", "warm"] = Field(
         default="cold", description="cold: the cache is flushed before each call. warm: it is not."

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kbench.results.timers import TIMERS, timers_in_words
+
 
 class Kind(enum.Enum):
     """What the cells of a column hold. The value says it in words, for the documentation."""
@@ -211,9 +213,8 @@ _COLUMNS = (
     Column("h2d_ms", Kind.NUMBER, "ms", "host to device", _STAGES),
     Column("kernel_ms", Kind.NUMBER, "ms", "kernel", _STAGES),
     Column("d2h_ms", Kind.NUMBER, "ms", "device to host", _STAGES),
-    Column("timer", Kind.WORD, "", "timer", """The timer that took the time: `do_bench` (an event before and after each call),
-        `graph` (calls in a CUDA graph) or `clock` (on a host without Triton). Times of different timers cannot be compared,
-        and `kbench compare` does not compare them."""),
+    Column("timer", Kind.WORD, "", "timer", f"""The timer that took the time: {timers_in_words(TIMERS)}. Times of different
+        timers cannot be compared, and `kbench compare` does not compare them."""),
     Column("cache", Kind.WORD, "", "cache", """Whether calls found their data in the last-level cache. `cold` flushes the cache
         before each call (`timer: graph` rotates over buffers instead). `warm` leaves in the cache what the previous call
         left there. Use the mode that is like your program."""),

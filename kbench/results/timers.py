@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 TICK_MS = 32e-6
@@ -37,7 +38,16 @@ _KINDS = (
     TimerKind(
         "do_bench", "an event before and after each call", TICK_MS, True, "kbench.measure.timing.do_bench:BenchTimer"
     ),
-    TimerKind("graph", "calls in a CUDA graph", 0.0, False, "kbench.measure.timing.graph:GraphTimer", True),
+    TimerKind(
+        "graph", "calls in a CUDA graph, for short kernels", 0.0, False, "kbench.measure.timing.graph:GraphTimer", True
+    ),
+    TimerKind(
+        "cupti",
+        "from the start of a call's first kernel to the end of its last one, as NVIDIA's profiling library CUPTI reports them",
+        TICK_MS,
+        True,
+        "kbench.measure.timing.cupti:CuptiTimer",
+    ),
     TimerKind("clock", "do_bench's protocol on the host's clock, where Triton is not installed", TICK_MS, True),
 )
 
@@ -53,3 +63,9 @@ SELECTABLE_TIMERS = tuple(kind.name for kind in _KINDS if kind.implementation)
 def timer_kind(name: str) -> TimerKind:
     """The timer of this name. An unknown name, from another version of kbench, returns the default timer."""
     return TIMERS.get(name, TIMERS[DEFAULT_TIMER])
+
+
+def timers_in_words(names: Iterable[str]) -> str:
+    """What timers are: `do_bench` (an event before and after each call), ..."""
+    *others, last = (f"`{name}` ({TIMERS[name].description})" for name in names)
+    return f"{', '.join(others)} or {last}"

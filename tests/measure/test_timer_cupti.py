@@ -1,0 +1,251 @@
+"""The CUPTI timer on a stand-in for a device and its profiler. test_timer_cupti_on_a_device.py has a real one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from kbench.contract.provider import Unsupported
+from kbench.measure import machine
+from kbench.measure.timing import cupti
+from kbench.measure.timing.cupti import CuptiTimer
+from kbench.measure.timing.device_activities import (
+    Activity,
+    LostActivities,
+    activities_of,
+    call_times,
+    record_activities,
+)
+from kbench.measure.timing.do_bench import BenchTimer
+
+BEGIN, END = "kbench_call_begins", "kbench_call_ends"
+
+CUDA, CPU = torch.autograd.DeviceType.CUDA, torch.autograd.DeviceType.CPU
+
+ONE_KERNEL = [
+    (CPU, "cudaLaunchKernel", 1_000, 5_000, 11),
+    (CUDA, "void at::native::FillFunctor<int>(int)", 10_000, 60_000, 11),  # the flush
+    (CUDA, "spin_kernel(long)", 71_000, 300_000, 12),
+    (CUDA, BEGIN, 372_000, 600, 13),
+    (CPU, "cudaLaunchKernel", 20_000, 5_000, 14),
+    (
+        CUDA,
+        "void at::native::FillFunctor<int>(int)",
+        373_000,
+        9_000,
+        14,
+    ),  # what a call launches may be named like the flush
+    (CUDA, END, 383_000, 600, 15),
+]
+"""Events of one call, in the form in which torch.profiler gives them: where, name, start, duration, correlation ID."""
+
+TWO_STREAMS = [
+    (CUDA, END, 60_000, 600, 40),
+    (CUDA, BEGIN, 1_000, 600, 30),
+    (CUDA, "Memset (Device)", 10_000, 5_000, 31),
+    (CUDA, "second, beside the third", 20_000, 20_000, 32),
+    (CUDA, "third", 30_000, 20_000, 33),
+    (CUDA, "Memcpy DtoH (Device -> Pageable)", 55_000, 1_000, 34),
+]
+
+
+def events(made: Sequence[tuple[Any, str, int, int, int]]) -> list[Any]:
+    return [
+        SimpleNamespace(
+            device_type=lambda e=e: e[0], name=lambda e=e: e[1], start_ns=lambda e=e: e[2],
+            duration_ns=lambda e=e: e[3], correlation_id=lambda e=e: e[4],
+        )
+        for e in made
+    ]  # fmt: skip
+
+
+def times(made: Sequence[Any], calls: int = 1) -> list[tuple[float, float]]:
+    found = call_times(activities_of(events(made)), BEGIN, END, calls=calls, timed=calls)
+    return [(pytest.approx(each.span_ms * 1e3), pytest.approx(each.busy_ms * 1e3)) for each in found]
+
+
+def test_only_what_was_launched_between_the_marks_is_timed() -> None:
+    assert times(ONE_KERNEL) == [(9.0, 9.0)]
+
+
+def test_the_time_is_from_the_first_start_to_the_last_end_on_all_streams() -> None:
+    [(span_us, busy_us)] = times(TWO_STREAMS)
+    assert span_us == 56.0 - 10.0, "copies and fills count, and so do the gaps"
+    assert busy_us == 5.0 + 30.0 + 1.0, "kernels that run at the same time count once"
+
+
+@pytest.mark.parametrize("lost", range(len(TWO_STREAMS)))
+def test_a_reading_with_a_missing_activity_is_no_time(lost: int) -> None:
+    later = [(where, name, start + 10**6, ns, launch + 100) for where, name, start, ns, launch in TWO_STREAMS]
+    assert len(times([*TWO_STREAMS, *later], calls=2)) == 2
+    with pytest.raises(LostActivities):
+        times([*TWO_STREAMS, *later[:lost], *later[lost + 1 :]], calls=2)
+
+
+@pytest.mark.parametrize(
+    ("made", "calls", "said"),
+    [
+        ([], 1, "0 begins and 0 ends of 1 calls"),
+        (TWO_STREAMS, 2, "1 begins and 1 ends of 2 calls"),
+        (ONE_KERNEL[3:4] + ONE_KERNEL[6:], 1, "no kernel, copy or fill of a call"),
+        ([(*each[:4], 0) for each in ONE_KERNEL], 1, "which launch"),
+        ([(*each[:2], 0, 0, each[4]) for each in ONE_KERNEL], 1, "a kernel without its time"),
+        ([(*each[:3], -1, each[4]) for each in ONE_KERNEL], 1, "a kernel without its time"),
+    ],
+)
+def test_the_reason_says_what_is_missing(made: Sequence[Any], calls: int, said: str) -> None:
+    with pytest.raises(LostActivities, match=said):
+        times(made, calls)
+
+
+class FakeDevice:
+    """A stand-in for a device: kernels run one after another, and a profiler sees those that are launched while it records."""
+
+    type, cache_bytes, accelerated = "cuda", None, True
+    spin = None
+
+    def __init__(self) -> None:
+        self.now, self.launches, self.recorded = 1_000, 0, 0
+        self.seen: list[Activity] = []
+        self.loses: Callable[[int], bool] = lambda recording: False
+
+    def launch(self, name: str, ns: int) -> None:
+        self.launches += 1
+        self.seen.append(Activity(name, self.now, self.now + ns, self.launches))
+        self.now += ns + 500
+
+    def empty_call(self) -> None:
+        self.launch("noop", 600)
+
+    def record(self, work: Callable[[], None]) -> list[Activity]:
+        self.recorded, self.seen = self.recorded + 1, []
+        work()
+        return self.seen[:-1] if self.loses(self.recorded) else self.seen
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
+    found = FakeDevice()
+    marks = SimpleNamespace(
+        BEGIN_MARK=BEGIN,
+        END_MARK=END,
+        mark_begin=lambda: found.launch(BEGIN, 600),
+        mark_end=lambda: found.launch(END, 600),
+    )
+
+    def do_bench(timer: Any, call: Callable[[], Any], launch_ms: float, before: Any, *budget: float) -> list[float]:
+        call()
+        for _ in range(3):
+            if before:
+                before()
+            found.launch("flush", 60_000)
+            call()
+        return [0.1] * 3
+
+    monkeypatch.setattr(machine, "noop", marks, raising=False)
+    monkeypatch.setitem(sys.modules, f"{machine.__name__}.noop", marks)
+    monkeypatch.setattr(cupti, "record_activities", found.record)
+    monkeypatch.setattr(cupti, "find_spec", lambda name: object())
+    monkeypatch.setattr(torch.version, "hip", None, raising=False)
+    monkeypatch.setattr(BenchTimer, "_samples", do_bench)
+    return found
+
+
+def timer(device: Any) -> CuptiTimer:
+    return CuptiTimer(device, "cold")
+
+
+def test_flush_and_new_inputs_are_not_part_of_the_time(device: FakeDevice) -> None:
+    def call() -> None:
+        device.launch("first", 2_000)
+        device.launch("second", 3_000)
+
+    sample = timer(device).ready([call], None, lambda: device.launch("copy of inputs", 7_000))
+    assert sample(1, 5) == pytest.approx([(2.0 + 0.5 + 3.0) * 1e-3] * 3)
+
+
+def test_a_call_outside_of_the_samples_may_launch_something_else(device: FakeDevice) -> None:
+    calls = [0]
+
+    def call() -> None:
+        calls[0] += 1
+        if calls[0] == 1:
+            device.launch("only at first", 9_000)
+        device.launch("kernel", 2_000)
+
+    assert timer(device).ready([call], None)(1, 5) == pytest.approx([2e-3] * 3)
+
+
+def test_a_round_that_the_profiler_has_lost_a_part_of_is_measured_again(device: FakeDevice) -> None:
+    sample = timer(device).ready([device.empty_call], None)
+    device.loses = lambda recording: recording < 4  # the first of all shows that the profiler works
+    assert sample(1, 5) == pytest.approx([0.6e-3] * 3)
+    assert device.recorded == 4
+
+
+def test_a_profiler_that_loses_something_each_time_gives_no_time(device: FakeDevice) -> None:
+    sample = timer(device).ready([device.empty_call], None)
+    device.loses = lambda recording: True
+    with pytest.raises(
+        Unsupported, match="no complete reading of the profiler: it shows 4 begins and 3 ends of 4 calls"
+    ):
+        sample(1, 5)
+
+
+def test_without_a_profiler_the_timer_is_refused_with_the_reason(device: FakeDevice) -> None:
+    def fails(work: Callable[[], None]) -> list[Activity]:
+        raise LostActivities("CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED")
+
+    device.record = fails  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Unsupported) as refusal:
+        patch.setattr(cupti, "record_activities", fails)
+        timer(device).ready([device.empty_call], None)
+    assert str(refusal.value) == (
+        "timer cupti cannot use torch's profiler (CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED); another profiler may be "
+        "attached to this process; use timer: do_bench"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda patch: patch.setattr(torch.version, "hip", "7.0"),
+            "needs an NVIDIA device; this machine has an AMD device;",
+        ),
+        (lambda patch: patch.setattr(FakeDevice, "type", "cpu"), "needs an NVIDIA device; this machine has cpu;"),
+        (lambda patch: patch.setattr(cupti, "find_spec", lambda name: None), "needs Triton, which is not installed;"),
+    ],
+)
+def test_a_machine_without_cupti_is_named(
+    device: FakeDevice, monkeypatch: pytest.MonkeyPatch, change: Callable[[pytest.MonkeyPatch], None], said: str
+) -> None:
+    change(monkeypatch)
+    with pytest.raises(Unsupported, match=f"timer cupti {said}"):
+        timer(device).ready([device.empty_call], None)
+
+
+def test_a_failure_of_the_call_is_not_blamed_on_the_profiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = []
+    profile = SimpleNamespace(start=lambda: None, stop=lambda: stopped.append(True) or 1 / 0, profiler=None)
+    monkeypatch.setattr(torch.profiler, "profile", lambda activities: profile)
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        record_activities(lambda: (_ for _ in ()).throw(RuntimeError("illegal memory access")))  # type: ignore[arg-type]
+    assert stopped, "a profiler that goes on would lengthen later calls"
+
+
+@pytest.mark.parametrize("at", ["start", "stop"])
+def test_a_failure_of_the_profiler_is_not_blamed_on_the_call(monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+    def fails() -> None:
+        raise AssertionError("No activities specified for the profiler")
+
+    profile = SimpleNamespace(**{"start": lambda: None, "stop": lambda: None, "profiler": None, at: fails})
+    monkeypatch.setattr(torch.profiler, "profile", lambda activities: profile)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    with pytest.raises(LostActivities, match="No activities specified"):
+        record_activities(lambda: None)
