@@ -62,7 +62,7 @@ def test_a_clock_that_is_a_hundred_times_too_slow_is_suspect() -> None:
     found = judged(0.002, [250.0, 240.0, 260.0], reason="changed something")
     assert found.flags == ("suspect",) and found.ms == 0.002
     assert found.reason == (
-        "the measured times cannot be right: 100 calls of 0.002 ms each are 0 ms, but the round took 260 ms by the clock of "
+        "the measured times cannot be right: 100 calls of 0.002 ms each are 0.2 ms, but the round took 260 ms by the clock of "
         "kbench's main process; changed something"
     )
 

@@ -99,8 +99,8 @@ def _compared(row: Row, pairs: Pairs, others: Sequence[Pairs], warmup_ms: float)
         return row
     seen, ms = pairs[-1]
     reason = (
-        f"the measured times cannot be right: {seen.samples} calls of {ms:.4g} ms each are {seen.samples * ms:.0f} ms, "
-        f"but the round took {seen.wall_ms:.0f} ms by the clock of kbench's main process"
+        f"the measured times cannot be right: {seen.samples} calls of {ms:.4g} ms each are {seen.samples * ms:.3g} ms, "
+        f"but the round took {seen.wall_ms:.3g} ms by the clock of kbench's main process"
     )
     reason = f"{reason}; {row.reason}" if row.reason else reason
     return replace(row, flags=(Flag.SUSPECT.value, *row.flags), reason=reason)
