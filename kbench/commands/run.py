@@ -85,7 +85,8 @@ def run(
         bool,
         typer.Option(
             "--spread",
-            help="With --devices or --scheduler: measure each session of a case on another device. Default: on the same.",
+            help="With --devices or --scheduler: measure the sessions of a case on different devices. Default: all sessions of "
+            "a case on one device.",
         ),
     ] = False,
     wait: Annotated[
