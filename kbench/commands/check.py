@@ -57,8 +57,8 @@ def check(
     Edge inputs such as -inf, NaN, large offsets and strided rows often break kernels. Each operator can list its own edge
     inputs.
 
-    Exit code: 0 no provider gave a wrong result or failed, 1 a provider gave a wrong result or failed, 2 bad input, 3 nothing
-    could be checked, 130 interrupted.
+    Exit code: 0 no provider gave a wrong result or failed; 1 a provider gave a wrong result or failed; 2 bad input; 3 nothing
+    could be checked; 130 interrupted.
     """
     from kbench.config.load import load_config
 

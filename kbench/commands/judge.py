@@ -63,9 +63,9 @@ def judge(
     kbench checks each provider on edge inputs and on random shapes. It then times those that are right, together with the
     baselines. A provider is trusted if kbench finds no sign of tampering, and if it is not the baseline under another name.
 
-    Exit code: 0 all providers are right, trusted and fast enough, 1 a provider is wrong, not trusted or too slow, 2 bad input,
-    3 nothing could be measured, 130 interrupted. Without --min-speedup, a provider that is right and trusted passes,
-    even if it could not be timed.
+    Exit code: 0 all providers are right, trusted and fast enough; 1 a provider is wrong, not trusted or too slow; 2 bad input;
+    3 nothing could be measured; 130 interrupted. Without --min-speedup, a provider that is right and trusted passes, even if
+    it could not be timed.
     """
     from kbench.judging.judge import JudgeOptions
     from kbench.judging.judge import judge as find_out

@@ -123,7 +123,7 @@ def run(
     The results go to a CSV file, and a plot shows them. CONFIG may also be a benchmark script (bench.py), or a problem of
     another benchmark such as KernelBench (a folder or a file).
 
-    Exit code: 0 success, 1 a provider gave a wrong result or failed, 2 bad input, 3 nothing could be measured, 130
+    Exit code: 0 success; 1 a provider gave a wrong result or failed; 2 bad input; 3 nothing could be measured; 130
     interrupted. For a script that runs no perf_report, this command does the same as kbench exec, and has its exit codes.
     """
     from kbench.config.load import load_config

@@ -66,8 +66,8 @@ def ab(
     Sessions of both revisions alternate on this machine until no row is unclear or the budget is spent. Each revision has
     a worktree in a temporary folder. kbench does not change the working tree.
 
-    Exit code: 0 comparison written, 1 a row has a verdict that --fail-on lists, 2 bad input, 3 a build failed, nothing could
-    be measured, no row could be compared, or --strict refused one, 130 interrupted.
+    Exit code: 0 comparison written; 1 a row has a verdict that --fail-on lists; 2 bad input; 3 a build failed, nothing could
+    be measured, no row could be compared, or --strict refused one; 130 interrupted.
     """
     from kbench.comparison.options import CompareOptions
     from kbench.revisions.alternate import MOST_SESSIONS

@@ -58,9 +58,8 @@ def bisect(
     built or measured, and commits whose row stays unclear. At the end it measures the commit that it found and the parent
     of that commit in turn. kbench does not change the working tree.
 
-    Exit code: 0 commit found, 1 not found: the two revisions do not differ, or the change could
-    not be narrowed down to one commit, 2 bad input, 3 the good or
-    the bad revision could not be built or measured, 130 interrupted.
+    Exit code: 0 commit found; 1 not found: the two revisions do not differ, or the change could not be narrowed down to one
+    commit; 2 bad input; 3 the good or the bad revision could not be built or measured; 130 interrupted.
     """
     from kbench.revisions.bisecting.bisect import BisectOptions, bisect_revisions
 

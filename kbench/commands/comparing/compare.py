@@ -72,8 +72,8 @@ def compare(
         typer.Option(
             "--resolve",
             help="Measure the unclear rows of two files again, both sides in turn, and append the sessions to the files. "
-            "This machine must have the device that measured the files, and the config and code of each file must not have "
-            "changed since. To measure two git revisions, use kbench ab.",
+            "This machine must have the device on which the files were measured. Each file's config and kernels must be "
+            "unchanged. To measure two git revisions, use kbench ab.",
         ),
     ] = False,
     budget: Annotated[
@@ -91,8 +91,8 @@ def compare(
 
     Each row gets a verdict, such as slower, faster, same, or unclear with a reason.
 
-    Exit code: 0 comparison written, 1 a row has a verdict that --fail-on lists, 2 bad input, 3 no row could be
-    compared, --resolve could not remeasure any row, or --strict refused a row, 130 interrupted.
+    Exit code: 0 comparison written; 1 a row has a verdict that --fail-on lists; 2 bad input; 3 no row could be compared,
+    --resolve could not remeasure any row, or --strict refused a row; 130 interrupted.
     """
     from kbench.comparison.compare import compare_results
     from kbench.comparison.options import CompareOptions

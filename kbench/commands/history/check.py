@@ -57,7 +57,7 @@ def history_check(
     drift of the machine is no change. Each change says what moved with it: the provider's code, the baseline, the machine,
     the stack (versions of packages) or the settings. A provider that failed is a change, too.
 
-    Exit code: 0 checked, 1 a recent change is of a kind that --fail-on lists, 2 bad input, 3 no reading has a time.
+    Exit code: 0 checked; 1 a recent change is of a kind that --fail-on lists; 2 bad input; 3 no reading has a time.
     """
     from kbench.files import replace
     from kbench.history.judge_history import judge_history

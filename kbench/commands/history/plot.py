@@ -32,7 +32,7 @@ def history_plot(
     machine. Dashed lines with numbers are runs in which something changed. The text below the panels says what changed there
     and what moved with it. The command prints the paths of the pictures.
 
-    Exit code: 0 drawn, 2 bad input or no reading with a time.
+    Exit code: 0 drawn; 2 bad input or no reading with a time.
     """
     from kbench import plotting
     from kbench.history.judge_history import judge_history

@@ -39,7 +39,7 @@ def dispatch(
             "--margin",
             metavar="SHARE",
             help="A provider that is slower than the fastest by at most this share is good enough: the function gets no "
-            "threshold to avoid it.",
+            "threshold that only chooses the faster one.",
         ),
     ] = "3%",
     holdout: Annotated[

@@ -36,8 +36,8 @@ def plot(
         typer.Option(
             "--kind",
             metavar="KIND",
-            help="lines, bars, heatmap or change. bars has a panel for each case. heatmap shows the fastest provider of each "
-            "case. change compares each file with the first, or the providers of one file with the baseline.",
+            help="lines, bars, heatmap or change. 'bars' has a panel for each case. 'heatmap' shows the fastest provider of "
+            "each case. 'change' compares each file with the first, or the providers of one file with the baseline.",
         ),
     ] = "lines",
     x: Annotated[

@@ -35,9 +35,9 @@ def why(
     """Say why a provider takes the time that it takes.
 
     The most important reason comes first. Each is a sentence with the number that it rests on. Possible reasons are launch
-    overhead, the number of kernels, local memory, blocks, occupancy and clock. Below are the kernels that a call launches.
-    The numbers are those of the results file and of the .kernels.jsonl beside it; nothing is measured. The last line is a
-    command that reads hardware counters of the kernel.
+    overhead, the number of kernels, local memory, blocks, occupancy and clock. After the reasons, the command lists the
+    kernels that a call launches. The numbers are those of the results file and of the .kernels.jsonl beside it; nothing is
+    measured. The last line is a command that reads hardware counters of the kernel.
     """
     from kbench.why import page
     from kbench.why.facts import find_facts
