@@ -55,7 +55,9 @@ def init(
     if operator.endswith(".py"):
         return _export_script(Path(operator), arguments or (), folder, plot)
     if arguments or plot:
-        raise UsageError("kbench init: only a script takes arguments and --plot, for example: kbench init bench.py")
+        raise UsageError(
+            "kbench init: arguments and --plot need a script, for example: kbench init bench.py --plot NAME"
+        )
     if not NAME.fullmatch(operator):
         raise UsageError(
             f"kbench init: {operator!r} cannot be an operator's name; use at most 40 letters, digits and underscores, and "

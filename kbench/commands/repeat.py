@@ -21,7 +21,7 @@ def repeat_row(csv: Path, terms: str, options: RunOptions) -> ExitStatus:
     if done.comparison is None:
         terminal.note("interrupted; the row was not measured again")
         return ExitStatus.INTERRUPTED
-    advice = "one session shows only large changes; give the same command again to see whether the readings agree"
+    advice = "a small change does not show in one session; run the same command again to see whether the readings agree"
     print(tables.text(done.comparison, terminal.width(), colour=terminal.colours(), unclear_advice=advice), end="")
     terminal.note(f"the new results are in {done.run.csv}")
     return done.run.exit_status

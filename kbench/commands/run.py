@@ -285,8 +285,8 @@ def exec_command(
 
     Write the command after --: kbench exec -- python bench.py --size 4096
 
-    Exit code: that of the program if it is not 0; otherwise 0 success, 2 bad input, 3 no call of do_bench gave a time,
-    130 interrupted.
+    Exit code: that of the program if it is not 0. Otherwise: 0 success; 2 bad input; 3 no call of do_bench gave a time; 130
+    interrupted.
     """
     from kbench import summary
     from kbench.analysis import analyse

@@ -87,7 +87,7 @@ class Node:
 def read_config_text(path: Path) -> str:
     """The text of a config file. Raises ConfigError if it cannot be read."""
     if path.suffix == ".py":
-        what = "is a Python file, not a YAML config; name a plug-in with --plugin, and measure a script with kbench run"
+        what = "is a Python file, not a YAML config; give a plug-in with --plugin, or measure a script with kbench run"
         raise ConfigError([ConfigIssue(SourceLocation(str(path)), what)])
     try:
         data = read_bytes(path, MAX_BYTES)

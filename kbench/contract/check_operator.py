@@ -121,7 +121,7 @@ def _row_faults(operator: Declaration) -> Iterator[str]:
         yield f"rows is {rows!r}, which is not one of the axes {', '.join(operator.axes)}"
     for name, tensor in (*operator.inputs.items(), *operator.outputs.items()):
         if any(size != rows and rows in Tensor(size).axes for size in tensor.sizes) or tensor.sizes.count(rows) > 1:
-            must = f"at most one dimension may have size {rows}, and no other size may contain {rows}, such as 2*{rows}"
+            must = f"only one dimension may have size {rows}, and no other size may depend on {rows}, as 2*{rows} does"
             yield f"rows={rows!r} does not work with {name}: {must}"
     for name, tensor in operator.outputs.items():
         if rows not in tensor.sizes:

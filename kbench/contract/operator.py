@@ -266,8 +266,8 @@ class Operator(Declaration):
             if keyword in self.axes:
                 what = f"parameter {keyword} has the name of an axis"
                 remedy = (
-                    "read the size from the inputs, or register with factory=True: the function then takes the case and "
-                    "returns the function of the inputs"
+                    "read the size from the inputs, or register with factory=True: kbench then calls your function with "
+                    "the case, and it returns the function that takes the inputs"
                 )
                 raise ValueError(f"provider {provider!r} of {self.name!r}: {what}; {remedy}")
 

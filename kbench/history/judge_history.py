@@ -36,7 +36,9 @@ def judge_runs(found: HistoryFolder, options: HistoryOptions) -> HistoryReport:
     """Judge the runs of a folder. Raises as `judge_history` does."""
     timeline = join_runs(found)
     if not timeline.series:
-        raise ResultsError(f"{found.path}: no file has a reading of a provider; add results with `kbench history add`")
+        raise ResultsError(
+            f"{found.path}: the folder has no measurement of a provider; add results with `kbench history add`"
+        )
     chosen = choose_series(timeline.series, options.where, found.path)
     judged = {each.series.key: each for each in _judge_levels(timeline.series, options.margin)}
     judge = _Judge(Causes(timeline, judged, options.margin), _first_recent(timeline, options.recent))

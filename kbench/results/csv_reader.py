@@ -174,7 +174,9 @@ def check_header(path: Path, line: int, header: list[str]) -> None:
                 f"{where}: the name of an axis is empty or cannot be printed: {shown(name)}; repair the header"
             )
     if LINE in header:
-        raise ResultsError(f"{where}: a column is called line, which kbench uses for line numbers; rename it")
+        raise ResultsError(
+            f"{where}: a column has the name `line`, which kbench uses for line numbers; rename the column"
+        )
 
 
 def header_fault(found: Sequence[str], wanted: Sequence[str]) -> str:

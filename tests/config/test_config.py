@@ -489,7 +489,7 @@ def test_a_python_file_is_not_read_as_yaml(tmp_path: Path) -> None:
     path = tmp_path / "bench.py"
     path.write_text("@perf_report([Benchmark(args={})])")
     with pytest.raises(
-        ConfigError, match=r"bench.py: is a Python file, not a YAML config; name a plug-in with --plugin"
+        ConfigError, match=r"bench.py: is a Python file, not a YAML config; give a plug-in with --plugin"
     ):
         configs.load_config(path)
 

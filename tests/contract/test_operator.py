@@ -77,15 +77,15 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"rows": "K"}, "rows is 'K', which is not one of the axes M, N"),
     (
         {"rows": "N", "inputs": {"x": Tensor("M", "2*N")}},
-        "rows='N' does not work with x: at most one dimension may have size N",
+        "rows='N' does not work with x: only one dimension may have size N",
     ),
     (
         {"rows": "M", "inputs": {"x": Tensor("M", "M")}},
-        "rows='M' does not work with x: at most one dimension may have size M",
+        "rows='M' does not work with x: only one dimension may have size M",
     ),
     (
         {"rows": "M", "inputs": {"y": Tensor("2*M")}},
-        "rows='M' does not work with y: at most one dimension may have size M",
+        "rows='M' does not work with y: only one dimension may have size M",
     ),
     (
         {"rows": "M", "outputs": {"y": ROW}},

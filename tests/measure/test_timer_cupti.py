@@ -90,8 +90,8 @@ def test_a_reading_with_a_missing_activity_is_no_time(lost: int) -> None:
 @pytest.mark.parametrize(
     ("made", "calls", "said"),
     [
-        ([], 1, "0 begins and 0 ends of 1 calls"),
-        (TWO_STREAMS, 2, "1 begins and 1 ends of 2 calls"),
+        ([], 1, "of 1 calls, it shows the start of 0 and the end of 0"),
+        (TWO_STREAMS, 2, "of 2 calls, it shows the start of 1 and the end of 1"),
         (ONE_KERNEL[3:4] + ONE_KERNEL[6:], 1, "no kernel, copy or fill of a call"),
         ([(*each[:4], 0) for each in ONE_KERNEL], 1, "which launch"),
         ([(*each[:2], 0, 0, each[4]) for each in ONE_KERNEL], 1, "a kernel without its time"),
@@ -192,7 +192,7 @@ def test_a_profiler_that_loses_something_each_time_gives_no_time(device: FakeDev
     sample = timer(device).ready([device.empty_call], None)
     device.loses = lambda recording: True
     with pytest.raises(
-        Unsupported, match="no complete reading of the profiler: it shows 4 begins and 3 ends of 4 calls"
+        Unsupported, match="no complete reading of the profiler: of 4 calls, it shows the start of 4 and the end of 3"
     ):
         sample(1, 5)
 

@@ -120,7 +120,7 @@ def _windows(activities: Sequence[Activity], begin: str, end: str, calls: int) -
         elif inside:
             windows[-1].append(activity)
     if inside or (begun, ended) != (calls, calls):
-        raise LostActivities(f"it shows {begun} begins and {ended} ends of {calls} calls")
+        raise LostActivities(f"of {calls} calls, it shows the start of {begun} and the end of {ended}")
     return windows
 
 

@@ -83,8 +83,8 @@ def _ends(repository: Repository, options: BisectOptions) -> tuple[CommitInfo, C
         raise UsageError(f"--good {options.good} and --bad {options.bad} are the same commit; name two revisions")
     if repository.is_ancestor(bad.commit, good.commit):
         raise UsageError(
-            f"--good {options.good} comes after --bad {options.bad}; name the older revision as --good: kbench finds the "
-            "first commit that differs from it, slower or faster"
+            f"--good {options.good} comes after --bad {options.bad}; --good must be the older revision, even if it is the "
+            "slower one"
         )
     if not repository.is_ancestor(good.commit, bad.commit):
         raise UsageError(
