@@ -31,12 +31,15 @@ MAY_IMPORT = {
         "commands comparison comparison/formats errors files resolving revisions revisions/bisecting text"
     ),
     "commands/history": "commands errors files history history/presentation history/storage plotting text",
-    "commands/reading": "analysis commands dispatching errors plotting reporting results summary text why",
+    "commands/reading": (
+        "analysis commands counters dispatching errors plotting reporting resolving results summary text why"
+    ),
     "comparison": "analysis errors launches results text",
     "comparison/formats": "comparison comparison/presentation launches results text",
     "comparison/presentation": "analysis comparison errors results text",
     "config": "contract errors files models protocol results text",
     "contract": "files models packages results text",
+    "counters": "errors files launches text",
     "dispatching": "analysis errors files plotting results text version",
     "errors": "text",
     "execute": "config errors files interrupts launches protocol results sources/scripts summary text version",
@@ -59,12 +62,16 @@ MAY_IMPORT = {
     "kernels/norms": "contract kernels",
     "launches": "files results text",
     "measure": (
-        "contract kernels measure/correctness measure/launches measure/machine measure/salting measure/tampering "
-        "measure/timing measure/scripts plugins protocol registry results sources sources/scripts text version"
+        "contract kernels measure/correctness measure/launches measure/machine measure/profiling measure/salting "
+        "measure/scripts measure/tampering measure/timing plugins protocol registry results sources sources/scripts text "
+        "version"
     ),
     "measure/correctness": "contract files measure/machine measure/tampering results text",
     "measure/launches": "files kernels launches measure/machine packages results text",
     "measure/machine": "kernels protocol text",
+    "measure/profiling": (
+        "contract measure measure/correctness measure/launches measure/machine measure/tampering protocol results text"
+    ),
     "measure/scripts": (
         "measure measure/correctness measure/machine measure/tampering measure/timing protocol results sources "
         "sources/scripts"
@@ -100,7 +107,9 @@ MAY_IMPORT = {
         "analysis comparison comparison/presentation errors explain files history history/presentation plotting "
         "plotting/selection plotting/style results summary text version"
     ),
-    "resolving": ("analysis comparison config errors execute execute/executors protocol results revisions"),
+    "resolving": (
+        "analysis comparison config errors execute execute/executors execute/worker launches protocol results revisions text"
+    ),
     "results": "errors files text",
     "revisions": "comparison config errors execute files interrupts launches results",
     "revisions/bisecting": "analysis comparison comparison/presentation errors interrupts results revisions text",
@@ -114,7 +123,7 @@ MAY_IMPORT = {
     "templates": "__init__",
     "text": "",
     "version": "",
-    "why": "analysis errors launches results text",
+    "why": "analysis counters errors launches results text",
 }
 """Every room and the rooms that it may import from. A new arrow needs a reason, and its line here."""
 

@@ -18,6 +18,7 @@ from kbench.measure.edge_cases import KnownOutputs, check_edges
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.sources import find_telemetry
+from kbench.measure.profiling.single_call import call_once
 from kbench.measure.scripts.script_run import ScriptRun, time_plainly
 from kbench.measure.steps import DeviceLost
 from kbench.measure.tampering.guard import Guard
@@ -26,6 +27,7 @@ from kbench.measure.timing.session import SessionMeasurements
 from kbench.plugins import load_plugins
 from kbench.protocol import (
     RANDOM,
+    CallRequest,
     CatalogRequest,
     CheckRequest,
     DeviceFailed,
@@ -130,6 +132,8 @@ def serve(requests: queue.Queue[bytes], pipe: int) -> None:
                 guard=guard,
                 known=known,
             )
+        elif isinstance(request, CallRequest):
+            answers(Rows((call_once(operator, request, device, reader, answers, guard, recorder),)))
         elif isinstance(request, MeasureRequest):
             if settings.kernels:
                 recorder.say_what_is_missing()

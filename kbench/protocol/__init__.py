@@ -40,6 +40,7 @@ from kbench.protocol.events import (
     TrialFailed,
 )
 from kbench.protocol.requests import (
+    CallRequest,
     CatalogRequest,
     CheckRequest,
     Configuration,
@@ -56,6 +57,7 @@ __all__ = [
     "RECORD",
     "AcceleratorInfo",
     "CallRecorded",
+    "CallRequest",
     "Catalog",
     "CatalogRequest",
     "CheckRequest",

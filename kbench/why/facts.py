@@ -8,7 +8,8 @@ from pathlib import Path
 from statistics import median
 
 from kbench.analysis import rows_of
-from kbench.analysis.chosen_row import find_row
+from kbench.analysis.chosen_row import find_row, terms_of
+from kbench.counters.kernel_counters import KernelCounters
 from kbench.errors import UsageError
 from kbench.launches.device_limits import DeviceLimits, Occupancy, launch_occupancy
 from kbench.launches.kernels_file import KernelsFile, kernels_path, read_kernels
@@ -36,6 +37,8 @@ class RowFacts:
     limits           what a multiprocessor of the device holds
     kernels_file     the name of the file that says what calls launch, whether it exists or not
     config           the path of the config that measured it; empty if not known
+    file             the results file, and `terms`, which choose the row in it
+    counters         what the hardware counted in its kernels; empty if nobody has counted
     """
 
     name: str
@@ -65,6 +68,9 @@ class RowFacts:
     limits: DeviceLimits | None
     kernels_file: str = ""
     config: str = ""
+    file: str = ""
+    terms: str = ""
+    counters: tuple[KernelCounters, ...] = ()
 
     def occupancy(self, launch: KernelLaunch) -> Occupancy | None:
         return launch_occupancy(launch, self.limits) if self.limits else None
@@ -76,7 +82,8 @@ def find_facts(path: Path, terms: str, versus: str = "") -> tuple[list[RowFacts]
     frame = table.read_results(path)
     rows = find_row(frame, path, terms)
     case, name = rows[0].case, rows[0].configuration_name
-    of_case = [row for row in rows_of(frame) if row.case.key == case.key and row.device == rows[0].device]
+    every = rows_of(frame)
+    of_case = [row for row in every if row.case.key == case.key and row.device == rows[0].device]
     wanted = [name]
     if versus:
         others = list(dict.fromkeys(row.configuration_name for row in of_case if row.role == Role.PROVIDER))
@@ -86,8 +93,16 @@ def find_facts(path: Path, terms: str, versus: str = "") -> tuple[list[RowFacts]
             raise UsageError(f"--versus {versus}: the case has no such provider; {advice}")
         wanted.append(versus)
     kernels, machine = read_kernels(path), environment_file.read_environment(path)
-    known = (_facts(each, of_case, kernels, machine.environment) for each in wanted)
-    found = [replace(facts, kernels_file=printable(kernels_path(path).name)) for facts in known]
+    providers = {row.configuration_name: row for row in of_case if row.role == Role.PROVIDER}
+    found = [
+        replace(
+            _facts(each, of_case, kernels, machine.environment),
+            kernels_file=printable(kernels_path(path).name),
+            file=str(path),
+            terms=terms_of(providers[each], every),
+        )
+        for each in wanted
+    ]
     notes = [*frame.attrs["warnings"], *([kernels.note] if kernels.note else [])]
     return found, [*notes, *([machine.note] if machine.there and machine.note else [])]
 

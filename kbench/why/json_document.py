@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from kbench.why.counters import ncu_command
 from kbench.why.facts import RowFacts
+from kbench.why.ncu_commands import count_command
 from kbench.why.reasons import find_reasons
 
 
 def rows_as_json(columns: Sequence[RowFacts]) -> str:
-    """An object with the rows: facts, reasons, launches with their occupancy, and the command for hardware counters."""
+    """An object with the rows: facts, reasons, launches with their occupancy, counters, and the command that counts."""
     return json.dumps({"schema": "kbench.why/1", "rows": [_row(facts) for facts in columns]}, indent=1) + "\n"
 
 
@@ -21,7 +21,7 @@ def _row(facts: RowFacts) -> dict[str, Any]:
     known = {
         name: value
         for name, value in asdict(facts).items()
-        if name not in ("case", "call", "limits", "kernels_file", "config")
+        if name not in ("case", "call", "limits", "kernels_file", "config", "file", "terms", "counters")
     }
     launches = facts.call.launches if facts.call else ()
     return {
@@ -34,5 +34,6 @@ def _row(facts: RowFacts) -> dict[str, Any]:
         ],
         "memory": [asdict(each) for each in facts.call.memory] if facts.call else [],
         "device_limits": asdict(facts.limits) if facts.limits else None,
-        "ncu": ncu_command(facts),
+        "counters": [asdict(one) for one in facts.counters],
+        "ncu": count_command(facts) if launches else "",
     }

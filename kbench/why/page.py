@@ -8,8 +8,8 @@ from math import prod
 from kbench.launches.launched_call import KernelLaunch
 from kbench.results.vocabulary import KERNELS_NOT_KNOWN
 from kbench.text.terminal import microseconds
-from kbench.why.counters import ncu_command
 from kbench.why.facts import RowFacts
+from kbench.why.ncu_commands import count_command, import_command
 from kbench.why.reasons import find_reasons
 
 MOST_KERNELS_SHOWN = 12
@@ -87,11 +87,14 @@ def _kernel(launch: KernelLaunch, facts: RowFacts) -> str:
     return f"{kernel.name}{_times(launch.times)}: {', '.join(parts)}; code {kernel.code} ({kernel.origin})"
 
 
-def counter_lines(facts: RowFacts) -> Iterator[str]:
-    """How to look inside the kernel."""
-    if command := ncu_command(facts):
-        yield "Hardware counters say more. Where they are permitted, and with Nsight Compute installed:"
-        yield command
+def elsewhere_lines(facts: RowFacts) -> Iterator[str]:
+    """How to count where it is permitted, and how to read the report here; nothing for a row whose kernels are not known."""
+    if not facts.call or not facts.call.launches:
+        return
+    yield "Hardware counters say more. Where NVIDIA Nsight Compute (ncu) is installed and permitted, count with:"
+    yield count_command(facts)
+    yield "Then show this page with the report:"
+    yield import_command(facts)
 
 
 def _times(count: int) -> str:

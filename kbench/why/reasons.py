@@ -6,14 +6,15 @@ only decide the order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
 from kbench.launches.launched_call import KernelLaunch
 from kbench.results.vocabulary import CHECKED_REASON, Status
 from kbench.text.terminal import microseconds
+from kbench.why.counted_reasons import SYMPTOMS, counted_reasons, judged_kinds
 from kbench.why.facts import RowFacts
+from kbench.why.reason import Reason
 
 AT_SPEED = 0.9
 """From this share of the speed of light, or of the speed of a copy of the same bytes, on, there is little left to gain."""
@@ -37,37 +38,29 @@ EXPLAINS = 0.3
 """If no reason has this weight, kbench says that the launches do not explain the time."""
 
 
-@dataclass(frozen=True)
-class Reason:
-    """A reason for the time of a row.
-
-    kind    a word for programs
-    weight  0 to 1: about which share of the time it explains
-    """
-
-    kind: str
-    weight: float
-    sentence: str
-
-
 def find_reasons(facts: RowFacts) -> list[Reason]:
     """The reasons for the time of a row, the most important first. There is always one for a row with a time."""
     if facts.ms is None:
         why = facts.reason or (CHECKED_REASON if facts.status == Status.CHECKED else "")
         return [Reason("no-time", 1.0, f"It has no time ({': '.join(filter(None, [facts.status, why]))}).")]
-    found = sorted(
-        (reason for find in _FINDERS for reason in find(facts) if reason.weight >= WORTH_SAYING),
-        key=lambda reason: -reason.weight,
-    )
+    judged = judged_kinds(facts)
+    estimated = (reason for find in _FINDERS for reason in find(facts) if reason.kind not in judged)
+    found = _in_order([reason for reason in (*estimated, *counted_reasons(facts)) if reason.weight >= WORTH_SAYING])
     if max(facts.sol or 0.0, facts.copy_fraction or 0.0) >= AT_SPEED:
         told = f"It reaches {_reached(facts)}: there is little left to gain."
         # A kernel at full speed is not slow because of how it is launched. Only the host can still make it wait.
         host = [each for each in found if each.kind == "host-bound"]
         at_speed = Reason("at-speed", 1.0, told)
         return [*host, at_speed] if host and host[0].weight >= MOSTLY else [at_speed, *host]
-    if not found or found[0].weight < EXPLAINS:
+    if max((reason.weight for reason in found), default=0.0) < EXPLAINS:
         found.insert(0, _unexplained(facts))
     return found
+
+
+def _in_order(found: Sequence[Reason]) -> list[Reason]:
+    """The most important first. A symptom comes after all causes, if one of them explains the time."""
+    explained = any(reason.weight >= EXPLAINS and reason.kind not in SYMPTOMS for reason in found)
+    return sorted(found, key=lambda reason: (explained and reason.kind in SYMPTOMS, -reason.weight))
 
 
 def _host_bound(facts: RowFacts) -> Iterator[Reason]:

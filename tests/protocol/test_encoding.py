@@ -11,6 +11,7 @@ from fake_executor import machine_info
 from kbench.contract.layout import Layout
 from kbench.protocol import (
     AcceleratorInfo,
+    CallRequest,
     Catalog,
     CatalogRequest,
     CheckRequest,
@@ -89,6 +90,7 @@ ANSWERS = [
 REQUESTS = [
     CatalogRequest(("mine.py",), (Exclusion("mine", "gelu", "triton", "it hangs"),)),
     TrialRequest(CASE, SETTINGS),
+    CallRequest(CASE, CONFIGURATIONS[0], SETTINGS, True),
     MeasureRequest(CASE, CONFIGURATIONS, 1, SETTINGS, 2),
     CheckRequest(CASE, CONFIGURATIONS, SETTINGS, ("inf",)),
 ]

@@ -207,9 +207,10 @@ def test_the_page_shows_two_providers_side_by_side(kbench: Kbench, two: Path) ->
     kernel = next(line for line in lines if line.startswith("  cuda_rows"))
     assert "2112 blocks of 128 threads, 32 registers, no local memory, no shared memory, occupancy 100%" in kernel
     assert "limited by registers and threads" in kernel and "code aaaaaaaaaaaa (machine code)" in kernel
-    ncu = lines[-1]
-    assert ncu.startswith("ncu --target-processes all") and "'regex:^_Z4rowsPf$'" in ncu
-    assert "kbench run CONFIG --only triton" in ncu and "--set N=4096" in ncu and "--set kernels=false" in ncu
+    count, read = lines[-5], lines[-1]
+    row = f"kbench why {two} --row provider=triton"
+    assert count.startswith("ncu --profile-from-start off") and count.endswith(f"--export report.ncu-rep {row} --once")
+    assert read == f"{row} --import report.ncu-rep"
 
 
 def test_json_has_the_same(kbench: Kbench, two: Path) -> None:

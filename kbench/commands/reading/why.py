@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kbench.commands.options import newest_results
-from kbench.errors import ExitStatus
+from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
+
+if TYPE_CHECKING:
+    from kbench.why.facts import RowFacts
 
 
 def why(
@@ -30,6 +33,29 @@ def why(
         str,
         typer.Option("--versus", metavar="PROVIDER", help="Also show this provider of the same case, side by side."),
     ] = "",
+    counters: Annotated[
+        bool,
+        typer.Option(
+            "--counters",
+            help="Call the provider once more under NVIDIA Nsight Compute (ncu), and show what the hardware counted.",
+        ),
+    ] = False,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--import",
+            metavar="REPORT",
+            help="Show the hardware counters of this report: a .ncu-rep file, or the CSV that ncu makes from one.",
+        ),
+    ] = None,
+    once: Annotated[
+        bool,
+        typer.Option(
+            "--once",
+            help="Show no page. Only call the provider once, between cudaProfilerStart and cudaProfilerStop, for a profiler "
+            "that kbench runs under.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> ExitStatus:
     """Say why a provider takes the time that it takes.
@@ -37,18 +63,63 @@ def why(
     The most important reason comes first. Each is a sentence with the number that it rests on. Possible reasons are launch
     overhead, the number of kernels, local memory, blocks, occupancy and clock. After the reasons, the command lists the
     kernels that a call launches. The numbers are those of the results file and of the .kernels.jsonl beside it; nothing is
-    measured. The last line is a command that reads hardware counters of the kernel.
-    """
-    from kbench.why import page
-    from kbench.why.facts import find_facts
-    from kbench.why.json_document import rows_as_json
+    measured.
 
-    found, notes = find_facts(Path(newest_results([file] if file else None)[0]), row, versus)
+    Hardware counters say more: how many bytes the kernels move, and what they wait for. With --counters, kbench runs ncu.
+    Many machines do not permit that. The last lines of the page are commands to count on another machine.
+
+    Exit code: 0 success; 2 bad input; 3 nothing could be counted or called.
+    """
+    from kbench.why.facts import find_facts
+
+    path = Path(newest_results([file] if file else None)[0])
+    if once:
+        if versus or counters or report or as_json:
+            raise UsageError("--once shows no page; give it only FILE.csv and --row")
+        return _call(path, row)
+    if counters and report:
+        raise UsageError("--counters counts here, and --import reads a report; choose one of them")
+    found, notes = find_facts(path, row, versus)
     for note in notes:
         terminal.warn(note)
+    found, fault = _counted(found, counters, report)
+    if fault:
+        terminal.warn(f"nothing was counted: {fault}")
+    _show(found, as_json)
+    return ExitStatus.NOTHING if fault else ExitStatus.OK
+
+
+def _call(path: Path, terms: str) -> ExitStatus:
+    from kbench.resolving.row_call import call_row_again
+
+    made = call_row_again(path, terms, profiled=True, note=terminal.note)
+    terminal.note(f"the call was made on {made.device}")
+    return ExitStatus.OK
+
+
+def _counted(found: list[RowFacts], counters: bool, report: Path | None) -> tuple[list[RowFacts], str]:
+    """The facts with counters, and why there are none; "" if there are, or if nobody asked for them."""
+    from kbench.counters.ncu import CountingFailed
+    from kbench.why.counting import counted_here, with_report
+
+    if report:
+        return [with_report(found[0], report), *found[1:]], ""
+    if counters:
+        try:
+            return [counted_here(facts) for facts in found], ""
+        except CountingFailed as error:
+            return found, str(error)
+    return found, ""
+
+
+def _show(found: list[RowFacts], as_json: bool) -> None:
+    from kbench.why import page
+    from kbench.why.counted_lines import counted_lines
+    from kbench.why.json_document import rows_as_json
+
     if as_json:
         terminal.write_text(rows_as_json(found))
-        return ExitStatus.OK
+        return
     terminal.print_paragraph(page.case_line(found[0]))
     for facts in found:
         print()
@@ -63,7 +134,12 @@ def why(
         terminal.print_paragraph(f"{facts.name}: what a call launches")
         for line in page.kernel_lines(facts):
             terminal.print_paragraph(line, indent=2)
-    for line in page.counter_lines(found[0]):
-        print()
-        terminal.print_paragraph(line)
-    return ExitStatus.OK
+        if facts.counters:
+            print()
+            terminal.print_paragraph(f"{facts.name}: what the hardware counted in a call")
+            for line in counted_lines(facts):
+                terminal.print_paragraph(line, indent=2)
+    if not found[0].counters:
+        for line in page.elsewhere_lines(found[0]):
+            print()
+            terminal.print_paragraph(line)

@@ -1,0 +1,55 @@
+"""What the hardware counted, as lines of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kbench.counters.kernel_counters import NO_STALL, KernelCounters
+from kbench.text.terminal import microseconds
+from kbench.why.facts import RowFacts
+
+STALLS_SHOWN = 3
+
+LEAST_STALL = 0.05
+"""Smaller shares of a warp's time are left out."""
+
+
+def counted_lines(facts: RowFacts) -> Iterator[str]:
+    """A line for each kernel."""
+    for one in facts.counters:
+        times = f" ({one.launches} times)" if one.launches > 1 else ""
+        yield f"{one.function}{times}: {', '.join(_parts(one)) or 'nothing that kbench knows was counted'}"
+
+
+def _parts(one: KernelCounters) -> Iterator[str]:
+    if one.time_ns is not None:
+        yield f"{microseconds(one.time_ns / 1e6)} us while counting"
+    if one.dram_read_bytes is not None and one.dram_write_bytes is not None:
+        yield f"{_mb(one.dram_read_bytes)} MB read from the device's memory and {_mb(one.dram_write_bytes)} MB written"
+    if one.dram_percent is not None:
+        yield f"memory at {one.dram_percent:.0f}% of its peak"
+    if one.sm_percent is not None:
+        yield f"multiprocessors at {one.sm_percent:.0f}% of theirs"
+    if one.l2_hit_percent is not None:
+        yield f"L2 hit rate {one.l2_hit_percent:.0f}%"
+    if one.warps_percent is not None:
+        yield f"achieved occupancy {one.warps_percent:.0f}%"
+    for word, used in (("loads", one.load_used_percent), ("stores", one.store_used_percent)):
+        if used:
+            yield f"{word} use {used:.0f}% of the bytes that they move"
+    if one.local_bytes:
+        yield f"{_mb(one.local_bytes)} MB of local memory read and written"
+    if waits := _waits(one):
+        yield f"warps wait: {waits}"
+
+
+def _waits(one: KernelCounters) -> str:
+    found = sorted(
+        ((share, name) for name, share in one.stalls.items() if name not in NO_STALL and share >= LEAST_STALL),
+        reverse=True,
+    )
+    return ", ".join(f"{name} {share:.0%}" for share, name in found[:STALLS_SHOWN])
+
+
+def _mb(count: float) -> str:
+    return f"{count / 1e6:.1f}"

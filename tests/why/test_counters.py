@@ -1,0 +1,296 @@
+"""`kbench why --import` and `--counters`: what the hardware counted sharpens the reasons. The reports are made by hand (see
+tests/counters/ncu_tables.py), and a script stands for the program ncu."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from common import Kbench
+from counters.ncu_tables import GOOD, STALLED, raw_page
+from making import write_rows
+from why.test_why import FULL, H200, KERNEL, LAUNCH, NAME, launched, timed
+
+from kbench.counters import ncu
+from kbench.counters.kernel_counters import NCU_METRICS
+from kbench.execute.kernels_writer import KernelsWriter
+from kbench.launches.launched_call import LaunchedCall
+from kbench.protocol import CallRecorded
+from kbench.why.counted_reasons import counted_reasons
+from kbench.why.counting import with_report
+from kbench.why.facts import find_facts
+from kbench.why.reasons import find_reasons
+
+ROWS = "_Z4rowsPf"
+UNCOALESCED = GOOD | {
+    "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct": "12.5",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": "4,194,304",
+    "dram__bytes_read.sum": "536,870,912",
+}
+SPILLING = GOOD | {
+    "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum": "8,000,000",
+    "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum": "8,000,000",
+    "dram__bytes_write.sum": "300,000,000",
+}
+FEW_WARPS = GOOD | {
+    "sm__warps_active.avg.pct_of_peak_sustained_active": "6.2",
+    "launch__occupancy_limit_shared_mem": "1",
+}
+SMALL = GOOD | dict.fromkeys(("dram__bytes_read.sum", "dram__bytes_write.sum"), "10,000,000")
+TWICE = GOOD | {"dram__bytes_read.sum": "134,217,728", "dram__throughput.avg.pct_of_peak_sustained_elapsed": "93"}
+BARRIER = GOOD | {STALLED.format("barrier"): "8.0"}
+
+
+def results(folder: Path, call: LaunchedCall = FULL, **fields: object) -> Path:
+    path = write_rows(folder / "softmax.csv", [timed(call, **fields)])
+    KernelsWriter(path, keep=False).write([CallRecorded(call, H200)], NAME)
+    return path
+
+
+def reasons(folder: Path, path: Path, metrics: Mapping[str, str], launches: int = 1) -> list[tuple[str, str]]:
+    report = folder / "report.csv"
+    report.write_text(raw_page(*[(ROWS, metrics)] * launches))
+    [facts], _ = find_facts(path, "")
+    return [(each.kind, each.sentence) for each in find_reasons(with_report(facts, report))]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "call", "fields", "kind", "said"),
+    [
+        (UNCOALESCED, FULL, {}, "uncoalesced", "rows use 12% of the bytes that their loads move: a load of a warp"),
+        (SPILLING, launched(4, registers=255, local_bytes=512), {}, "spills", "rows reads and writes 512.0 MB of local memory"),
+        (FEW_WARPS, launched(1, static_shared_bytes=200_000), {}, "low-occupancy", "6% of the warps of a multiprocessor busy; "
+         "shared memory allow 1 block on each"),
+        (SMALL, launched(times=20), {"kernels": 20}, "many-kernels", "A call launches 20 kernels."),
+        (GOOD, FULL, {"launch_ms": 1.5}, "host-bound", "The host takes 1500 us"),
+        (GOOD, FULL, {"copy_fraction": 0.97}, "at-speed", "97% of the speed of a copy"),
+        (TWICE, FULL, {"sol": 0.6}, "memory-bound", "keeps the device's memory busy at 93% of the peak"),
+        (BARRIER, FULL, {}, "stalled", "spend 59% of their time waiting for the other warps of its block at a"),
+    ],
+)  # fmt: skip
+def test_the_first_sentence_names_the_reason_with_its_number(
+    tmp_path: Path, metrics: Mapping[str, str], call: LaunchedCall, fields: dict[str, object], kind: str, said: str
+) -> None:
+    found = reasons(tmp_path, results(tmp_path, call, **fields), metrics, launches=call.kernels)
+    assert found[0][0] == kind and said in found[0][1], found
+
+
+def test_the_sectors_of_a_load_are_counted(tmp_path: Path) -> None:
+    assert (
+        "a load of a warp touches 32.0 sectors of 32 bytes" in reasons(tmp_path, results(tmp_path), UNCOALESCED)[0][1]
+    )
+
+
+def test_bytes_are_compared_with_those_of_the_operator(tmp_path: Path) -> None:
+    found = dict(reasons(tmp_path, results(tmp_path), TWICE))
+    assert (
+        "move 200.2 MB from and to the device's memory, 1.5 times the 134.2 MB that they have to; 50%"
+        in found["extra-bytes"]
+    )
+    kinds = [kind for kind, _ in reasons(tmp_path, results(tmp_path), UNCOALESCED)]
+    assert kinds.index("uncoalesced") < kinds.index("extra-bytes"), "the cause comes before what follows from it"
+
+
+def test_counters_overrule_what_the_launches_suggest(tmp_path: Path) -> None:
+    spilling = launched(4, registers=255, local_bytes=512)
+    path = results(tmp_path, spilling, achieved_gbps=3 * 1342.17728)
+    [facts], _ = find_facts(path, "")
+    assert {"spills", "extra-bytes"} <= {each.kind for each in find_reasons(facts)}
+    assert not {"spills", "extra-bytes"} & {kind for kind, _ in reasons(tmp_path, path, GOOD)}
+
+
+def test_a_row_without_counters_has_no_reason_of_theirs(tmp_path: Path) -> None:
+    [facts], _ = find_facts(results(tmp_path), "")
+    assert counted_reasons(facts) == []
+
+
+def test_the_page_and_the_json_show_what_was_counted(kbench: Kbench, tmp_path: Path) -> None:
+    path, report = results(tmp_path), tmp_path / "report.csv"
+    report.write_text(raw_page((ROWS, GOOD)))
+    ended = kbench("why", path, "--import", report)
+    assert ended.returncode == 0, ended.stderr
+    page = " ".join(ended.stdout.split())
+    assert (
+        "triton: what the hardware counted in a call rows: 100.0 us while counting, 67.1 MB read from the device's"
+        in page
+    )
+    assert "L2 hit rate 50%, achieved occupancy 85%" in page
+    assert "warps wait: math_pipe_throttle 17%, long_scoreboard 17%, wait 8%" in page
+    assert "ncu --profile-from-start" not in page, "it was counted already"
+    found = json.loads(kbench("why", path, "--import", report, "--json").stdout)["rows"][0]
+    assert found["counters"][0]["dram_read_bytes"] == 67108864 and found["ncu"].startswith(
+        "ncu --profile-from-start off"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("none.csv", None, "--import none.csv: no such file"),
+        ("bad.csv", "a,b\n", 'bad.csv: no report of Nsight Compute: it has no column "Kernel Name"'),
+        ("other.csv", raw_page(("copy", GOOD)), "no kernel of this row: a call launches rows(float*), and it has copy"),
+    ],
+)
+def test_a_report_that_cannot_be_used_is_bad_input(
+    kbench: Kbench, tmp_path: Path, name: str, text: str | None, said: str
+) -> None:
+    path = results(tmp_path)
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    ended = kbench("why", path, "--import", name)
+    assert ended.returncode == 2 and said in " ".join(ended.stderr.split()), ended.stderr
+
+
+FAKE = """#!{python}
+import json, os, sys, time
+words = sys.argv[1:]
+with open({log!r}, "a") as log:
+    log.write(json.dumps(words) + "\\n")
+mode = os.environ.get("FAKE_NCU", "")
+if "--import" in words:
+    text = open(words[words.index("--import") + 1]).read()
+    print("==ERROR== The file is not a valid report." if mode == "broken" else text)
+    sys.exit(mode == "broken")
+if mode == "hangs":
+    time.sleep(60)
+if mode == "forbidden":
+    print("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on the "
+          "target device 0. For instructions on enabling permissions and to get more information see https://developer...")
+    sys.exit(1)
+if mode == "fails":
+    print("error: softmax.csv: its rows cannot be measured again here: there is no config")
+    print("==WARNING== No kernels were profiled.")
+    sys.exit(2)
+open(words[words.index("--export") + 1], "w").write({report!r})
+"""
+
+Ncu = Callable[[], list[list[str]]]
+
+
+@pytest.fixture
+def fake_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ncu:
+    """A program ncu on PATH. Returns the arguments of its calls."""
+    log, folder = tmp_path / "ncu.log", tmp_path / "bin"
+    folder.mkdir()
+    program = folder / "ncu"
+    program.write_text(FAKE.format(python=sys.executable, log=str(log), report=raw_page((ROWS, UNCOALESCED))))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return lambda: [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def test_counters_come_from_a_run_of_ncu(kbench: Kbench, tmp_path: Path, fake_ncu: Ncu) -> None:
+    path = results(tmp_path)
+    ended = kbench("why", path, "--counters")
+    assert ended.returncode == 0, ended.stderr
+    assert "1. Threads of kernel rows use 12% of the bytes" in ended.stdout
+    count, read = fake_ncu()
+    assert count[:2] == ["--profile-from-start", "off"] and count[count.index("--cache-control") + 1] == "all"
+    assert (
+        "MemoryWorkloadAnalysis" in count and NCU_METRICS["dram_read_bytes"][0] in count[count.index("--metrics") + 1]
+    )
+    assert count[-7:] == [sys.executable, "-m", "kbench", "why", str(path), "--row", "provider=triton", "--once"][-7:]
+    assert read[0] == "--import" and read[2:] == [
+        "--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "mangled",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ("forbidden", "nothing was counted: this machine does not permit hardware counters (ERR_NVGPUCTRPERM)"),
+        (
+            "fails",
+            "nothing was counted: error: softmax.csv: its rows cannot be measured again here: there is no config",
+        ),
+        ("broken", "nothing was counted"),
+        ("hangs", "nothing was counted: ncu took longer than 1 s"),
+    ],
+)
+def test_without_counters_the_page_says_how_to_count_elsewhere(
+    kbench: Kbench, tmp_path: Path, fake_ncu: Ncu, monkeypatch: pytest.MonkeyPatch, mode: str, said: str
+) -> None:
+    monkeypatch.setenv("FAKE_NCU", mode)
+    monkeypatch.setattr("kbench.why.counting.COUNT_LIMIT_S", 1.0 if mode == "hangs" else 60.0)
+    ended = kbench("why", results(tmp_path), "--counters")
+    assert ended.returncode == 3 and said in " ".join(ended.stderr.split()), ended.stderr
+    lines = ended.stdout.splitlines()
+    assert any(line.startswith("  1. ") for line in lines), "the page is shown all the same"
+    assert any(line.startswith("ncu --profile-from-start off") and line.endswith(" --once") for line in lines)
+    assert lines[-1].endswith("--import report.ncu-rep")
+
+
+def test_without_ncu_it_says_what_to_install(kbench: Kbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ncu, "find_ncu", lambda: None)
+    ended = kbench("why", results(tmp_path), "--counters")
+    assert ended.returncode == 3 and "ncu is not installed here; install NVIDIA Nsight Compute" in " ".join(
+        ended.stderr.split()
+    )
+    monkeypatch.setattr("kbench.counters.report_file.find_ncu", lambda: None)
+    (tmp_path / "r.ncu-rep").write_bytes(b"\0")
+    ended = kbench("why", tmp_path / "softmax.csv", "--import", tmp_path / "r.ncu-rep")
+    said = " ".join(ended.stderr.split())
+    assert ended.returncode == 2 and "only ncu reads such a file" in said
+    assert "ncu --import r.ncu-rep --csv --page raw --print-units base --print-kernel-base mangled > report.csv" in said
+
+
+MODULE = """
+class Metric:
+    def __init__(self, value, unit): self._value, self._unit = value, unit
+    def value(self): return self._value
+    def unit(self): return self._unit
+class Action:
+    NameBase_MANGLED = 2
+    values = {"gpu__time_duration.sum": Metric(5.0, "us"), "dram__bytes_read.sum": Metric(7, "byte"),
+              "device__attribute_name": Metric("H200", ""), "x": Metric(1, "")}
+    def name(self, base): return "_Z4rowsPf"
+    def metric_names(self): return list(self.values)
+    def metric_by_name(self, name): return self.values[name]
+class Range:
+    def num_actions(self): return 1
+    def action_by_idx(self, number): return Action()
+class Report:
+    def num_ranges(self): return 2
+    def range_by_idx(self, number): return Range()
+def load_report(path):
+    if open(path, "rb").read() == b"broken": raise RuntimeError("cannot open")
+    return Report()
+"""
+
+
+def test_nvidias_module_reads_a_report_where_there_is_no_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbench.counters.report_file.find_ncu", lambda: None)
+    (tmp_path / "ncu_report.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "ncu_report", raising=False)
+    report = tmp_path / "r.ncu-rep"
+    report.write_bytes(b"fine")
+    [facts], _ = find_facts(results(tmp_path), "")
+    [one] = with_report(facts, report).counters
+    assert (one.launches, one.time_ns, one.dram_read_bytes) == (1, 5000, 7), "two launches are two calls"
+    report.write_bytes(b"broken")
+    with pytest.raises(Exception, match=r"r.ncu-rep: no report of Nsight Compute: cannot open"):
+        with_report(facts, report)
+    monkeypatch.delitem(sys.modules, "ncu_report")
+
+
+def test_options_that_exclude_each_other(kbench: Kbench, tmp_path: Path) -> None:
+    path = results(tmp_path)
+    ended = kbench("why", path, "--counters", "--import", "x.csv")
+    assert ended.returncode == 2 and "choose one of them" in ended.stderr
+    ended = kbench("why", path, "--once", "--json")
+    assert ended.returncode == 2 and "--once shows no page" in ended.stderr
+
+
+def test_several_kernels_share_the_time(tmp_path: Path) -> None:
+    second = replace(LAUNCH, kernel=replace(KERNEL, name="last", symbol="last"))
+    path, report = results(tmp_path, LaunchedCall((LAUNCH, second))), tmp_path / "report.csv"
+    report.write_text(raw_page((ROWS, BARRIER), ("last", GOOD | {"gpu__time_duration.sum": "900,000"})))
+    [facts], _ = find_facts(path, "")
+    found = [each for each in counted_reasons(with_report(facts, report)) if each.kind == "stalled"]
+    assert [round(each.weight, 3) for each in found] == [0.059, 0.15]
