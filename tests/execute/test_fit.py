@@ -49,3 +49,11 @@ def test_what_differs_is_told_with_what_to_do(other: Catalog, here: str, there: 
     with pytest.raises(Misfit) as caught:
         check_fit(other, PLANNED, None)
     assert (str(caught.value), caught.value.there) == (here, there)
+
+
+def test_a_part_of_the_plan_fits_where_the_plan_fits() -> None:
+    """Some rows of a file that are measured again, with the needs of the whole plan."""
+    both = catalog()
+    both.operators["softmax"].providers["other"] = ProviderInfo(source_hash="77aa")
+    needs = traits(both, "softmax", ["mine", "other"])
+    check_fit(both, replace(task("mine"), needs=needs), None)

@@ -30,7 +30,10 @@ class Misfit(DeviceGone):
 def check_fit(catalog: Catalog, task: Task, device: DeviceInfo | None) -> None:
     """Raise Misfit for the catalog of a worker that does not fit the plan. `device` is the one that it must use, if the plan
     names one."""
-    found = traits(catalog, task.case.operator, {one.provider for one in task.configurations})
+    operator = task.case.operator
+    found = traits(
+        catalog, operator, catalog.providers(operator)
+    )  # all: a task may have a part of the plan's providers
     needs = dict(task.needs)
     if device:
         found["the UUID of the device"], needs["the UUID of the device"] = catalog.device.uuid, device.uuid
