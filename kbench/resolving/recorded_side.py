@@ -115,13 +115,16 @@ class RecordedSide:
         if done.interrupted:
             raise KeyboardInterrupt
 
-    def measure_anew(self, keys: Collection[Key], options: RunOptions, note: Callable[[str], None]) -> RunResult:
-        """Measure the rows with these keys in one session, and write them to a new file in the folder of `options`. Raises what
-        `check` and `execute` raise."""
+    def measure_anew(
+        self, keys: Collection[Key], options: RunOptions, note: Callable[[str], None], *, timer: str = ""
+    ) -> RunResult:
+        """Measure the rows with these keys in one session, and write them to a new file in the folder of `options`. `timer`
+        replaces that of the file. Raises what `check` and `execute` raise."""
         with self._prepared(note) as run:
             plan = self._narrow(run.plan, run.executor, self._rows(), keys)
-            measure = self.measure.model_copy(update={**self.environment["measure"], "sessions": 1})
-            tasks = tuple(replace(task, session=0) for task in plan.tasks)
+            timer = timer or self.measure.timer
+            measure = self.measure.model_copy(update={**self.environment["measure"], "sessions": 1, "timer": timer})
+            tasks = tuple(replace(task, session=0, settings=replace(task.settings, timer=timer)) for task in plan.tasks)
             run.plan = replace(plan, sweep=replace(plan.sweep, measure=measure), tasks=tasks)
             return execute(run, options, note)
 

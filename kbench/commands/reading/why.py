@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kbench.commands.options import newest_results
+from kbench.commands.reading import why_timers
 from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
 
 if TYPE_CHECKING:
     from kbench.why.facts import RowFacts
+    from kbench.why.second_opinion import TimerReading
 
 
 def why(
@@ -56,6 +59,14 @@ def why(
             "that kbench runs under.",
         ),
     ] = False,
+    timers: Annotated[
+        bool,
+        typer.Option(
+            "--timers",
+            help="Measure the row again with each timer, and say which reading to believe. Needs the machine that measured the "
+            "file.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> ExitStatus:
     """Say why a provider takes the time that it takes.
@@ -68,13 +79,15 @@ def why(
     Hardware counters say more: how many bytes the kernels move, and what they wait for. With --counters, kbench runs ncu.
     Many machines do not permit that. The last lines of the page are commands to count on another machine.
 
+    With --timers, kbench measures the row again, and shows the readings of do_bench, graph and cupti side by side.
+
     Exit code: 0 success; 2 bad input; 3 nothing could be counted or called.
     """
     from kbench.why.facts import find_facts
 
     path = Path(newest_results([file] if file else None)[0])
     if once:
-        if versus or counters or report or as_json:
+        if versus or counters or report or timers or as_json:
             raise UsageError("--once shows no page; give it only FILE.csv and --row")
         return _call(path, row)
     if counters and report:
@@ -85,7 +98,8 @@ def why(
     found, fault = _counted(found, counters, report)
     if fault:
         terminal.warn(f"nothing was counted: {fault}")
-    _show(found, as_json)
+    readings = why_timers.measured_again(path, row, [facts.name for facts in found]) if timers else []
+    _show(found, readings, as_json)
     return ExitStatus.NOTHING if fault else ExitStatus.OK
 
 
@@ -112,13 +126,13 @@ def _counted(found: list[RowFacts], counters: bool, report: Path | None) -> tupl
     return found, ""
 
 
-def _show(found: list[RowFacts], as_json: bool) -> None:
+def _show(found: list[RowFacts], readings: Sequence[Sequence[TimerReading]], as_json: bool) -> None:
     from kbench.why import page
     from kbench.why.counted_lines import counted_lines
     from kbench.why.json_document import rows_as_json
 
     if as_json:
-        terminal.write_text(rows_as_json(found))
+        terminal.write_text(rows_as_json(found, readings))
         return
     terminal.print_paragraph(page.case_line(found[0]))
     for facts in found:
@@ -139,6 +153,11 @@ def _show(found: list[RowFacts], as_json: bool) -> None:
             terminal.print_paragraph(f"{facts.name}: what the hardware counted in a call")
             for line in counted_lines(facts):
                 terminal.print_paragraph(line, indent=2)
+    for facts, several in zip(found, readings, strict=False):
+        why_timers.print_readings(facts.name, several)
+    if not readings and (line := why_timers.offer(found[0])):
+        print()
+        terminal.print_paragraph(line)
     if not found[0].counters:
         for line in page.elsewhere_lines(found[0]):
             print()
