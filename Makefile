@@ -6,14 +6,22 @@ BIN := $(VENV)/bin
 # pip compiles nothing: the tests import a tenth of what is installed.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
-.PHONY: bench install test quick lint typecheck pytest clean
+# Tests start Python dozens of times: it may keep what it compiles, whatever the environment says. With threads of torch's own,
+# several test processes on two cores get into each other's way.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+.PHONY: bench install test quick checks lint typecheck pytest clean
 
 install: $(VENV)/.installed
 
 bench: install
 	$(BIN)/kbench run configs/softmax.yaml
 
-test: lint typecheck pytest
+test: checks pytest
+
+# mypy needs one core for as long as the first import needs another one.
+checks: $(VENV)/.installed-test
+	$(MAKE) --jobs 2 lint typecheck $(VENV)/.imported
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
@@ -22,14 +30,12 @@ lint: $(VENV)/.installed-test
 typecheck: $(VENV)/.installed-test
 	$(BIN)/mypy
 
-# The tests start Python dozens of times: it may keep what it compiles, whatever the environment says. With threads of
-# torch's own, several test processes on two cores get into each other's way. Three processes keep two cores busy: many tests
-# wait for a time limit or for another process.
+# Three processes keep two cores busy: many tests wait for a time limit or for another process.
 pytest: $(VENV)/.installed-test
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 3 --dist worksteal
+	$(PYTEST) --numprocesses 3 --dist worksteal
 
-quick: lint typecheck
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not slow"
+quick: checks
+	$(PYTEST) --numprocesses 2 --dist worksteal -m "not slow"
 
 # The stamps make a second call install nothing again.
 $(VENV)/bin/python:
@@ -42,6 +48,12 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) -e '.[test]'
 	@touch $@ $(VENV)/.installed
+
+# Collecting the tests imports all that they use. Once after the installation, so that not every test process compiles it.
+# What is wrong with a test, the test run reports.
+$(VENV)/.imported: $(VENV)/.installed-test
+	@$(PYTEST) --collect-only --quiet >/dev/null 2>&1 || true
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist
