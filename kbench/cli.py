@@ -22,6 +22,7 @@ from kbench.commands.comparing import ab, bisect, compare
 from kbench.commands.history.add import history_add
 from kbench.commands.history.check import history_check
 from kbench.commands.history.plot import history_plot
+from kbench.commands.options import with_base_clock
 from kbench.commands.reading import dispatch, plot, report, show, why
 from kbench.errors import ExitStatus, KbenchError
 from kbench.text import streams
@@ -75,6 +76,9 @@ class Command(TyperCommand):
                 name = str(parameter.metavar)
                 pieces.append((name if parameter.required else f"[{name}]") + ("" if parameter.nargs == 1 else "..."))
         return pieces
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, with_base_clock(args))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         arguments, options = [], []

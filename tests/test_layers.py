@@ -22,10 +22,11 @@ MAY_IMPORT = {
         "comparison comparison/formats config errors execute execute/executors notebook plotting reporting results"
     ),
     "cli": "commands commands/comparing commands/history commands/reading errors interrupts text version",
+    "clocks": "errors files protocol results",
     "commands": (
-        "analysis comparison/formats config contract errors execute execute/executors execute/supervision "
-        "execute/worker explain files history/presentation history/storage interrupts judging packages plotting protocol "
-        "resolving results revisions/bisecting sources summary text"
+        "analysis clocks comparison/formats config contract disturbances errors execute execute/executors "
+        "execute/supervision execute/worker explain files history/presentation history/storage interrupts judging packages "
+        "plotting protocol resolving results revisions/bisecting sources summary text"
     ),
     "commands/comparing": (
         "commands comparison comparison/formats errors files resolving revisions revisions/bisecting text"
@@ -41,8 +42,9 @@ MAY_IMPORT = {
     "contract": "files models packages results text",
     "counters": "errors files launches text",
     "dispatching": "analysis errors files plotting results text version",
+    "disturbances": "clocks files text",
     "errors": "text",
-    "execute": "config errors files interrupts launches protocol results sources/scripts summary text version",
+    "execute": "clocks config errors files interrupts launches protocol results sources/scripts summary text version",
     "execute/executors": (
         "config errors execute execute/supervision execute/worker files packages protocol results version"
     ),

@@ -1,18 +1,47 @@
-"""`kbench doctor`: what this machine has, and what is missing."""
+"""`kbench doctor`: what this machine has, what is missing, and what moves readings."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
 from kbench.commands.inspect import read_catalog, report_plugins
-from kbench.errors import ExitStatus
+from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
 
+if TYPE_CHECKING:
+    from kbench.disturbances.disturbance import Disturbance
+    from kbench.protocol import Catalog
 
-def doctor() -> ExitStatus:
-    """Show this machine's device and packages, and what is missing.
 
-    For everything that is missing, the command names the providers and features that need it.
+def doctor(
+    unlock: Annotated[
+        bool,
+        typer.Option(
+            "--unlock",
+            help="Only unlock clocks: those of all devices that a lost run has locked, and those of the current device "
+            "that another program has locked.",
+        ),
+    ] = False,
+) -> ExitStatus:
+    """Show this machine, what is missing, and what moves readings.
+
+    For everything that is missing, the command names the providers and features that need it. For everything that moves
+    readings, it says why, and which command changes it.
     """
+    if unlock:
+        return _unlock()
     catalog = read_catalog(())
+    terminal.print_table(("found", ""), _found(catalog))
+    print()
+    _print_missing(catalog)
+    print()
+    _print_disturbances(_disturbances(catalog))
+    return report_plugins(catalog)
+
+
+def _found(catalog: Catalog) -> list[list[str]]:
     machine = catalog.machine
     rows = [["device", f"{machine.device} ({machine.device_type})"], ["driver", machine.driver or "none found"]]
     rows.append(["telemetry", machine.telemetry or "none"])
@@ -20,22 +49,20 @@ def doctor() -> ExitStatus:
         rows.append(["limits", ", ".join(f"{k} {v:g}" for k, v in machine.limits.items() if v is not None)])
     if machine.peak_gbps:
         rows.append(["theoretical bandwidth", f"{machine.peak_gbps:.0f} GB/s"])
-    if machine.other_processes:
-        count = machine.other_processes
-        rows.append(
-            ["busy", f"{count} other {'process computes' if count == 1 else 'processes compute'} on this device"]
-        )
     if machine.cache_bytes:
         rows.append(["last-level cache", f"{machine.cache_bytes / 2**20:.0f} MiB"])
-    rows += [
+    return [
+        *rows,
         ["CUDA or HIP of torch", machine.cuda or machine.hip or "none"],
         ["nvcc", machine.nvcc or "not on PATH"],
         ["Triton interpreter", "on: kernels are checked, not timed" if machine.triton_interpreter else "off"],
         ["Python", f"{machine.python} on {machine.platform}"],
         *([name, version] for name, version in machine.packages.items()),
     ]
-    terminal.print_table(("found", ""), rows)
-    print()
+
+
+def _print_missing(catalog: Catalog) -> None:
+    machine = catalog.machine
     missing: dict[str, list[str]] = {}
     for name, described in catalog.operators.items():
         for provider, info in described.providers.items():
@@ -46,4 +73,42 @@ def doctor() -> ExitStatus:
     print("unavailable here:" if missing else "nothing is missing")
     for reason, enables in missing.items():
         terminal.console().print(f"  {', '.join(enables)}: {reason}", markup=False)
-    return report_plugins(catalog)
+
+
+def _disturbances(catalog: Catalog) -> list[Disturbance]:
+    """What moves readings on this machine and on its current device. The worker that made the catalog has ended."""
+    from kbench.clocks.cards import Card, CardError
+    from kbench.disturbances.device import device_disturbances
+    from kbench.disturbances.host import host_disturbances
+    from kbench.disturbances.profilers import profiler_disturbances
+
+    try:
+        card = Card(catalog.device.uuid) if catalog.device.uuid else None
+    except CardError:  # no NVIDIA device, or no NVML
+        card = None
+    found = [*profiler_disturbances(), *host_disturbances(card.pci_address() if card else None)]
+    return found + list(device_disturbances(card)) if card else found
+
+
+def _print_disturbances(found: list[Disturbance]) -> None:
+    print("moves readings here:" if found else "nothing was found that moves readings")
+    for each in found:
+        terminal.print_paragraph(f"{each.what} {each.why}", indent=2)
+        print(f"    {terminal.one_line(each.command)}")
+
+
+def _unlock() -> ExitStatus:
+    from kbench.clocks.unlocking import unlock_foreign, unlock_lost
+
+    outcome = unlock_lost()
+    for line in outcome.lines:
+        print(terminal.one_line(line))
+    device = read_catalog(()).device
+    others = unlock_foreign(device.uuid) if device.uuid else None
+    for line in others.lines if others else ():
+        print(terminal.one_line(line))
+    if failures := [*outcome.failures, *(others.failures if others else ())]:
+        raise UsageError("\n".join(dict.fromkeys(failures)))
+    if not outcome.lines and not (others and others.lines):
+        print("there are no locked clocks to unlock")
+    return ExitStatus.OK

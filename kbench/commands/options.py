@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -12,6 +14,9 @@ from kbench.errors import UsageError
 
 LONGEST_S = 7 * 24 * 3600
 """Durations on the command line are shorter than this."""
+
+BASE_CLOCK = "base"
+"""What `--lock-clocks` means without a value."""
 
 ConfigFile = Annotated[
     Path,
@@ -64,6 +69,15 @@ KeepTrying = Annotated[
     typer.Option(
         "--keep-trying",
         help="Go on with a provider that crashed or timed out in two cases in a row. Default: skip it in all later cases.",
+    ),
+]
+LockClocks = Annotated[
+    Optional[str],
+    typer.Option(
+        "--lock-clocks",
+        metavar="[MHZ]",
+        help="Lock the clocks of the devices while they measure, at MHZ or at their base clock. Needs the right to set clocks, "
+        "which usually only root has.",
     ),
 ]
 ResultsFiles = Annotated[
@@ -120,6 +134,8 @@ GitHub = Annotated[
     typer.Option("--github", help="Write the annotations, step summary and outputs of a GitHub job."),
 ]
 
+_CLOCK = re.compile(r"(?P<mhz>[1-9][0-9]{1,4})(MHz)?", re.IGNORECASE)
+
 
 def newest_results(files: list[str] | None) -> list[str]:
     """The files, or the newest results file in `results/` when there are none. Raises UsageError when that folder has none."""
@@ -150,3 +166,24 @@ def parse_duration(option: str, text: str) -> float:
     if not 0 < seconds < LONGEST_S:
         raise UsageError(f"{option} {text!r}: must be more than 0 and less than a week")
     return seconds
+
+
+def parse_clock(text: str | None) -> str | None:
+    """The clock that `1500`, `1500MHz` or `base` mean, for RunOptions. Raises UsageError."""
+    if text is None or text == BASE_CLOCK:
+        return text
+    if match := _CLOCK.fullmatch(text):
+        return match["mhz"]
+    raise UsageError(f"--lock-clocks {text!r} is not a clock; write 1500 for 1500 MHz, or no value for the base clock")
+
+
+def with_base_clock(arguments: Sequence[str]) -> list[str]:
+    """The arguments of a command, with a value for each `--lock-clocks` that no clock follows: click has no options with an
+    optional value that leave the next argument alone."""
+    found = list(arguments)
+    options = found.index("--") if "--" in found else len(found)
+    for number in range(options):
+        following = found[number + 1] if number + 1 < options else ""
+        if found[number] == "--lock-clocks" and following != BASE_CLOCK and not _CLOCK.fullmatch(following):
+            found[number] = f"--lock-clocks={BASE_CLOCK}"
+    return found

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, Optional
 
 import typer
 
-from kbench.commands.options import KeepTrying, OnlyProviders, Plugins, Profile, Sets, ShapesOption
+from kbench.commands.options import (
+    KeepTrying,
+    LockClocks,
+    OnlyProviders,
+    Plugins,
+    Profile,
+    Sets,
+    ShapesOption,
+    parse_clock,
+)
 from kbench.commands.plan_table import print_plan
 from kbench.commands.repeat import repeat_row
 from kbench.config import builtin
@@ -97,6 +106,7 @@ def run(
         ),
     ] = True,
     keep_trying: KeepTrying = False,
+    lock_clocks: LockClocks = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
     plots: Annotated[bool, typer.Option("--plot/--no-plot", help="Draw a plot at the end.")] = True,
     repeat: Annotated[
@@ -138,7 +148,13 @@ def run(
     continuing: ResumeMode | None = "resume" if resume else "append" if append else None
     usual = RunOptions(out, wait=wait, wait_hint=WAIT_HINT, unwritten=f"{ROWS_STAY}; continue with --resume")
     options = replace(
-        usual, devices=devices, scheduler=scheduler, spread=spread, continuing=continuing, keep_trying=keep_trying
+        usual,
+        devices=devices,
+        scheduler=scheduler,
+        spread=spread,
+        continuing=continuing,
+        keep_trying=keep_trying,
+        lock_clocks=parse_clock(lock_clocks),
     )
     changes = [*(sets or ()), *([f"measure.sessions={sessions}"] if sessions is not None else [])]
     try:

@@ -8,10 +8,11 @@ Equal machines share one. The file describes the machine that the plan was made 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kbench.clocks.lock_card import LockedClock
 from kbench.execute.git_revision import find_revision
 from kbench.execute.plan import Plan
 from kbench.protocol import Catalog, MachineInfo
@@ -69,12 +70,13 @@ def env_id(machine: MachineInfo) -> str:
     return digest(kind | {"variables": variables})
 
 
-def describe_run(plan: Plan, catalog: Catalog, scope: str) -> dict[str, Any]:
+def describe_run(plan: Plan, catalog: Catalog, scope: str, locked: Sequence[LockedClock] = ()) -> dict[str, Any]:
     """The entries of a new environment file. For `scope` see Executor."""
     sweep = plan.sweep
     return {
         **describe_command(catalog.machine, sweep.path.parent),
         "scope": scope,
+        "locked_clocks": {each.uuid: {"sm_mhz": each.sm_mhz, "memory_mhz": each.memory_mhz} for each in locked},
         "config": {
             "path": redact.redact_text(str(sweep.path)),
             "sha": digest(sweep.text),
@@ -125,7 +127,9 @@ def continue_run(before: Mapping[str, Any], present: Mapping[str, Any], sessions
 
     Adds an entry about this run to `continued`, and sets the number of sessions.
     """
-    entry = {"date": present["started_at"]} | {name: present[name] for name in ("command", "git", "env_id")}
+    entry = {"date": present["started_at"]} | {
+        name: present[name] for name in ("command", "git", "env_id", "locked_clocks")
+    }
     if present["config"]["sha"] != before["config"]["sha"]:
         entry["config"] = present["config"]
     kept = {name: value for name, value in before.items() if name not in FINAL_ENTRIES}

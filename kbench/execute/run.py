@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kbench import interrupts
+from kbench.clocks.lock_card import LockedClock
+from kbench.clocks.locking import locked_clocks, note_moved
 from kbench.config.resolve import Sweep
 from kbench.errors import ExitStatus, ResultsError, UsageError
 from kbench.execute import existing_results, progress
@@ -62,6 +64,7 @@ class RunOptions:
     continuing  how to continue an existing results file; None starts a new file
     wait        wait while another run uses a device; otherwise raise Busy
     keep_trying measure configurations also after they took the worker down in two cases in a row
+    lock_clocks lock the clocks of the devices: `base`, or a number of MHz
     wait_hint   completes the note of a run that waits: how not to wait
     every_case  print a line for every case, where stderr is not a terminal
     unwritten   completes the error if results cannot be written any more: what becomes of the rows
@@ -76,6 +79,7 @@ class RunOptions:
     continuing: ResumeMode | None = None
     wait: bool = True
     keep_trying: bool = False
+    lock_clocks: str | None = None
     wait_hint: str = ""
     every_case: bool = True
     unwritten: str = ROWS_STAY
@@ -83,6 +87,8 @@ class RunOptions:
     def __post_init__(self) -> None:
         if self.devices is not None and self.scheduler is not None:
             raise UsageError("--devices and --scheduler cannot be combined; choose one")
+        if self.lock_clocks is not None and self.scheduler is not None:
+            raise UsageError("--lock-clocks locks devices of this host; it cannot be combined with --scheduler")
 
 
 @dataclass
@@ -103,8 +109,8 @@ def execute(prepared: PreparedRun, options: RunOptions, note: Callable[[str], No
     """Measure all cases that the results file does not have yet, and write each to the file when it ends.
 
     Ctrl-C ends the run and keeps the finished cases. Raises KeyboardInterrupt before the first case begins, ResultsError
-    when results cannot be written or continued, Busy when another run uses a device and `options.wait` is off, and
-    ExecutionError when no device is left to measure on.
+    when results cannot be written or continued, Busy when another run uses a device and `options.wait` is off,
+    UsageError when clocks cannot be locked, and ExecutionError when no device is left to measure on.
     """
     layout, executor = prepared.plan, prepared.executor
     path = options.out / f"{layout.sweep.path.stem}.csv"
@@ -118,9 +124,11 @@ def execute(prepared: PreparedRun, options: RunOptions, note: Callable[[str], No
             existing = existing_results.read_existing(path, layout, machine, options.continuing, executor.scope)
         for line in existing.notes if existing else ():
             note(line)
-        if not existing or existing.left:
-            executor.start()
-        return _measure(prepared, path, existing, options, note)
+        left = not existing or bool(existing.left)
+        with locked_clocks(options.lock_clocks if left else None, executor.devices, note) as locked:
+            if left:
+                executor.start()
+            return _measure(prepared, path, existing, options, note, locked)
 
 
 def execute_more(
@@ -156,13 +164,17 @@ def _measure(
     existing: ExistingResults | None,
     options: RunOptions,
     note: Callable[[str], None],
+    locked: Sequence[LockedClock] = (),
 ) -> RunResult:
-    """Measure the tasks that `existing` leaves, or the whole plan. The caller holds the locks."""
+    """Measure the tasks that `existing` leaves, or the whole plan. The caller holds the locks and has `locked` the clocks."""
     executor, layout = prepared.executor, existing.plan if existing else prepared.plan
     tasks = existing.left if existing else layout.tasks
     homes = {row.case.key: row.device_uuid for row in existing.rows if row.device_uuid} if existing else {}
-    entries = describe_run(layout, executor.catalog, executor.scope)
+    entries = describe_run(layout, executor.catalog, executor.scope, locked)
     if existing and existing.environment:
+        if (were := bool(existing.environment.get("locked_clocks"))) != bool(locked):
+            now, then = ("locked", "not locked") if not were else ("not locked", "locked")
+            note(f"the clocks are {now}; for the earlier rows they were {then}, so compare the column sm_mhz")
         entries = continue_run(existing.environment, entries, layout.sweep.measure.sessions)
     outcome = RunResult(layout, path, rows=list(existing.rows) if existing else [])
     if not tasks:
@@ -192,6 +204,7 @@ def _measure(
                 executor.stop()
                 outcome.begun = record.written
             writer.check()
+        note_moved(locked, outcome.rows[len(existing.rows) if existing else 0 :], note)
         record.finish(interrupted=outcome.interrupted)
     order: dict[Any, int] = {(task.case.key, task.session): n for n, task in enumerate(layout.tasks)}
     outcome.rows.sort(key=lambda row: order.get((row.case.key, row.session), -1))  # -1: rows that were there before

@@ -36,7 +36,17 @@ NUMBER_LIMITS = {
 }  # fmt: skip
 """Entries that are numbers. Each must be at least 0 and below this limit."""
 
-MAPPING_ENTRIES = ("limits", "packages", "variables", "measure", "git", "config", "environments", "places")
+MAPPING_ENTRIES = (
+    "limits",
+    "packages",
+    "variables",
+    "measure",
+    "git",
+    "config",
+    "environments",
+    "places",
+    "locked_clocks",
+)
 LIST_ENTRIES = ("command", "plugin_errors", "continued")
 
 TYPED_MAPPINGS = ("packages", "variables", "config", "git", "environments", "continued", "places")

@@ -1,0 +1,219 @@
+"""What `kbench doctor` says of what moves readings. The files of the system and NVML are made up."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import nvml_devices
+import pytest
+from common import Kbench
+from fake_executor import FakeMachine
+from nvml_devices import device
+
+from kbench.clocks.cards import Card
+from kbench.commands import doctor
+from kbench.disturbances import host, profilers
+from kbench.disturbances.device import device_disturbances
+from kbench.disturbances.disturbance import Disturbance
+from kbench.disturbances.host import host_disturbances
+from kbench.disturbances.profilers import profiler_disturbances
+from kbench.protocol import DeviceInfo
+
+
+class Host:
+    """A made-up machine: its files of the system, and the cores that this process may use."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self._monkeypatch = folder, monkeypatch
+        monkeypatch.setattr(host, "SYSFS", folder)
+
+    def write(self, path: str, text: str) -> None:
+        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / path).write_text(f"{text}\n")
+
+    def allow(self, cores: range, online: str) -> None:
+        self.write("devices/system/cpu/online", online)
+        self._monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(cores))
+
+    def found(self, pci_address: str | None = None) -> list[Disturbance]:
+        return list(host_disturbances(pci_address))
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    return Host(tmp_path, monkeypatch)
+
+
+def test_a_pinned_process_on_a_quiet_host_gets_no_warning(machine: Host) -> None:
+    machine.allow(range(8, 16), "0-63")
+    machine.write("fs/cgroup/cpu.max", "max 100000")
+    for core in range(64):
+        machine.write(
+            f"devices/system/cpu/cpu{core}/cpufreq/scaling_governor", "performance" if core > 7 else "powersave"
+        )
+    assert machine.found("0000:1a:00.0") == []
+
+
+def test_the_governor_of_the_cores_that_may_be_used(machine: Host) -> None:
+    machine.allow(range(8, 16), "0-63")
+    for core in range(8, 16):
+        machine.write(
+            f"devices/system/cpu/cpu{core}/cpufreq/scaling_governor", "powersave" if core > 9 else "performance"
+        )
+    [found] = machine.found()
+    assert found.what == "The CPU governor is powersave on 6 of 8 cores."
+    assert found.command.startswith("echo performance | sudo tee /sys/devices/system/cpu/")
+
+
+def test_an_unpinned_process_is_told_the_cores_near_the_device(machine: Host) -> None:
+    machine.allow(range(64), "0-63")
+    machine.write("bus/pci/devices/0000:1a:00.0/local_cpulist", "32-47,56-63")
+    [found] = machine.found("0000:1a:00.0")
+    assert found.what == "kbench is not pinned: it may run on all 64 cores."
+    assert "NUMA" in found.why
+    assert found.command == "taskset --cpu-list 32-47,56-63 kbench run CONFIG"
+    [found] = machine.found(None)
+    assert "NUMA" not in found.why and found.command == "taskset --cpu-list 60-63 kbench run CONFIG"
+
+
+@pytest.mark.parametrize(
+    ("cores", "online", "quota", "says"),
+    [
+        (range(2), "0-63", "max 100000", "kbench may run on 2 cores of 64."),
+        (range(1), "0", "max 100000", "This machine has 1 core."),
+        (range(8), "0-63", "150000 100000", "A quota limits this process to 1.5 cores."),
+        (range(8), "0-63", "nonsense", None),
+        (range(8), "0-63", "100000 0", None),
+        (range(8), "", "800000 100000", None),
+    ],
+)
+def test_few_cores(machine: Host, cores: range, online: str, quota: str, says: str | None) -> None:
+    machine.allow(cores, online)
+    machine.write("fs/cgroup/cpu.max", quota)
+    found = [each.what for each in machine.found() if "pinned" not in each.what]
+    assert found == ([says] if says else [])
+
+
+@pytest.fixture
+def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    """An environment without a profiler."""
+    for name in [*profilers.VARIABLES, "LD_PRELOAD", "LD_AUDIT"]:
+        monkeypatch.delenv(name, raising=False)
+    for name in [name for name in os.environ if name.startswith(profilers.PROFILERS)]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(profilers, "PRELOAD_FILE", tmp_path / "ld.so.preload")
+    return monkeypatch
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("CUDA_INJECTION64_PATH", "/opt/libprof.so", "The variable CUDA_INJECTION64_PATH is set: /opt/libprof.so."),
+        ("KINETO_USE_DAEMON", "1", "The variable KINETO_USE_DAEMON is set: 1."),
+        ("NSYS_PROFILING_SESSION_ID", "17", "Variables of a profiler are set: NSYS_PROFILING_SESSION_ID."),
+        (
+            "NV_COMPUTE_PROFILER_PERFWORKS_DIR",
+            "/opt",
+            "Variables of a profiler are set: NV_COMPUTE_PROFILER_PERFWORKS_DIR.",
+        ),
+        ("LD_PRELOAD", "/opt/libjemalloc.so", "A library is preloaded: LD_PRELOAD is /opt/libjemalloc.so."),
+    ],
+)
+def test_a_variable_that_installs_a_profiler(clean: pytest.MonkeyPatch, name: str, value: str, says: str) -> None:
+    assert list(profiler_disturbances()) == []
+    clean.setenv(name, value)
+    [found] = profiler_disturbances()
+    assert found.what == says and found.command == f"unset {name}"
+
+
+def test_a_variable_that_is_off_is_no_profiler(clean: pytest.MonkeyPatch) -> None:
+    clean.setenv("KINETO_USE_DAEMON", "0")
+    clean.setenv("CUDA_LAUNCH_BLOCKING", "")
+    assert list(profiler_disturbances()) == []
+
+
+def test_a_library_that_the_system_preloads(clean: pytest.MonkeyPatch) -> None:
+    profilers.PRELOAD_FILE.write_text("/opt/libwatch.so\n")
+    [found] = profiler_disturbances()
+    assert "ld.so.preload lists /opt/libwatch.so." in found.what
+
+
+@pytest.fixture
+def devices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> nvml_devices.Devices:
+    return nvml_devices.install(monkeypatch, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("different", "says", "command"),
+    [
+        (
+            {"pids": [12, 34]},
+            "2 other processes compute on this device: 12, 34.",
+            "nvidia-smi -i GPU-0 --query-compute-apps",
+        ),
+        ({"persistence": 0}, "Persistence mode is off.", "sudo nvidia-smi -i GPU-0 --persistence-mode=1"),
+        ({"ecc": [0, 0]}, "ECC is off.", "sudo nvidia-smi -i GPU-0 --ecc-config=1"),
+        (
+            {"ecc": [1, 0]},
+            "ECC is on and will be off after the next restart.",
+            "sudo nvidia-smi -i GPU-0 --ecc-config=1",
+        ),
+        (
+            {"application": [1095, 1980]},
+            "The application clock is 1095 MHz; the default is",
+            "--reset-applications-clocks",
+        ),
+        ({"locked": 1200, "reasons": 2}, "limits the clock, which is 1200 MHz", "kbench doctor --unlock"),
+    ],
+)
+def test_settings_of_the_device(
+    devices: nvml_devices.Devices, different: dict[str, object], says: str, command: str
+) -> None:
+    devices.put(GPU_0=device(**different))
+    found = [each for each in device_disturbances(Card("GPU-0")) if "is not locked" not in each.what]
+    assert [says in each.what for each in found] == [True]
+    assert command in found[0].command
+
+
+def test_a_clock_that_can_be_locked_and_is_not(devices: nvml_devices.Devices) -> None:
+    devices.put(GPU_0=device(), GPU_1=device(capability=[6, 1]))
+    [found] = device_disturbances(Card("GPU-0"))
+    assert found.what == "The clock is not locked: it may be anything up to 1980 MHz."
+    assert found.command.endswith("kbench run CONFIG --lock-clocks")
+    assert list(device_disturbances(Card("GPU-1"))) == []
+
+
+def test_an_application_clock_at_its_default_is_no_setting(devices: nvml_devices.Devices) -> None:
+    devices.put(GPU_0=device(application=[1980, 1980], reasons=2))
+    assert [each.what for each in device_disturbances(Card("GPU-0")) if "setting" in each.what] == []
+
+
+def test_a_device_that_answers_nothing_gets_no_warning(devices: nvml_devices.Devices) -> None:
+    unknown = ("capability", "application", "reasons", "persistence", "ecc", "pids", "bus", "memory_mhz", "supported")
+    devices.put(GPU_0=device(**dict.fromkeys(unknown)))
+    assert list(device_disturbances(Card("GPU-0"))) == []
+
+
+def test_doctor_says_what_why_and_how(
+    kbench: Kbench, devices: nvml_devices.Devices, clean: pytest.MonkeyPatch, machine: Host
+) -> None:
+    made = FakeMachine().catalog()
+    card = DeviceInfo("cuda", "NVIDIA H200", 0, "GPU-0")
+    clean.setattr(doctor, "read_catalog", lambda plugins: replace(made, device=card))
+    devices.put(GPU_0=device(persistence=0, capability=None))
+    machine.allow(range(8), "0-63")
+    clean.setenv("KINETO_USE_DAEMON", "1")
+    lines = kbench("doctor").stdout.splitlines()
+    assert lines[lines.index("moves readings here:") + 1 :] == [
+        "  The variable KINETO_USE_DAEMON is set: 1. A daemon may start torch's profiler in the worker at any moment; kernels "
+        "then take longer.",
+        "    unset KINETO_USE_DAEMON",
+        "  Persistence mode is off. The driver unloads when no program uses the device: the next one starts later, with a cold "
+        "device and without settings such as locked clocks.",
+        "    sudo nvidia-smi -i GPU-0 --persistence-mode=1",
+    ]
+    clean.delenv("KINETO_USE_DAEMON")
+    devices.put()
+    assert kbench("doctor").stdout.splitlines()[-1] == "nothing was found that moves readings"
