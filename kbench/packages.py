@@ -22,6 +22,7 @@ class Package(NamedTuple):
 OPTIONAL = {
     "liger_kernel": Package("liger-kernel>=0.8", "liger"),
     "quack": Package("quack-kernels>=0.6", "quack"),
+    "flashinfer": Package("flashinfer-python>=0.6", "flashinfer"),
     "distributed": Package("distributed>=2024.8", "cluster"),
 }
 

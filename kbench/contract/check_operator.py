@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kbench.contract.declaration import Declaration
 from kbench.contract.fills import Integers, Normal, Uniform
+from kbench.contract.layout import SAME
 from kbench.contract.signature import named_after, takes_any
 from kbench.contract.sizes import SizeError, axes_of
 from kbench.contract.tensor import Tensor
 from kbench.models import DIMENSIONS, TOKENS
-from kbench.results.case import INTEGER_LIMIT, ITEMSIZE, LIKE_NUMBER
+from kbench.results.case import FLOATING, INTEGER_LIMIT, ITEMSIZE, LIKE_NUMBER
 from kbench.results.names import fault, taken, value_fault
 from kbench.text.printable import printable
 from kbench.text.suggest import unknown
@@ -92,6 +93,15 @@ def _tensor_faults(operator: Declaration) -> Iterator[str]:
                 yield f"{name!r} names a tensor and an axis, scalar or choice; rename one of them"
             if unknown := sorted(tensor.axes - set(operator.axes)):
                 yield f"{name} has the axis {unknown[0]}, which is not one of {', '.join(operator.axes)}"
+            if tensor.dtype not in (None, *ITEMSIZE, *operator.choices):
+                yield f"{name} has the unknown dtype {_shown(tensor.dtype)}; use {', '.join(ITEMSIZE)}, or a choice"
+                return
+    for choice in sorted(operator.dtype_choices):
+        for word in operator.choices[choice]:
+            if word not in (SAME, *ITEMSIZE):
+                must = f"it names a dtype, so its words must be {SAME} or dtypes"
+                yield f"choices: {choice} has the word {_shown(word)}; {must}"
+                return
     for name, tensor in operator.inputs.items():
         yield from (f"{name}: {why}" for why in _fill_faults(operator, tensor))
     for name, tensor in operator.outputs.items():
@@ -101,8 +111,8 @@ def _tensor_faults(operator: Declaration) -> Iterator[str]:
 
 def _fill_faults(operator: Declaration, tensor: Tensor) -> Iterator[str]:
     try:
-        for dtype in operator.dtypes:
-            fill = tensor.fill_for(tensor.dtype or dtype)
+        for dtype in operator.dtypes_of(tensor):
+            fill = tensor.fill_for(dtype)
             if isinstance(fill, Integers):
                 bounds = [axes_of(bound) for bound in (fill.low, fill.high) if isinstance(bound, str)]
                 if unknown := sorted(frozenset[str]().union(*bounds) - set(operator.axes)):
@@ -155,10 +165,10 @@ def _gradient_faults(operator: Declaration) -> Iterator[str]:
             yield f"gradients: {name} is named twice"
         if name not in operator.inputs:
             yield f"gradients: {name!r} is not one of the inputs {', '.join(operator.inputs)}"
-        elif not any(operator.inputs[name].is_floating(dtype) for dtype in operator.dtypes):
-            dtypes = operator.inputs[name].dtype or "/".join(operator.dtypes)
+        elif not any(dtype in FLOATING for dtype in operator.dtypes_of(operator.inputs[name])):
+            dtypes = "/".join(operator.dtypes_of(operator.inputs[name]))
             yield f"gradients: {name} is {dtypes}, which has no gradient"
-    if operator.gradients and not any(t.is_floating(d) for t in operator.outputs.values() for d in operator.dtypes):
+    if operator.gradients and not any(d in FLOATING for t in operator.outputs.values() for d in operator.dtypes_of(t)):
         yield "gradients: no output has a floating-point dtype; leave gradients out"
 
 
@@ -180,7 +190,7 @@ def _reference_faults(operator: Declaration) -> Iterator[str]:
         yield f"reference is {type(operator.reference).__name__}; it must be a function"
         return
     named = named_after(len(operator.inputs), operator.reference)
-    for name in (*operator.scalars, *operator.choices):
+    for name in (*operator.scalars, *(choice for choice in operator.choices if choice not in operator.dtype_choices)):
         if name not in named and not takes_any(operator.reference):
             yield f"the reference has no argument {name}; add it as a keyword-only argument"
 

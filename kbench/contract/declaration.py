@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kbench.contract.layout import SAME
 from kbench.contract.provider import Provider
 from kbench.contract.tensor import Tensor, Tolerance
 from kbench.results.case import Case
@@ -26,7 +27,9 @@ class Declaration:
                inputs arrive as float64, all others (labels, masks) unchanged. A keyword-only argument with the name of a
                scalar, a choice or an axis gets its value from the case, and `dtype` the name of the case's dtype
     scalars    numbers and booleans that a config can sweep: name -> default
-    choices    parameters that are words: name -> allowed values. The first value is the default
+    choices    parameters that are words: name -> allowed values. The first value is the default. A choice that a tensor names
+               as its dtype has dtypes as values, and `same` for the dtype of the case. Functions need not take such a choice,
+               as they see the dtypes of their inputs. A provider declines dtypes that it cannot take with `supports`
     rows       the axis of independent rows, if there is one: each row of every output depends on the same row of the inputs
                only. kbench then computes the reference of large outputs in slices along this axis, which saves memory. It
                slices the tensors that have this axis, and passes all others whole. A gradient without this axis is the sum
@@ -95,6 +98,19 @@ class Declaration:
     def model_shapes(self) -> tuple[Mapping[str, str], ...]:
         """The mappings of `model_axes`: one for each shape that a model has."""
         return (self.model_axes,) if isinstance(self.model_axes, Mapping) else tuple(self.model_axes)
+
+    @property
+    def dtype_choices(self) -> frozenset[str]:
+        """The choices that name the dtype of a tensor."""
+        named = (tensor.dtype for tensor in (*self.inputs.values(), *self.outputs.values()))
+        return frozenset(name for name in named if name is not None and name in self.choices)
+
+    def dtypes_of(self, tensor: Tensor) -> tuple[str, ...]:
+        """The dtypes that a tensor has in the cases of the operator."""
+        if tensor.dtype is None:
+            return self.dtypes
+        words = self.choices.get(tensor.dtype, (tensor.dtype,))
+        return tuple(dict.fromkeys(each for word in words for each in (self.dtypes if word == SAME else (word,))))
 
 
 def held(mutates: Sequence[str] | Mapping[str, str]) -> dict[str, str]:

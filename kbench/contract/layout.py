@@ -9,21 +9,27 @@ from math import prod
 from kbench.contract.sizes import evaluate
 from kbench.results.case import ITEMSIZE, Case
 
+SAME = "same"
+"""The word of a choice that stands for the dtype of the case."""
+
 
 @dataclass(frozen=True)
 class Layout:
     """A tensor of an operator.
 
     sizes  one expression in axes per dimension (see contract/sizes.py)
-    dtype  its dtype; None for the dtype of the case
+    dtype  its dtype, or the choice that names it; None for the dtype of the case
     """
 
     sizes: tuple[str, ...]
     dtype: str | None = None
 
     def dtype_in(self, case: Case) -> str:
-        """Its dtype in a case."""
-        return self.dtype or case.dtype
+        """Its dtype in a case. Raises KeyError for a case without the choice that names it."""
+        if self.dtype is None:
+            return case.dtype
+        named = self.dtype if self.dtype in ITEMSIZE else case.axes[self.dtype]
+        return case.dtype if named == SAME else str(named)
 
     def shape_in(self, case: Case) -> tuple[int, ...]:
         """Its shape in a case. Raises SizeError."""

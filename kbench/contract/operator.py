@@ -59,7 +59,7 @@ class Operator(Declaration):
 
     def output_gradients(self, case: Case) -> dict[str, Tensor]:
         """The gradients that a backward call receives, by the names of the outputs: one per floating-point output."""
-        return {name: tensor for name, tensor in self.outputs.items() if tensor.is_floating(case.dtype)}
+        return {name: tensor for name, tensor in self.outputs.items() if tensor.is_floating(case)}
 
     def provider(
         self,
@@ -80,7 +80,8 @@ class Operator(Declaration):
 
         The function takes the operator's inputs and returns its outputs: a tensor, or a tuple if there are several. A config
         may sweep its keyword-only arguments. An argument with the name of one of the operator's scalars or choices gets its
-        value from the case instead. A function without such an argument gets only cases with the default value.
+        value from the case instead. A function without such an argument gets only cases with the default value, but for
+        choices that name the dtype of a tensor: `supports` declines those dtypes that it cannot take.
 
         label      the name in plots. Default: `name`
         requires   the importable package or packages that the provider needs
@@ -131,7 +132,7 @@ class Operator(Declaration):
                 plugin=current_plugin(),
                 parameters=_parameters(keywords, ours),
                 from_case=from_case,
-                fixed={k: v for k, v in ours.items() if k not in from_case},
+                fixed={k: v for k, v in ours.items() if k not in from_case and k not in self.dtype_choices},
                 out=out,
                 mutates=holds,
             )

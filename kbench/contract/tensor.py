@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kbench.contract.fills import Fill, Normal, integers
 from kbench.contract.layout import Layout
 from kbench.contract.sizes import axes_of
-from kbench.results.case import FLOATING, ITEMSIZE, Case
+from kbench.results.case import FLOATING, Case
 
 Tolerance = float | Callable[[Case], float]
 """The error that float32 arithmetic may have, in units in the last place of float32: a number, or a function of the case."""
@@ -21,7 +21,8 @@ class Tensor(Layout):
     `Tensor("M", "2*N")` has two dimensions, of M and 2N elements. `Tensor()` holds one value.
 
     sizes      one size per dimension: an axis, a whole number, or arithmetic such as `N/2` (see contract/sizes.py)
-    dtype      its dtype. Default: that of the case
+    dtype      its dtype. Default: that of the case. The name of one of the operator's choices makes it sweepable: the words
+               of this choice are dtypes, and `same` for that of the case
     fill       how an input is filled: `normal()`, `uniform()`, `integers("V")`, or a function `(case, draw) -> tensor`.
                Default: normal for floating-point dtypes, 0 and 1 for bool. Every other dtype needs a fill
     tolerance  the error allowed for this output, or for the gradient of this input. Default: the operator's
@@ -29,7 +30,7 @@ class Tensor(Layout):
                its dtype. Default: the operator's `output_ulps`. Whole numbers must be equal, unless this says by how much they
                may differ
 
-    Raises ValueError for an unknown dtype and for a size that cannot be read.
+    Raises ValueError for a size that cannot be read.
     """
 
     fill: Fill | None = None
@@ -46,8 +47,6 @@ class Tensor(Layout):
     ) -> None:
         for size in sizes:
             axes_of(size)  # raises SizeError
-        if dtype is not None and dtype not in ITEMSIZE:
-            raise ValueError(f"unknown dtype {dtype!r:.80}; use {', '.join(ITEMSIZE)}")
         values = (tuple(str(size).strip() for size in sizes), dtype, fill, tolerance, ulps)
         for name, value in zip(("sizes", "dtype", "fill", "tolerance", "ulps"), values, strict=True):
             object.__setattr__(self, name, value)
@@ -62,9 +61,9 @@ class Tensor(Layout):
         """All axes that occur in its sizes."""
         return frozenset[str]().union(*map(axes_of, self.sizes))
 
-    def is_floating(self, case_dtype: str) -> bool:
-        """Whether it holds floating-point numbers in cases of this dtype."""
-        return (self.dtype or case_dtype) in FLOATING
+    def is_floating(self, case: Case) -> bool:
+        """Whether it holds floating-point numbers in a case."""
+        return self.dtype_in(case) in FLOATING
 
     def dimension_of(self, axis: str) -> int | None:
         """The dimension whose size is this axis, or None."""

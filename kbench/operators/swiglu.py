@@ -14,7 +14,8 @@ import torch
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
 from kbench.kernels import torch_fused, whole_rows
-from kbench.results.case import Case
+from kbench.kernels.libraries import any_of, liger_rows, same_as, without_gaps
+from kbench.results.case import FORWARD, Case
 
 try:
     import triton
@@ -46,6 +47,12 @@ swiglu = Operator(
     tolerance=88 + 8,
     scale=lambda case, y, gate, up: y,  # a product: nothing cancels in the forward pass
 )
+
+
+def _no_liger(case: Case) -> str | None:
+    if case.mode != FORWARD:
+        return "Liger writes the gradients over the inputs; measure `liger-in-place`"
+    return liger_rows(case)
 
 
 @swiglu.provider("torch-native", label="torch (silu, mul)", sources=whole_rows.SOURCES)
@@ -90,6 +97,28 @@ if triton:
         s = 1 / (1 + tl.exp(-g))
         tl.store(d_gate + at, d * u * s * (1 + g * (1 - s)), mask=at < total)
         tl.store(d_up + at, d * g * s, mask=at < total)
+
+
+@swiglu.provider("liger", label="Liger", requires="liger_kernel", supports=_no_liger)
+def liger(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    """Liger-Kernel's Triton kernel. Its backward pass is in place: see `liger-in-place`."""
+    from liger_kernel.transformers.functional import liger_swiglu
+
+    return liger_swiglu(gate, up) if gate.numel() else torch.empty_like(gate)
+
+
+swiglu.provider(
+    "liger-in-place", label="Liger (in place)", requires="liger_kernel", supports=any_of(liger_rows, same_as("liger"))
+)(liger)
+
+
+@swiglu.backward("liger-in-place", mutates=("gate", "up"))
+def liger_backward(dy: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> None:
+    """Liger writes the gradients over the inputs."""
+    from liger_kernel.ops import swiglu_backward
+
+    if dy.numel():
+        swiglu_backward(without_gaps("Liger", gate), without_gaps("Liger", up), dy.contiguous())
 
 
 @swiglu.provider("triton", label="Triton", requires="triton")

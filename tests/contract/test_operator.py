@@ -53,6 +53,15 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"choices": {"form": ("a", "2")}}, "choice value '2' reads as a number or a boolean; declare a scalar, or use"),
     ({"dtypes": ()}, "dtypes is empty; name at least one dtype"),
     ({"dtypes": ("float12",)}, "unknown dtype 'float12'; use float32, "),
+    ({"inputs": {"x": Tensor("M", dtype="int3")}}, "x has the unknown dtype 'int3'; use float32, "),
+    (
+        {"inputs": {"x": MATRIX, "w": Tensor("N", dtype="kept")}, "choices": {"kept": ("same", "wide")}},
+        "choices: kept has the word 'wide'; it names a dtype, so its words must be same or dtypes",
+    ),
+    (
+        {"inputs": {"w": Tensor("N", dtype="kept")}, "choices": {"kept": ("int32", "int64")}},
+        "w: an input of dtype int32 needs a fill",
+    ),
     ({"inputs": {}}, 'inputs must be a dict from names to tensors, and not empty, for example {"x": Tensor("M", "N")}'),
     ({"outputs": [MATRIX]}, "outputs must be a dict from names to tensors, and not empty"),
     ({"inputs": {"x": ("M", "N")}}, "inputs: x is tuple; it must be a kbench.Tensor"),
@@ -151,9 +160,23 @@ def test_a_fault_is_one_sentence(fields: dict[str, Any], says: str) -> None:
     assert registered == {}
 
 
-def test_a_tensor_of_an_unknown_dtype_is_refused_at_once() -> None:
-    with pytest.raises(ValueError, match="unknown dtype 'int3'; use float32, "):
-        Tensor("M", dtype="int3")
+def test_a_choice_can_name_the_dtype_of_a_tensor() -> None:
+    weight = Tensor("N", dtype="kept")
+    mine = declared(
+        inputs={"x": MATRIX, "weight": weight},
+        choices={"kept": ("same", "float32")},
+        reference=lambda x, weight: x * weight,  # it sees the dtype: it needs no argument `kept`
+        gradients=("weight",),
+    )
+
+    @mine.provider("any", supports=lambda case: "takes float32 only" if case.kept == "same" else None)
+    def any_dtype(x: Any, weight: Any) -> Any: ...
+
+    same, wide = mine.case("bfloat16", M=2, N=3), mine.case("bfloat16", M=2, N=3, kept="float32")
+    assert (weight.dtype_in(same), weight.dtype_in(wide)) == ("bfloat16", "float32")
+    assert mine.call_bytes(wide) - mine.call_bytes(same) == 3 * (4 - 2)
+    assert mine.providers["any"].declines(same) == "takes float32 only"
+    assert mine.providers["any"].declines(wide) is None, "no argument `kept` is needed"
 
 
 def test_what_is_allowed() -> None:

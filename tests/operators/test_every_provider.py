@@ -62,7 +62,12 @@ def judge(case: Case, provider: str, **params: Any) -> Accuracy | None:
 
 def cases(name: str) -> list[Case]:
     definition = operator(name)
+    weights = ["float32"] if "weight_dtype" in definition.choices else []
     return [
+        definition.case("bfloat16", M=3, N=33, mode=mode, weight_dtype=weight)
+        for weight in weights
+        for mode in definition.words["mode"]
+    ] + [
         definition.case(dtype, **dict(zip(definition.axes, sizes, strict=False)), **({"mode": mode} if mode else {}))
         for sizes in SIZES
         for dtype in definition.dtypes

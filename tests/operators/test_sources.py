@@ -15,8 +15,8 @@ from kbench import registry
 from kbench.contract.origin import shipped
 
 SHARED = ("kbench.kernels.", "kbench.operators.")
-NOT_RUN = {"cuda_driver.py"}
-"""Calls of the driver, which compute nothing."""
+NOT_RUN = {"cuda_driver.py", "libraries.py"}
+"""Calls of the driver, and reasons to decline a case: neither computes anything."""
 
 
 def imported(file: Path) -> Iterator[Path]:

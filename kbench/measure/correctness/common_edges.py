@@ -19,7 +19,7 @@ from kbench.contract.fills import Integers
 from kbench.contract.operator import Operator
 from kbench.contract.sizes import evaluate_bound
 from kbench.contract.tensor import Tensor as Declared
-from kbench.results.case import Case
+from kbench.results.case import FLOATING, Case
 
 TensorChange = Callable[[Tensor], Tensor]
 
@@ -44,10 +44,10 @@ def common_edges(operator: Operator) -> dict[str, Edge]:
         found["transposed"] = Edge(inputs=partial(_matrices, _transposed))
     drawn = [not callable(tensor.fill) for tensor in declared]
     own = [tensor for tensor, is_drawn in zip(declared, drawn, strict=True) if is_drawn]
-    if any(tensor.is_floating(dtype) for tensor in own for dtype in operator.dtypes):
+    if any(dtype in FLOATING for tensor in own for dtype in operator.dtypes_of(tensor)):
         found["large offset"] = Edge(inputs=partial(_first, drawn, _offset))
         found["one NaN"] = Edge(inputs=partial(_first, drawn, _with_nan))
-    if any(_range_of(tensor, dtype) for tensor in declared for dtype in operator.dtypes):
+    if any(_range_of(tensor, dtype) for tensor in declared for dtype in operator.dtypes_of(tensor)):
         found["smallest integers"] = Edge(inputs=partial(_integers, declared, False))
         found["largest integers"] = Edge(inputs=partial(_integers, declared, True))
     empty = operator.rows or next(iter(operator.axes), None)
@@ -61,8 +61,8 @@ def edge_names(operator: Operator) -> list[str]:
 
 
 def _range_of(tensor: Declared, dtype: str) -> Integers | None:
-    """The whole numbers that an input is filled with; None if it is filled in another way."""
-    fill = tensor.fill_for(tensor.dtype or dtype)
+    """The whole numbers that an input of this dtype is filled with; None if it is filled in another way."""
+    fill = tensor.fill_for(dtype)
     return fill if isinstance(fill, Integers) else None
 
 
@@ -70,7 +70,10 @@ def _integers(
     declared: Sequence[Declared], largest: bool, case: Case, inputs: Sequence[Tensor]
 ) -> tuple[Tensor, ...] | None:
     """The inputs; those that are filled with whole numbers hold only the smallest one, or the largest one."""
-    ranges = [_range_of(tensor, case.dtype) if x.numel() else None for tensor, x in zip(declared, inputs, strict=False)]
+    ranges = [
+        _range_of(tensor, tensor.dtype_in(case)) if x.numel() else None
+        for tensor, x in zip(declared, inputs, strict=False)
+    ]
     ranges += [None] * (len(inputs) - len(ranges))  # the gradients of the outputs
     if not any(ranges):
         return None

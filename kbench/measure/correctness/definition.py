@@ -84,7 +84,7 @@ class Definition:
         return tuple(found)
 
     def _output(self, name: str, declared: contract.Tensor, gradient: bool = False) -> Output:
-        if gradient and not declared.is_floating(self.case.dtype):
+        if gradient and not declared.is_floating(self.case):
             what = f"{name.removeprefix('gradient of ')} is {declared.dtype_in(self.case)} and can have no gradient"
             raise self.fault(what, "leave this dtype out of the sweep, or use mode forward")
         own = declared.tolerance is not None
@@ -195,7 +195,7 @@ class Definition:
             found = reference(*exact, **self._reference_keywords)
         tensors = self._tensors("reference", reference, found, tuple(self.operator.outputs), True)
         for (name, declared), x in zip(self.operator.outputs.items(), tensors, strict=True):
-            if x.is_floating_point() != declared.is_floating(self.case.dtype):
+            if x.is_floating_point() != declared.is_floating(self.case):
                 what = f"reference returned {dtype_name(x.dtype)} for {name}"
                 raise self._fault(reference, what, f"the operator declares {declared.dtype_in(self.case)}")
         return tuple(x.double() if x.is_floating_point() else x for x in tensors)

@@ -7,6 +7,7 @@ import math
 
 import torch
 
+from kbench.contract.layout import SAME
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
 from kbench.results.case import BACKWARD, FORWARD, Case
@@ -27,9 +28,23 @@ def _row_error(case: Case) -> float:
 
 def _bytes(case: Case) -> int:
     """Forward: x and residual in, y and h out. Backward: the gradients of y and h, and h, in; the gradient of x out."""
-    forward, backward = 4 * case.M * case.N + case.N, 4 * case.M * case.N + 2 * case.N
-    return int({FORWARD: forward, BACKWARD: backward}.get(case.mode, forward + backward) * case.itemsize)
+    matrices, weight = 4 * case.M * case.N * case.itemsize, NORM_WEIGHT.bytes_in(case)
+    forward, backward = matrices + weight, matrices + 2 * weight
+    return int({FORWARD: forward, BACKWARD: backward}.get(case.mode, forward + backward))
 
+
+def _weight_error(case: Case) -> float:
+    """The gradient of the weight is a sum over the rows: a sequential sum of M terms drifts by up to 2 * sqrt(M) units.
+
+    Its terms contain h, which kernels keep in the dtype of the case. If the gradient is in float32 and h is not, two units of
+    h's dtype are allowed, as everywhere for a rounded intermediate result.
+    """
+    of_h = {"float16": 2**13, "bfloat16": 2**16}  # units of float32 in a unit of this dtype
+    rounded = 2 * of_h.get(case.dtype, 0) if NORM_WEIGHT.dtype_in(case) != case.dtype else 0
+    return _row_error(case) + 2 * math.sqrt(case.M) + rounded
+
+
+NORM_WEIGHT = Tensor("N", dtype="weight_dtype", tolerance=_weight_error)
 
 add_rmsnorm = Operator(
     "add_rmsnorm",
@@ -37,11 +52,11 @@ add_rmsnorm = Operator(
     inputs={
         "x": Tensor("M", "N"),
         "residual": Tensor("M", "N"),
-        # its gradient is a sum over the rows: a sequential sum of M terms drifts by up to 2 * sqrt(M) units
-        "weight": Tensor("N", tolerance=lambda case: _row_error(case) + 2 * math.sqrt(case.M)),
+        "weight": NORM_WEIGHT,
     },
     outputs={"y": Tensor("M", "N"), "h": Tensor("M", "N")},
     scalars={"eps": 1e-6},
+    choices={"weight_dtype": (SAME, "float32")},  # models often keep the weights of norms in float32
     model_axes={"M": "tokens", "N": "hidden"},
     reference=_reference,
     gradients=("x", "weight"),  # the gradient of residual is that of x: kernels write it once

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbench.kernels.cuda_source import CudaSource
-from kbench.operators.add_rmsnorm.operator import add_rmsnorm
+from kbench.kernels.libraries import weights_like_x
+from kbench.operators.add_rmsnorm.operator import NORM_WEIGHT, add_rmsnorm
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,7 +19,13 @@ SOURCE = CudaSource(Path(__file__).with_name("add_rmsnorm.cu"))
 
 
 @add_rmsnorm.provider(
-    "cuda", label="CUDA", devices=("cuda",), available=SOURCE.missing_tools, factory=True, sources=SOURCE.files
+    "cuda",
+    label="CUDA",
+    devices=("cuda",),
+    available=SOURCE.missing_tools,
+    supports=weights_like_x("kbench's CUDA kernel", NORM_WEIGHT),
+    factory=True,
+    sources=SOURCE.files,
 )
 def cuda(
     case: Case, *, eps: float, packs: int | None = None, blocks: int | None = None

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from kbench.contract.provider import Unsupported
+from kbench.kernels.libraries import any_of, apex_missing, quack_matrix, same_as
 from kbench.operators.cross_entropy.operator import cross_entropy
-from kbench.results.case import BACKWARD, FORWARD
+from kbench.results.case import BACKWARD
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,29 +54,12 @@ def _quack_declines(case: Case) -> str | None:
     return f"V is not a multiple of {vector}, which QuACK needs for {case.dtype}" if case.V % vector else None
 
 
-def _quack_in_place_declines(case: Case) -> str | None:
-    return (
-        "its forward pass is the same as that of `quack`; measure it in mode backward or full"
-        if case.mode == FORWARD
-        else _quack_declines(case)
-    )
-
-
-def _quack_rows(logits: Tensor) -> Tensor:
-    """The logits. Raises Unsupported if QuACK cannot read them."""
-    if logits.stride(1) != 1 or logits.stride(0) * logits.element_size() % 16 or logits.data_ptr() % 16:
-        raise Unsupported(
-            "QuACK needs every row to start at a multiple of 16 bytes, and its elements next to each other in memory"
-        )
-    return logits
-
-
 @cross_entropy.provider("quack", label="QuACK", requires="quack", devices=("cuda",), supports=_quack_declines)
 def quack(logits: Tensor, labels: Tensor) -> Tensor:
     """QuACK's CuTe-DSL cross-entropy. Compiles on the first use of each (dtype, V)."""
     from quack.cross_entropy import cross_entropy_fwd
 
-    loss: Tensor = cross_entropy_fwd(_quack_rows(logits), labels)
+    loss: Tensor = cross_entropy_fwd(quack_matrix(logits), labels)
     return loss
 
 
@@ -84,7 +67,7 @@ def quack_saving(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """The loss, and the logarithm of each row's sum for the backward pass."""
     from quack.cross_entropy import cross_entropy_fwd
 
-    loss, log_sum = cross_entropy_fwd(_quack_rows(logits), labels, return_lse=True)
+    loss, log_sum = cross_entropy_fwd(quack_matrix(logits), labels, return_lse=True)
     return loss, log_sum
 
 
@@ -101,7 +84,7 @@ cross_entropy.provider(
     label="QuACK (in place)",
     requires="quack",
     devices=("cuda",),
-    supports=_quack_in_place_declines,
+    supports=any_of(same_as("quack"), _quack_declines),
 )(quack)
 
 
@@ -110,3 +93,15 @@ def quack_backward_in_place(d_loss: Tensor, logits: Tensor, labels: Tensor, log_
     from quack.cross_entropy import cross_entropy_bwd
 
     cross_entropy_bwd(logits, labels, d_loss, log_sum, inplace_backward=True)
+
+
+@cross_entropy.provider(
+    "apex", label="Apex", devices=("cuda",), available=apex_missing("apex.contrib.xentropy", "xentropy_cuda")
+)
+def apex(logits: Tensor, labels: Tensor, *, smoothing: float) -> Tensor:
+    """Apex's CUDA kernel. The loss of 16-bit logits is in float32, as the operator needs it."""
+    from apex.contrib.xentropy import SoftmaxCrossEntropyLoss
+
+    ignored = -1  # no label: Apex sets the loss of this one to 0
+    loss: Tensor = SoftmaxCrossEntropyLoss.apply(logits, labels, smoothing, ignored, logits.dtype != torch.float32)
+    return loss

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from kbench.kernels import block_mailbox, slice_launch, triton_options, whole_rows
+from kbench.kernels.libraries import same_as
 from kbench.kernels.slice_launch import launch_slices, matrix_of
 from kbench.kernels.triton_options import launch_options, override
 from kbench.kernels.whole_rows import dense, known_dense
 from kbench.operators.cross_entropy.operator import cross_entropy
 from kbench.operators.cross_entropy.triton_dispatch import both_launch, gradients_launch, losses_launch
-from kbench.results.case import FORWARD
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from kbench.results.case import Case
 
 _HERE, _KERNELS = Path(__file__).parent, Path(block_mailbox.__file__).parent
 SOURCES = (
@@ -73,16 +71,8 @@ def triton_full(
     return _both(d_logits, d_loss, dense(logits), labels, smoothing, options, parts), d_logits
 
 
-def _in_place_declines(case: Case) -> str | None:
-    return (
-        "its forward pass is the same as that of `triton`; measure it in mode backward or full"
-        if case.mode == FORWARD
-        else None
-    )
-
-
 cross_entropy.provider(
-    "triton-in-place", label="Triton (in place)", requires="triton", sources=SOURCES, supports=_in_place_declines
+    "triton-in-place", label="Triton (in place)", requires="triton", sources=SOURCES, supports=same_as("triton")
 )(triton)
 
 

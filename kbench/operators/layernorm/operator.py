@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from kbench.contract.layout import SAME
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
 from kbench.results.case import Case
@@ -29,16 +30,19 @@ def _column_error(case: Case) -> float:
     return _row_error(case) + 2 * math.sqrt(case.M)
 
 
+NORM_WEIGHT = Tensor("N", dtype="weight_dtype", tolerance=_column_error)
+
 layernorm = Operator(
     "layernorm",
     axes=("M", "N"),
     inputs={
         "x": Tensor("M", "N"),
-        "weight": Tensor("N", tolerance=_column_error),
-        "bias": Tensor("N", tolerance=_column_error),
+        "weight": NORM_WEIGHT,
+        "bias": NORM_WEIGHT,
     },
     outputs={"y": Tensor("M", "N")},
     scalars={"eps": 1e-5},
+    choices={"weight_dtype": (SAME, "float32")},  # models often keep the weights of norms in float32
     model_axes={"M": "tokens", "N": "hidden"},
     reference=_reference,
     gradients=("x", "weight", "bias"),

@@ -9,7 +9,8 @@ from pathlib import Path
 import torch
 
 from kbench.kernels import torch_fused
-from kbench.operators.layernorm.operator import layernorm
+from kbench.kernels.libraries import any_of
+from kbench.operators.layernorm.operator import NORM_WEIGHT, layernorm
 from kbench.results.case import FORWARD, Case
 
 FUSED = (Path(torch_fused.__file__),)
@@ -21,7 +22,17 @@ def _float32_on_host(case: Case) -> str | None:
     return f"on the host, torch adds up the gradients of weight and bias in {case.dtype}, which loses digits with every row"
 
 
-@layernorm.provider("torch-native", label="torch.nn.functional.layer_norm", supports=_float32_on_host)
+def _other_weights_on_devices(case: Case) -> str | None:
+    if NORM_WEIGHT.dtype_in(case) == case.dtype or not torch.accelerator.is_available():
+        return None
+    return "on accelerators, torch takes weights in the dtype of x only"
+
+
+@layernorm.provider(
+    "torch-native",
+    label="torch.nn.functional.layer_norm",
+    supports=any_of(_float32_on_host, _other_weights_on_devices),
+)
 def torch_native(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *, eps: float) -> torch.Tensor:
     return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
 

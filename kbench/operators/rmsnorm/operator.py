@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from kbench.contract.layout import SAME
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
 from kbench.results.case import Case
@@ -21,16 +22,19 @@ def _row_error(case: Case) -> float:
     return 8 + math.sqrt(case.N)
 
 
+# its gradient is a sum over the rows: a sequential sum of M terms drifts by up to 2 * sqrt(M) units
+NORM_WEIGHT = Tensor("N", dtype="weight_dtype", tolerance=lambda case: _row_error(case) + 2 * math.sqrt(case.M))
+
 rmsnorm = Operator(
     "rmsnorm",
     axes=("M", "N"),
     inputs={
         "x": Tensor("M", "N"),
-        # its gradient is a sum over the rows: a sequential sum of M terms drifts by up to 2 * sqrt(M) units
-        "weight": Tensor("N", tolerance=lambda case: _row_error(case) + 2 * math.sqrt(case.M)),
+        "weight": NORM_WEIGHT,
     },
     outputs={"y": Tensor("M", "N")},
     scalars={"eps": 1e-6},
+    choices={"weight_dtype": (SAME, "float32")},  # models often keep the weights of norms in float32
     model_axes={"M": "tokens", "N": "hidden"},
     reference=_reference,
     gradients=("x", "weight"),

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbench.kernels.cuda_source import CudaSource, gradient_buffers
-from kbench.operators.rmsnorm.operator import rmsnorm
+from kbench.kernels.libraries import weights_like_x
+from kbench.operators.rmsnorm.operator import NORM_WEIGHT, rmsnorm
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,6 +25,7 @@ BACKWARD_SOURCE = CudaSource(Path(__file__).with_name("rmsnorm_backward.cu"))
     label="CUDA",
     devices=("cuda",),
     available=SOURCE.missing_tools,
+    supports=weights_like_x("kbench's CUDA kernel", NORM_WEIGHT),
     factory=True,
     sources=(*SOURCE.files, BACKWARD_SOURCE.path),
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from kbench.contract.provider import Unsupported
+from kbench.kernels.libraries import liger_rows, quack_matrix
 from kbench.operators.softmax.operator import softmax
 
 if TYPE_CHECKING:
@@ -15,11 +15,7 @@ if TYPE_CHECKING:
     from kbench.results.case import Case
 
 
-def _liger_declines(case: Case) -> str | None:
-    return "N > 65536: Liger refuses longer rows" if case.N > 65536 else None
-
-
-@softmax.provider("liger", label="Liger", requires="liger_kernel", supports=_liger_declines)
+@softmax.provider("liger", label="Liger", requires="liger_kernel", supports=liger_rows)
 def liger(x: Tensor) -> Tensor:
     """Liger-Kernel's Triton softmax. Copies an input that is not contiguous."""
     from liger_kernel.ops.softmax import LigerSoftmaxFunction
@@ -42,11 +38,7 @@ def quack(x: Tensor) -> Tensor:
 
     if not x.numel():
         return torch.empty_like(x)
-    if x.stride(1) != 1 or x.stride(0) * x.element_size() % 16 or x.data_ptr() % 16:
-        raise Unsupported(
-            "QuACK needs every row to start at a multiple of 16 bytes, and its elements next to each other in memory"
-        )
-    out: Tensor = softmax_fwd(x)
+    out: Tensor = softmax_fwd(quack_matrix(x))
     return out
 
 

@@ -1,0 +1,96 @@
+"""What kernels of other libraries cannot take, as reasons to decline a case. A provider gives them to `supports`."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kbench.contract.provider import Unsupported
+from kbench.results.case import FORWARD
+
+if TYPE_CHECKING:
+    import torch
+
+    from kbench.contract.tensor import Tensor
+    from kbench.results.case import Case
+
+Declines = Callable[["Case"], str | None]
+"""`(case) -> reason`, or None for a case that the library takes."""
+
+LIGER_LONGEST_ROW = 65536
+
+
+def any_of(*declines: Declines) -> Declines:
+    """The first reason that one of several functions gives."""
+    return lambda case: next((reason for each in declines if (reason := each(case))), None)
+
+
+def liger_rows(case: Case) -> str | None:
+    return f"N > {LIGER_LONGEST_ROW}: Liger refuses longer rows" if case.N > LIGER_LONGEST_ROW else None
+
+
+def forward_only(library: str) -> Declines:
+    return lambda case: None if case.mode == FORWARD else f"{library} has no backward pass"
+
+
+def same_as(provider: str) -> Declines:
+    """For a provider whose backward pass works in place, and whose forward pass does not."""
+    reason = f"its forward pass is the same as that of `{provider}`; measure it in mode backward or full"
+    return lambda case: reason if case.mode == FORWARD else None
+
+
+def only_dtypes(library: str, *dtypes: str) -> Declines:
+    return lambda case: None if case.dtype in dtypes else f"{library} takes {' and '.join(dtypes)} only"
+
+
+def weights_like_x(library: str, weight: Tensor) -> Declines:
+    """For a library that takes weights in the dtype of x only. `weight` is the operator's tensor."""
+    reason = f"{library} takes weights in the dtype of x only"
+    return lambda case: reason if weight.dtype_in(case) != case.dtype else None
+
+
+def weights_in_float32(library: str, weight: Tensor) -> Declines:
+    """For a library that takes weights in float32 only. `weight` is the operator's tensor."""
+    reason = f"{library} takes weights in float32 only; measure it with weight_dtype: float32"
+    return lambda case: reason if weight.dtype_in(case) != "float32" else None
+
+
+def without_gaps(library: str, x: torch.Tensor) -> torch.Tensor:
+    """The matrix. Raises Unsupported if it has gaps, for a library that would copy it although it works in place."""
+    if not x.is_contiguous():
+        raise Unsupported(f"{library} works in place here, and needs matrices without gaps")
+    return x
+
+
+def quack_matrix(x: torch.Tensor, align: int = 16) -> torch.Tensor:
+    """The matrix. Raises Unsupported if QuACK cannot read it: each row must start at a multiple of `align` bytes."""
+    if (x.stride(1) != 1 and x.shape[1] > 1) or x.stride(0) * x.element_size() % align or x.data_ptr() % align:
+        raise Unsupported(
+            f"QuACK needs every row to start at a multiple of {align} bytes, and its elements next to each other in memory"
+        )
+    return x
+
+
+def quack_norm_rows(x: torch.Tensor) -> torch.Tensor:
+    """As `quack_matrix`, for QuACK's norms. They take rows of any length, and read as many bytes at once as divide a row, up to
+    16."""
+    return quack_matrix(x, math.gcd(x.shape[1] * x.element_size(), 16))
+
+
+def apex_missing(*modules: str) -> Callable[[], str | None]:
+    """`available` of a provider that needs modules of NVIDIA's Apex, and of the extensions that its build compiles.
+
+    Apex is not on the package index. The package of that name there is another project.
+    """
+
+    def why() -> str | None:
+        try:
+            for module in modules:
+                importlib.import_module(module)
+        except ImportError as error:
+            return f"needs NVIDIA's Apex, built from its source with CUDA extensions ({error})"
+        return None
+
+    return why

@@ -1,0 +1,89 @@
+"""Which cases the providers of other libraries decline, and in which words. No library has to be installed for that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from kbench.contract.provider import Unsupported
+from kbench.kernels.libraries import apex_missing, quack_matrix, quack_norm_rows
+from kbench.registry import operator
+
+FORWARD_ONLY, WEIGHTS = "has no backward pass", "takes weights in the dtype of x only"
+DECLINED: list[tuple[str, str, str, dict[str, Any], str | None]] = [
+    ("rmsnorm", "liger", "bfloat16", {"N": 65536, "mode": "full", "weight_dtype": "float32"}, None),
+    ("rmsnorm", "liger", "bfloat16", {"N": 65537}, "N > 65536: Liger refuses longer rows"),
+    ("rmsnorm", "liger-in-place", "float16", {"mode": "backward"}, None),
+    ("rmsnorm", "liger-in-place", "float16", {}, "its forward pass is the same as that of `liger`"),
+    ("rmsnorm", "quack", "bfloat16", {"N": 33, "mode": "backward", "weight_dtype": "float32"}, None),
+    ("rmsnorm", "flashinfer", "bfloat16", {}, None),
+    ("rmsnorm", "flashinfer", "float32", {}, "FlashInfer takes float16 and bfloat16 only"),
+    ("rmsnorm", "flashinfer", "bfloat16", {"weight_dtype": "float32"}, f"FlashInfer {WEIGHTS}"),
+    ("rmsnorm", "flashinfer", "bfloat16", {"mode": "backward"}, f"FlashInfer {FORWARD_ONLY}"),
+    ("rmsnorm", "vllm", "float32", {"weight_dtype": "float32"}, None),
+    ("rmsnorm", "vllm", "float16", {"mode": "full"}, f"vLLM {FORWARD_ONLY}"),
+    ("rmsnorm", "apex", "bfloat16", {"mode": "full"}, None),
+    ("rmsnorm", "apex", "bfloat16", {"weight_dtype": "float32"}, f"Apex {WEIGHTS}"),
+    ("rmsnorm", "cuda", "bfloat16", {"weight_dtype": "float32"}, f"kbench's CUDA kernel {WEIGHTS}"),
+    ("add_rmsnorm", "liger", "bfloat16", {"N": 65537}, "N > 65536: Liger refuses longer rows"),
+    ("add_rmsnorm", "vllm", "bfloat16", {"mode": "backward"}, f"vLLM {FORWARD_ONLY}"),
+    ("add_rmsnorm", "flashinfer", "float32", {}, "FlashInfer takes float16 and bfloat16 only"),
+    (
+        "layernorm",
+        "quack",
+        "bfloat16",
+        {"mode": "full"},
+        "QuACK takes weights in float32 only; measure it with weight_dtype",
+    ),
+    ("layernorm", "quack", "bfloat16", {"mode": "full", "weight_dtype": "float32"}, None),
+    ("layernorm", "quack", "float32", {}, None),
+    ("layernorm", "flashinfer", "float16", {"weight_dtype": "float32"}, "FlashInfer takes bfloat16 only"),
+    ("layernorm", "flashinfer", "bfloat16", {"weight_dtype": "float32"}, None),
+    ("layernorm", "apex", "float16", {"weight_dtype": "float32"}, f"Apex {WEIGHTS}"),
+    (
+        "swiglu",
+        "liger",
+        "bfloat16",
+        {"mode": "backward"},
+        "Liger writes the gradients over the inputs; measure `liger-in-",
+    ),
+    ("swiglu", "liger-in-place", "bfloat16", {"mode": "backward"}, None),
+]
+
+
+@pytest.mark.parametrize("name, provider, dtype, values, says", DECLINED)
+def test_a_reason_to_decline(name: str, provider: str, dtype: str, values: dict[str, Any], says: str | None) -> None:
+    definition = operator(name)
+    case = definition.case(dtype, **({"M": 4, "N": 64} | values))
+    reason = definition.providers[provider].declines(case)
+    assert reason is None if says is None else (reason or "").startswith(says)
+
+
+def test_providers_in_place_say_where_they_write() -> None:
+    add = operator("add_rmsnorm").providers
+    assert add["flashinfer"].mutates == add["vllm"].mutates == {"x": "y", "residual": "h"}
+    for name in ("rmsnorm", "add_rmsnorm"):
+        backward = operator(name).providers["liger-in-place"].backward
+        assert backward is not None and backward.mutates == {"gradient of y": "x"}
+    swiglu = operator("swiglu").providers["liger-in-place"].backward
+    assert swiglu is not None and swiglu.mutates == {"gate": "gate", "up": "up"}
+
+
+def test_quack_declines_rows_that_it_cannot_read() -> None:
+    x = torch.zeros(4, 24, dtype=torch.bfloat16)
+    assert quack_matrix(x) is x
+    odd = x[:, :21].contiguous()
+    assert quack_norm_rows(odd) is odd, "the norms take rows of any length"
+    for bad in (odd, x[:, 1:17], x.t()):
+        with pytest.raises(Unsupported, match="multiple of 16 bytes, and its elements next to each other"):
+            quack_matrix(bad)
+    with pytest.raises(Unsupported, match="multiple of 16 bytes"):
+        quack_norm_rows(x[:, 1:17])
+
+
+def test_what_is_missing_of_apex_is_said() -> None:
+    assert apex_missing("json")() is None
+    reason = apex_missing("json", "not_installed")()
+    assert reason == "needs NVIDIA's Apex, built from its source with CUDA extensions (No module named 'not_installed')"
