@@ -33,7 +33,8 @@ MAY_IMPORT = {
     ),
     "commands/history": "commands errors files history history/presentation history/storage plotting text",
     "commands/reading": (
-        "analysis commands counters dispatching errors plotting reporting resolving results summary text why"
+        "analysis commands counters dispatching errors launches listings plotting reporting resolving results summary text "
+        "why"
     ),
     "comparison": "analysis errors launches results text",
     "comparison/formats": "comparison comparison/presentation launches results text",
@@ -63,6 +64,7 @@ MAY_IMPORT = {
     "kernels": "contract results",
     "kernels/norms": "contract kernels",
     "launches": "files results text",
+    "listings": "errors files launches text",
     "measure": (
         "contract kernels measure/correctness measure/launches measure/machine measure/profiling measure/salting "
         "measure/scripts measure/tampering measure/timing plugins protocol registry results sources sources/scripts text "

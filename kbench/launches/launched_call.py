@@ -13,6 +13,9 @@ CODE_DIGITS = 8
 BY_NAME = "name and "
 """The beginning of the origin of a kernel whose machine code is not known."""
 
+MACHINE_CODE = "machine code"
+"""The origin of a kernel whose machine code is in a file of its own. ` in` and the name of a library may follow."""
+
 UNSURE = "~"
 """The beginning of the code of a call with such a kernel."""
 

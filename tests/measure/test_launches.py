@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import torch
 
-from kbench.launches.launched_call import KernelLaunch, MemoryOperation
+from kbench.launches.code_digest import code_digest
+from kbench.launches.elf import elf_sections
+from kbench.launches.launched_call import MACHINE_CODE, KernelLaunch, MemoryOperation
 from kbench.measure.launches import machine_code, recorder
-from kbench.measure.launches.elf import elf_sections
 from kbench.measure.launches.graph_nodes import GraphReader, KernelNode, MemoryNode, device_limits
-from kbench.measure.launches.machine_code import MACHINE_CODE, MachineCode, TritonKernels, code_digest
+from kbench.measure.launches.machine_code import MachineCode, TritonKernels
 from kbench.measure.launches.recorder import LaunchRecorder, Recorded, launched_call, readable
 from kbench.measure.machine.device import Device
 

@@ -67,6 +67,14 @@ def why(
             "file.",
         ),
     ] = False,
+    sass: Annotated[
+        bool,
+        typer.Option("--sass", help="Show the machine code of the row's kernels; with --versus, how it differs."),
+    ] = False,
+    ptx: Annotated[
+        bool,
+        typer.Option("--ptx", help="Show the PTX of the row's kernels; with --versus, how it differs."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> ExitStatus:
     """Say why a provider takes the time that it takes.
@@ -81,20 +89,30 @@ def why(
 
     With --timers, kbench measures the row again, and shows the readings of do_bench, graph and cupti side by side.
 
-    Exit code: 0 success; 2 bad input; 3 nothing could be counted or called.
+    --sass and --ptx show the code of the kernels in place of the page. Code that is not on this machine is compiled again.
+
+    Exit code: 0 success; 2 bad input; 3 nothing could be counted, called or shown.
     """
     from kbench.why.facts import find_facts
 
     path = Path(newest_results([file] if file else None)[0])
+    alone = [name for name, given in (("--once", once), ("--sass", sass), ("--ptx", ptx)) if given]
+    beside = (("--counters", counters), ("--import", report), ("--timers", timers), ("--json", as_json))
+    others = [*alone[1:], *(name for name, given in (*beside, ("--versus", once and versus)) if given)]
+    if alone and others:
+        raise UsageError(f"{alone[0]} shows no page; leave out {' and '.join(others)}")
     if once:
-        if versus or counters or report or timers or as_json:
-            raise UsageError("--once shows no page; give it only FILE.csv and --row")
         return _call(path, row)
     if counters and report:
         raise UsageError("--counters counts here, and --import reads a report; choose one of them")
     found, notes = find_facts(path, row, versus)
     for note in notes:
         terminal.warn(note)
+    if sass or ptx:
+        from kbench.commands.reading.why_code import show_code
+        from kbench.listings.listing import Language
+
+        return show_code(found, Language.SASS if sass else Language.PTX)
     found, fault = _counted(found, counters, report)
     if fault:
         terminal.warn(f"nothing was counted: {fault}")

@@ -8,7 +8,6 @@ by their name and the versions of the packages.
 from __future__ import annotations
 
 import gc
-import hashlib
 import os
 import re
 import sys
@@ -19,19 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from kbench import files
-from kbench.launches.launched_call import BY_NAME
-from kbench.measure.launches.elf import elf_sections, elf_table
+from kbench.launches.code_digest import code_digest
+from kbench.launches.elf import elf_table
+from kbench.launches.launched_call import BY_NAME, MACHINE_CODE
 from kbench.packages import OPTIONAL
 from kbench.results.stamps import digest
 
-MACHINE_CODE = "machine code"
-
 DEVICE_CODE = ".nv_fatbin"
 """The section of a library that nvcc makes."""
-
-CODE_SECTIONS = re.compile(r"\.text|\.nv\.constant|\.nv\.global\.init|\.nv_fatbin$")
-"""Sections of a cubin or a library that hold machine code for a device and its constants. The others hold names of files and
-numbers of lines, which change with a comment."""
 
 LIBRARY_BYTES = 64 << 20
 """Longer libraries are not searched for kernels."""
@@ -112,18 +106,6 @@ class MachineCode:
             return library
         versions = _versions(tuple(packages))
         return digest([symbol, versions]), f"{BY_NAME}{versions}"
-
-
-def code_digest(data: bytes) -> str:
-    """A digest of the machine code in an ELF file; empty if there is none."""
-    found = [(name, content) for name, content in elf_sections(data) if CODE_SECTIONS.match(name)]
-    if not found:
-        return ""
-    total = hashlib.sha256()
-    for name, content in sorted(found):
-        total.update(f"{name} {len(content)} ".encode())
-        total.update(content)
-    return total.hexdigest()[:12]
 
 
 def _library_of(symbol: str) -> tuple[str, str] | None:

@@ -1,0 +1,73 @@
+"""Takes the instructions of one kernel out of what cuobjdump prints, or out of a file of PTX. Addresses become labels, and what
+only helps debuggers is left out, so that two versions of a kernel can be compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_FUNCTION = re.compile(r"\s*Function : (\S+)")
+_SASS = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s+(.+?)\s*;\s*/\*")
+_ARCHITECTURE = re.compile(r"\s*code for (\S+)")
+_JUMP = re.compile(r"(?:@!?U?P\w+ )?(?:BRA|BRX|JMP|BSSY|CALL|RET|WARPSYNC)\b")
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
+_ENTRY = re.compile(r"(?:\.visible |\.weak )?\.(?:entry|func)\b.*?([\w$]+)\(")
+_FOR_DEBUGGERS = re.compile(r"\s*(\.loc\b|//|$)|\$L__(tmp|func_begin|func_end)\w*:")
+
+
+def sass_of(text: str, symbol: str) -> tuple[str, list[str]]:
+    """The architecture of a kernel and its instructions, from the output of `cuobjdump --dump-sass`; ("", []) if it is not
+    there. A library may have it for several architectures: the last one counts."""
+    architecture, inside = "", False
+    found: tuple[str, list[tuple[int, str]]] = ("", [])
+    for line in text.splitlines():
+        if match := _ARCHITECTURE.match(line):
+            architecture, inside = match[1], False
+        elif match := _FUNCTION.match(line):
+            inside = match[1] == symbol
+            if inside:
+                found = architecture, []
+        elif inside and (match := _SASS.match(line)):
+            found[1].append((int(match[1], 16), match[2]))
+    return found[0], _labelled(found[1])
+
+
+def ptx_of(text: str, symbol: str) -> list[str]:
+    """The lines of a kernel in PTX, from its head to its closing brace; [] if it is not there."""
+    lines, inside = [], False
+    for line in text.splitlines():
+        if not inside and (match := _ENTRY.match(line)):
+            inside = match[1] == symbol
+        if inside and not _FOR_DEBUGGERS.match(line):
+            lines.append(line.partition("//")[0].rstrip().replace("\t", "    "))
+        if inside and line.startswith("}"):
+            return lines
+    return lines
+
+
+def opcode(instruction: str) -> str:
+    """`@!P0 LDG.E.128 R4, desc[UR4][R2.64]` -> `LDG.E.128`; empty for a label or a line without an instruction."""
+    words = [word for word in instruction.replace(";", " ").split() if not word.startswith("@")]
+    return words[0] if words and re.fullmatch(r"[A-Za-z][\w.:]*(?<!:)", words[0]) else ""
+
+
+def _labelled(instructions: Iterable[tuple[int, str]]) -> list[str]:
+    """The instructions with labels in place of addresses, without the padding at the end."""
+    kept = list(instructions)
+    while kept and kept[-1][1] == "NOP":
+        kept.pop()
+    if kept and _JUMP.match(kept[-1][1]) and kept[-1][1].endswith(f"{kept[-1][0]:#x}"):  # an endless loop after the end
+        kept.pop()
+    places = {f"{address:#x}" for address, _ in kept}
+    targets = sorted(
+        {each for _, text in kept if _JUMP.match(text) for each in _ADDRESS.findall(text) if each in places},
+        key=lambda each: int(each, 16),
+    )
+    labels = {target: f".L{number}" for number, target in enumerate(targets, 1)}
+    lines = []
+    for address, text in kept:
+        if label := labels.get(f"{address:#x}"):
+            lines.append(f"{label}:")
+        named = _ADDRESS.sub(lambda match: labels.get(match[0], match[0]), text) if _JUMP.match(text) else text
+        lines.append(f"    {' '.join(named.split())}")
+    return lines

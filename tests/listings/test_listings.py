@@ -1,0 +1,220 @@
+"""`kbench why --sass` and `--ptx` on kernels that Triton and nvcc have compiled for sm_90. No device is needed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from common import run_kbench
+from making import write_rows
+from why.test_why import H200, NAME, timed
+
+from kbench.errors import ExecutionError
+from kbench.execute.kernels_writer import KernelsWriter
+from kbench.launches.code_digest import code_digest
+from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall
+from kbench.listings import disassembler
+from kbench.listings.code_files import find_code
+from kbench.listings.disassembler import find_cuobjdump
+from kbench.listings.listing import Language, listings_of
+from kbench.protocol import CallRecorded
+
+pytest.importorskip("triton")
+
+if not find_cuobjdump():
+    pytest.skip("cuobjdump is not installed", allow_module_level=True)
+
+COMPILE = """
+import sys, triton, triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+@triton.jit
+def scaled(x, y, n, BLOCK: tl.constexpr, WIDE: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + at, mask=at < n)
+    tl.store(y + at, tl.exp(value) if WIDE else value, mask=at < n)
+
+for wide in (0, 1):
+    kinds = {"x": "*fp32", "y": "*fp32", "n": "i32", "BLOCK": "constexpr", "WIDE": "constexpr"}
+    triton.compile(ASTSource(scaled, kinds, {(3,): 512, (4,): wide}), target=GPUTarget("cuda", 90, 32))
+"""
+
+
+@pytest.fixture(scope="module")
+def cubins(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Triton's cached files of two versions of a kernel: one copies, the other computes exp."""
+    folder = tmp_path_factory.mktemp("triton")
+    (folder / "program.py").write_text(COMPILE)
+    variables = {**os.environ, "TRITON_CACHE_DIR": str(folder / "cache"), "TRITON_INTERPRET": "0"}
+    subprocess.run([sys.executable, "program.py"], cwd=folder, env=variables, check=True, timeout=120)
+    found = sorted(
+        (folder / "cache").glob("*/scaled.cubin"), key=lambda path: "ex2" in path.with_suffix(".ptx").read_text()
+    )
+    assert len(found) == 2
+    return found
+
+
+@pytest.fixture
+def cache(cubins: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the folder in which Triton keeps its files, and the only one that kbench searches."""
+    shutil.copytree(cubins[0].parents[1], tmp_path / "cache")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "extensions"))
+    return tmp_path / "cache"
+
+
+def kernel(code: str, symbol: str = "scaled", origin: str = "machine code") -> Kernel:
+    return Kernel(symbol, symbol, 32, 0, 0, code, origin)
+
+
+def call(*kernels: Kernel) -> LaunchedCall:
+    return LaunchedCall(tuple(KernelLaunch(one, (8, 1, 1), (128, 1, 1), 0, 16) for one in kernels))
+
+
+def digests(cubins: list[Path]) -> list[str]:
+    return [code_digest(path.read_bytes()) for path in cubins]
+
+
+def never() -> LaunchedCall | None:
+    raise AssertionError("the code is on this machine")
+
+
+def cannot() -> LaunchedCall | None:
+    raise ExecutionError("there is no device")
+
+
+Why = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def why(tmp_path: Path, cubins: list[Path], cache: Path) -> Why:
+    """`kbench why` on two rows, whose kernels are the two versions."""
+    calls = [call(kernel(code)) for code in digests(cubins)]
+    path = write_rows(
+        tmp_path / "r.csv", [timed(one, provider=name) for one, name in zip(calls, ("copies", "exp"), strict=True)]
+    )
+    KernelsWriter(path, keep=False).write([CallRecorded(one, H200) for one in calls], NAME)
+    return lambda *words: run_kbench(["why", "r.csv", "--row", "provider=copies", *words], tmp_path)
+
+
+def test_machine_code_of_a_row(why: Why) -> None:
+    ended = why("--sass")
+    assert ended.returncode == 0, ended.stderr
+    head, *lines = ended.stdout.splitlines()
+    assert head.startswith("copies: SASS of kernel scaled, ") and "scaled.cubin, sm_90a" in " ".join(
+        ended.stdout.split()
+    )
+    assert any("STG.E " in line for line in lines) and not any("MUFU" in line for line in lines)
+    assert ended.stderr == "", "nothing is built again"
+
+
+def test_ptx_of_a_row(why: Why) -> None:
+    ended = why("--ptx")
+    assert ended.returncode == 0, ended.stderr
+    assert "copies: PTX of kernel scaled" in ended.stdout and "st.global.b32" in ended.stdout
+    assert ".loc" not in ended.stdout and "debug" not in ended.stdout
+
+
+@pytest.mark.parametrize(("option", "added"), [("--sass", "MUFU.EX2"), ("--ptx", "ex2.approx.f32")])
+def test_the_difference_between_two_rows(why: Why, option: str, added: str) -> None:
+    ended = why(option, "--versus", "exp")
+    assert ended.returncode == 0, ended.stderr
+    cells = [line.split() for line in ended.stdout.splitlines()]
+    assert ["instruction", "copies", "exp"] in cells
+    assert [added, "0", "4"] in cells
+    lines = ended.stdout.splitlines()
+    assert sum(line.startswith("+ ") and added in line for line in lines) == 4
+    assert not any(line.startswith("- ") and added in line for line in lines)
+    same = why(option, "--versus", "copies")
+    assert "The code is the same." in same.stdout and "\n+ " not in same.stdout
+
+
+def test_code_that_is_not_here_is_built_again_and_a_difference_is_said(cubins: list[Path], cache: Path) -> None:
+    first, second = digests(cubins)
+    old = kernel("0" * 12)
+    [one] = listings_of(call(old), Language.SASS, lambda: call(kernel(second)))
+    assert any("MUFU.EX2" in line for line in one.lines)
+    assert (
+        one.remark
+        == f"this is what the provider compiles to now (code {second}); the row had other code (000000000000)"
+    )
+    [again] = listings_of(None, Language.SASS, lambda: call(kernel(first)))
+    assert again.lines and again.remark == "the file of the row does not say which code it had"
+
+
+def test_code_that_cannot_be_had_says_where_kbench_looked(cache: Path) -> None:
+    [one] = listings_of(call(kernel("0" * 12)), Language.SASS, cannot)
+    assert not one.lines and f"with the digest 000000000000; looked in {cache} (Triton)" in one.remark
+    assert one.remark.endswith("the provider could not be compiled again: there is no device")
+    [none] = listings_of(call(kernel("0" * 12)), Language.SASS, lambda: None)
+    assert "this machine does not record kernels" in none.remark
+    assert list(listings_of(None, Language.SASS, cannot)) == []
+
+
+def test_kernels_of_torch_are_known_by_name_only(cache: Path) -> None:
+    [one] = listings_of(call(kernel("ab", "_ZN2at6nativeE", "name and torch 2.11.0")), Language.SASS, never)
+    assert not one.lines and one.remark.startswith("kbench knows only its name (name and torch 2.11.0)")
+
+
+def test_a_name_from_the_file_leads_nowhere_else(cubins: list[Path], cache: Path, tmp_path: Path) -> None:
+    code = digests(cubins)[0]
+    (tmp_path / "secret.cubin").write_bytes(cubins[0].read_bytes())
+    assert find_code(kernel(code)) is not None
+    assert find_code(kernel(code, "../../secret")) is None and find_code(kernel(code, str(tmp_path / "secret"))) is None
+    assert find_code(kernel(code, "*")) is None
+
+
+def test_a_broken_file_is_not_the_code(cubins: list[Path], cache: Path) -> None:
+    for path in cache.glob("*/scaled.cubin"):
+        path.write_bytes(path.read_bytes()[:100])
+    assert find_code(kernel(digests(cubins)[0])) is None
+
+
+def test_without_the_tool_it_says_how_to_get_it(why: Why, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disassembler, "find_cuobjdump", lambda: None)
+    ended = why("--sass")
+    assert ended.returncode == 3 and "are not installed; pip install triton" in " ".join(ended.stderr.split())
+    assert why("--ptx").returncode == 0, "Triton keeps the PTX as text"
+
+
+def test_options_that_exclude_each_other(why: Why) -> None:
+    for first, *others in (["--sass", "--ptx"], ["--sass", "--json"], ["--ptx", "--counters", "--timers"]):
+        ended = why(first, *others)
+        assert ended.returncode == 2 and f"{first} shows no page; leave out {' and '.join(others)}" in ended.stderr
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+def test_the_code_of_an_extension(cache: Path, tmp_path: Path) -> None:
+    source = (
+        "template <typename T> __global__ void rows(const T* x, T* y) { y[threadIdx.x] = x[threadIdx.x] * T(2); }\n"
+    )
+    source += "".join(
+        f"template __global__ void rows<{kind}>(const {kind}*, {kind}*);\n" for kind in ("float", "double")
+    )
+    folder = tmp_path / "extensions" / "kbench_rows"
+    folder.mkdir(parents=True)
+    (folder / "rows.cu").write_text(source)
+    command = [
+        "nvcc",
+        "-gencode",
+        "arch=compute_90,code=sm_90",
+        "-shared",
+        "-Xcompiler",
+        "-fPIC",
+        "-o",
+        "kbench_rows.so",
+    ]
+    subprocess.run([*command, "rows.cu"], cwd=folder, check=True, timeout=120)
+    code = code_digest((folder / "kbench_rows.so").read_bytes())
+    mine = kernel(code, "_Z4rowsIfEvPKT_PS0_", "machine code in kbench_rows.so")
+    [one] = listings_of(call(mine), Language.SASS, never)
+    assert any("FADD" in line or "FMUL" in line for line in one.lines) and not any("DADD" in line for line in one.lines)
+    [ptx] = listings_of(call(mine), Language.PTX, never)
+    assert not ptx.lines and ptx.remark.endswith("kbench_rows.so has no PTX: it was compiled for its device only")
