@@ -45,6 +45,7 @@ FOUND = {
     "patched_do_bench": "tampered replaced triton.testing.do_bench",
     "patched_equality": "tampered replaced torch.equal, torch.Tensor.__le__",
     "patched_event": "tampered replaced torch.cuda.Event.elapsed_time",
+    "patched_profiler": "tampered replaced torch.profiler.profile.stop",
     "patched_statistics": "tampered replaced statistics.median",
     "patched_synchronize": "tampered replaced torch.accelerator.synchronize, torch.cuda.synchronize",
     "raises_when_timed": "error RuntimeError: no more at raises_when_timed.py:",

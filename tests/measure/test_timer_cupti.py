@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 import torch
+from in_process import measured, said
 
+import kbench
 from kbench.contract.provider import Unsupported
 from kbench.measure import machine
 from kbench.measure.timing import cupti
@@ -237,6 +239,15 @@ def test_a_failure_of_the_call_is_not_blamed_on_the_profiler(monkeypatch: pytest
     with pytest.raises(RuntimeError, match="illegal memory access"):
         record_activities(lambda: (_ for _ in ()).throw(RuntimeError("illegal memory access")))  # type: ignore[arg-type]
     assert stopped, "a profiler that goes on would lengthen later calls"
+
+
+def test_other_timers_start_no_profiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(**options: Any) -> None:
+        raise AssertionError("a profiler was made")
+
+    monkeypatch.setattr(torch.profiler, "profile", fails)
+    found = measured(kbench.operator("softmax"), ["torch-native"], M=4, N=8)
+    assert said(found["torch-native"]) == "ok"
 
 
 @pytest.mark.parametrize("at", ["start", "stop"])

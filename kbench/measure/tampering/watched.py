@@ -40,6 +40,7 @@ WATCHED = (
     Watched("torch.autograd"),
     Watched("torch.accelerator", code=True),
     Watched("torch.cuda", classes=("Event", "Stream", "CUDAGraph", "graph"), code=True),
+    Watched("torch.profiler", classes=("profile",), code=True),
     Watched("triton"),
     Watched("triton.testing", code=True),
     Watched("triton.runtime.driver", classes=("DriverConfig",), code=True),
