@@ -131,8 +131,10 @@ def _row_faults(operator: Declaration) -> Iterator[str]:
         yield f"rows is {rows!r}, which is not one of the axes {', '.join(operator.axes)}"
     for name, tensor in (*operator.inputs.items(), *operator.outputs.items()):
         if any(size != rows and rows in Tensor(size).axes for size in tensor.sizes) or tensor.sizes.count(rows) > 1:
-            must = f"only one dimension may have size {rows}, and no other size may depend on {rows}, as 2*{rows} does"
-            yield f"rows={rows!r} does not work with {name}: {must}"
+            yield (
+                f"rows={rows!r} does not work with {name}: only one dimension may have size {rows}; another size that depends "
+                f"on {rows}, such as 2*{rows}, is not allowed"
+            )
     for name, tensor in operator.outputs.items():
         if rows not in tensor.sizes:
             yield f"rows={rows!r}: output {name} has no axis {rows}, so it has no independent rows; leave rows out"

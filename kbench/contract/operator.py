@@ -227,7 +227,7 @@ class Operator(Declaration):
     def _check_passes(self, where: str, provider: str) -> None:
         if not self.gradients:
             raise ValueError(
-                f"{where}: the operator declares no gradients; name the inputs that have a gradient in gradients="
+                f"{where}: the operator declares no gradients; list in gradients= the inputs that have a gradient"
             )
         if provider not in self.providers:
             raise ValueError(f"{where}: there is no such provider; register its forward function first")
@@ -268,7 +268,7 @@ class Operator(Declaration):
                 what = f"parameter {keyword} has the name of an axis"
                 remedy = (
                     "read the size from the inputs, or register with factory=True: kbench then calls your function with "
-                    "the case, and it returns the function that takes the inputs"
+                    "the case, and your function returns another function, which takes the inputs"
                 )
                 raise ValueError(f"provider {provider!r} of {self.name!r}: {what}; {remedy}")
 

@@ -91,8 +91,8 @@ def _general(evidence: Evidence) -> int:
         where = " ".join(f"{name}={value}" for name, value in point.items())
         raise ResultsError(
             "no provider has a trusted time in every case, so none is safe for shapes that nobody measured; "
-            f"{evidence.providers[most]} comes closest and lacks one at {where}; add a provider that runs everywhere, or "
-            "choose cases with --where"
+            f"{evidence.providers[most]} comes closest, but has no trusted time at {where}; add a provider that runs "
+            "everywhere, or choose cases with --where"
         )
     return best
 

@@ -137,7 +137,8 @@ REFUSED: dict[str, tuple[Callable[[Operator], Any], str]] = {
     "the name of an axis": (
         lambda op: op.provider("p")(lambda x, w, *, N: x),
         f"{WHERE}: parameter N has the name of an axis; read the size from the inputs, or register "
-        "with factory=True: the function then takes the case and returns the function of the inputs",
+        "with factory=True: kbench then calls your function with the case, and your function returns another function, "
+        "which takes the inputs",
     ),
     "kernel of nobody": (
         lambda op: op.backward("p"),
@@ -175,7 +176,7 @@ def test_a_backward_kernel_needs_gradients(no_operators: None) -> None:
     plain = Operator("mine", ("M",), {"x": Tensor("M")}, {"y": Tensor("M")}, lambda x: x)
     plain.provider("p")(noted)
     with pytest.raises(
-        ValueError, match="the operator declares no gradients; name the inputs that have a gradient in gradients="
+        ValueError, match="the operator declares no gradients; list in gradients= the inputs that have a gradient"
     ):
         plain.backward("p")
 

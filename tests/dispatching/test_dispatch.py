@@ -185,7 +185,9 @@ def test_without_a_provider_that_runs_everywhere_nothing_is_written(tmp_path: Pa
     cases = [
         rows(n, {"torch": 1.0 if n < 1000 else "oom", "fast": 1.0 if n > 200 else "oom"}) for n in (128, 512, 4096)
     ]
-    with pytest.raises(ResultsError, match=r"no provider has a trusted time in every case.* lacks one at M=64 N="):
+    with pytest.raises(
+        ResultsError, match=r"no provider has a trusted time in every case.* has no trusted time at M=64 N="
+    ):
         dispatch(
             [written(tmp_path / "a.csv", [[r for r in case if r.provider != "repeat"] for case in cases])],
             DispatchOptions(),

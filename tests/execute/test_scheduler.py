@@ -72,7 +72,7 @@ def test_something_else_is_one_line(what: str, monkeypatch: pytest.MonkeyPatch) 
         "tcp://:1": "tcp://:1: the address names no host; use tcp://host:8786",
         "ucx://x": "ucx://x: ucx:// is not supported; use tcp:// or tls://",
         "inproc://x": "inproc://x: inproc:// is not supported; use tcp:// or tls://",
-        "tls://x:1": "tls://x:1: dask's configuration names no TLS certificates; docs/scaling.md says how to name them",
+        "tls://x:1": "tls://x:1: dask's configuration has no TLS certificates; docs/scaling.md says how to add them",
         "gopher://x": "gopher://x: gopher:// is not supported; use tcp:// or tls://",
     }.items(),
 )

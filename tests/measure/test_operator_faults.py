@@ -73,7 +73,7 @@ FAULTS = {
     "scale-nan": "scale is NaN where the output is finite on M=4 N=8 float32; it must be a number everywhere",
     "scale-shape": "scale fails on M=4 N=8 float32: ValueError: the scale has shape (1, 4, 8), and the output (4, 8)",
     "scale-number": "scale returned float on M=4 N=8 float32; it must return a tensor",
-    "uneven-size": "a tensor has a size without a value (N/3 is not a whole number at N=8) on M=4 N=8 float32; leave such",
+    "uneven-size": "a size of a tensor cannot be computed (N/3 is not a whole number at N=8) on M=4 N=8 float32; leave such",
     "flops-text": "flops returned 'many' on M=4 N=8 float32; it must return a number that is not negative",
     "bytes-text": "bytes returned 'many' on M=4 N=8 float32; it must return a number that is not negative",
     "tolerance-nan": "tolerance returned nan",
@@ -173,7 +173,7 @@ def test_a_reference_that_ends_the_worker_is_the_operators_fault(kbench: Kbench,
     config = write_config(SWEEP.format(operator="reference-ends-the-process", n="8", plugin=PLUGINS / "faulty.py"))
     done = kbench("run", config, "--no-plot")
     assert done.returncode == 2
-    assert "operator reference-ends-the-process: a trial call of its inputs and reference on" in done.stderr
+    assert "operator reference-ends-the-process: calling its functions on " in done.stderr
     assert "failed: the process exited with code 3" in done.stderr
 
 

@@ -90,8 +90,8 @@ def _fault_of(address: str) -> str:
     try:
         encrypted = scheme != "tls" or security.get_connection_args("client")["ssl_context"]
     except OSError as error:
-        return f"the TLS certificates that dask's configuration names cannot be read ({_first_line(error)}); check their paths"
-    return "" if encrypted else "dask's configuration names no TLS certificates; docs/scaling.md says how to name them"
+        return f"the TLS certificates named in dask's configuration cannot be read ({_first_line(error)}); check their paths"
+    return "" if encrypted else "dask's configuration has no TLS certificates; docs/scaling.md says how to add them"
 
 
 def _first_line(error: Exception) -> str:

@@ -129,7 +129,7 @@ class Definition:
             raise self._fault(fill, f"the fill of {name} returned {is_}", f"it must return shape {shape} and {dtype}")
         if found.device != place:
             what = f"the fill of {name} returned a tensor on device {found.device}"
-            raise self._fault(fill, what, f"it must be on {place}, like the tensors that draw returns")
+            raise self._fault(fill, what, f"it must be on {place}, like the tensors that the function `draw` returns")
         return found.clone()  # an expanded tensor cannot be written to, and the function may keep its own
 
     @contextmanager
@@ -137,8 +137,8 @@ class Definition:
         try:
             yield
         except SizeError as error:
-            what = f"{name} has a size without a value ({error})"
-            raise self._fault(self.operator.reference, what, "leave such sizes out of the sweep") from None
+            what = f"a size of {name} cannot be computed ({error})"
+            raise self._fault(self.operator.reference, what, "leave such cases out of the sweep") from None
 
     def edge(self, name: str, inputs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
         """The inputs, changed to the edge case of this name. Gradients of outputs are drawn anew if the shapes change."""
