@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 SET_CLOCKS = 0x2
 """The bit of NVML's clock event reasons for a clock that a user's setting limits."""
 
-CLOCK_TOLERANCE = 0.01
-"""Two clocks that differ by at most this share count as equal. The steps of an H200 are 15 MHz, 0.8 % of its clock."""
+CLOCK_TOLERANCE = 0.005
+"""Two clocks that differ by at most this share count as equal. It is less than a step of the clock: 15 MHz, which is 0.76 % of
+the highest clock of an H200."""
 
 LOCKABLE_SINCE = (7, 0)
 """NVML locks the clocks of devices from this compute capability on (Volta)."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from kbench.clocks.cards import Card, CardError
 from kbench.clocks.lock_card import LockedClock, LockRefused, set_lock, unlock_card, unlock_command, verify_lock
-from kbench.clocks.lock_files import Held, lock_file, lost_locks
+from kbench.clocks.lock_files import Held, lock_file, lock_folder, lost_locks
 
 
 def main() -> None:
@@ -53,8 +53,8 @@ def _lock(uuid: str, asked: str, undo: ExitStack, failures: list[str]) -> Locked
         ) from None
     except OSError as error:
         raise LockRefused(
-            f"{error.filename}: {error.strerror}; kbench notes there which clocks it locks. Choose another folder with "
-            "XDG_STATE_HOME"
+            f"{error.filename or lock_folder()}: {error.strerror}; kbench notes there which clocks it locks. Choose another "
+            "folder with XDG_STATE_HOME"
         ) from None
     return verify_lock(card, asked)
 
@@ -87,8 +87,8 @@ def _check_free(card: Card) -> None:
     """Raises LockRefused if another program has locked the clocks: NVML cannot say at what, to lock them again at the end."""
     if card.limited_by_a_setting():
         raise LockRefused(
-            f"a setting that kbench did not make limits the clock of {card.name} ({card.uuid}), probably a lock, which kbench "
-            f"could not set again at the end. Undo it with: {unlock_command(card.uuid)} ; or leave out --lock-clocks to keep it"
+            f"a setting that kbench did not make limits the clock of {card.name} ({card.uuid}). It is probably a lock, and "
+            f"kbench could not restore it at the end. Undo it with: {unlock_command(card.uuid)} ; or leave out --lock-clocks"
         )
 
 

@@ -99,8 +99,8 @@ def _settled_mhz(card: Card, mhz: int | None) -> int:
         time.sleep(READ_EVERY_S)
     wanted = "its base clock" if mhz is None else f"{mhz} MHz"
     raise LockRefused(
-        f"{_named(card)} was locked at {wanted}, but {SETTLE_LIMIT_S:g} s later its clock was {readings[-1]} MHz and not "
-        f"the locked one, so kbench has undone the lock; look for the reason with: "
+        f"kbench locked {_named(card)} at {wanted}, but the clock did not settle there within {SETTLE_LIMIT_S:g} s (last "
+        f"reading: {readings[-1]} MHz), so kbench has undone the lock. Look for the reason with: "
         f"nvidia-smi -i {card.uuid} -q -d PERFORMANCE,CLOCK"
     )
 

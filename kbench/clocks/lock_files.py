@@ -6,9 +6,10 @@ So a file that nobody holds is what a lost process left.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
+import stat
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,8 +48,13 @@ class Held(Exception):
 
 def lock_folder() -> Path:
     """Where lock files are: `$XDG_STATE_HOME/kbench/clocks`, or `~/.local/state/kbench/clocks`."""
-    home = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(home) if Path(home).is_absolute() else Path.home() / ".local" / "state") / "kbench" / "clocks"
+    state = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if not state.is_absolute():
+        try:
+            state = Path.home() / ".local" / "state"
+        except RuntimeError:  # this user has no home folder
+            state = Path(tempfile.gettempdir())
+    return state / "kbench" / "clocks"
 
 
 @contextmanager
@@ -103,11 +109,16 @@ def held_locks() -> list[ClockLock]:
 
 def _open_locked(path: Path, flags: int) -> int:
     """Open and lock a file. Raises Held and OSError."""
+    import fcntl  # Windows has no such module
+
     while True:
-        file = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
         try:
+            found = os.fstat(file)
+            if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:  # root may write here, in a user's folder
+                raise files.Unreadable("is not a lock file of kbench; delete it")
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if path.exists() and os.path.samestat(os.fstat(file), path.stat()):
+            if path.exists() and os.path.samestat(found, path.stat()):
                 return file
         except BlockingIOError:
             os.close(file)

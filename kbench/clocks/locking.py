@@ -72,9 +72,11 @@ def note_moved(locked: Sequence[LockedClock], rows: Sequence[Row], note: Callabl
     for clock in locked:
         known = [row.sm_mhz for row in rows if row.device_uuid == clock.uuid and row.sm_mhz is not None]
         if moved := [mhz for mhz in known if not same_clock(mhz, clock.sm_mhz)]:
+            low, high = f"{min(moved):.0f}", f"{max(moved):.0f}"
+            ran = low if low == high else f"{low} to {high}"
             note(
-                f"{len(moved)} of {len(known)} rows on {clock.name} ({clock.uuid}) ran at {min(moved):.0f} to "
-                f"{max(moved):.0f} MHz and not at the locked {clock.sm_mhz} MHz; their column `throttle` may say why"
+                f"{len(moved)} of {len(known)} rows on {clock.name} ({clock.uuid}) ran at {ran} MHz and not at the locked "
+                f"{clock.sm_mhz} MHz; their column `throttle` may say why"
             )
 
 

@@ -39,7 +39,7 @@ def unlock_lost(uuids: Container[str] | None = None) -> Unlocked:
                 outcome.failures.append(f"{lock.path}: {error.strerror}; the clocks are unlocked; delete this file")
             else:
                 outcome.lines.append(
-                    f"unlocked the clocks of {card.name} ({lock.uuid}), which process {lock.pid} has locked since {lock.since}"
+                    f"unlocked the clocks of {card.name} ({lock.uuid}), which process {lock.pid} had locked since {lock.since}"
                 )
     return outcome
 

@@ -20,8 +20,8 @@ def doctor(
         bool,
         typer.Option(
             "--unlock",
-            help="Only unlock clocks: those of all devices that a lost run has locked, and those of the current device "
-            "that another program has locked.",
+            help="Unlock clocks, and do nothing else. On all devices, this undoes the locks that killed runs left; on the "
+            "current device, also the lock of another program.",
         ),
     ] = False,
 ) -> ExitStatus:

@@ -36,7 +36,7 @@ def _clocks(card: Card) -> Iterator[Disturbance]:
         left = [lock for lock in lost if lock.uuid == card.uuid]
     if left:
         yield Disturbance(
-            f"A kbench run that was lost has left the clocks locked since {left[0].since}.",
+            f"A kbench run was killed and left the clocks locked, since {left[0].since}.",
             "Kernels run at that clock and not at the one that the device would choose.",
             "kbench doctor --unlock",
         )

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -180,7 +181,7 @@ def test_a_lock_that_a_run_holds_is_left_alone(kbench: Kbench, devices: Devices,
 
 def test_doctor_names_a_lock_that_was_left(kbench: Kbench, devices: Devices, no_worker: None) -> None:
     lose(devices)
-    assert "A kbench run that was lost has left the clocks locked since 20" in kbench("doctor").stdout
+    assert "A kbench run was killed and left the clocks locked, since 20" in kbench("doctor").stdout
 
 
 def test_unlocking_without_the_right_names_the_command(kbench: Kbench, devices: Devices, no_worker: None) -> None:
@@ -207,7 +208,7 @@ def test_a_run_takes_over_the_lock_of_a_lost_process(devices: Devices) -> None:
         (device(denied=True), "base", "--lock-gpu-clocks=tdp,tdp"),
         (device(), "1490", "has no clock of 1490 MHz; the nearest are 1485 and 1500"),
         (device(), "9999", "has no clock of 9999 MHz; the nearest is 1980"),
-        (device(stuck=True), "1500", "was locked at 1500 MHz, but"),
+        (device(stuck=True), "1500", "at 1500 MHz, but the clock did not settle there within 2 s (last reading: 1980 MHz)"),
         (device(reasons=2, sm_mhz=1200), "1500", "a setting that kbench did not make limits the clock of NVIDIA H200"),
     ],
 )  # fmt: skip
@@ -271,12 +272,34 @@ def test_a_damaged_lock_file_is_left_alone(devices: Devices, text: str) -> None:
     assert unlock_lost() == ([], [])
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), os.mkdir])
+def test_what_is_no_lock_file_is_refused(devices: Devices, make: Callable[[Path], None]) -> None:
+    lock_folder().mkdir(parents=True)
+    make(lock_folder() / "GPU-0.json")
+    assert unlock_lost() == ([], [])
+    with pytest.raises(UsageError, match=r"clocks.*: .*; kbench notes there"), locked("base", CARD):
+        pytest.fail("the body must not run")
+    assert devices.locked("GPU-0") is None
+
+
+def test_without_a_home_folder_lock_files_are_temporary(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def unknown() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", unknown)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert lock_folder() == tmp_path / "kbench" / "clocks"
+
+
 def test_rows_at_another_clock_are_counted(devices: Devices) -> None:
     clock = lock_card.LockedClock("GPU-0", "NVIDIA H200", 1500, None)
     notes: list[str] = []
     rows = [row(sm_mhz=sm_mhz, device_uuid="GPU-0") for sm_mhz in (1500.0, 1495.0, 1200.0, None)]
     note_moved([clock], rows, notes.append)
-    assert len(notes) == 1 and notes[0].startswith("1 of 3 rows on NVIDIA H200 (GPU-0) ran at 1200 to 1200 MHz")
+    assert len(notes) == 1 and notes[0].startswith(
+        "1 of 3 rows on NVIDIA H200 (GPU-0) ran at 1200 MHz and not at the locked 1500 MHz"
+    )
     note_moved([clock], rows[:2], notes.append)
     assert len(notes) == 1
 
