@@ -24,6 +24,7 @@ NCU_METRICS: Mapping[str, tuple[str, ...]] = {
     "store_used_percent": ("smsp__sass_average_data_bytes_per_sector_mem_global_op_st.pct",),
     "load_requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",),
     "load_sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",),
+    "load_missed_sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum",),
     "store_requests": ("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",),
     "store_sectors": ("l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",),
     "local_load_sectors": ("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum",),
@@ -56,8 +57,8 @@ class KernelCounters:
     warps_percent        achieved occupancy: warps on a multiprocessor, of those that it can hold
     load_used_percent    bytes that threads asked for, of those that the loads from global memory moved into the L1 cache;
                          `store_used_percent` the same for stores
-    load_requests        instructions of warps that load from global memory, and their `load_sectors` of 32 bytes; the same for
-                         stores
+    load_requests        instructions of warps that load from global memory, and their `load_sectors` of 32 bytes, of which
+                         `load_missed_sectors` were not in the L1 cache; the same for stores, which all leave that cache
     local_load_sectors   sectors of local memory: spilled registers, and arrays that are not in registers
     stalls               the share of their time in which warps are in each state, by NVIDIA's name of the state
     limits               blocks that a multiprocessor holds, by the resource that limits them
@@ -76,6 +77,7 @@ class KernelCounters:
     store_used_percent: float | None = None
     load_requests: float | None = None
     load_sectors: float | None = None
+    load_missed_sectors: float | None = None
     store_requests: float | None = None
     store_sectors: float | None = None
     local_load_sectors: float | None = None
@@ -96,6 +98,17 @@ class KernelCounters:
         if self.local_load_sectors is None and self.local_store_sectors is None:
             return None
         return ((self.local_load_sectors or 0.0) + (self.local_store_sectors or 0.0)) * SECTOR_BYTES
+
+    @property
+    def wasted_bytes(self) -> float | None:
+        """Bytes that left the L1 cache, or came to it, without any thread having asked for them."""
+        loaded = self.load_sectors if self.load_missed_sectors is None else self.load_missed_sectors
+        known = [
+            sectors * SECTOR_BYTES * (1 - min(used / 100, 1.0))
+            for sectors, used in ((loaded, self.load_used_percent), (self.store_sectors, self.store_used_percent))
+            if sectors and used is not None
+        ]
+        return sum(known) if known else None
 
     @property
     def function(self) -> str:
@@ -167,6 +180,7 @@ SUMS = (
     "dram_write_bytes",
     "load_requests",
     "load_sectors",
+    "load_missed_sectors",
     "store_requests",
     "store_sectors",
     "local_load_sectors",

@@ -44,25 +44,23 @@ def judged_kinds(facts: RowFacts) -> set[str]:
 
 
 def _uncoalesced(facts: RowFacts) -> Iterator[Reason]:
-    for one, share in _shares(facts):
+    for one in facts.counters:
         found = [
-            (used, sectors, requests, word)
+            (used, sectors / requests, word)
             for used, sectors, requests, word in (
                 (one.load_used_percent, one.load_sectors, one.load_requests, "load"),
                 (one.store_used_percent, one.store_sectors, one.store_requests, "store"),
             )
             if used is not None and requests and sectors
         ]
-        if not found:
-            continue
-        used, sectors, requests, word = min(found, key=lambda each: each[0])
-        yield Reason(
-            "uncoalesced",
-            share * (1 - min(used / 100, 1.0)),
-            f"Threads of kernel {one.function} use {used:.0f}% of the bytes that their {word}s move: a {word} of a warp "
-            f"touches {sectors / requests:.1f} sectors of 32 bytes. Neighbouring threads should access neighbouring "
-            "addresses.",
-        )
+        if found and one.wasted_bytes and facts.call_bytes:
+            used, touched, word = min(found)
+            yield Reason(
+                "uncoalesced",
+                one.wasted_bytes / (one.wasted_bytes + facts.call_bytes),
+                f"Threads of kernel {one.function} use {used:.0f}% of the bytes that their {word}s move: a {word} of a warp "
+                f"touches {touched:.1f} sectors of 32 bytes. Neighbouring threads should access neighbouring addresses.",
+            )
 
 
 def _spills(facts: RowFacts) -> Iterator[Reason]:

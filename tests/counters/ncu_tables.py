@@ -35,6 +35,7 @@ GOOD: Mapping[str, str] = {
     "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": "131,072",
     "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum": "131,072",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": "2,097,152",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum": "2,097,152",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": "2,097,152",
     "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum": "0",
     "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum": "0",

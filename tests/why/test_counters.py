@@ -30,6 +30,7 @@ ROWS = "_Z4rowsPf"
 UNCOALESCED = GOOD | {
     "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct": "12.5",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": "4,194,304",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum": "4,194,304",
     "dram__bytes_read.sum": "536,870,912",
 }
 SPILLING = GOOD | {
@@ -84,6 +85,11 @@ def test_the_sectors_of_a_load_are_counted(tmp_path: Path) -> None:
     assert (
         "a load of a warp touches 32.0 sectors of 32 bytes" in reasons(tmp_path, results(tmp_path), UNCOALESCED)[0][1]
     )
+
+
+def test_sectors_that_the_l1_cache_keeps_are_not_wasted(tmp_path: Path) -> None:
+    kept = UNCOALESCED | {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum": "300,000"}
+    assert "uncoalesced" not in {kind for kind, _ in reasons(tmp_path, results(tmp_path), kept)}
 
 
 def test_bytes_are_compared_with_those_of_the_operator(tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 from kbench.text.exception_text import message
 
+PROFILED_CALL_LIMIT_S = 500.0
+"""How long the call may take under a profiler, which runs each kernel dozens of times."""
+
 
 def call_once(
     operator: Operator,
@@ -68,7 +71,7 @@ def call_once(
 def call_in_range(run: CaseRun, contender: Contender, inputs: CaseInputs) -> None:
     """Call a provider once between cudaProfilerStart and cudaProfilerStop. What comes before, such as drawing the inputs and
     preparing the call, is outside."""
-    with run.steps.step(contender, RECORD, run.settings.timeout_s):
+    with run.steps.step(contender, RECORD, max(run.settings.timeout_s, PROFILED_CALL_LIMIT_S)):
         assert contender.stage
         call = contender.stage(inputs.shared.tensors, inputs.first.shapes)
         run.device.synchronize()
