@@ -3,13 +3,18 @@
     compute-sanitizer --tool memcheck  --error-exitcode 1 python tools/kernels_sanitize.py
     compute-sanitizer --tool racecheck --error-exitcode 1 python tools/kernels_sanitize.py
 
-It needs a CUDA device, and some minutes for each tool. Arguments (float32 bfloat16) choose the dtypes. The exit
-code is 1 when an output is wrong.
+It needs a CUDA device, and some minutes for each tool. Less is enough after a change of the norms:
+
+    ... tools/kernels_sanitize.py bfloat16 --only rmsnorm,layernorm --lengths 64,781,4096,32768 --rows 1,5 --limit-s 30
+
+The exit code is 1 when an output is wrong. Shapes that --limit-s leaves out are counted.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
+import time
 
 import torch
 
@@ -47,20 +52,39 @@ def fault(operator: kbench.Operator, case: Case, provider: str, device: str) -> 
     return found.wrong or ""
 
 
-def main(dtypes: list[str]) -> None:
-    wrong = 0
-    for name, mode in CASES:
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("dtypes", nargs="*", default=["float32", "float16", "bfloat16"])
+    parser.add_argument("--only", type=lambda text: text.split(","), help="these operators")
+    parser.add_argument("--lengths", type=numbers, default=LENGTHS)
+    parser.add_argument("--rows", type=numbers, help=f"default: {ROWS}, or the first three for more than 4096 elements")
+    parser.add_argument("--limit-s", type=float, default=float("inf"))
+    asked = parser.parse_args()
+    shapes = [
+        (name, mode, M, N, dtype)
+        for N in asked.lengths
+        for name, mode in CASES
+        if not asked.only or name in asked.only
+        for M in asked.rows or (ROWS if N <= 4096 else ROWS[:3])
+        for dtype in asked.dtypes
+    ]
+    wrong, end = 0, time.monotonic() + asked.limit_s
+    for number, (name, mode, M, N, dtype) in enumerate(shapes):
+        if time.monotonic() > end:
+            print(f"the time is over: {len(shapes) - number} of {len(shapes)} shapes are left", flush=True)
+            break
         operator = kbench.operator(name)
-        for N in LENGTHS:
-            for M in ROWS if N <= 4096 else ROWS[:3]:
-                for dtype in dtypes:
-                    choices = {"mode": mode} if mode == "backward" else {}
-                    reason = fault(operator, operator.case(dtype, M=M, N=N, **choices), "cuda", "cuda")
-                    print(f"{name} {mode} {M} x {N} {dtype}: {reason or 'right'}", flush=True)
-                    wrong += bool(reason)
+        choices = {"mode": mode} if mode == "backward" else {}
+        reason = fault(operator, operator.case(dtype, M=M, N=N, **choices), "cuda", "cuda")
+        print(f"{name} {mode} {M} x {N} {dtype}: {reason or 'right'}", flush=True)
+        wrong += bool(reason)
     torch.cuda.synchronize()
     sys.exit(bool(wrong))
 
 
+def numbers(text: str) -> list[int]:
+    return [int(each) for each in text.split(",")]
+
+
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["float32", "float16", "bfloat16"])
+    main()

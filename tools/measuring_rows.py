@@ -1,186 +1,287 @@
-"""Prints how fast the CUDA kernels of kbench's row operators are: the share of copy_ that the default reaches, and, for the
-norms, each way to share a row. It is how the tables in kernels/rows/dispatch.cuh and gradients/backward.cuh are chosen.
+"""Prints how fast kbench's row operators are: as a share of a copy of the same algorithmic bytes, in GB/s, and beside the best
+peer. The tables of the dispatches (kernels/norms/dispatch.py, kernels/rows/dispatch.cuh, cross_entropy/triton_dispatch.py,
+softmax/triton_backward_dispatch.py) are chosen with it.
 
-    python tools/measuring_rows.py [--only rmsnorm,rmsnorm-backward] [--shapes 16384x4096,64x4096] [--dtype bfloat16]
-                                   [--default] [--seconds 60] [--json FILE]
+    python tools/measuring_rows.py                                  every operator and mode, the most valuable rows first
+        --only rmsnorm,layernorm-backward --dtypes bfloat16         some of them
+        --shapes 16384x4096,64x4096 --rows 12                       these rows, or the first of each operator and mode
+        --limit-s 280                                               stops after so many seconds
+        --candidates                                                other launches, too, and the best of them
+        --against DIR --ours cuda                                   this code and that of another checkout, in turns
+        --json FILE                                                 everything that was measured, a line for each row
 
-Calls are timed with a cold cache and a queue that the host has filled ahead. All ways of a shape are timed in turns. --default
-leaves out the other ways. --json writes the medians in microseconds, to compare two versions of kbench.
+Triton kernels are compiled and CUDA sources are built first, in several processes. Each operator is then measured in a
+process of its own, with kbench's pre-filled do_bench and a cold cache. All contenders of a row are timed in turns. `DIFFERS`
+marks outputs that are not close to torch's; kbench's own check is more careful.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
-import itertools
 import json
+import os
+import queue
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
 from pathlib import Path
 from statistics import median
+from typing import Any
 
-import torch
+from rows_shapes import rows_of
 
-import kbench
-from kbench.kernels.cuda_source import CudaSource, gradient_buffers
-
-Tensors = list[torch.Tensor]
-
-LENGTHS = (768, 1000, 1024, 2048, 2880, 4096, 5120, 7168, 8192, 12288, 16384, 32768, 65536, 131072)
-FEW = [(1, 1024), (64, 1024), (1024, 1024), (1, 4096), (64, 4096), (256, 4096), (1024, 4096), (1, 8192), (64, 8192)]
-FEW += [(1024, 8192), (1, 16384), (64, 16384), (256, 16384), (64, 65536), (8, 131072), (2048, 2880)]
-ANYWHERE = [(65536, 137), (16384, 4097), (1300, 50257)]
-"""Rows that begin at any address."""
-
-GROUPS = ((8, 1), (8, 3), (16, 1), (16, 3), (32, 1), (32, 2), (32, 3))
-"""Threads of a warp that share a row, and the accesses of each, for which there are kernels."""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """An operator over rows: matrices and vectors that a call reads, and matrices that it writes."""
-
-    operator: str
-    reads: int
-    vectors: int
-    writes: int
-    backward: bool = False
-
-    @property
-    def source(self) -> CudaSource:
-        module = importlib.import_module(f"kbench.operators.{self.operator}.providers_cuda")
-        return module.BACKWARD_SOURCE if self.backward else module.SOURCE  # type: ignore[no-any-return]
-
-    def tensors(self, M: int, N: int, dtype: torch.dtype) -> tuple[Tensors, Tensors]:
-        """Inputs and outputs."""
-        inputs = [torch.randn(M, N, device="cuda").to(dtype) for _ in range(self.reads)]
-        inputs += [torch.randn(N, device="cuda").to(dtype) for _ in range(1 if self.backward else self.vectors)]
-        outputs = [torch.empty_like(inputs[0]) for _ in range(self.writes)]
-        if self.backward:
-            outputs += [inputs[0].new_empty(N) for _ in range(self.vectors)]
-            outputs += gradient_buffers(inputs[0], self.vectors)
-        return inputs, outputs
-
-    def default(self, M: int, N: int, inputs: Tensors, outputs: Tensors) -> Callable[[], object]:
-        if self.operator == "softmax":
-            case = kbench.operator("softmax").case(str(inputs[0].dtype).removeprefix("torch."), M=M, N=N)
-            softmax = kbench.operator("softmax").providers["cuda"].bind(case, {})
-            return lambda: softmax(inputs[0])
-        return self.way({}, inputs, outputs)
-
-    def way(self, options: dict[str, int], inputs: Tensors, outputs: Tensors) -> Callable[[], object]:
-        launch = self.source.kernel(f"{self.operator}{'_backward' * self.backward}", eps=1e-6, **options)
-        return lambda: launch(inputs, outputs)
-
-    def ways(self, N: int, itemsize: int) -> Iterator[dict[str, int]]:
-        """Ways to share a row that hold it. A softmax has its own: `packs` and `blocks` in a config."""
-        accesses = N * itemsize / 16
-        if self.operator == "softmax":
-            return
-        if not self.backward:
-            for group, packs in GROUPS:
-                if accesses <= group * packs < 4 * accesses:
-                    yield {"group": group, "packs": packs}
-        for packs, blocks in itertools.product((1, 2) if self.backward else (1, 2, 4, 8), (1, 2, 4, 8, 16)):
-            threads = accesses / packs / blocks
-            if threads > 1024 or threads < (64 if blocks > 1 else 32) or packs * self.reads > 8:
-                continue
-            yield {"packs": packs, "blocks": blocks}
-            if not self.backward and packs <= 4:
-                yield {"packs": packs, "blocks": blocks, "keep": 1}
-
-
-OPERATORS = {
-    "softmax": Rows("softmax", 1, 0, 1),
-    "rmsnorm": Rows("rmsnorm", 1, 1, 1),
-    "layernorm": Rows("layernorm", 1, 2, 1),
-    "add_rmsnorm": Rows("add_rmsnorm", 2, 1, 2),
-    "rmsnorm-backward": Rows("rmsnorm", 2, 1, 1, backward=True),
-    "layernorm-backward": Rows("layernorm", 2, 2, 1, backward=True),
+OPERATIONS = {
+    f"{operator}{'' if mode == 'forward' else f'-{mode}'}": (operator, mode)
+    for operator, modes in {
+        "layernorm": ("backward", "forward"),
+        "rmsnorm": ("backward", "forward"),
+        "cross_entropy": ("full", "forward", "backward"),
+        "add_rmsnorm": ("forward", "backward"),
+        "softmax": ("backward", "forward"),
+    }.items()
+    for mode in modes
 }
+DEFAULT = [name for name in OPERATIONS if name != "softmax"]
+
+ROW_SECONDS = 40.0
+"""A worker that has not answered after so long is stopped: a kernel may hang."""
+
+Row = dict[str, Any]
 
 
-def microseconds(calls: dict[str, Callable[[], object]], rounds: int, each: int) -> dict[str, float]:
-    """The median of each call, with a cold cache."""
-    flushed = torch.empty(192 * 2**20, dtype=torch.int8, device="cuda")
-    for name, call in list(calls.items()):
+class Worker:
+    """A process that runs rows_worker.py, with the kbench of a checkout. It starts again after a failure."""
+
+    def __init__(self, checkout: Path | None = None) -> None:
+        path = os.environ.get("PYTHONPATH", "")
+        self.environment = os.environ | ({"PYTHONPATH": f"{checkout}{os.pathsep}{path}"} if checkout else {})
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        command = [sys.executable, str(Path(__file__).with_name("rows_worker.py"))]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment
+        )
+        self.answers: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._read, args=(self.process, self.answers), daemon=True).start()
+
+    @staticmethod
+    def _read(process: subprocess.Popen[str], answers: queue.Queue[str]) -> None:
+        assert process.stdout
+        for line in process.stdout:
+            answers.put(line)
+        answers.put("")
+
+    def ask(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """The answer, or {"error": why there is none}."""
+        if self.process is None:
+            self.start()
+        assert self.process and self.process.stdin
         try:
-            call()
-        except kbench.Unsupported:  # this way does not hold the row
-            del calls[name]
-    found: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(rounds):
-        events = {name: [[torch.cuda.Event(enable_timing=True) for _ in "ab"] for _ in range(each)] for name in calls}
-        torch.cuda._sleep(400_000)  # the host is ahead from here on
-        for name, call in calls.items():
-            for before, after in events[name]:
-                flushed.zero_()
-                before.record()
-                call()
-                after.record()
-        torch.cuda.synchronize()
-        for name in calls:
-            found[name] += [1000 * before.elapsed_time(after) for before, after in events[name]]
-    return {name: median(times) for name, times in found.items()}
+            print(json.dumps(request), file=self.process.stdin, flush=True)
+            line = self.answers.get(timeout=max(1.0, seconds))
+        except (queue.Empty, OSError):
+            line = ""
+        found: dict[str, Any] = json.loads(line) if line else {"error": "the process died or took too long"}
+        if not line or found.get("lost"):
+            self.stop()
+        return found
+
+    def stop(self) -> None:
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+        self.process = None
 
 
-def shapes(rows: Rows, itemsize: int) -> Iterator[tuple[int, int]]:
-    """The shapes of a whole run: 128 MiB of each operand, few rows, and rows that begin anywhere."""
-    yield from ((2**27 // itemsize // N // rows.reads, N) for N in LENGTHS)
-    yield from FEW
-    yield from ANYWHERE
+class Tool:
+    def __init__(self, asked: argparse.Namespace) -> None:
+        self.asked, self.begin = asked, time.monotonic()
+        self.names = list(asked.only)
+        self.measured: dict[str, list[Worker]] = {}
+
+    def left(self) -> float:
+        return float(self.asked.limit_s - (time.monotonic() - self.begin))
+
+    def say(self, text: str) -> None:
+        print(text, flush=True)
+
+    def rows(self) -> list[tuple[str, int, Row]]:
+        """All rows with the name of their operation and their rank in it: the first of every operation, then the second."""
+        columns = []
+        for name in self.names:
+            operator, mode = OPERATIONS[name]
+            if self.asked.shapes:
+                own = [
+                    {"operator": operator, "mode": mode, "dtype": dtype, "M": M, "N": N}
+                    for dtype in self.asked.dtypes
+                    for M, N in self.asked.shapes
+                ]
+            else:
+                own = list(rows_of(operator, mode, self.asked.dtypes))
+            columns.append([(name, rank, row) for rank, row in enumerate(own[: self.asked.rows])])
+        return [each for rank in zip_longest(*columns) for each in rank if each]
+
+    def ours(self, name: str) -> list[str]:
+        in_place = ["triton-in-place"] if name in ("cross_entropy-full", "cross_entropy-backward") else []
+        return [*self.asked.ours, *(in_place if "triton" in self.asked.ours else [])]
+
+    def request(self, do: str, name: str, row: Row, peers: Sequence[str] = ()) -> dict[str, Any]:
+        providers = [*self.ours(name), *peers]
+        return {"do": do, "row": row, "providers": providers, "candidates": self.asked.candidates}
+
+    def compile(self, rows: list[tuple[str, int, Row]]) -> None:
+        """Compile and build in several processes, for `compile_s` at most. What is left compiles when its turn comes."""
+        begin, end = time.monotonic(), time.monotonic() + self.asked.compile_s
+        jobs = []
+        if "cuda" in self.ours(""):
+            for name in self.names:
+                operator, mode = OPERATIONS[name]
+                row = {"operator": operator, "mode": mode, "dtype": "bfloat16", "M": 1, "N": 1024}
+                jobs.append((None, {"do": "build", "row": row}))
+        if "triton" in self.ours(""):
+            liger = [peer for peer in self.asked.peers if peer == "liger"]
+            for name, rank, row in rows:
+                jobs.append((None, self.request("compile", name, row, liger if rank < self.asked.peer_rows else ())))
+        if self.asked.against:
+            jobs += [(self.asked.against, job) for _, job in jobs]
+        workers: queue.Queue[dict[Path | None, Worker]] = queue.Queue()
+        count = min(len(jobs), self.asked.workers)
+        for _ in range(count):
+            workers.put({})
+        failed: list[str] = []
+
+        def run(job: tuple[Path | None, dict[str, Any]]) -> bool:
+            if time.monotonic() > end:
+                return False
+            mine = workers.get()
+            worker = mine.setdefault(job[0], Worker(job[0]))
+            found = worker.ask(job[1], min(120.0, end + 20 - time.monotonic()))
+            workers.put(mine)
+            row = job[1]["row"]
+            where = f"{row['operator']} {row['mode']} {row['dtype']} {row['M']}x{row['N']}"
+            if "error" in found:
+                failed.append(f"{job[1]['do']} {where}: {found['error']}")
+            failed.extend(f"{where} {each}: {why}" for each, why in found.get("failed", {}).items())
+            return True
+
+        with ThreadPoolExecutor(max(1, count)) as pool:
+            done = sum(pool.map(run, jobs))
+        while not workers.empty():
+            for worker in workers.get().values():
+                worker.stop()
+        self.say(f"# compiled {done} of {len(jobs)} in {time.monotonic() - begin:.0f} s; {len(failed)} failed")
+        for line in failed[:20]:
+            self.say(f"#   {line}")
+
+    def worker(self, row: Row, checkout: Path | None = None) -> Worker:
+        operator = row["operator"] if checkout is None else f"{row['operator']} of {checkout}"
+        return self.measured.setdefault(operator, [Worker(checkout)])[0]
+
+    def measure(self) -> None:
+        rows = self.rows()
+        if not self.asked.no_compile:
+            self.compile(rows)
+        for number, (name, rank, row) in enumerate(rows):
+            if self.left() < 3:
+                self.say(
+                    f"# the time is over: {len(rows) - number} rows are left, from {name} {row['M']}x{row['N']} on"
+                )
+                break
+            found = self.against(name, row) if self.asked.against else self.one(name, rank, row)
+            if self.asked.json:
+                with self.asked.json.open("a") as file:
+                    print(json.dumps({"name": name, **row, **found}), file=file)
+        for (worker,) in self.measured.values():
+            worker.stop()
+        self.say(f"# {time.monotonic() - self.begin:.0f} s")
+
+    def one(self, name: str, rank: int, row: Row) -> dict[str, Any]:
+        peers = self.asked.peers if rank < self.asked.peer_rows else []
+        request = self.request("measure", name, row, peers) | {"rounds": self.asked.rounds}
+        found = self.worker(row).ask(request, min(ROW_SECONDS, self.left() + 15))
+        where = f"{name} {row['dtype']} {row['M']}x{row['N']}:"
+        if "us" not in found:
+            self.say(f"{where} {found.get('error') or found.get('failed')}")
+            return found
+        us, copy = found["us"], found["us"].pop("copy")
+        ours = [each for each in self.ours(name) if each in us]
+        shares = [f"{each} {_share(each, found, copy)} {found['bytes'] / us[each] / 1000:.0f} GB/s" for each in ours]
+        others = [f"{each} {_share(each, found, copy)}" for each in peers if each in us]
+        line = f"{where} copy {copy:.1f} us | {', '.join(shares)}" + (f" | {', '.join(others)}" if others else "")
+        if ours and others:
+            ahead = min(us[each] for each in peers if each in us) / min(us[each] for each in ours)
+            line += f" | {ahead:.2f} x the best peer"
+        self.say(line)
+        named = {*self.ours(name), *peers}
+        rest = sorted((time_us, each) for each, time_us in us.items() if each not in named)
+        if rest:
+            self.say(
+                "    " + "; ".join(f"{copy / time_us:.3f} {each}{_mark(each, found)}" for time_us, each in rest[:8])
+            )
+        failed = {each: why for each, why in found["failed"].items() if not why.startswith("Unsupported")}
+        if failed:
+            self.say(f"    failed: {'; '.join(f'{each}: {why}' for each, why in failed.items())[:500]}")
+        return found | {"copy_us": copy}
+
+    def against(self, name: str, row: Row) -> dict[str, Any]:
+        """Round by round, this code and then the other, in two processes."""
+        times: dict[str, list[list[float]]] = {}
+        for _ in range(self.asked.rounds):
+            for side, checkout in enumerate((None, self.asked.against)):
+                request = self.request("measure", name, row) | {"rounds": 1}
+                found = self.worker(row, checkout).ask(request, min(ROW_SECONDS, self.left() + 15))
+                for each, time_us in found.get("us", {}).items():
+                    times.setdefault(each, [[], []])[side].append(time_us)
+        line = []
+        for each, (here, there) in times.items():
+            if here and there:
+                ratio = median(there) / median(here)
+                line.append(f"{each} here {median(here):.2f} us, there {median(there):.2f}: {ratio:.3f} x as fast")
+        self.say(f"{name} {row['dtype']} {row['M']}x{row['N']}: {'; '.join(line) or found.get('error') or found}")
+        return {"here_and_there_us": times}
 
 
-def measure(rows: Rows, M: int, N: int, dtype: torch.dtype, only_default: bool) -> dict[str, float]:
-    inputs, outputs = rows.tensors(M, N, dtype)
-    copied = torch.empty((rows.reads + rows.writes) * M * N // 2, dtype=dtype, device="cuda")
-    into = torch.empty_like(copied)
-    calls: dict[str, Callable[[], object]] = {"copy": lambda: into.copy_(copied)}
-    calls["default"] = rows.default(M, N, inputs, outputs)
-    for options in () if only_default else rows.ways(N, dtype.itemsize):
-        calls[" ".join(f"{name}={value}" for name, value in options.items())] = rows.way(options, inputs, outputs)
-    return microseconds(calls, 3, 4 if M * N > 2**22 else 10)
+def _share(name: str, found: dict[str, Any], copy: float) -> str:
+    return f"{copy / found['us'][name]:.3f}{_mark(name, found)}"
 
 
-def build_all(names: list[str]) -> None:
-    """Build the sources at the same time: each in a process of its own, which measures one small shape."""
-    command = [sys.executable, __file__, "--shapes", "1x8", "--default", "--only"]
-    processes = [subprocess.Popen([*command, name], stdout=subprocess.DEVNULL) for name in names]
-    failed = [name for name, process in zip(names, processes, strict=True) if process.wait(timeout=300)]
-    if failed:
-        raise SystemExit(f"could not build and run: {', '.join(failed)}")
+def _mark(name: str, found: dict[str, Any]) -> str:
+    return f" DIFFERS ({found['wrong'][name]})" if name in found["wrong"] else ""
+
+
+def words(text: str) -> list[str]:
+    return [word for word in text.split(",") if word]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--only", type=lambda text: text.split(","), default=list(OPERATORS))
-    parser.add_argument("--shapes", type=lambda text: [tuple(map(int, part.split("x"))) for part in text.split(",")])
-    parser.add_argument("--dtype", default="bfloat16")
-    parser.add_argument("--default", action="store_true")
-    parser.add_argument("--seconds", type=float, default=600.0)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", type=words, default=DEFAULT, help=f"of {', '.join(OPERATIONS)}")
+    parser.add_argument("--dtypes", type=words, default=["bfloat16", "float32"])
+    parser.add_argument("--ours", type=words, default=["triton", "cuda"])
+    parser.add_argument("--peers", type=words, default=["liger", "quack"])
+    parser.add_argument("--peer-rows", type=int, default=6, help="measure peers on the first rows only")
+    parser.add_argument("--shapes", type=lambda text: [tuple(map(int, each.split("x"))) for each in words(text)])
+    parser.add_argument("--rows", type=int, help="the first rows of each operator and mode")
+    parser.add_argument("--candidates", action="store_true")
+    parser.add_argument("--against", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--limit-s", type=float, default=600.0)
+    parser.add_argument(
+        "--compile-s", type=float, help="how long to compile before measuring. Default: 40 %% of --limit-s"
+    )
+    parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 2) - 2), help="that compile")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
-    if missing := CudaSource.missing_tools():
-        raise SystemExit(f"cannot measure CUDA kernels here: {missing}")
-    chosen, dtype, found = {name: OPERATORS[name] for name in asked.only}, getattr(torch, asked.dtype), {}
-    if len(chosen) > 1:
-        build_all(asked.only)
-    end = time.monotonic() + asked.seconds
-    for name, rows in chosen.items():
-        for M, N in asked.shapes or shapes(rows, dtype.itemsize):
-            if time.monotonic() > end:
-                raise SystemExit("stopped: --seconds are over")
-            times = measure(rows, M, N, dtype, asked.default)
-            found[f"{name} {M}x{N}"] = times
-            copy = times["copy"]
-            ways = sorted((us, way) for way, us in times.items() if way not in ("copy", "default"))[:5]
-            shares = ", ".join(f"{way} {copy / us:.3f}" for us, way in ways)
-            print(f"{name} {M}x{N}: copy {copy:.1f} us, default {copy / times['default']:.3f}; {shares}", flush=True)
-            if asked.json:
-                asked.json.write_text(json.dumps(found))
+    if unknown := [name for name in asked.only if name not in OPERATIONS]:
+        raise SystemExit(f"there is no {unknown[0]}; --only takes {', '.join(OPERATIONS)}")
+    asked.compile_s = 0.4 * asked.limit_s if asked.compile_s is None else asked.compile_s
+    Tool(asked).measure()
 
 
 if __name__ == "__main__":

@@ -36,9 +36,30 @@ SHAPES = {
     "sm_90": [
         *(
             (16384, N)
-            for N in (1, 64, 128, 768, 781, 1000, 8191, 1024, 2880, 4096, 5120, 7168, 8192, 12288, 16384, 32768, 262144)
+            for N in (
+                1,
+                64,
+                128,
+                768,
+                781,
+                1000,
+                8191,
+                1024,
+                2880,
+                4096,
+                4097,
+                5120,
+                7168,
+                8192,
+                11008,
+                12288,
+                16384,
+                32768,
+                262144,
+            )
         ),
         *((64, N) for N in (1000, 4096, 16384, 131072)),
+        (1024, 11008),
         (1, 262144),
     ],
     "sm_80": [(16384, 1024), (16384, 5120), (64, 4096), (16384, 16384), (16384, 65536)],
@@ -51,8 +72,12 @@ INPUTS = {"rmsnorm": (1, 1, 1, 2), "add_rmsnorm": (2, 2, 1, 3), "layernorm": (1,
 def builds() -> Iterator[tuple[str, str, int, int, torch.dtype]]:
     for target, shapes in SHAPES.items():
         for M, N in shapes:
-            for name in INPUTS if target == "sm_90" and N in (1024, 8192, 16384) else ["layernorm"]:
-                for dtype in (torch.bfloat16, torch.float32) if N in (1024, 5120, 16384, 65536) else (torch.bfloat16,):
+            for name in INPUTS if target == "sm_90" and N in (1024, 8192, 11008, 16384) else ["layernorm"]:
+                for dtype in (
+                    (torch.bfloat16, torch.float32)
+                    if N in (1024, 4097, 5120, 11008, 16384, 65536)
+                    else (torch.bfloat16,)
+                ):
                     yield target, name, M, N, dtype
 
 

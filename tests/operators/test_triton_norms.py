@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from judging import DEVICE
 
 from kbench.kernels.norms import launch
-from kbench.kernels.norms.dispatch import Launches, Step
+from kbench.kernels.norms.dispatch import Launches, Step, shared_rows_plan
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.definition import Definition
@@ -132,6 +133,40 @@ def test_every_forward_kernel(form: str, name: str, N: int, monkeypatch: pytest.
 def test_every_backward_kernel(form: str, name: str, N: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "backward_plan", lambda M, N, *rest: BACKWARD[form](M, N, rest[3]))
     assert judged(name, 9, N, "backward") is None
+
+
+@pytest.mark.parametrize(
+    "name, N, dtype",
+    [
+        *((name, 77, "float32") for name in NORMS),
+        ("rmsnorm", 96, "float32"),
+        ("layernorm", 80, "bfloat16"),
+        ("add_rmsnorm", 96, "float16"),
+    ],
+)
+def test_teams_share_rows_in_the_backward_pass(name: str, N: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two teams of three programs, of which one has two rows. In 16 bits, programs load two elements at a time."""
+    pairs = 1 if dtype == "float32" else 2
+    numbers = {"span": 32, "BLOCK": 16, "PIECES": 2, "FULL": N == 96, "WIDTH": 4, "PAIRS": pairs, "PDL": False}
+    steps = [Step("shared_rows.shared_rows", 6, numbers | {"PHASE": phase}, WARPS) for phase in (1, 2)]
+    plan = Launches((*steps, added(N, 2, 2 if name == "layernorm" else 1)), 3, 2, teams=True)
+    monkeypatch.setattr(launch, "backward_plan", lambda *_: plan)
+    assert judged(name, 3, N, "backward", dtype) is None
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("M, N", [(300, 16384), (7, 40000), (1, 65536)])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+@pytest.mark.parametrize("name", NORMS)
+def test_teams_are_right_on_a_device(name: str, dtype: str, M: int, N: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dispatch does not choose them. Twice, because the second launch finds the marks of the first."""
+    itemsize = 4 if dtype == "float32" else 2
+    plan = partial(shared_rows_plan, piece=8192 // itemsize, pieces=2 if itemsize == 2 else 1, warps=8)
+    choose = lambda M, N, itemsize, vector, inputs, sums, device: plan(M, N, itemsize, sums, device)  # noqa: E731
+    monkeypatch.setattr(launch, "backward_plan", choose)
+    assert judged(name, M, N, "backward", dtype) is None
+    assert judged(name, M, N, "backward", dtype) is None
 
 
 @pytest.mark.parametrize("name", NORMS)

@@ -29,7 +29,7 @@ def mean_slices(
     For rows that registers cannot hold. Grid: M * slices."""
     pid = tl.program_id(0)
     row = (pid // slices).to(tl.int64)
-    start = pid % slices * span
+    start = pid % slices * span // VEC * VEC  # otherwise the compiler would not know that vectors are aligned
     end = tl.minimum(start + span, N)
     found = load_each(statistics, row + tl.zeros((1, 1), tl.int32), True, True)
     pointers = starts(inputs, strides, row, VEC)

@@ -53,6 +53,9 @@ _LONGEST_ROW = 16384
 _LONGEST_KEPT = 8192
 """Elements of a row that one program holds beside the sums over the rows."""
 
+_LONGEST_MASKED = 12288
+"""Elements of a packed row, see `_packed`, that may be shorter than the blocks which hold it."""
+
 _SLICE = 8192
 """Elements that one program of a team holds, of a longer row."""
 
@@ -73,7 +76,8 @@ _DIVIDED, _DIVIDED_BACKWARD = 512, 4096
 then be added up across warps."""
 
 _FIVE_PIECES = {"maxnreg": 80}
-"""Triton's options for rows in five blocks on sm_90: without a limit, ptxas keeps to 64 registers, and spills."""
+"""Triton's options for rows of whole 16 bytes in five blocks on sm_90: without a limit, ptxas keeps to 64 registers, and
+spills. Other rows take more."""
 
 _LARGEST_OF_TWO = 5120
 """Elements of a program of the backward pass, if a multiprocessor is to hold two."""
@@ -129,7 +133,7 @@ def forward_plan(M: int, N: int, itemsize: int, pivot: bool, device: Processors)
             math.ceil(M / constants["ROWS"]),
             _warps(count, 16 if early["EARLY"] else _each_of(constants), device),
         )
-        if constants["PIECES"] == 5 and device.chained:
+        if constants["PIECES"] == 5 and device.chained and N * itemsize % 16 == 0:
             options |= _FIVE_PIECES
         return Launches((Step("forward_kernels.registers", programs, constants | early | alone, options),))
     slices = math.ceil(N / _SLICE)
@@ -167,12 +171,12 @@ def backward_plan(M: int, N: int, itemsize: int, vector: int, inputs: int, sums:
         width = min(128, max(32, power_of_two(N // 128)))
         strips = math.ceil(N / width)
         numbers = {"strips": strips, "PACKED": False, "STEP": 64 if M > 32 else 32, "WIDTH": width}
-        options = _warps(_elements(constants), 32, device, 8)
+        options = _warps(_elements(constants), 32, device, 8 if N * itemsize <= 2**15 else 16)
         options = max(options, _warps(128, 1, device), key=lambda each: each["num_warps"])
         return Launches((Step("backward_kernels.rows_and_columns", strips + M, constants | numbers, options),))
     staged_bytes = device.shared_bytes if vector * itemsize >= 4 else 0  # a load to shared memory has at least 4 bytes
     longest = _LONGEST_KEPT // (1 if staged_bytes or sums == 1 else 2)
-    if longest >= N or _packed(N, itemsize, inputs, sums, staged_bytes):
+    if longest >= N or _packed(N, itemsize, vector, inputs, sums, staged_bytes):
         return _resident(M, N, itemsize, inputs, sums, staged_bytes, device)
     slices = 1 if device.multiprocessors <= M else min(math.ceil(N / 4096), math.ceil(2 * device.multiprocessors / M))
     span = 64 * math.ceil(N / slices / 64)
@@ -188,11 +192,12 @@ def backward_plan(M: int, N: int, itemsize: int, vector: int, inputs: int, sums:
     return Launches((first, second, *_added(N, parts, sums, device)), slices, parts)
 
 
-def _packed(N: int, itemsize: int, inputs: int, sums: int, staged_bytes: int) -> bool:
+def _packed(N: int, itemsize: int, vector: int, inputs: int, sums: int, staged_bytes: int) -> bool:
     """Whether a program can hold a longer row because its elements stay packed, two to a register. There is no room for two
-    sums over the rows."""
+    sums over the rows, nor for what rows of other lengths need: masks of 16384 elements, or of shorter vectors."""
     on_the_way = 2 * power_of_two(N) * itemsize * inputs
-    return N <= _LONGEST_ROW and itemsize == 2 and sums == 1 and 0 < on_the_way <= staged_bytes
+    fits = N == _LONGEST_ROW or (N <= _LONGEST_MASKED and vector * itemsize == 16)
+    return fits and itemsize == 2 and sums == 1 and 0 < on_the_way <= staged_bytes
 
 
 def _resident(M: int, N: int, itemsize: int, inputs: int, sums: int, staged_bytes: int, device: Processors) -> Launches:
@@ -200,7 +205,8 @@ def _resident(M: int, N: int, itemsize: int, inputs: int, sums: int, staged_byte
     constants = _tile(M, N, _TILE_BACKWARD, 2 * device.multiprocessors, _DIVIDED_BACKWARD)
     packed = N > _LONGEST_KEPT  # see `_packed`
     if packed:
-        constants |= {"BLOCK": power_of_two(N), "PIECES": 1, "FULL": power_of_two(N) == N}
+        block, pieces = (_LONGEST_MASKED // 3, 3) if N <= _LONGEST_MASKED else (N, 1)
+        constants |= {"BLOCK": block, "PIECES": pieces, "FULL": block * pieces == N}
     count = _elements(constants)
     resident = 1 if count > _LARGEST_OF_TWO else 2
     staged = resident * 2 * count * itemsize * inputs <= staged_bytes
@@ -214,6 +220,23 @@ def _resident(M: int, N: int, itemsize: int, inputs: int, sums: int, staged_byte
     ways = {"AHEAD": ahead, "STAGES": 3 if staged else 1}
     step = Step("backward_kernels.resident", parts, constants | numbers | ways, options)
     return Launches((step, *_added(N, parts, sums, device)), parts=parts)
+
+
+def shared_rows_plan(
+    M: int, N: int, itemsize: int, sums: int, device: Processors, piece: int, pieces: int, warps: int, resident: int = 1
+) -> Launches:
+    """Programs that stay and share rows. Each has up to `pieces` blocks of `piece` elements of a row, and `resident` programs
+    fit on a multiprocessor. Rows of 16-bit elements begin at multiples of 4 bytes. Nobody has measured it, so `backward_plan`
+    does not choose it; tools/measuring_rows.py measures it."""
+    slices = math.ceil(N / (piece * pieces))
+    span = 64 * math.ceil(N / slices / 64)
+    slices, pieces = math.ceil(N / span), math.ceil(span / piece)
+    teams = _even(M, max(1, device.multiprocessors * resident // slices))
+    full = N % span == 0 and span == piece * pieces
+    constants = {"span": span, "BLOCK": piece, "PIECES": pieces, "FULL": full, "WIDTH": power_of_two(slices)}
+    constants |= {"PAIRS": 2 if itemsize == 2 else 1, "PDL": device.chained, "PHASE": 0}
+    step = Step("shared_rows.shared_rows", teams * slices, constants, {"num_warps": warps})
+    return Launches((*_in_phases(step, device), *_added(N, teams, sums, device)), slices, teams, teams=True)
 
 
 def _even(tiles: int, most: int) -> int:

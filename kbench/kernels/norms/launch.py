@@ -27,6 +27,7 @@ FILES = (
     "backward_kernels",
     "column_kernels",
     "exchange",
+    "shared_rows",
 )
 SOURCES = (*(Path(__file__).with_name(f"{name}.py") for name in FILES), *whole_rows.SOURCES)
 """The files that a norm in Triton runs, besides its own."""
@@ -86,7 +87,9 @@ def gradients(
         "outputs": outputs,
     }
     tensors["partial"] = outputs if plan.parts == 1 else _new(x, maths.column_sums, plan.parts, N)
-    if plan.slices:
+    if plan.teams:
+        tensors["words"] = triton_rows.row_mailbox(x.device, M, plan.slices, "bit 0")
+    elif plan.slices:
         tensors["means"] = _new(x, maths.row_sums, M, plan.slices)
     known = {"strides": _row_strides(inputs), "M": M, "N": N, "P": plan.parts, "slices": plan.slices, "VEC": vector}
     _run(plan, tensors | known | maths.constants())

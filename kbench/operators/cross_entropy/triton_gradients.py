@@ -199,7 +199,8 @@ def losses_and_gradients(
         if PHASE != 1:
             maxima, sums, there = gather_words(words, parts, mark, WIDTH)
             maxima, sums = tl.where(there, maxima, SMALLEST), tl.where(there, sums, 0.0)
-            row_max, row_sum = joined(maxima[None, :], sums[None, :], 1)
+            row_max = tl.max(maxima, 0)  # numbers: the compiler may move blocks to the layout of a tensor
+            row_sum = tl.sum(sums * flushed_exp(maxima - row_max), 0)
     if PHASE != 1:
         held = still_packed(held, HELD, PACKED)
         scale, less = d / row_sum, d * (smoothing / N)

@@ -128,7 +128,9 @@ def softmax_gradients(
             publish_word(words + part + tl.zeros((ROWS, 1), tl.int32), row_sum, tl.zeros((ROWS, 1), tl.float32), mark)
         if PHASE != 1:
             sums, _, there = gather_words(words, parts, mark, WIDTH)
-            row_sum = tl.sum(tl.where(there, sums, 0.0)[None, :], 1, keep_dims=True)
+            row_sum = tl.sum(
+                tl.where(there, sums, 0.0), 0
+            )  # a number: the compiler may move blocks to a tensor's layout
     if PHASE != 1:
         y_held, dy_held = still_packed(y_held, HELD, PACKED), still_packed(dy_held, HELD, PACKED)
         _store_gradients(

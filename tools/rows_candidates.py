@@ -1,0 +1,290 @@
+"""Other launches than the dispatches choose, for measuring_rows.py: other threads, tiles, slices, stages, and blocks for a row.
+
+Each is a name, a provider, and a function that makes a context in which the provider takes this launch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+
+from kbench.kernels.norms import launch
+from kbench.kernels.norms.dispatch import Launches, Processors, Step, shared_rows_plan
+from kbench.kernels.norms.dispatch import _added as added
+from kbench.kernels.norms.dispatch import _blocks as blocks_of
+from kbench.kernels.norms.dispatch import _even as even
+from kbench.kernels.norms.dispatch import _in_phases as in_phases
+from kbench.kernels.slice_launch import Matrix, SliceLaunch, span_of
+from kbench.kernels.triton_rows import power_of_two
+
+Candidate = tuple[str, str, Callable[[], AbstractContextManager[None]]]
+
+NORMS = {"rmsnorm": (2, 1), "add_rmsnorm": (3, 1), "layernorm": (2, 2)}
+"""Matrices that the backward pass reads, and its sums over the rows."""
+
+GROUPS = ((8, 1), (8, 3), (16, 1), (16, 3), (32, 1), (32, 2), (32, 3))
+"""Threads of a warp that share a row, and the accesses of each, for which there are CUDA kernels."""
+
+
+def candidates_of(row: dict[str, Any]) -> Iterator[Candidate]:
+    operator, mode = row["operator"], row["mode"]
+    itemsize = getattr(torch, row["dtype"]).itemsize
+    if operator in NORMS and mode in ("forward", "backward"):
+        name = "forward_plan" if mode == "forward" else "backward_plan"
+        plans = forward_plans if mode == "forward" else backward_plans
+        for label, plan in plans(operator, row["M"], row["N"], itemsize, launch._processors(_device())):
+            yield label, "triton", partial(replaced, launch, name, partial(_always, plan))
+        yield from _ways(operator, mode, row["N"], itemsize)
+        return
+    here = {
+        ("cross_entropy", "forward"): ("losses_launch", loss_launches),
+        ("cross_entropy", "full"): ("both_launch", partial(held_launches, True)),
+        ("softmax", "backward"): ("backward_launch", partial(held_launches, False)),
+    }
+    if (operator, mode) in here:
+        name, launches = here[operator, mode]
+        module = importlib.import_module(f"kbench.operators.{operator}.providers_triton")
+        for label, make in launches(row["M"], row["N"], itemsize):
+            yield label, "triton", partial(replaced, module, name, make)
+
+
+def _device() -> torch.device:
+    return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+
+
+def _always(value: Any, *_: Any) -> Any:
+    return value
+
+
+@contextmanager
+def replaced(module: Any, name: str, value: Any) -> Iterator[None]:
+    own = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, own)
+
+
+Plans = Iterator[tuple[str, Launches]]
+
+
+def _tile(M: int, N: int, rows: int, block: int, pieces: int) -> dict[str, Any]:
+    return {"ROWS": rows, "BLOCK": block, "PIECES": pieces, "FULL": M % rows == 0 and block * pieces == N}
+
+
+def forward_plans(operator: str, M: int, N: int, itemsize: int, device: Processors) -> Plans:
+    if N > 16384:
+        for slice_, each, early, cap in (
+            (8192, 32, False, 0),
+            (8192, 32, False, 80),
+            (8192, 32, True, 0),
+            (8192, 16, False, 0),
+            (4096, 32, False, 0),
+            (4096, 16, True, 0),
+            (16384, 32, False, 0),
+            (16384, 32, False, 64),
+        ):
+            yield (
+                f"slices of {slice_}, {each} a thread{', early' * early}, cap {cap}",
+                _split(M, N, slice_, each, early, cap, device),
+            )
+        for warps in (16, 32):
+            step = Step("forward_kernels.twice", M, {"BLOCK": 8192, "STAGES": 1}, {"num_warps": warps})
+            yield f"twice, {warps} warps", Launches((step,))
+        return
+    few = device.multiprocessors * 4 > M
+    alone = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
+    for (block, pieces), rows in itertools.product(sorted({blocks_of(N, 512), (power_of_two(N), 1)}), (1, 2, 4)):
+        count = rows * block * pieces
+        if rows > 1 and (few or count > 4096):
+            continue
+        for each, early in ((8, True), (16, True), (16, False), (32, True), (32, False), (64, False)):
+            warps = power_of_two(math.ceil(count / each / 32))
+            if warps > 32 or (each == 8 and not few) or (each == 64 and few) or (rows > 1 and early != (each == 16)):
+                continue
+            numbers = _tile(M, N, rows, block, pieces) | {"EARLY": early} | alone
+            options = {"num_warps": warps} | ({"maxnreg": 80} if pieces == 5 and device.chained else {})
+            step = Step("forward_kernels.registers", math.ceil(M / rows), numbers, options)
+            yield f"{rows} x {block} x {pieces}, {warps} warps{', early' * early}", Launches((step,))
+
+
+def _split(M: int, N: int, slice_: int, each: int, early: bool, cap: int, device: Processors) -> Launches:
+    slices = math.ceil(N / slice_)
+    span = 64 * math.ceil(N / slices / 64)
+    slices = math.ceil(N / span)
+    constants = {"ROWS": 1, "BLOCK": slice_, "PIECES": 1, "FULL": N % span == 0 and span == slice_, "EARLY": early}
+    constants |= {"WIDTH": power_of_two(slices), "TICKETS": M * slices > device.multiprocessors, "PHASE": 0}
+    options = {"num_warps": max(1, slice_ // each // 32)} | ({"maxnreg": cap} if cap else {})
+    step = Step("forward_kernels.registers", M * slices, constants | {"span": span}, options)
+    return Launches(in_phases(step, device), slices, teams=True)
+
+
+def backward_plans(operator: str, M: int, N: int, itemsize: int, device: Processors) -> Plans:
+    inputs, sums = NORMS[operator]
+    if M <= 1024 and N <= 16384:
+        for each, step_rows, width in (
+            (32, 32, 32),
+            (32, 64, 64),
+            (32, 64, 128),
+            (16, 64, 64),
+            (16, 32, 128),
+            (16, 128, 32),
+        ):
+            warps = max(4, min(16, power_of_two(N) // each // 32))
+            strips = math.ceil(N / width)
+            numbers = _tile(M, N, 1, power_of_two(N), 1) | {"strips": strips, "PACKED": False}
+            numbers |= {"STEP": step_rows, "WIDTH": width}
+            step = Step("backward_kernels.rows_and_columns", strips + M, numbers, {"num_warps": warps})
+            yield f"rows and columns, {step_rows} x {width}, {warps} warps", Launches((step,))
+    if N <= 16384:
+        block, pieces = blocks_of(N, 4096)
+        least = max(1, 4096 // (block * pieces))
+        packed = N > 8192
+        for rows, each, resident, stages in (
+            (least, 32, 2, 3),
+            (least, 16, 2, 3),
+            (least, 32, 1, 3),
+            (least, 32, 3, 3),
+            (least, 32, 2, 4),
+            (least, 32, 1, 4),
+            (2 * least, 32, 1, 3),
+            (2 * least, 32, 2, 3),
+            (max(1, least // 2), 32, 3, 3),
+        ):
+            count = rows * block * pieces
+            on_the_way = resident * (stages - 1) * count * itemsize * inputs
+            if on_the_way > max(1, device.shared_bytes) or count > 16384 or device.multiprocessors * rows > M:
+                continue
+            tiles = math.ceil(M / rows)
+            parts = even(tiles, device.multiprocessors * resident)
+            numbers = _tile(M, N, rows, block, pieces) | {"tiles": tiles, "KEEP": True, "PACKED": packed}
+            numbers |= {"SUMS": rows > 1, "PDL": device.chained, "AHEAD": False, "STAGES": stages}
+            warps = min(32, count // each // 32)
+            step = Step("backward_kernels.resident", parts, numbers, {"num_warps": max(1, warps)})
+            label = f"{rows} x {block} x {pieces}, {warps} warps, {stages} stages, {resident} resident"
+            yield label, Launches((step, *added(N, parts, sums, device)), parts=parts)
+    if N <= 8192 or N % 2:
+        return
+    ways = ((4096, 2, 8, 1), (2048, 4, 8, 1), (2048, 2, 4, 2), (2048, 1, 4, 2))
+    if itemsize == 4:
+        ways = ((4096, 1, 8, 1), (2048, 2, 8, 1), (2048, 1, 4, 2), (1024, 1, 4, 2))
+    for piece, pieces, warps, resident in ways:
+        label = f"shared by programs, {pieces} x {piece}, {warps} warps, {resident} resident"
+        yield label, shared_rows_plan(M, N, itemsize, sums, device, piece, pieces, warps, resident)
+
+
+def _ways(operator: str, mode: str, N: int, itemsize: int) -> Iterator[Candidate]:
+    """Ways in which the CUDA kernels can share a row."""
+    module = importlib.import_module(f"kbench.operators.{operator}.providers_cuda")
+    backward = mode == "backward"
+    source = getattr(module, "BACKWARD_SOURCE" if backward else "SOURCE", None)
+    if source is None:
+        return
+    bound = module._backward_kernel.cache_clear if backward else (lambda: None)
+    accesses, reads = N * itemsize / 16, 2 if backward or operator == "add_rmsnorm" else 1
+    ways: list[dict[str, int]] = []
+    if not backward:
+        ways += [{"group": g, "packs": p} for g, p in GROUPS if accesses <= g * p < 4 * accesses]
+    for packs, blocks in itertools.product((1, 2) if backward else (1, 2, 4, 8), (1, 2, 4, 8, 16)):
+        threads = accesses / packs / blocks
+        if threads > 1024 or threads < (64 if blocks > 1 else 32) or packs * reads > 8:
+            continue
+        ways.append({"packs": packs, "blocks": blocks})
+        if not backward and packs <= 2:
+            ways.append({"packs": packs, "blocks": blocks, "keep": 1})
+    for options in ways:
+        label = " ".join(f"{name}={value}" for name, value in options.items())
+        yield label, "cuda", partial(_with_options, source, bound, options)
+
+
+@contextmanager
+def _with_options(source: Any, forget: Callable[[], None], options: dict[str, int]) -> Iterator[None]:
+    """Kernels of a CUDA source get these options, too. `forget` drops those that are bound already."""
+    bind = source.kernel
+    source.kernel = lambda name, **given: bind(name, **{**given, **options})
+    forget()
+    try:
+        yield
+    finally:
+        source.kernel = bind
+        forget()
+
+
+Makers = Iterator[tuple[str, Callable[..., SliceLaunch]]]
+
+
+def loss_launches(M: int, N: int, itemsize: int) -> Makers:
+    vector = 16 // itemsize
+    if N * itemsize <= 2**14 and M > 1024:
+        for warps, parts_of_row, rows in ((1, 4, 2), (1, 2, 2), (2, 4, 4), (2, 4, 1), (4, 4, 1), (4, 1, 1), (8, 2, 1)):
+            lanes = power_of_two(N) // parts_of_row
+            yield f"{warps} warps, {lanes} lanes, {rows} rows", partial(_losses, warps, 0, 1, rows, lanes)
+        return
+    for warps, pieces in ((4, 2), (8, 1), (8, 2), (8, 4), (16, 1), (16, 2), (32, 1)):
+        if M > 1024:
+            yield f"{warps} warps, {pieces} pieces", partial(_losses, warps, pieces, 1, 1, 0)
+        elif warps <= 8:
+            most = math.ceil(N / (vector * 32 * warps * pieces))
+            for parts in sorted({max(1, min(128, most, math.ceil(132 * f / M))) for f in (1, 4, 8)}):
+                yield f"{warps} warps, {pieces} pieces, {parts} slices", partial(_losses, warps, pieces, parts, 1, 0)
+
+
+def _losses(
+    warps: int, pieces: int, parts: int, rows: int, lanes: int, x: Matrix, smooth: bool, _: int | None = None
+) -> SliceLaunch:
+    block, span = lanes or x.vector * 32 * warps, span_of(x.width, parts)
+    pieces = pieces or math.ceil(x.width / block)
+    constants = {"SMOOTH": smooth, "WIDTH": power_of_two(parts), "ROWS": rows, "BLOCK": block, "PIECES": pieces}
+    constants |= {"VEC": x.vector, "WINDOW": x.window}
+    return SliceLaunch(constants, {"num_warps": warps}, parts, span, math.ceil(span / (block * pieces)))
+
+
+def held_launches(losses: bool, M: int, N: int, itemsize: int) -> Makers:
+    """For kernels that hold a part of a row, of `losses` or of softmax's backward pass: warps, pieces that are read twice,
+    blocks that are held, and a limit of registers."""
+    vector = 16 // itemsize
+    whole = [(w, 0, math.ceil(N / (vector * 32 * w)), 0, 1) for w in (2, 4, 8, 16, 32)]
+    found = [each for each in whole if each[2] <= (8 if losses else 4) and vector * 32 * each[0] <= power_of_two(N)]
+    if N * itemsize > 2**14:
+        held = ((4, 8, 0), (4, 8, 72), (4, 4, 0), (8, 4, 0), (8, 8, 64), (16, 4, 0), (16, 8, 64), (4, 16, 112))
+        shared = ((4, 4, 0), (4, 6, 80), (4, 8, 96), (4, 8, 112), (8, 4, 0), (8, 4, 64), (16, 4, 64), (4, 2, 0))
+        for warps, blocks, cap in held if losses else shared:
+            parts = math.ceil(N / (vector * 32 * warps * blocks))
+            if 1 < parts <= 128:
+                found.append((warps, 0, blocks, cap, parts))
+    if N * itemsize > 2**16 and M > 132:
+        for warps, pieces, blocks, cap in (
+            (32, 2, 8, 64),
+            (16, 2, 8, 64),
+            (16, 2, 4, 64),
+            (16, 4, 4, 64),
+            (32, 2, 4, 64),
+        ):
+            blocks = blocks if losses else blocks // 2
+            lanes = vector * 32 * warps
+            parts = max(1, round(N / (lanes * (blocks + 2 * pieces))))
+            if N / parts > lanes * blocks:
+                found.append((warps, pieces, blocks, cap, parts))
+    for warps, pieces, blocks, cap, parts in found:
+        label = f"{warps} warps, {blocks} held, {pieces} read twice, cap {cap}, {parts} slices"
+        yield label, partial(_held, losses, warps, pieces, blocks, cap, parts)
+
+
+def _held(losses: bool, warps: int, pieces: int, held: int, cap: int, parts: int, x: Matrix, *_: Any) -> SliceLaunch:
+    block, span = x.vector * 32 * warps, span_of(x.width, parts)
+    if not pieces:
+        held = math.ceil(span / block)
+    constants = {"WIDTH": power_of_two(parts), "ROWS": 1, "BLOCK": block, "HELD": held, "PIECES": pieces}
+    constants |= {"VEC": x.vector, "WINDOW": x.window, "STREAM": bool(pieces), "KEEP": bool(pieces), "PACKED": x.packed}
+    if losses:
+        constants["SMOOTH"] = False
+    loops = math.ceil(max(0, span - block * held) / (block * pieces)) if pieces else 0
+    return SliceLaunch(constants, {"num_warps": warps} | ({"maxnreg": cap} if cap else {}), parts, span, loops)
