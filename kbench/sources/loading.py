@@ -18,7 +18,7 @@ from kbench.text.exception_text import describe_exception, location
 from kbench.text.printable import REASON_LIMIT, printable
 
 if TYPE_CHECKING:
-    from kbench.sources.scripts.recording import TimePlainly
+    from kbench.sources.scripts.recording import Recorder, TimePlainly
 
 
 def load_source(source: Source, time_plainly: TimePlainly) -> tuple[Sequence[SourceSweep], Sequence[PluginError]]:
@@ -65,15 +65,31 @@ def load_plots(path: Path, arguments: Sequence[str], time_plainly: TimePlainly) 
         if recorder.loose and not recorder.plots:
             return ()
         if not recorder.plots:
+            if recorder.empty():  # pandas does not like such plots either, and says so in other words
+                raise SourceFault(str(path), _nothing_to_measure(recorder)) from None
             if isinstance(error, ScriptEnded):
                 raise SourceFault(str(path), str(error)) from None
             raise
         what = str(error) if isinstance(error, ScriptEnded) else f"failed: {describe_exception(error)}"
         print(f"kbench: {path.name} {what}; kbench measures the plots that it had run until then", file=sys.stderr)
     if not recorder.plots and not recorder.loose:
-        raise SourceFault(
-            str(path),
-            "calls neither triton.testing.perf_report nor triton.testing.do_bench, so there is nothing to measure; if it "
-            "needs arguments, give them after --",
-        )
+        raise SourceFault(str(path), _nothing_to_measure(recorder))
+    for fault in recorder.empty():
+        print(f"kbench: {path.name}: {fault}, so kbench does not measure this plot", file=sys.stderr)
     return [register(plot, path) for plot in recorder.plots]
+
+
+def _nothing_to_measure(recorder: Recorder) -> str:
+    """Why a script that ran to its end has no plot, and what to do."""
+    empty = recorder.empty()
+    if empty:
+        return f"{empty[0]}, so there is nothing to measure; give it at least one value"
+    if recorder.declared:
+        return (
+            "declares a benchmark with triton.testing.perf_report, but never calls its run(); call it in the script, or give "
+            "the script the arguments with which it does so, after --"
+        )
+    return (
+        "calls neither triton.testing.perf_report nor triton.testing.do_bench, so there is nothing to measure; if it needs "
+        "arguments, give them after --"
+    )

@@ -69,11 +69,13 @@ class RecordedPlot:
 
 class Recorder:
     """Answers the calls of a script that is being recorded. `plots` are in the order of the script. `loose` are the calls of
-    do_bench outside of all plots, which get real times: a script may choose its sizes by them."""
+    do_bench outside of all plots, which get real times: a script may choose its sizes by them. `declared` are the benchmarks
+    that the script gives to perf_report, whether it runs them or not."""
 
     def __init__(self, time_plainly: TimePlainly) -> None:
         self.plots: list[RecordedPlot] = []
         self.loose: list[BenchCall] = []
+        self.declared: list[Any] = []
         self._time_plainly = time_plainly
         self._made_up_ms: float | None = None
         self._calls = 0
@@ -88,6 +90,18 @@ class Recorder:
             return self._time_plainly(call)
         self._dtype = self._dtype or dtype_of_largest(call.fn)
         return [self._made_up_ms] if self._calls <= MADE_UP_CALLS else self._time_plainly(call)
+
+    def declares(self, benchmarks: Sequence[Any]) -> None:
+        self.declared.extend(benchmarks)
+
+    def empty(self) -> Sequence[str]:
+        """For each declared benchmark without points or without lines: which of its arguments is empty."""
+        return [
+            f"{argument} of the plot {benchmark.plot_name or '(without a name)'} is empty"
+            for benchmark in self.declared
+            for argument in ("x_vals", "line_vals")
+            if not len(getattr(benchmark, argument))
+        ]
 
     def line(self, benchmark: Any, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         if self._made_up_ms is not None:  # a line that draws another plot

@@ -58,6 +58,9 @@ class _Building:
     def line(self, benchmark: Any, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         return function(**arguments)
 
+    def declares(self, benchmarks: Sequence[Any]) -> None:
+        """What a function declares while it runs is no plot of the script."""
+
 
 @dataclass
 class ScriptOperator(Operator):

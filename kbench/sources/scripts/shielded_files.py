@@ -28,8 +28,11 @@ class Shield:
     temporary folder can be removed.
     """
 
-    def __init__(self, scratch: Path, *folders: Path) -> None:
-        self._scratch, self._folders = scratch, [folder.resolve() for folder in folders]
+    def __init__(self, *folders: Path) -> None:
+        self._folders = [folder.resolve() for folder in folders]
+        self._scratch: Path | None = (
+            None  # made for the first copy: a script that ends its process leaves no empty folder
+        )
         self._copies: dict[Path, Path | None] = {}  # None: removed
         self._open, self._replace, self._remove = builtins.open, os.replace, os.remove
 
@@ -74,15 +77,23 @@ class Shield:
             raise FileNotFoundError(2, "No such file or directory", str(file))
         self._copies[path] = None
 
+    def clean(self) -> None:
+        """Remove the scratch folder."""
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
     def _copy(self, path: Path) -> Path:
+        if self._scratch is None:
+            self._scratch = Path(tempfile.mkdtemp(prefix="kbench-"))
         return self._scratch / f"{len(self._copies)}-{path.name}"
 
 
 @contextmanager
 def shielded(*folders: Path) -> Iterator[None]:
     """Inside, files below these folders are not written, removed or renamed by Python code."""
-    with tempfile.TemporaryDirectory(prefix="kbench-") as scratch, ExitStack() as stack:
-        shield = Shield(Path(scratch), *folders)
+    shield = Shield(*folders)
+    with ExitStack() as stack:
+        stack.callback(shield.clean)
         replaced: list[tuple[Any, str, Callable[..., Any]]] = [
             (builtins, "open", shield.open),
             (io, "open", shield.open),

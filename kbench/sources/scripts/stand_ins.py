@@ -7,7 +7,7 @@ use do_bench too, are always answered by Triton.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -21,6 +21,9 @@ class Answers(Timed, Protocol):
 
     def line(self, benchmark: Any, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         """What a function below `perf_report` returns for a line of a plot at one point of the x axis."""
+
+    def declares(self, benchmarks: Sequence[Any]) -> None:
+        """The script calls `perf_report` with these benchmarks."""
 
 
 _answers: list[Answers] = []
@@ -66,13 +69,18 @@ class Mark(testing.Mark):  # type: ignore[misc]
         super().__init__(function, benchmarks)
         self._function = function
         self.fn = self._line
+        if _answers:
+            _answers[-1].declares(self._marks)
+
+    @property
+    def _marks(self) -> Sequence[Any]:
+        return self.benchmarks if isinstance(self.benchmarks, (list, tuple)) else [self.benchmarks]
 
     def _line(self, *positional: Any, **arguments: Any) -> Any:
         """A call by the script itself, outside of `run`."""
         if positional or not _answers:
             return self._function(*positional, **arguments)
-        marks = self.benchmarks if isinstance(self.benchmarks, (list, tuple)) else [self.benchmarks]
-        fits = [each for each in marks if {each.line_arg, *each.x_names} <= arguments.keys()]
+        fits = [each for each in self._marks if {each.line_arg, *each.x_names} <= arguments.keys()]
         same = [each for each in fits if _fits_exactly(each, arguments)]
         return self._answered((same or fits)[0], arguments) if fits else self._function(**arguments)
 
@@ -91,7 +99,7 @@ class Mark(testing.Mark):  # type: ignore[misc]
     ) -> Any:
         """Call the function for every point and line, as Triton does. Returns the same frames."""
         single = not isinstance(self.benchmarks, (list, tuple))
-        frames = [self._frame(one, more) for one in ([self.benchmarks] if single else self.benchmarks)]
+        frames = [self._frame(one, more) for one in self._marks]
         return (frames[0] if single else frames) if return_df else None
 
     def _frame(self, benchmark: Any, more: dict[str, Any]) -> Any:

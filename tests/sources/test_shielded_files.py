@@ -1,0 +1,34 @@
+"""What a script writes while its times are made up goes to a scratch folder."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from kbench.sources.scripts.shielded_files import shielded
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_nothing_is_made_before_a_script_writes(tmp_path: Path, temporary: Path) -> None:
+    """A script that ends its process, as os._exit does, leaves nothing behind."""
+    with shielded(tmp_path / "work"):
+        assert list(temporary.iterdir()) == []
+
+
+def test_what_a_script_writes_is_read_back_and_then_gone(tmp_path: Path, temporary: Path) -> None:
+    (tmp_path / "work").mkdir()
+    file = tmp_path / "work" / "a.txt"
+    file.write_text("before")
+    with shielded(tmp_path / "work"):
+        file.write_text("after")
+        assert file.read_text() == "after" and len(list(temporary.iterdir())) == 1
+    assert file.read_text() == "before" and list(temporary.iterdir()) == []
