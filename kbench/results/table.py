@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from kbench.errors import ResultsError
-from kbench.results.case import DTYPE_ALIASES, LIKE_NUMBER
-from kbench.results.columns import COLUMNS, LINE, OPTIONAL_COLUMNS, Kind, axis_columns, csv_header
+from kbench.results.case import DTYPE_ALIASES, LIKE_NUMBER, configuration_name
+from kbench.results.columns import COLUMNS, CONDITION_COLUMNS, LINE, OPTIONAL_COLUMNS, Kind, axis_columns, csv_header
 from kbench.results.csv_reader import check_header, records, shown
 from kbench.results.vocabulary import Role, Status
 from kbench.text.printable import safe_reason
@@ -26,7 +26,8 @@ def read_results(path: Path | str) -> pd.DataFrame:
     Numbers are float64 and may be NaN, infinite or negative; `session` is int64. Axes and scalars are Int64, float64 (finite)
     or bool, by what their cells hold. All other columns are text, "" if empty. Names are printable. `round_ms` holds numbers
     separated by semicolons. `attrs["path"]` is the path of the file. `attrs["warnings"]` has a line if the last row is
-    incomplete because a run was killed; that row is left out. Raises ResultsError.
+    incomplete because a run was killed; that row is left out. Raises ResultsError, also if a session has the same row of a
+    provider twice.
     """
     path = Path(path)
     header, rows, warnings = _contents(path)
@@ -43,8 +44,36 @@ def read_results(path: Path | str) -> pd.DataFrame:
         if name not in data:
             data[name] = _unknown(name, index)
     frame: pd.DataFrame = pd.DataFrame({name: data[name] for name in _in_order(list(data))}, index)
+    _check_each_row_once(path, frame)
     frame.attrs.update(path=str(path), warnings=warnings)
     return frame
+
+
+def _check_each_row_once(path: Path, frame: pd.DataFrame) -> None:
+    """A session measures a row once. A file that was joined from copies would count it twice."""
+    providers = frame[frame["role"] == Role.PROVIDER]
+    identity = [
+        "operator",
+        "provider",
+        "params",
+        *axes(frame),
+        "dtype",
+        "session",
+        *CONDITION_COLUMNS,
+        "device_index",
+        "case_hash",
+    ]
+    same = providers.groupby(identity, dropna=False, sort=False).ngroup()
+    repeated = same[same.duplicated()]
+    if repeated.empty:
+        return
+    line, row = repeated.index[0], frame.loc[repeated.index[0]]
+    first = same.index[same == repeated.iloc[0]][0]
+    sizes = " ".join(f"{name}={row[name]}" for name in axes(frame))
+    what = f"{row['operator']} {sizes} {row['dtype']} {configuration_name(row['provider'], row['params'])}"
+    raise ResultsError(
+        f"{path}:{line}: {what} session {row['session']} is also on line {first}; delete one of the two lines"
+    )
 
 
 def _unknown(name: str, index: pd.Index) -> pd.Series[Any]:

@@ -50,10 +50,12 @@ def test_sessions_that_were_appended_are_added_alone(kbench: Kbench, tmp_path: P
     assert done.stderr == "added 9 readings to history; it had the other 9 already\n"
 
 
-def test_a_row_that_stands_twice_in_a_file_counts_once(tmp_path: Path) -> None:
+def test_a_row_that_stands_twice_in_a_file_is_refused(tmp_path: Path) -> None:
     path = results(tmp_path / "nightly.csv", 0, Night())
     path.write_text(path.read_text() + path.read_text().splitlines()[1] + "\n")
-    assert add_results(path, tmp_path / "history").fresh == 9
+    with pytest.raises(ResultsError, match="is also on line 2; delete one of the two lines"):
+        add_results(path, tmp_path / "history")
+    assert not (tmp_path / "history").exists()
 
 
 def test_what_is_stored_has_the_documented_format(tmp_path: Path) -> None:

@@ -104,9 +104,17 @@ def test_columns_of_others_are_kept_as_text(csv: Path) -> None:
 def test_rows_are_indexed_by_their_line_even_after_a_reason_of_several_lines(tmp_path: Path) -> None:
     failed = gelu_row(ms=None, samples=None, status="error", reason="as older versions wrote it")
     failed.reason = 'two\nlines, a comma and a "quote"'
-    frame = table.read_results(write_gelu_rows(tmp_path / "a.csv", failed, gelu_row()))
+    frame = table.read_results(write_gelu_rows(tmp_path / "a.csv", failed, gelu_row(session=1)))
     assert list(frame.index) == [2, 4]
     assert frame["reason"].iloc[0] == 'two lines, a comma and a "quote"'
+
+
+def test_a_row_that_its_session_has_twice_is_an_error_with_both_lines(tmp_path: Path) -> None:
+    path = write_gelu_rows(tmp_path / "a.csv", gelu_row(), gelu_row(session=1), gelu_row())
+    with pytest.raises(ResultsError) as caught:
+        table.read_results(path)
+    assert str(caught.value).startswith(f"{path}:4: gelu M=64 N=1024 ")
+    assert str(caught.value).endswith("session 0 is also on line 2; delete one of the two lines")
 
 
 def test_spellings_of_the_same_value_are_one(csv: Path) -> None:
