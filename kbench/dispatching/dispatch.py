@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from kbench.analysis.files import load_sources
@@ -11,12 +12,13 @@ from kbench.dispatching.evidence import Evidence, evidence_of
 from kbench.dispatching.grow import grow
 from kbench.dispatching.holdout import Regret, held_out, measured_regret
 from kbench.dispatching.json_document import json_text
-from kbench.dispatching.lines import header, regret_line
+from kbench.dispatching.lines import header, omitted_lines, regret_line
 from kbench.dispatching.map_panels import map_panels
 from kbench.dispatching.python_source import python_source
 from kbench.dispatching.tree import Decision
 from kbench.errors import ResultsError, UsageError
 from kbench.files import replace
+from kbench.plotting.choice_map import ChoicePanel
 from kbench.results.stamps import now
 
 
@@ -50,8 +52,14 @@ class Dispatch:
     header: list[str]
 
     @property
-    def regret_lines(self) -> list[str]:
-        return _regret_lines(self.measured, self.held_out)
+    def report_lines(self) -> list[str]:
+        """The cases that could not be used, and the regret."""
+        return _report_lines(self.evidence, self.measured, self.held_out)
+
+    @cached_property
+    def panels(self) -> Sequence[ChoicePanel]:
+        """The panels of the map; none where no size varies, or where those that do have a 0."""
+        return map_panels(self.decision, self.evidence)
 
     def write(self, path: Path) -> list[Path]:
         """Write the Python file, the JSON and, if a size varies, the map beside it. Returns their paths.
@@ -62,11 +70,11 @@ class Dispatch:
             path: python_source(self.decision, self.evidence, self.header),
             path.with_suffix(".json"): json_text(self.decision, self.evidence, self.header, regrets),
         }
-        if panels := map_panels(self.decision, self.evidence):
+        if self.panels:
             from kbench.plotting.choice_map import choice_map
 
             title = f"{self.evidence.operator}: the provider by shape"
-            contents[path.with_suffix(".png")] = choice_map(panels, title, "\n".join(self.header[1:]))
+            contents[path.with_suffix(".png")] = choice_map(self.panels, title, "\n".join(self.header[1:]))
         for place, content in contents.items():
             try:
                 place.parent.mkdir(parents=True, exist_ok=True)
@@ -89,9 +97,10 @@ def dispatch(files: Sequence[Path | str], options: DispatchOptions, where: str =
     measured = measured_regret(decision, evidence)
     held = held_out(evidence, options.limit, options.margin, options.holdout) if options.holdout else None
     return Dispatch(
-        decision, evidence, measured, held, header(decision, evidence, sources, _regret_lines(measured, held), now())
+        decision, evidence, measured, held, header(decision, evidence, sources, _report_lines(evidence, measured, held), now())
     )  # fmt: skip
 
 
-def _regret_lines(measured: Regret, held: Regret | None) -> list[str]:
-    return [regret_line(measured, held_out=False), *([regret_line(held, held_out=True)] if held else [])]
+def _report_lines(evidence: Evidence, measured: Regret, held: Regret | None) -> list[str]:
+    regrets = [regret_line(measured, held_out=False), *([regret_line(held, held_out=True)] if held else [])]
+    return [*omitted_lines(evidence), *regrets]

@@ -48,6 +48,7 @@ class Evidence:
     measured   the regrets as they were measured, ties included
     decided    the regrets of which kbench is certain: 0 for a tie and for an unclear difference
     possible   the regrets that noise does not rule out: 0 for a tie only
+    omitted    the cases of the files in which no provider may be chosen; the tables lack them
     """
 
     operator: str
@@ -58,6 +59,7 @@ class Evidence:
     measured: Regrets
     decided: Regrets
     possible: Regrets
+    omitted: tuple[str, ...] = ()
 
     @property
     def numbers(self) -> list[str]:
@@ -117,10 +119,27 @@ def evidence_of(sources: Sequence[ResultsFile]) -> Evidence:
     names = sorted({name for _, regrets, _ in found.values() for name in regrets})
     nothing = _Regret(math.inf, math.inf, math.inf)
     table = np.array([[regrets.get(name, nothing) for name in names] for _, regrets, _ in in_order])
+    omitted = {
+        row.case.key: row.case.label
+        for source in sources
+        for row in source.analysis.rows
+        if row.role == Role.PROVIDER and row.case.key not in found
+    }
     points = tuple(
         {a.name: case.dtype if a.name == "dtype" else case.axes[a.name] for a in arguments} for case in cases
     )
-    return Evidence(cases[0].operator, arguments, fixed, points, tuple(names), *np.moveaxis(table, 2, 0))
+    measured, decided, possible = np.moveaxis(table, 2, 0)
+    return Evidence(
+        operator=cases[0].operator,
+        arguments=arguments,
+        fixed=fixed,
+        points=points,
+        providers=tuple(names),
+        measured=measured,
+        decided=decided,
+        possible=possible,
+        omitted=tuple(omitted.values()),
+    )
 
 
 def _place(case: Case) -> tuple[Any, ...]:

@@ -54,8 +54,18 @@ def _at(point: Point) -> str:
     return " ".join(str(value) if name == "dtype" else f"{name}={value}" for name, value in point.items())
 
 
+def omitted_lines(evidence: Evidence) -> list[str]:
+    """A line about the cases in which no provider may be chosen, if there are any."""
+    if not evidence.omitted:
+        return []
+    count, total = len(evidence.omitted), len(evidence.omitted) + len(evidence.points)
+    return [
+        f"left out: {count} of {total} cases, because no provider has a trusted time there, for example {evidence.omitted[0]}"
+    ]
+
+
 def header(
-    decision: Decision, evidence: Evidence, sources: Sequence[ResultsFile], regrets: Sequence[str], made_at: str
+    decision: Decision, evidence: Evidence, sources: Sequence[ResultsFile], report: Sequence[str], made_at: str
 ) -> list[str]:
     """What the emitted files say about their origin and their limits."""
     sizes = [
@@ -67,7 +77,7 @@ def header(
         f"The provider of {evidence.operator} for a shape. kbench {__version__} made this file at {made_at}; do not edit it.",
         *(f"From {line}" for line in map(_origin, sources)),
         f"Measured: {'; '.join([*sizes, *words, *fixed])}.",
-        *(f"{line[0].upper()}{line[1:]}." for line in regrets),
+        *(f"{line[0].upper()}{line[1:]}." for line in report),
         f"{decision.general} has a trusted time in every measured case. "
         "It is also returned if the dtype, or another argument that is text, has a value that was not measured.",
         "Sizes that were not measured follow the thresholds, which lie between measured sizes. Where a size is outside the "

@@ -227,7 +227,7 @@ def test_a_case_that_its_neighbours_do_not_predict_is_named_as_such(tmp_path: Pa
             return {"torch": 1.0, "new": 0.5 if (m, n) in {(64, 1024), *also_fast} else 5.0}
 
         cases = [rows(n, times(m, n), m) for m in (8, 64, 512) for n in NS]
-        return dispatch([written(tmp_path / "a.csv", cases)], DispatchOptions(limit=1, holdout=0)).regret_lines[0]
+        return dispatch([written(tmp_path / "a.csv", cases)], DispatchOptions(limit=1, holdout=0)).report_lines[0]
 
     worst = "worst 100.00 % (torch at M=64 N=1024 float32)"
     assert regret_line(set()).endswith(
@@ -390,4 +390,26 @@ def test_the_same_results_give_the_same_decision_in_any_order(tmp_path: Path) ->
     ordered = dispatch([written(tmp_path / "a.csv", cases)], DispatchOptions())
     random.Random(1).shuffle(cases)
     shuffled = dispatch([written(tmp_path / "b.csv", cases)], DispatchOptions())
-    assert (shuffled.decision, shuffled.regret_lines) == (ordered.decision, ordered.regret_lines)
+    assert (shuffled.decision, shuffled.report_lines) == (ordered.decision, ordered.report_lines)
+
+
+def test_cases_in_which_every_provider_failed_are_named(tmp_path: Path) -> None:
+    cases = [rows(n, {"torch": 1.0, "mine": 2.0}) for n in (64, 128, 512)]
+    cases.insert(2, rows(256, {"torch": "error", "mine": "wrong"}))
+    found = dispatch([written(tmp_path / "a.csv", cases)], DispatchOptions())
+    line = (
+        "left out: 1 of 4 cases, because no provider has a trusted time there, for example softmax M=64 N=256 float32"
+    )
+    assert line in found.report_lines
+    emitted(found, tmp_path)
+    assert f"# L{line[1:]}." in (tmp_path / "dispatch.py").read_text()
+
+
+@pytest.mark.parametrize("sizes", [(64, 64), (0, 64)])
+def test_a_map_that_cannot_be_drawn_is_said_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], sizes: tuple[int, ...]
+) -> None:
+    cases = [rows(n, {"torch": 1.0, "mine": 2.0}) for n in dict.fromkeys(sizes)]
+    command([written(tmp_path / "a.csv", cases)], tmp_path / "d.py", holdout="0")
+    assert not (tmp_path / "d.png").exists()
+    assert "no map was drawn: a map needs a size that varies and is never 0" in capsys.readouterr().err

@@ -74,8 +74,10 @@ def dispatch(
     print(terminal.one_line(f"providers: {providers}; {found.decision.general} has a trusted time in every case"))
     for line in tree_lines(found.decision.tree, found.decision.general):
         print(printable(line))
-    for line in found.regret_lines:
+    for line in found.report_lines:
         print(terminal.one_line(line))
     for path in found.write(out) if out is not None else []:
         print(path)
+    if out is not None and not found.panels:
+        terminal.warn("no map was drawn: a map needs a size that varies and is never 0")
     return ExitStatus.OK
