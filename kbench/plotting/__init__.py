@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib.style
 from matplotlib.figure import Figure
 
 from kbench.analysis.files import ResultsFile, load_sources
@@ -28,7 +27,7 @@ from kbench.plotting import changes, over_time
 from kbench.plotting.page.figure import draw, draw_heatmap
 from kbench.plotting.picture_plan import Choices, plan_pictures
 from kbench.plotting.style.formatting import combination_of, file_name_part
-from kbench.plotting.style.theme import theme_by_name
+from kbench.plotting.style.theme import styled, theme_by_name
 from kbench.text.suggest import unknown
 
 __all__ = [
@@ -131,7 +130,7 @@ def plot(sources: Sequence[ResultsFile], choices: Choices) -> Iterator[Picture]:
         return
     planned = plan_pictures(sources, choices)
     for page in planned.pages:
-        with _styled(choices.theme):
+        with styled(theme_by_name(choices.theme)):
             if planned.kind == "heatmap":
                 figure = draw_heatmap(page, planned.look, planned.caption)
             else:
@@ -151,7 +150,7 @@ def plot_changes(comparison: Comparison, choices: Choices) -> Iterator[Picture]:
     """The pictures of a comparison. Raises ResultsError where no row has a change."""
     shared, pages = changes.pages(comparison, choices.x, choices.by)
     for page in pages:
-        with _styled(choices.theme):
+        with styled(theme_by_name(choices.theme)):
             figure = changes.draw(shared, page, theme_by_name(choices.theme))
         yield Picture(combination_of(page.fixed), figure)
 
@@ -162,7 +161,7 @@ def plot_history(report: HistoryReport, theme: str) -> Iterator[Picture]:
     machines = {each.series.key.machine for each in report.series}
     taken: Counter[str] = Counter()
     for page in over_time.history_pages(report):
-        with _styled(theme):
+        with styled(theme_by_name(theme)):
             figure = over_time.draw_history(page, look)
         parts = [page.operator, *([page.machine] if len(machines) > 1 else [])]
         name = file_name_part("-".join(parts))[:LONGEST_STEM]
@@ -173,7 +172,7 @@ def plot_history(report: HistoryReport, theme: str) -> Iterator[Picture]:
 def rendered(picture: Picture, form: str, theme: str) -> bytes:
     """A picture as the bytes of a file in one of PICTURE_FORMATS."""
     stream = io.BytesIO()
-    with _styled(theme):
+    with styled(theme_by_name(theme)):
         picture.figure.savefig(stream, format=form, metadata=PICTURE_FORMATS[form])
     return stream.getvalue()
 
@@ -189,8 +188,3 @@ def _compared(sources: Sequence[ResultsFile], choices: Choices) -> Comparison:
         margin=choices.margin,
     )
     return compare_results(*named, options=options)
-
-
-def _styled(theme: str) -> Any:
-    """Matplotlib with the settings of a theme and none of the user's own."""
-    return matplotlib.style.context(["default", theme_by_name(theme).rc()])

@@ -6,7 +6,6 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
@@ -17,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from kbench.plotting.page.layout import PAGE_WIDTHS, LegendBlock, LegendEntry, Sheet, grid, subplots
 from kbench.plotting.panels.scale import short
 from kbench.plotting.style.colours import styles
-from kbench.plotting.style.theme import LIGHT, mix
+from kbench.plotting.style.theme import LIGHT, mix, styled
 
 MAP_INCHES, STRIP_INCHES = 3.4, 1.5
 """The height of a panel, and of one without y."""
@@ -54,7 +53,7 @@ def choice_map(panels: Sequence[ChoicePanel], title: str, caption: str) -> bytes
     areas = {name for panel in panels for row in panel.chosen for name in row}
     names = sorted(areas | {dot.best for panel in panels for dot in panel.dots})
     colours = {name: style.colour for name, style in styles(names, LIGHT).items()}
-    with matplotlib.style.context(["default", LIGHT.rc()]):
+    with styled(LIGHT):
         columns, rows = grid(len(panels))
         entries: list[LegendEntry] = [
             (name, Patch(color=mix(colours[name], LIGHT.background, PALE))) for name in sorted(areas)

@@ -84,6 +84,8 @@ def kinds_of(rows: pd.DataFrame, metric: Metric) -> pd.Series[str]:
     """The kind of each row: VALUE where it has the metric, else the mark of its status, else ABSENT."""
     values = rows[metric.column]
     enough = values >= 0 if metric.may_be_zero else values > 0
+    if metric.timed:  # an edited row can have a speed and no time
+        enough &= (rows["ms"] > 0) & (rows["ms"] < math.inf)
     known = enough & (values < math.inf) & rows["status"].isin([status.value for status in metric.statuses])
     return rows["status"].map(KIND_OF_STATUS).fillna(ABSENT).mask(known, VALUE)
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+import matplotlib.style
 
 from kbench.errors import UsageError
 from kbench.text.suggest import unknown
@@ -122,3 +127,12 @@ def _luminance(colour: str) -> float:
 
 def _channels(colour: str) -> list[float]:
     return [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+
+
+@contextmanager
+def styled(theme: Theme) -> Iterator[None]:
+    """Matplotlib with the settings of a theme and none of the user's own. It draws a box for a sign that its font lacks, as in
+    a name in Chinese, and says nothing about it."""
+    with warnings.catch_warnings(), matplotlib.style.context(["default", theme.rc()]):
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
