@@ -55,7 +55,7 @@ def _measure(
             except SessionLimit as error:
                 if base.count and head.count:
                     return f"{error}, so the budget is spent"
-                raise SessionLimit(f"{error}, which is the whole --budget; give more, or measure fewer cases") from None
+                raise error.with_advice() from None
             note(f"session {sessions.count} of {sessions.side.name}: {time.monotonic() - start:.1f} s")
         order = (order[1], order[0])
         longest = max(longest, time.monotonic() - pair)

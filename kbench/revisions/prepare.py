@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -163,8 +164,8 @@ def config_in(repository: Repository, config: Path) -> Path:
     """The config relative to the top of the repository. Raises UsageError."""
     if config.suffix == ".py":
         raise UsageError(
-            f"{config}: revisions are measured with a config, not a script; make one with: kbench init {config} > "
-            f"{config.stem}.yaml, and commit it with its plug-in"
+            f"{config}: revisions are measured with a config, not a script; make one with: kbench init "
+            f"{shlex.quote(str(config))} > {shlex.quote(config.stem + builtin.SUFFIX)}, and commit it with its plug-in"
         )
     folder = (Path.cwd() / config).parent.resolve()
     if not folder.is_relative_to(repository.top):

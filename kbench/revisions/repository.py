@@ -103,6 +103,8 @@ class Repository:
 
     def commit(self, revision: str) -> str:
         """The full hash of the commit that a revision names. Raises UsageError."""
+        if not revision.strip():  # in a workflow, from a variable that is not set
+            raise UsageError("the name of a revision is empty; give a branch, a tag or a hash")
         asked = _git(self.top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         if asked.code != 0:
             shallow = _git(self.top, "rev-parse", "--is-shallow-repository").output.strip() == "true"

@@ -36,6 +36,10 @@ CHILD_ARGUMENTS = ["-P", "-c", CHILD_PROGRAM]
 class SessionLimit(ExecutionError):
     """A session took longer than its limit."""
 
+    def with_advice(self) -> SessionLimit:
+        """The same for a first session, whose limit is the budget of the user."""
+        return SessionLimit(f"{self}, which is the whole --budget; give more, or measure fewer cases")
+
 
 @dataclass
 class SideSessions:

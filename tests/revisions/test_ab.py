@@ -144,6 +144,7 @@ def test_earlier_results_are_moved_not_lost(repository: Path, machine: Machine) 
     [
         (("nowhere", CONFIG), "nowhere: no such commit in"),
         (("--", "-x", CONFIG), "-x: no such commit in"),
+        (("", CONFIG), "the name of a revision is empty; give a branch, a tag or a hash"),
         (("old", "bench/other.yaml"), " or in the working tree; check the name"),
         (("old", "bench/other.yaml"), "bench/other.yaml: no such file in old ("),
         (("old", "main", "bench/other.yaml"), " or in main ("),
@@ -154,6 +155,10 @@ def test_earlier_results_are_moved_not_lost(repository: Path, machine: Machine) 
         (
             ("old", "bench.py"),
             "revisions are measured with a config, not a script; make one with: kbench init bench.py > bench.yaml, and",
+        ),
+        (
+            ("old", "bench/my bench.py"),
+            "make one with: kbench init 'bench/my bench.py' > 'my bench.yaml', and commit it",
         ),
         (("old", "slow", "more", CONFIG), "expected BASE [HEAD] CONFIG"),
         (("--budget", "ten", "old", CONFIG), "--budget 'ten' is not a duration; write 90s, 10m or 1h"),

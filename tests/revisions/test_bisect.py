@@ -284,6 +284,15 @@ def test_a_good_revision_that_cannot_be_measured_any_more_ends_it(
     assert done.returncode == 3 and "the device is gone" in done.stderr and done.stdout == ""
 
 
+def test_a_session_that_takes_the_whole_budget_says_what_to_do(
+    tmp_path: Path, temporary: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "run_child", lambda *arguments, leash: Ended(None, "", ""))
+    done = bisect(history(tmp_path / "r", step(0.1, 2, 4)), last=4)
+    assert done.returncode == 3
+    assert "which is the whole --budget; give more, or measure fewer cases" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

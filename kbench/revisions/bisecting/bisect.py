@@ -21,6 +21,7 @@ from kbench.revisions.bisecting.bisected import Bisected, Compared, Ending, Step
 from kbench.revisions.bisecting.one_row import arguments_for, name_of_row
 from kbench.revisions.prepare import Preparer, ReadySide, config_in
 from kbench.revisions.repository import CommitInfo, Repository
+from kbench.revisions.session import SessionLimit
 from kbench.revisions.side import BuildFailed
 from kbench.revisions.temporary_folder import remove_stale, temporary_folder
 
@@ -220,7 +221,10 @@ class _Search:
     def _name_of_row(self) -> str:
         """The name of the row, from a first session of the good revision."""
         first = self.preparer.sessions(self.ready[self.good.commit], self.options.out.absolute() / "good.csv")
-        first.measure(self.options.budget_s)
+        try:
+            first.measure(self.options.budget_s)
+        except SessionLimit as error:
+            raise error.with_advice() from None
         return name_of_row(first.csv, self.options.row)
 
     def _prepare(self, commit: CommitInfo, revision: str) -> None:
