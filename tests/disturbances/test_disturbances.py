@@ -12,7 +12,7 @@ from common import Kbench
 from fake_executor import FakeMachine
 from nvml_devices import device
 
-from kbench.clocks.cards import Card
+from kbench.clocks.cards import Card, CardError
 from kbench.commands import doctor
 from kbench.disturbances import host, profilers
 from kbench.disturbances.device import device_disturbances
@@ -217,3 +217,18 @@ def test_doctor_says_what_why_and_how(
     clean.delenv("KINETO_USE_DAEMON")
     devices.put()
     assert kbench("doctor").stdout.splitlines()[-1] == "nothing was found that moves readings"
+
+
+@pytest.mark.gpu
+def test_nvml_answers_the_questions_of_doctor() -> None:
+    """Reads only: it changes no setting of the device."""
+    from kbench.measure.machine.device import Device
+
+    try:
+        card = Card(Device().uuid)
+    except CardError as error:
+        pytest.skip(f"no NVML here: {error}")
+    assert 0 < card.sm_mhz() <= (card.max_sm_mhz() or 0)
+    assert card.max_sm_mhz() in card.supported_sm_mhz()
+    assert card.pci_address() and (host.SYSFS / f"bus/pci/devices/{card.pci_address()}").exists()
+    assert all(each.what.endswith(".") and each.command for each in device_disturbances(card))
