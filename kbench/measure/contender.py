@@ -35,6 +35,7 @@ class Contender:
     watch        salts the inputs of its timed calls, and keeps some of the outputs
     moved_bytes  bytes that one call moves, where the provider declares them
     rounds       samples in ms, one list per round
+    gaps_ms      the time of a call between its kernels, one number per round; none if the timer does not see it
     spent_ms     wall time of the rounds so far
     readings     telemetry, taken before and after each round
     changes      what it has changed outside of its outputs; None before its first step
@@ -61,6 +62,7 @@ class Contender:
     moved_bytes: int | None = None
     stages: Mapping[str, float] = field(default_factory=dict)
     rounds: list[list[float]] = field(default_factory=list)
+    gaps_ms: list[float] = field(default_factory=list)
     spent_ms: float = 0.0
     readings: list[Quantities] = field(default_factory=list)
     changes: ProviderChanges | None = None

@@ -167,7 +167,7 @@ def host_bound(row: FlagEvidence) -> bool:
 
 
 def overhead_bound(row: FlagEvidence) -> bool:
-    return row.empty_ms is not None and row.empty_ms > OVERHEAD_SHARE * row.ms
+    return timer_kind(row.timer).adds and row.empty_ms is not None and row.empty_ms > OVERHEAD_SHARE * row.ms
 
 
 def l2_resident(row: FlagEvidence) -> bool:

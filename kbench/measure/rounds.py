@@ -14,6 +14,7 @@ from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.machine.settling import SettledClock
 from kbench.measure.machine.telemetry import Telemetry
 from kbench.measure.steps import Steps
+from kbench.measure.timing.timer import DeviceSamples
 from kbench.protocol import MeasureSettings, RoundTimed, Sampling
 from kbench.results.vocabulary import Control, Status
 
@@ -124,6 +125,8 @@ class Rounds:
         blame_for_changes(contender, self.inputs)
         if contender.running:
             contender.rounds.append(samples)
+            if isinstance(samples, DeviceSamples):
+                contender.gaps_ms.append(median(samples.gaps_ms))
             self.steps.emit(RoundTimed(contender.index, contender.configuration_name, number, median(samples)))
 
 

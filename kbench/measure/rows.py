@@ -143,6 +143,7 @@ def _numbers(context: CaseContext, contender: Contender, baseline: Contender | N
         "ms_p80": ms_p80,
         "ms_min": samples[0],
         "round_ms": round_ms,
+        "gap_ms": median(contender.gaps_ms) if contender.gaps_ms else None,
         "samples": len(samples),
         "precision": None if precision is None else precision.share,
         "gbps": gbps(moves, ms),

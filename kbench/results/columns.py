@@ -209,6 +209,9 @@ _COLUMNS = (
         what it held before the call, in bytes. It includes an output that the call allocates, and not the inputs. Memory that
         a library takes directly from the driver is not seen. It is recorded in the same step as `kernels`. A call that
         cannot be captured in a CUDA graph has no `kernels`, but it has this value.""", optional=True),
+    Column("gap_ms", Kind.NUMBER, "ms", "gaps", """The part of `ms` in which none of the call's kernels, copies and fills
+        ran, in ms: the gaps between them. It is the median of the rounds' medians. Only `timer: cupti` sees it.""",
+        optional=True),
     Column("alloc_ms", Kind.NUMBER, "ms", "allocate", _STAGES),
     Column("h2d_ms", Kind.NUMBER, "ms", "host to device", _STAGES),
     Column("kernel_ms", Kind.NUMBER, "ms", "kernel", _STAGES),

@@ -64,6 +64,7 @@ class Row:
     kernels: int | None = None
     code: str = ""
     peak_bytes: int | None = None
+    gap_ms: float | None = None
     alloc_ms: float | None = None
     h2d_ms: float | None = None
     kernel_ms: float | None = None

@@ -24,6 +24,7 @@ class TimerKind:
     launches        whether the host launches each timed call; the time may then include launch overhead
     implementation  `module:class` of the worker (see measure/timing/timer.py); empty if a config cannot choose the timer
     rotates         whether cold calls rotate over several sets of buffers
+    adds            whether the control `empty` is a part of every time
     """
 
     name: str
@@ -32,6 +33,7 @@ class TimerKind:
     launches: bool
     implementation: str = ""
     rotates: bool = False
+    adds: bool = True
 
 
 _KINDS = (
@@ -47,6 +49,7 @@ _KINDS = (
         TICK_MS,
         True,
         "kbench.measure.timing.cupti:CuptiTimer",
+        adds=False,
     ),
     TimerKind("clock", "do_bench's protocol on the host's clock, where Triton is not installed", TICK_MS, True),
 )

@@ -27,6 +27,7 @@ class RowFacts:
     """What is known of a provider in one case. Numbers are medians over its sessions; None for what is not known.
 
     name             of the configuration
+    gap_ms           the part of the time between the kernels of a call
     empty_ms         what the timer adds, from the control `empty`
     call_bytes       algorithmic bytes of a call
     moved            the bytes that the provider says it moves, divided by `call_bytes`
@@ -51,6 +52,7 @@ class RowFacts:
     reason: str
     flags: tuple[str, ...]
     ms: float | None
+    gap_ms: float | None
     launch_ms: float | None
     empty_ms: float | None
     call_bytes: int | None
@@ -131,6 +133,7 @@ def _facts(name: str, of_case: Sequence[Row], kernels: KernelsFile, environment:
         reason=first.reason,
         flags=tuple(dict.fromkeys(flag for row in timed for flag in row.flags)),
         ms=middle(lambda row: row.ms),
+        gap_ms=middle(lambda row: row.gap_ms),
         launch_ms=middle(lambda row: row.launch_ms),
         empty_ms=middle(lambda row: row.ms, empty),
         call_bytes=_whole(middle(lambda row: row.gbps and row.ms and row.gbps * row.ms * 1e6)),

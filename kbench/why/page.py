@@ -40,6 +40,7 @@ def fact_rows(columns: Sequence[RowFacts]) -> list[list[str]]:
 
 def _cells(facts: RowFacts) -> Iterator[tuple[str, str]]:
     yield "time", _us(facts.ms)
+    yield "of which between its kernels", _us(facts.gap_ms)
     yield "share of the speed of light", _share(facts.sol)
     yield "share of a copy's speed", _share(facts.copy_fraction)
     yield "algorithmic bytes", _counted(facts.call_bytes)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
 from kbench.launches.launched_call import KernelLaunch
+from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import CHECKED_REASON, Status
 from kbench.text.terminal import microseconds
 from kbench.why.counted_reasons import SYMPTOMS, counted_reasons, judged_kinds
@@ -75,12 +76,15 @@ def _host_bound(facts: RowFacts) -> Iterator[Reason]:
 
 def _many_kernels(facts: RowFacts) -> Iterator[Reason]:
     if facts.ms and facts.kernels and facts.kernels > 1:
-        gaps = min((facts.kernels - 1) * GAP_MS / facts.ms, 1.0)
+        gap_ms, waits = (facts.kernels - 1) * GAP_MS, "Between two of them the device waits about a microsecond"
+        if facts.gap_ms is not None:
+            gap_ms = facts.gap_ms
+            waits = f"In {microseconds(gap_ms)} of the {microseconds(facts.ms)} us none of them runs"
         yield Reason(
             "many-kernels",
-            max(gaps, 1 - 1 / facts.kernels),
-            f"A call launches {facts.kernels} kernels. Between two of them the device waits about a microsecond, and what one "
-            "kernel writes to memory, the next one reads again.",
+            max(min(gap_ms / facts.ms, 1.0), 1 - 1 / facts.kernels),
+            f"A call launches {facts.kernels} kernels. {waits}, and what one kernel writes to memory, the next one reads "
+            "again.",
         )
 
 
@@ -156,7 +160,7 @@ def _slow_clock(facts: RowFacts) -> Iterator[Reason]:
 
 
 def _timer_overhead(facts: RowFacts) -> Iterator[Reason]:
-    if facts.ms and facts.empty_ms and 0 < facts.empty_ms < facts.ms:
+    if facts.ms and facts.empty_ms and 0 < facts.empty_ms < facts.ms and timer_kind(facts.timer).adds:
         yield Reason(
             "timer-overhead",
             facts.empty_ms / facts.ms / 2,  # it is the same for all providers of the case

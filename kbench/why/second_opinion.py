@@ -30,6 +30,7 @@ class TimerReading:
 
     timer     as a config calls it; `name` as the column `timer` does
     empty_ms  the control `empty` of the same run
+    gap_ms    the part of the time between the kernels of the call
     why_not   why there is no time
     """
 
@@ -38,6 +39,7 @@ class TimerReading:
     ms: float | None
     empty_ms: float | None
     kernels: int | None = None
+    gap_ms: float | None = None
     why_not: str = ""
 
     @property
@@ -72,7 +74,7 @@ def _reading(timer: str, rows: Sequence[Row], name: str) -> TimerReading:
     if row is None:
         return TimerReading(timer, timer, None, empty, why_not="the run has no row for it")
     why_not = "" if row.ms is not None else ": ".join(filter(None, [row.status.value, row.reason]))
-    return TimerReading(timer, row.timer or timer, row.ms, empty, row.kernels, why_not)
+    return TimerReading(timer, row.timer or timer, row.ms, empty, row.kernels, row.gap_ms, why_not)
 
 
 def judge_readings(readings: Sequence[TimerReading]) -> Opinion:
@@ -165,10 +167,11 @@ def _told(reading: TimerReading) -> str:
 
 
 def reading_rows(readings: Sequence[TimerReading]) -> Iterator[list[str]]:
-    """A line for each timer: its name, its reading, what it adds, the reading without that, and why there is none."""
+    """A line for each timer: its name, its reading, what it adds, the reading without that, the time between kernels, and why
+    there is no reading."""
     for each in readings:
         added = each.empty_ms if each.ms is not None and each.name == "do_bench" else None
-        yield [each.timer, _us(each.ms), _us(added), _us(each.device_ms), each.why_not]
+        yield [each.timer, _us(each.ms), _us(added), _us(each.device_ms), _us(each.gap_ms), each.why_not]
 
 
 def _us(ms: float | None) -> str:

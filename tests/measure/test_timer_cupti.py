@@ -24,6 +24,7 @@ from kbench.measure.timing.device_activities import (
     record_activities,
 )
 from kbench.measure.timing.do_bench import BenchTimer
+from kbench.measure.timing.timer import DeviceSamples
 
 BEGIN, END = "kbench_call_begins", "kbench_call_ends"
 
@@ -168,7 +169,9 @@ def test_flush_and_new_inputs_are_not_part_of_the_time(device: FakeDevice) -> No
         device.launch("second", 3_000)
 
     sample = timer(device).ready([call], None, lambda: device.launch("copy of inputs", 7_000))
-    assert sample(1, 5) == pytest.approx([(2.0 + 0.5 + 3.0) * 1e-3] * 3)
+    found = sample(1, 5)
+    assert found == pytest.approx([(2.0 + 0.5 + 3.0) * 1e-3] * 3)
+    assert isinstance(found, DeviceSamples) and found.gaps_ms == pytest.approx([0.5e-3] * 3)
 
 
 def test_a_call_outside_of_the_samples_may_launch_something_else(device: FakeDevice) -> None:
@@ -260,3 +263,16 @@ def test_a_failure_of_the_profiler_is_not_blamed_on_the_call(monkeypatch: pytest
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     with pytest.raises(LostActivities, match="No activities specified"):
         record_activities(lambda: None)
+
+
+def test_a_row_has_the_gaps_between_its_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(timer: BenchTimer, call: Callable[[], Any], *budget: Any) -> list[float]:
+        call()
+        return DeviceSamples([0.02, 0.03, 0.04], [0.001, 0.002, 0.009])
+
+    monkeypatch.setattr(BenchTimer, "_samples", read)
+    [row] = measured(kbench.operator("softmax"), ["torch-native"], M=4, N=8, rounds=3).values()
+    assert (row.ms, row.gap_ms) == (0.03, 0.002)
+    monkeypatch.undo()
+    [row] = measured(kbench.operator("softmax"), ["torch-native"], M=4, N=8).values()
+    assert row.ms and row.gap_ms is None, "other timers do not see them"

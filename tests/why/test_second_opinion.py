@@ -61,8 +61,10 @@ def test_one_sentence_says_which_timer_to_believe(
 
 def test_what_do_bench_adds_is_taken_off_and_that_of_others_is_not() -> None:
     bench, _, cupti = reading_rows(read(60.0, None, 55.5))
-    assert bench == ["do_bench", "60.00 us", "4.00 us", "56.00 us", ""]
-    assert cupti == ["cupti", "55.50 us", "", "55.50 us", ""]
+    assert bench == ["do_bench", "60.00 us", "4.00 us", "56.00 us", "", ""]
+    assert cupti == ["cupti", "55.50 us", "", "55.50 us", "", ""]
+    several = TimerReading("cupti", "cupti", 0.02, None, kernels=8, gap_ms=0.007)
+    assert list(reading_rows([several])) == [["cupti", "20.00 us", "", "20.00 us", "7.00 us", ""]]
 
 
 def measured(timer: str, ms: float | None, **fields: str) -> list[Row]:

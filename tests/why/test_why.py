@@ -86,6 +86,12 @@ def reasons(path: Path) -> list[tuple[str, str]]:
         ),
         (launched(1, static_shared_bytes=200_000), {}, "low-occupancy", "128 of 2048 possible threads"),
         (launched(times=20), {}, "many-kernels", "A call launches 20 kernels."),
+        (
+            launched(times=8),
+            {"timer": "cupti", "gap_ms": 0.007, "sol": 0.1},
+            "many-kernels",
+            "8 kernels. In 7.00 of the 100.0 us none of them runs, and what one kernel writes",
+        ),
         (FULL, {"launch_ms": 1.5}, "host-bound", "The host takes 1500 us to launch a call, and the device 100.0 us"),
         (launched(grid=8), {}, "few-blocks", "8 blocks, and the device has 132 multiprocessors: 124 of them"),
         (

@@ -29,8 +29,8 @@ def print_readings(name: str, readings: Sequence[TimerReading]) -> None:
 
     print()
     terminal.print_paragraph(f"{name}: measured again with each timer")
-    header = ["timer", "reading", "of which the timer", "without that", "no reading because"]
-    terminal.print_table(header, reading_rows(readings), numeric=header[1:4])
+    header = ["timer", "reading", "of which the timer", "without that", "between kernels", "no reading because"]
+    terminal.print_table(header, reading_rows(readings), numeric=header[1:5])
     terminal.print_paragraph(judge_readings(readings).sentence, indent=2)
 
 

@@ -22,7 +22,7 @@ from kbench.contract.provider import Unsupported
 from kbench.measure.machine.device import Device
 from kbench.measure.timing.device_activities import LostActivities, call_times, record_activities
 from kbench.measure.timing.do_bench import BenchTimer
-from kbench.measure.timing.timer import Sample
+from kbench.measure.timing.timer import DeviceSamples, Sample
 
 MARKS_MS = 0.1
 """What launching the two marks may cost the host, beside the launch of the call. The spin covers it."""
@@ -56,7 +56,7 @@ class CuptiTimer(BenchTimer):
         before: Callable[[], None] | None,
         warmup_ms: float,
         rep_ms: float,
-    ) -> list[float]:
+    ) -> DeviceSamples:
         """Raises Unsupported if the profiler has lost something each time. No part of a reading is used then."""
         fault = ""
         for _ in range(_ATTEMPTS):
@@ -73,7 +73,7 @@ class CuptiTimer(BenchTimer):
         before: Callable[[], None] | None,
         warmup_ms: float,
         rep_ms: float,
-    ) -> list[float]:
+    ) -> DeviceSamples:
         from kbench.measure.machine import noop
 
         calls, timed = 0, 0
@@ -91,7 +91,7 @@ class CuptiTimer(BenchTimer):
 
         activities = record_activities(work)
         times = call_times(activities, noop.BEGIN_MARK, noop.END_MARK, calls=calls, timed=timed)
-        return [time.span_ms for time in times]
+        return DeviceSamples((time.span_ms for time in times), (time.span_ms - time.busy_ms for time in times))
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Any, Protocol
@@ -20,7 +20,16 @@ Run = Callable[[], Any]
 
 Sample = Callable[[float, float], list[float]]
 """Measures one round of a provider: runs it untimed for the first number of ms, then takes samples for the second number of
-ms. Returns the samples in ms per call, at least one."""
+ms. Returns the samples in ms per call, at least one: `DeviceSamples` if the timer sees single kernels."""
+
+
+class DeviceSamples(list[float]):
+    """Samples in ms of a timer that sees the kernels of a call. `gaps_ms` are the parts of them in which none of the call's
+    kernels, copies and fills ran."""
+
+    def __init__(self, ms: Iterable[float], gaps_ms: Iterable[float]) -> None:
+        super().__init__(ms)
+        self.gaps_ms = list(gaps_ms)
 
 
 class Timer(Protocol):
