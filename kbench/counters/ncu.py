@@ -49,7 +49,8 @@ def find_ncu() -> str | None:
     """The path of the program; None if it is not installed."""
     homes = [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
     folders = [*(home / "bin" for home in homes), Path("/usr/local/cuda/bin")]
-    folders += sorted(Path("/opt/nvidia/nsight-compute").glob("*"), reverse=True)
+    for place, pattern in (("/opt/nvidia/nsight-compute", "*"), ("/usr/local", "cuda*/nsight-compute*")):
+        folders += sorted(Path(place).glob(pattern), reverse=True)
     return shutil.which("ncu") or shutil.which("ncu", path=os.pathsep.join(map(str, folders)))
 
 

@@ -81,12 +81,14 @@ def _low_occupancy(facts: RowFacts) -> Iterator[Reason]:
             continue
         fewest = min(one.limits.values(), default=0.0)
         names = [_LIMITS.get(name, name.replace("_", " ")) for name, blocks in one.limits.items() if blocks == fewest]
-        limited = f"; {' and '.join(names)} allow {fewest:.0f} block{'s' * (fewest != 1)} on each" if names else ""
+        blocks = f"{fewest:.0f} block{'s fit' if fewest != 1 else ' fits'}"
+        limited = f" (at most {blocks}, because of {' and '.join(names)})" if names else ""
         yield Reason(
             "low-occupancy",
             share * (1 - one.warps_percent / (100 * FEW_WARPS)),
-            f"Kernel {one.function} keeps {one.warps_percent:.0f}% of the warps of a multiprocessor busy{limited}. So few "
-            "warps may not hide the time that memory needs to answer, unless each has many loads in flight.",
+            f"While kernel {one.function} runs, a multiprocessor holds {one.warps_percent:.0f}% of the warps that it could "
+            f"hold{limited}. So few warps may not hide the time that memory needs to answer, unless each has many loads in "
+            "flight.",
         )
 
 
@@ -98,7 +100,7 @@ def _extra_bytes(facts: RowFacts) -> Iterator[Reason]:
             "extra-bytes",
             1 - facts.call_bytes / moved,
             f"The kernels move {moved / 1e6:.1f} MB from and to the device's memory, {moved / facts.call_bytes:.1f} times the "
-            f"{facts.call_bytes / 1e6:.1f} MB that they have to{_l2(facts)}.",
+            f"{facts.call_bytes / 1e6:.1f} MB that they have to{_caches(facts)}.",
         )
 
 
@@ -137,9 +139,12 @@ def _shares(facts: RowFacts) -> Iterator[tuple[KernelCounters, float]]:
         yield one, (one.time_ns or 0.0) / total if total else 1 / len(facts.counters)
 
 
-def _l2(facts: RowFacts) -> str:
-    rates = [one.l2_hit_percent for one in facts.counters if one.l2_hit_percent is not None]
-    return f"; {rates[0]:.0f}% of the accesses to the L2 cache hit" if len(rates) == 1 else ""
+def _caches(facts: RowFacts) -> str:
+    """What to know of the caches beside the bytes that were moved."""
+    if len(facts.counters) > 1 and facts.cache != "warm":
+        return ", if no kernel finds in a cache what the one before it has left there"
+    rate = facts.counters[0].l2_hit_percent
+    return f"; {rate:.0f}% of the accesses to the L2 cache hit" if rate is not None else ""
 
 
 _LIMITS = {"shared_mem": "shared memory", "warps": "threads", "barriers": "barriers"}

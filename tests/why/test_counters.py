@@ -65,8 +65,8 @@ def reasons(folder: Path, path: Path, metrics: Mapping[str, str], launches: int 
     [
         (UNCOALESCED, FULL, {}, "uncoalesced", "rows use 12% of the bytes that their loads move: a load of a warp"),
         (SPILLING, launched(4, registers=255, local_bytes=512), {}, "spills", "rows reads and writes 512.0 MB of local memory"),
-        (FEW_WARPS, launched(1, static_shared_bytes=200_000), {}, "low-occupancy", "6% of the warps of a multiprocessor busy; "
-         "shared memory allow 1 block on each"),
+        (FEW_WARPS, launched(1, static_shared_bytes=200_000), {}, "low-occupancy", "holds 6% of the warps that it could hold "
+         "(at most 1 block fits, because of shared memory)"),
         (SMALL, launched(times=20), {"kernels": 20}, "many-kernels", "A call launches 20 kernels."),
         (GOOD, FULL, {"launch_ms": 1.5}, "host-bound", "The host takes 1500 us"),
         (GOOD, FULL, {"copy_fraction": 0.97}, "at-speed", "97% of the speed of a copy"),
@@ -300,3 +300,14 @@ def test_several_kernels_share_the_time(tmp_path: Path) -> None:
     [facts], _ = find_facts(path, "")
     found = [each for each in counted_reasons(with_report(facts, report)) if each.kind == "stalled"]
     assert [round(each.weight, 3) for each in found] == [0.059, 0.15]
+
+
+def test_caches_that_were_emptied_between_kernels_are_said(tmp_path: Path) -> None:
+    second = replace(LAUNCH, kernel=replace(KERNEL, name="last", symbol="last"))
+    path, report = results(tmp_path, LaunchedCall((LAUNCH, second))), tmp_path / "report.csv"
+    report.write_text(raw_page((ROWS, GOOD), ("last", GOOD)))
+    [facts], _ = find_facts(path, "")
+    [found] = [each for each in counted_reasons(with_report(facts, report)) if each.kind == "extra-bytes"]
+    assert found.sentence.endswith(
+        "that they have to, if no kernel finds in a cache what the one before it has left there."
+    )

@@ -36,7 +36,7 @@ PLANTED = {
     "straight": (8192, "It reaches"),
     "uncoalesced": (8192, "Threads of kernel uncoalesced use"),
     "spilled": (8192, "Kernel spilled reads and writes"),
-    "crowded": (8192, "Kernel crowded keeps"),
+    "crowded": (8192, "While kernel crowded runs, a multiprocessor holds"),
     "in-twenty": (1024, "A call launches 20 kernels."),
     "slowly-launched": (8192, "The host takes"),
 }

@@ -48,7 +48,7 @@ def why(
         typer.Option(
             "--import",
             metavar="REPORT",
-            help="Show the hardware counters of this report: a .ncu-rep file, or the CSV that ncu makes from one.",
+            help="Show the hardware counters of the row from this report: a .ncu-rep file, or the CSV that ncu makes from one.",
         ),
     ] = None,
     once: Annotated[
