@@ -62,7 +62,7 @@ class Shape:
 
     def _unfilled(self) -> tuple[torch.Tensor, ...]:
         def empty(tensor: Any) -> torch.Tensor:
-            dtype = getattr(torch, tensor.dtype or self.case.dtype)
+            dtype = getattr(torch, tensor.dtype_in(self.case))
             return torch.empty(tensor.shape_in(self.case), dtype=dtype, device=self.device.torch_device)
 
         received = self.operator.output_gradients(self.case) if self.row["mode"] != "forward" else {}
