@@ -184,6 +184,11 @@ class Tool:
 
     def measure(self) -> None:
         rows = self.rows()
+        for _, _, row in rows:  # they import their modules while others compile
+            for checkout in [None, self.asked.against] if self.asked.against else [None]:
+                worker = self.worker(row, checkout)
+                if worker.process is None:
+                    worker.start()
         if not self.asked.no_compile:
             self.compile(rows)
         for number, (name, rank, row) in enumerate(rows):
