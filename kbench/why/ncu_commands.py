@@ -25,6 +25,11 @@ def count_command(facts: RowFacts) -> str:
     return shlex.join(["ncu", *count_options(REPORT, cold=is_cold(facts)), "kbench", *call_arguments(facts)])
 
 
+def counters_command(facts: RowFacts) -> str:
+    """The shell command that counts on this machine."""
+    return shlex.join(["kbench", "why", facts.file, "--row", facts.terms, "--counters"])
+
+
 def import_command(facts: RowFacts) -> str:
     """The shell command that shows the page of the row with that report."""
     return shlex.join(["kbench", "why", facts.file, "--row", facts.terms, "--import", REPORT])

@@ -9,7 +9,7 @@ from kbench.launches.launched_call import KernelLaunch
 from kbench.results.vocabulary import KERNELS_NOT_KNOWN
 from kbench.text.terminal import microseconds
 from kbench.why.facts import RowFacts
-from kbench.why.ncu_commands import count_command, import_command
+from kbench.why.ncu_commands import count_command, counters_command, import_command
 from kbench.why.reasons import find_reasons
 
 MOST_KERNELS_SHOWN = 12
@@ -88,13 +88,16 @@ def _kernel(launch: KernelLaunch, facts: RowFacts) -> str:
     return f"{kernel.name}{_times(launch.times)}: {', '.join(parts)}; code {kernel.code} ({kernel.origin})"
 
 
+def counter_offer(facts: RowFacts) -> str:
+    """How to count what the kernels do; empty for a row whose kernels are not known."""
+    return f"Hardware counters say more: {counters_command(facts)}" if facts.call and facts.call.launches else ""
+
+
 def elsewhere_lines(facts: RowFacts) -> Iterator[str]:
-    """How to count where it is permitted, and how to read the report here; nothing for a row whose kernels are not known."""
-    if not facts.call or not facts.call.launches:
-        return
-    yield "Hardware counters say more. Where NVIDIA Nsight Compute (ncu) is installed and permitted, count with:"
+    """How to count on another machine, and how to read the report here."""
+    yield "Where NVIDIA Nsight Compute (ncu) is installed and permitted, this counts:"
     yield count_command(facts)
-    yield "Then show this page with the report:"
+    yield "This then shows the page with the report:"
     yield import_command(facts)
 
 

@@ -223,12 +223,15 @@ def test_without_counters_the_page_says_how_to_count_elsewhere(
 ) -> None:
     monkeypatch.setenv("FAKE_NCU", mode)
     monkeypatch.setattr("kbench.why.counting.COUNT_LIMIT_S", 1.0 if mode == "hangs" else 60.0)
-    ended = kbench("why", results(tmp_path), "--counters")
+    path = results(tmp_path)
+    ended = kbench("why", path, "--counters")
     assert ended.returncode == 3 and said in " ".join(ended.stderr.split()), ended.stderr
     lines = ended.stdout.splitlines()
     assert any(line.startswith("  1. ") for line in lines), "the page is shown all the same"
-    assert any(line.startswith("ncu --profile-from-start off") and line.endswith(" --once") for line in lines)
-    assert lines[-1].endswith("--import report.ncu-rep")
+    count, read = lines[-5], lines[-1]
+    row = f"kbench why {path} --row provider=triton"
+    assert count.startswith("ncu --profile-from-start off") and count.endswith(f"--export report.ncu-rep {row} --once")
+    assert read == f"{row} --import report.ncu-rep"
 
 
 def test_without_ncu_it_says_what_to_install(kbench: Kbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

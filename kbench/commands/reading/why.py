@@ -85,7 +85,7 @@ def why(
     measured.
 
     Hardware counters say more: how many bytes the kernels move, and what they wait for. With --counters, kbench runs ncu.
-    Many machines do not permit that. The last lines of the page are commands to count on another machine.
+    Many machines do not permit that. The page then ends with commands to count on another machine.
 
     With --timers, kbench measures the row again, and shows the readings of do_bench, graph and cupti side by side.
 
@@ -117,7 +117,7 @@ def why(
     if fault:
         terminal.warn(f"nothing was counted: {fault}")
     readings = why_timers.measured_again(path, row, [facts.name for facts in found]) if timers else []
-    _show(found, readings, as_json)
+    _show(found, readings, as_json, elsewhere=bool(fault))
     return ExitStatus.NOTHING if fault else ExitStatus.OK
 
 
@@ -144,7 +144,8 @@ def _counted(found: list[RowFacts], counters: bool, report: Path | None) -> tupl
     return found, ""
 
 
-def _show(found: list[RowFacts], readings: Sequence[Sequence[TimerReading]], as_json: bool) -> None:
+def _show(found: list[RowFacts], readings: Sequence[Sequence[TimerReading]], as_json: bool, *, elsewhere: bool) -> None:
+    """Print the page. `elsewhere`: nothing could be counted here, so it ends with how to do so on another machine."""
     from kbench.why import page
     from kbench.why.counted_lines import counted_lines
     from kbench.why.json_document import rows_as_json
@@ -176,7 +177,10 @@ def _show(found: list[RowFacts], readings: Sequence[Sequence[TimerReading]], as_
     if not readings and (line := why_timers.offer(found[0])):
         print()
         terminal.print_paragraph(line)
-    if not found[0].counters:
+    if elsewhere:
         for line in page.elsewhere_lines(found[0]):
             print()
             terminal.print_paragraph(line)
+    elif not found[0].counters and (line := page.counter_offer(found[0])):
+        print()
+        terminal.print_paragraph(line)
