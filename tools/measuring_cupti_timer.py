@@ -71,9 +71,9 @@ def main() -> None:
     print("| dtype | N | provider | cupti us | do_bench less `empty` | off | the same under a profiler | off |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
     apart: list[tuple[float, float]] = []
-    for dtype, lengths in LENGTHS.items():
-        for n in lengths:
-            for name, call in calls_of(Case("softmax", {"M": ROWS, "N": n}, dtype)).items():
+    try:
+        for case in (Case("softmax", {"M": ROWS, "N": n}, dtype) for dtype, some in LENGTHS.items() for n in some):
+            for name, call in calls_of(case).items():
                 call()
                 launch_ms = measure_launch_ms(call, device)
                 plain = bench.ready([call], launch_ms)
@@ -84,17 +84,18 @@ def main() -> None:
                 if truth_us >= LEAST_US:
                     apart.append(off)
                 print(
-                    f"| {dtype} | {n} | {name} | {truth_us:.2f} | {own_us:.2f} | {off[0]:+.1%} | {profiled_us:.2f} "
-                    f"| {off[1]:+.1%} |",
+                    f"| {case.dtype} | {case.axes['N']} | {name} | {truth_us:.2f} | {own_us:.2f} | {off[0]:+.1%} "
+                    f"| {profiled_us:.2f} | {off[1]:+.1%} |",
                     flush=True,
                 )
-    for which, what in enumerate(("do_bench less empty", "do_bench less empty, under a profiler")):
-        found = [abs(each[which]) for each in apart]
-        agree = sum(off <= AGREE for off in found)
-        print(
-            f"{what}: {agree} of {len(found)} rows from {LEAST_US:.0f} us on are within {AGREE:.0%} of cupti; the largest "
-            f"difference is {max(found, default=0.0):.1%}"
-        )
+    finally:  # also if somebody ends it early
+        for number, what in enumerate(("do_bench less empty", "do_bench less empty, under a profiler")):
+            found = [abs(each[number]) for each in apart]
+            agree = sum(off <= AGREE for off in found)
+            print(
+                f"{what}: {agree} of {len(found)} rows from {LEAST_US:.0f} us on are within {AGREE:.0%} of cupti; the largest "
+                f"difference is {max(found, default=0.0):.1%}"
+            )
 
 
 if __name__ == "__main__":

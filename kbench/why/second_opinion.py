@@ -97,7 +97,8 @@ def _hidden(bench: TimerReading, other: TimerReading | None) -> Opinion | None:
     """If nothing is left of do_bench's reading without what it adds."""
     if not other or _ms(bench) > AGREE_MS:
         return None
-    told = f"Nearly all that do_bench reads is its own {microseconds(bench.empty_ms or 0.0)} us: believe {other.timer}."
+    own = microseconds(bench.empty_ms or 0.0)
+    told = f"Nearly all that do_bench reads are the {own} us that it adds: believe {other.timer}."
     return Opinion("short-call", other.timer, told)
 
 
@@ -111,9 +112,8 @@ def _profiled(bench: TimerReading, cupti: TimerReading | None) -> Opinion | None
         return Opinion("profiler-lengthens", bench.timer, told)
     waited = microseconds(_ms(bench) - _ms(cupti))
     told = (
-        f"{both} For {waited} us between do_bench's events no kernel of the call had started, or all had ended: the device "
-        "waited, probably for the host. Believe cupti for the kernels, and do_bench for what a program sees that makes the "
-        "call."
+        f"{both} Between do_bench's events, the device waits for {waited} us before the first kernel of the call or after the "
+        "last one, probably for the host. Believe cupti for the kernels, and do_bench for a program that makes the call."
     )
     return Opinion("device-waits", cupti.timer, told)
 
@@ -131,23 +131,23 @@ def _replayed(bench: TimerReading, graph: TimerReading | None) -> Opinion | None
             else "The buffers of a graph come round in a fixed order, so a call may find some of its data in the cache"
         )
     else:
-        cause = "In a graph, each call waits until memory has taken what earlier calls wrote"
+        cause = "In a graph, a call also waits while memory takes what earlier calls wrote"
     told = f"{both} {cause}: believe do_bench, unless your program replays graphs."
     return Opinion("graph-differs", bench.timer, told)
 
 
 def _agreeing(bench: TimerReading, graph: TimerReading | None, cupti: TimerReading | None) -> Opinion:
     others = [each for each in (cupti, graph) if each]
-    names = " and ".join(each.timer for each in others)
+    names, own = " and ".join(each.timer for each in others), microseconds(bench.empty_ms or 0.0)
     share = (bench.empty_ms or 0.0) / bench.ms if bench.ms else 0.0
     if share > MOSTLY_TIMER:
         believe = others[0].timer
         told = (
-            f"{names} and do_bench without its own {microseconds(bench.empty_ms or 0.0)} us agree. But that is {share:.0%} of "
-            f"do_bench's reading: believe {believe}."
+            f"do_bench, without the {own} us that it adds, agrees with {names}. But these {own} us are {share:.0%} of its "
+            f"reading: believe {believe}."
         )
         return Opinion("short-call", believe, told)
-    told = f"do_bench without its own {microseconds(bench.empty_ms or 0.0)} us agrees with {names}: believe do_bench."
+    told = f"do_bench, without the {own} us that it adds, agrees with {names}: believe do_bench."
     return Opinion("agree", bench.timer, told)
 
 

@@ -34,21 +34,21 @@ def read(bench: float | None, graph: float | None, cupti: float | None, kernels:
 @pytest.mark.parametrize(
     ("readings", "kind", "believe", "said"),
     [
-        (read(70.5, 67, 66.6), "agree", "do_bench", "do_bench without its own 4.00 us agrees with cupti and graph"),
-        (read(9.8, 6.3, 5.5), "short-call", "cupti", "But that is 41% of do_bench's reading: believe cupti."),
+        (read(70.5, 67, 66.6), "agree", "do_bench", "the 4.00 us that it adds, agrees with cupti and graph: believe do_bench"),
+        (read(9.8, 6.3, 5.5), "short-call", "cupti", "But these 4.00 us are 41% of its reading: believe cupti."),
         (read(132.2, 126.3, 135.4), "profiler-lengthens", "do_bench", "reads 128.2 us, without what it adds, and cupti reads"),
-        (read(60.0, 30.0, 29.5), "device-waits", "cupti", "For 26.50 us between do_bench's events no kernel"),
+        (read(60.0, 30.0, 29.5), "device-waits", "cupti", "the device waits for 26.50 us before the first kernel of the call"),
         (read(60.0, 45.0, 55.5), "graph-differs", "do_bench", "may find some of its data in the cache"),
         (read(60.0, 45.0, 55.5, kernels=8), "graph-differs", "do_bench", "the gaps between the kernels of a call are shorter"),
         (read(60.0, 62.0, 55.5, kernels=8), "agree", "do_bench", "agrees with cupti and graph"),
-        (read(60.0, 65.0, 55.5), "graph-differs", "do_bench", "each call waits until memory has taken"),
+        (read(60.0, 65.0, 55.5), "graph-differs", "do_bench", "a call also waits while memory takes"),
         (read(60.0, None, 55.5), "agree", "do_bench", "agrees with cupti: believe do_bench"),
         (read(9.8, 6.3, None), "short-call", "graph", "believe graph"),
         (read(60.0, None, None), "unconfirmed", "do_bench", "Nothing confirms the reading of do_bench"),
         (read(None, 60.0, 60.0), "unconfirmed", "graph", "Nothing confirms the reading of graph"),
         (read(None, None, None), "no-reading", "", "No timer could time it."),
         ([], "no-reading", "", "No timer could time it."),
-        (read(3.5, 1.0, 0.6), "short-call", "cupti", "Nearly all that do_bench reads is its own 4.00 us"),
+        (read(3.5, 1.0, 0.6), "short-call", "cupti", "Nearly all that do_bench reads are the 4.00 us that it adds"),
     ],
 )  # fmt: skip
 def test_one_sentence_says_which_timer_to_believe(
