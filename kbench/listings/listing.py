@@ -39,7 +39,7 @@ class Listing:
     remark: str = ""
 
 
-BuildAgain = Callable[[], LaunchedCall | None]
+BuildAgain = Callable[[], LaunchedCall]
 
 
 def listings_of(call: LaunchedCall | None, language: Language, build: BuildAgain) -> Iterator[Listing]:
@@ -51,9 +51,7 @@ def listings_of(call: LaunchedCall | None, language: Language, build: BuildAgain
     fault = ""
     if not kernels or any(has_machine_code(kernel) and not found[kernel.id] for kernel in kernels):
         try:
-            now = build()
-            built = {kernel.symbol: kernel for kernel in _kernels(now)}
-            fault = "" if now else "this machine does not record kernels"
+            built = {kernel.symbol: kernel for kernel in _kernels(build())}
         except KbenchError as error:
             fault = str(error)
     for kernel in kernels or built.values():

@@ -24,7 +24,7 @@ CALL_AGAIN = Purpose("measure the whole config again, where it is")
 
 @dataclass(frozen=True)
 class CalledAgain:
-    """A call that was made. `device` is the one that made it; `launched` is None if it was not recorded."""
+    """A call that was made. `device` is the one that made it. `launched` is None for a call in the range of a profiler."""
 
     device: str
     launched: LaunchedCall | None
@@ -35,7 +35,7 @@ def call_row_again(csv: Path, terms: str, *, profiled: bool, note: Callable[[str
     range of a profiler; otherwise its launches are recorded. Differences from the machine and the code of the row are notes.
 
     Raises UsageError if the terms do not choose one row, ResultsError if the file does not say how to make the call,
-    ExecutionError if it fails, and WorkerLost.
+    ExecutionError if it fails or its launches cannot be recorded, and WorkerLost.
     """
     row = find_row(table.read_results(csv), csv, terms)[0]
     side = RecordedSide.read(csv, CALL_AGAIN)
@@ -43,6 +43,8 @@ def call_row_again(csv: Path, terms: str, *, profiled: bool, note: Callable[[str
         request = CallRequest(row.case, _configuration(side, row, worker.catalog), _settings(side), profiled)
         for line in _differences(row, side, worker.catalog):
             note(line)
+        if not profiled and worker.catalog.device.type != "cuda":  # an interpreter might take hours, for nothing
+            raise ExecutionError(f"{worker.catalog.device.name} is no NVIDIA device")
         answers = list(worker.ask(request))
     launched = next((answer.launched for answer in answers if isinstance(answer, CallRecorded)), None)
     made = [one for answer in answers if isinstance(answer, Rows) for one in answer.rows]
@@ -51,6 +53,8 @@ def call_row_again(csv: Path, terms: str, *, profiled: bool, note: Callable[[str
         raise ExecutionError(
             printable(f"{row.configuration_name} cannot be called on {row.case.label}: {why}", REASON_LIMIT)
         )
+    if not launched and not profiled:
+        raise ExecutionError(made[0].reason or "no kernels were recorded")
     return CalledAgain(worker.catalog.device.name, launched)
 
 

@@ -9,6 +9,7 @@ import pytest
 from common import run_kbench
 from warm_processes import WarmProcesses
 
+from kbench.errors import ExecutionError
 from kbench.resolving.row_call import call_row_again
 
 pytestmark = pytest.mark.usefixtures("warm_workers")
@@ -58,11 +59,13 @@ def test_the_provider_of_the_row_is_called_on_its_case(folder: Path) -> None:
     assert set((folder / "calls.txt").read_text().splitlines()) == {"(4, 128) "}
 
 
-def test_what_the_call_launches_is_not_known_without_a_device(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_call_is_made_for_kernels_that_cannot_be_recorded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "calls.txt").unlink(missing_ok=True)
     monkeypatch.chdir(folder)
     notes: list[str] = []
-    made = call_row_again(Path("results/sweep.csv"), ROW[1], profiled=False, note=notes.append)
-    assert made.launched is None and made.device and notes == []
+    with pytest.raises(ExecutionError, match="is no NVIDIA device"):
+        call_row_again(Path("results/sweep.csv"), ROW[1], profiled=False, note=notes.append)
+    assert notes == [] and not (folder / "calls.txt").exists()
 
 
 def test_a_call_that_fails_says_why(folder: Path) -> None:

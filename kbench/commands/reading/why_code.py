@@ -40,10 +40,12 @@ def show_code(rows: Sequence[RowFacts], language: Language) -> ExitStatus:
     return ExitStatus.OK
 
 
-def _build(facts: RowFacts) -> LaunchedCall | None:
+def _build(facts: RowFacts) -> LaunchedCall:
     from kbench.resolving.row_call import call_row_again
 
-    return call_row_again(Path(facts.file), facts.terms, profiled=False, note=terminal.note).launched
+    made = call_row_again(Path(facts.file), facts.terms, profiled=False, note=terminal.note)
+    assert made.launched
+    return made.launched
 
 
 def _show(facts: RowFacts, one: Listing, language: Language) -> None:
