@@ -1,0 +1,89 @@
+"""The tables of docs/kernels.md, made by tools/kernels_tables.py from results whose times are known."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from common import ROOT
+from making import write_rows
+
+from kbench.registry import operator
+from kbench.results.row import Row
+
+MS = {"cuda": 1.0, "triton": 1.25, "liger": 1.5, "quack": 2.0, "torch-native": 3.0, "copy": 0.9}
+
+
+@pytest.fixture(scope="module")
+def tables() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("kernels_tables", ROOT / "tools" / "kernels_tables.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def results(path: Path, name: str, times: dict[tuple[int, str], dict[str, float | None]]) -> str:
+    """A file of an operator: for each (N, mode) the time of each provider in ms, None for one that is wrong."""
+    rows = []
+    for (n, mode), found in times.items():
+        case = operator(name).case("bfloat16", M=16384, N=n, mode=mode)
+        same = {"timer": "do_bench", "cache": "cold", "device": "NVIDIA H200", "case_hash": f"{n}{mode}"}
+        for provider, ms in found.items():
+            role = "control" if provider == "copy" else "provider"
+            wrong = {} if ms else {"status": "wrong", "reason": "every element NaN"}
+            rows.append(Row(case, provider, ms=ms, role=role, **wrong, **same))
+    return str(write_rows(path, rows, tuple(rows[0].case.axes)))
+
+
+def lines(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line[1:-1].split("|")] for line in text.splitlines() if line.startswith("| ")]
+
+
+def test_a_line_per_mode_says_how_ours_stands(
+    tables: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    behind = MS | {"liger": 0.98, "quack": None}
+    times = {(4096, "forward"): MS, (8192, "forward"): behind, (4096, "backward"): MS | {"cuda": None, "copy": 1.0}}
+    tables.main(["--summary", results(tmp_path / "rmsnorm.csv", "rmsnorm", times)])
+    head, forward, backward = lines(capsys.readouterr().out)
+    assert head[:5] == ["operator", "file", "cases", "with a peer", "peer / ours"]
+    geomean = (1.5 * 0.98) ** 0.5
+    assert forward[0] == "rmsnorm forward" and forward[2:] == [
+        "2", "2", f"{geomean:.3f}", "1", "0.980 at bfloat16 M=16384 N=8192", "0.900", "0.900",
+    ]  # fmt: skip
+    assert backward[0] == "rmsnorm backward" and backward[2:5] == ["1", "1", f"{1.5 / 1.25:.3f}"], "cuda is wrong there"
+    assert backward[-1] == "0.800"
+
+
+def test_what_works_in_place_is_compared_apart(
+    tables: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    in_place = MS | {"triton-inplace": 0.8, "flashinfer": 0.5, "torch-inplace": 0.6}
+    tables.main(["--summary", results(tmp_path / "a.csv", "add_rmsnorm", {(4096, "forward"): in_place})])
+    _, apart, inside = lines(capsys.readouterr().out)
+    assert (apart[0], apart[4]) == ("add_rmsnorm forward", "1.500"), "the peer is liger, out of place as ours is"
+    assert (inside[0], inside[4]) == ("add_rmsnorm forward, in place", f"{0.5 / 0.8:.3f}")
+
+
+def test_a_file_without_peers_copy_or_one_of_ours(
+    tables: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = results(tmp_path / "a.csv", "layernorm", {(4096, "forward"): {"triton": 1.0}})
+    tables.main(["--summary", file])
+    assert lines(capsys.readouterr().out)[1][2:] == ["1", "0", "", "0", "", "", ""]
+    tables.main([file])
+    head, row = lines(capsys.readouterr().out)
+    assert "cuda" not in head and row[:3] == ["bfloat16", "16384", "4096"]
+    torch = results(tmp_path / "b.csv", "layernorm", {(4096, "forward"): {"torch-native": 1.0}})
+    tables.main(["--summary", torch])
+    assert capsys.readouterr().out == "no file has a time of cuda, triton, triton-inplace, triton-in-place\n"
+
+
+def test_one_line_per_size(tables: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tables.main([results(tmp_path / "a.csv", "rmsnorm", {(4096, "forward"): MS, (4096, "backward"): MS}), "N"])
+    head, row = lines(capsys.readouterr().out)
+    assert head == ["N", "backward", "forward"]
+    assert row == ["4096", "1000.00 (1.50)", "1000.00 (1.50)"]
