@@ -76,7 +76,9 @@ class Build(NamedTuple):
 
 
 def builds() -> dict[str, Build]:
-    """Every launch that differs from others in more than the sizes of the matrix."""
+    """Every launch that differs from others in more than the sizes of the matrix. One stands for all that differ only in the
+    number of programs per row: one that takes tickets, if there is any, and of these the one with the most programs, which
+    holds the most partial results."""
     found: dict[str, Build] = {}
     for target, dtype, name in product(TARGETS, ITEMSIZE, DISPATCHES):
         # for devices on which nothing was measured, every third length of COMPILED
@@ -85,8 +87,12 @@ def builds() -> dict[str, Build]:
             if name == "losses_and_gradients smoothed" and launch.parts > 1:
                 continue  # the provider makes two launches of other kernels instead
             tickets = launch.parts > 1 and launch.programs(M) > 132 and name not in ("losses", "losses smoothed")
-            same = (name, target, dtype, tickets, sorted({**launch.constants, **launch.options}.items()))
-            found.setdefault(repr(same), Build(name, target, dtype, tickets, launch))
+            width = launch.constants.get("WIDTH", 0)
+            rest = {**launch.constants, **launch.options, "WIDTH": width > 1}
+            same = repr((name, target, dtype, sorted(rest.items())))
+            other = found.get(same)
+            if other is None or (tickets, width) > (other.tickets, other.launch.constants.get("WIDTH", 0)):
+                found[same] = Build(name, target, dtype, tickets, launch)
     return {f"{b.kernel} {b.dtype} {b.target} {i}": b for i, b in enumerate(found.values())}
 
 
