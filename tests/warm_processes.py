@@ -32,11 +32,6 @@ PR_SET_CHILD_SUBREAPER = 36
 
 SERVE = "import sys; from warm_processes import serve; serve(int(sys.argv[1]))"
 
-
-CACHE_BYTES = 1 << 20
-"""What the last-level cache counts as. It is flushed before each timed call, and what the memory delivers is measured with
-twenty times as much: with a server's real cache both take most of the time of a short run."""
-
 PREPARE = "KBENCH_TEST_PREPARE"
 """The environment variable with the name of a module of tests/ that a worker imports before it begins."""
 
@@ -156,9 +151,7 @@ def serve(descriptor: int) -> None:
     from torch import _dynamo  # noqa: F401
 
     import kbench.measure.__main__ as worker
-    from kbench.measure.machine import device
 
-    device._host_cache_bytes = lambda: CACHE_BYTES
     base = _without_python_path(sys.path, os.environ)
     connection = socket.socket(fileno=descriptor)
     assert threading.active_count() == 1
