@@ -1,6 +1,6 @@
 """Python imports this file at its start, because conftest.py puts its folder into PYTHONPATH.
 
-kbench then takes the last-level cache of the host for a small one. kbench flushes the cache before each timed call, and measures
+kbench then takes the last-level cache of the host for a small one. It flushes the cache before each timed call, and measures
 what the memory delivers with twenty times as much. With a server's real cache, both take most of the time of a short run.
 """
 
