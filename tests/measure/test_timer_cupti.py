@@ -82,6 +82,14 @@ def test_the_time_is_from_the_first_start_to_the_last_end_on_all_streams() -> No
     assert busy_us == 5.0 + 30.0 + 1.0, "kernels that run at the same time count once"
 
 
+def test_the_launch_decides_and_not_the_moment() -> None:
+    """Work on another stream may run at any moment."""
+    [(span_us, _)] = times([*TWO_STREAMS, (CUDA, "launched after the call", 12_000, 90_000, 41)])
+    assert span_us == 46.0
+    [(span_us, _)] = times([*TWO_STREAMS, (CUDA, "launched by the call, runs before the mark", 500, 100, 35)])
+    assert span_us == 55.5
+
+
 @pytest.mark.parametrize("lost", range(len(TWO_STREAMS)))
 def test_a_reading_with_a_missing_activity_is_no_time(lost: int) -> None:
     later = [(where, name, start + 10**6, ns, launch + 100) for where, name, start, ns, launch in TWO_STREAMS]
