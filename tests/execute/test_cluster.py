@@ -26,6 +26,7 @@ from kbench.errors import DeviceGone
 from kbench.execute.executor import Finished
 from kbench.execute.executors.code_identity import RunFiles, compare_code, identify_code
 from kbench.execute.plan import Task
+from kbench.execute.supervision.fit import Misfit
 from kbench.protocol import DeviceInfo
 from kbench.results.case import Case
 
@@ -226,7 +227,7 @@ def test_jobs_are_cases_with_their_sessions_unless_spread() -> None:
 
 
 class Stub:
-    """Replaces WorkerSupervisor. The process of session 1 cannot be started."""
+    """Replaces WorkerSupervisor. The process of session 1 cannot be started, that of session 2 has other code."""
 
     stopped = 0
 
@@ -236,6 +237,8 @@ class Stub:
     def ready(self, task: Task) -> Any:
         if task.session == 1:
             raise DeviceGone("it fell off the bus")
+        if task.session == 2:
+            raise Misfit("the hash of the code of provider triton", "3fa1", "9c2e")
         return SimpleNamespace(catalog=SimpleNamespace(device=DeviceInfo("cpu", "host")))
 
     def measure(self, task: Task, listener: Any) -> Finished:
@@ -267,4 +270,7 @@ def test_the_result_of_a_job_has_all_tasks_or_says_why_not(monkeypatch: pytest.M
     assert second.notes == ["building for 2"]
     lost = session.measure([task(3), task(3, session=1)])
     assert (lost.finished, lost.gone) == ([], "it fell off the bus"), "sessions stay on one device, or move together"
-    wait_for(lambda: Stub.stopped == 2)  # nothing to do: both processes are ended
+    other = session.measure([task(3, session=2)])
+    assert (other.finished, lost.fits, other.fits) == ([], True, False)
+    assert other.gone == "the hash of the code of provider triton is 3fa1 there, but 9c2e in this run"
+    wait_for(lambda: Stub.stopped == 3)  # nothing to do: all processes are ended

@@ -1,4 +1,4 @@
-"""Dask workers that do not answer, simulated by a stand-in for dask's client."""
+"""Dask workers that do not answer or do not fit the plan, simulated by a stand-in for dask's client."""
 
 from __future__ import annotations
 
@@ -47,13 +47,14 @@ class Future:
 
 
 class Client:
-    """A scheduler with some workers. Workers in `stopped` take tasks and never answer."""
+    """A scheduler with some workers. Workers in `stopped` take tasks and never answer. Those in `changed` have other code than
+    the run, and those in `broken` have lost their device."""
 
     status = "running"
 
     def __init__(self, *workers: str) -> None:
         self.workers, self.dead = list(workers), False
-        self.stopped, self.admitted = set[str](), set[str]()
+        self.stopped, self.changed, self.broken, self.admitted = set[str](), set[str](), set[str](), set[str]()
         self.held: dict[str, dict[str, Future]] = {worker: {} for worker in workers}
         self.turn = itertools.cycle(workers)
 
@@ -71,6 +72,8 @@ class Client:
             time.sleep(60)
         if function is cluster_worker.register:
             self.admitted.update(workers)  # they have the resource that tasks ask for
+        if function is cluster_worker.release:
+            self.admitted.difference_update(workers)
         return {worker: cluster_worker.Registration([], []) for worker in workers}
 
     def map(self, function: Any, tickets: Any, *arguments: Any, key: list[str], workers: Any, **options: Any) -> Any:
@@ -84,6 +87,9 @@ class Client:
         if function is cluster_worker.report_catalog:
             return Future(key, lambda: (worker, CATALOG, ""))
         result = cluster_worker.JobResult(worker, [finished(one, worker) for one in pickle.loads(job)])
+        if worker in self.changed | self.broken:
+            reason = "its code differs" if worker in self.changed else "it fell off the bus"
+            result = cluster_worker.JobResult(worker, gone=reason, fits=worker not in self.changed)
         return Future(key, lambda: result)
 
     def processing(self, workers: list[str]) -> dict[str, list[str]]:
@@ -158,12 +164,31 @@ def test_cases_of_a_worker_that_falls_silent_are_measured_elsewhere(connected: A
     assert not any(future.status == "pending" for future in client.held["tcp://b"].values())
 
 
+def test_workers_that_do_not_fit_the_plan_are_no_lost_devices(connected: Any) -> None:
+    client = Client("tcp://a", "tcp://b", "tcp://c")
+    executor = connected(client)
+    client.changed |= {"tcp://b", "tcp://c"}  # a comes last: its turn was the catalog
+    found = list(executor.run(TASKS[:1], {}, notes))
+    assert [(one.task, one.place) for one in found] == [(TASKS[0], "tcp://a")]
+    assert [line for line in notes.notes if "differs" in line] == [
+        f"{name} gets no more cases: its code differs" for name in "bc"
+    ]
+
+
+def test_a_case_under_which_two_devices_are_lost_is_given_up(connected: Any) -> None:
+    client = Client("tcp://a", "tcp://b", "tcp://c")
+    executor = connected(client)
+    client.broken |= {"tcp://b", "tcp://c"}
+    ((reason,),) = ([row.reason for row in one.rows] for one in executor.run(TASKS[:1], {}, notes))
+    assert reason == "2 devices were lost while they measured this case; the last error: it fell off the bus"
+
+
 def test_a_run_ends_when_every_worker_is_silent(connected: Any) -> None:
     client = Client("tcp://a", "tcp://b")
     executor = connected(client)
     client.stopped |= {"tcp://a", "tcp://b"}
     with pytest.raises(
-        ExecutionError, match=r"all workers have been gone for 0\.5 s; start some and continue with --resume"
+        ExecutionError, match=r"the run has had no worker for 0\.5 s; start some and continue with --resume"
     ):
         measured(executor)
 

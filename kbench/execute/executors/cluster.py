@@ -113,7 +113,7 @@ class Cluster:
                 name = (job[0].case.key, job[0].session)
                 if result.worker in self._members.registered:
                     self._members.release(result.worker, result.gone, listener.note)
-                    losses[name] += 1
+                    losses[name] += result.fits
                 elif not result.worker:
                     losses[name] += 1
                 if losses[name] < LOSS_LIMIT:

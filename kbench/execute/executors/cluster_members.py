@@ -89,7 +89,7 @@ class Members:
             self._alone_since = now
         elif self._alone_since and now - self._alone_since > ALONE_LIMIT_S:
             raise ExecutionError(
-                f"{self._address}: all workers have been gone for {ALONE_LIMIT_S:g} s; start some and continue with --resume"
+                f"{self._address}: the run has had no worker for {ALONE_LIMIT_S:g} s; start some and continue with --resume"
             )
 
     def _register(self, workers: Sequence[str]) -> dict[str, Any]:

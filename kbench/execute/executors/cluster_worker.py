@@ -53,12 +53,14 @@ class JobResult:
     finished  the tasks of the job
     notes     lines for the user
     gone      why the worker can measure nothing more; then `finished` is empty
+    fits      False if it has another device or other code than the plan was made for: then no device was lost
     """
 
     worker: str
     finished: list[Finished] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     gone: str = ""
+    fits: bool = True
 
 
 async def register(ticket: str, files: RunFiles, wanted: Mapping[str, str], *, dask_worker: Any) -> Registration:
@@ -126,8 +128,10 @@ class WorkerSession:
                     device = supervisor.ready(task).catalog.device
                     with acquire_lock(device_key(device), device.name, wait=True, note=self._note_wait):
                         result.finished.append(supervisor.measure(task, listener))
+            except Misfit as misfit:
+                result.finished, result.gone, result.fits = [], misfit.there, False
             except DeviceGone as gone:
-                result.finished, result.gone = [], gone.there if isinstance(gone, Misfit) else str(gone)
+                result.finished, result.gone = [], str(gone)
         return result
 
     def stop(self) -> None:
