@@ -229,7 +229,8 @@ def _drop_extra_axes(frame: pd.DataFrame, shared: Sequence[str]) -> list[str]:
         if len(values) > 1:
             raise UsageError(
                 f"{path}: this file has several values of the axis {axis}, but another file has no such axis, so their rows "
-                f"cannot be matched; compare files that have the same axes, or measure this file again with one value of {axis}"
+                f"cannot be matched; compare files of one operator with the same axes, or measure this file again with one "
+                f"value of {axis}"
             )
         notes += [f"{path}: axis {axis}={value} is not in every file and was ignored" for value in values]
     return notes

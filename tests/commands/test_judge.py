@@ -26,7 +26,7 @@ def right(x, weight, eps):
 
 QUICK = (
     "--against", "rmsnorm", "--set", "mode=forward", "--set", "N=64", "--set", "dtype=float32", "--set", "rounds=2",
-    "--set", "rep_ms=1", "--shapes", "4", "--baseline", "torch-native",
+    "--set", "rep_ms=1", "--set", "weight_dtype=same", "--shapes", "4", "--baseline", "torch-native",
 )  # fmt: skip
 
 
