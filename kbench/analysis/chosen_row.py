@@ -29,7 +29,7 @@ def find_row(frame: pd.DataFrame, path: Path, terms: str) -> list[Row]:
         raise UsageError(str(error).replace("--where", "--row", 1)) from None
     rows = [row for row in rows_of(chosen) if row.role == Role.PROVIDER]
     if len({(row.case.key, row.configuration_name) for row in rows}) > 1:
-        what = f"--row {terms!r} chooses more than one row of {path}"
+        what = f"--row {terms!r} chooses more than one row of {path}" if terms else f"{path} has more than one row"
         raise UsageError(f"{what}: {_differing(rows)}; add a term for each of these to --row")
     return rows
 

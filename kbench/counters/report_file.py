@@ -28,23 +28,26 @@ MAX_REPORT_BYTES = 64 << 20
 def read_report(path: Path) -> list[KernelCounters]:
     """The counters of each launch in a report. A file that does not end in `.csv` is read by the program `ncu` or, without it,
     by NVIDIA's Python module `ncu_report`. Raises UsageError."""
-    if not path.is_file():
-        raise UsageError(f"--import {path}: no such file")
     try:
+        with files.opened(path) as file:
+            if not file.read(1):
+                raise NotCounters("it is empty")
         if path.suffix == ".csv":
             return read_ncu_csv(files.read_bytes(path, MAX_REPORT_BYTES).decode("utf-8", "replace"))
         if ncu := find_ncu():
             return _converted(ncu, path)
         if module := _module():
             return list(_loaded(module, path))
+    except FileNotFoundError:
+        raise UsageError(f"--import {path}: no such file") from None
     except OSError as error:
         raise UsageError(f"--import {path}: cannot be read ({error.strerror or error})") from None
     except (NotCounters, CountingFailed) as error:
         raise UsageError(f"--import {path}: no report of Nsight Compute: {error}") from None
     command = shlex.join(["ncu", *import_options(path.name)])
     raise UsageError(
-        f"--import {path}: only ncu reads such a file, and it is not here; {INSTALL}, or make a CSV where it is: "
-        f"{command} > report.csv"
+        f"--import {path}: kbench reads a file that does not end in .csv with NVIDIA's program ncu, which is not installed "
+        f"here; {INSTALL}, or make a CSV on a machine that has ncu: {command} > report.csv"
     )
 
 

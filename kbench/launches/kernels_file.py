@@ -27,12 +27,14 @@ MAX_BYTES = 64 << 20
 
 @dataclass
 class KernelsFile:
-    """The content of a file: devices, kernels and calls by name. `note` says what is wrong with it; empty if nothing is."""
+    """The content of a file: devices, kernels and calls by name. `note` says what is wrong with it; empty if nothing is.
+    `there` is False if there is no such file."""
 
     devices: dict[str, DeviceLimits] = field(default_factory=dict)
     kernels: dict[str, Kernel] = field(default_factory=dict)
     calls: dict[str, LaunchedCall] = field(default_factory=dict)
     note: str = ""
+    there: bool = True
 
     def device_lines(self, name: str, limits: DeviceLimits) -> Iterator[str]:
         """The line for a device, unless the file has it already. Adds the device to the content."""
@@ -65,6 +67,7 @@ def read_kernels(csv: Path | str) -> KernelsFile:
     try:
         text = files.read_bytes(path, MAX_BYTES).decode("utf-8", "replace")
     except FileNotFoundError:
+        found.there = False
         return found
     except OSError as error:
         found.note = printable(f"{path}: cannot be read ({error.strerror}); the kernels of its rows are not known")

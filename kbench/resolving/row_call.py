@@ -19,7 +19,7 @@ from kbench.results.row import Row
 from kbench.results.vocabulary import Status
 from kbench.text.printable import REASON_LIMIT, printable
 
-CALL_AGAIN = Purpose("measure the whole config again, where it is")
+CALL_AGAIN = Purpose("measure the whole config again on this machine")
 
 
 @dataclass(frozen=True)

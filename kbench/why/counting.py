@@ -29,9 +29,9 @@ def with_report(facts: RowFacts, path: Path) -> RowFacts:
     kept = _of_row(facts, counted)
     if not kept:
         launches = list_words(_names([each.kernel.name for each in facts.call.launches])) if facts.call else ""
-        what = f"it has {list_words(_names([one.function for one in counted]))}"
+        there = list_words(_names([one.function for one in counted]))
         raise UsageError(
-            f"--import {path}: the report has no kernel of this row: a call launches {launches}, and {what}"
+            f"--import {path}: the report has no kernel of this row: a call launches {launches}, and the report has {there}"
         )
     return replace(facts, counters=kept)
 
@@ -55,7 +55,7 @@ def counted_here(facts: RowFacts) -> RowFacts:
 
 
 def _of_row(facts: RowFacts, counted: Sequence[KernelCounters]) -> tuple[KernelCounters, ...]:
-    return tuple(of_call(counted, facts.call) if facts.call and facts.call.launches else counted)
+    return tuple(of_call(counted, facts.call) if facts.call and facts.launches_known else counted)
 
 
 def _names(names: Sequence[str]) -> list[str]:

@@ -36,7 +36,8 @@ class RowFacts:
     top_mhz          the highest clock that the device can have
     call             what a call launches
     limits           what a multiprocessor of the device holds
-    kernels_file     the name of the file that says what calls launch, whether it exists or not
+    kernels_file     the name of the file that says what calls launch
+    kernels_missing  whether there is no such file
     config           the path of the config that measured it; empty if not known
     file             the results file, and `terms`, which choose the row in it
     counters         what the hardware counted in its kernels; empty if nobody has counted
@@ -69,10 +70,16 @@ class RowFacts:
     call: LaunchedCall | None
     limits: DeviceLimits | None
     kernels_file: str = ""
+    kernels_missing: bool = False
     config: str = ""
     file: str = ""
     terms: str = ""
     counters: tuple[KernelCounters, ...] = ()
+
+    @property
+    def launches_known(self) -> bool:
+        """Whether it is known which kernels a call launches, and there are any."""
+        return bool(self.call and self.call.launches)
 
     def occupancy(self, launch: KernelLaunch) -> Occupancy | None:
         return launch_occupancy(launch, self.limits) if self.limits else None
@@ -100,6 +107,7 @@ def find_facts(path: Path, terms: str, versus: str = "") -> tuple[list[RowFacts]
         replace(
             _facts(each, of_case, kernels, machine.environment),
             kernels_file=printable(kernels_path(path).name),
+            kernels_missing=not kernels.there,
             file=str(path),
             terms=terms_of(providers[each], every),
         )

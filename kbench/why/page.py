@@ -59,12 +59,7 @@ def _cells(facts: RowFacts) -> Iterator[tuple[str, str]]:
 def kernel_lines(facts: RowFacts) -> Iterator[str]:
     """What a call launches: a line for each kernel, and one for each operation on memory."""
     if facts.call is None:
-        _, _, fault = facts.reason.partition(KERNELS_NOT_KNOWN)
-        why = fault or (
-            f"{facts.kernels_file} is missing or has no entry for this row, or the run did not record kernels (no NVIDIA "
-            "device, `kernels: false`, a script, or an older kbench)"
-        )
-        yield f"what a call launches is not known: {why}"
+        yield f"what a call launches is not known: {_why_not_known(facts)}"
         return
     for launch in facts.call.launches[:MOST_KERNELS_SHOWN]:
         yield _kernel(launch, facts)
@@ -90,7 +85,7 @@ def _kernel(launch: KernelLaunch, facts: RowFacts) -> str:
 
 def counter_offer(facts: RowFacts) -> str:
     """How to count what the kernels do; empty for a row whose kernels are not known."""
-    return f"Hardware counters say more: {counters_command(facts)}" if facts.call and facts.call.launches else ""
+    return f"Hardware counters say more: {counters_command(facts)}" if facts.launches_known else ""
 
 
 def elsewhere_lines(facts: RowFacts) -> Iterator[str]:
@@ -99,6 +94,17 @@ def elsewhere_lines(facts: RowFacts) -> Iterator[str]:
     yield count_command(facts)
     yield "This then shows the page with the report:"
     yield import_command(facts)
+
+
+def _why_not_known(facts: RowFacts) -> str:
+    _, _, fault = facts.reason.partition(KERNELS_NOT_KNOWN)
+    if fault:
+        return fault
+    if not facts.code:
+        return "the run recorded no kernels (no NVIDIA device, `kernels: false`, a script, or an older kbench)"
+    if facts.kernels_missing:
+        return f"{facts.kernels_file} is missing; copy it to the folder of the results file"
+    return f"{facts.kernels_file} has no entry for the code {facts.code} of this row"
 
 
 def _times(count: int) -> str:

@@ -138,8 +138,10 @@ def test_the_page_and_the_json_show_what_was_counted(kbench: Kbench, tmp_path: P
     ("name", "text", "said"),
     [
         ("none.csv", None, "--import none.csv: no such file"),
+        (".", None, "--import .: cannot be read (is a folder)"),
         ("bad.csv", "a,b\n", 'bad.csv: no report of Nsight Compute: it has no column "Kernel Name"'),
-        ("other.csv", raw_page(("copy", GOOD)), "no kernel of this row: a call launches rows(float*), and it has copy"),
+        ("other.csv", raw_page(("copy", GOOD)), "a call launches rows(float*), and the report has copy"),
+        ("empty.ncu-rep", "", "empty.ncu-rep: no report of Nsight Compute: it is empty"),
     ],
 )
 def test_a_report_that_cannot_be_used_is_bad_input(
@@ -150,6 +152,19 @@ def test_a_report_that_cannot_be_used_is_bad_input(
         (tmp_path / name).write_text(text)
     ended = kbench("why", path, "--import", name)
     assert ended.returncode == 2 and said in " ".join(ended.stderr.split()), ended.stderr
+
+
+def test_a_report_of_perhaps_another_row_is_doubted(kbench: Kbench, tmp_path: Path) -> None:
+    path, report = results(tmp_path), tmp_path / "report.csv"
+    path.with_suffix(".kernels.jsonl").unlink()
+    report.write_text(raw_page(("copy", GOOD)))
+    ended = kbench("why", path, "--import", report)
+    said = " ".join(ended.stderr.split())
+    assert (
+        ended.returncode == 0
+        and "so kbench cannot tell whether" in said
+        and "report.csv is a report of this row" in said
+    )
 
 
 FAKE = """#!{python}
@@ -244,7 +259,7 @@ def test_without_ncu_it_says_what_to_install(kbench: Kbench, tmp_path: Path, mon
     (tmp_path / "r.ncu-rep").write_bytes(b"\0")
     ended = kbench("why", tmp_path / "softmax.csv", "--import", tmp_path / "r.ncu-rep")
     said = " ".join(ended.stderr.split())
-    assert ended.returncode == 2 and "only ncu reads such a file" in said
+    assert ended.returncode == 2 and "with NVIDIA's program ncu, which is not installed here" in said
     assert "ncu --import r.ncu-rep --csv --page raw --print-units base --print-kernel-base mangled > report.csv" in said
 
 
@@ -293,7 +308,9 @@ def test_options_that_exclude_each_other(kbench: Kbench, tmp_path: Path) -> None
     ended = kbench("why", path, "--counters", "--import", "x.csv")
     assert ended.returncode == 2 and "choose one of them" in ended.stderr
     ended = kbench("why", path, "--once", "--json")
-    assert ended.returncode == 2 and "--once shows no page; leave out --json" in ended.stderr
+    assert (
+        ended.returncode == 2 and "--once cannot be combined with --json; leave out --once, or --json" in ended.stderr
+    )
 
 
 def test_several_kernels_share_the_time(tmp_path: Path) -> None:

@@ -159,8 +159,8 @@ def test_a_row_whose_best_time_is_not_known_is_not_called_slow(
 @pytest.mark.parametrize(
     ("reason", "said"),
     [
-        ("", "softmax.kernels.jsonl is missing or has no entry for this row, or the run did not record kernels"),
-        ("the work takes 3 ms on another clock", "softmax.kernels.jsonl is missing or has no entry"),
+        ("", "the run recorded no kernels (no NVIDIA device,"),
+        ("the work takes 3 ms on another clock", "the run recorded no kernels"),
         ("another remark; its kernels are not known: the call cannot be captured", "the call cannot be captured"),
     ],
 )
@@ -170,9 +170,25 @@ def test_why_the_kernels_are_not_known(results: Write, reason: str, said: str) -
     assert line.startswith(f"what a call launches is not known: {said}")
 
 
+def test_a_kernels_file_that_says_nothing_of_the_row_is_named(results: Write) -> None:
+    path = results(timed())
+    kernels = path.with_suffix(".kernels.jsonl")
+
+    def said() -> str:
+        [facts], _ = find_facts(path, "")
+        return next(kernel_lines(facts))
+
+    kernels.write_text(kernels.read_text()[:-30])  # as a run that was killed leaves it
+    assert said().endswith(f"softmax.kernels.jsonl has no entry for the code {FULL.code} of this row")
+    kernels.unlink()
+    assert said().endswith("softmax.kernels.jsonl is missing; copy it to the folder of the results file")
+
+
 def test_the_row_must_be_one(results: Write) -> None:
     path = results(timed(), timed(provider="cuda"), replace(timed(), case=row(8192).case))
-    with pytest.raises(UsageError, match=r"chooses more than one row of .*: N is 4096, 8192; provider is triton, cuda"):
+    with pytest.raises(
+        UsageError, match=r"csv has more than one row: N is 4096, 8192; provider is triton, cuda; add a term"
+    ):
         find_facts(path, "")
     with pytest.raises(UsageError, match=r"provider is triton, cuda; add a term for each of these"):
         find_facts(path, "N=4096")

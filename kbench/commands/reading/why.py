@@ -100,7 +100,8 @@ def why(
     beside = (("--counters", counters), ("--import", report), ("--timers", timers), ("--json", as_json))
     others = [*alone[1:], *(name for name, given in (*beside, ("--versus", once and versus)) if given)]
     if alone and others:
-        raise UsageError(f"{alone[0]} shows no page; leave out {' and '.join(others)}")
+        rest = " and ".join(others)
+        raise UsageError(f"{alone[0]} cannot be combined with {rest}; leave out {alone[0]}, or {rest}")
     if once:
         return _call(path, row)
     if counters and report:
@@ -135,6 +136,11 @@ def _counted(found: list[RowFacts], counters: bool, report: Path | None) -> tupl
     from kbench.why.counting import counted_here, with_report
 
     if report:
+        if not found[0].launches_known:
+            terminal.warn(
+                f"it is not known which kernels a call of {found[0].name} launches, so kbench cannot tell whether {report} is "
+                "a report of this row"
+            )
         return [with_report(found[0], report), *found[1:]], ""
     if counters:
         try:
