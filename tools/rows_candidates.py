@@ -53,6 +53,8 @@ def candidates_of(row: dict[str, Any]) -> Iterator[Candidate]:
         module = importlib.import_module(f"kbench.operators.{operator}.providers_triton")
         for label, make in launches(row["M"], row["N"], itemsize):
             yield label, "triton", partial(replaced, module, name, make)
+    if (operator, mode) == ("cross_entropy", "full"):
+        yield from _ways(operator, mode, row["N"], itemsize)
 
 
 def _device() -> torch.device:
@@ -188,7 +190,7 @@ def _ways(operator: str, mode: str, N: int, itemsize: int) -> Iterator[Candidate
     source = getattr(module, "BACKWARD_SOURCE" if backward else "SOURCE", None)
     if source is None:
         return
-    bound = module._backward_kernel.cache_clear if backward else (lambda: None)
+    bound = getattr(getattr(module, "_backward_kernel" if backward else "_kernel", None), "cache_clear", lambda: None)
     accesses, reads = N * itemsize / 16, 2 if backward or operator == "add_rmsnorm" else 1
     ways: list[dict[str, int]] = []
     if not backward:

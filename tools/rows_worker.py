@@ -73,7 +73,7 @@ class Shape:
         known = self.operator.providers
         found = [Contender(name, name) for name in providers if name in known]
         if self.row["mode"] != "forward":  # not to build forward kernels that have no gradients
-            found = [each for each in found if each.provider != "cuda" or known["cuda"].backward is not None]
+            found = [each for each in found if each.provider != "cuda" or known["cuda"].backward or known["cuda"].full]
         if candidates:
             from rows_candidates import candidates_of  # an older checkout may lack what it imports
 
@@ -128,7 +128,7 @@ def build(row: dict[str, Any]) -> dict[str, Any]:
     """Build what the provider `cuda` launches, if the operator has it in this mode."""
     if "cuda" in kbench.operator(row["operator"]).providers:
         module = importlib.import_module(f"kbench.operators.{row['operator']}.providers_cuda")
-        source = getattr(module, "SOURCE" if row["mode"] == "forward" else "BACKWARD_SOURCE", None)
+        source = getattr(module, "BACKWARD_SOURCE" if row["mode"] == "backward" else "SOURCE", None)
         if source is not None:
             cuda_extension.build(source.path.stem, source.path)
     return {}

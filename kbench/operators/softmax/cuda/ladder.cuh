@@ -3,7 +3,7 @@
 #pragma once
 
 #include "rowwise.h"
-#include "total.cuh"
+#include "rows/softmax_total.cuh"
 
 namespace kbench {
 

@@ -3,7 +3,7 @@
 // All kernels accumulate in fp32 and treat special values as torch does: a row of -inf becomes NaN, and so does a row with
 // a NaN or a +inf.
 #include "ladder.cuh"
-#include "row.cuh"
+#include "rows/softmax_row.cuh"
 #include "streamed.cuh"
 
 #include <algorithm>

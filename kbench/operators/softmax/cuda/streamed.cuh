@@ -3,7 +3,7 @@
 
 #include "rows/exchange.cuh"
 #include "rowwise.h"
-#include "total.cuh"
+#include "rows/softmax_total.cuh"
 
 namespace kbench {
 

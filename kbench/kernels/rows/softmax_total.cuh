@@ -1,7 +1,7 @@
 // The maximum and the sum of exponentials of a part of a row, and how those of several parts are combined.
 #pragma once
 
-#include "rows/warps.cuh"
+#include "warps.cuh"
 
 namespace kbench {
 

@@ -1,0 +1,94 @@
+// Cross-entropy with the gradient of the logits: the row of softmax, with another output. The arithmetic is fp32.
+//
+//     loss = max + log(sum(exp(x - max))) - x[label]
+//     dx = d_loss * (softmax(x) - onehot(label))
+//
+// A row is read once and written once. dx must not be x: a block may write before another has read x[label].
+#include "rows/dispatch.cuh"
+#include "rows/softmax_row.cuh"
+
+namespace kbench {
+
+struct CrossEntropyBackward {
+  static constexpr int inputs = 1, outputs = 1;
+  static constexpr float kPadding = -INFINITY;
+  static constexpr bool kTuned = true;
+  static constexpr int kMostKept = 2;
+  struct Arguments {
+    const std::int64_t* labels;
+    const float* d_loss;
+    float* loss;
+    const void* x;
+    std::int64_t stride;
+  };
+
+  template <typename S>
+  struct Row : SoftmaxRow<S, true> {
+    using Base = SoftmaxRow<S, true>;
+    using T = typename S::T;
+    // fp32 rows that begin anywhere need some registers more than those of Bounds.
+    static constexpr int blocks = S::edges && S::packs == 4 && sizeof(T) == 4 ? Base::blocks - 1 : Base::blocks;
+    // The kernel's parameter: what it points to takes no registers.
+    const Arguments* arguments;
+    float d, wanted;  // only the first thread of a row has the logit that is wanted
+    int label;
+    bool leads;
+
+    __device__ __forceinline__ void begin(const Arguments& given, const Part<S>& part) {
+      arguments = &given;
+      label = -1;
+      d = wanted = 0.0f;
+      leads = part.leads();
+      if (part.layout.columns > 0) {
+        const std::int64_t number =
+            S::group ? std::int64_t(blockIdx.x) * (Base::threads / S::width) + threadIdx.x / S::width
+                     : block_row<S::cluster>();
+        label = int(given.labels[number]);
+        d = given.d_loss[number];
+        if (leads) wanted = to_float(static_cast<const T*>(given.x)[number * given.stride + label]);
+      }
+    }
+
+    __device__ __forceinline__ void finish(typename Base::Total total, int columns, std::int64_t number) {
+      Base::finish(total, columns, number);
+      if (leads) arguments->loss[number] = this->total.max - wanted + logf(this->total.sum);
+    }
+
+    __device__ __forceinline__ void write(InPack at, const Part<S>& part, const float (&in)[1][S::vector],
+                                          float (&out)[1][S::vector]) const {
+      Base::write(at, part, in, out);
+      const int place = label - int(part.column()) - part.offset(at.p);
+#pragma unroll
+      for (int v = 0; v < S::vector; ++v) out[0][v] = d * (v == place ? out[0][v] - 1.0f : out[0][v]);
+    }
+
+    __device__ __forceinline__ void write(InEdge at, const Part<S>& part, const float (&in)[1][1],
+                                          float (&out)[1][1]) const {
+      Base::write(at, part, in, out);
+      out[0][0] = d * (part.edge[at.e] == label ? out[0][0] - 1.0f : out[0][0]);
+    }
+  };
+};
+
+cudaError_t cross_entropy_full(const Call& call) {
+  const Tensor &d_loss = call.inputs[0], &x = call.inputs[1], &labels = call.inputs[2];
+  const Tensor &loss = call.outputs[0], &dx = call.outputs[1];
+  require_rows(x, {&dx}, {});
+  require(x.sizes[1] <= INT_MAX, "a row has more than 2147483647 logits");
+  for (const Tensor* each : {&d_loss, &labels, &loss}) {
+    require(each->has_sizes({x.sizes[0]}) && each->contiguous(), "labels, losses and their gradients must have an element for each row");
+  }
+  require(labels.dtype == Dtype::int64 && d_loss.dtype == Dtype::float32 && loss.dtype == Dtype::float32,
+          "labels must be int64, and losses and their gradients float32");
+  const CrossEntropyBackward::Arguments arguments = {labels.data<const std::int64_t>(), d_loss.data<const float>(),
+                                                     loss.data<float>(), x.address, x.strides[0]};
+  return with_type(x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return launch_rows(call, rows_call<T, CrossEntropyBackward>(call, arguments, {&x}, {&dx}), {});
+  });
+}
+
+const std::vector<Kernel> kernels = {
+    {"cross_entropy_full", cross_entropy_full, {"d_loss", "x", "labels"}, {"loss", "dx"}, KBENCH_ROW_OPTIONS}};
+
+}  // namespace kbench

@@ -1,0 +1,58 @@
+"""The CUDA kernel of cross-entropy with its gradient, on a GPU: every way to share a row, rows that begin anywhere, views."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from kbench.contract.provider import Unsupported
+from kbench.kernels import cuda_extension
+from kbench.measure.correctness.call import stage_of
+from kbench.measure.correctness.check import run_checked
+from kbench.measure.correctness.definition import Definition
+from kbench.measure.correctness.expected import Expected
+from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.machine.device import Device
+from kbench.operators.cross_entropy.providers_cuda import cuda_full
+from kbench.registry import operator
+
+pytestmark = pytest.mark.gpu
+
+SHAPES = [(5, 1), (3, 7), (70, 64), (5000, 129), (300, 1000), (2500, 1024), (9, 4097), (3000, 8192), (40, 32000)]
+SHAPES += [(700, 32000), (33, 50257), (3, 128256), (200, 131072), (5, 151936), (2, 262143), (2, 262144), (2, 1_000_000)]
+
+
+@pytest.fixture(autouse=True)
+def gpu() -> None:
+    if missing := cuda_extension.missing_tools():
+        pytest.skip(missing)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("M, V", SHAPES)
+def test_losses_and_gradients_are_right(M: int, V: int, dtype: str) -> None:
+    case = operator("cross_entropy").case(dtype, M=M, V=V, mode="full")
+    definition, device = Definition(operator("cross_entropy"), case), Device()
+    inputs = Inputs(definition, device, 0).draw("random")
+    stage = stage_of(definition, operator("cross_entropy").providers["cuda"], {})
+    found = run_checked(Expected(definition, [x.clone() for x in inputs]), stage, inputs, device)
+    assert found and found.wrong is None
+
+
+@pytest.mark.parametrize("V", [1000, 40000])
+def test_rows_of_a_view_and_labels_at_their_ends(V: int) -> None:
+    x = torch.randn(6, V + 3, device="cuda")[:, 1:-2]
+    labels = torch.tensor([0, V - 1, 1, V - 2, V // 2, 3], device="cuda")
+    d_loss = torch.tensor([1.0, -2.0, 0.0, 0.5, 3.0, 1.0], device="cuda")
+    loss, gradient = cuda_full(d_loss, x, labels)
+    exact = x.double().requires_grad_()
+    expected = torch.nn.functional.cross_entropy(exact, labels, reduction="none")
+    (wanted,) = torch.autograd.grad(expected, exact, d_loss.double())
+    torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(gradient.double(), wanted, rtol=1e-5, atol=1e-7)
+
+
+def test_labels_of_another_dtype_are_declined() -> None:
+    x, d_loss = torch.randn(2, 8, device="cuda"), torch.ones(2, device="cuda")
+    with pytest.raises(Unsupported, match="labels must be int64"):
+        cuda_full(d_loss, x, torch.zeros(2, dtype=torch.int32, device="cuda"))
