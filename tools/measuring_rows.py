@@ -222,12 +222,14 @@ class Tool:
             ahead = min(us[each] for each in peers if each in us) / min(us[each] for each in ours)
             line += f" | {ahead:.2f} x the best peer"
         self.say(line)
-        named = {*self.ours(name), *peers}
-        rest = sorted((time_us, each) for each, time_us in us.items() if each not in named)
-        if rest:
-            self.say(
-                "    " + "; ".join(f"{copy / time_us:.3f} {each}{_mark(each, found)}" for time_us, each in rest[:8])
-            )
+        for each in ours:
+            others_us = sorted((us[other], other) for other in us if other.startswith(f"{each}: "))
+            right = [time_us for time_us, other in others_us if other not in found["wrong"]]
+            if right:
+                best = "; ".join(
+                    f"{copy / time_us:.3f} {other}{_mark(other, found)}" for time_us, other in others_us[:6]
+                )
+                self.say(f"    {100 * (us[each] / right[0] - 1):+.1f} % by the best of {len(right)}: {best}")
         failed = {each: why for each, why in found["failed"].items() if not why.startswith("Unsupported")}
         if failed:
             self.say(f"    failed: {'; '.join(f'{each}: {why}' for each, why in failed.items())[:500]}")

@@ -77,7 +77,11 @@ class Shape:
         if candidates:
             from rows_candidates import candidates_of  # an older checkout may lack what it imports
 
-            found += [Contender(*each) for each in candidates_of(self.row) if each[1] in providers]
+            found += [
+                Contender(f"{provider}: {label}", provider, forced)
+                for label, provider, forced in candidates_of(self.row)
+                if provider in providers
+            ]
         return sorted(found, key=lambda each: each.name.endswith("in-place"))
 
     def prepared(self, contender: Contender) -> Call:
