@@ -333,7 +333,8 @@ def test_values_without_a_dimension(mode: str) -> None:
 
 @pytest.mark.parametrize("name", ["mutates", "out"])
 def test_a_kernel_beside_an_in_place_forward_gives_gradients(name: str) -> None:
-    """In mode backward kbench does not call the forward function, unless the kernel saves its outputs."""
+    """In mode backward kbench does not call the forward function, unless the kernel saves its outputs. In mode full a function
+    that saves is called in its place."""
     twice = Operator(
         f"modes-twice-{name}",
         axes=("N",),
@@ -343,19 +344,28 @@ def test_a_kernel_beside_an_in_place_forward_gives_gradients(name: str) -> None:
         gradients=("x",),
     )
     ways = {"mutates": {"x": "y"}} if name == "mutates" else {"out": ("y",)}
-    twice.provider("kernel", **ways)(lambda x, y=None: torch.mul(x, 2, out=x if y is None else y))  # type: ignore[arg-type]
-    twice.backward("kernel")(lambda dy, x: dy * 2)
-    assert said(measured(twice, N=8, mode="forward")["kernel"]) == "ok"
-    assert said(measured(twice, N=8, mode="backward")["kernel"]) == "ok"
-    full = said(measured(twice, N=8, mode="full")["kernel"])
-    assert full.startswith("unsupported its forward function works in place or writes into buffers")
-    assert full.endswith("return new tensors, or register a function for both passes (full)")
-    twice.provider("alone", **ways)(lambda x, y=None: torch.mul(x, 2, out=x if y is None else y))  # type: ignore[arg-type]
-    twice.provider("saving", **ways)(lambda x, y=None: torch.mul(x, 2, out=x if y is None else y))  # type: ignore[arg-type]
-    twice.backward("saving", saves=["y"])(lambda dy, x, saved: dy * 2)
-    backward = measured(twice, N=8, mode="backward")
-    assert said(backward["alone"]).endswith("or register a backward kernel")
-    assert said(backward["saving"]).endswith("or register its backward kernel with a function as saves=")
+    saved: dict[str, object] = {
+        "nothing": None,
+        "output": ["y"],
+        "function": lambda x: (x * 2, None),
+        "in-place": lambda x: (x.mul_(2), None),
+    }
+    for provider in ("no-kernel", *saved):
+        twice.provider(provider, **ways)(lambda x, y=None: torch.mul(x, 2, out=x if y is None else y))  # type: ignore[arg-type]
+    for provider, saves in saved.items():
+        twice.backward(provider, saves=saves)(lambda dy, x, *saved: dy * 2)  # type: ignore[arg-type]
+    assert said(measured(twice, ["nothing"], N=8, mode="forward")["nothing"]) == "ok"
+
+    refused = "unsupported its forward function works in place or writes into buffers, so kbench computes no gradients with it"
+    remedy = f"{refused}; return new tensors, or register "
+    saving = remedy + "its backward kernel with a function as saves="
+    backward, full = (measured(twice, N=8, mode=mode) for mode in ("backward", "full"))
+    for mode in (backward, full):
+        assert said(mode["function"]) == "ok" and said(mode["output"]) == saving
+    assert said(backward["nothing"]) == "ok" and said(full["nothing"]) == saving
+    assert said(backward["no-kernel"]) == remedy + "a backward kernel"
+    assert said(full["no-kernel"]) == remedy + "a function for both passes (full)"
+    assert said(full["in-place"]).startswith("wrong changed its input x in place")
 
 
 @pytest.mark.parametrize("mode", ["backward", "full"])

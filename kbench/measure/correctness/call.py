@@ -72,14 +72,14 @@ def stage_of(definition: Definition, provider: Provider, params: Mapping[str, Va
     if definition.case.mode == FULL and both is not None:
         return partial(_stage_both, definition, both, provider.full.mutates if provider.full else {})
     kernel, saves = provider.bind_backward(definition.case, params), provider.bind_saves(definition.case, params)
-    calls_forward = kernel is None or definition.case.mode == FULL or isinstance(saves, tuple)
-    if calls_forward and (provider.mutates or provider.out):
+    needs_forward = kernel is None or bool(saves) or definition.case.mode == FULL
+    if needs_forward and not callable(saves) and (provider.mutates or provider.out):
         remedy = (
-            "a function for both passes (full)"
+            "its backward kernel with a function as saves="
+            if kernel is not None
+            else "a function for both passes (full)"
             if definition.case.mode == FULL
             else "a backward kernel"
-            if kernel is None
-            else "its backward kernel with a function as saves="
         )
         raise Unsupported(
             "its forward function works in place or writes into buffers, so kbench computes no gradients with it; return new "
