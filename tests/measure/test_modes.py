@@ -195,7 +195,7 @@ def wrong_forward(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) ->
 
 
 SAID = {
-    "saves-without-outputs": r"error TypeError: saves returned Tensor, expected \(outputs, saved\)",
+    "saves-without-outputs": r"error TypeError: the function given as saves= must return \(outputs, saved\), but it returned T",
     "swapped": r"wrong returned shape \(6,\) for gradient of x, expected \(5, 6\)",
     "only-one": r"wrong returned 1 value, expected 2: gradient of x, gradient of weight",
     "three": r"wrong returned 3 values, expected 2: gradient of x, gradient of weight",
