@@ -107,6 +107,22 @@ def held_locks() -> list[ClockLock]:
     return found
 
 
+def damaged_files() -> list[Path]:
+    """Files in the folder for lock files that do not say what is locked: kbench did not write them, or not to the end."""
+    found = []
+    for path in sorted(lock_folder().glob("*.json")):
+        try:
+            os.close(_open_locked(path, os.O_RDONLY))
+        except (Held, FileNotFoundError):
+            continue
+        except OSError:  # a link or a folder, or not for this user
+            found.append(path)
+            continue
+        if path.exists() and not _read(path):
+            found.append(path)
+    return found
+
+
 def _open_locked(path: Path, flags: int) -> int:
     """Open and lock a file. Raises Held and OSError."""
     import fcntl  # Windows has no such module

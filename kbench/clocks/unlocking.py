@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Container
 from typing import NamedTuple
 
 from kbench.clocks.cards import Card, CardError
 from kbench.clocks.lock_card import LockRefused, unlock_card, unlock_command
-from kbench.clocks.lock_files import held_locks, lost_locks
+from kbench.clocks.lock_files import damaged_files, held_locks, lost_locks
 
 
 class Unlocked(NamedTuple):
@@ -18,7 +19,8 @@ class Unlocked(NamedTuple):
 
 
 def unlock_lost(uuids: Container[str] | None = None) -> Unlocked:
-    """Undo the locks that lost processes of kbench left, on these devices or on all."""
+    """Undo the locks that lost processes of kbench left, on these devices or on all. A lock file that cannot be read is a
+    failure."""
     outcome = Unlocked([], [])
     with lost_locks() as lost:
         for lock in lost:
@@ -41,6 +43,12 @@ def unlock_lost(uuids: Container[str] | None = None) -> Unlocked:
                 outcome.lines.append(
                     f"unlocked the clocks of {card.name} ({lock.uuid}), which process {lock.pid} had locked since {lock.since}"
                 )
+    for path in damaged_files():
+        if uuids is None or path.stem in uuids:
+            outcome.failures.append(
+                f"{path} is damaged, or is no lock file of kbench. If the clocks of {path.stem} are locked, unlock them with: "
+                f"{unlock_command(shlex.quote(path.stem))} ; then delete {path}"
+            )
     return outcome
 
 

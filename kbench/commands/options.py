@@ -135,6 +135,8 @@ GitHub = Annotated[
 ]
 
 _CLOCK = re.compile(r"(?P<mhz>[1-9][0-9]{1,4})(MHz)?", re.IGNORECASE)
+_LIKE_A_CLOCK = re.compile(r"[-+]?[0-9][0-9.,]*(e[0-9]+)?([kMG]?Hz)?", re.IGNORECASE)
+"""What stands after `--lock-clocks` and can only be meant as a clock, also if it is none."""
 
 
 def newest_results(files: list[str] | None) -> list[str]:
@@ -178,12 +180,12 @@ def parse_clock(text: str | None) -> str | None:
 
 
 def with_base_clock(arguments: Sequence[str]) -> list[str]:
-    """The arguments of a command, with a value for each `--lock-clocks` that no clock follows: click has no options with an
+    """The arguments of a command, with a value for each `--lock-clocks` that no number follows: click has no options with an
     optional value that leave the next argument alone."""
     found = list(arguments)
     options = found.index("--") if "--" in found else len(found)
     for number in range(options):
         following = found[number + 1] if number + 1 < options else ""
-        if found[number] == "--lock-clocks" and following != BASE_CLOCK and not _CLOCK.fullmatch(following):
+        if found[number] == "--lock-clocks" and following != BASE_CLOCK and not _LIKE_A_CLOCK.fullmatch(following):
             found[number] = f"--lock-clocks={BASE_CLOCK}"
     return found

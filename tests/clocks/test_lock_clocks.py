@@ -266,9 +266,17 @@ def test_a_folder_that_cannot_be_written_is_named(devices: Devices, tmp_path: Pa
 @pytest.mark.parametrize(
     "text", ["", "null", "[]", '{"pid": "x"}', '{"pid": 3, "uuid": "../GPU-0", "asked": "", "since": ""}']
 )
-def test_a_damaged_lock_file_is_left_alone(devices: Devices, text: str) -> None:
+def test_a_damaged_lock_file_is_named(kbench: Kbench, devices: Devices, no_worker: None, text: str) -> None:
     lock_folder().mkdir(parents=True)
-    (lock_folder() / "GPU-0.json").write_text(text)
+    path = lock_folder() / "GPU-0.json"
+    path.write_text(text)
+    outcome = kbench("doctor", "--unlock")
+    said = " ".join(outcome.stderr.split())
+    assert outcome.returncode == 2 and f"{path} is damaged, or is no lock file of kbench." in said
+    assert "sudo nvidia-smi -i GPU-0 --reset-gpu-clocks" in said and path.exists()
+    assert unlock_lost(["GPU-1"]) == ([], [])
+    with locked("1500", CARD):
+        assert devices.locked("GPU-0") == 1500, "it does not keep a run from locking"
     assert unlock_lost() == ([], [])
 
 
@@ -276,7 +284,7 @@ def test_a_damaged_lock_file_is_left_alone(devices: Devices, text: str) -> None:
 def test_what_is_no_lock_file_is_refused(devices: Devices, make: Callable[[Path], None]) -> None:
     lock_folder().mkdir(parents=True)
     make(lock_folder() / "GPU-0.json")
-    assert unlock_lost() == ([], [])
+    assert len(unlock_lost().failures) == 1
     with pytest.raises(UsageError, match=r"clocks.*: .*; kbench notes there"), locked("base", CARD):
         pytest.fail("the body must not run")
     assert devices.locked("GPU-0") is None
@@ -376,7 +384,9 @@ def test_a_host_has_no_clocks_to_lock(
         (["--lock-clocks", "sweep.yaml", "--dry-run"], 0, ""),
         (["--lock-clocks", "1500MHz", "sweep.yaml", "--dry-run"], 0, ""),
         (["sweep.yaml", "--lock-clocks=fast"], 2, "--lock-clocks 'fast' is not a clock; write 1500 for 1500 MHz"),
-        (["sweep.yaml", "--lock-clocks", "0"], 2, "takes no arguments, but got 0"),
+        (["sweep.yaml", "--lock-clocks", "0"], 2, "--lock-clocks '0' is not a clock"),
+        (["--lock-clocks", "-5", "sweep.yaml"], 2, "--lock-clocks '-5' is not a clock"),
+        (["sweep.yaml", "--lock-clocks", "1.5GHz"], 2, "--lock-clocks '1.5GHz' is not a clock"),
         (["sweep.yaml", "--lock-clocks", "--scheduler", "tcp://a:1"], 2, "cannot be combined with --scheduler"),
         (["--repeat", "a.csv", "--row", "N=1", "--lock-clocks"], 2, "--repeat measures a row as its file says"),
     ],
