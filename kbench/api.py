@@ -5,12 +5,14 @@ Each function imports what it needs, so that a plug-in's `import kbench` stays c
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
+from kbench.notebook.parameter_names import errors_name_parameters, name_parameters
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from kbench.notebook.pictures import Pictures
 
 
+@errors_name_parameters
 def run(
     config: str | Path | Mapping[str, Any],
     providers: Functions = (),
@@ -115,6 +118,7 @@ def load(path: str | Path) -> pd.DataFrame:
     return frames.typed(table.read_results(Path(path)))
 
 
+@errors_name_parameters
 def compare(
     *sources: ResultsSource | Mapping[str, ResultsSource],
     by: str = "file",
@@ -142,10 +146,12 @@ def compare(
     options = CompareOptions(by, baseline, where, metric, margin, tuple(_words(vary)), tuple(_words(fail_on)))
     with frames.as_files(*sources) as files:
         found = compare_results(*files.sources, options=options)
-    notes = [files.readable(note) for note in found.notes if files.of_a_file(note)]
+    parameters = inspect.signature(compare).parameters
+    notes = [name_parameters(files.readable(note), parameters) for note in found.notes if files.of_a_file(note)]
     return ComparisonView.of(replace(found, source=files.readable(found.source), notes=tuple(notes)))
 
 
+@errors_name_parameters
 def plot(
     *sources: ResultsSource | Mapping[str, ResultsSource],
     metric: str = "",
@@ -174,6 +180,7 @@ def plot(
         return Pictures(plotting.write_pictures(files.sources, choices, folder, _several(formats), where=where))
 
 
+@errors_name_parameters
 def report(
     *sources: ResultsSource | Mapping[str, ResultsSource],
     out: str | Path = "report.html",

@@ -49,6 +49,6 @@ def _write(text: str, path: Path) -> Path:
         replace(path, text.encode("utf-8", "replace"))
     except OSError as error:
         raise ResultsError(
-            f"{path}: cannot be written ({error.strerror or error}); choose another place with -o"
+            f"{path}: cannot be written ({error.strerror or error}); choose another place with --out"
         ) from None
     return path

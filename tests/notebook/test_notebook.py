@@ -212,6 +212,52 @@ def test_a_mapping_that_holds_itself_is_refused() -> None:
         from_mapping(loop, "config")
 
 
+# ---- errors in the words of the Python API
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"devices": "all", "scheduler": "tcp://a:1"}, "`devices` and `scheduler` cannot be combined; choose one"),
+        ({"sets": "roundz=2"}, '`sets` roundz=2: unknown key "roundz"; did you mean "rounds"?'),
+        ({"only": "torch-nativ"}, "`only` torch-nativ: "),
+        ({"plugins": "gone.py"}, "`plugins` gone.py: no such file"),
+        ({"profile": "quick"}, "`profile` quick: "),
+    ],
+)
+def test_an_error_of_run_names_its_parameters(options: dict[str, str], message: str) -> None:
+    with pytest.raises(kbench.KbenchError) as caught:
+        kbench.run({**SMALL, "providers": ["torch-native"]}, **options)  # type: ignore[arg-type]
+    assert str(caught.value).startswith(message) and "--" not in str(caught.value)
+    if isinstance(caught.value, kbench.ConfigError):
+        assert [str(issue) for issue in caught.value.issues] == str(caught.value).splitlines()
+
+
+def test_an_interrupted_run_of_python_is_not_continued_with_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*arguments: Any) -> Any:
+        raise kbench.ExecutionError("no device is left to measure on; continue with --resume, or without --no-wait")
+
+    monkeypatch.setattr("kbench.api._execute", lost)
+    with pytest.raises(kbench.ExecutionError) as caught:
+        kbench.run({**SMALL, "providers": ["torch-native"]})
+    told = 'no device is left to measure on; continue with `continuing="resume"`, or without --no-wait'
+    assert str(caught.value) == told, "only the command line has --no-wait"
+
+
+def test_errors_and_notes_on_results_name_parameters(write: Write) -> None:
+    old, new = results(write, "old"), results(write, "new")
+    for call, message in {
+        lambda: kbench.compare(old, new, margin=5): "`margin`: must be more than 0% and less than 100%",
+        lambda: kbench.compare(old, new, fail_on="slow"): "`fail_on`: ",
+        lambda: kbench.plot(old, formats="gif"): "`formats`: ",
+        lambda: kbench.report(old, where="Q=1"): "`where` 'Q=1': ",
+    }.items():
+        with pytest.raises(kbench.UsageError) as caught:
+            call()
+        assert str(caught.value).startswith(message), str(caught.value)
+    assert any(note.startswith("`vary` devise: ") for note in kbench.compare(old, new, vary="devise").notes)
+
+
 # ---- functions
 
 SCALE, LIMIT, AXIS = 2.0, math.inf, {"dim": -1, "names": ("a", None)}
