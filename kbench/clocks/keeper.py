@@ -87,8 +87,8 @@ def _check_free(card: Card) -> None:
     """Raises LockRefused if another program has locked the clocks: NVML cannot say at what, to lock them again at the end."""
     if card.limited_by_a_setting():
         raise LockRefused(
-            f"a setting that kbench did not make limits the clock of {card.name} ({card.uuid}). It is probably a lock, and "
-            f"kbench could not restore it at the end. Undo it with: {unlock_command(card.uuid)} ; or leave out --lock-clocks"
+            f"the clock of {card.name} ({card.uuid}) is limited already, probably by a lock of another program. kbench "
+            f"could not restore that lock after the run. Undo it with: {unlock_command(card.uuid)} ; or leave out --lock-clocks"
         )
 
 

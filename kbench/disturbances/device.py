@@ -48,7 +48,7 @@ def _clocks(card: Card) -> Iterator[Disturbance]:
         return
     if limited:
         yield Disturbance(
-            f"A setting that kbench did not make limits the clock, which is {mhz} MHz: probably a lock of another program.",
+            f"The clock is limited to {mhz} MHz, probably by a lock of another program.",
             "Results are comparable only with those that were measured under the same setting.",
             f"kbench doctor --unlock, or {unlock_command(card.uuid)}",
         )

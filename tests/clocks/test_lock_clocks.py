@@ -162,7 +162,7 @@ def test_the_lock_of_another_program_is_undone_only_on_demand(
     kbench: Kbench, devices: Devices, no_worker: None
 ) -> None:
     devices.put(GPU_0=device(locked=1200, reasons=2))
-    assert "A setting that kbench did not make limits the clock, which is 1200 MHz" in kbench("doctor").stdout
+    assert "The clock is limited to 1200 MHz, probably by a lock of another program" in kbench("doctor").stdout
     assert devices.locked("GPU-0") == 1200
     outcome = kbench("doctor", "--unlock")
     assert outcome.stdout == "unlocked the clocks of NVIDIA H200 (GPU-0), which another program had locked\n"
@@ -209,7 +209,7 @@ def test_a_run_takes_over_the_lock_of_a_lost_process(devices: Devices) -> None:
         (device(), "1490", "has no clock of 1490 MHz; the nearest are 1485 and 1500"),
         (device(), "9999", "has no clock of 9999 MHz; the nearest is 1980"),
         (device(stuck=True), "1500", "at 1500 MHz, but the clock did not settle there within 2 s (last reading: 1980 MHz)"),
-        (device(reasons=2, sm_mhz=1200), "1500", "a setting that kbench did not make limits the clock of NVIDIA H200"),
+        (device(reasons=2, sm_mhz=1200), "1500", "the clock of NVIDIA H200 (GPU-1) is limited already, probably by a lock"),
     ],
 )  # fmt: skip
 def test_a_device_that_does_not_take_the_lock_ends_the_run(

@@ -105,7 +105,9 @@ def why(
     if once:
         return _call(path, row)
     if counters and report:
-        raise UsageError("--counters counts here, and --import reads a report; choose one of them")
+        raise UsageError(
+            "--counters reads hardware counters on this machine, and --import takes them from a report; choose one of them"
+        )
     found, notes = find_facts(path, row, versus)
     for note in notes:
         terminal.warn(note)
