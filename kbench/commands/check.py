@@ -46,7 +46,7 @@ def check(
         bool,
         typer.Option(
             "--all",
-            help="Make the edge inputs in the sizes of all cases. Default: only in those of the smallest and the largest case "
+            help="Make the edge inputs in the sizes of all cases. Default: only the sizes of the smallest and the largest case "
             "for each combination of dtype, mode and the operator's other settings.",
         ),
     ] = False,

@@ -1,4 +1,4 @@
-"""`kbench doctor`: what this machine has, what is missing, and what moves readings."""
+"""`kbench doctor`: what this machine has, what is missing, and what distorts timings."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def doctor(
         bool,
         typer.Option(
             "--unlock",
-            help="Unlock clocks, and do nothing else. On all devices, this undoes the locks that killed runs left; on the "
-            "current device, also the lock of another program.",
+            help="Unlock clocks, and do nothing else: on all devices, the clocks that a killed run left locked; on the current "
+            "device, also clocks that another program locked.",
         ),
     ] = False,
 ) -> ExitStatus:
-    """Show this machine, what is missing, and what moves readings.
+    """Show this machine, what is missing, and what distorts timings.
 
     For everything that is missing, the command names the providers and features that need it. For everything that moves
     readings, it says why, and which command changes it.
@@ -76,7 +76,7 @@ def _print_missing(catalog: Catalog) -> None:
 
 
 def _disturbances(catalog: Catalog) -> list[Disturbance]:
-    """What moves readings on this machine and on its current device. The worker that made the catalog has ended."""
+    """What distorts timings on this machine and on its current device. The worker that made the catalog has ended."""
     from kbench.clocks.cards import Card, CardError
     from kbench.disturbances.device import device_disturbances
     from kbench.disturbances.host import host_disturbances
@@ -91,7 +91,7 @@ def _disturbances(catalog: Catalog) -> list[Disturbance]:
 
 
 def _print_disturbances(found: list[Disturbance]) -> None:
-    print("moves readings here:" if found else "nothing was found that moves readings")
+    print("distorts timings here:" if found else "nothing was found that distorts timings")
     for each in found:
         terminal.print_paragraph(f"{each.what} {each.why}", indent=2)
         print(f"    {terminal.one_line(each.command)}")

@@ -1,1 +1,1 @@
-"""What on this machine moves readings: found by `kbench doctor`, each with its reason and the command that changes it."""
+"""What on this machine distorts timings: found by `kbench doctor`, each with its reason and the command that changes it."""

@@ -11,7 +11,7 @@ from kbench.disturbances.disturbance import Disturbance
 
 
 def device_disturbances(card: Card) -> Iterator[Disturbance]:
-    """What moves readings on a device on which this process computes nothing."""
+    """What distorts timings on a device on which this process computes nothing."""
     pids = card.process_ids()
     if pids:
         several = f"{len(pids)} other process{'es compute' if len(pids) > 1 else ' computes'}"

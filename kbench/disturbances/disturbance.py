@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Disturbance:
-    """Something that moves readings.
+    """Something that distorts timings.
 
     what     what is so on this machine, as a sentence
     why      what it does to a reading, as a sentence

@@ -21,7 +21,7 @@ compilers."""
 
 
 def host_disturbances(pci_address: str | None = None) -> Iterator[Disturbance]:
-    """What moves readings on the host. `pci_address` of the device tells which cores are near to it. Nothing outside Linux."""
+    """What distorts timings on the host. `pci_address` of the device tells which cores are near to it. Linux only."""
     if sys.platform != "linux":
         return
     allowed = sorted(os.sched_getaffinity(0))

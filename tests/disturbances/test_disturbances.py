@@ -1,4 +1,4 @@
-"""What `kbench doctor` says of what moves readings. The files of the system and NVML are made up."""
+"""What `kbench doctor` says of what distorts timings. The files of the system and NVML are made up."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def devices(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> nvml_devices.Dev
             "The application clock is 1095 MHz; the default is",
             "--reset-applications-clocks",
         ),
-        ({"locked": 1200, "reasons": 2}, "limits the clock, which is 1200 MHz", "kbench doctor --unlock"),
+        ({"locked": 1200, "reasons": 2}, "limited to 1200 MHz", "kbench doctor --unlock"),
     ],
 )
 def test_settings_of_the_device(
@@ -206,7 +206,7 @@ def test_doctor_says_what_why_and_how(
     machine.allow(range(8), "0-63")
     clean.setenv("KINETO_USE_DAEMON", "1")
     lines = kbench("doctor").stdout.splitlines()
-    assert lines[lines.index("moves readings here:") + 1 :] == [
+    assert lines[lines.index("distorts timings here:") + 1 :] == [
         "  The variable KINETO_USE_DAEMON is set: 1. A daemon may start torch's profiler in the worker at any moment; kernels "
         "then take longer.",
         "    unset KINETO_USE_DAEMON",
@@ -216,7 +216,7 @@ def test_doctor_says_what_why_and_how(
     ]
     clean.delenv("KINETO_USE_DAEMON")
     devices.put()
-    assert kbench("doctor").stdout.splitlines()[-1] == "nothing was found that moves readings"
+    assert kbench("doctor").stdout.splitlines()[-1] == "nothing was found that distorts timings"
 
 
 @pytest.mark.gpu

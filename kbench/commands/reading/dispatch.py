@@ -38,8 +38,8 @@ def dispatch(
         typer.Option(
             "--margin",
             metavar="SHARE",
-            help="A provider that is slower than the fastest by at most this share is good enough: the function gets no "
-            "threshold that only chooses the faster one.",
+            help="A provider that is slower than the fastest by at most this share is good enough: the function does "
+            "not switch to another provider for a smaller gain.",
         ),
     ] = "3%",
     holdout: Annotated[

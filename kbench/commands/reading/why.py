@@ -85,7 +85,7 @@ def why(
     measured.
 
     Hardware counters say more: how many bytes the kernels move, and what they wait for. With --counters, kbench runs ncu.
-    Many machines do not permit that. The page then ends with commands to count on another machine.
+    Many machines do not permit that. kbench then prints the commands that count them on another machine.
 
     With --timers, kbench measures the row again, and shows the readings of do_bench, graph and cupti side by side.
 
