@@ -78,7 +78,7 @@ MAY_IMPORT = {
     ),
     "measure/scripts": (
         "measure measure/correctness measure/machine measure/tampering measure/timing protocol results sources "
-        "sources/scripts"
+        "sources/scripts text"
     ),
     "measure/scripts/at_start": "measure/scripts sources/scripts",
     "measure/salting": "contract measure/correctness results",

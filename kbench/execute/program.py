@@ -23,6 +23,7 @@ from kbench.execute.environment_record import EnvironmentRecord, describe_comman
 from kbench.execute.writer import Writer, check_writable
 from kbench.protocol import Catalog, MachineInfo, ProtocolError, Rows, decode
 from kbench.results.row import Row
+from kbench.results.vocabulary import Status
 from kbench.sources.scripts import in_place_variables
 
 ROWS_POLL_S = 0.2
@@ -56,7 +57,7 @@ class ProgramResult:
             return ExitStatus.INTERRUPTED
         if self.code:
             return self.code if self.code > 0 else 128 - self.code
-        return ExitStatus.OK if self.rows else ExitStatus.NOTHING
+        return ExitStatus.OK if any(row.status is Status.OK for row in self.rows) else ExitStatus.NOTHING
 
 
 def program_name(command: Sequence[str]) -> str:
@@ -79,9 +80,10 @@ def run_program(command: Sequence[str], out: Path, note: Callable[[str], None]) 
         try:
             process = subprocess.Popen(list(command), env=environment)
         except OSError as error:
-            raise UsageError(
-                f"{command[0]}: cannot be started ({error.strerror}); give the path of a program that can be run"
-            ) from None
+            advice = "give the path of a program that can be run"
+            if len(command) == 1 and len(command[0].split()) > 1:
+                advice = "give the program and its arguments as separate words, without quotes around them all"
+            raise UsageError(f"{command[0]}: cannot be started ({error.strerror}); {advice}") from None
         return _collect(process, messages, path, note)
 
 

@@ -46,6 +46,50 @@ def test_every_call_of_a_program_is_a_row_named_by_its_line(
     assert kbench("show", "results/plain_loops.csv").returncode == 0
 
 
+FORKS_AND_FAILS = """
+import os, torch
+from kbench import do_bench
+x = torch.ones(100)
+do_bench(lambda: x + 1, rep=1, warmup=1)
+child = os.fork()
+do_bench(lambda: x * 2, rep=1, warmup=1)
+if not child:
+    os._exit(0)
+os.wait()
+try:
+    do_bench(lambda: torch.ones(2) + torch.ones(3))
+except RuntimeError:
+    pass
+else:
+    raise AssertionError("the program must see the exception")
+"""
+
+
+def test_a_fork_is_a_session_and_a_call_that_raises_is_a_row_with_the_reason(kbench: Kbench, tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text(FORKS_AND_FAILS)
+    run = kbench("exec", "--", sys.executable, "odd.py")
+    assert run.returncode == 0, run.stderr
+    rows = [(row["provider"], row["session"], row["order"], row["status"]) for row in rows_of(tmp_path, "odd")]
+    assert sorted(rows) == [
+        ("odd.py:12", "0", "1", "error"),
+        ("odd.py:5", "0", "1", "ok"),
+        ("odd.py:7", "0", "1", "ok"),
+        ("odd.py:7", "1", "1", "ok"),
+    ]
+    assert "odd.py:12: error (1 case): RuntimeError: The size of tensor a (2) must match" in run.stdout
+
+
+def test_a_program_whose_only_call_raises_measures_nothing(kbench: Kbench, tmp_path: Path) -> None:
+    text = "from kbench import do_bench\ntry:\n    do_bench(lambda: 1 / 0)\nexcept ZeroDivisionError:\n    pass\n"
+    (tmp_path / "fails.py").write_text(text)
+    run = kbench("exec", "--", sys.executable, "fails.py")
+    assert run.returncode == 3 and "1 error: results/fails.csv" in run.stdout
+    [row] = rows_of(tmp_path, "fails")
+    assert (
+        row["status"] == "error" and not row["ms"] and row["reason"].startswith("ZeroDivisionError: division by zero")
+    )
+
+
 def test_a_program_that_calls_no_do_bench_measures_nothing_and_keeps_its_exit_code(
     kbench: Kbench, tmp_path: Path
 ) -> None:
@@ -71,14 +115,17 @@ triton.testing.do_bench(lambda: fill[(1,)](x, 16), warmup=1, rep=1)
     (tmp_path / "interpreted.py").write_text(text)
     run = kbench("exec", "--", sys.executable, "interpreted.py")
     assert run.returncode == 3 and "nothing was measured: the kernels ran in Triton's interpreter" in run.stderr
-    (tmp_path / "fails.py").write_text("import triton.testing\ntriton.testing.do_bench(lambda: 1 / 0)\n")
-    run = kbench("exec", "--", sys.executable, "fails.py")
-    assert run.returncode == 1 and "nothing was measured: no call of triton.testing.do_bench" in run.stderr
 
 
 def test_a_command_that_does_not_exist_is_one_line(kbench: Kbench) -> None:
     run = kbench("exec", "--", "no-such-command")
     assert run.returncode == 2 and run.stderr.count("\n") == 1 and "no-such-command: cannot be started" in run.stderr
+
+
+def test_a_command_in_one_pair_of_quotes_is_told_so(kbench: Kbench) -> None:
+    run = kbench("exec", "--", "python bench.py 'a")
+    assert run.returncode == 2
+    assert "give the program and its arguments as separate words, without quotes around them all" in run.stderr
 
 
 def test_run_measures_a_script_without_plots_in_place(kbench: Kbench, tmp_path: Path) -> None:

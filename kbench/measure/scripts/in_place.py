@@ -20,7 +20,7 @@ import torch
 
 from kbench.measure.catalog import describe_machine
 from kbench.measure.contender import Contender
-from kbench.measure.machine.device import Device, interpreter_probe
+from kbench.measure.machine.device import Device, interpreter_probe, out_of_memory
 from kbench.measure.machine.sources import find_telemetry
 from kbench.measure.rows import CaseContext, make_rows
 from kbench.measure.scripts.observation import observe
@@ -32,11 +32,13 @@ from kbench.protocol import Catalog, DeviceInfo, Rows, encode
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.stamps import digest, now
-from kbench.results.vocabulary import Noticed
+from kbench.results.vocabulary import Noticed, Status
 from kbench.sources.scripts import PROGRAM, ROWS_FILE
 from kbench.sources.scripts.arguments import dtype_of, word
 from kbench.sources.scripts.bench_call import BenchCall, place_of
 from kbench.sources.scripts.closures import dtype_of_largest, held_tensors, label_of
+from kbench.text.exception_text import describe_exception
+from kbench.text.printable import safe_reason
 
 ROUNDS = 5
 """The samples of a call are taken in so many rounds, of which `ms` is the median of the medians."""
@@ -57,16 +59,25 @@ class InPlace:
         return SessionMeasurements(self.telemetry)
 
     def samples_ms(self, call: BenchCall) -> list[float]:
-        """The samples of a call, in ms, in kbench's own way: with the device kept busy until the host is ahead."""
+        """The samples of a call, in ms, in kbench's own way: with the device kept busy until the host is ahead. Raises what the
+        call raises; its row has the reason."""
         label = label_of(call.fn)
         contender = Contender(0, f"{call.place} {word(label, {})}" if label else call.place, {})
+        started_at, path = now(), os.environ.get(ROWS_FILE)
+        try:
+            return self._measure(call, contender, started_at, path)
+        except Exception as error:
+            if path:
+                self._write(Path(path), self._failed_row(call, contender, started_at, error))
+            raise
+
+    def _measure(self, call: BenchCall, contender: Contender, started_at: str, path: str | None) -> list[float]:
         interpreted = interpreter_probe()
         call.clear_gradients()
-        started_at, start = now(), time.perf_counter()
+        start = time.perf_counter()
         call.fn()
         self.device.synchronize()
         contender.build_ms = (time.perf_counter() - start) * 1e3
-        path = os.environ.get(ROWS_FILE)
         if interpreted():
             if path:
                 self._write(Path(path), None)
@@ -82,10 +93,30 @@ class InPlace:
             self._write(Path(path), self._row(call, contender, started_at))
         return [ms for samples in contender.rounds for ms in samples]
 
-    def _row(self, call: BenchCall, contender: Contender, started_at: str) -> Row:
-        self._orders[contender.name] += 1
+    def _case(self, call: BenchCall, contender: Contender) -> Case:
         dtype = dtype_of(dtype_of_largest(call.fn) or torch.get_default_dtype()) or "float32"
-        case = Case(os.environ.get(PROGRAM, "program"), {"order": self._orders[contender.name]}, dtype)
+        return Case(os.environ.get(PROGRAM, "program"), {"order": self._orders[contender.name] + 1}, dtype)
+
+    def _how(self, case: Case, started_at: str) -> dict[str, Any]:
+        """The columns that say how a call was measured."""
+        return {
+            "session": 0,
+            "timer": self.timer.name,
+            "cache": self.timer.cache,
+            "device": self.device.name,
+            "started_at": started_at,
+            "case_hash": digest(str(case.key)),
+        }
+
+    def _failed_row(self, call: BenchCall, contender: Contender, started_at: str, error: Exception) -> Row:
+        case = self._case(call, contender)
+        self._orders[contender.name] += 1
+        status = Status.OOM if out_of_memory(error) else Status.ERROR
+        reason = safe_reason(describe_exception(error))
+        return Row(case, contender.name, status=status, reason=reason, **self._how(case, started_at))
+
+    def _row(self, call: BenchCall, contender: Contender, started_at: str) -> Row:
+        case = self._case(call, contender)
         call.clear_gradients()
         seen = observe(call.fn, held_tensors(call.fn), self.device)
         noticed = [*seen.noticed, *([Noticed.GRAPH] if call.timer == "do_bench_cudagraph" else [])]
@@ -102,14 +133,7 @@ class InPlace:
             accelerated=self.device.accelerated,
             cold=True,
             prefill_ms=self.timer.prefill_ms,
-            common={
-                "session": 0,
-                "timer": self.timer.name,
-                "cache": self.timer.cache,
-                "device": self.device.name,
-                "started_at": started_at,
-                "case_hash": digest(str(case.key)),
-            },
+            common=self._how(case, started_at),
             unchecked=True,
         )
         empty = Contender(1, "empty", {}, "control", rounds=self._measured.empty(self.timer, self.timer.cache).rounds)
@@ -117,6 +141,7 @@ class InPlace:
         row.gbps = row.gbps_p20 = row.gbps_p80 = row.sol = None
         row.noticed = ";".join(noticed)
         row.script_ms = median(time_plainly(self.device, call))
+        self._orders[contender.name] += 1
         return row
 
     def _write(self, path: Path, row: Row | None) -> None:
@@ -132,14 +157,16 @@ class InPlace:
             file.write(b"".join(encode(message, str(os.getpid())) for message in messages))
 
 
-_in_place: list[InPlace] = []
+_in_place: dict[int, InPlace] = {}
 
 
 def in_place() -> InPlace:
-    """That of this process, made when it is first needed: it starts the device."""
-    if not _in_place:
-        _in_place.append(InPlace())
-    return _in_place[0]
+    """That of this process, made when it is first needed: it starts the device. A fork of a process has one of its own, which
+    describes the machine once more: its rows are another session."""
+    process = os.getpid()
+    if process not in _in_place:
+        _in_place[process] = InPlace()
+    return _in_place[process]
 
 
 def do_bench(
