@@ -45,6 +45,7 @@ class Sweep:
     profile_automatic  whether the profile applies only because there is no accelerator
     models             by `Case.key`, the names of the models that have this case, between semicolons
     weights            by `Case.key`, how often the case occurs, if the config was run with `--shapes`
+    source             the script or problem that the worker made the config of; "" for a config file
     """
 
     path: Path
@@ -61,6 +62,7 @@ class Sweep:
     profile_automatic: bool
     models: Mapping[Any, str] = field(default_factory=dict)
     weights: Mapping[Any, float] = field(default_factory=dict)
+    source: str = ""
 
 
 @dataclass(frozen=True)

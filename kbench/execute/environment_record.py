@@ -81,6 +81,7 @@ def describe_run(plan: Plan, catalog: Catalog, scope: str, locked: Sequence[Lock
             "path": redact.redact_text(str(sweep.path)),
             "sha": digest(sweep.text),
             "text": redact.redact_text(sweep.text),
+            **({"source": redact.redact_text(sweep.source)} if sweep.source else {}),
         },
         "profile": sweep.profile,
         "baseline": sweep.baseline,

@@ -212,8 +212,9 @@ def _load(csv: Path, environment: Mapping[str, Any], purpose: Purpose) -> Config
     """The config that a file was measured with. Raises ResultsError."""
     recorded = environment["config"]
     path = Path(str(recorded.get("path", ""))).expanduser()
-    if path.suffix == ".py":
-        raise refusal(csv, purpose, f"they were measured with the script {path}, not with a config", purpose.anew)
+    if source := recorded.get("source"):
+        why = f"they were measured with the script or problem {source}, not with a config"
+        raise refusal(csv, purpose, why, "measure it again with kbench run")
     if not path.is_file():
         if path.is_absolute():
             raise refusal(csv, purpose, f"there is no config {path}", "restore it there")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shlex
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -201,3 +203,12 @@ def test_it_offers_the_command_that_measures_a_row_again(capsys: Out) -> None:
     words = shlex.split(line.partition(": ")[2])
     assert words[:5] == ["kbench", "run", "--repeat", str(path), "--row"]
     assert find_row(table.read_results(path), path, words[5])
+
+
+def test_it_offers_no_such_command_for_the_results_of_a_script(tmp_path: Path, capsys: Out) -> None:
+    shutil.copy(RESULTS / "softmax-peers.csv", tmp_path)
+    environment = json.loads((RESULTS / "softmax-peers.env.json").read_text())
+    environment["config"]["source"] = "/somewhere/bench.py"
+    (tmp_path / "softmax-peers.env.json").write_text(json.dumps(environment))
+    show(str(tmp_path / "softmax-peers.csv"))
+    assert "to measure a row again" not in capsys.readouterr().err

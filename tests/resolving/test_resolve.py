@@ -226,7 +226,7 @@ def from_several_devices(machine: NoisyMachine, folder: Path) -> None:
 
 
 def from_a_script(machine: NoisyMachine, folder: Path) -> None:
-    change_environment(folder, config={"path": "bench.py", "sha": "0", "text": ""})
+    change_environment(folder, config={"path": "p.yaml", "sha": "0", "text": "", "source": "/tmp/bench.py"})
 
 
 def change_environment(folder: Path, **entries: object) -> None:
@@ -246,7 +246,10 @@ def change_environment(folder: Path, **entries: object) -> None:
         (no_plug_in, "no such file: mine.py"),
         (no_environment, "sweep.env.json: no such file"),
         (from_several_devices, "they were measured with --devices"),
-        (from_a_script, "they were measured with the script bench.py"),
+        (
+            from_a_script,
+            "they were measured with the script or problem /tmp/bench.py, not with a config; measure it again with kbench run",
+        ),
     ],
 )
 def test_a_side_that_cannot_be_measured_here_is_refused_before_anything_is_measured(

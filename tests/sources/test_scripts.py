@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,6 +38,8 @@ def test_a_plot_over_n_becomes_cases_and_its_lines_become_providers(kbench: Kben
     ]
     assert {row["status"] for row in rows} == {"ok"} and all("unchecked" in row["flags"] for row in rows)
     assert [row["agreement"] for row in rows] == ["", "agrees"] * 3
+    environment = json.loads((tmp_path / "results" / "softmax-rows.env.json").read_text())
+    assert Path(environment["config"]["source"]).name == "softmax_tutorial.py"
     for row in rows:  # the script counts one read and one write of x
         assert float(row["counted"]) == 2 * 4 * 256 * int(row["N"])
         assert float(row["gbps"]) == pytest.approx(float(row["counted"]) / float(row["ms"]) * 1e-6)
