@@ -88,7 +88,8 @@ def _check_free(card: Card) -> None:
     if card.limited_by_a_setting():
         raise LockRefused(
             f"the clock of {card.name} ({card.uuid}) is limited already, probably by a lock of another program. kbench "
-            f"could not restore that lock after the run. Undo it with: {unlock_command(card.uuid)} ; or leave out --lock-clocks"
+            "does not replace that lock, because it cannot restore it after the run. Remove the lock with: "
+            f"{unlock_command(card.uuid)} ; or leave out --lock-clocks"
         )
 
 

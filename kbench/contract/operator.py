@@ -253,7 +253,9 @@ class Operator(Declaration):
                 raise ValueError(f"{where}: mutates {name!r}, which is not one of {', '.join(map(repr, places))}")
             if gradient not in self.gradients:
                 what = f"mutates: {name} holds the gradient of {gradient!r}"
-                raise ValueError(f"{where}: {what}, which is not one of gradients: {', '.join(self.gradients)}")
+                raise ValueError(
+                    f"{where}: {what}, but the operator declares gradients only of {', '.join(self.gradients)}"
+                )
             if places[name].layout != self.inputs[gradient].layout:
                 what = f"{name} cannot hold the gradient of {gradient}"
                 raise ValueError(f"{where}: {what}, which has other sizes or another dtype")

@@ -46,7 +46,7 @@ def read_report(path: Path) -> list[KernelCounters]:
         raise UsageError(f"--import {path}: no report of Nsight Compute: {error}") from None
     command = shlex.join(["ncu", *import_options(path.name)])
     raise UsageError(
-        f"--import {path}: kbench reads a file that does not end in .csv with NVIDIA's program ncu, which is not installed "
+        f"--import {path}: this is no .csv file, so kbench needs NVIDIA's program ncu to read it, and ncu is not installed "
         f"here; {INSTALL}, or make a CSV on a machine that has ncu: {command} > report.csv"
     )
 

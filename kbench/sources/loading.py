@@ -39,7 +39,7 @@ def load_source(source: Source, time_plainly: TimePlainly) -> tuple[Sequence[Sou
 def _load_folder(path: Path) -> Sequence[SourceSweep]:
     module = folder_format(path)
     if module is None:
-        raise SourceFault(str(path), "is not a problem in a format that kbench can read")
+        raise SourceFault(str(path), "kbench does not know the format of this benchmark problem")
     sweeps: Sequence[SourceSweep] = import_module(module).load(path)
     return sweeps
 

@@ -259,7 +259,10 @@ def test_without_ncu_it_says_what_to_install(kbench: Kbench, tmp_path: Path, mon
     (tmp_path / "r.ncu-rep").write_bytes(b"\0")
     ended = kbench("why", tmp_path / "softmax.csv", "--import", tmp_path / "r.ncu-rep")
     said = " ".join(ended.stderr.split())
-    assert ended.returncode == 2 and "with NVIDIA's program ncu, which is not installed here" in said
+    assert (
+        ended.returncode == 2
+        and "so kbench needs NVIDIA's program ncu to read it, and ncu is not installed here" in said
+    )
     assert "ncu --import r.ncu-rep --csv --page raw --print-units base --print-kernel-base mangled > report.csv" in said
 
 
