@@ -19,7 +19,7 @@ from kbench.analysis.rounds import is_plausible
 from kbench.errors import ResultsError, UsageError
 from kbench.launches.code_change import RanKernels
 from kbench.results import table
-from kbench.results.case import Value, configuration_name, value_order
+from kbench.results.case import FORWARD, Value, configuration_name, value_order
 from kbench.results.columns import CONDITION_COLUMNS
 from kbench.results.row import Row
 from kbench.results.timers import timer_kind
@@ -174,9 +174,11 @@ def files(
     """The sides of frames from `table.read_results`, and notes on axes that were ignored because not every file has them.
 
     `rows` has what `rows_of` returned for each frame. `axes` are those of `common_axes`. Raises UsageError when an axis that
-    was ignored has several values in its file, and ResultsError when a key has the same session twice.
+    is ignored has several values in a file, or is a mode that the other files do not have, and ResultsError when a key has
+    the same session twice.
     """
-    notes = [note for frame in frames for note in _drop_extra_axes(frame, axes)]
+    extra = dict.fromkeys(axis for frame in frames for axis in table.axes(frame) if axis not in axes)
+    notes = [_ignore_axis(axis, frames) for axis in extra]
     return [_sides(frame, own, axes, metric) for frame, own in zip(frames, rows, strict=True)], notes
 
 
@@ -220,20 +222,26 @@ def pairs(baseline: Sides, contenders: dict[str, Sides]) -> list[Pair]:
     ]
 
 
-def _drop_extra_axes(frame: pd.DataFrame, shared: Sequence[str]) -> list[str]:
-    path, notes = frame.attrs["path"], []
-    for axis in table.axes(frame):
-        if axis in shared:
-            continue
-        values = frame[axis].unique()
-        if len(values) > 1:
+def _ignore_axis(axis: str, frames: Sequence[pd.DataFrame]) -> str:
+    """A note on an axis that not every file has. Raises UsageError if the rows cannot be matched without the axis."""
+    having = {frame.attrs["path"]: list(frame[axis].unique()) for frame in frames if axis in table.axes(frame)}
+    lacking = [str(frame.attrs["path"]) for frame in frames if axis not in table.axes(frame)]
+    for path, values in having.items():
+        other_mode = axis == "mode" and any(
+            value != FORWARD for value in values
+        )  # without modes, all passes are forward
+        if len(values) > 1 or other_mode:
+            which = f"several values of the axis {axis}" if len(values) > 1 else f"only {axis}={values[0]}"
+            wanted = f"{axis}={FORWARD}" if other_mode else f"one value of {axis}"
             raise UsageError(
-                f"{path}: this file has several values of the axis {axis}, but another file has no such axis, so their rows "
-                f"cannot be matched; compare files of one operator with the same axes, or measure this file again with one "
-                f"value of {axis}"
+                f"{path}: this file has {which}, but {lacking[0]} has no such axis, so their rows cannot be matched; compare "
+                f"files of one operator with the same axes, or measure this file again with {wanted}"
             )
-        notes += [f"{path}: axis {axis}={value} is not in every file and was ignored" for value in values]
-    return notes
+    why = f"because {' and '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no such axis"
+    found = {path: values[0] for path, values in having.items() if values}
+    if len(set(found.values())) < 2:
+        return f"the axis {'='.join(map(str, [axis, *set(found.values())]))} was ignored, {why}"
+    return f"the axis {axis} was ignored, {why}; it is {' and '.join(f'{value} in {path}' for path, value in found.items())}"
 
 
 def several_devices(frame: pd.DataFrame) -> bool:

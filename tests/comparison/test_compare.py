@@ -531,6 +531,44 @@ def test_parameters_and_dtype_belong_to_the_key(write: Write) -> None:
     assert sorted(words(compare_results(write("old", old[:2]), write("new", old[1:])))) == ["missing", "new", "unclear"]
 
 
+def with_axis(name: str, value: object) -> Row:
+    return replace(row(1), case=Case("softmax", {"M": 4096, "N": 1, name: value}, "float32"))  # type: ignore[dict-item]
+
+
+def test_an_axis_that_not_every_file_has_is_ignored_with_one_note(write: Write) -> None:
+    old = write("old", [row(1)])
+    new = [write(name, [with_axis("mode", "forward")], ("M", "N", "mode")) for name in ("new", "newer")]
+    told = f"the axis mode=forward was ignored, because {old} has no such axis"
+    for files in ([old, *new], [new[0], old, new[1]]):
+        compared = compare_results(*files)
+        assert [note for note in compared.notes if note.startswith("the axis ")] == [told]
+        assert {verdict.verdict for verdict in compared.rows} == {"unclear"}
+
+    four, eight = (write(f"warps-{n}", [with_axis("warps", n)], ("M", "N", "warps")) for n in (4, 8))
+    [note] = [note for note in compare_results(old, four, eight).notes if note.startswith("the axis ")]
+    assert note == f"the axis warps was ignored, because {old} has no such axis; it is 4 in {four} and 8 in {eight}"
+
+
+@pytest.mark.parametrize(
+    ("modes", "has", "again"),
+    [
+        (["backward"], "only mode=backward", "mode=forward"),
+        (["forward", "full"], "several values of the axis mode", "mode=forward"),
+    ],
+)
+def test_a_gradient_is_not_compared_with_a_file_without_modes(
+    write: Write, modes: list[str], has: str, again: str
+) -> None:
+    old = write("old", [row(1)])
+    new = write("new", [with_axis("mode", mode) for mode in modes], ("M", "N", "mode"))
+    with pytest.raises(UsageError) as caught:
+        compare_results(old, new)
+    assert str(caught.value) == (
+        f"{new}: this file has {has}, but {old} has no such axis, so their rows cannot be matched; compare files of one "
+        f"operator with the same axes, or measure this file again with {again}"
+    )
+
+
 def test_the_same_session_twice_is_an_error_with_both_lines(write: Write) -> None:
     old = write("old", [row(1), row(2), row(1)])
     with pytest.raises(ResultsError) as caught:
@@ -549,7 +587,9 @@ def test_an_axis_that_is_constant_and_in_one_file_only_is_left_out_with_a_note(w
     comparison = compare_results(old, write("new", [wide(1, 7), wide(2, 7)], ("M", "N", "K")))
     assert words(comparison) == ["unclear", "unclear"]
     assert "axis K=7" in comparison.notes[0]
-    with pytest.raises(UsageError, match=r"axis K has several values .* measure this file again with one value of K"):
+    with pytest.raises(
+        UsageError, match=r"several values of the axis K, .* measure this file again with one value of K"
+    ):
         compare_results(old, write("new", [wide(1, 7), wide(2, 8)], ("M", "N", "K")))
 
 
