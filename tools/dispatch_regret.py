@@ -23,10 +23,13 @@ def main() -> None:
     arguments = parser.parse_args()
     options = DispatchOptions()
     evidence = evidence_of(load_sources(arguments.files, ""))
-    found = [
+    tried = [
         held_out(evidence, options.limit, options.margin, options.holdout, seed=seed, splits=1)
         for seed in range(arguments.splits)
     ]
+    found = [each for each in tried if each is not None]
+    if not found:
+        parser.error("the files have one shape, and a held-out test needs at least two")
     for name, regrets in [
         ("mean", [each.mean for each in found]),
         ("worst", [each.worst.regret for each in found]),

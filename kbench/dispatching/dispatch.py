@@ -12,7 +12,7 @@ from kbench.dispatching.evidence import Evidence, evidence_of
 from kbench.dispatching.grow import grow
 from kbench.dispatching.holdout import Regret, held_out, measured_regret
 from kbench.dispatching.json_document import json_text
-from kbench.dispatching.lines import header, omitted_lines, regret_line
+from kbench.dispatching.lines import header, omitted_lines, passed_over_lines, regret_line
 from kbench.dispatching.map_panels import map_panels
 from kbench.dispatching.python_source import python_source
 from kbench.dispatching.tree import Decision
@@ -43,18 +43,18 @@ class DispatchOptions:
 
 @dataclass(frozen=True)
 class Dispatch:
-    """A decision with its evidence. `held_out` is None if no shapes were held out."""
+    """A decision with its evidence.
+
+    held_out      None if no shapes were held out
+    report_lines  the cases and the providers that were left out, and the regret
+    """
 
     decision: Decision
     evidence: Evidence
     measured: Regret
     held_out: Regret | None
+    report_lines: list[str]
     header: list[str]
-
-    @property
-    def report_lines(self) -> list[str]:
-        """The cases that could not be used, and the regret."""
-        return _report_lines(self.evidence, self.measured, self.held_out)
 
     @cached_property
     def panels(self) -> Sequence[ChoicePanel]:
@@ -89,18 +89,20 @@ class Dispatch:
 def dispatch(files: Sequence[Path | str], options: DispatchOptions, where: str = "") -> Dispatch:
     """The decision for results files, each given as `path` or `LABEL=path`. `where` chooses rows.
 
-    Raises UsageError and ResultsError as `load_sources`, `evidence_of`, `grow` and `held_out` do.
+    Raises UsageError and ResultsError as `load_sources`, `evidence_of` and `grow` do.
     """
     sources = load_sources(files, where)
     evidence = evidence_of(sources)
     decision = grow(evidence, options.limit, options.margin)
     measured = measured_regret(decision, evidence)
     held = held_out(evidence, options.limit, options.margin, options.holdout) if options.holdout else None
-    return Dispatch(
-        decision, evidence, measured, held, header(decision, evidence, sources, _report_lines(evidence, measured, held), now())
-    )  # fmt: skip
-
-
-def _report_lines(evidence: Evidence, measured: Regret, held: Regret | None) -> list[str]:
-    regrets = [regret_line(measured, held_out=False), *([regret_line(held, held_out=True)] if held else [])]
-    return [*omitted_lines(evidence), *regrets]
+    report = [
+        *omitted_lines(evidence),
+        *passed_over_lines(decision, evidence, options.margin),
+        regret_line(measured, held_out=False),
+    ]
+    if held:
+        report.append(regret_line(held, held_out=True))
+    elif options.holdout:
+        report.append("no regret at held-out cases: the results have a single shape, and the test needs two")
+    return Dispatch(decision, evidence, measured, held, report, header(decision, evidence, sources, report, now()))

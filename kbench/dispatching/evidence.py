@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from kbench.analysis.files import ResultsFile
 from kbench.analysis.winners import winner
 from kbench.errors import ResultsError, UsageError
 from kbench.results.case import Case, Value, value_order
-from kbench.results.vocabulary import Role, Status
+from kbench.results.vocabulary import Flag, Role, Status
 
 Point = Mapping[str, Value]
 """The values of the arguments at one case."""
@@ -38,6 +38,16 @@ class Argument:
 
 
 @dataclass(frozen=True)
+class Gap:
+    """Where a provider may not be chosen, although another may: the number of cases, the label of the first, and what
+    happened to the provider there."""
+
+    cases: int
+    example: str
+    outcome: str
+
+
+@dataclass(frozen=True)
 class Evidence:
     """The cases of one operator.
 
@@ -49,6 +59,7 @@ class Evidence:
     decided    the regrets of which kbench is certain: 0 for a tie and for an unclear difference
     possible   the regrets that noise does not rule out: 0 for a tie only
     omitted    the cases of the files in which no provider may be chosen; the tables lack them
+    gaps       by provider, where it may not be chosen; providers that may be chosen everywhere are not there
     """
 
     operator: str
@@ -60,6 +71,7 @@ class Evidence:
     decided: Regrets
     possible: Regrets
     omitted: tuple[str, ...] = ()
+    gaps: Mapping[str, Gap] = field(default_factory=dict)
 
     @property
     def numbers(self) -> list[str]:
@@ -139,7 +151,25 @@ def evidence_of(sources: Sequence[ResultsFile]) -> Evidence:
         decided=decided,
         possible=possible,
         omitted=tuple(omitted.values()),
+        gaps=dict(_gaps(sources, names, [(case, regrets) for case, regrets, _ in in_order])),
     )
+
+
+def _gaps(
+    sources: Sequence[ResultsFile], names: Sequence[str], cases: Sequence[tuple[Case, Mapping[str, _Regret]]]
+) -> Iterator[tuple[str, Gap]]:
+    """The gap of each provider that has one."""
+    outcomes: dict[tuple[Any, str], str] = {}
+    for row in (row for source in sources for row in source.analysis.rows if row.role == Role.PROVIDER):
+        if row.status is not Status.OK:
+            outcomes.setdefault((row.case.key, row.configuration_name), row.status.value)
+        elif Flag.SUSPECT in row.flags:
+            outcomes.setdefault((row.case.key, row.configuration_name), Flag.SUSPECT.value)
+    for name in names:
+        lacking = [case for case, regrets in cases if name not in regrets]
+        if lacking:
+            outcome = outcomes.get((lacking[0].key, name), "not measured")
+            yield name, Gap(len(lacking), lacking[0].label, outcome)
 
 
 def _place(case: Case) -> tuple[Any, ...]:

@@ -12,7 +12,6 @@ from kbench.dispatching.evidence import Evidence, Point
 from kbench.dispatching.grow import grow
 from kbench.dispatching.neighbours import is_isolated, neighbours
 from kbench.dispatching.tree import Decision
-from kbench.errors import UsageError
 
 HOLDOUT_SPLITS = 5
 """How often all shapes are split anew. One split alone may be a lucky one."""
@@ -77,15 +76,15 @@ def measured_regret(decision: Decision, evidence: Evidence) -> Regret:
 
 def held_out(
     evidence: Evidence, limit: int, margin: float, share: float, seed: int = 0, splits: int = HOLDOUT_SPLITS
-) -> Regret:
+) -> Regret | None:
     """The regret at cases that the tree was grown without. A shape is held out with all its dtypes and other words, so that no
     case of the same shape gives it away. Every shape is held out once in each split; `seed` chooses the splits.
 
-    Raises UsageError if there are fewer than two shapes.
+    None if there are fewer than two shapes, because nothing is left to decide from.
     """
     shapes = sorted({evidence.shape(case) for case in range(len(evidence.points))})
     if len(shapes) < 2:
-        raise UsageError("--holdout needs at least two shapes; give --holdout 0 to skip the check on held-out cases")
+        return None
     folds = min(len(shapes), max(2, round(1 / share)))
     order = random.Random(seed)
     beside = neighbours(evidence)

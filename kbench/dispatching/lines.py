@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from kbench.analysis.files import ResultsFile
 from kbench.dispatching.evidence import Evidence, Point
 from kbench.dispatching.holdout import HOLDOUT_SPLITS, Lost, Regret
@@ -62,6 +64,25 @@ def omitted_lines(evidence: Evidence) -> list[str]:
     return [
         f"left out: {count} of {total} cases, because no provider has a trusted time there, for example {evidence.omitted[0]}"
     ]
+
+
+def passed_over_lines(decision: Decision, evidence: Evidence, margin: float) -> list[str]:
+    """A line about each provider that is never chosen, lacks a trusted time somewhere, and is faster than the chosen one
+    elsewhere by more than the margin: one failed row may be all that speaks against it."""
+    chosen = [evidence.providers.index(decision.choose(point)) for point in evidence.points]
+    taken = 1 + evidence.measured[np.arange(len(chosen)), chosen]
+    lines = []
+    for name, gap in evidence.gaps.items():
+        longer = taken / (1 + evidence.measured[:, evidence.providers.index(name)]) - 1  # -1 where it may not be chosen
+        gains = longer[longer > margin]
+        if name in decision.providers or not len(gains):
+            continue
+        lines.append(
+            f"never chosen: {name}, because it has no trusted time in {gap.cases} of {len(chosen)} cases, for example "
+            f"{gap.example} ({gap.outcome}). Regret at {len(gains)} of {len(chosen)} cases because of this: mean "
+            f"{percent(gains.mean())}, worst {percent(gains.max())}"
+        )
+    return lines
 
 
 def header(

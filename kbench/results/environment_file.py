@@ -76,6 +76,13 @@ def environment_path(csv: Path | str) -> Path:
     return Path(csv).with_suffix(".env.json")
 
 
+def from_config(environment: Mapping[str, Any]) -> bool:
+    """Whether rows were measured with a config file. Rows of a script or a problem, or of unknown origin, were not: kbench
+    cannot measure one of them again."""
+    config = environment.get("config")
+    return isinstance(config, dict) and bool(config.get("path")) and not config.get("source")
+
+
 def read_environment(csv: Path | str) -> Sidecar:
     """The environment of a results CSV.
 

@@ -76,6 +76,8 @@ def load_plots(path: Path, arguments: Sequence[str], time_plainly: TimePlainly) 
         raise SourceFault(str(path), _nothing_to_measure(recorder))
     for fault in recorder.empty():
         print(f"kbench: {path.name}: {fault}, so kbench does not measure this plot", file=sys.stderr)
+    for fault in recorder.repeated():
+        print(f"kbench: {path.name}: {fault}; kbench measures it once", file=sys.stderr)
     return [register(plot, path) for plot in recorder.plots]
 
 

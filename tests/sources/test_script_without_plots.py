@@ -71,3 +71,12 @@ def test_an_empty_plot_beside_another_one_is_left_out_with_a_note(load, capfd: p
         "bench.py: line_vals of the plot hunt-empty is empty, so kbench does not measure this plot"
         in capfd.readouterr().err
     )
+
+
+def test_a_value_that_is_there_twice_is_measured_once_with_a_note(load, capfd: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+    assert load(plot("hunt-twice", x_vals="[4, 8, 4]", line_vals='["a", "a", "b"]')) == ["hunt-twice"]
+    said = capfd.readouterr().err
+    assert "bench.py: x_vals of the plot hunt-twice has 4 more than once; kbench measures it once" in said
+    assert "bench.py: line_vals of the plot hunt-twice has 'a' more than once; kbench measures it once" in said
+    assert load(plot("hunt-once", x_vals="[4, 8]", line_vals="[1, True]")) == ["hunt-once"]
+    assert not capfd.readouterr().err

@@ -48,10 +48,7 @@ def show(
     summary.print_summary(found, detailed=details)
     print(f"{summary.counts(found.rows) or 'no rows'}: {path}")
     timed = [row for row in found.rows if row.role == Role.PROVIDER and row.ms is not None]
-    config = beside.environment.get("config")
-    if (
-        timed and isinstance(config, dict) and config.get("path") and not config.get("source")
-    ):  # only a config has --repeat
+    if timed and environment_file.from_config(beside.environment):
         example = shlex.join(["kbench", "run", "--repeat", str(path), "--row", terms_of(timed[-1], rows_of(frame))])
         terminal.note(f"to measure a row again, name it, for example: {example}")
     for warning in [*frame.attrs["warnings"], *([beside.note] if beside.there and beside.note else [])]:

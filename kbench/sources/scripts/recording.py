@@ -36,6 +36,16 @@ TimePlainly = Callable[[BenchCall], Sequence[float]]
 """Takes the samples of a call as Triton would, in ms."""
 
 
+def _again(values: Sequence[Any]) -> list[Any]:
+    """The values that are equal to one before them."""
+    return [value for place, value in enumerate(values) if any(same(value, before) for before in values[:place])]
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two arguments of a script are one object, or equal objects of one type."""
+    return a is b or (type(a) is type(b) and bool(a == b))
+
+
 @dataclass(frozen=True)
 class RecordedLine:
     """A line of a plot at one point.
@@ -101,6 +111,15 @@ class Recorder:
             for benchmark in self.declared
             for argument in ("x_vals", "line_vals")
             if not len(getattr(benchmark, argument))
+        ]
+
+    def repeated(self) -> Sequence[str]:
+        """For each declared benchmark with equal points or equal lines: which of its arguments has them."""
+        return [
+            f"{argument} of the plot {benchmark.plot_name or '(without a name)'} has {again[0]!r} more than once"
+            for benchmark in self.declared
+            for argument in ("x_vals", "line_vals")
+            if (again := _again(list(getattr(benchmark, argument))))
         ]
 
     def line(self, benchmark: Any, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:

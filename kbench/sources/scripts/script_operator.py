@@ -19,7 +19,7 @@ from kbench.results.case import Case, Value
 from kbench.results.vocabulary import Control
 from kbench.sources.scripts.arguments import ArgumentColumn, argument_columns, dtype_of, words_of
 from kbench.sources.scripts.bench_call import BenchCall
-from kbench.sources.scripts.recording import TIME_MS, RecordedLine, RecordedPlot, TimePlainly
+from kbench.sources.scripts.recording import TIME_MS, RecordedLine, RecordedPlot, TimePlainly, same
 from kbench.sources.scripts.reported import QuantityKind, ReportedQuantity, counted, numbers
 from kbench.sources.scripts.shielded_files import shielded
 
@@ -107,8 +107,8 @@ class ScriptOperator(Operator):
         """The recording of a line. Its made-up time is short, so what the script rounds changes the rate little."""
         for one in self.plot.lines:
             given = one.arguments
-            same = given.keys() == arguments.keys() and all(_equal(given[name], arguments[name]) for name in given)
-            if same and one.reports and _equal(one.line, line):
+            alike = given.keys() == arguments.keys() and all(same(given[name], arguments[name]) for name in given)
+            if alike and one.reports and same(one.line, line):
                 return one
         return None
 
@@ -192,11 +192,7 @@ def _points(plot: RecordedPlot, columns: Sequence[ArgumentColumn]) -> tuple[list
 
 def _value(column: ArgumentColumn, given: Any) -> Value:
     """The value of a case for an object that the script has given."""
-    return next(value for value, known in column.values.items() if known is given or _equal(known, given))
-
-
-def _equal(a: Any, b: Any) -> bool:
-    return a is b or (type(a) is type(b) and bool(a == b))
+    return next(value for value, known in column.values.items() if known is given or same(known, given))
 
 
 def _no_reference(*inputs: Any) -> Any:
