@@ -8,18 +8,14 @@ prints what it found as JSON.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from common import ROOT, made_once
+from ahead_of_time import TARGETS, compiled_by, spilled_bytes
 
 from kbench.kernels.slice_launch import SHORTEST_ODD_ROW, Matrix, SliceLaunch
 from kbench.kernels.triton_rows import power_of_two
@@ -28,7 +24,6 @@ from kbench.operators.softmax.triton_backward_dispatch import backward_launch
 
 pytest.importorskip("triton")
 
-TARGETS = {"sm_80": ("cuda", 80, 32), "sm_90": ("cuda", 90, 32), "gfx942": ("hip", "gfx942", 64)}
 ITEMSIZE = {"fp32": 4, "bf16": 2}
 LENGTHS = [1, 40, 500, 1000, 1024, 4096, 8192, 16384, 32000, 32768, 50257, 65536, 128256, 131072, 151936, 262144]
 COMPILED = [1, 500, 1000, 4096, 8192, 32000, 50257, 128256, 262144]
@@ -130,18 +125,8 @@ def test_programs_wait_only_where_they_can() -> None:
 @pytest.fixture(scope="module")
 def binaries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     """Spilled bytes of every build, by its name."""
-    found: dict[str, int] = json.loads(made_once(tmp_path_factory, "slice-launches.json", _compiled))
+    found: dict[str, int] = compiled_by(__file__, tmp_path_factory)
     return found
-
-
-def _compiled() -> str:
-    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
-    path = os.pathsep.join(map(str, (ROOT, ROOT / "tests", Path(__file__).parent)))
-    done = subprocess.run(
-        [sys.executable, __file__], env=environment | {"PYTHONPATH": path}, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.slow
@@ -170,7 +155,6 @@ TYPES = {"words": "*i64", "labels": "*i64", "loss": "*fp32", "d_loss": "*fp32", 
 
 def _spilled(build: Build) -> int:
     import triton
-    from test_triton_compile import spilled_bytes
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 

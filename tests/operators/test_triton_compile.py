@@ -8,20 +8,15 @@ that interprets, so this file is also a program: run by itself it compiles every
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from common import ROOT, made_once
+from ahead_of_time import TARGETS, compiled_by, spilled_bytes
 
 from kbench.operators.gelu import providers_triton as gelu
 from kbench.operators.softmax.triton_dispatch import DISPATCH, TILE_BYTES, dispatch, persistent_launch, row_launch
@@ -30,7 +25,6 @@ pytestmark = pytest.mark.slow
 
 pytest.importorskip("triton")
 
-TARGETS = {"sm_80": ("cuda", 80, 32), "sm_90": ("cuda", 90, 32), "gfx942": ("hip", "gfx942", 64)}
 ITEMSIZE = {"fp32": 4, "bf16": 2}
 
 THRESHOLDS = {
@@ -136,20 +130,8 @@ def test_gelu_takes_blocks_that_suit_the_number_of_elements(total: int, itemsize
 @pytest.fixture(scope="module")
 def binaries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """What came of every build, by its name."""
-    found: dict[str, dict[str, Any]] = json.loads(made_once(tmp_path_factory, "triton-builds.json", _compiled))
+    found: dict[str, dict[str, Any]] = compiled_by(__file__, tmp_path_factory)
     return found
-
-
-def _compiled() -> str:
-    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
-    done = subprocess.run(
-        [sys.executable, __file__],
-        env=environment | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize("name", BUILDS)
@@ -227,29 +209,6 @@ def inspect(build: Build, compiled: Any) -> dict[str, Any]:
         "wide_loads": bool(re.search(r"ld\.global\S*\.v4\.b32|cp\.async\.cg\.shared\.global .*, 0x10,", text)),
         "wide_stores": bool(re.search(r"st\.global\S*\.v4\.b32", text)),
     }
-
-
-def spilled_bytes(target: str, compiled: Any) -> int:
-    """Bytes of registers that a compiled kernel keeps in memory."""
-    if target.startswith("gfx"):
-        figures = ("vgpr_spill_count", "sgpr_spill_count", "private_segment_fixed_size")
-        text = compiled.asm["amdgcn"]
-        return sum(int(value) for figure in figures for value in re.findall(rf"\.{figure}:\s*(\d+)", text))
-    return sum(int(value) for value in re.findall(r"(?:STACK|LOCAL):(\d+)", resource_usage(compiled.asm["cubin"])))
-
-
-def resource_usage(cubin: bytes) -> str:
-    """`REG:52 STACK:0 SHARED:0 LOCAL:0 ...` of a CUDA binary, by the tool that comes with Triton."""
-    import triton
-
-    tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(cubin)
-        file.flush()
-        command = [tool, "--dump-resource-usage", file.name]
-        usage = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "STACK:" in usage, usage
-    return usage
 
 
 if __name__ == "__main__":

@@ -8,16 +8,12 @@ a process that interprets: run by itself it compiles everything and prints what 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from common import ROOT, made_once
+from ahead_of_time import TARGETS, compile_for, compiled_by, spilled_bytes
 
 from kbench.contract.origin import shipped
 from kbench.contract.provider import Unsupported
@@ -32,29 +28,14 @@ pytestmark = pytest.mark.slow
 pytest.importorskip("triton")
 
 LENGTH, ROWS = 8192, 4
-TARGETS = {"sm_80": ("cuda", 80, 32), "sm_90": ("cuda", 90, 32), "gfx942": ("hip", "gfx942", 64)}
 OPERATORS = [name for name in shipped() if name not in ("gelu", "softmax")]
-TYPES = {
-    "float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float8_e4m3fn": "fp8e4nv",
-    "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "i1",
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """What came of every launch, by its name."""
-    found: dict[str, dict[str, Any]] = json.loads(made_once(tmp_path_factory, "triton-launches.json", _compiled))
+    found: dict[str, dict[str, Any]] = compiled_by(__file__, tmp_path_factory)
     return found
-
-
-def _compiled() -> str:
-    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
-    path = os.pathsep.join(map(str, (ROOT, ROOT / "tests", Path(__file__).parent)))
-    done = subprocess.run(
-        [sys.executable, __file__], env=environment | {"PYTHONPATH": path}, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATORS if "triton" in operator(name).providers])
@@ -97,41 +78,7 @@ def launches() -> Iterator[tuple[str, Any, tuple[Any, ...], dict[str, Any]]]:
                         yield f"{name} {provider.name} {kernel.fn.__name__} {dtype}", kernel, arguments, dict(keywords)
 
 
-def compile_for(target: str, kernel: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Compile a launch as Triton does when it is made: it specialises for 1, for None, and for multiples of 16."""
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
-    values = dict(zip(kernel.arg_names, arguments, strict=False))
-    values |= {name: keywords.pop(name) for name in list(keywords) if name in kernel.arg_names}
-    signature, constants, aligned = {}, {}, {}
-
-    def described(value: Any, place: tuple[int, ...], constant: bool, specialise: bool = True) -> Any:
-        """The type of an argument, or a tuple of those of its members."""
-        if isinstance(value, tuple):
-            return tuple(described(member, (*place, i), False) for i, member in enumerate(value))
-        if constant or value is None or (type(value) is int and value == 1 and specialise):
-            constants[place] = value
-            return "constexpr"
-        if isinstance(value, torch.Tensor):
-            aligned[place] = [["tt.divisibility", 16]]
-            return "*" + TYPES[str(value.dtype).removeprefix("torch.")]
-        if type(value) is int and value % 16 == 0 and specialise:
-            aligned[place] = [["tt.divisibility", 16]]
-        return "fp32" if isinstance(value, float) else "i1" if value is True else "i32"
-
-    for position, parameter in enumerate(kernel.params):
-        value = values.get(parameter.name, parameter.default)
-        constant = parameter.is_constexpr
-        signature[parameter.name] = described(value, (position,), constant, not parameter.do_not_specialize)
-    source = ASTSource(kernel, signature, constants, aligned)
-    return triton.compile(source, target=GPUTarget(*TARGETS[target]), options=keywords)
-
-
 def compile_all() -> dict[str, dict[str, Any]]:
-    from test_triton_compile import spilled_bytes
-
     found: dict[str, dict[str, Any]] = {}
     for name, kernel, arguments, keywords in launches():
         eight_bits = any(isinstance(each, torch.Tensor) and "float8" in str(each.dtype) for each in arguments)

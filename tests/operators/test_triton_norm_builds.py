@@ -7,18 +7,14 @@ and prints what it found as JSON.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from common import ROOT, made_once
+from ahead_of_time import compile_for, compiled_by, spilled_bytes
 
 from kbench.kernels.norms import launch
 from kbench.kernels.norms.dispatch import Processors, backward_plan, forward_plan
@@ -87,18 +83,8 @@ BUILDS = {f"{name} {M} x {N} {dtype} {target}": (target, name, M, N, dtype) for 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]]:
     """Bytes of registers in memory of every kernel of every build, by their names."""
-    found: dict[str, dict[str, int]] = json.loads(made_once(tmp_path_factory, "triton-norm-builds.json", _compiled))
+    found: dict[str, dict[str, int]] = compiled_by(__file__, tmp_path_factory)
     return found
-
-
-def _compiled() -> str:
-    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
-    path = os.pathsep.join(map(str, (ROOT, ROOT / "tests", Path(__file__).parent)))
-    done = subprocess.run(
-        [sys.executable, __file__], env=environment | {"PYTHONPATH": path}, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize("name", BUILDS)
@@ -108,8 +94,6 @@ def test_no_kernel_spills(kernels: dict[str, dict[str, int]], name: str) -> None
 
 
 def compile_one(name: str) -> dict[str, int]:
-    from test_triton_compile import spilled_bytes
-    from test_triton_launches import compile_for
     from triton.runtime.jit import JITFunction
 
     target, operator, M, N, dtype = BUILDS[name]
