@@ -20,7 +20,8 @@ from kbench.config.model_axes import without_replaced_axes
 from kbench.config.resolve import ConfigResolver, Sweep
 from kbench.config.schema import File, Measure, Overlay, keys
 from kbench.config.shapes_file import ShapesFile, read_shapes
-from kbench.config.yaml_source import Node, code_point, parse, read_config_text, validate
+from kbench.config.validation import validate
+from kbench.config.yaml_source import Node, code_point, parse, read_config_text
 from kbench.errors import ConfigError, ConfigIssue, SourceLocation
 from kbench.protocol import Catalog, OperatorInfo
 from kbench.text.suggest import unknown

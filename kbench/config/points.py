@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kbench.config.yaml_source import FLOAT, Node, expected
+from kbench.config.validation import expected
+from kbench.config.yaml_source import FLOAT, Node
 from kbench.errors import SourceLocation
 from kbench.text.suggest import unknown
 

@@ -17,7 +17,8 @@ from kbench.config.load import Config
 from kbench.config.resolve import Sweep
 from kbench.config.schema import File, Measure, keys
 from kbench.config.schema import schema as config_schema
-from kbench.config.yaml_source import MAX_BYTES, parse, validate
+from kbench.config.validation import validate
+from kbench.config.yaml_source import MAX_BYTES, parse
 from kbench.contract.layout import Layout
 from kbench.errors import ConfigError
 from kbench.protocol import Catalog, Configuration, DeviceInfo, OperatorInfo, PluginError, ProviderInfo
