@@ -1,4 +1,6 @@
-"""What a run writes to its environment file: the machine, then what was asked for, when, and from which code.
+"""The environment file of a run: what the run writes to it, and whether a later run may continue it.
+
+It holds the machine, then what was asked for, when, and from which code.
 
 Rows name the machine they were measured on by its `env_id`, a hash of the device's kind, the driver and the packages.
 Equal machines share one. The file describes the machine that the plan was made on at its top level, and all others under
@@ -13,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from kbench.clocks.lock_card import LockedClock
+from kbench.errors import ResultsError
 from kbench.execute.git_revision import find_revision
-from kbench.execute.plan import Plan
+from kbench.execute.plan import MAX_TASKS, Plan
 from kbench.protocol import Catalog, MachineInfo
+from kbench.results import environment_file
 from kbench.results.stamps import digest, now
 from kbench.text import redact
 from kbench.version import __version__
@@ -28,6 +32,26 @@ SELECTING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICE
 
 FINAL_ENTRIES = ("finished_at", "interrupted")
 """Entries of a run that has ended. A run that was killed has neither."""
+
+MACHINE = {
+    "device": ("device_type", "device", "device_id", "cuda", "hip", "nvcc", "triton_interpreter"),
+    "host": ("device_type", "cuda", "hip", "nvcc", "triton_interpreter"),
+    "cluster": ("device_type",),
+}
+"""Entries of the environment file that must not change when a run continues, for each scope of a run. The versions of packages
+must not change either; in a cluster this holds for kbench only. If another entry changes (driver, limits, variables), kbench
+prints a note."""
+
+SCOPES = {"device": "on one device", "host": "with --devices", "cluster": "with --scheduler"}
+
+UNRELATED_PACKAGES = ("numpy", "pandas")
+"""Packages that do not affect a measurement."""
+
+UNRELATED_KEYS = ("sessions", "timeout_s", "build_timeout_s", "kernels")
+"""Keys of `measure` that do not affect a measurement."""
+
+RESOLVED = "resolved"
+"""The entry of the environment file of results to which `kbench compare --resolve` has added sessions of some rows."""
 
 
 class EnvironmentRecord:
@@ -139,3 +163,58 @@ def continue_run(before: Mapping[str, Any], present: Mapping[str, Any], sessions
         "places": present["places"],
         "continued": [*(before.get("continued") or []), entry],
     }
+
+
+def read_recorded_environment(path: Path) -> tuple[dict[str, Any], str]:
+    """The entries of the environment file beside a results file, and a note on invalid ones.
+
+    Raises ResultsError when it does not say how the rows were measured.
+    """
+    beside = environment_file.environment_path(path)
+    try:
+        found, left_out = environment_file.read_entries(beside)
+    except FileNotFoundError:
+        raise ResultsError(
+            f"{beside}: no such file, so kbench does not know how {path} was measured; restore it, or start a new file"
+        ) from None
+    except ResultsError as error:
+        raise ResultsError(f"{error}; restore it, or start a new file") from None
+    sessions = (found.get("measure") or {}).get("sessions")
+    needed = {
+        "env_id": found.get("env_id"),
+        "config": (found.get("config") or {}).get("sha") is not None,
+        "measure.sessions": isinstance(sessions, int) and 0 < sessions <= MAX_TASKS,
+    }
+    missing = [name for name, there in needed.items() if not there]
+    missing += [name for name in left_out if name.partition(".")[0] in ("continued", "environments", "scope")]
+    if missing:
+        what = f"invalid or missing: {', '.join(missing[:4])}"
+        raise ResultsError(f"{beside}: does not say how {path} was measured ({what}); restore it, or start a new file")
+    return found, environment_file.nonsense(beside, left_out)
+
+
+def find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The reasons why this run must not continue the file, a few words for each."""
+    begun = before.get("scope", "device")
+    if begun != now["scope"]:
+        return [f"it was begun {SCOPES.get(begun, begun)}, and this run measures {SCOPES[now['scope']]}"]
+    old, new = _select_relevant(before), _select_relevant(now)
+    names = dict.fromkeys([*old, *new])
+    return [
+        f"{name} was {_written(old.get(name))} and is now {_written(new.get(name))}"
+        for name in names
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _written(value: Any) -> str:
+    return "not set" if value is None else str(value)
+
+
+def _select_relevant(environment: Mapping[str, Any]) -> dict[str, Any]:
+    scope = environment.get("scope", "device")
+    parts: dict[str, Any] = {name: environment.get(name) for name in (*MACHINE[scope], "baseline")}
+    packages: Mapping[str, str] = environment.get("packages") or {}
+    names = ["kbench"] if scope == "cluster" else [name for name in packages if name not in UNRELATED_PACKAGES]
+    parts |= {name: packages.get(name) for name in names}
+    return parts | {name: value for name, value in environment["measure"].items() if name not in UNRELATED_KEYS}

@@ -20,38 +20,16 @@ from typing import Any, Literal
 from kbench import files
 from kbench.config.resolve import Sweep
 from kbench.errors import ResultsError
+from kbench.execute.environment_record import MACHINE, RESOLVED, find_differences, read_recorded_environment
 from kbench.execute.plan import MAX_TASKS, Plan, Task
-from kbench.results import environment_file
 from kbench.results.case import configuration_name, format_params
 from kbench.results.columns import csv_header
 from kbench.results.csv_reader import MAX_BYTES, header_fault
-from kbench.results.environment_file import environment_path
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role, Status
 
 ResumeMode = Literal["resume", "append"]
 """How a run continues a results file: `resume` measures the missing cases, `append` adds sessions to a finished file."""
-
-MACHINE = {
-    "device": ("device_type", "device", "device_id", "cuda", "hip", "nvcc", "triton_interpreter"),
-    "host": ("device_type", "cuda", "hip", "nvcc", "triton_interpreter"),
-    "cluster": ("device_type",),
-}
-"""Entries of the environment file that must not change when a run continues, for each scope of a run. The versions of packages
-must not change either; in a cluster this holds for kbench only. If another entry changes (driver, limits, variables), kbench
-prints a note."""
-
-SCOPES = {"device": "on one device", "host": "with --devices", "cluster": "with --scheduler"}
-
-UNRELATED_PACKAGES = ("numpy", "pandas")
-"""Packages that do not affect a measurement."""
-
-UNRELATED_KEYS = ("sessions", "timeout_s", "build_timeout_s", "kernels")
-"""Keys of `measure` that do not affect a measurement."""
-
-
-RESOLVED = "resolved"
-"""The entry of the environment file of results to which `kbench compare --resolve` has added sessions of some rows."""
 
 
 @dataclass(frozen=True)
@@ -288,61 +266,3 @@ def _refuse_other_weights(path: Path, rows: Sequence[Row], sweep: Sweep) -> None
         if row.weight != (weight := sweep.weights.get(row.case.key)):
             known = [number if number is not None else "not given" for number in (row.weight, weight)]
             raise _refusal_error(path, [f"the weight of {row.case.label} was {known[0]} and is now {known[1]}"])
-
-
-# -- the environment file
-
-
-def read_recorded_environment(path: Path) -> tuple[dict[str, Any], str]:
-    """The entries of the environment file beside a results file, and a note on invalid ones.
-
-    Raises ResultsError when it does not say how the rows were measured.
-    """
-    beside = environment_path(path)
-    try:
-        found, left_out = environment_file.read_entries(beside)
-    except FileNotFoundError:
-        raise ResultsError(
-            f"{beside}: no such file, so kbench does not know how {path} was measured; restore it, or start a new file"
-        ) from None
-    except ResultsError as error:
-        raise ResultsError(f"{error}; restore it, or start a new file") from None
-    sessions = (found.get("measure") or {}).get("sessions")
-    needed = {
-        "env_id": found.get("env_id"),
-        "config": (found.get("config") or {}).get("sha") is not None,
-        "measure.sessions": isinstance(sessions, int) and 0 < sessions <= MAX_TASKS,
-    }
-    missing = [name for name, there in needed.items() if not there]
-    missing += [name for name in left_out if name.partition(".")[0] in ("continued", "environments", "scope")]
-    if missing:
-        what = f"invalid or missing: {', '.join(missing[:4])}"
-        raise ResultsError(f"{beside}: does not say how {path} was measured ({what}); restore it, or start a new file")
-    return found, environment_file.nonsense(beside, left_out)
-
-
-def find_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The reasons why this run must not continue the file, a few words for each."""
-    begun = before.get("scope", "device")
-    if begun != now["scope"]:
-        return [f"it was begun {SCOPES.get(begun, begun)}, and this run measures {SCOPES[now['scope']]}"]
-    old, new = _select_relevant(before), _select_relevant(now)
-    names = dict.fromkeys([*old, *new])
-    return [
-        f"{name} was {_written(old.get(name))} and is now {_written(new.get(name))}"
-        for name in names
-        if old.get(name) != new.get(name)
-    ]
-
-
-def _written(value: Any) -> str:
-    return "not set" if value is None else str(value)
-
-
-def _select_relevant(environment: Mapping[str, Any]) -> dict[str, Any]:
-    scope = environment.get("scope", "device")
-    parts: dict[str, Any] = {name: environment.get(name) for name in (*MACHINE[scope], "baseline")}
-    packages: Mapping[str, str] = environment.get("packages") or {}
-    names = ["kbench"] if scope == "cluster" else [name for name in packages if name not in UNRELATED_PACKAGES]
-    parts |= {name: packages.get(name) for name in names}
-    return parts | {name: value for name, value in environment["measure"].items() if name not in UNRELATED_KEYS}

@@ -20,16 +20,10 @@ from kbench.comparison.join import Key
 from kbench.config.load import Config, load_config
 from kbench.config.schema import Measure
 from kbench.errors import ConfigError, ResultsError
+from kbench.execute.environment_record import RESOLVED, SCOPES, find_differences, read_recorded_environment
 from kbench.execute.executor import Executor
 from kbench.execute.executors.prepare import prepare
-from kbench.execute.existing_results import (
-    RESOLVED,
-    SCOPES,
-    ExistingResults,
-    find_differences,
-    read_recorded_environment,
-    read_records,
-)
+from kbench.execute.existing_results import ExistingResults, read_records
 from kbench.execute.plan import Plan, Task
 from kbench.execute.run import PreparedRun, RunOptions, RunResult, execute, execute_more
 from kbench.protocol import MeasureSettings
