@@ -63,6 +63,8 @@ class Preparer:
         start = sides.folder_of(side, self.repository, Path.cwd())
         found = self._find(side)
         if found is None:
+            name = self.given.name.removesuffix(builtin.SUFFIX)
+            self.note(f"{side.name} has no file {self.config}, so kbench measures its built-in config {name}")
             return ReadySide(side, start, self.given.name)
         self._check_plugins(side, found)
         config = os.path.join(os.curdir, os.path.relpath(found, start))  # noqa: PTH118  Path would drop the dot

@@ -196,6 +196,16 @@ def test_a_head_without_the_config_is_told_to_commit_it(repository: Path, machin
     assert done.stderr.endswith("the working tree has no such file; restore it, or name another config\n")
 
 
+def test_a_built_in_config_in_place_of_a_file_is_said_so(repository: Path, machine: Machine) -> None:
+    (repository / "softmax.yaml").write_text(SWEEP)  # not committed
+    done = ab(repository, "old", "softmax.yaml")
+    assert done.returncode == 0, done.stderr
+    [said] = [line for line in done.stderr.splitlines() if "built-in" in line]
+    assert said.startswith("old (") and said.endswith(
+        ") has no file softmax.yaml, so kbench measures its built-in config softmax"
+    )
+
+
 def test_a_repository_of_another_user_says_how_to_trust_it(repository: Path) -> None:
     environment = {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1", "GIT_CONFIG_GLOBAL": os.devnull, "LANGUAGE": "de"}
     done = subprocess.run(
