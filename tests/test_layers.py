@@ -4,6 +4,7 @@ of its own."""
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -67,8 +68,8 @@ MAY_IMPORT = {
     "listings": "errors files launches text",
     "measure": (
         "contract kernels measure/correctness measure/launches measure/machine measure/profiling measure/salting "
-        "measure/scripts measure/tampering measure/timing plugins protocol registry results sources sources/scripts text "
-        "version"
+        "measure/scripts measure/session measure/tampering measure/timing plugins protocol registry results sources "
+        "sources/scripts text version"
     ),
     "measure/correctness": "contract files measure/machine measure/tampering results text",
     "measure/launches": "files kernels launches measure/machine packages results text",
@@ -77,11 +78,12 @@ MAY_IMPORT = {
         "contract measure measure/correctness measure/launches measure/machine measure/tampering protocol results text"
     ),
     "measure/scripts": (
-        "measure measure/correctness measure/machine measure/tampering measure/timing protocol results sources "
-        "sources/scripts text"
+        "measure measure/correctness measure/machine measure/session measure/tampering measure/timing protocol results "
+        "sources sources/scripts text"
     ),
     "measure/scripts/at_start": "measure/scripts sources/scripts",
     "measure/salting": "contract measure/correctness results",
+    "measure/session": "measure/machine measure/timing",
     "measure/tampering": "contract text",
     "measure/timing": "analysis contract measure/machine results text",
     "models": "",
@@ -230,6 +232,14 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 def test_no_room_has_too_many_files() -> None:
     counts = Counter(path.parent.relative_to(PACKAGE).as_posix() for path in MODULES.values())
     assert {name: count for name, count in counts.items() if count > MOST_FILES} == {}
+
+
+def test_the_folders_that_contributing_names_for_new_files_have_room_for_one() -> None:
+    text = (PACKAGE.parent / "CONTRIBUTING.md").read_text()
+    folders = {PACKAGE.parent / found for found in re.findall(r"`(kbench/[a-z_/]+/)(?:<name>\.py)?`", text)}
+    assert PACKAGE / "measure" / "timing" in folders
+    counts = {folder.name: len(list(folder.glob("*.py"))) for folder in folders}
+    assert {name: count for name, count in counts.items() if not 0 < count < MOST_FILES} == {}
 
 
 def test_a_public_name_stands_in_one_module() -> None:

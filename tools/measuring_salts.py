@@ -22,7 +22,7 @@ from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
 from kbench.measure.rounds import Rounds
 from kbench.measure.salting.watch import Watch
-from kbench.measure.timing.session import SessionMeasurements
+from kbench.measure.session.measurements import SessionMeasurements
 from kbench.protocol import Configuration, MeasureSettings
 from kbench.results.case import Case
 from kbench.results.row import Row

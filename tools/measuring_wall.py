@@ -25,8 +25,8 @@ from kbench.measure.case import CaseRun
 from kbench.measure.contender import Contender
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.sources import find_telemetry
-from kbench.measure.timing.ceiling import Ceilings
-from kbench.measure.timing.session import SessionMeasurements
+from kbench.measure.session.ceiling import Ceilings
+from kbench.measure.session.measurements import SessionMeasurements
 from kbench.protocol import Configuration, MeasureSettings
 from kbench.results.case import Case
 

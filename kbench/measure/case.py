@@ -27,12 +27,12 @@ from kbench.measure.rounds import Rounds, blame_for_changes
 from kbench.measure.rows import CaseContext, make_rows
 from kbench.measure.salting.salts import Salter
 from kbench.measure.salting.watch import Watch
+from kbench.measure.session.ceiling import Ceilings
+from kbench.measure.session.measurements import SessionMeasurements
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering import threads
 from kbench.measure.tampering.guard import Guard
 from kbench.measure.tampering.torch_operators import recorded
-from kbench.measure.timing.ceiling import Ceilings
-from kbench.measure.timing.session import SessionMeasurements
 from kbench.measure.timing.stages import measure_stages
 from kbench.measure.timing.timer import make_timer, measure_launch_ms
 from kbench.protocol import RECORD, CallRecorded, Configuration, MeasureSettings

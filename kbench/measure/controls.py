@@ -11,9 +11,9 @@ from torch import Tensor
 
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Call
+from kbench.measure.session.measurements import EmptyRounds
 from kbench.measure.steps import Steps
 from kbench.measure.tampering.guard import ProviderChanges
-from kbench.measure.timing.session import EmptyRounds
 from kbench.measure.timing.timer import Timer
 from kbench.results.case import Case
 from kbench.results.vocabulary import Control, Role

@@ -20,10 +20,10 @@ from kbench.measure.machine.device import Device
 from kbench.measure.machine.sources import find_telemetry
 from kbench.measure.profiling.single_call import call_once
 from kbench.measure.scripts.script_run import ScriptRun, time_plainly
+from kbench.measure.session.ceiling import Ceilings
+from kbench.measure.session.measurements import SessionMeasurements
 from kbench.measure.steps import DeviceLost
 from kbench.measure.tampering.guard import Guard
-from kbench.measure.timing.ceiling import Ceilings
-from kbench.measure.timing.session import SessionMeasurements
 from kbench.plugins import load_plugins
 from kbench.protocol import (
     RANDOM,

@@ -13,7 +13,7 @@ from in_process import case_run
 from kbench.measure import case as measured
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
-from kbench.measure.timing.session import SessionMeasurements
+from kbench.measure.session.measurements import SessionMeasurements
 from kbench.protocol import Configuration, MeasureSettings
 from kbench.registry import operator
 from kbench.results.case import Case

@@ -15,8 +15,8 @@ from kbench.measure.case import CaseRun
 from kbench.measure.correctness.operator_trial import attempt
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.telemetry import Nothing
-from kbench.measure.timing import ceiling
-from kbench.measure.timing.ceiling import Ceilings
+from kbench.measure.session import ceiling
+from kbench.measure.session.ceiling import Ceilings
 from kbench.protocol import Configuration, MeasureSettings
 from kbench.registry import operator
 from kbench.results.case import Case

@@ -10,7 +10,7 @@ import pytest
 from kbench.measure.machine import settling
 from kbench.measure.machine.settling import SettledClock
 from kbench.measure.machine.telemetry import Nothing
-from kbench.measure.timing.session import EMPTY_ROUNDS, SessionMeasurements
+from kbench.measure.session.measurements import EMPTY_ROUNDS, SessionMeasurements
 
 
 def device(*readings_mhz: float | None) -> Any:

@@ -25,8 +25,8 @@ from kbench.measure.machine.sources import find_telemetry
 from kbench.measure.rows import CaseContext, make_rows
 from kbench.measure.scripts.observation import observe
 from kbench.measure.scripts.script_run import time_plainly
+from kbench.measure.session.measurements import SessionMeasurements
 from kbench.measure.timing.do_bench import BenchTimer
-from kbench.measure.timing.session import SessionMeasurements
 from kbench.measure.timing.timer import measure_launch_ms
 from kbench.protocol import Catalog, DeviceInfo, Rows, encode
 from kbench.results.case import Case

@@ -27,11 +27,11 @@ from kbench.measure.rounds import Rounds
 from kbench.measure.rows import CaseContext, make_rows
 from kbench.measure.scripts.agreement import agreement, copied_tensors
 from kbench.measure.scripts.observation import Observation, lies_in, observe
+from kbench.measure.session.ceiling import Ceilings
+from kbench.measure.session.measurements import SessionMeasurements
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering.guard import Guard
-from kbench.measure.timing.ceiling import Ceilings
 from kbench.measure.timing.plain import plain_samples
-from kbench.measure.timing.session import SessionMeasurements
 from kbench.measure.timing.timer import make_timer, measure_launch_ms
 from kbench.protocol import Configuration, MeasureSettings
 from kbench.results.case import Case

@@ -1,1 +1,1 @@
-"""Timers, the stages around a call, and the bandwidth of a large copy."""
+"""Timers, how exactly a time is known, and the stages around a call."""
