@@ -113,8 +113,8 @@ class Measure(StrictModel):
     )
     kernels: bool = Field(
         default=True,
-        description="Record which kernels a call launches, with two extra calls per provider and case after the last round. "
-        "Only on NVIDIA devices.",
+        description="Record which kernels a call launches and how much memory it takes (columns `kernels`, `code` and "
+        "`peak_bytes`), with two extra calls per provider and case after the last round. Only on NVIDIA devices.",
     )
     seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of the inputs and of the order of the providers.")
 
