@@ -11,6 +11,9 @@ import torch
 LARGEST_GRID = 2**31 - 1
 """Blocks, or Triton's programs, that a launch can have in its first dimension."""
 
+LARGEST_GRID_Y = 2**16 - 1
+"""The same in its second dimension."""
+
 NOT_SUPPORTED = 801
 """The driver's error for a feature that the device does not have."""
 

@@ -10,8 +10,10 @@ from pathlib import Path
 import torch
 
 from kbench.contract.operator import Operator
+from kbench.contract.provider import Unsupported
 from kbench.contract.tensor import Tensor
 from kbench.kernels import torch_fused
+from kbench.kernels.cuda_driver import LARGEST_GRID_Y
 from kbench.results.case import BACKWARD, FORWARD, FULL, Case
 
 try:
@@ -79,7 +81,8 @@ if triton:
         columns = tl.program_id(1).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]
         total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for start in range(0, K, BLOCK_K):
-            across, down = start + tl.arange(0, BLOCK_K)[None, :], start + tl.arange(0, BLOCK_K)[:, None]
+            along = tl.cast(start, tl.int64) + tl.arange(0, BLOCK_K)
+            across, down = along[None, :], along[:, None]
             left = tl.load(a + rows * a_row + across * a_column, mask=(rows < M) & (across < K), other=0.0)
             right = tl.load(b + down * b_row + columns * b_column, mask=(down < K) & (columns < N), other=0.0)
             if INTERPRETED:  # its products take bfloat16 for integers
@@ -103,6 +106,10 @@ def triton_tiles(
     c = a.new_empty(M, N)
     if c.numel():
         grid, strides = (triton.cdiv(M, block_m), triton.cdiv(N, block_n)), (*a.stride(), *b.stride())
+        if grid[1] > LARGEST_GRID_Y:
+            raise Unsupported(
+                f"N={N} needs {grid[1]} tiles of {block_n} columns; one launch has at most {LARGEST_GRID_Y}"
+            )
         tile[grid](c, a, b, M, N, K, *strides, block_m, block_n, block_k, num_warps=num_warps)
     return c
 

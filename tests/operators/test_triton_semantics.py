@@ -145,15 +145,31 @@ def test_gelu_of_a_transposed_matrix_needs_no_copy():
 
 @every_one
 def test_row_offsets_beyond_32_bits(op, name):
-    """Rows 2^30 elements apart: the third lies 2^31 past the first, which 32 bits read as 2^31 before it. There is memory
-    there too, reserved and never touched, so that a wrapped offset reads zeros instead of crashing."""
+    assert judge(op, name, far_rows(64)) is None
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_matmul_offsets_beyond_32_bits(transposed):
+    """Such rows are the left matrix's columns, or the right matrix's rows, as they are where the gradients are computed."""
+    x, one = far_rows(16), torch.eye(3, dtype=torch.float16, device=DEVICE)
+    x, factors = (x.t(), (x.t(), one)) if transposed else (x, (one, x))
+    assert torch.equal(operator("matmul").providers["triton"].function(*factors), x)
+
+
+def test_matmul_declines_more_tiles_than_a_launch_has():
+    a, b = normal(1, 1), normal(1, 2**20)
+    with pytest.raises(Unsupported, match="N=1048576 needs 65536 tiles of 16 columns; one launch has at most 65535"):
+        operator("matmul").providers["triton"].function(a, b, block_n=16)
+
+
+def far_rows(columns: int) -> torch.Tensor:
+    """Three rows, 2^30 elements apart: the third lies 2^31 past the first, which 32 bits read as 2^31 before it. There is
+    memory there too, reserved and never touched, so that a wrapped offset reads zeros instead of crashing."""
     try:
-        memory = torch.empty(2**32 + 64, dtype=torch.float16)
+        memory = torch.empty(2**32 + 64, dtype=torch.float16, device=DEVICE)
     except RuntimeError as error:
-        pytest.skip(f"cannot reserve 8 GB of address space: {error}")
-    x = memory.as_strided((3, 64), (2**30, 1), 2**31)
-    x.copy_(normal(3, 64))
-    assert judge(op, name, x) is None
+        pytest.skip(f"cannot reserve 8 GB: {error}")
+    return memory.as_strided((3, columns), (2**30, 1), 2**31).copy_(normal(3, columns))
 
 
 @pytest.mark.slow
