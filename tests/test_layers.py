@@ -67,22 +67,23 @@ MAY_IMPORT = {
     "launches": "files results text",
     "listings": "errors files launches text",
     "measure": (
-        "contract kernels measure/correctness measure/launches measure/machine measure/profiling measure/salting "
-        "measure/scripts measure/session measure/tampering measure/timing plugins protocol registry results sources "
-        "sources/scripts text version"
+        "contract kernels measure/correctness measure/definition measure/launches measure/machine measure/profiling "
+        "measure/salting measure/scripts measure/session measure/tampering measure/timing plugins protocol registry results "
+        "sources sources/scripts text version"
     ),
-    "measure/correctness": "contract files measure/machine measure/tampering results text",
+    "measure/correctness": "contract measure/definition measure/machine measure/tampering results",
+    "measure/definition": "contract files measure/machine results text",
     "measure/launches": "files kernels launches measure/machine packages results text",
     "measure/machine": "kernels protocol text",
     "measure/profiling": (
-        "contract measure measure/correctness measure/launches measure/machine measure/tampering protocol results text"
+        "contract measure measure/definition measure/launches measure/machine measure/tampering protocol results text"
     ),
     "measure/scripts": (
         "measure measure/correctness measure/machine measure/session measure/tampering measure/timing protocol results "
         "sources sources/scripts text"
     ),
     "measure/scripts/at_start": "measure/scripts sources/scripts",
-    "measure/salting": "contract measure/correctness results",
+    "measure/salting": "contract measure/correctness measure/definition results",
     "measure/session": "measure/machine measure/timing",
     "measure/tampering": "contract text",
     "measure/timing": "analysis contract measure/machine results text",

@@ -26,8 +26,8 @@ import torch
 import kbench
 from kbench.kernels import cuda_extension
 from kbench.measure.correctness.call import Call, stage_of
-from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 from kbench.measure.timing.do_bench import BenchTimer
 from kbench.measure.timing.timer import measure_launch_ms

@@ -15,10 +15,11 @@ from kbench.measure.contender import Contender
 from kbench.measure.controls import Controls
 from kbench.measure.correctness.call import Shapes, stage_of
 from kbench.measure.correctness.check import judge_call, poison, run_checked
-from kbench.measure.correctness.definition import Definition, OperatorFault
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs, SharedInputs
-from kbench.measure.correctness.operator_source import case_hash
+from kbench.measure.definition.definition import Definition
+from kbench.measure.definition.operator_calls import OperatorFault
+from kbench.measure.definition.operator_source import case_hash
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device, interpreter_probe, out_of_memory
 from kbench.measure.machine.other_load import OtherLoad

@@ -15,9 +15,10 @@ from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.common_edges import Edge, common_edges, edge_names
-from kbench.measure.correctness.definition import Definition, OperatorFault
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.definition.definition import Definition
+from kbench.measure.definition.operator_calls import OperatorFault
 from kbench.measure.machine.device import Device
 from kbench.measure.steps import Emit, Steps
 from kbench.measure.tampering.guard import Guard

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from kbench.contract.provider import Unsupported
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.call import Misdelivery
-from kbench.measure.correctness.definition import OperatorFault
+from kbench.measure.definition.operator_calls import OperatorFault
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.measure.tampering.guard import Guard
 from kbench.protocol import Message, StepBegun, StepEnded

@@ -22,9 +22,9 @@ from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.check import run_checked
-from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 from kbench.measure.tampering.guard import Guard, ProviderChanges
 

@@ -14,9 +14,9 @@ from kbench.contract.operator import Operator, registered
 from kbench.contract.tensor import Tensor as Declared
 from kbench.measure.correctness import elements
 from kbench.measure.correctness.check import accuracy
-from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.elements import WrongElements, compare_elements
 from kbench.measure.correctness.expected import OutputPart
+from kbench.measure.definition.definition import Definition
 from kbench.results.case import Case
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -16,9 +16,9 @@ from kbench.contract.memory import ROWS_KEPT, WHOLE_KEPT
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
 from kbench.measure import edge_cases
-from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.error_scale import TRIALS
 from kbench.measure.correctness.expected import Expected
+from kbench.measure.definition.definition import Definition
 from kbench.protocol import Message, StepBegun, StepEnded
 from kbench.results.case import Case
 

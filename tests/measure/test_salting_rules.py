@@ -15,8 +15,8 @@ from kbench.contract.fills import Draw, integers
 from kbench.contract.memory import SALTED_ROWS
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor as Declared
-from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.inputs import Inputs, SharedInputs
+from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 from kbench.measure.salting.salts import Salter
 from kbench.results.case import Case

@@ -12,8 +12,8 @@ from common import ROOT
 
 from kbench.contract.operator import Operator
 from kbench.contract.tensor import Tensor
-from kbench.measure.correctness.definition import Definition
-from kbench.measure.correctness.operator_source import case_hash, defining
+from kbench.measure.definition.definition import Definition
+from kbench.measure.definition.operator_source import case_hash, defining
 
 FILE = '''
 """An operator and a kernel."""

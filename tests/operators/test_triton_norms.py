@@ -13,9 +13,9 @@ from kbench.kernels.norms import launch
 from kbench.kernels.norms.dispatch import Launches, Step, shared_rows_plan
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
-from kbench.measure.correctness.definition import Definition
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 from kbench.registry import operator
 

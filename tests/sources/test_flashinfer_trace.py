@@ -136,8 +136,8 @@ def workload(uuid: str, rows: object, factor: object) -> dict[str, object]:
 
 def drawn(word: str) -> list[torch.Tensor]:
     """The inputs of a workload of TAKE."""
-    from kbench.measure.correctness.definition import Definition
     from kbench.measure.correctness.inputs import Inputs
+    from kbench.measure.definition.definition import Definition
     from kbench.measure.machine.device import Device
 
     case = Case("take", {"T": 6, "R": 3, "workload": word}, "float32")

@@ -99,8 +99,8 @@ def test_every_class_is_a_sweep_and_every_workload_a_case(kbench: Kbench, tmp_pa
 
 
 def test_inputs_are_those_of_the_setup_on_the_device_of_the_run(kernel: Path) -> None:
-    from kbench.measure.correctness.definition import Definition
     from kbench.measure.correctness.inputs import Inputs
+    from kbench.measure.definition.definition import Definition
     from kbench.measure.machine.device import Device
 
     load(kernel)

@@ -96,8 +96,8 @@ def test_constants_that_sizes_follow_from_are_axes(tmp_path: Path) -> None:
 
 
 def inputs_of(case: Case, seed: int = 0) -> tuple[torch.Tensor, ...]:
-    from kbench.measure.correctness.definition import Definition
     from kbench.measure.correctness.inputs import Inputs
+    from kbench.measure.definition.definition import Definition
     from kbench.measure.machine.device import Device
 
     return Inputs(Definition(registered[case.operator], case), Device(), seed).draw("timed")

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from kbench.contract.provider import Provider, Unsupported
-from kbench.measure.correctness.definition import Definition, dtype_name
+from kbench.measure.definition.definition import Definition, dtype_name
 from kbench.measure.machine.device import poison_value
 from kbench.results.case import BACKWARD, FORWARD, FULL, Value
 

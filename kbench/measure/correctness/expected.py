@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from kbench.contract.memory import CHUNK_ELEMENTS, KEPT_BYTES, slice_elements
-from kbench.measure.correctness.definition import Definition, exactly
 from kbench.measure.correctness.error_scale import SECOND_TRIALS, mean_squares
+from kbench.measure.definition.definition import Definition, exactly
 
 ROWS_AGREE = 1e-6
 """A reference may differ by this share of the scale between some rows and all of them: float64 sums in another order."""

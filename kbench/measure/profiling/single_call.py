@@ -10,7 +10,7 @@ import torch
 from kbench.contract.operator import Operator
 from kbench.measure.case import CaseInputs, CaseRun
 from kbench.measure.contender import Contender
-from kbench.measure.correctness.definition import OperatorFault
+from kbench.measure.definition.operator_calls import OperatorFault
 from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device, out_of_memory
 from kbench.measure.machine.telemetry import Telemetry

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from kbench.contract.memory import ELEMENTS_KEPT, LARGEST_KEPT, MOST_ROWS, OTHER_ROWS, ROWS_KEPT, WHOLE_KEPT
 from kbench.measure.correctness.check import malformed
-from kbench.measure.correctness.definition import Definition, Output
 from kbench.measure.correctness.expected import Expected, OutputPart
+from kbench.measure.definition.definition import Definition, Output
 from kbench.measure.salting.salts import Salt
 
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from kbench.contract.operator import Operator
-from kbench.measure.correctness.definition import Output
 from kbench.measure.correctness.elements import WrongElements
 from kbench.measure.correctness.expected import OutputPart
+from kbench.measure.definition.definition import Output
 from kbench.measure.salting.kept import Keeper, Kept
 
 ROUNDED_SHARE = 0.01

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from kbench.contract.fills import Integers, Normal, Uniform
 from kbench.contract.memory import SALTED_ROWS
-from kbench.measure.correctness.definition import Definition
+from kbench.measure.definition.definition import Definition
 from kbench.results.case import BACKWARD
 
 SALTED_LINES, SALTED_POINTS = 64, 4096

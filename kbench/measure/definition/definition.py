@@ -1,18 +1,13 @@
-"""An operator's own functions, called for one case.
+"""One case of an operator: its inputs, what a call must deliver, and what the operator's own functions say of it.
 
-Providers are checked against these functions. If one of them fails, or returns a value that it must not return, that is the
-fault of the operator and not of a provider: an OperatorFault, with the place in the operator's code.
+Providers are checked against these functions.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral, Real
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,22 +16,10 @@ from kbench.contract import tensor as contract
 from kbench.contract.fills import Draw, Integers, Normal, Uniform
 from kbench.contract.operator import Operator
 from kbench.contract.signature import named_after, takes_any
-from kbench.contract.sizes import SizeError, evaluate_bound
-from kbench.measure.machine.device import out_of_memory
+from kbench.contract.sizes import evaluate_bound
+from kbench.measure.definition.operator_calls import OperatorCalls
 from kbench.results.case import BACKWARD, FORWARD, Case, Value
-from kbench.text.exception_text import location, message, written_at
 from kbench.text.printable import safe_reason
-
-COUNT_LIMIT = 1 << 63
-"""The bytes and the floating-point operations of a call are fewer than this: a device of 1 PFLOP/s would take hours."""
-
-
-class OperatorFault(Exception):
-    """A function of an operator fails on a case. `where` is file:line in its code; `what` describes the fault."""
-
-    def __init__(self, operator: Operator, where: str, what: str) -> None:
-        super().__init__(f"operator {operator.name}: {what} (at {where})")
-        self.where, self.what = where, f"operator {operator.name}: {what}"
 
 
 @dataclass(frozen=True)
@@ -59,7 +42,7 @@ class Output:
     gradient: bool = False
 
 
-class Definition:
+class Definition(OperatorCalls):
     """One case of an operator. Every method raises OperatorFault. Out of memory is not a fault: it is raised as is.
 
     `inputs` are the tensors that a call gets: the operator's inputs and, in the modes with gradients, the gradients of its
@@ -67,7 +50,7 @@ class Definition:
     """
 
     def __init__(self, operator: Operator, case: Case) -> None:
-        self.operator, self.case = operator, case
+        super().__init__(operator, case)
         received = operator.output_gradients(case) if case.mode != FORWARD else {}
         self.declared_inputs = [*operator.inputs.values(), *received.values()]
         self.input_names = (*operator.inputs, *(f"gradient of {name}" for name in received))
@@ -131,14 +114,6 @@ class Definition:
             what = f"the fill of {name} returned a tensor on device {found.device}"
             raise self._fault(fill, what, f"it must be on {place}, like the tensors that the function `draw` returns")
         return found.clone()  # an expanded tensor cannot be written to, and the function may keep its own
-
-    @contextmanager
-    def _sized(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except SizeError as error:
-            what = f"a size of {name} cannot be computed ({error})"
-            raise self._fault(self.operator.reference, what, "leave such cases out of the sweep") from None
 
     def edge(self, name: str, inputs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
         """The inputs, changed to the edge case of this name. Gradients of outputs are drawn anew if the shapes change."""
@@ -257,56 +232,6 @@ class Definition:
             count = self.operator.flops(self.case)
         return self._count("flops", self.operator.flops, count)
 
-    def _tensors(self, what: str, function: Any, found: Any, names: Sequence[str], bare: bool) -> tuple[Tensor, ...]:
-        """The tensors that an operator's function returned, one for each name. With `bare`, a single one needs no tuple."""
-        bare = bare and len(names) == 1
-        if bare and isinstance(found, Tensor):
-            return (found,)
-        if not isinstance(found, (tuple, list)):
-            is_ = type(found).__name__
-        elif len(found) != len(names):
-            is_ = f"{len(found)} value{'s' * (len(found) != 1)}"
-        elif other := [pair for pair in zip(names, found, strict=True) if not isinstance(pair[1], Tensor)]:
-            is_ = f"a {type(found).__name__} with {type(other[0][1]).__name__} in the place of {other[0][0]}"
-        else:
-            return tuple(found)
-        must = "a tensor" if bare else f"a tuple of {len(names)} tensor{'s' * (len(names) != 1)} ({', '.join(names)})"
-        raise self._fault(function, f"{what} returned {is_}", f"it must return {must}")
-
-    @property
-    def _sizes(self) -> str:
-        return self.case.label.removeprefix(f"{self.case.operator} ")
-
-    @contextmanager
-    def _blamed(self, name: str, function: Any) -> Iterator[None]:
-        try:
-            yield
-        except (SizeError, OperatorFault):
-            raise
-        except (Exception, SystemExit) as error:  # whatever the function raises is the fault of the operator
-            if out_of_memory(error):
-                raise
-            said = f"{name} fails on {self._sizes}: {type(error).__name__}: {message(error)}"
-            raise OperatorFault(self.operator, location(error, written_at(function)), said) from error
-
-    def _fault(self, function: Any, what: str, advice: str) -> OperatorFault:
-        return OperatorFault(self.operator, written_at(function), f"{what} on {self._sizes}; {advice}")
-
-    def _number(self, name: str, function: Any, found: Any) -> float:
-        """A number that an operator's function returned, which must not be negative."""
-        value = _value(found)
-        if value is None or value < 0:
-            is_ = f"{name} returned {_shown(found)}"
-            raise self._fault(function, is_, "it must return a number that is not negative")
-        return value
-
-    def _count(self, name: str, function: Any, found: Any) -> int:
-        """A number of bytes or operations that an operator's function returned."""
-        count = int(self._number(name, function, found))
-        if count >= COUNT_LIMIT:
-            raise self._fault(function, f"{name} returned {_shown(found)}", "it must return a number below 2^63")
-        return count
-
     def declared_shape(self, output: Output) -> tuple[int, ...]:
         """The shape that the operator declares for an output."""
         with self._sized(output.name):
@@ -318,26 +243,6 @@ class Definition:
             if shape != (declared := self.declared_shape(output)):
                 what = f"reference returned shape {shape} for {output.name}"
                 raise self.fault(what, f"the operator declares {declared}")
-
-    def fault(self, what: str, advice: str) -> OperatorFault:
-        """A fault of the reference in this case."""
-        return self._fault(self.operator.reference, what, advice)
-
-
-def _value(found: Any) -> int | float | None:
-    """The value of a number of Python or numpy; None for booleans, NaN, infinities and everything else."""
-    if isinstance(found, Integral) and not isinstance(found, bool):
-        return int(found)
-    if isinstance(found, Real) and not isinstance(found, Integral) and math.isfinite(found):
-        return float(found)
-    return None
-
-
-def _shown(found: Any) -> str:
-    """A value in a message. Python refuses to write very large integers."""
-    if isinstance(found, int) and abs(found) >= COUNT_LIMIT:
-        return f"an integer of {found.bit_length()} bits"
-    return f"{found!r:.80}"
 
 
 def exactly(inputs: Sequence[Tensor]) -> list[Tensor]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from kbench.contract.operator import Operator
 from kbench.files import source_text
-from kbench.measure.correctness.definition import Definition
+from kbench.measure.definition.definition import Definition
 from kbench.results.stamps import digest
 
 
