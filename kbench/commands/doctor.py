@@ -20,15 +20,15 @@ def doctor(
         bool,
         typer.Option(
             "--unlock",
-            help="Unlock clocks, and do nothing else: on all devices, the clocks that a killed run left locked; on the current "
-            "device, also clocks that another program locked.",
+            help="Only unlock clocks. On all devices, this unlocks the clocks that a killed run left locked. On the current "
+            "device, it also unlocks clocks that another program locked.",
         ),
     ] = False,
 ) -> ExitStatus:
     """Show this machine, what is missing, and what distorts timings.
 
-    For everything that is missing, the command names the providers and features that need it. For everything that moves
-    readings, it says why, and which command changes it.
+    For everything that is missing, the command names the providers and features that need it. For everything that distorts
+    timings, it says how, and which command changes that.
     """
     if unlock:
         return _unlock()

@@ -24,7 +24,7 @@ VARIABLES = {
     "PYTORCH_NO_CUDA_MEMORY_CACHING": "Each allocation of a provider calls the driver and waits for the device.",
     "PYTHONTRACEMALLOC": "Python records every allocation, which makes each launch from Python slower.",
 }
-"""Variables that move readings unless they are empty or 0, and what they do."""
+"""Variables that distort timings unless they are empty or 0, and what they do."""
 
 PROFILERS = ("NSYS_", "NV_NSIGHT_", "NV_COMPUTE_PROFILER_", "NV_TPS_LAUNCH_TOKEN", "NCU_", "ROCPROF")
 """Beginnings of the names of variables that Nsight Systems, Nsight Compute and rocprof set in the programs that they start."""

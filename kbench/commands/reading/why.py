@@ -55,7 +55,7 @@ def why(
         bool,
         typer.Option(
             "--once",
-            help="Show no page. Only call the provider once, between cudaProfilerStart and cudaProfilerStop, for a profiler "
+            help="Print no reasons. Only call the provider once, between cudaProfilerStart and cudaProfilerStop, for a profiler "
             "that kbench runs under.",
         ),
     ] = False,
@@ -85,11 +85,11 @@ def why(
     measured.
 
     Hardware counters say more: how many bytes the kernels move, and what they wait for. With --counters, kbench runs ncu.
-    Many machines do not permit that. kbench then prints the commands that count them on another machine.
+    Where the machine does not permit that, kbench prints the commands that read the counters on another machine.
 
     With --timers, kbench measures the row again, and shows the readings of do_bench, graph and cupti side by side.
 
-    --sass and --ptx show the code of the kernels in place of the page. Code that is not on this machine is compiled again.
+    --sass and --ptx show the code of the kernels instead of the reasons. Code that is not on this machine is compiled again.
 
     Exit code: 0 success; 2 bad input; 3 nothing could be counted, called or shown.
     """
