@@ -36,8 +36,9 @@ class Verdict(enum.StrEnum):
         "failed",
         "!",
         """The new side failed and the old side did not: the row is wrong, tampered, error, oom, timeout or crashed in at least
-        one session. If both sides failed, the row is `failed` if the old side still has a time in some session and the new
-        side has none; otherwise it is `untimed`. The reason shows the status and its message.""",
+        one session. Both sides can fail in some of their sessions. The row is then `failed` if the old side has a time in
+        at least one session and the new side has none; otherwise it is `untimed`. The reason shows the status and its
+        message.""",
     )
     MISSING = (
         "missing",

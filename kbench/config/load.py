@@ -147,7 +147,9 @@ class Config:
         given = {*resolver.axes, *resolver.model_axes.keys, *self.shapes.columns}
         for setting in self.settings:
             if setting.section == "sweep" and setting.name in given:
-                what = f"{self.shapes.where.source} gives the shapes; leave --set {setting.name} or --shapes out"
+                what = (
+                    f"{self.shapes.where.source} gives the shapes already; leave out --set {setting.name}, or --shapes"
+                )
                 resolver.report(setting.value.where, what)
 
     def _place(self, plugin: str) -> SourceLocation | None:

@@ -99,7 +99,7 @@ def _tensor_faults(operator: Declaration) -> Iterator[str]:
     for choice in sorted(operator.dtype_choices):
         for word in operator.choices[choice]:
             if word not in (SAME, *ITEMSIZE):
-                must = f"it names a dtype, so its words must be {SAME} or dtypes"
+                must = f"{choice} is the dtype of a tensor, so each of its words must be {SAME} or a dtype"
                 yield f"choices: {choice} has the word {_shown(word)}; {must}"
                 return
     for name, tensor in operator.inputs.items():
@@ -180,7 +180,7 @@ def _mutation_faults(operator: Declaration) -> Iterator[str]:
         if name not in operator.inputs:
             yield f"mutates: {name!r} is not one of the inputs {', '.join(operator.inputs)}"
         elif output not in operator.outputs:
-            yield f"mutates: {name} holds {output!r}, which is not one of the outputs {', '.join(operator.outputs)}"
+            yield f"mutates: {name} is to receive {output!r}, which is not one of the outputs {', '.join(operator.outputs)}"
         elif operator.inputs[name].layout != operator.outputs[output].layout:
             yield f"mutates: {name} cannot hold {output}, which has other sizes or another dtype"
         elif list(operator.mutates.values()).count(output) > 1:

@@ -43,7 +43,7 @@ def read_report(path: Path) -> list[KernelCounters]:
     except OSError as error:
         raise UsageError(f"--import {path}: cannot be read ({error.strerror or error})") from None
     except (NotCounters, CountingFailed) as error:
-        raise UsageError(f"--import {path}: no report of Nsight Compute: {error}") from None
+        raise UsageError(f"--import {path}: is not an Nsight Compute report: {error}") from None
     command = shlex.join(["ncu", *import_options(path.name)])
     raise UsageError(
         f"--import {path}: this is no .csv file, so kbench needs NVIDIA's program ncu to read it, and ncu is not installed "

@@ -71,8 +71,9 @@ WORDS = {
     "geomean": """The geometric mean of ratios of times over rows: the usual mean for ratios, because twice as fast
         and half as fast cancel. Rows that fail or are suspect are left out on both sides. If the results have a column
         `weight`, each row counts as often as its case occurs, and the mean is called weighted.""",
-    "model axes": """The dimension of a language model that each axis of an operator has. A sweep with `model` and `tokens` gets
-        its sizes from them: `model: llama-3-8b, tokens: [1, 4096]`. The dimensions are in docs/reference/config.md.""",
+    "model axes": """Which dimension of a language model gives each axis of an operator its size. A sweep with `model` and
+        `tokens` gets its sizes from them: `model: llama-3-8b, tokens: [1, 4096]`. The dimensions are in
+        docs/reference/config.md.""",
     "gate": """The verdicts for which `kbench compare` exits with code 1, for a CI job: `--fail-on slower,missing,failed`.
         Without the option, no verdict makes the command fail.""",
     "old": """The reference side of a comparison: the first file, or the one that `--baseline` names. `LABEL=FILE`

@@ -165,9 +165,7 @@ class RowFilter:
                 values = _few(set(_cells(rows, term.column)))
                 return f"{path}: no row has {term.text}{met and f' among those with {met}'}; {term.column} is one of {values}"
             rows, met = chosen, f"{met}, {term.text}" if met else term.text
-        return (
-            f"{path}: there is no row of a provider{met and f' with {met}'}; run the sweep again or choose other rows"
-        )
+        return f"{path}: the file has no row of any provider{met and f' with {met}'}; run the sweep again or choose other rows"
 
     def _chooses_among(self, frame: pd.DataFrame) -> pd.Series[bool]:
         """The rows that terms on PROVIDER_COLUMNS choose among: those of providers, or all rows if a term names `role`."""

@@ -153,6 +153,9 @@ def test_a_long_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sizes_of_the_command_line_contradict_the_file() -> None:
-    assert problem("M,N\n1,2\n", sets=["N=4"]) == "--set N=4: trace.csv gives the shapes; leave --set N or --shapes out"
+    assert (
+        problem("M,N\n1,2\n", sets=["N=4"])
+        == "--set N=4: trace.csv gives the shapes already; leave out --set N, or --shapes"
+    )
     assert problem("model,tokens\nqwen3-8b,2\n", sets=["M=4"]).startswith("--set M=4: trace.csv gives the shapes")
     assert [case.dtype for case in resolve("M,N\n1,2\n", sets=["dtype=float32"]).cases] == ["float32"]

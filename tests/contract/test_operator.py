@@ -56,7 +56,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"inputs": {"x": Tensor("M", dtype="int3")}}, "x has the unknown dtype 'int3'; use float32, "),
     (
         {"inputs": {"x": MATRIX, "w": Tensor("N", dtype="kept")}, "choices": {"kept": ("same", "wide")}},
-        "choices: kept has the word 'wide'; it names a dtype, so its words must be same or dtypes",
+        "choices: kept has the word 'wide'; kept is the dtype of a tensor, so each of its words must be same or a dtype",
     ),
     (
         {"inputs": {"w": Tensor("N", dtype="kept")}, "choices": {"kept": ("int32", "int64")}},
@@ -112,7 +112,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         "gradients: no output has a floating-point dtype",
     ),
     ({"mutates": "w"}, "mutates: 'w' is not one of the inputs x"),
-    ({"mutates": "x"}, "mutates: x holds 'x', which is not one of the outputs y"),
+    ({"mutates": "x"}, "mutates: x is to receive 'x', which is not one of the outputs y"),
     (
         {"mutates": {"x": "y"}, "outputs": {"y": ROW}},
         "mutates: x cannot hold y, which has other sizes or another dtype",

@@ -183,7 +183,7 @@ def test_hostile_text_becomes_printable(kbench: Kbench, tmp_path: Path) -> None:
     [
         ("", "the file is empty"),
         ("a,b\n1,2\n", "not a kbench results file"),
-        ("header only", "there is no row of a provider"),
+        ("header only", "the file has no row of any provider"),
     ],
 )
 def test_a_file_without_results_is_refused(kbench: Kbench, tmp_path: Path, text: str, message: str) -> None:

@@ -131,7 +131,7 @@ def test_a_file_without_rows(tmp_path: Path) -> None:
     frame = table.read_results(tmp_path / "a.csv")
     where = RowFilter.parse("N>=4096,provider=triton*")
     assert where.select(frame).empty
-    assert where.nothing(frame).startswith(f"{tmp_path}/a.csv: there is no row of a provider")
+    assert where.nothing(frame).startswith(f"{tmp_path}/a.csv: the file has no row of any provider")
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_wrong_conditions(frame: pd.DataFrame, text: str, words: list[str]) -> N
             "no row has dtype=bf16 among those with N=256, session=1; dtype is one of float32",
         ),
         ("params=x", "params is one of empty, num_warps=4, num_warps=8,num_stages=2"),
-        ("role=control", "no row of a provider with role=control"),
+        ("role=control", "no row of any provider with role=control"),
     ],
 )
 def test_why_nothing_is_left(frame: pd.DataFrame, text: str, what: str) -> None:

@@ -139,9 +139,9 @@ def test_the_page_and_the_json_show_what_was_counted(kbench: Kbench, tmp_path: P
     [
         ("none.csv", None, "--import none.csv: no such file"),
         (".", None, "--import .: cannot be read (is a folder)"),
-        ("bad.csv", "a,b\n", 'bad.csv: no report of Nsight Compute: it has no column "Kernel Name"'),
+        ("bad.csv", "a,b\n", 'bad.csv: is not an Nsight Compute report: it has no column "Kernel Name"'),
         ("other.csv", raw_page(("copy", GOOD)), "a call launches rows(float*), and the report has copy"),
-        ("empty.ncu-rep", "", "empty.ncu-rep: no report of Nsight Compute: it is empty"),
+        ("empty.ncu-rep", "", "empty.ncu-rep: is not an Nsight Compute report: it is empty"),
     ],
 )
 def test_a_report_that_cannot_be_used_is_bad_input(
@@ -301,7 +301,7 @@ def test_nvidias_module_reads_a_report_where_there_is_no_ncu(tmp_path: Path, mon
     [one] = with_report(facts, report).counters
     assert (one.launches, one.time_ns, one.dram_read_bytes) == (1, 5000, 7), "two launches are two calls"
     report.write_bytes(b"broken")
-    with pytest.raises(Exception, match=r"r.ncu-rep: no report of Nsight Compute: cannot open"):
+    with pytest.raises(Exception, match=r"r.ncu-rep: is not an Nsight Compute report: cannot open"):
         with_report(facts, report)
     monkeypatch.delitem(sys.modules, "ncu_report")
 

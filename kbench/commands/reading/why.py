@@ -55,8 +55,8 @@ def why(
         bool,
         typer.Option(
             "--once",
-            help="Print no reasons. Only call the provider once, between cudaProfilerStart and cudaProfilerStop, for a profiler "
-            "that kbench runs under.",
+            help="Print no reasons. Only call the provider once, between cudaProfilerStart and cudaProfilerStop, for a "
+            "profiler that kbench runs under.",
         ),
     ] = False,
     timers: Annotated[

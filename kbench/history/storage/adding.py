@@ -49,7 +49,7 @@ def add_results(source: Path, folder: Path, machine: str = "") -> Added:
     beside = environment_file.read_environment(source)
     rows = [row for row in rows_of(frame) if _belongs(row)]
     if not any(row.role == Role.PROVIDER for row in rows):
-        raise ResultsError(f"{source}: there is no row of a provider; run the sweep again")
+        raise ResultsError(f"{source}: the file has no row of any provider; run the sweep again")
     before = read_files(folder)
     known = {reading.identity for run in before.runs for reading in run.readings}
     readings = list({reading.identity: reading for reading in map(_reading, rows)}.values())

@@ -95,8 +95,8 @@ def call_times(activities: Sequence[Activity], begin: str, end: str, *, calls: i
     counts = sorted({len(window) for window in windows})
     if len(counts) > 1:
         raise LostActivities(
-            f"it shows {counts[0]} kernels, copies and fills of one call and {counts[-1]} of another; either it has lost "
-            "some, or the provider does not launch the same in each call"
+            f"it shows {counts[0]} device operations (kernels, copies and fills) in one call and {counts[-1]} in another; "
+            "either it has lost some, or the provider does not launch the same in each call"
         )
     if counts == [0]:
         raise LostActivities("it shows no kernel, copy or fill of a call; either it has lost them, or there are none")
