@@ -11,7 +11,7 @@ from typing import Any
 
 from kbench.contract.memory import keep_bytes
 from kbench.contract.operator import Operator
-from kbench.measure.contender import Contender
+from kbench.measure.contender import Contender, doubt_operator
 from kbench.measure.controls import Controls
 from kbench.measure.correctness.call import Shapes, stage_of
 from kbench.measure.correctness.check import judge_call, poison, run_checked
@@ -321,24 +321,6 @@ class CaseRun:
             },
         )
         return make_rows(context, self.contenders)
-
-
-def doubt_operator(operator: Operator, contenders: Sequence[Contender], baseline: int | None) -> None:
-    """If the baseline or every provider is wrong, add to their reasons that the operator may be at fault."""
-    judged = [each for each in contenders if not each.control and each.status in (Status.WRONG, None)]
-    base = None if baseline is None else contenders[baseline]
-    if base in judged and base.status is Status.WRONG:
-        doubted, who = [base], "the baseline fails"
-    elif len(judged) > 1 and all(each.accuracy.wrong for each in judged):
-        doubted, who = judged, "every provider fails"
-    else:
-        return
-    if not all(each.accuracy.off for each in doubted):
-        return  # a wrong shape or a changed input: no tolerance would help
-    near = all(each.accuracy.near for each in doubted)
-    what, fault = ("tolerance", "too narrow") if near else ("reference", "wrong")
-    for each in doubted:
-        each.reason += f"; {who}, so the {what} of operator {operator.name} may be {fault}"
 
 
 def _moved_bytes(value: Any) -> int:

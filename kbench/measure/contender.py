@@ -1,4 +1,4 @@
-"""A configuration, or a control, on its way through a case."""
+"""A configuration, or a control, on its way through a case, and what all of them together say of the operator."""
 
 from __future__ import annotations
 
@@ -152,3 +152,21 @@ class Contender:
     def mutates(self) -> Collection[str]:
         """The inputs that its calls may change."""
         return self.calls[0].mutates if self.calls else ()
+
+
+def doubt_operator(operator: Operator, contenders: Sequence[Contender], baseline: int | None) -> None:
+    """If the baseline or every provider is wrong, add to their reasons that the operator may be at fault."""
+    judged = [each for each in contenders if not each.control and each.status in (Status.WRONG, None)]
+    base = None if baseline is None else contenders[baseline]
+    if base in judged and base.status is Status.WRONG:
+        doubted, who = [base], "the baseline fails"
+    elif len(judged) > 1 and all(each.accuracy.wrong for each in judged):
+        doubted, who = judged, "every provider fails"
+    else:
+        return
+    if not all(each.accuracy.off for each in doubted):
+        return  # a wrong shape or a changed input: no tolerance would help
+    near = all(each.accuracy.near for each in doubted)
+    what, fault = ("tolerance", "too narrow") if near else ("reference", "wrong")
+    for each in doubted:
+        each.reason += f"; {who}, so the {what} of operator {operator.name} may be {fault}"
