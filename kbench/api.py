@@ -17,10 +17,10 @@ from kbench.notebook.parameter_names import errors_name_parameters, name_paramet
 if TYPE_CHECKING:
     import pandas as pd
 
-    from kbench.comparison.formats.notebook import ComparisonView
     from kbench.config.load import Config
     from kbench.execute.existing_results import ResumeMode
     from kbench.execute.run import RunOptions, RunResult
+    from kbench.notebook.comparison_view import ComparisonView
     from kbench.notebook.frames import ResultsSource
     from kbench.notebook.functions import Functions
     from kbench.notebook.pictures import Pictures
@@ -139,9 +139,9 @@ def compare(
     from dataclasses import replace
 
     from kbench.comparison.compare import compare_results
-    from kbench.comparison.formats.notebook import ComparisonView
     from kbench.comparison.options import CompareOptions
     from kbench.notebook import frames
+    from kbench.notebook.comparison_view import ComparisonView
 
     options = CompareOptions(by, baseline, where, metric, margin, tuple(_words(vary)), tuple(_words(fail_on)))
     with frames.as_files(*sources) as files:

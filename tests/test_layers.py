@@ -19,9 +19,7 @@ MAY_IMPORT = {
     "__init__": "api contract errors kernels measure/scripts registry results version",
     "__main__": "cli errors interrupts",
     "analysis": "errors results text",
-    "api": (
-        "comparison comparison/formats config errors execute execute/executors notebook plotting reporting results"
-    ),
+    "api": ("comparison config errors execute execute/executors notebook plotting reporting results"),
     "cli": "commands commands/comparing commands/history commands/reading errors interrupts text version",
     "clocks": "errors files protocol results",
     "commands": (
@@ -88,7 +86,7 @@ MAY_IMPORT = {
     "measure/tampering": "contract text",
     "measure/timing": "analysis contract measure/machine results text",
     "models": "",
-    "notebook": "errors results",
+    "notebook": "comparison comparison/formats comparison/presentation errors results text",
     "operators": "contract kernels kernels/norms results",
     "packages": "",
     "plotting": (

@@ -1,4 +1,7 @@
-"""Readings of one row by several timers: what they agree on, and which of them to believe."""
+"""Readings of one row by several timers: what they agree on, and which of them to believe.
+
+The rules are those of do_bench, graph and cupti. The readings of another timer are shown, and say nothing about these three.
+"""
 
 from __future__ import annotations
 
@@ -83,9 +86,11 @@ def judge_readings(readings: Sequence[TimerReading]) -> Opinion:
     if not timed:
         return Opinion("no-reading", "", "No timer could time it.")
     bench, graph, cupti = (timed.get(name) for name in ("do_bench", "graph", "cupti"))
-    if bench is None or len(timed) == 1:
-        believe = next(iter(timed))
-        told = f"Nothing confirms the reading of {believe}: that takes one of do_bench and one of another timer."
+    if bench is None or not (graph or cupti):
+        believe = next(iter(timed)) if bench is None else bench.timer
+        told = (
+            f"Nothing confirms the reading of {believe}: that takes a reading of do_bench, and one of graph or cupti."
+        )
         return Opinion("unconfirmed", believe, told)
     for judged in (_hidden(bench, cupti or graph), _profiled(bench, cupti), _replayed(bench, graph)):
         if judged:

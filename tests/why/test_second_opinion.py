@@ -12,6 +12,7 @@ from making import row, write_rows
 
 from kbench.execute.plan import Task
 from kbench.results.row import Row
+from kbench.results.timers import SELECTABLE_TIMERS
 from kbench.results.vocabulary import Role, Status
 from kbench.why.second_opinion import TimerReading, judge_readings, reading_rows, readings_of
 
@@ -48,6 +49,8 @@ def read(bench: float | None, graph: float | None, cupti: float | None, kernels:
         (read(None, 60.0, 60.0), "unconfirmed", "graph", "Nothing confirms the reading of graph"),
         (read(None, None, None), "no-reading", "", "No timer could time it."),
         ([], "no-reading", "", "No timer could time it."),
+        ([*read(60.0, None, None), reading("laser", 7.0)], "unconfirmed", "do_bench", "confirms the reading of do_bench"),
+        ([*read(9.8, None, 5.5), reading("laser", 7.0)], "short-call", "cupti", "agrees with cupti. But these"),
         (read(3.5, 1.0, 0.6), "short-call", "cupti", "Nearly all that do_bench reads are the 4.00 us that it adds"),
     ],
 )  # fmt: skip
@@ -109,21 +112,19 @@ def test_the_row_is_measured_with_each_timer_and_nothing_else_changes(tmp_path: 
     files = sorted(path.name for path in (tmp_path / "results").iterdir())
     done = run_kbench([*ROW, "--versus", "torch-native", "--timers"], tmp_path)
     assert done.returncode == 0, done.stderr
-    assert [task.settings.timer for task in tasks] == ["do_bench", "graph", "cupti"]
+    assert [task.settings.timer for task in tasks] == list(SELECTABLE_TIMERS)
     assert {task.settings.rounds for task in tasks} == {2} and {task.case.axes["N"] for task in tasks} == {128}
     assert [one.name for one in tasks[0].configurations] == ["torch-native", "torch-eager"]
     for name in ("torch-eager", "torch-native"):
         at = done.stdout.index(f"{name}: measured again with each timer")
-        assert (
-            all(timer in done.stdout[at:] for timer in ("do_bench", "graph", "cupti")) and "believe" in done.stdout[at:]
-        )
+        assert all(timer in done.stdout[at:] for timer in SELECTABLE_TIMERS) and "believe" in done.stdout[at:]
     assert sorted(path.name for path in (tmp_path / "results").iterdir()) == files
 
 
 def test_json_has_the_readings_and_the_opinion(tmp_path: Path, tasks: list[Task]) -> None:
     done = run_kbench([*ROW, "--timers", "--json"], tmp_path)
     [found] = json.loads(done.stdout)["rows"]
-    assert [each["timer"] for each in found["timers"]["readings"]] == ["do_bench", "graph", "cupti"]
+    assert [each["timer"] for each in found["timers"]["readings"]] == list(SELECTABLE_TIMERS)
     assert found["timers"]["opinion"]["believe"] in ("do_bench", "cupti")
 
 
