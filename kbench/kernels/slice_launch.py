@@ -13,7 +13,10 @@ from kbench.kernels.cuda_driver import LARGEST_GRID
 from kbench.kernels.triton_rows import power_of_two
 
 MOST_PARTS = 128
-"""The most slices of a row: all must be on the device at once, so there are at most as many as multiprocessors."""
+"""The most slices of a row whose programs do not wait for each other. `waiting_team` is for those that do."""
+
+TEAM_THREADS = 128
+"""Threads of a program of `team`."""
 
 SHORTEST_ODD_ROW = 64
 """A shorter row that does not consist of whole vectors is moved in smaller vectors; otherwise it would be all ends."""
@@ -22,11 +25,11 @@ SHORTEST_ODD_ROW = 64
 class Matrix(NamedTuple):
     """A matrix as a launch sees it.
 
-    vector  the elements that one access moves
-    window  whether rows begin or end anywhere, not at multiples of a vector
-    teams   whether the programs of the device can wait for each other
-    packed  whether 16-bit elements can stay packed in registers (see `still_packed` in row_slices.py)
-    capped  whether to limit the registers of a thread
+    vector   the elements that one access moves
+    window   whether rows begin or end anywhere, not at multiples of a vector
+    waiting  multiprocessors whose programs can wait for each other; 0 if programs cannot
+    packed   whether 16-bit elements can stay packed in registers (see `still_packed` in row_slices.py)
+    capped   whether to limit the registers of a thread
     """
 
     rows: int
@@ -36,7 +39,7 @@ class Matrix(NamedTuple):
     window: bool
     warp_size: int = 32
     processors: int = 132
-    teams: bool = True
+    waiting: int = 132
     packed: bool = True
     capped: bool = True
 
@@ -89,11 +92,11 @@ def matrix_of(*matrices: torch.Tensor) -> Matrix:
     x, vector = matrices[0], common_vector(*matrices)
     (M, N), stride = x.shape, matrices[0].stride(0) if matrices[0].shape[0] > 1 else 0
     window = bool(N % vector or stride % vector)
-    teams = x.device.type in ("cuda", "cpu")
     packed = x.device.type == "cuda" and torch.version.hip is None and x.element_size() == 2
     warp_size, processors = triton_rows.warp_size(x.device), triton_rows.multiprocessors(x.device)
+    waiting = triton_rows.waiting_multiprocessors(x.device)
     capped = triton_rows.caps_registers(x.device)
-    return Matrix(M, N, x.element_size(), vector, window, warp_size, processors, teams, packed, capped)
+    return Matrix(M, N, x.element_size(), vector, window, warp_size, processors, waiting, packed, capped)
 
 
 def whole_row(x: Matrix, accesses: int, fewest_bytes: int = 2048) -> tuple[dict[str, int], int, int]:
@@ -111,10 +114,23 @@ def whole_row(x: Matrix, accesses: int, fewest_bytes: int = 2048) -> tuple[dict[
 def team(x: Matrix, blocks: int, parts: int | None = None) -> tuple[dict[str, int], int, int, int]:
     """The same for programs of 128 threads that share a row, and how many they are: `parts`, or enough for `blocks` blocks in
     each."""
-    warps = 128 // x.warp_size
-    block = x.vector * 128
+    warps = TEAM_THREADS // x.warp_size
+    block = x.vector * TEAM_THREADS
     parts = parts or math.ceil(x.width / (block * blocks))
     return {"ROWS": 1, "BLOCK": block}, math.ceil(span_of(x.width, parts) / block), warps, parts
+
+
+def waiting_team(x: Matrix, blocks: tuple[int, ...], parts: int | None) -> tuple[dict[str, int], int, int, int] | None:
+    """The same for programs that wait for each other, with the first of these numbers of blocks for which the device holds all
+    programs of a row at once. None if it holds them for none. Raises Unsupported if it does not hold as many as `parts`."""
+    most = triton_rows.largest_team(x.waiting, TEAM_THREADS)
+    for count in blocks:
+        found = team(x, count, parts)
+        if found[-1] <= max(most, 1):
+            return found
+    if parts is not None:
+        raise Unsupported(f"parts={parts}: on this device, at most {max(most, 1)} programs can share a row")
+    return None
 
 
 def span_of(width: int, parts: int) -> int:

@@ -61,6 +61,18 @@ def multiprocessors(device: torch.device) -> int:
     return int(torch.cuda.get_device_properties(device).multi_processor_count) if device.type == "cuda" else 4
 
 
+def waiting_multiprocessors(device: torch.device) -> int:
+    """Multiprocessors whose programs can wait for each other; 0 if programs cannot. Under the interpreter, which runs them one
+    after another, as many as an H200 has."""
+    return multiprocessors(device) if device.type == "cuda" else 132 if device.type == "cpu" else 0
+
+
+def largest_team(multiprocessors: int, threads: int) -> int:
+    """Programs of so many threads that the device holds at once, whatever registers they take. If programs wait for more of
+    them than that, they may wait forever. A multiprocessor has registers for 256 threads that take as many as possible."""
+    return multiprocessors * max(1, 256 // threads)
+
+
 def occupancy(properties: Any, num_warps: int, registers: int, shared_bytes: int) -> int:
     """Programs that one multiprocessor holds at once, at least 1.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from itertools import product
 from multiprocessing import get_context
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 from ahead_of_time import TARGETS, compiled_by, spilled_bytes
 
+from kbench.contract.provider import Unsupported
 from kbench.kernels.slice_launch import SHORTEST_ODD_ROW, Matrix, SliceLaunch
 from kbench.kernels.triton_rows import power_of_two
 from kbench.operators.cross_entropy.triton_dispatch import both_launch, gradients_launch, losses_launch
@@ -54,7 +56,7 @@ def matrix(M: int, N: int, dtype: str, target: str) -> Matrix:
         N % vector != 0,
         warp_size,
         processors,
-        True,
+        processors,
         nvidia and itemsize == 2,
         target == "sm_90",
     )
@@ -93,9 +95,10 @@ def builds() -> dict[str, Build]:
 
 @pytest.mark.parametrize("name", DISPATCHES)
 @pytest.mark.parametrize("dtype", ITEMSIZE)
-def test_slices_and_blocks_hold_every_lane_of_a_row(name: str, dtype: str) -> None:
-    for M, N in product(ROWS, [*LENGTHS, 63, 64, 65, 4095, 4097, 12345]):
-        x = matrix(M, N, dtype, "sm_90")
+@pytest.mark.parametrize("processors", [132, 16])
+def test_slices_and_blocks_hold_every_lane_of_a_row(name: str, dtype: str, processors: int) -> None:
+    for M, N in product(ROWS, [*LENGTHS, 63, 64, 65, 4095, 4097, 12345, 2**20, 2**22]):
+        x = matrix(M, N, dtype, "sm_90")._replace(processors=processors, waiting=processors)
         launch = DISPATCHES[name](x)
         where, constants = f"{M} x {N}: {launch}", launch.constants
         assert constants["BLOCK"] == power_of_two(constants["BLOCK"]) >= x.vector, where
@@ -105,6 +108,10 @@ def test_slices_and_blocks_hold_every_lane_of_a_row(name: str, dtype: str) -> No
         lanes = launch.loops * constants["PIECES"] * constants["BLOCK"] + constants.get("HELD", 0) * constants["BLOCK"]
         assert lanes >= min(launch.span, x.width) and launch.span * launch.parts >= x.width, where
         assert launch.span * (launch.parts - 1) < x.width, f"a program without lanes: {where}"
+        if name in ("losses_and_gradients", "softmax"):  # programs of a row wait for each other
+            assert launch.parts <= 2 * processors, (
+                f"a multiprocessor may hold only two programs of 128 threads: {where}"
+            )
         assert constants["WIDTH"] >= launch.parts and (launch.parts == 1 or constants["ROWS"] == 1), where
         assert launch.span % x.vector == 0, where
 
@@ -118,8 +125,21 @@ def test_few_long_rows_are_spread_over_the_device() -> None:
 def test_programs_wait_only_where_they_can() -> None:
     """Without teams a row has one program; the forward pass never waits."""
     for M, N in product(ROWS, LENGTHS):
-        alone = matrix(M, N, "bf16", "sm_90")._replace(teams=False)
+        alone = matrix(M, N, "bf16", "sm_90")._replace(waiting=0)
         assert both_launch(alone, False).parts == backward_launch(alone).parts == 1
+
+
+@pytest.mark.parametrize(
+    "launch_of", [partial(both_launch, smooth=False), backward_launch], ids=["cross-entropy", "softmax"]
+)
+def test_more_programs_than_can_wait_for_each_other_are_declined(launch_of: Callable[..., SliceLaunch]) -> None:
+    """They would wait forever for those that find no place on the device."""
+    x = matrix(1, 2**17, "bf16", "sm_90")._replace(waiting=16)
+    assert launch_of(x, parts=32).parts == 32
+    with pytest.raises(Unsupported, match="parts=33: on this device, at most 32 programs can share a row"):
+        launch_of(x, parts=33)
+    with pytest.raises(Unsupported, match="at most 1 programs can share a row"):
+        launch_of(x._replace(waiting=0), parts=2)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,8 @@ Without an accelerator the kernels run in Triton's interpreter, as in `test_trit
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 import torch
 from judging import DEVICE, judge, normal
@@ -171,8 +173,24 @@ def test_a_device_that_cannot_split_rows_says_what_to_do():
     with pytest.raises(
         Unsupported, match="this device cannot split a row into slices; leave out parts, or use a BLOCK"
     ):
-        dispatch(1, 64 * 8, 4, teams=False, parts=8)
-    assert dispatch(1, 64 * 8, 4, teams=False).parts in (None, 1)
+        dispatch(1, 64 * 8, 4, waiting=0, parts=8)
+    assert dispatch(1, 64 * 8, 4, waiting=0).parts in (None, 1)
+
+
+@pytest.mark.parametrize("waiting", [1, 16, 58, 132])
+@pytest.mark.parametrize("itemsize", [2, 4])
+def test_programs_wait_only_for_programs_that_the_device_holds(waiting, itemsize):
+    """A multiprocessor may hold no more than 256 threads, if each takes as many registers as it can."""
+    for m, n in product([1, 100], [2**17, 2**17 + 1, 2**18, 2**19, 2**20, 2**21, 2**22]):
+        launch = dispatch(m, n, itemsize, waiting=waiting)
+        most = max(1, 256 // (32 * launch.options["num_warps"])) * waiting
+        assert launch.parts <= min(most, 128) and (launch.kernel == "online" or launch.parts * launch.span >= n)
+
+
+def test_more_slices_than_a_small_device_holds_are_declined():
+    with pytest.raises(Unsupported, match=r"33 slices \(at most 32\)"):
+        dispatch(1, 33 * 4096, 2, waiting=16, parts=33)
+    assert dispatch(1, 33 * 4096, 2, waiting=132, parts=33).parts == 33
 
 
 def test_slices_that_are_minus_infinity():

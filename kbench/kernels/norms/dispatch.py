@@ -60,7 +60,7 @@ _SLICE = 8192
 """Elements that one program of a team holds, of a longer row."""
 
 _LARGEST_TEAM = 128
-"""Programs that may share a row: all of them must be on the device at once."""
+"""Programs that may share a row, on a device that holds as many at once: at least one on each multiprocessor."""
 
 _TILE = 2048
 """Shorter rows share a program, until it has this many elements; if there are enough of them to fill the device."""
@@ -137,7 +137,8 @@ def forward_plan(M: int, N: int, itemsize: int, pivot: bool, device: Processors)
             options |= _FIVE_PIECES
         return Launches((Step("forward_kernels.registers", programs, constants | early | alone, options),))
     slices = math.ceil(N / _SLICE)
-    if not device.together or slices > _LARGEST_TEAM:
+    most = _LARGEST_TEAM if device.interpreted else min(_LARGEST_TEAM, device.multiprocessors)
+    if not device.together or slices > most:
         return Launches((Step("forward_kernels.twice", M, {"BLOCK": 8192, "STAGES": 1}, _warps(8192, 8, device, 32)),))
     span = 64 * math.ceil(N / slices / 64)
     slices = math.ceil(N / span)

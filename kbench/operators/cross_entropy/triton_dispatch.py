@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from kbench.kernels.slice_launch import MOST_PARTS, Matrix, SliceLaunch, span_of, team, whole_row
+from kbench.kernels.slice_launch import MOST_PARTS, Matrix, SliceLaunch, span_of, team, waiting_team, whole_row
 from kbench.kernels.triton_rows import power_of_two
 
 ONE_STEP_BYTES = 2**14
@@ -82,9 +82,11 @@ def gradients_launch(x: Matrix, smooth: bool) -> SliceLaunch:
 
 
 def both_launch(x: Matrix, smooth: bool, parts: int | None = None) -> SliceLaunch:
-    """The launch of `losses_and_gradients`. `parts` replaces the number of slices of a row."""
+    """The launch of `losses_and_gradients`. `parts` replaces the number of slices of a row. Raises Unsupported if the device
+    cannot hold as many programs at once."""
     options: dict[str, Any] = {}
     pieces = 0
+    few = x.rows * x.columns <= FEW_ELEMENTS
     spread = (
         x.width * x.itemsize > HELD_BYTES // 2 and x.rows * math.ceil(x.width / (4 * x.vector * 128)) <= x.processors
     )
@@ -92,14 +94,13 @@ def both_launch(x: Matrix, smooth: bool, parts: int | None = None) -> SliceLaunc
         accesses = 4 if x.itemsize == 2 else 8
         blocks, held, warps = whole_row(x, accesses // 2 if x.rows <= FEW_ROWS else accesses)
         parts = 1
-    elif parts is None and not x.teams:
-        warps, held, pieces, parts = 16 * 32 // x.warp_size, 4, 2, 1
-        blocks = {"ROWS": 1, "BLOCK": x.vector * x.warp_size * warps}
-    else:
-        few = x.rows * x.columns <= FEW_ELEMENTS
-        blocks, held, warps, parts = team(x, 4 if few else 8, parts)
+    elif shared := waiting_team(x, (4, 8) if few else (8,), parts):
+        blocks, held, warps, parts = shared
         if x.capped:
             options["maxnreg"] = 96 if few else 72
+    else:
+        warps, held, pieces, parts = 16 * 32 // x.warp_size, 4, 2, 1
+        blocks = {"ROWS": 1, "BLOCK": x.vector * x.warp_size * warps}
     span = span_of(x.width, parts)
     constants = {
         "SMOOTH": smooth,

@@ -101,7 +101,7 @@ def triton(
         x.element_size(),
         _vector(x),
         triton_rows.warp_size(x.device),
-        teams=x.device.type in ("cuda", "cpu"),
+        waiting=triton_rows.waiting_multiprocessors(x.device),
         capped=triton_rows.caps_registers(x.device) and "num_warps" not in options,
         BLOCK=BLOCK,
         ROWS=ROWS,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from kbench.kernels.slice_launch import Matrix, SliceLaunch, span_of, team, whole_row
+from kbench.kernels.slice_launch import Matrix, SliceLaunch, span_of, waiting_team, whole_row
 from kbench.kernels.triton_rows import power_of_two
 
 HELD_BYTES = 2**15
@@ -22,21 +22,21 @@ SPREAD_BYTES = 2**14
 
 
 def backward_launch(x: Matrix, parts: int | None = None) -> SliceLaunch:
-    """The launch of `softmax_gradients`. `parts` replaces the number of slices of a row."""
+    """The launch of `softmax_gradients`. `parts` replaces the number of slices of a row. Raises Unsupported if the device
+    cannot hold as many programs at once."""
     options: dict[str, Any] = {}
     pieces = 0
     spread = x.row_bytes > SPREAD_BYTES and x.rows * math.ceil(x.width / (4 * x.vector * 128)) <= x.processors
     if parts is None and not spread and x.row_bytes <= HELD_BYTES:
         blocks, held, warps = whole_row(x, 4)
         parts = 1
-    elif parts is None and not x.teams:
-        warps, held, pieces, parts = 16 * 32 // x.warp_size, 2, 2, 1
-        blocks = {"ROWS": 1, "BLOCK": x.vector * x.warp_size * warps}
-    else:
-        few = x.rows * x.columns <= FEW_ELEMENTS
-        blocks, held, warps, parts = team(x, 4 if few else 8, parts)
+    elif shared := waiting_team(x, (4, 8) if x.rows * x.columns <= FEW_ELEMENTS else (8,), parts):
+        blocks, held, warps, parts = shared
         if x.capped:
             options["maxnreg"] = 112 if x.window else 96
+    else:
+        warps, held, pieces, parts = 16 * 32 // x.warp_size, 2, 2, 1
+        blocks = {"ROWS": 1, "BLOCK": x.vector * x.warp_size * warps}
     span = span_of(x.width, parts)
     constants = {
         "WIDTH": power_of_two(parts),

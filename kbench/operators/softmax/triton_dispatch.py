@@ -97,8 +97,8 @@ REGISTERS = {(64, False): 80, (96, True): 128, (112, False): 128}
 takes more than it needs, and a multiprocessor holds one program less."""
 
 LARGEST_TEAM, LARGEST_SLICE = 128, 16384
-"""The most slices of a row: all must be on the device at once, so there are at most as many as multiprocessors. The most
-elements of a slice: registers hold no more."""
+"""The most slices of a row, on a device that holds as many programs at once. The most elements of a slice: registers hold no
+more."""
 
 SHORTEST_WINDOW = 64
 """A shorter row that does not consist of whole vectors is moved in smaller vectors; otherwise it would be all edges."""
@@ -159,7 +159,7 @@ def dispatch(
     itemsize: int,
     vector: int | None = None,
     warp_size: int = 32,
-    teams: bool = True,
+    waiting: int = 132,
     capped: bool = True,
     BLOCK: int | None = None,
     ROWS: int | None = None,
@@ -169,8 +169,8 @@ def dispatch(
     """The launch of `triton` for M rows of N elements of `itemsize` bytes.
 
     `vector` is how many elements one access moves, 16 bytes by default (see `_vector`). With warps of 64 threads, as on
-    AMD's data-center GPUs, a program has half as many warps. `teams` is whether programs can wait for each other. `capped` is
-    whether to limit the registers. The rest are the parameters of `triton`.
+    AMD's data-center GPUs, a program has half as many warps. `waiting` is the number of multiprocessors whose programs can wait
+    for each other. `capped` is whether to limit the registers. The rest are the parameters of `triton`.
 
     Raises Unsupported if BLOCK does not hold a slice, if PIECES blocks do not hold a row, or if a row has too many slices.
     """
@@ -185,7 +185,7 @@ def dispatch(
     width = N + (vector - 1 if window else 0)  # lanes from the first vector of a row to the last
     lines = [line for line in DISPATCH[itemsize] if not (window and line.aligned)]
     line = next(line for line in lines if line.most >= width)
-    line = few_rows(M, N, line) if teams else line
+    line = few_rows(M, N, line) if waiting else line
     moved = {"VEC": vector, "WINDOW": window, "STREAM": M * N * itemsize <= STREAMED_BYTES}
 
     def options(elements: int, each: int, ours: bool) -> dict[str, int]:
@@ -218,8 +218,14 @@ def dispatch(
         constants = {"ROWS": rows, "BLOCK": block, "PIECES": pieces, **moved}
         return Launch("tile", constants, options(rows * block * pieces, each, block <= line.block))
     slices = next(line for line in (line, *lines) if line.kernel == "split")
-    held = BLOCK or max(slices.block, triton_rows.power_of_two(math.ceil(width / LARGEST_TEAM)))
-    if not (BLOCK or parts) and (held > LARGEST_SLICE or not teams):
+
+    def most_parts(block: int) -> int:
+        return min(LARGEST_TEAM, triton_rows.largest_team(waiting, max(warp_size, block // slices.each)))
+
+    held = BLOCK or slices.block
+    while not BLOCK and held <= LARGEST_SLICE and width > held * most_parts(held):
+        held *= 2
+    if not (BLOCK or parts) and held > LARGEST_SLICE:
         return ONLINE._replace(options={"num_warps": 512 // warp_size})
     span = 64 * math.ceil(width / (parts or math.ceil(width / held)) / 64)
     parts = math.ceil(width / span)
@@ -229,13 +235,13 @@ def dispatch(
         raise Unsupported(
             f"BLOCK={block} cannot hold one of {parts} slices of N={N}; it must be a power of two, {smallest} or more"
         )
-    if parts > 1 and not teams:
+    if parts > 1 and not waiting:
         raise Unsupported(
             "this device cannot split a row into slices; leave out parts, or use a BLOCK that holds the whole row"
         )
-    if parts > LARGEST_TEAM:
+    if parts > 1 and parts > most_parts(block):
         raise Unsupported(
-            f"N={N} cannot be split into {parts} slices (at most {LARGEST_TEAM}); use fewer parts or a larger BLOCK"
+            f"N={N} cannot be split into {parts} slices (at most {most_parts(block)}); use fewer parts or a larger BLOCK"
         )
     constants = {"WIDTH": triton_rows.power_of_two(parts), "BLOCK": block, **moved}
     return Launch("split", constants, options(block, slices.each, block <= slices.block), parts, span)
