@@ -116,7 +116,9 @@ def _compare_providers(
     contenders = {label: sides[label] for label in labels if label != first}
     drifts = dict.fromkeys(contenders, Drift(noise=found.noise.floor or 0.0))
     judged = _judge_sides("provider", first, sides[first], contenders, rules, drifts, [], notes, found.noise)
-    return replace(judged, source=frame.attrs["path"])
+    path = frame.attrs["path"]
+    alone = "" if contenders else f"{path} has no other provider that could be compared with the baseline {first}"
+    return replace(judged, source=path, nothing_common=alone)
 
 
 def _judge_sides(

@@ -604,6 +604,12 @@ def test_nothing_in_common_says_what_differs(write: Write) -> None:
     )
 
 
+def test_a_file_with_the_baseline_alone_says_so(write: Write) -> None:
+    path = write("all", [row(provider="a")])
+    comparison = compare_results(path, options=CompareOptions(by="provider", baseline="a"))
+    assert comparison.nothing_common == f"{path} has no other provider that could be compared with the baseline a"
+
+
 def test_values_that_differ_are_named_in_their_order(write: Write) -> None:
     old, new = write("old", [row(n) for n in (4096, 256, 1024, 512)]), write("new", [row(n) for n in (8, 16)])
     told = compare_results(f"old={old}", f"new={new}").nothing_common
