@@ -17,7 +17,7 @@ from kbench import interrupts
 from kbench.analysis import Analysis, CaseKey, analyse
 from kbench.config.load import Config, load_config
 from kbench.config.resolve import Sweep
-from kbench.errors import ConfigError, UsageError
+from kbench.errors import ConfigError, SourceLocation, UsageError
 from kbench.execute import progress
 from kbench.execute.executors.prepare import prepare
 from kbench.execute.plan import Plan, Task, find_extremes, find_smallest, make_plan, traits
@@ -82,6 +82,8 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> FileJudgement:
     config = load_config(
         options.against, sets=options.sets, only=options.baselines, profile=options.profile, plugins=[str(file)]
     )
+    places = {**config.places, str(file.resolve()): SourceLocation(str(file))}  # the user wrote no --plugin
+    config = replace(config, places=places)
     with interrupts.once(), WorkerSupervisor(PluginFiles(config.plugins), note) as supervisor:
         catalog = supervisor.start()
         plan = make_plan(_with_own(config, file, catalog, options), catalog)
@@ -115,8 +117,12 @@ def _with_own(config: Config, file: Path, catalog: Catalog, options: JudgeOption
 
 
 def _registered(sweep: Sweep, file: Path, catalog: Catalog) -> list[str]:
+    return _registered_for(sweep.operator, file, catalog)
+
+
+def _registered_for(operator: str, file: Path, catalog: Catalog) -> list[str]:
     plugin = str(file.resolve())
-    return [name for name, info in catalog.providers(sweep.operator).items() if info.plugin == plugin]
+    return [name for name, info in catalog.providers(operator).items() if info.plugin == plugin]
 
 
 def _own(sweep: Sweep, file: Path, catalog: Catalog, wanted: Sequence[str]) -> list[str]:
@@ -126,8 +132,10 @@ def _own(sweep: Sweep, file: Path, catalog: Catalog, wanted: Sequence[str]) -> l
         inputs = ", ".join(sweep.info.inputs)
         scalars = "".join(f", {name}" for name in sweep.info.scalars)
         signature = f"mine({inputs}{', *' + scalars if scalars else ''})"
+        others = [name for name in catalog.operators if _registered_for(name, file, catalog)]
+        has = f", only of {', '.join(others)}" if others else ""
         raise UsageError(
-            f"{file} registers no provider of operator {sweep.operator}; register one: write "
+            f"{file} registers no provider of operator {sweep.operator}{has}; register one: write "
             f'@kbench.operator("{sweep.operator}").provider("mine") above def {signature}'
         )
     if unknown := [name for name in wanted if name not in registered]:

@@ -9,7 +9,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-OURS = ("contract", "kernels/cuda_", "measure", "registry.py", "results", "sources")
+OURS = ("contract", "kernels/cuda_", "measure", "plugins.py", "registry.py", "results", "sources")
 """What calls the user's code, or is called by it with the user's arguments: the beginnings of paths in kbench."""
 
 

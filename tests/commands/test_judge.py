@@ -135,7 +135,12 @@ def test_two_providers_of_which_one_crashes_and_one_declines(kbench: Kbench, tmp
     "body, said",
     [
         ("", 'registers no provider of operator rmsnorm; register one: write @kbench.operator("rmsnorm")'),
-        ("def broken(:", "mine.py:"),
+        (
+            "@kbench.operator('gelu').provider('mine')\ndef mine(x):\n    return x",
+            "registers no provider of operator rmsnorm, only of gelu; register one",
+        ),
+        ("def broken(:", "mine.py: the plug-in failed: "),
+        ("\0", "mine.py: SyntaxError: source code string cannot contain null bytes"),
         ("raise RuntimeError('at import')", "at import"),
         ("import os; os._exit(3)", "mine.py"),
     ],
