@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -167,6 +168,18 @@ def test_teams_are_right_on_a_device(name: str, dtype: str, M: int, N: int, monk
     monkeypatch.setattr(launch, "backward_plan", choose)
     assert judged(name, M, N, "backward", dtype) is None
     assert judged(name, M, N, "backward", dtype) is None
+
+
+@pytest.mark.parametrize("N", [40, 300, 40000])
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_layernorm_of_a_row_with_an_infinity_is_nan_as_in_torch(N: int, value: float) -> None:
+    """Also if it is not among the first elements, from whose mean the others are subtracted. On a device, a maximum of NaN and
+    a number is the number, unless asked for otherwise; in the interpreter it is NaN."""
+    x = torch.randn(2, N, device=DEVICE)
+    x[0, N - 1] = value
+    ones = torch.ones(N, device=DEVICE)
+    y = operator("layernorm").providers["triton"].function(x, ones, ones, eps=1e-5)
+    assert y[0].isnan().all() and not y[1].isnan().any()
 
 
 @pytest.mark.parametrize("name", NORMS)

@@ -22,7 +22,8 @@ def moments(x, pivot):
 def mean_and_factor(sums, pivot, N, eps):
     """From the sums of differences from the pivot, and of their squares."""
     difference = sums[0] / N
-    variance = tl.maximum(sums[1] / N - difference * difference, 0.0)
+    # not less than 0, and NaN if the row has an infinity: on a GPU, a plain maximum would make 0 of NaN
+    variance = tl.maximum(sums[1] / N - difference * difference, 0.0, propagate_nan=tl.PropagateNan.ALL)
     return pivot + difference, tl.rsqrt(variance + eps)
 
 
