@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Hashable
 
 import torch
@@ -14,6 +15,7 @@ STORE_WORDS = 2**22
 
 _kept: dict[tuple[torch.device, int, Hashable, bool], tuple[int | None, torch.Tensor]] = {}
 _store: dict[torch.device, torch.Tensor] = {}
+_taking = threading.Lock()
 
 
 def mailbox(device: torch.device, count: int, layout: Hashable) -> torch.Tensor:
@@ -42,9 +44,10 @@ def mailbox(device: torch.device, count: int, layout: Hashable) -> torch.Tensor:
 
 
 def _from_store(device: torch.device, count: int) -> torch.Tensor:
-    """`count` zeros that no launch has used."""
-    store = _store.get(device)
-    if store is None or store.numel() < count:
-        return torch.zeros(count, dtype=torch.int64, device=device)
-    _store[device] = store[count:]
-    return store[:count]
+    """`count` zeros that no launch has used. Several threads may capture graphs at the same time."""
+    with _taking:
+        store = _store.get(device)
+        if store is not None and store.numel() >= count:
+            _store[device] = store[count:]
+            return store[:count]
+    return torch.zeros(count, dtype=torch.int64, device=device)

@@ -300,3 +300,8 @@ def test_what_the_kernels_decline_has_a_reason(name: str) -> None:
         kernel(name)([*inputs[:-1], inputs[-1].double()])
     with pytest.raises(Unsupported, match="no kernel for float64"):
         kernel(name)([x.double() for x in inputs])
+    x, w = (torch.zeros(1, device="cuda").expand(*sizes, 2**31) for sizes in ((1,), ()))
+    source = importlib.import_module(f"kbench.operators.{name}.providers_cuda").SOURCE
+    inputs = {"rmsnorm": (x, w), "add_rmsnorm": (x, x, w), "layernorm": (x, w, w)}[name]
+    with pytest.raises(Unsupported, match="a row has more than 2147483647 elements"):
+        source.kernel(name, eps=1e-6)(inputs, (x, x) if name == "add_rmsnorm" else (x,))

@@ -164,6 +164,7 @@ inline void require_rows(const Tensor& x, std::initializer_list<const Tensor*> m
                          std::initializer_list<const Tensor*> vectors) {
   require(x.rank == 2, "x must be a matrix");
   require(x.sizes[0] <= INT_MAX, "M > 2147483647: one launch computes at most that many rows");
+  require(x.sizes[1] <= INT_MAX, "a row has more than 2147483647 elements");
   for (const Tensor* matrix : matrices) {
     require(matrix->has_sizes({x.sizes[0], x.sizes[1]}) && matrix->dtype == x.dtype,
             "all matrices must have the shape and the dtype of x");
