@@ -76,7 +76,8 @@ LockClocks = Annotated[
     typer.Option(
         "--lock-clocks",
         metavar="[MHZ]",
-        help="Lock the clocks of the devices while they measure, at MHZ or at their base clock. Needs the right to set clocks, "
+        help="Lock the clocks of the devices during the run: at MHZ, or without MHZ at the base clock. Needs the right to "
+        "set clocks, "
         "which usually only root has.",
     ),
 ]

@@ -114,8 +114,8 @@ def run(
         typer.Option(
             "--repeat",
             metavar="FILE.csv",
-            help="Instead of a config: measure the row of --row in this results file again, with the same case, parameters, "
-            "settings and baseline. The results go into the subfolder `repeat` of the --out folder.",
+            help="Instead of a config: measure one row of this results file again, with the same case, parameters, settings "
+            "and baseline. --row names the row. The results go into the subfolder `repeat` of the --out folder.",
         ),
     ] = None,
     row: Annotated[

@@ -119,7 +119,7 @@ class Config:
         kept = resolver.select(self.only, resolver.plugin_configurations(self.cli_plugins, listed))
         measure = document.section("measure")
         if "max_ms" in measure and "precision" not in measure:  # `precision: null` of a profile turns both off
-            what = "max_ms limits the rounds that precision adds; give a precision too, or leave max_ms out"
+            what = "max_ms limits the rounds that are added for `precision`; set `precision`, too, or leave out max_ms"
             resolver.issues.append(ConfigIssue(measure["max_ms"].key, what))
         if resolver.issues:
             raise ConfigError(resolver.issues)
@@ -211,7 +211,7 @@ def load_config(
         problems.append(
             ConfigIssue(
                 profiles["none"].key,
-                "a profile cannot be called none, because --profile none means no profile; rename it",
+                "a profile cannot have the name `none`, because `--profile none` means no profile; rename it",
             )
         )
     if profile not in (None, "none", *profiles):

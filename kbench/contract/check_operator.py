@@ -90,7 +90,7 @@ def _tensor_faults(operator: Declaration) -> Iterator[str]:
                 yield f"{kind}: {name} is {type(tensor).__name__}; it must be a kbench.Tensor"
                 return
             if name in columns:
-                yield f"{name!r} names a tensor and an axis, scalar or choice; rename one of them"
+                yield f"a tensor has the name {name!r}, and so has an axis, a scalar or a choice; rename one of them"
             if unknown := sorted(tensor.axes - set(operator.axes)):
                 yield f"{name} has the axis {unknown[0]}, which is not one of {', '.join(operator.axes)}"
             if tensor.dtype not in (None, *ITEMSIZE, *operator.choices):
@@ -99,7 +99,7 @@ def _tensor_faults(operator: Declaration) -> Iterator[str]:
     for choice in sorted(operator.dtype_choices):
         for word in operator.choices[choice]:
             if word not in (SAME, *ITEMSIZE):
-                must = f"{choice} is the dtype of a tensor, so each of its words must be {SAME} or a dtype"
+                must = f"this choice sets the dtype of a tensor, so each of its values must be {SAME} or a dtype"
                 yield f"choices: {choice} has the word {_shown(word)}; {must}"
                 return
     for name, tensor in operator.inputs.items():

@@ -220,7 +220,9 @@ def _arguments(cases: Sequence[Case]) -> tuple[tuple[Argument, ...], dict[str, V
     names = list(dict.fromkeys(name for case in cases for name in case.axes))
     for name in names:
         if lacking := next((case for case in cases if case.axes.get(name) is None), None):
-            raise UsageError(f"{lacking.label} has no {name}, and other cases have one; dispatch the files one by one")
+            raise UsageError(
+                f"{lacking.label} has no {name}, and other cases have one; run kbench dispatch on each file by itself"
+            )
         values = dict.fromkeys(case.axes[name] for case in cases)
         sizes = all(type(value) is int for value in values)
         if len(values) == 1 and not sizes:

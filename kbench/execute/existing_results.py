@@ -224,7 +224,7 @@ def _find_finished(path: Path, records: Sequence[Record], plan: Plan) -> tuple[s
         if len(names) < len(wanted) or not _has_controls(group, task):
             if group is not groups[-1]:
                 what = "rows of this case are missing after this line"
-                remedy = f"if lines were deleted, delete the others of this case too; otherwise {_SAME}"
+                remedy = f"if you deleted lines of this case, delete its other lines too; otherwise {_SAME}"
                 raise ResultsError(f"{path}:{group[-1].line}: {what}; {remedy}")
             break
         finished.add(group[0].case)

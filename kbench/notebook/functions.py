@@ -128,7 +128,8 @@ class _Module:
         if plain is not value and not tree.decorator_list:
             raise _error(
                 self.provider,
-                f"{name} was wrapped after its definition; decorate the def itself, or call the wrapper in a def",
+                f"{name} was wrapped after its definition; put the decorator above its def, or write a def that calls the "
+                f"wrapped function",
             )
         for used in dict.fromkeys(_names(plain, tree)):
             found, meaning = _look_up(plain, used)

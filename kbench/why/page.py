@@ -104,7 +104,7 @@ def _why_not_known(facts: RowFacts) -> str:
         return "the run recorded no kernels (no NVIDIA device, `kernels: false`, a script, or an older kbench)"
     if facts.kernels_missing:
         return f"{facts.kernels_file} is missing; copy it to the folder of the results file"
-    return f"{facts.kernels_file} has no entry for the code {facts.code} of this row"
+    return f"{facts.kernels_file} has no entry with the digest {facts.code}, which this row names"
 
 
 def _times(count: int) -> str:

@@ -56,7 +56,8 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"inputs": {"x": Tensor("M", dtype="int3")}}, "x has the unknown dtype 'int3'; use float32, "),
     (
         {"inputs": {"x": MATRIX, "w": Tensor("N", dtype="kept")}, "choices": {"kept": ("same", "wide")}},
-        "choices: kept has the word 'wide'; kept is the dtype of a tensor, so each of its words must be same or a dtype",
+        "choices: kept has the word 'wide'; this choice sets the dtype of a tensor, so each of its values must be same or a "
+        "dtype",
     ),
     (
         {"inputs": {"w": Tensor("N", dtype="kept")}, "choices": {"kept": ("int32", "int64")}},
@@ -66,7 +67,10 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"outputs": [MATRIX]}, "outputs must be a dict from names to tensors, and not empty"),
     ({"inputs": {"x": ("M", "N")}}, "inputs: x is tuple; it must be a kbench.Tensor"),
     ({"inputs": {"a\nb": MATRIX}}, "inputs: tensor 'a\\nb': "),
-    ({"outputs": {"N": MATRIX}}, "'N' names a tensor and an axis, scalar or choice; rename one of them"),
+    (
+        {"outputs": {"N": MATRIX}},
+        "a tensor has the name 'N', and so has an axis, a scalar or a choice; rename one of them",
+    ),
     ({"outputs": {"y": Tensor("M", "2*K")}}, "y has the axis K, which is not one of M, N"),
     (
         {"outputs": {"y": Tensor("M", "N", fill=normal())}},

@@ -153,7 +153,10 @@ def test_cases_may_stand_in_any_order_and_any_may_be_missing(tmp_path: Path) -> 
     lines = cases[1].splitlines(keepends=True)
     path.write_bytes(header + b"".join(lines[:2]) + cases[0] + b"".join(lines[2:]))
     found = refused(path, layout)
-    assert f"{path}:3: rows of this case are missing after this line; if lines were deleted, delete the others" in found
+    assert (
+        f"{path}:3: rows of this case are missing after this line; if you deleted lines of this case, delete its other lines"
+        in found
+    )
     path.write_bytes(header + cases[0] + cases[2])
     assert existing_results.read_existing(path, layout, MACHINE, "resume").left == (layout.tasks[1], layout.tasks[3])
     path.write_bytes(header + cases[0] + cases[1].replace(b",", b";", 9) + cases[2])

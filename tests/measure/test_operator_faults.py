@@ -173,7 +173,7 @@ def test_a_reference_that_ends_the_worker_is_the_operators_fault(kbench: Kbench,
     config = write_config(SWEEP.format(operator="reference-ends-the-process", n="8", plugin=PLUGINS / "faulty.py"))
     done = kbench("run", config, "--no-plot")
     assert done.returncode == 2
-    assert "operator reference-ends-the-process: calling its functions on " in done.stderr
+    assert "operator reference-ends-the-process: a trial call of its functions on " in done.stderr
     assert "failed: the process exited with code 3" in done.stderr
 
 

@@ -101,8 +101,8 @@ def test_a_reading_with_a_missing_activity_is_no_time(lost: int) -> None:
 @pytest.mark.parametrize(
     ("made", "calls", "said"),
     [
-        ([], 1, "of 1 calls, it shows the start of 0 and the end of 0"),
-        (TWO_STREAMS, 2, "of 2 calls, it shows the start of 1 and the end of 1"),
+        ([], 1, "it shows 0 starts and 0 ends of calls, but there were 1 calls"),
+        (TWO_STREAMS, 2, "it shows 1 starts and 1 ends of calls, but there were 2 calls"),
         (ONE_KERNEL[3:4] + ONE_KERNEL[6:], 1, "no kernel, copy or fill of a call"),
         ([(*each[:4], 0) for each in ONE_KERNEL], 1, "which launch"),
         ([(*each[:2], 0, 0, each[4]) for each in ONE_KERNEL], 1, "a kernel without its time"),
@@ -204,9 +204,7 @@ def test_a_round_that_the_profiler_has_lost_a_part_of_is_measured_again(device: 
 def test_a_profiler_that_loses_something_each_time_gives_no_time(device: FakeDevice) -> None:
     sample = timer(device).ready([device.empty_call], None)
     device.loses = lambda recording: True
-    with pytest.raises(
-        Unsupported, match="no complete reading of the profiler: of 4 calls, it shows the start of 4 and the end of 3"
-    ):
+    with pytest.raises(Unsupported, match="no complete reading of the profiler: it shows 4 starts and 3 ends of calls"):
         sample(1, 5)
 
 

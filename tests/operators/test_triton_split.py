@@ -171,7 +171,7 @@ def test_impossible_splits_are_declined(keywords, says):
 
 def test_a_device_that_cannot_split_rows_says_what_to_do():
     with pytest.raises(
-        Unsupported, match="this device cannot split a row into slices; leave out parts, or use a BLOCK"
+        Unsupported, match="this device cannot split a row into slices; remove the parameter `parts`, or use a BLOCK"
     ):
         dispatch(1, 64 * 8, 4, waiting=0, parts=8)
     assert dispatch(1, 64 * 8, 4, waiting=0).parts in (None, 1)

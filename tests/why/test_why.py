@@ -179,7 +179,7 @@ def test_a_kernels_file_that_says_nothing_of_the_row_is_named(results: Write) ->
         return next(kernel_lines(facts))
 
     kernels.write_text(kernels.read_text()[:-30])  # as a run that was killed leaves it
-    assert said().endswith(f"softmax.kernels.jsonl has no entry for the code {FULL.code} of this row")
+    assert said().endswith(f"softmax.kernels.jsonl has no entry with the digest {FULL.code}, which this row names")
     kernels.unlink()
     assert said().endswith("softmax.kernels.jsonl is missing; copy it to the folder of the results file")
 

@@ -30,7 +30,7 @@ def dispatch(
             "--limit",
             metavar="N",
             min=1,
-            help="Use at most N providers. A provider with other parameters counts as another one.",
+            help="Use at most N providers. A provider with two sets of parameter values counts as two.",
         ),
     ] = 3,
     margin: Annotated[

@@ -55,8 +55,8 @@ def why(
         bool,
         typer.Option(
             "--once",
-            help="Print no reasons. Only call the provider once, between cudaProfilerStart and cudaProfilerStop, for a "
-            "profiler that kbench runs under.",
+            help="Print no reasons. Call the provider a single time, between cudaProfilerStart and cudaProfilerStop, so "
+            "that a profiler that runs kbench records only this call.",
         ),
     ] = False,
     timers: Annotated[
@@ -91,7 +91,8 @@ def why(
 
     --sass and --ptx show the code of the kernels instead of the reasons. Code that is not on this machine is compiled again.
 
-    Exit code: 0 success; 2 bad input; 3 nothing could be counted, called or shown.
+    Exit code: 0 success; 2 bad input; 3 the counters could not be read, the provider could not be called, or
+    there was no code to show.
     """
     from kbench.why.facts import find_facts
 

@@ -135,7 +135,7 @@ class WorkerSupervisor:
         except WorkerFailed as lost:
             self._worker = None
             why = lost.reason.replace(f" {IDLE}", "")
-            what = f"calling its functions on {task.case.label}, as a trial, failed: {why}"
+            what = f"a trial call of its functions on {task.case.label} failed: {why}"
             raise ConfigError([ConfigIssue(SourceLocation(f"operator {task.case.operator}"), what)]) from None
         if faults := [
             ConfigIssue(SourceLocation(event.where), event.what) for event in found if isinstance(event, TrialFailed)

@@ -106,7 +106,7 @@ def call_times(activities: Sequence[Activity], begin: str, end: str, *, calls: i
 def _windows(activities: Sequence[Activity], begin: str, end: str, calls: int) -> list[list[Activity]]:
     """The activities between each mark `begin` and the mark `end` that follows it."""
     if any(activity.launch <= 0 for activity in activities):
-        raise LostActivities("it does not say which launch a kernel, copy or fill belongs to")
+        raise LostActivities("it does not say to which launch each kernel, copy or fill belongs")
     windows: list[list[Activity]] = []
     inside, begun, ended = False, 0, 0
     for activity in sorted(activities, key=lambda each: each.launch):
@@ -120,7 +120,7 @@ def _windows(activities: Sequence[Activity], begin: str, end: str, calls: int) -
         elif inside:
             windows[-1].append(activity)
     if inside or (begun, ended) != (calls, calls):
-        raise LostActivities(f"of {calls} calls, it shows the start of {begun} and the end of {ended}")
+        raise LostActivities(f"it shows {begun} starts and {ended} ends of calls, but there were {calls} calls")
     return windows
 
 

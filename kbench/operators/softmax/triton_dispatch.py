@@ -237,7 +237,7 @@ def dispatch(
         )
     if parts > 1 and not waiting:
         raise Unsupported(
-            "this device cannot split a row into slices; leave out parts, or use a BLOCK that holds the whole row"
+            "this device cannot split a row into slices; remove the parameter `parts`, or use a BLOCK that holds the whole row"
         )
     if parts > 1 and parts > most_parts(block):
         raise Unsupported(

@@ -35,7 +35,7 @@ def fit_sizes(constants: Mapping[str, int], trace: Trace) -> FittedSizes:
     """
     base = trace({})
     if base is None:
-        raise ValueError("the module's own functions fail with the constants that the module sets")
+        raise ValueError("the module's functions fail, even if its constants keep their values")
     fit = _Fit(base, constants, trace)
     if len(constants) <= MOST_CONSTANTS:
         fit.free = [name for name in constants if fit.varies(name)]
