@@ -14,6 +14,12 @@ from judging import DEVICE, judge, normal, providers
 
 from kbench.contract.provider import Unsupported
 from kbench.kernels import triton_rows
+from kbench.measure.correctness.call import stage_of
+from kbench.measure.correctness.check import run_checked
+from kbench.measure.correctness.expected import Expected
+from kbench.measure.correctness.inputs import Inputs
+from kbench.measure.definition.definition import Definition
+from kbench.measure.machine.device import Device
 from kbench.operators.softmax.triton_dispatch import DISPATCH
 from kbench.registry import operator
 from kbench.results.case import Case
@@ -148,6 +154,30 @@ def test_row_offsets_beyond_32_bits(op, name):
     assert judge(op, name, far_rows(64)) is None
 
 
+@pytest.mark.parametrize(
+    "op, choices",
+    [
+        ("softmax", {"mode": "backward"}),
+        ("cross_entropy", {"mode": "forward"}),
+        ("cross_entropy", {"mode": "backward"}),
+        ("cross_entropy", {"mode": "full"}),
+        ("rmsnorm", {"mode": "full"}),
+        ("add_rmsnorm", {"mode": "full"}),
+        ("layernorm", {"mode": "full"}),
+        ("quantize_fp8", {}),
+    ],
+)
+def test_row_offsets_beyond_32_bits_in_every_matrix(op, choices):
+    """Also in the gradients that a backward pass receives."""
+    sizes = dict(zip(operator(op).axes, (3, 64), strict=True))
+    definition = Definition(operator(op), operator(op).case("float16", **sizes, **choices))
+    device, memory = Device(), far_rows(512)
+    inputs = Inputs(definition, device, 0).draw("random")
+    far = [memory[:, 64 * i : 64 * i + 64].copy_(x) if x.shape == (3, 64) else x for i, x in enumerate(inputs)]
+    stage = stage_of(definition, operator(op).providers["triton"], {})
+    assert run_checked(Expected(definition, inputs), stage, far, device).wrong is None
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 def test_matmul_offsets_beyond_32_bits(transposed):
     """Such rows are the left matrix's columns, or the right matrix's rows, as they are where the gradients are computed."""
@@ -166,7 +196,7 @@ def far_rows(columns: int) -> torch.Tensor:
     """Three rows, 2^30 elements apart: the third lies 2^31 past the first, which 32 bits read as 2^31 before it. There is
     memory there too, reserved and never touched, so that a wrapped offset reads zeros instead of crashing."""
     try:
-        memory = torch.empty(2**32 + 64, dtype=torch.float16, device=DEVICE)
+        memory = torch.empty(2**32 + columns, dtype=torch.float16, device=DEVICE)
     except RuntimeError as error:
         pytest.skip(f"cannot reserve 8 GB: {error}")
     return memory.as_strided((3, columns), (2**30, 1), 2**31).copy_(normal(3, columns))
