@@ -83,8 +83,8 @@ class Verdict(enum.StrEnum):
         """The measurements do not show that one provider (or side) is faster, and do not show that both are equally fast
         (`?` in tables). In `kbench compare` the reason says why: there are too few sessions, the sessions
         vary too much (the reason then says about how many sessions would suffice), the machine drifted by more than the margin
-        between the two files, or the change is less than two ticks of the clock. More sessions on both sides,
-        measured in alternation, usually help: `kbench compare --resolve` measures them.""",
+        between the two files and the change is not ten times as large, or the change is less than two ticks of the clock. More
+        sessions on both sides, measured in alternation, usually help: `kbench compare --resolve` measures them.""",
     )
     SAME = (
         "same",

@@ -263,6 +263,22 @@ def test_a_machine_that_drifted_by_more_than_the_margin_tells_nothing(write: Wri
     assert set(words(comparison)) == {"unclear"} and "machine drifted by +4.0%" in comparison.rows[0].reason
 
 
+def test_a_drift_does_not_hide_a_change_that_is_much_larger(write: Write) -> None:
+    """The machine became 3 % slower. Twice the time cannot come from that, and 20 % more can."""
+    old = [r for n in range(1, 20) for r in sessions(1.0, 1.0, 1.0, n=n)]
+    levels = {1: 2.06, 2: 0.4, 3: 1.2}
+    new = [r for n in range(1, 20) for r in sessions(*3 * [levels.get(n, 1.03)], n=n)]
+    a = write("old", with_copies(old, 1, 1, 1))
+    comparison = compare_results(a, write("new", with_copies(new, 1.03, 1.03, 1.03)))
+    found = {dict(judged.key.axes)["N"]: judged for judged in comparison.rows}
+    assert [found[n].verdict.value for n in (1, 2, 3, 4)] == ["slower", "faster", "unclear", "unclear"]
+    assert "machine drifted by +3.0% (copy control), which does not explain a change of this size" in found[1].reason
+    one = compare_results(  # one session on a side
+        write("old", with_copies(sessions(1.0), 1)), write("new", with_copies(sessions(3.09), 1.03))
+    )
+    assert words(one) == ["slower"] and "1 session" in one.rows[0].reason
+
+
 def test_a_few_copies_are_shown_and_not_believed(write: Write) -> None:
     a = write("old", with_copies(sessions(1.0, 1.0, 1.0), 1, 1, 1, cases=2))
     b = write("new", with_copies(sessions(1.015, 1.015, 1.015), 1.015, 1.015, 1.015, cases=2))
