@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.kernels.norms.dispatch import Launches, Processors, Step, backward_plan, forward_plan
+from kbench.contract.provider import Unsupported
+from kbench.kernels.norms.dispatch import Launches, Processors, Step, backward_plan, forward_plan, shared_rows_plan
 
 H200 = Processors(132, 32, 227 * 1024, True)
 DEVICES = [H200, Processors(108, 32, 163 * 1024, False), Processors(304, 64, 0, False), Processors(4, 32, 0, False)]
@@ -79,3 +80,11 @@ def test_backward_covers_every_matrix(
 )
 def test_few_rows_take_one_launch(M: int, N: int, launches: int) -> None:
     assert len(backward_plan(M, N, 2, 8, 2, 1, H200).steps) == launches
+
+
+def test_rows_are_shared_only_by_programs_that_the_device_holds() -> None:
+    """Others would wait forever."""
+    plan = shared_rows_plan(3, 132 * 1024, 4, 1, H200, piece=1024, pieces=1, warps=8)
+    assert (plan.slices, plan.steps[0].programs) == (132, 132)
+    with pytest.raises(Unsupported, match="needs 133 programs; this device holds 132 at once"):
+        shared_rows_plan(3, 133 * 1024, 4, 1, H200, piece=1024, pieces=1, warps=8)

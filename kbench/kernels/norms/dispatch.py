@@ -9,6 +9,7 @@ import math
 from functools import cache
 from typing import Any, NamedTuple
 
+from kbench.contract.provider import Unsupported
 from kbench.kernels.triton_rows import power_of_two
 
 
@@ -228,11 +229,15 @@ def shared_rows_plan(
 ) -> Launches:
     """Programs that stay and share rows. Each has up to `pieces` blocks of `piece` elements of a row, and `resident` programs
     fit on a multiprocessor. Rows of 16-bit elements begin at multiples of 4 bytes. Nobody has measured it, so `backward_plan`
-    does not choose it; tools/measuring_rows.py measures it."""
+    does not choose it; tools/measuring_rows.py measures it. Raises Unsupported if the device does not hold all programs of a
+    row at once."""
     slices = math.ceil(N / (piece * pieces))
     span = 64 * math.ceil(N / slices / 64)
     slices, pieces = math.ceil(N / span), math.ceil(span / piece)
-    teams = _even(M, max(1, device.multiprocessors * resident // slices))
+    most = device.multiprocessors * resident
+    if slices > most and not device.interpreted:
+        raise Unsupported(f"a row of N={N} needs {slices} programs; this device holds {most} at once")
+    teams = _even(M, max(1, most // slices))
     full = N % span == 0 and span == piece * pieces
     constants = {"span": span, "BLOCK": piece, "PIECES": pieces, "FULL": full, "WIDTH": power_of_two(slices)}
     constants |= {"PAIRS": 2 if itemsize == 2 else 1, "PDL": device.chained, "PHASE": 0}
