@@ -52,7 +52,7 @@ if triton:
         columns = tl.program_id(1).to(tl.int64) * BLOCK_N + tl.arange(0, BLOCK_N)
         total = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
         for start in range(0, K, BLOCK_K):
-            depth = start + tl.arange(0, BLOCK_K)
+            depth = tl.cast(start, tl.int64) + tl.arange(0, BLOCK_K)
             left = tl.load(
                 a + rows[:, None] * a_row + depth[None, :] * a_column,
                 mask=(rows[:, None] < M) & (depth[None, :] < K),
