@@ -28,7 +28,7 @@ def doctor(
     """Show this machine, what is missing, and what distorts timings.
 
     For everything that is missing, the command names the providers and features that need it. For everything that distorts
-    timings, it says how, and which command changes that.
+    timings, it says what the effect is, and which command removes the cause.
     """
     if unlock:
         return _unlock()

@@ -76,9 +76,8 @@ LockClocks = Annotated[
     typer.Option(
         "--lock-clocks",
         metavar="[MHZ]",
-        help="Lock the clocks of the devices during the run: at MHZ, or without MHZ at the base clock. Needs the right to "
-        "set clocks, "
-        "which usually only root has.",
+        help="Lock the clocks of the devices at MHZ during the run. Default for MHZ: the base clock. This needs the right "
+        "to set clocks, which usually only root has.",
     ),
 ]
 ResultsFiles = Annotated[

@@ -161,7 +161,7 @@ def run(
         if repeat is not None:
             if config or arguments or changes or only or profile or plugin or shapes or dry_run or options != usual:
                 raise UsageError(
-                    "--repeat measures a row as its file says; give only --row, --out and --no-wait with it"
+                    "--repeat takes all settings from the results file; give only --row, --out and --no-wait with it"
                 )
             return repeat_row(repeat, row, replace(usual, out=out / "repeat"))
         if row:
@@ -314,7 +314,7 @@ def exec_command(
         terminal.warn(f"{shlex.join(command)}: ended with {how}")
     if outcome.csv is None:
         calls = "no call of triton.testing.do_bench, do_bench_cudagraph or kbench.do_bench gave a time"
-        why = "the kernels ran in Triton's interpreter, whose times say nothing about them"
+        why = "the kernels ran in Triton's interpreter, so these times do not show how fast the kernels are"
         why += "; unset TRITON_INTERPRET and run on a GPU"
         terminal.warn(f"nothing was measured: {why if outcome.interpreted else calls}")
         return outcome.exit_code

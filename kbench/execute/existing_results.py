@@ -101,8 +101,8 @@ def read_existing(
     environment, note = read_recorded_environment(path) if records else (None, "")
     if environment and environment.get(RESOLVED):
         raise ResultsError(
-            f"{path}: cannot be continued: kbench compare --resolve has measured some of its rows in further sessions; "
-            "start a new file"
+            f"{path}: cannot be continued, because `kbench compare --resolve` has measured some of its rows in more "
+            "sessions than the others; start a new file"
         )
     asked = recorded = plan.sweep.measure.sessions
     if environment:

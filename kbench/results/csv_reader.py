@@ -151,8 +151,8 @@ def check_header(path: Path, line: int, header: list[str]) -> None:
             what = f"not a kbench results file, it has no column {names}"
             raise ResultsError(f"{where}: {what}; name a CSV that `kbench run` wrote")
         raise ResultsError(
-            f"{where}: it has no column {names}: edited, or written by another version of kbench; restore the column or run "
-            "the sweep again"
+            f"{where}: it has no column {names}, because it was edited, or because another version of kbench wrote it; restore "
+            "the column or run the sweep again"
         )
     if len(header) > MAX_COLUMNS:
         raise ResultsError(

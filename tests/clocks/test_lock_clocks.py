@@ -388,7 +388,11 @@ def test_a_host_has_no_clocks_to_lock(
         (["--lock-clocks", "-5", "sweep.yaml"], 2, "--lock-clocks '-5' is not a clock"),
         (["sweep.yaml", "--lock-clocks", "1.5GHz"], 2, "--lock-clocks '1.5GHz' is not a clock"),
         (["sweep.yaml", "--lock-clocks", "--scheduler", "tcp://a:1"], 2, "cannot be combined with --scheduler"),
-        (["--repeat", "a.csv", "--row", "N=1", "--lock-clocks"], 2, "--repeat measures a row as its file says"),
+        (
+            ["--repeat", "a.csv", "--row", "N=1", "--lock-clocks"],
+            2,
+            "--repeat takes all settings from the results file",
+        ),
     ],
 )
 def test_the_clock_is_optional(

@@ -39,7 +39,7 @@ FAULTS = {
     "reference-of-two": "reference returned 2 values on M=4 N=8 float32; it must return a tensor",
     "fill-device": "the fill of x returned a tensor on device meta on M=4 N=8 float32; it must be on ",
     "fill-none-in-range": "the fill of x fails on M=4 N=8 float32: ValueError: there is no whole number from 0 up to but",
-    "fill-too-large": "the fill of x fails on M=4 N=8 float32: ValueError: int8 does not hold the whole numbers from 0",
+    "fill-too-large": "the fill of x fails on M=4 N=8 float32: ValueError: int8 cannot represent every whole number from 0",
     "reference-changes-x": "reference changed its input x in place on M=4 N=8 float32; it must work on a copy",
     "reference-random": "reference returned two different results for y on the same inputs on M=4 N=8 float32; declare check=",
     "reference-misses-a-keyword": "reference fails on M=4 N=8 float32: TypeError",

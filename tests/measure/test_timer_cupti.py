@@ -204,7 +204,7 @@ def test_a_round_that_the_profiler_has_lost_a_part_of_is_measured_again(device: 
 def test_a_profiler_that_loses_something_each_time_gives_no_time(device: FakeDevice) -> None:
     sample = timer(device).ready([device.empty_call], None)
     device.loses = lambda recording: True
-    with pytest.raises(Unsupported, match="no complete reading of the profiler: it shows 4 starts and 3 ends of calls"):
+    with pytest.raises(Unsupported, match="incomplete data from the profiler: it shows 4 starts and 3 ends of calls"):
         sample(1, 5)
 
 

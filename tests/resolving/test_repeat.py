@@ -139,8 +139,11 @@ def test_what_the_file_does_not_say_is_named(tmp_path: Path, tasks: list[Task], 
         (("--row", "N=128"), "chooses more than one row of results/sweep.csv: provider is torch-native, torch-eager"),
         (("--row", "provider=torch-eager"), "N is 64, 128; add a term for each of these"),
         (("--row", "provider=cuda"), "no row has provider=cuda"),
-        (("--row", "provider=torch-eager,N=128", "--set", "rounds=9"), "--repeat measures a row as its file says"),
-        (("sweep.yaml", *ROW), "--repeat measures a row as its file says"),
+        (
+            ("--row", "provider=torch-eager,N=128", "--set", "rounds=9"),
+            "--repeat takes all settings from the results file",
+        ),
+        (("sweep.yaml", *ROW), "--repeat takes all settings from the results file"),
     ],
 )
 def test_bad_input_is_one_line(tmp_path: Path, tasks: list[Task], words: tuple[str, ...], said: str) -> None:

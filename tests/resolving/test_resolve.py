@@ -170,7 +170,7 @@ def test_a_file_with_added_sessions_is_not_continued(
     run_kbench(["compare", *pair, "--resolve", "--budget", "0.001s"], tmp_path)
     for more in ("--append", "--resume"):
         done = run_kbench(["run", "sweep.yaml", "--out", "a", more], tmp_path)
-        assert done.returncode == 2 and "kbench compare --resolve has measured some of its rows" in done.stderr
+        assert done.returncode == 2 and "`kbench compare --resolve` has measured some of its rows" in done.stderr
 
 
 def test_ctrl_c_keeps_the_cases_that_were_measured(

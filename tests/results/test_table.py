@@ -53,7 +53,9 @@ def edit(path: Path, old: str, new: str) -> None:
 def test_a_missing_column_may_have_been_removed_by_hand(csv: Path) -> None:
     edit(csv, ",build_ms,", ",build,")
     refuses(
-        csv, "it has no column build_ms: edited, or written by another version", "restore the column or run the sweep"
+        csv,
+        "it has no column build_ms, because it was edited, or because another version",
+        "restore the column or run the sweep",
     )
 
 

@@ -29,7 +29,8 @@ def why(
             "--row",
             metavar="TERMS",
             help="The provider and the case, for example 'provider=triton,N=4096,dtype=bf16'. The terms are those of --where "
-            "of other commands. They must choose one provider in one case. Needed unless the file has only one.",
+            "of other commands. They must choose one provider in one case. Can be left out if the file has only one "
+            "provider in one case.",
         ),
     ] = "",
     versus: Annotated[
@@ -55,8 +56,8 @@ def why(
         bool,
         typer.Option(
             "--once",
-            help="Print no reasons. Call the provider a single time, between cudaProfilerStart and cudaProfilerStop, so "
-            "that a profiler that runs kbench records only this call.",
+            help="Print no reasons. Call the provider a single time, between cudaProfilerStart and cudaProfilerStop. "
+            "If kbench runs under a profiler, the profiler then records only this call.",
         ),
     ] = False,
     timers: Annotated[

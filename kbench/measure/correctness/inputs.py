@@ -45,7 +45,7 @@ class Inputs:
         limits = torch.finfo(wanted) if wanted.is_floating_point else None if dtype == "bool" else torch.iinfo(wanted)
         smallest, largest = (limits.min, limits.max) if limits else (0, 1)
         if prod(shape) and not smallest <= low < high <= largest + 1:
-            raise ValueError(f"{dtype} does not hold the whole numbers from {low} up to but not including {high}")
+            raise ValueError(f"{dtype} cannot represent every whole number from {low} to {high - 1}")
         drawn = torch.randint(low, high, shape, device=self._device.torch_device, generator=self._generator)
         return drawn.to(wanted)
 

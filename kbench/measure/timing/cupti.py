@@ -64,7 +64,7 @@ class CuptiTimer(BenchTimer):
                 return self._read_once(call, launch_ms, before, warmup_ms, rep_ms)
             except LostActivities as lost:
                 fault = str(lost)
-        raise Unsupported(f"timer cupti has no complete reading of the profiler: {fault}; use timer: do_bench")
+        raise Unsupported(f"timer cupti got incomplete data from the profiler: {fault}; use timer: do_bench")
 
     def _read_once(
         self,

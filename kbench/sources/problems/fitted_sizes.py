@@ -31,11 +31,11 @@ class FittedSizes:
 def fit_sizes(constants: Mapping[str, int], trace: Trace) -> FittedSizes:
     """Fit the sizes to the constants. Every expression has been compared with traces of other values than it was made from.
 
-    Raises ValueError if there is no trace with the constants as they are.
+    Raises ValueError if `trace({})` is None.
     """
     base = trace({})
     if base is None:
-        raise ValueError("the module's functions fail, even if its constants keep their values")
+        raise ValueError("trace({}) must return the sizes, but it returned None")
     fit = _Fit(base, constants, trace)
     if len(constants) <= MOST_CONSTANTS:
         fit.free = [name for name in constants if fit.varies(name)]
