@@ -69,7 +69,10 @@ def waiting_multiprocessors(device: torch.device) -> int:
 
 def largest_team(multiprocessors: int, threads: int) -> int:
     """Programs of so many threads that the device holds at once, whatever registers they take. If programs wait for more of
-    them than that, they may wait forever. A multiprocessor has registers for 256 threads that take as many as possible."""
+    them than that, they may wait forever. A multiprocessor has registers for 256 threads that take as many as possible.
+
+    Launches that wait at the same time on other streams take places too. Nothing guards against so many of them that no team
+    is complete: with 4 programs on each of 132 multiprocessors, at least five launches."""
     return multiprocessors * max(1, 256 // threads)
 
 
