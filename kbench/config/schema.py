@@ -229,7 +229,7 @@ ProviderEntry = Annotated[
 Products = Annotated[
     Annotated[Product, Tag("<product>")] | Annotated[list[Product], Field(min_length=1), Tag("<products>")],
     Discriminator(lambda value: "<products>" if isinstance(value, list) else "<product>"),
-    Field(description="A cross product, or a list of them. Cases that occur twice are measured once."),
+    Field(description="A cross product, or a list of cross products. Cases that occur twice are measured once."),
 ]
 
 Providers = Annotated[

@@ -145,7 +145,8 @@ def _model_faults(operator: Declaration) -> Iterator[str]:
     shapes = operator.model_shapes if several or isinstance(operator.model_axes, Mapping) else (None,)
     for product in shapes:
         if not isinstance(product, Mapping) or not product:
-            yield 'model_axes must be a dict from axes to dimensions, or a list of them: {"M": "tokens", "N": "hidden"}'
+            like = '{"M": "tokens", "N": "hidden"}'
+            yield f"model_axes must be a dict from axes to dimensions, for example {like}, or a list of such dicts"
             return
         for axis, size in product.items():
             if axis not in operator.axes:

@@ -99,7 +99,7 @@ class Term:
 
     def _matches_flag(self) -> Callable[[Any], bool]:
         if self.comparison in ORDER:
-            raise _error(self.text, f"{self.column} is true or false, which have no order; use = or !=")
+            raise _error(self.text, f"{self.column} holds only true and false, and these have no order; use = or !=")
         flags = []
         for value in self.values:
             if value.lower() not in ("true", "false"):

@@ -127,7 +127,7 @@ def test_where(csv: Path, text: str, count: int) -> None:
         ("eps<nan", "'nan' is not a number"),
         ("eps=1e-6|", "'' is not a number"),
         ("causal=maybe", "'maybe' is neither true nor false"),
-        ("causal<true", "causal is true or false, which have no order; use = or !="),
+        ("causal<true", "causal holds only true and false, and these have no order; use = or !="),
         ("window=0.5", "'0.5' is not a whole number"),
         ("mode<full", "mode holds words, which have no order"),
         ("esp=1", "has no column 'esp'; did you mean 'eps'?"),

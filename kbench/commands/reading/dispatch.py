@@ -59,7 +59,7 @@ def dispatch(
     The function names the fastest provider for a shape. It decides by the dtype, and by a few thresholds on sizes and on
     products of two sizes. The written file needs neither kbench nor torch. The function does not branch on a difference that
     may be noise. A provider is never chosen in a case where it failed, was wrong, suspect or unsupported. The command prints
-    the decision and its regret: the share of time that a choice loses to the fastest provider.
+    the decision and its regret: how much slower the chosen provider is than the fastest one, in percent.
     """
     from kbench.dispatching.dispatch import DispatchOptions
     from kbench.dispatching.dispatch import dispatch as find
