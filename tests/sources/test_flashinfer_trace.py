@@ -211,6 +211,34 @@ def test_a_malformed_definition_is_one_located_fault(tmp_path: Path, name: str) 
     assert raised.value.where.startswith(str(tmp_path))
 
 
+SOLUTIONS: dict[str, tuple[Any, str]] = {
+    "a taken name": (
+        solution("reference", "def run(): ..."),
+        "other.json: 'scale_n8' has a provider 'reference' already",
+    ),
+    "a name that cannot be printed": (solution("a\nb", "def run(): ..."), "other.json: provider 'a\\nb' of 'scale_n8'"),
+    "no spec": ({"definition": "scale_n8", "name": "mine", "sources": []}, "other.json:1:1: spec is missing"),
+}
+
+
+@pytest.mark.parametrize("name", SOLUTIONS)
+def test_a_malformed_solution_is_one_fault_in_its_file(tmp_path: Path, name: str) -> None:
+    other, expected = SOLUTIONS[name]
+    with pytest.raises(SourceFault) as raised:
+        load(write_problem(tmp_path / "problem", SCALE, scale_workload(1), other=other))
+    assert expected in f"{raised.value.where}: {raised.value}"
+
+
+def test_a_solution_of_another_definition_is_left_out_with_a_note(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    definition = changed(name="../hunt")
+    other = solution("mine", "def run(): ...")
+    [found] = load(write_problem(tmp_path / "problem", definition, scale_workload(1), other=other, config={"a": 1}))
+    assert list(found.providers) == ["reference"]
+    assert capfd.readouterr().err == "kbench: other.json is a solution of 'scale_n8', not of ../hunt\n"
+
+
 LINES = {
     "5": "workload.jsonl:2:1: the line is 5; it must be an object",
     '{"axes": {}': "workload.jsonl:2:12: not JSON",

@@ -154,6 +154,10 @@ FAULTS = {
         PROBLEM.replace("self.linear(x)", "self.lost(x)"),
         "mlp.py:12: the model raised AttributeError",
     ),
+    "inputs that the model does not take": (
+        PROBLEM.replace("return [torch.rand", "return [1, 2, torch.rand"),
+        "mlp.py: the model raised TypeError",
+    ),
     "inputs that are no list": (
         PROBLEM.replace("return [torch.rand", "[torch.rand"),
         "mlp.py: get_inputs returns NoneType; it must return a list",

@@ -49,10 +49,13 @@ def load(path: Path) -> Sequence[SourceSweep]:
     try:
         operator = _operator(definition, workloads, function, custom)
         solutions = read_solutions(_solution_files(definition), definition)
-        for solution in solutions:
-            add_provider(operator, solution, definition)
     except ValueError as error:  # a name that kbench does not allow, or that is taken
         raise SourceFault(str(definition.file), str(error)) from None
+    for solution in solutions:
+        try:
+            add_provider(operator, solution, definition)
+        except ValueError as error:
+            raise SourceFault(str(solution.file), str(error)) from None
     word = WORKLOAD in operator.choices
     points = [
         {**each.point, **({WORKLOAD: each.word} if word else {}), "dtype": definition.dtype} for each in workloads
@@ -86,7 +89,7 @@ def _solution_files(definition: DefinitionFile) -> list[Path]:
 
 def _beside(definition: DefinitionFile, folder: str, stems: Sequence[str], suffix: str) -> list[Path]:
     """Where a file that belongs to a definition may be: beside it, and in a folder of its data set."""
-    found = [definition.file.with_name(f"{stem}.{suffix}") for stem in stems]
+    found = [definition.file.with_name(f"{stem}.{suffix}") for stem in stems if Path(stem).name == stem]
     if root := _data_set(definition):
         found += sorted(islice((root / folder).rglob(f"{definition.file.stem}.{suffix}"), MOST_FILES))
     return found

@@ -63,8 +63,13 @@ def read_solutions(files: Sequence[Path], definition: DefinitionFile) -> list[So
     found = []
     for file in files:
         json = read_json(file)
-        if isinstance(json.value, dict) and "spec" in json and json.at("definition").value == definition.name:
+        if not isinstance(json.value, dict) or not {"spec", "sources"} & json.value.keys():
+            continue  # some other JSON
+        if json.at("definition").value == definition.name:
             found.append(_solution(json))
+        elif file.parent == definition.file.parent:
+            other = json.at("definition").value
+            print(f"kbench: {file.name} is a solution of {other!r:.80}, not of {definition.name}", file=sys.stderr)
     return found
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from kbench.contract.sizes import SizeError, evaluate_bound
 from kbench.files import source_text
 from kbench.sources.fault import SourceFault
-from kbench.text.exception_text import location, message
+from kbench.text.exception_text import in_library, location, message
 
 _numbers = itertools.count()
 
@@ -62,7 +62,8 @@ def _parsed(text: str, name: str) -> ast.Module:
     try:
         return ast.parse(text, name)
     except SyntaxError as error:
-        raise SourceFault(f"{name}:{error.lineno}:{error.offset}", f"not Python: {error.msg}") from None
+        where = f"{name}:{error.lineno}:{error.offset}" if error.lineno else name  # a null byte has no line
+        raise SourceFault(where, f"not Python: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise SourceFault(name, f"not readable as Python: {error}") from None
 
@@ -78,14 +79,16 @@ def function_of(module: ModuleType, name: str, file: str) -> Callable[..., Any]:
 
 @contextmanager
 def blamed(file: str, what: str) -> Iterator[None]:
-    """Turn whatever other people's code raises inside into a SourceFault at the line that raised it."""
+    """Turn whatever other people's code raises inside into a SourceFault at the line that raised it. The place is the file if a
+    library raised it, and no line of the problem."""
     try:
         yield
     except SourceFault:
         raise
     except BaseException as error:  # other people's code may raise anything, SystemExit included
         found = f"{what} raised {type(error).__name__}: {message(error)}"
-        raise SourceFault(location(error, file), found) from error
+        where = location(error, file)
+        raise SourceFault(file if in_library(where) else where, found) from error
 
 
 def integer_constants(tree: ast.Module) -> dict[str, int]:
