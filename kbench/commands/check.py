@@ -46,8 +46,8 @@ def check(
         bool,
         typer.Option(
             "--all",
-            help="Check the edge inputs at the sizes of every case. Default: only at those of the smallest and the largest "
-            "case for each combination of dtype, mode and the operator's other settings.",
+            help="Check the edge inputs at the sizes of every case. Default: for each combination of dtype, mode and the "
+            "operator's other settings, use only the sizes of the smallest and the largest case.",
         ),
     ] = False,
     keep_trying: KeepTrying = False,

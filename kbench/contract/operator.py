@@ -244,7 +244,9 @@ class Operator(Declaration):
                 raise ValueError(f"{where}: {name} cannot hold {output}, which has other sizes or another dtype")
         delivered = [*out, *holds.values()]
         if len(set(delivered)) < len(delivered):
-            raise ValueError(f"{where}: two places hold the same output; name each output once in out= and mutates=")
+            raise ValueError(
+                f"{where}: the same output is named twice; name each output only once, either in out= or in mutates="
+            )
 
     def _check_gradient_places(self, where: str, holds: Mapping[str, str]) -> None:
         places = {**{f"gradient of {name}": tensor for name, tensor in self.outputs.items()}, **self.inputs}

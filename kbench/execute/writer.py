@@ -46,7 +46,7 @@ def move_aside(csv: Path) -> list[Path]:
     else:
         raise FileExistsError(
             17,
-            "kbench cannot rename this earlier file to keep it, because all backup names are taken; move old results away, or "
+            "kbench cannot back up this file, because all backup names are taken; move old results away, or "
             "choose another --out",
             str(there[0]),
         )

@@ -60,7 +60,7 @@ def weights_in_float32(library: str, weight: Tensor) -> Declines:
 def without_gaps(library: str, x: torch.Tensor) -> torch.Tensor:
     """The matrix. Raises Unsupported if it has gaps, for a library that would copy it although it works in place."""
     if not x.is_contiguous():
-        raise Unsupported(f"{library} works in place here, and needs matrices without gaps")
+        raise Unsupported(f"{library} overwrites its input here, so it needs contiguous matrices")
     return x
 
 

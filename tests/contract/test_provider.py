@@ -128,7 +128,7 @@ REFUSED: dict[str, tuple[Callable[[Operator], Any], str]] = {
     "no output": (lambda op: op.provider("p", mutates="x"), f"{WHERE}: 'x' is not one of the outputs y, h"),
     "two places": (
         lambda op: op.provider("p", mutates={"x": "y"}, out=["y"]),
-        f"{WHERE}: two places hold the same output; name each output once in out= and mutates=",
+        f"{WHERE}: the same output is named twice; name each output only once, either in out= or in mutates=",
     ),
     "another shape": (
         lambda op: op.provider("p", mutates={"w": "y"}),

@@ -112,7 +112,7 @@ class Definition(OperatorCalls):
             raise self._fault(fill, f"the fill of {name} returned {is_}", f"it must return shape {shape} and {dtype}")
         if found.device != place:
             what = f"the fill of {name} returned a tensor on device {found.device}"
-            raise self._fault(fill, what, f"it must be on {place}, like the tensors that the function `draw` returns")
+            raise self._fault(fill, what, f"it must be on {place}, like the tensors that the fill gets from `draw`")
         return found.clone()  # an expanded tensor cannot be written to, and the function may keep its own
 
     def edge(self, name: str, inputs: Sequence[Tensor], draw: Draw) -> tuple[Tensor, ...]:
