@@ -68,7 +68,8 @@ def quack_matrix(x: torch.Tensor, align: int = 16) -> torch.Tensor:
     """The matrix. Raises Unsupported if QuACK cannot read it: each row must start at a multiple of `align` bytes."""
     if (x.stride(1) != 1 and x.shape[1] > 1) or x.stride(0) * x.element_size() % align or x.data_ptr() % align:
         raise Unsupported(
-            f"QuACK needs every row to start at a multiple of {align} bytes, and its elements next to each other in memory"
+            f"QuACK needs every row to start at a multiple of {align} bytes, and the elements of a row to be next to each "
+            f"other in memory"
         )
     return x
 

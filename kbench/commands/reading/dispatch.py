@@ -47,9 +47,9 @@ def dispatch(
         typer.Option(
             "--holdout",
             metavar="SHARE",
-            help="Also test the method: split the shapes into groups of about this share, leave out one group at a time, "
-            "decide from the rest, and report the regret at the group left out. The written function uses all shapes. 0 skips "
-            "the test.",
+            help="Also cross-validate the decision: split the shapes into groups, each about this share of all shapes. For "
+            "each group, decide from the other groups, and report the regret on this one. The written function uses all "
+            "shapes. 0 skips this test.",
         ),
     ] = "25%",
     where: RowTerms = "",
@@ -58,8 +58,8 @@ def dispatch(
 
     The function names the fastest provider for a shape. It decides by the dtype, and by a few thresholds on sizes and on
     products of two sizes. The written file needs neither kbench nor torch. The function does not branch on a difference that
-    may be noise. A provider is never chosen in a case where it failed, was wrong, suspect or unsupported. The command prints
-    the decision and its regret: how much slower the chosen provider is than the fastest one, in percent.
+    may be noise. A provider is never chosen in a case where it failed, or where it was wrong, suspect or unsupported. The
+    command prints the decision and its regret: how much slower the chosen provider is than the fastest one, in percent.
     """
     from kbench.dispatching.dispatch import DispatchOptions
     from kbench.dispatching.dispatch import dispatch as find

@@ -28,8 +28,9 @@ def report(
 ) -> ExitStatus:
     """Write an HTML page about results.
 
-    The page has the fastest providers, an interactive plot, all rows, failures, the machine and the method. It is one file
-    and needs no network. For a history (see kbench history), it has the pictures, the changes and the series.
+    The page has the fastest providers, an interactive plot, all rows, failures, the machine and the method. It is one file and
+    needs no network. Given the folder of a history (see kbench history), the command writes a page with the pictures, the
+    changes and the series of the history.
     """
     from kbench import reporting
 
