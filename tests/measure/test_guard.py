@@ -171,7 +171,7 @@ def test_what_a_thread_replaces_between_two_steps_is_nobodys_fault(capfd: pytest
     guard.end()
     assert time.sleep is honest and changes == ProviderChanges()
     assert (
-        "kbench: while no provider was running, something (probably a thread of a provider) replaced time.sleep"
+        "kbench: something replaced time.sleep between the calls of providers, probably a background thread"
         in capfd.readouterr().err
     )
 

@@ -77,7 +77,9 @@ def test_quack_declines_rows_that_it_cannot_read() -> None:
     odd = x[:, :21].contiguous()
     assert quack_norm_rows(odd) is odd, "the norms take rows of any length"
     for bad in (odd, x[:, 1:17], x.t()):
-        with pytest.raises(Unsupported, match="multiple of 16 bytes, and its elements next to each other"):
+        with pytest.raises(
+            Unsupported, match="multiple of 16 bytes, and the elements of a row to be next to each other"
+        ):
             quack_matrix(bad)
     with pytest.raises(Unsupported, match="multiple of 16 bytes"):
         quack_norm_rows(x[:, 1:17])

@@ -47,9 +47,9 @@ def dispatch(
         typer.Option(
             "--holdout",
             metavar="SHARE",
-            help="Also cross-validate the decision: split the shapes into groups, each about this share of all shapes. For "
-            "each group, decide from the other groups, and report the regret on this one. The written function uses all "
-            "shapes. 0 skips this test.",
+            help="Also cross-validate the decision: hold out about this share of the shapes at a time, decide from the other "
+            "shapes, and report the regret on those that were held out. The written function uses all shapes. 0 skips this "
+            "test.",
         ),
     ] = "25%",
     where: RowTerms = "",

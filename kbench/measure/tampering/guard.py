@@ -77,8 +77,9 @@ class Guard:
         """
         fresh = self._looked_ns is not None and perf_counter_ns() - self._looked_ns < FRESH_NS
         if not fresh and (unblamed := self._patches.undone()):
-            what = f"while no provider was running, something (probably a thread of a provider) replaced {listed(unblamed)}"
-            print(f"kbench: {what}; kbench put back what was replaced", file=sys.stderr)
+            what = f"something replaced {listed(unblamed)} between the calls of providers"
+            who = "probably a background thread that a provider has started"
+            print(f"kbench: {what}, {who}; kbench put back what was replaced", file=sys.stderr)
         self._common = self._before = read(self._settings)
         if changes.own:
             write(self._settings, changes.own)
