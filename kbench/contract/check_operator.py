@@ -90,7 +90,7 @@ def _tensor_faults(operator: Declaration) -> Iterator[str]:
                 yield f"{kind}: {name} is {type(tensor).__name__}; it must be a kbench.Tensor"
                 return
             if name in columns:
-                yield f"a tensor has the name {name!r}, and so has an axis, a scalar or a choice; rename one of them"
+                yield f"the name {name!r} is used both for a tensor and for an axis, scalar or choice; rename one of them"
             if unknown := sorted(tensor.axes - set(operator.axes)):
                 yield f"{name} has the axis {unknown[0]}, which is not one of {', '.join(operator.axes)}"
             if tensor.dtype not in (None, *ITEMSIZE, *operator.choices):

@@ -69,7 +69,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"inputs": {"a\nb": MATRIX}}, "inputs: tensor 'a\\nb': "),
     (
         {"outputs": {"N": MATRIX}},
-        "a tensor has the name 'N', and so has an axis, a scalar or a choice; rename one of them",
+        "the name 'N' is used both for a tensor and for an axis, scalar or choice; rename one of them",
     ),
     ({"outputs": {"y": Tensor("M", "2*K")}}, "y has the axis K, which is not one of M, N"),
     (

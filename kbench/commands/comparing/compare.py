@@ -81,7 +81,7 @@ def compare(
         typer.Option(
             "--budget",
             metavar="DURATION",
-            help="With --resolve: begin no further pair of sessions after about this long: 90s, 10m or 1h.",
+            help="With --resolve: measure for at most about this long: 90s, 10m or 1h.",
         ),
     ] = DEFAULT_BUDGET,
     export: Exports = None,

@@ -27,8 +27,8 @@ def history_check(
             "--recent",
             metavar="N",
             min=1,
-            help="Report changes that began in the last N executions of kbench run. Older changes are only counted in the "
-            "report, and do not fail the check.",
+            help="Report changes that began in the last N executions of kbench run. The report also gives the "
+            "number of older changes, which do not fail the check.",
         ),
     ] = 10,
     everything: Annotated[bool, typer.Option("--all", help="Report older changes, too.")] = False,
