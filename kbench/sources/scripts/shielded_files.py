@@ -30,9 +30,10 @@ class Shield:
 
     def __init__(self, *folders: Path) -> None:
         self._folders = [folder.resolve() for folder in folders]
-        self._scratch: Path | None = (
-            None  # made for the first copy: a script that ends its process leaves no empty folder
-        )
+        # Asked for now: when tempfile looks for its folder, it holds a lock and removes a file, and `remove` must not ask again.
+        self._temporary = Path(tempfile.gettempdir()).resolve()
+        # Made for the first copy: a script that ends its process leaves no empty folder.
+        self._scratch: Path | None = None
         self._copies: dict[Path, Path | None] = {}  # None: removed
         self._open, self._replace, self._remove = builtins.open, os.replace, os.remove
 
@@ -40,9 +41,8 @@ class Shield:
         """Whether a file is the script's own, and not one of a cache or a device."""
         if any(path.is_relative_to(folder) for folder in self._folders):
             return not any(part.startswith((".", "__pycache__")) for part in path.parts)
-        temporary = Path(tempfile.gettempdir()).resolve()
         hidden = any(part.startswith(".") for part in path.parts)
-        return not (hidden or path.is_relative_to(temporary) or str(path).startswith(SYSTEM))
+        return not (hidden or path.is_relative_to(self._temporary) or str(path).startswith(SYSTEM))
 
     def open(self, file: Any, mode: str = "r", *arguments: Any, **named: Any) -> Any:
         path = _path(file)
