@@ -221,7 +221,7 @@ def _arguments(cases: Sequence[Case]) -> tuple[tuple[Argument, ...], dict[str, V
     for name in names:
         if lacking := next((case for case in cases if case.axes.get(name) is None), None):
             raise UsageError(
-                f"{lacking.label} has no {name}, and other cases have one; run kbench dispatch on each file by itself"
+                f"the case {lacking.label} lacks {name}, which other cases have; run kbench dispatch once for each file"
             )
         values = dict.fromkeys(case.axes[name] for case in cases)
         sizes = all(type(value) is int for value in values)

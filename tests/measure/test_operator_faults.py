@@ -41,12 +41,12 @@ FAULTS = {
     "fill-none-in-range": "the fill of x fails on M=4 N=8 float32: ValueError: there is no whole number from 0 up to but",
     "fill-too-large": "the fill of x fails on M=4 N=8 float32: ValueError: int8 cannot represent every whole number from 0",
     "reference-changes-x": "reference changed its input x in place on M=4 N=8 float32; it must work on a copy",
-    "reference-random": "reference returned two different results for y on the same inputs on M=4 N=8 float32; declare check=",
+    "reference-random": "reference returned two different results for y on the same inputs on M=4 N=8 float32; if several",
     "reference-misses-a-keyword": "reference fails on M=4 N=8 float32: TypeError",
-    "rows-depend": "reference returned different values for y when it got half of the rows on M=4 N=8 float32; "
-    "rows='M' is for independent rows; leave it out",
-    "rows-depend-on-count": "reference returned different values for y when it got half of the rows",
-    "rows-of-another-shape": "reference returned different values for y when it got half of the rows",
+    "rows-depend": "with half of the rows, reference returned other values for y than with all rows on M=4 N=8 float32; "
+    "the rows are not independent; leave out rows='M'",
+    "rows-depend-on-count": "with half of the rows, reference returned other values for y than with all rows",
+    "rows-of-another-shape": "with half of the rows, reference returned other values for y than with all rows",
     "gradient-none": "no output of the reference has a gradient on M=4 N=8 mode=backward float32; use differentiable",
     "gradient-in-place": "reference changed its input x in place on M=4 N=8 mode=forward float32",
     "gradient-backward-dtype": "reference returned int64 for y on M=4 N=8 mode=forward float32; the operator declares ",

@@ -242,9 +242,9 @@ def test_a_solution_of_another_definition_is_left_out_with_a_note(
 LINES = {
     "5": "workload.jsonl:2:1: the line is 5; it must be an object",
     '{"axes": {}': "workload.jsonl:2:12: not JSON",
-    '{"axes": {}, "inputs": {}}': "workload.jsonl:2:2: axes has no M",
+    '{"axes": {}, "inputs": {}}': "workload.jsonl:2:2: the key `axes` has no M",
     '{"axes": {"M": -1}, "inputs": {}}': "workload.jsonl:2:11: axes.M is -1; it must be a whole number",
-    '{"axes": {"M": 1}, "inputs": {"x": {"type": "random"}}}': "workload.jsonl:2:20: inputs has no a",
+    '{"axes": {"M": 1}, "inputs": {"x": {"type": "random"}}}': "workload.jsonl:2:20: the key `inputs` has no a",
     '{"axes": {"M": 1}, "inputs": {"x": {"type": "zeros"}}}': 'workload.jsonl:2:37: inputs.x.type is "zeros"',
     '{"axes": {"M": 1}, "inputs": {"x": {"type": "custom"}}}': "x is custom, but the definition has no custom_inputs",
     '{"axes": {"M": 1}, "inputs": {"x": {"type": "safetensors", "path": "a.st", "tensor_key": "x"}}}': (

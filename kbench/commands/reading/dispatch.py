@@ -38,8 +38,7 @@ def dispatch(
         typer.Option(
             "--margin",
             metavar="SHARE",
-            help="A provider that is slower than the fastest by at most this share is good enough: the function does "
-            "not switch to another provider for a smaller gain.",
+            help="The function switches to another provider only if that one is faster by more than this share.",
         ),
     ] = "3%",
     holdout: Annotated[

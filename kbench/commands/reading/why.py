@@ -80,10 +80,10 @@ def why(
 ) -> ExitStatus:
     """Say why a provider takes the time that it takes.
 
-    The most important reason comes first. Each is a sentence with the number that it rests on. Possible reasons are launch
-    overhead, the number of kernels, local memory, blocks, occupancy and clock. After the reasons, the command lists the
-    kernels that a call launches. The numbers are those of the results file and of the .kernels.jsonl beside it; nothing is
-    measured.
+    The reasons are listed, the most important one first. Each reason is a sentence with the measured number that supports it.
+    Possible reasons are launch overhead, the number of kernels, local memory, blocks, occupancy and clock. After the reasons,
+    the command lists the kernels that a call launches. The numbers are those of the results file and of the .kernels.jsonl
+    beside it; nothing is measured.
 
     Hardware counters say more: how many bytes the kernels move, and what they wait for. With --counters, kbench runs ncu.
     Where the machine does not permit that, kbench prints the commands that read the counters on another machine.

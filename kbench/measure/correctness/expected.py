@@ -116,9 +116,9 @@ class Expected:
             joined = first + second if seam is None else _joined(first, second, seam)
             if joined is None or joined.shape != whole.reference.shape or not _agree(whole, joined):
                 name = self.definition.outputs[whole.position].name
-                what = f"reference returned different values for {name} when it got half of the rows"
+                what = f"with half of the rows, reference returned other values for {name} than with all rows"
                 raise self.definition.fault(
-                    what, f"rows={self.definition.operator.rows!r} is for independent rows; leave it out"
+                    what, f"the rows are not independent; leave out rows={self.definition.operator.rows!r}"
                 )
 
     def parts(self) -> Iterator[OutputPart]:

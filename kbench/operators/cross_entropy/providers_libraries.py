@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def _liger_declines(case: Case) -> str | None:
     if case.itemsize < 4:
-        return f"Liger returns the loss of {case.dtype} logits in {case.dtype}, and the operator needs it in float32"
+        return f"for {case.dtype} logits, Liger returns a {case.dtype} loss, but the operator needs a float32 loss"
     if case.mode == BACKWARD:
         return "Liger computes the gradient in the forward pass: measure it in mode full"
     return None

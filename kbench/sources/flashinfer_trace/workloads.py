@@ -76,14 +76,14 @@ def _workload(line: JsonValue, definition: DefinitionFile, number: int) -> Workl
     axes = {}
     for name in definition.axes:
         if name not in sizes:
-            raise line.at("axes").fault(f"axes has no {name}, which is a variable axis of {definition.name}")
+            raise line.at("axes").fault(f"the key `axes` has no {name}, which is a variable axis of {definition.name}")
         axes[name] = sizes[name].whole()
     given = line.at("inputs").mapping()
     scalars: dict[str, Value] = {}
     sources: dict[str, str | StoredTensor] = {}
     for name, tensor in definition.inputs.items():
         if name not in given:
-            raise line.at("inputs").fault(f"inputs has no {name}, which is an input of {definition.name}")
+            raise line.at("inputs").fault(f"the key `inputs` has no {name}, which is an input of {definition.name}")
         source = given[name]
         source.mapping()
         allowed = ("scalar",) if tensor is None else ("random", "safetensors", "custom")

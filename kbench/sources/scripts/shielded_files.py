@@ -30,7 +30,7 @@ class Shield:
 
     def __init__(self, *folders: Path) -> None:
         self._folders = [folder.resolve() for folder in folders]
-        # Asked for now: when tempfile looks for its folder, it holds a lock and removes a file, and `remove` must not ask again.
+        # Asked for now: tempfile holds a lock while it looks for its folder, and removes a file; `remove` must not ask again.
         self._temporary = Path(tempfile.gettempdir()).resolve()
         # Made for the first copy: a script that ends its process leaves no empty folder.
         self._scratch: Path | None = None
