@@ -20,7 +20,8 @@ from kbench.results.vocabulary import Flag, Status
 from kbench.version import __version__
 
 METHOD = (
-    "A series is one provider in one case on one machine. kbench divides each time by that of a copy in the same session, "
+    "A series is one provider in one case on one machine. kbench divides each measured time by the time of a copy in the "
+    "same session, "
     "so a drift of the whole machine does not count as a change. A change of level is found by the method of Fearnhead and "
     "Rigaill (2019). It is reported when three points follow it.",
     "The column `moved with it` names the properties that differ between the last run before the change and the first run "

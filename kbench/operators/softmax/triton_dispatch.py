@@ -233,7 +233,8 @@ def dispatch(
     if block < span:
         smallest = triton_rows.power_of_two(span)
         raise Unsupported(
-            f"BLOCK={block} cannot hold one of {parts} slices of N={N}; it must be a power of two, {smallest} or more"
+            f"with parts={parts}, a slice of N={N} does not fit into BLOCK={block}; BLOCK must be a power of two, "
+            f"{smallest} or more"
         )
     if parts > 1 and not waiting:
         raise Unsupported(
