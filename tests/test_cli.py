@@ -396,6 +396,6 @@ def test_the_graph_timer_is_refused_with_a_reason(kbench: Kbench, write_config: 
     assert rows.loc["torch-native"].status == "unsupported"
     assert (
         rows.loc["torch-native"].reason
-        == "timer graph needs a CUDA or ROCm device; this machine has cpu; use timer: do_bench"
+        == "`timer: graph` needs a CUDA or ROCm device, and this machine has cpu; use `timer: do_bench`"
     )
     assert rows.ms.isna().all()

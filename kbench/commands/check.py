@@ -46,8 +46,8 @@ def check(
         bool,
         typer.Option(
             "--all",
-            help="Check the edge inputs at the sizes of every case. Default: for each combination of dtype, mode and the "
-            "operator's other settings, use only the sizes of the smallest and the largest case.",
+            help="Check the edge inputs at the sizes of every case. Default: check only the smallest and the largest case, "
+            "separately for each combination of dtype, mode and the operator's other settings.",
         ),
     ] = False,
     keep_trying: KeepTrying = False,

@@ -117,7 +117,7 @@ Strict = Annotated[
     bool,
     typer.Option(
         "--strict",
-        help="Exit with 3 when a row cannot be compared, because the files measured it in different ways.",
+        help="Exit with 3 if the files measured a row in different ways, so that it cannot be compared.",
     ),
 ]
 Exports = Annotated[

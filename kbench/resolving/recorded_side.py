@@ -142,7 +142,10 @@ class RecordedSide:
         }
         if differences := find_differences(self.environment, now):
             raise refusal(
-                self.csv, self.purpose, "; ".join(differences), "use the machine, packages and settings of the file"
+                self.csv,
+                self.purpose,
+                "; ".join(differences),
+                "use the machine, packages and settings that the file was measured with",
             )
         shared = [name for name, _ in next(iter(keys)).axes]  # the axes that both files have
         wanted: dict[Any, tuple[Case, dict[str, Row]]] = {}

@@ -217,8 +217,8 @@ def test_without_a_profiler_the_timer_is_refused_with_the_reason(device: FakeDev
         patch.setattr(cupti, "record_activities", fails)
         timer(device).ready([device.empty_call], None)
     assert str(refusal.value) == (
-        "timer cupti cannot use torch's profiler (CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED); another profiler may be "
-        "attached to this process; use timer: do_bench"
+        "`timer: cupti` cannot use torch's profiler (CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED); another profiler may be "
+        "attached to this process; use `timer: do_bench`"
     )
 
 
@@ -237,7 +237,7 @@ def test_a_machine_without_cupti_is_named(
     device: FakeDevice, monkeypatch: pytest.MonkeyPatch, change: Callable[[pytest.MonkeyPatch], None], said: str
 ) -> None:
     change(monkeypatch)
-    with pytest.raises(Unsupported, match=f"timer cupti {said}"):
+    with pytest.raises(Unsupported, match=f"`timer: cupti` {said}"):
         timer(device).ready([device.empty_call], None)
 
 

@@ -370,7 +370,7 @@ def uses_a_wrapper() -> Any:
     ("function", "message"),
     [
         (uses_a_tensor(), "provider mine: it uses TENSOR, a Tensor, which kbench cannot write to a file"),
-        (uses_a_wrapper(), "WRAPPED was wrapped after its definition; decorate the def"),
+        (uses_a_wrapper(), "WRAPPED was wrapped after its definition; put the decorator"),
         (lambda x: x, "is a lambda; define it with def"),
         (functools.partial(uses_a_tensor()), r"is not a function \(its type is partial\); write a def that calls it"),
         ("softmax", r"is not a function \(its type is str\)"),

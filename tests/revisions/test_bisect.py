@@ -179,7 +179,7 @@ def test_a_change_below_the_margin_is_not_found(tmp_path: Path, temporary: Path,
     assert done.returncode == 1
     first = done.stdout.splitlines()[0]
     assert first.startswith("not found: ") and first.endswith(
-        "is same: the change is smaller than the margin, which is 2%"
+        "gives same: the change is smaller than the margin, which is 2%"
     )
     assert len(set(machine.sides)) == 2, "only the good and the bad revision are measured"
     assert found(bisect(repository, "--margin", "0.2%", last=5)) == "c3"
@@ -192,7 +192,7 @@ def test_a_revision_that_stays_unclear_is_not_called_bad(
     monkeypatch.setattr(alternate, "MOST_SESSIONS", 4)
     done = bisect(history(tmp_path / "r", step(0.05, 3, 5)), last=5)
     assert done.returncode == 1
-    assert "not found: " in done.stdout and "is unclear: " in done.stdout.splitlines()[0]
+    assert "not found: " in done.stdout and "gives unclear: " in done.stdout.splitlines()[0]
 
 
 def test_between_skipped_commits_all_that_can_be_the_first_are_named(

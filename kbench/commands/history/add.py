@@ -21,9 +21,8 @@ def history_add(
         typer.Option(
             "--machine",
             metavar="NAME",
-            help="A name for the machine. Results with the same name count as those of one machine: give the machines of a "
-            "pool "
-            "one name if they are equal. Default: the device and its UUID.",
+            help="A name for the machine. Results with the same name count as results of one machine. If the machines of a "
+            "pool are equal, use the same name for all of them. Default: the device and its UUID.",
         ),
     ] = "",
 ) -> ExitStatus:

@@ -73,7 +73,7 @@ def facts(comparison: Comparison, common: dict[str, str]) -> list[tuple[str, str
         ("conditions", ", ".join(_conditions(comparison))),
         ("sessions", _sessions(comparison)),
         ("compared", f"{metric.with_unit}, more is {direction}{margin}"),
-        ("all rows", row_names.format_parts(common | provider)),
+        ("every row", row_names.format_parts(common | provider)),
     ]
     return [(name, value) for name, value in found if value]
 

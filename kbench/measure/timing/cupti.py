@@ -42,7 +42,7 @@ class CuptiTimer(BenchTimer):
     ) -> Sample:
         """See Timer. Raises Unsupported where the profiler cannot be used."""
         if reason := _missing(self.device):
-            raise Unsupported(f"timer cupti {reason}; use timer: do_bench")
+            raise Unsupported(f"`timer: cupti` {reason}; use `timer: do_bench`")
         return partial(self._read, runs[0], (launch_ms or 0.0) + MARKS_MS, before)
 
     def empty(self) -> Sample:
@@ -64,7 +64,7 @@ class CuptiTimer(BenchTimer):
                 return self._read_once(call, launch_ms, before, warmup_ms, rep_ms)
             except LostActivities as lost:
                 fault = str(lost)
-        raise Unsupported(f"timer cupti got incomplete data from the profiler: {fault}; use timer: do_bench")
+        raise Unsupported(f"`timer: cupti` got incomplete data from the profiler: {fault}; use `timer: do_bench`")
 
     def _read_once(
         self,

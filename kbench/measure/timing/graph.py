@@ -77,7 +77,7 @@ class GraphTimer:
         """See Timer. Captures the calls in turn; raises Unsupported for a call that cannot be captured."""
         if self.device.type != "cuda":
             raise Unsupported(
-                f"timer graph needs a CUDA or ROCm device; this machine has {self.device.type}; use timer: do_bench"
+                f"`timer: graph` needs a CUDA or ROCm device, and this machine has {self.device.type}; use `timer: do_bench`"
             )
         calls = max(len(runs), MIN_CALLS)
         graph = _capture(runs, calls, self._stream)

@@ -142,12 +142,13 @@ class _Search:
             reason = f": the change is smaller than the margin, which is {self.comparing.rules.margin * 100:g}%"
         if row.verdict not in (Verdict.SAME, Verdict.UNCLEAR):
             raise ExecutionError(
-                f"{self.name}: {bad.short} against {self.good.short} is {row.verdict}{reason}; kbench bisect needs a time "
+                f"{self.name}: the comparison of {bad.short} with {self.good.short} gives {row.verdict}{reason}; kbench "
+                f"bisect needs a time "
                 "of both revisions"
             )
         mark = StepMark.GOOD if row.verdict is Verdict.SAME else StepMark.SKIPPED
         self.steps.append(Compared(bad, self.good, row, mark))
-        why = f"{bad.short} against {self.good.short} is {row.verdict}{reason}"
+        why = f"the comparison of {bad.short} with {self.good.short} gives {row.verdict}{reason}"
         return self._ended(bad, None, [], None, Ending.NO_CHANGE, why)
 
     def _halve(self, bad: CommitInfo, sought: Verdict) -> list[CommitInfo]:
@@ -194,7 +195,7 @@ class _Search:
         except (RevisionNotMeasured, BuildFailed, UsageError) as error:
             why = str(error)
         if row is not None and row.verdict not in DECIDED:
-            why = f"{commit.short} against {older.short} is {row.verdict}{row.reason and f': {row.reason}'}"
+            why = f"the comparison of {commit.short} with {older.short} gives {row.verdict}{row.reason and f': {row.reason}'}"
         mark = StepMark.SKIPPED if row is None or why else StepMark.BAD if row.verdict is sought else StepMark.GOOD
         self.note(f"{commit.short} {commit.subject}: {f'skipped: {why}' if row is None or why else row.verdict}")
         return Compared(commit, older, row, mark, why)

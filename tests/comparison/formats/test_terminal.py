@@ -43,7 +43,7 @@ def test_the_report_of_every_verdict_at_80_columns(every: Comparison) -> None:
         "conditions  NVIDIA H200, timer do_bench, cache cold -> cold/warm\n"
         "sessions    3 each\n"
         "compared    time in us, more is slower; margin 2%\n"
-        "all rows    softmax fp32 M=4096 provider triton\n"
+        "every row   softmax fp32 M=4096 provider triton\n"
         "\n"
         "not the same  main  pr 7\n"
         "cache         cold  cold/warm  forbids the comparison\n"
@@ -219,7 +219,7 @@ def test_names_that_no_line_holds_stand_above_their_numbers(write: Write) -> Non
 def test_what_all_rows_share_is_said_once(write: Write) -> None:
     rows = [row(n, dtype="bfloat16") for n in (1, 2)]
     text = terminal.text(compare_results(write("a", rows), write("b", rows)))
-    assert "all rows    softmax bf16 M=4096 provider triton\n" in text and text.count("triton") == 1
+    assert "every row   softmax bf16 M=4096 provider triton\n" in text and text.count("triton") == 1
 
 
 def test_the_last_column_to_go_is_the_one_that_the_files_have_too(write: Write) -> None:
