@@ -132,8 +132,8 @@ def _row_faults(operator: Declaration) -> Iterator[str]:
     for name, tensor in (*operator.inputs.items(), *operator.outputs.items()):
         if any(size != rows and rows in Tensor(size).axes for size in tensor.sizes) or tensor.sizes.count(rows) > 1:
             yield (
-                f"rows={rows!r} does not work with {name}: {rows} may be the size of only one dimension of a "
-                f"tensor, and may not occur in another size, as in 2*{rows}"
+                f"rows={rows!r} does not work with {name}: at most one dimension may have the size {rows}, "
+                f"and sizes computed from {rows} (2*{rows}) are not allowed"
             )
     for name, tensor in operator.outputs.items():
         if rows not in tensor.sizes:

@@ -90,15 +90,15 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"rows": "K"}, "rows is 'K', which is not one of the axes M, N"),
     (
         {"rows": "N", "inputs": {"x": Tensor("M", "2*N")}},
-        "rows='N' does not work with x: N may be the size of only one dimension",
+        "rows='N' does not work with x: at most one dimension may have the size N",
     ),
     (
         {"rows": "M", "inputs": {"x": Tensor("M", "M")}},
-        "rows='M' does not work with x: M may be the size of only one dimension",
+        "rows='M' does not work with x: at most one dimension may have the size M",
     ),
     (
         {"rows": "M", "inputs": {"y": Tensor("2*M")}},
-        "rows='M' does not work with y: M may be the size of only one dimension",
+        "rows='M' does not work with y: at most one dimension may have the size M",
     ),
     (
         {"rows": "M", "outputs": {"y": ROW}},

@@ -28,9 +28,9 @@ def history_add(
 ) -> ExitStatus:
     """Add results to a history.
 
-    A reading is what one session measured of one row. If there are new readings, the command writes them into one new file of
-    the folder and prints its path. It changes no other file. Readings that are already in the folder are left out, so you can
-    add the same file again after `kbench run --append`.
+    A reading is the measurement of one row in one session. If there are new readings, the command writes them into one new
+    file of the folder and prints its path. It changes no other file. Readings that are already in the folder are left out, so
+    you can add the same file again after `kbench run --append`.
 
     Exit code: 0 added, or nothing was new; 2 bad input.
     """

@@ -27,7 +27,7 @@ def history_check(
             "--recent",
             metavar="N",
             min=1,
-            help="Report changes that began in the last N executions of kbench run. The report also gives the "
+            help="Report changes that began in one of the last N runs. The report also gives the "
             "number of older changes, which do not fail the check.",
         ),
     ] = 10,

@@ -28,7 +28,7 @@ def plot(
             "--metric",
             metavar="NAME",
             help="What to draw: gbps, ms, speedup, copy_fraction, tflops, sol or ulp. Default: ms with "
-            "--kind change, else tflops for operators that count their operations, and gbps for others.",
+            "--kind change; otherwise tflops if the operator declares its number of operations, and gbps if not.",
         ),
     ] = "",
     kind: Annotated[
