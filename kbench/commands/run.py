@@ -123,8 +123,8 @@ def run(
         typer.Option(
             "--row",
             metavar="TERMS",
-            help="With --repeat: the provider and the case, for example 'provider=triton,N=4096,dtype=bf16'. The terms are "
-            "those of --where of other commands.",
+            help="With --repeat: the provider and the case, for example 'provider=triton,N=4096,dtype=bf16'. TERMS are "
+            "written as for --where in other commands.",
         ),
     ] = "",
 ) -> int:

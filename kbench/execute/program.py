@@ -82,7 +82,7 @@ def run_program(command: Sequence[str], out: Path, note: Callable[[str], None]) 
         except OSError as error:
             advice = "give the path of a program that can be run"
             if len(command) == 1 and len(command[0].split()) > 1:
-                advice = "give the program and its arguments as separate words, without quotes around them all"
+                advice = "give the program and its arguments as separate words, not as one word in quotes"
             raise UsageError(f"{command[0]}: cannot be started ({error.strerror}); {advice}") from None
         return _collect(process, messages, path, note)
 

@@ -103,7 +103,7 @@ def test_a_reading_with_a_missing_activity_is_no_time(lost: int) -> None:
     [
         ([], 1, "it shows 0 starts and 0 ends of calls, but there were 1 calls"),
         (TWO_STREAMS, 2, "it shows 1 starts and 1 ends of calls, but there were 2 calls"),
-        (ONE_KERNEL[3:4] + ONE_KERNEL[6:], 1, "no kernel, copy or fill of a call"),
+        (ONE_KERNEL[3:4] + ONE_KERNEL[6:], 1, "no kernel, copy or fill in any call"),
         ([(*each[:4], 0) for each in ONE_KERNEL], 1, "which launch"),
         ([(*each[:2], 0, 0, each[4]) for each in ONE_KERNEL], 1, "a kernel without its time"),
         ([(*each[:3], -1, each[4]) for each in ONE_KERNEL], 1, "a kernel without its time"),

@@ -88,7 +88,7 @@ def activities_of_a_call(call: Callable[[], Any]) -> list[str]:
 
 
 def test_a_call_that_launches_nothing_has_no_time(device: Device) -> None:
-    with pytest.raises(Unsupported, match="it shows no kernel, copy or fill of a call"):
+    with pytest.raises(Unsupported, match="it shows no kernel, copy or fill in any call"):
         read_ms(device, lambda: None)
 
 

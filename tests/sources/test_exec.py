@@ -125,7 +125,7 @@ def test_a_command_that_does_not_exist_is_one_line(kbench: Kbench) -> None:
 def test_a_command_in_one_pair_of_quotes_is_told_so(kbench: Kbench) -> None:
     run = kbench("exec", "--", "python bench.py 'a")
     assert run.returncode == 2
-    assert "give the program and its arguments as separate words, without quotes around them all" in run.stderr
+    assert "give the program and its arguments as separate words, not as one word in quotes" in run.stderr
 
 
 def test_run_measures_a_script_without_plots_in_place(kbench: Kbench, tmp_path: Path) -> None:

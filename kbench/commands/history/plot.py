@@ -29,8 +29,8 @@ def history_plot(
     """Draw a history: a picture for each operator and machine.
 
     A panel shows a case. Each provider has a line: how its time has changed since the first runs, without the drift of the
-    machine. Dashed lines with numbers are runs in which something changed. The text below the panels says which times changed
-    in such a run, and what else changed in it. The command prints the paths of the pictures.
+    machine. A dashed vertical line with a number marks a run in which something changed. The text below the panels says which
+    times changed in such a run, and what else changed in it. The command prints the paths of the pictures.
 
     Exit code: 0 drawn; 2 bad input or no reading with a time.
     """

@@ -23,7 +23,8 @@ def show(
         bool,
         typer.Option(
             "--details",
-            help="Also print a table of the cases: GB/s, share of the copy's speed, error and flags of the fastest provider.",
+            help="Also print a line for each case: the fastest provider's GB/s, its speed relative to the copy, its error "
+            "and its flags.",
         ),
     ] = False,
 ) -> ExitStatus:

@@ -28,8 +28,8 @@ def why(
         typer.Option(
             "--row",
             metavar="TERMS",
-            help="The provider and the case, for example 'provider=triton,N=4096,dtype=bf16'. The terms are those of --where "
-            "of other commands. They must choose one provider in one case. Can be left out if the file has only one "
+            help="The provider and the case, for example 'provider=triton,N=4096,dtype=bf16'. TERMS are written as for "
+            "--where in other commands. They must choose one provider in one case. Can be left out if the file has only one "
             "provider in one case.",
         ),
     ] = "",

@@ -64,7 +64,7 @@ class Template:
             self.stop()
             for end in (stdin, stdout, stderr):
                 os.close(end)
-            raise OSError(f"the process that workers are forked from does not answer: {error}") from None
+            raise OSError(f"the process that forks the workers does not answer: {error}") from None
         finally:
             for end in (child_in, child_out, child_err):
                 os.close(end)

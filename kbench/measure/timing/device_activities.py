@@ -99,7 +99,10 @@ def call_times(activities: Sequence[Activity], begin: str, end: str, *, calls: i
             "either it has lost some, or the provider does not launch the same in each call"
         )
     if counts == [0]:
-        raise LostActivities("it shows no kernel, copy or fill of a call; either it has lost them, or there are none")
+        raise LostActivities(
+            "it shows no kernel, copy or fill in any call; either the profiler has lost them, or the "
+            "provider launches none"
+        )
     return [_time_of(window) for window in windows]
 
 

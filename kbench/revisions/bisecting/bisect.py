@@ -89,8 +89,8 @@ def _ends(repository: Repository, options: BisectOptions) -> tuple[CommitInfo, C
         )
     if not repository.is_ancestor(good.commit, bad.commit):
         raise UsageError(
-            f"--good {options.good} is not an ancestor of --bad {options.bad}; name the last commit that both have, which "
-            f"this command prints: git merge-base {options.good} {options.bad}"
+            f"--good {options.good} is not an ancestor of --bad {options.bad}; give --good their last common ancestor, "
+            f"which this command prints: git merge-base {options.good} {options.bad}"
         )
     return good, bad
 
