@@ -162,7 +162,7 @@ def test_split_rows_after_other_shapes():
 
 @pytest.mark.parametrize(
     "keywords, says",
-    [({"parts": 129}, r"129 slices \(at most 128\)"), ({"parts": 2, "BLOCK": 1024}, "one of 2 slices")],
+    [({"parts": 129}, r"129 slices \(at most 128\)"), ({"parts": 2, "BLOCK": 1024}, "does not fit into BLOCK=1024")],
 )
 def test_impossible_splits_are_declined(keywords, says):
     with pytest.raises(Unsupported, match=says):
