@@ -129,7 +129,8 @@ def _end(keeper: subprocess.Popen[bytes], uuids: Sequence[str], note: Callable[[
         keeper.wait(UNLOCK_LIMIT_S)
     except subprocess.TimeoutExpired:
         keeper.kill()
-        keeper.wait()
+        with suppress(subprocess.TimeoutExpired):  # a call of the driver may hold even a killed process
+            keeper.wait(UNLOCK_LIMIT_S)
     keeper.stdout.close()
     failures = answer["failures"] if answer else unlock_lost(uuids).failures
     for failure in failures:

@@ -69,7 +69,7 @@ def quack_matrix(x: torch.Tensor, align: int = 16) -> torch.Tensor:
     if (x.stride(1) != 1 and x.shape[1] > 1) or x.stride(0) * x.element_size() % align or x.data_ptr() % align:
         raise Unsupported(
             f"QuACK needs every row to start at a multiple of {align} bytes, and the elements of a row to be next to each "
-            f"other in memory"
+            "other in memory"
         )
     return x
 

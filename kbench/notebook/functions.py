@@ -129,7 +129,7 @@ class _Module:
             raise _error(
                 self.provider,
                 f"{name} was wrapped after its definition; put the decorator above its def, or write a def that calls the "
-                f"wrapped function",
+                "wrapped function",
             )
         for used in dict.fromkeys(_names(plain, tree)):
             found, meaning = _look_up(plain, used)

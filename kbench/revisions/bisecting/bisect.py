@@ -143,8 +143,7 @@ class _Search:
         if row.verdict not in (Verdict.SAME, Verdict.UNCLEAR):
             raise ExecutionError(
                 f"{self.name}: the comparison of {bad.short} with {self.good.short} gives {row.verdict}{reason}; kbench "
-                f"bisect needs a time "
-                "of both revisions"
+                "bisect needs a time of both revisions"
             )
         mark = StepMark.GOOD if row.verdict is Verdict.SAME else StepMark.SKIPPED
         self.steps.append(Compared(bad, self.good, row, mark))

@@ -38,7 +38,7 @@ class NoKernel:
     def __getattr__(self, name: str) -> Any:
         raise NeedsKernel(
             f"its setup or its reference calls the kernel ({name}), so kbench has no independent result to check the kernel "
-            f"against"
+            "against"
         )
 
 
