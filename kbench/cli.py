@@ -206,8 +206,8 @@ def _exit_code(code: int, failure: OSError | None) -> int:
     if isinstance(failure, BrokenPipeError):  # a reader such as `head` that stops early is no error
         return ExitStatus.UNREAD if code in (ExitStatus.OK, ExitStatus.FAILED, ExitStatus.NOTHING) else code
     _complain(
-        f"stdout cannot be written ({failure.strerror}), so the printed text is lost; all files were written, except those "
-        "that an error above names"
+        f"stdout cannot be written ({failure.strerror}), so the printed text is lost; all files were written, except any "
+        "that are named in an error above"
     )
     return code or ExitStatus.BAD_INPUT
 

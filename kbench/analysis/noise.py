@@ -86,16 +86,16 @@ class Noise:
             return "noise floor: unknown, because no baseline was timed twice"
         count = len({key.case for key in self.pairs})
         cases = f"{count} case{'s' * (count != 1)}"
-        each = f"each the median of its {'sessions' if self.sessions > 1 else 'rounds'}"
+        medians = f"(medians of their {'sessions' if self.sessions > 1 else 'rounds'})"
         if self.too_noisy:
             return (
-                f"this machine is too noisy to rank providers: two timings of the baseline, {each}, differed by "
+                f"this machine is too noisy to rank providers: two timings of the baseline {medians} differed by "
                 f"{_up_to(self.worst, count)} {cases}{self.load}"
             )
         every = {1: cases, 2: "both cases"}.get(count, f"all {cases}")
         where = f"in {every}" if count < ALL_WITHIN else f"in 95 % of {cases}"
         return (
-            f"noise floor: two timings of the baseline, {each}, differed by at most {format_share(self.floor)} {where}"
+            f"noise floor: two timings of the baseline {medians} differed by at most {format_share(self.floor)} {where}"
             f"{self.load}"
         )
 

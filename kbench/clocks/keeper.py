@@ -53,8 +53,8 @@ def _lock(uuid: str, asked: str, undo: ExitStack, failures: list[str]) -> Locked
         ) from None
     except OSError as error:
         raise LockRefused(
-            f"{error.filename or lock_folder()}: {error.strerror}; kbench records in this folder which clocks it "
-            "has locked. Choose another folder with XDG_STATE_HOME"
+            f"{error.filename or lock_folder()}: {error.strerror}; kbench uses this folder to record the clocks "
+            "that it has locked. Choose another folder with XDG_STATE_HOME"
         ) from None
     return verify_lock(card, asked)
 

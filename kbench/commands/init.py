@@ -39,7 +39,11 @@ def init(
     ] = None,
     plot: Annotated[
         str | None,
-        typer.Option("--plot", metavar="NAME", help="With a script: the plot to make a config of. Default: the first."),
+        typer.Option(
+            "--plot",
+            metavar="NAME",
+            help="With a script: make a config that measures this plot. Default: the first plot.",
+        ),
     ] = None,
 ) -> ExitStatus:
     """Write a config, a plug-in and a GitHub workflow to start from.
@@ -48,7 +52,7 @@ def init(
     measures one plot of the script: kbench init bench.py > bench.yaml
 
     For softmax and gelu, the plug-in adds two providers to kbench's operator. For a new name, the plug-in also declares
-    the operator. If one of the files exists, the command writes none.
+    the operator. If any of the files already exists, the command writes no file at all.
     """
     from kbench.contract.origin import shipped
 

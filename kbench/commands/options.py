@@ -117,7 +117,7 @@ Strict = Annotated[
     bool,
     typer.Option(
         "--strict",
-        help="Exit with 3 if the files measured a row in different ways, so that it cannot be compared.",
+        help="Exit with 3 if a row cannot be compared because it was measured in different ways.",
     ),
 ]
 Exports = Annotated[

@@ -134,7 +134,8 @@ def run(
     another benchmark such as KernelBench (a folder or a file).
 
     Exit code: 0 success; 1 a provider gave a wrong result or failed; 2 bad input; 3 nothing could be measured; 130
-    interrupted. For a script that runs no perf_report, this command does the same as kbench exec, and has its exit codes.
+    interrupted. For a script that runs no perf_report, this command does the same as kbench exec, and
+    uses the exit codes of kbench exec.
     """
     from kbench.config.load import load_config
     from kbench.execute.run import RunOptions

@@ -119,7 +119,7 @@ class Config:
         kept = resolver.select(self.only, resolver.plugin_configurations(self.cli_plugins, listed))
         measure = document.section("measure")
         if "max_ms" in measure and "precision" not in measure:  # `precision: null` of a profile turns both off
-            what = "max_ms limits the rounds that are added for `precision`; set `precision`, too, or leave out max_ms"
+            what = "max_ms limits the rounds that are added for `precision`; either also set `precision`, or leave out max_ms"
             resolver.issues.append(ConfigIssue(measure["max_ms"].key, what))
         if resolver.issues:
             raise ConfigError(resolver.issues)

@@ -34,10 +34,12 @@ class DispatchOptions:
 
     def __post_init__(self) -> None:
         if not 0 <= self.margin < 1:
-            raise UsageError(f"--margin {self.margin:g} is not a share from 0 to less than 1; write 3% or 0.03")
+            raise UsageError(
+                f"--margin {self.margin:g}: must be a share that is at least 0 and less than 1; write 3% or 0.03"
+            )
         if not 0 <= self.holdout <= 0.5:
             raise UsageError(
-                f"--holdout {self.holdout:g} is not a share from 0 to 0.5; write 25% or 0.25, or 0 for none"
+                f"--holdout {self.holdout:g}: must be a share from 0 to 0.5; write 25% or 0.25, or 0 for none"
             )
 
 

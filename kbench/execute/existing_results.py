@@ -145,8 +145,8 @@ def _refusal_error(path: Path, differences: Sequence[str]) -> ResultsError:
 
 def _with_sessions(plan: Plan, sessions: int) -> Plan:
     if len(plan.sweep.cases) * sessions > MAX_TASKS:
-        what = f"{len(plan.sweep.cases):,} cases in {sessions:,} sessions"
-        raise ResultsError(f"{plan.sweep.path}: {what}; their product may be at most {MAX_TASKS:,}")
+        what = f"{len(plan.sweep.cases):,} cases in {sessions:,} sessions are too many"
+        raise ResultsError(f"{plan.sweep.path}: {what}; cases times sessions may be at most {MAX_TASKS:,}")
     first = [task for task in plan.tasks if task.session == 0]
     tasks = tuple(dataclasses.replace(task, session=number) for number in range(sessions) for task in first)
     measure = plan.sweep.measure.model_copy(update={"sessions": sessions})

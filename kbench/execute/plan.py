@@ -136,7 +136,8 @@ def make_plan(sweep: Sweep, catalog: Catalog, *, keep_trying: bool = False) -> P
     measure = sweep.measure
     if len(sweep.cases) * measure.sessions > MAX_TASKS:
         what = (
-            f"{len(sweep.cases):,} cases in {measure.sessions:,} sessions; their product may be at most {MAX_TASKS:,}"
+            f"{len(sweep.cases):,} cases in {measure.sessions:,} sessions are too many; "
+            f"cases times sessions may be at most {MAX_TASKS:,}"
         )
         raise ConfigError([ConfigIssue(SourceLocation(str(sweep.path)), what)])
     settings = MeasureSettings(**{field.name: getattr(measure, field.name) for field in fields(MeasureSettings)})

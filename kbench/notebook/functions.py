@@ -84,7 +84,7 @@ class _Module:
         """Add lines that make `name` mean `value`. Returns the name. Raises ConfigError for a value that a file cannot hold."""
         if name in self._known:
             if self._known[name] is not value and not _same(self._known[name], value):
-                raise _error(self.provider, f"two different objects in its code are called {name}; rename one")
+                raise _error(self.provider, f"its code uses the name {name} for two different objects; rename one")
             return name
         self._known[name] = value
         if isinstance(value, ModuleType):

@@ -186,7 +186,7 @@ def _decode_union(members: tuple[Decoder, ...], value: Any) -> Any:
             return member(value)
         except ProtocolError:
             continue
-    raise ProtocolError("a value of another type than the field has")
+    raise ProtocolError("a value whose type is not the type of the field")
 
 
 def _decode_list(element: Decoder, value: Any) -> tuple[Any, ...]:

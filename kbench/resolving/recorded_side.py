@@ -160,8 +160,8 @@ class RecordedSide:
                 raise refusal(self.csv, self.purpose, why, "restore or install the plug-in that defines it")
             if row.configuration_name not in known:
                 why = (
-                    f"the file has rows of {row.configuration_name}, which the config {self.config.path} does not name: they "
-                    "came from an option of the command line"
+                    f"the file has rows of {row.configuration_name}, but the config {self.config.path} does not contain that "
+                    "name: these rows came from a command-line option"
                 )
                 raise refusal(self.csv, self.purpose, why, self.purpose.anew)
             if row.source_hash and code[row.provider].source_hash != row.source_hash:

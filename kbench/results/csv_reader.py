@@ -165,8 +165,8 @@ def check_header(path: Path, line: int, header: list[str]) -> None:
     if ours != known:
         found, wanted = next((here, right) for here, right in zip(ours, known, strict=True) if here != right)
         raise ResultsError(
-            f"{where}: column {found} stands where kbench writes {wanted}; restore the order in which `kbench run` writes "
-            "the columns"
+            f"{where}: found column {found} at the place of column {wanted}; put the columns back into the order in which "
+            "`kbench run` writes them"
         )
     for name in axis_columns(header):
         if not name or not name.isprintable():

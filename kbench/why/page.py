@@ -101,7 +101,10 @@ def _why_not_known(facts: RowFacts) -> str:
     if fault:
         return fault
     if not facts.code:
-        return "the run recorded no kernels (no NVIDIA device, `kernels: false`, a script, or an older kbench)"
+        return (
+            "the run recorded no kernels; possible reasons: it had no NVIDIA device, it had `kernels: false`, it measured a "
+            "script, or kbench was older"
+        )
     if facts.kernels_missing:
         return f"{facts.kernels_file} is missing; copy it to the folder of the results file"
     return f"{facts.kernels_file} has no entry with the digest {facts.code}, which this row names"

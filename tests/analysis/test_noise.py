@@ -99,7 +99,7 @@ def test_a_machine_that_is_too_noisy_ranks_nobody_and_says_why() -> None:
     found = analyse(rows, "torch")
     assert found.noise.too_noisy and not [won for won in found.winners if won.sole]
     text = found.headline()
-    assert text.startswith("This machine is too noisy to rank providers: two timings of the baseline, ")
+    assert text.startswith("This machine is too noisy to rank providers: two timings of the baseline ")
     assert "x torch" not in text
 
 
@@ -110,13 +110,11 @@ def test_the_sentence_says_whether_the_figure_is_a_median_of_rounds_or_of_sessio
     assert (
         analyse(odd, "torch")
         .noise.sentence()
-        .endswith("each the median of its sessions, differed by at most 0.0 % in 1 case")
+        .endswith("(medians of their sessions) differed by at most 0.0 % in 1 case")
     )
     alone = [row for row in odd if row.session == 0]
     assert (
-        analyse(alone, "torch")
-        .noise.sentence()
-        .endswith("each the median of its rounds, differed by up to 50 % in 1 case")
+        analyse(alone, "torch").noise.sentence().endswith("(medians of their rounds) differed by up to 50 % in 1 case")
     )
 
 

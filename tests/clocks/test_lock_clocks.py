@@ -285,7 +285,7 @@ def test_what_is_no_lock_file_is_refused(devices: Devices, make: Callable[[Path]
     lock_folder().mkdir(parents=True)
     make(lock_folder() / "GPU-0.json")
     assert len(unlock_lost().failures) == 1
-    with pytest.raises(UsageError, match=r"clocks.*: .*; kbench records in this folder"), locked("base", CARD):
+    with pytest.raises(UsageError, match=r"clocks.*: .*; kbench uses this folder to record"), locked("base", CARD):
         pytest.fail("the body must not run")
     assert devices.locked("GPU-0") is None
 

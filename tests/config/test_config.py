@@ -411,7 +411,7 @@ POINTS = "expected an integer, a list of integers, {pow2: [a, b]} or {start, sto
         ("warmup_ms: 10", "precision: [1%]", f'11:52: precision: {SHARE}; got ["1%"]'),
         ("warmup_ms: 10", "max_ms: 0", "11:49: max_ms: expected more than 0.0; got 0"),
         ("warmup_ms: 10", "max_ms: 10",
-         "11:41: max_ms limits the rounds that are added for `precision`; set `precision`, too, or leave out max_ms"),
+         "11:41: max_ms limits the rounds that are added for `precision`; either also set `precision`, or leave out max_ms"),
         ("rounds: 2", "rounds: 2.5", "14:29: rounds: expected an integer; got 2.5"),
         ("rounds: 2", "rounds: 0", "14:29: rounds: expected at least 1; got 0"),
         ("quick: {measure", "quick: {mesure", '14:11: unknown key "mesure"; did you mean "measure"?'),

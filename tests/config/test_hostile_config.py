@@ -112,7 +112,9 @@ def test_a_document_of_too_many_words_is_refused_before_it_is_read(
 def test_more_tasks_than_anybody_can_measure(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(HEAD.replace("N: [64, 128]", "N: {start: 1, stop: 20000, step: 1}") + "measure: {sessions: 100}\n")
-    with pytest.raises(ConfigError, match="20,000 cases in 100 sessions; their product may be at most 1,000,000"):
+    with pytest.raises(
+        ConfigError, match="20,000 cases in 100 sessions are too many; cases times sessions may be at most 1,000,000"
+    ):
         make_plan(load.load_config(path).resolve(CATALOG), CATALOG)
 
 

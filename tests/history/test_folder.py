@@ -155,7 +155,8 @@ def test_a_half_written_file_and_files_of_others_are_no_part_of_the_history(tmp_
 
 
 NEWER = (
-    r"another history format than this kbench reads \(kbench\.history/1\); use the kbench that wrote it, or a newer one"
+    r"a different history format from the one that this kbench reads, which is kbench\.history/1; "
+    r"use the kbench that wrote it, or a newer one"
 )
 
 

@@ -43,10 +43,11 @@ FAULTS = {
     "reference-changes-x": "reference changed its input x in place on M=4 N=8 float32; it must work on a copy",
     "reference-random": "reference returned two different results for y on the same inputs on M=4 N=8 float32; if several",
     "reference-misses-a-keyword": "reference fails on M=4 N=8 float32: TypeError",
-    "rows-depend": "with half of the rows, reference returned other values for y than with all rows on M=4 N=8 float32; "
+    "rows-depend": "the values that reference returned for y changed when it was given only half of the rows on M=4 N=8 "
+    "float32; "
     "the rows are not independent; leave out rows='M'",
-    "rows-depend-on-count": "with half of the rows, reference returned other values for y than with all rows",
-    "rows-of-another-shape": "with half of the rows, reference returned other values for y than with all rows",
+    "rows-depend-on-count": "the values that reference returned for y changed when it was given only half of the rows",
+    "rows-of-another-shape": "the values that reference returned for y changed when it was given only half of the rows",
     "gradient-none": "no output of the reference has a gradient on M=4 N=8 mode=backward float32; use differentiable",
     "gradient-in-place": "reference changed its input x in place on M=4 N=8 mode=forward float32",
     "gradient-backward-dtype": "reference returned int64 for y on M=4 N=8 mode=forward float32; the operator declares ",
@@ -71,7 +72,7 @@ FAULTS = {
     "tolerance-raises": "tolerance fails on M=4 N=8 float32: AttributeError",
     "scale-none": "scale returned NoneType on M=4 N=8 float32; it must return a tensor",
     "scale-nan": "scale is NaN where the output is finite on M=4 N=8 float32; it must be a number everywhere",
-    "scale-shape": "scale fails on M=4 N=8 float32: ValueError: the scale has shape (1, 4, 8), and the output (4, 8)",
+    "scale-shape": "scale fails on M=4 N=8 float32: ValueError: the scale has shape (1, 4, 8), but the output has shape (4, 8)",
     "scale-number": "scale returned float on M=4 N=8 float32; it must return a tensor",
     "uneven-size": "a size of a tensor cannot be computed (N/3 is not a whole number at N=8) on M=4 N=8 float32; leave such",
     "flops-text": "flops returned 'many' on M=4 N=8 float32; it must return a number that is not negative",

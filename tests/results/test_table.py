@@ -269,7 +269,7 @@ def test_a_column_missing(csv: Path, older: bool) -> None:
 
 def test_columns_in_another_order(csv: Path) -> None:
     edit(csv, "role,session,", "session,role,")
-    refuses(csv, ":1:", "column session stands where kbench writes role; restore the order")
+    refuses(csv, ":1:", "found column session at the place of column role; put the columns back into the order")
 
 
 @pytest.mark.parametrize("name", ["", "\a", "line"])

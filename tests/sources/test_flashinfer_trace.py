@@ -266,7 +266,9 @@ def test_stored_tensors_must_fit_the_definition(tmp_path: Path) -> None:
     stored = {"type": "safetensors", "path": "x.safetensors", "tensor_key": "r"}
     folder = write_problem(tmp_path / "take", TAKE, workload("kept", stored, RANDOM))
     (folder / "x.safetensors").write_bytes(safetensors(r=torch.zeros(5, dtype=torch.int32)))
-    with pytest.raises(SourceFault, match=r"r is int32 of shape \(5,\) in .*; rows must be int32 of shape \(6,\)"):
+    with pytest.raises(
+        SourceFault, match=r"tensor r: rows is int32 of shape \(5,\) in .*; it must be int32 of shape \(6,\)"
+    ):
         load(folder)
     header = b'{"r": {"dtype": "U16", "shape": [6], "data_offsets": [0, 12]}}'
     (folder / "x.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)

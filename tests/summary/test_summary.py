@@ -110,7 +110,7 @@ def test_the_floor_of_the_run_holds_for_all_its_cases() -> None:
     rows += at(20, [row("torch", 0.1), row("cuda", 0.0995), row("repeat", 0.1)])
     assert {line["vs torch"] for line in table(rows)} == {"tie"}
     assert caveats(rows) == [
-        "noise floor: two timings of the baseline, each the median of its rounds, differed by at most 1.0 % in 95 % of 21 cases"
+        "noise floor: two timings of the baseline (medians of their rounds) differed by at most 1.0 % in 95 % of 21 cases"
     ]
 
 
@@ -121,13 +121,13 @@ def test_a_noisy_case_does_not_blur_the_others() -> None:
     (line,) = caveats(quiet + noisy)
     assert (
         line
-        == "noise floor: two timings of the baseline, each the median of its rounds, differed by at most 0.2 % in 95 % of 100 "
+        == "noise floor: two timings of the baseline (medians of their rounds) differed by at most 0.2 % in 95 % of 100 "
         "cases"
     )
     (line,) = caveats(noisy)[:1]
     assert (
         line
-        == "noise floor: two timings of the baseline, each the median of its rounds, differed by at most 10.0 % in 1 case"
+        == "noise floor: two timings of the baseline (medians of their rounds) differed by at most 10.0 % in 1 case"
     )
 
 

@@ -63,8 +63,8 @@ def ab(
 ) -> ExitStatus:
     """Measure two git revisions in turn and compare them.
 
-    Sessions of both revisions alternate on this machine until no row is unclear or the budget is spent. Each revision has
-    a worktree in a temporary folder. kbench does not change the working tree.
+    Sessions of both revisions alternate on this machine until every row is clear, or until the budget is spent. Each
+    revision has a worktree in a temporary folder. kbench does not change the working tree.
 
     Exit code: 0 comparison written; 1 a row has a verdict that --fail-on lists; 2 bad input; 3 a build failed, nothing could
     be measured, no row could be compared, or --strict refused one; 130 interrupted.

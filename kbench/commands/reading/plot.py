@@ -71,9 +71,9 @@ def plot(
     """Draw results as lines, bars or a heat map.
 
     A line shows one configuration: a provider with values for its parameters. Several files share one picture. The horizontal
-    axis shows one size, for example N. If the sweep also varies something else, such as M or dtype, each of its values gets a
-    panel. Many panels are spread over several pictures. A hollow point means that the overhead of the host or the timer is a
-    large part of the time. A mark below the axis means that a provider was wrong, failed or declined the case. The command
+    axis shows one size, for example N. If the sweep also varies something else, such as M or dtype, there is a panel for each
+    value of it. Many panels are spread over several pictures. A hollow point means that the overhead of the host or the timer
+    is a large part of the time. A mark below the axis means that a provider was wrong, failed or declined the case. The command
     prints the paths of the pictures.
     """
     from kbench import plotting

@@ -88,7 +88,8 @@ def why(
     Hardware counters say more: how many bytes the kernels move, and what they wait for. With --counters, kbench runs ncu.
     Where the machine does not permit that, kbench prints the commands that read the counters on another machine.
 
-    With --timers, kbench measures the row again, and shows the readings of do_bench, graph and cupti side by side.
+    With --timers, kbench measures the row again with each of the timers do_bench, graph and cupti, and shows their readings
+    side by side.
 
     --sass and --ptx show the code of the kernels instead of the reasons. Code that is not on this machine is compiled again.
 

@@ -42,7 +42,7 @@ def add_results(source: Path, folder: Path, machine: str = "") -> Added:
     results file or a folder that cannot be used, and UsageError for a name that cannot be printed.
     """
     if machine and (not machine.isprintable() or len(machine) > NAME_LIMIT):
-        raise UsageError(f"--machine: not a printable name of at most {NAME_LIMIT} characters")
+        raise UsageError(f"--machine: the name must be printable and have at most {NAME_LIMIT} characters")
     if folder.exists() and not folder.is_dir():
         raise ResultsError(f"{folder}: not a folder; name a folder for the history")
     frame = table.read_results(source)

@@ -109,7 +109,7 @@ def load_stored(path: Path) -> StoredRun:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         if where == "schema" and str(first["input"]).startswith("kbench.history/"):
-            what = f"has another history format than this kbench reads ({STORED_FORMAT})"
+            what = f"has a different history format from the one that this kbench reads, which is {STORED_FORMAT}"
             raise ResultsError(f"{path}: {what}; use the kbench that wrote it, or a newer one") from None
         what = printable(f"{where}: {first['msg']}" if where else str(first["msg"]), NAME_LIMIT)
         raise ResultsError(f"{path}: not a file of a history folder ({what}); {advice}") from None

@@ -116,7 +116,7 @@ class Expected:
             joined = first + second if seam is None else _joined(first, second, seam)
             if joined is None or joined.shape != whole.reference.shape or not _agree(whole, joined):
                 name = self.definition.outputs[whole.position].name
-                what = f"with half of the rows, reference returned other values for {name} than with all rows"
+                what = f"the values that reference returned for {name} changed when it was given only half of the rows"
                 raise self.definition.fault(
                     what, f"the rows are not independent; leave out rows={self.definition.operator.rows!r}"
                 )

@@ -96,7 +96,7 @@ def call_times(activities: Sequence[Activity], begin: str, end: str, *, calls: i
     if len(counts) > 1:
         raise LostActivities(
             f"it shows {counts[0]} device operations (kernels, copies and fills) in one call and {counts[-1]} in another; "
-            "either it has lost some, or the provider does not launch the same in each call"
+            "either it has lost some, or the provider launches different operations from call to call"
         )
     if counts == [0]:
         raise LostActivities(

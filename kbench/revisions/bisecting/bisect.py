@@ -89,8 +89,8 @@ def _ends(repository: Repository, options: BisectOptions) -> tuple[CommitInfo, C
         )
     if not repository.is_ancestor(good.commit, bad.commit):
         raise UsageError(
-            f"--good {options.good} is not an ancestor of --bad {options.bad}; give --good their last common ancestor, "
-            f"which this command prints: git merge-base {options.good} {options.bad}"
+            f"--good {options.good} is not an ancestor of --bad {options.bad}; set --good to the last common ancestor of "
+            f"both, which this command prints: git merge-base {options.good} {options.bad}"
         )
     return good, bad
 
@@ -178,7 +178,7 @@ class _Search:
         self.note(f"measuring {first.short} and its parent {parent.short} in turn")
         found = self._compare(parent, first, sought, f"{first.short}-and-parent")
         if found.mark is StepMark.GOOD and found.row:
-            why = f"{first.short} against its parent {parent.short} is {found.row.verdict}"
+            why = f"compared with its parent {parent.short}, {first.short} is {found.row.verdict}"
             cause = ": the change probably adds up over several commits" if found.row.verdict is Verdict.SAME else ""
             return replace(found, why=f"{why}{cause}")
         return found

@@ -103,8 +103,8 @@ def _stored(source: JsonValue, definition: DefinitionFile, name: str, axes: Mapp
     stored, declared = find_tensor(source, definition.file), definition.tensors[name]
     is_, must = (stored.shape, stored.dtype), (shape(declared.sizes, axes), getattr(torch, str(declared.dtype)))
     if is_ != must:
-        what = f"is {is_[1]} of shape {is_[0]} in {stored.file}; {name} must be {must[1]} of shape {must[0]}"
-        raise source.at("tensor_key").fault(f"{source.value['tensor_key']} {what}".replace("torch.", ""))
+        what = f"{name} is {is_[1]} of shape {is_[0]} in {stored.file}; it must be {must[1]} of shape {must[0]}"
+        raise source.at("tensor_key").fault(f"tensor {source.value['tensor_key']}: {what}".replace("torch.", ""))
     return stored
 
 

@@ -85,7 +85,10 @@ def trace_model(problem: ModelProblem) -> tuple[Traced, FittedSizes]:
         with blamed(str(problem.file), "the model"):
             base = _trace(problem, {}, device)
     if not any(isinstance(x, Tensor) for x in base.inputs):
-        raise SourceFault(str(problem.file), "get_inputs returns no tensor; kbench needs one to call a model with")
+        raise SourceFault(
+            str(problem.file),
+            "get_inputs returns no tensor; kbench needs at least one tensor as input when it calls a model",
+        )
 
     def sizes(values: Mapping[str, int]) -> tuple[int, ...] | None:
         try:

@@ -40,7 +40,7 @@ class OwnTolerance:
                 f"the first element outside is at {list(at)}: {got[at].item():.7g} instead of {wanted[at].item():.7g}"
             )
             outside = f"{bad.sum().item():,} of {bad.numel():,} elements are outside {self}"
-            return f"{outside}, and {self.matched:.2%} must be within; {first}"
+            return f"{outside}, but {self.matched:.2%} must be within the tolerance; {first}"
         if self.cap is not None and largest > self.cap:
             return f"the largest error is {largest:.3g}, and the problem allows {self.cap:.3g}"
         return None
