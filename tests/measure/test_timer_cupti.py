@@ -1,9 +1,12 @@
-"""The CUPTI timer on a stand-in for a device and its profiler. test_timer_cupti_on_a_device.py has a real one."""
+"""The CUPTI timer on what a profiler has reported on an H200, and on a stand-in for a device and its profiler.
+test_timer_cupti_on_a_device.py has a real one."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -47,6 +50,18 @@ ONE_KERNEL = [
 ]
 """Events of one call, in the form in which torch.profiler gives them: where, name, start, duration, correlation ID."""
 
+RECORDED: dict[str, list[tuple[Any, str, int, int, int, int]]] = {
+    found["call"]: [(getattr(torch.autograd.DeviceType, where), *rest) for where, *rest in found["events"]]
+    for found in map(json.loads, Path(__file__).with_name("h200.profiler.jsonl").read_text().splitlines())
+}
+"""What torch.profiler (torch 2.11, CUDA 13) reported on an NVIDIA H200 of two calls each, with a spin before and a mark on either
+side: where, the first 70 characters of the name, start, duration, correlation ID, stream.
+
+    one      torch.softmax
+    several  a softmax of five operators
+    others   a fill, an operator on another stream, and a copy to the host
+"""
+
 TWO_STREAMS = [
     (CUDA, END, 60_000, 600, 40),
     (CUDA, BEGIN, 1_000, 600, 30),
@@ -70,6 +85,34 @@ def events(made: Sequence[tuple[Any, str, int, int, int]]) -> list[Any]:
 def times(made: Sequence[Any], calls: int = 1) -> list[tuple[float, float]]:
     found = call_times(activities_of(events(made)), BEGIN, END, calls=calls, timed=calls)
     return [(pytest.approx(each.span_ms * 1e3), pytest.approx(each.busy_ms * 1e3)) for each in found]
+
+
+def recorded_times(call: str) -> list[tuple[float, float]]:
+    return times([each[:5] for each in RECORDED[call]], calls=2)
+
+
+def test_a_recorded_call_of_one_kernel_has_the_time_of_this_kernel() -> None:
+    lasted = [ns / 1e3 for _, name, _, ns, *_ in RECORDED["one"] if "softmax_warp_forward" in name]
+    assert recorded_times("one") == [(us, us) for us in lasted] == [(8.673, 8.673), (8.672, 8.672)]
+
+
+def test_a_recorded_call_of_five_kernels_has_the_gaps_between_them() -> None:
+    assert recorded_times("several") == [(49.664, 44.832), (49.247, 45.215)]
+
+
+def test_recorded_work_on_another_stream_and_a_copy_to_the_host_belong_to_the_call() -> None:
+    used = {stream for where, *_, stream in RECORDED["others"] if where == CUDA}
+    assert len(used) == 2
+    assert recorded_times("others") == [(325.308, 315.58), (324.157, 315.165)]
+
+
+@pytest.mark.parametrize("call", RECORDED)
+def test_a_recording_that_lacks_any_of_its_activities_is_no_time(call: str) -> None:
+    made = [each[:5] for each in RECORDED[call]]
+    lost = [place for place, each in enumerate(made) if each[0] == CUDA and "spin_kernel" not in each[1]]
+    for place in lost:
+        with pytest.raises(LostActivities):
+            times([*made[:place], *made[place + 1 :]], calls=2)
 
 
 def test_only_what_was_launched_between_the_marks_is_timed() -> None:

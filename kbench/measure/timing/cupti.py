@@ -4,8 +4,8 @@ It makes the calls that the timer do_bench makes, with the same flush and the sa
 events: it reads when the first kernel, copy or fill of a call began and when the last one ended. So the time has neither
 launch overhead nor the cost of events, and it includes the gaps between the kernels of a call.
 
-CUPTI stays in the process once a profiler has run, and it lengthens some kernels. So no profiler starts before a provider is
-made ready for this timer.
+CUPTI stays active once a profiler has run, and it lengthens some kernels. So no profiler starts before a provider is made ready
+for this timer.
 """
 
 from __future__ import annotations
