@@ -93,6 +93,13 @@ class KernelCounters:
         return (self.dram_read_bytes or 0.0) + (self.dram_write_bytes or 0.0)
 
     @property
+    def cached_bytes(self) -> float | None:
+        """Bytes that the threads stored to global memory, and that had not left the L2 cache when the kernel ended."""
+        if self.store_sectors is None or self.dram_write_bytes is None:
+            return None
+        return max(self.store_sectors * SECTOR_BYTES - self.dram_write_bytes, 0.0)
+
+    @property
     def local_bytes(self) -> float | None:
         """Bytes of local memory that the threads read and wrote. Most of them may come from a cache."""
         if self.local_load_sectors is None and self.local_store_sectors is None:

@@ -102,8 +102,8 @@ def _missing(kernel: Kernel, fault: str) -> str:
         return f"no file on this machine has its machine code, with the digest {kernel.code}; looked in {where}{again}"
     if (library := _torch_library()) and kernel.origin.startswith("name and torch"):
         command = shlex.join(["cuobjdump", "--dump-sass", "--function", kernel.symbol, str(library)])
-        return f"kbench knows only its name ({kernel.origin}). If it belongs to torch, this shows its machine code: {command}"
-    return f"kbench knows only its name ({kernel.origin}): its machine code is in a large library, or was compiled in memory"
+        return f"kbench knows only its name. If it belongs to torch, this shows its machine code: {command}"
+    return "kbench knows only its name: its machine code is in a large library, or was compiled in memory"
 
 
 def _torch_library() -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kbench.counters.kernel_counters import NO_STALL, KernelCounters
+from kbench.counters.stalls import explain_stall
 from kbench.text.terminal import microseconds
 from kbench.why.facts import RowFacts
 
@@ -13,19 +14,26 @@ STALLS_SHOWN = 3
 LEAST_STALL = 0.05
 """Smaller shares of a warp's time are left out."""
 
+LEAST_CACHED = 0.1
+"""What is still in the L2 cache is worth saying from this share of what was written to memory on."""
+
 
 def counted_lines(facts: RowFacts) -> Iterator[str]:
-    """A line for each kernel."""
+    """A line for each kernel, and one more for what its warps wait for."""
     for one in facts.counters:
         times = f" ({one.launches} times)" if one.launches > 1 else ""
         yield f"{one.function}{times}: {', '.join(_parts(one)) or 'nothing that kbench knows was counted'}"
+        if waits := _waits(one):
+            yield f"{one.function}: of their time, the warps wait {waits}"
 
 
 def _parts(one: KernelCounters) -> Iterator[str]:
     if one.time_ns is not None:
         yield f"{microseconds(one.time_ns / 1e6)} us while counting"
     if one.dram_read_bytes is not None and one.dram_write_bytes is not None:
-        yield f"{_mb(one.dram_read_bytes)} MB read from the device's memory and {_mb(one.dram_write_bytes)} MB written"
+        yield f"{_mb(one.dram_read_bytes)} MB read from the device's memory and {_mb(one.dram_write_bytes)} MB written to it"
+    if one.cached_bytes and one.cached_bytes > LEAST_CACHED * (one.dram_write_bytes or 0.0):
+        yield f"{_mb(one.cached_bytes)} MB of what was stored are still in the L2 cache at its end"
     if one.dram_percent is not None:
         yield f"memory at {one.dram_percent:.0f}% of its peak"
     if one.sm_percent is not None:
@@ -39,8 +47,6 @@ def _parts(one: KernelCounters) -> Iterator[str]:
             yield f"{word} use {used:.0f}% of the bytes that they move"
     if one.local_bytes:
         yield f"{_mb(one.local_bytes)} MB of local memory read and written"
-    if waits := _waits(one):
-        yield f"warps wait: {waits}"
 
 
 def _waits(one: KernelCounters) -> str:
@@ -48,7 +54,7 @@ def _waits(one: KernelCounters) -> str:
         ((share, name) for name, share in one.stalls.items() if name not in NO_STALL and share >= LEAST_STALL),
         reverse=True,
     )
-    return ", ".join(f"{name} {share:.0%}" for share, name in found[:STALLS_SHOWN])
+    return "; ".join(f"{share:.0%} {explain_stall(name)} ({name})" for share, name in found[:STALLS_SHOWN])
 
 
 def _mb(count: float) -> str:

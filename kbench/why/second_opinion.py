@@ -13,8 +13,8 @@ from kbench.results.vocabulary import Control, Role
 from kbench.text.terminal import microseconds
 
 AGREE = 0.05
-"""Readings that differ by less than this share agree. On an H200, do_bench less `empty` and `timer: cupti` differ by at most 4.8 %
-from 10 us on (docs/measuring.md, "Against CUPTI")."""
+"""Readings that differ by less than this share agree. On an H200, do_bench less `empty` and `timer: cupti` differ by at most
+4.8 % from 10 us on (docs/measuring.md, "Against CUPTI")."""
 
 AGREE_MS = 1e-3
 """Readings that differ by less than this agree, however short they are. In one process, do_bench less `empty` is up to 0.5 us

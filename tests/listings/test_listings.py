@@ -158,7 +158,7 @@ def test_code_that_cannot_be_had_says_where_kbench_looked(cache: Path) -> None:
 
 def test_kernels_of_torch_are_known_by_name_only(cache: Path) -> None:
     [one] = listings_of(call(kernel("ab", "_ZN2at6nativeE", "name and torch 2.11.0")), Language.SASS, never)
-    assert not one.lines and one.remark.startswith("kbench knows only its name (name and torch 2.11.0)")
+    assert not one.lines and one.remark.startswith("kbench knows only its name")
 
 
 def test_a_name_from_the_file_leads_nowhere_else(cubins: list[Path], cache: Path, tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-"""The recorded kernels of real providers are those that torch.profiler and the compiler report."""
+"""The recorded kernels of real providers are those that torch.profiler and cuobjdump report."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 import torch
 
 import kbench
-from kbench.launches.launched_call import LaunchedCall, machine_code_of
+from kbench.launches.launched_call import Kernel, LaunchedCall, machine_code_of
+from kbench.listings.code_files import find_code
+from kbench.listings.disassembler import dump_code, find_cuobjdump
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.definition.definition import Definition
 from kbench.measure.launches.machine_code import MACHINE_CODE
@@ -26,6 +29,13 @@ PROVIDERS = (
     "cuda-naive", "cuda-online", "cuda-shared", "cuda-shuffle", "cuda", "liger", "quack",
 )  # fmt: skip
 
+
+WITH_MACHINE_CODE = (
+    "torch-compile", "triton-row", "triton-persistent", "triton", "cuda-naive", "cuda-online", "cuda-shared", "cuda-shuffle",
+    "cuda", "liger",
+)  # fmt: skip
+"""The providers whose kernels are in files that kbench finds. Those of torch are in a library of half a gigabyte, those of
+torch.jit and quack in memory only."""
 
 PROFILED_REGISTERS = 16
 """The profiler reported 16 registers for the one kernel (of torch.jit, on an H200) for which the driver reports fewer: 13."""
@@ -95,6 +105,30 @@ def test_a_call_launches_what_the_profiler_sees(recorder: LaunchRecorder, tmp_pa
     mine = Counter({(name[:300], *rest): times for (name, *rest), times in listed(recorded.launched).items()})
     assert mine == cut
     assert recorded.peak_bytes is not None and recorded.peak_bytes >= 64 * 1024 * 4, "the output at least"
+
+
+def resources(kernel: Kernel) -> tuple[int, int]:
+    """The registers and the bytes of local memory of a thread, as cuobjdump reads them from the machine code."""
+    file = find_code(kernel)
+    assert file, f"no file has the machine code of {kernel.symbol}"
+    usage = dump_code(["--dump-resource-usage"], file)
+    found = re.search(rf"Function {re.escape(kernel.symbol)}:\s+REG:(\d+) STACK:(\d+) SHARED:\d+ LOCAL:(\d+)", usage)
+    assert found, usage
+    return int(found[1]), int(found[2]) + int(found[3])
+
+
+@pytest.mark.skipif(not find_cuobjdump(), reason="needs cuobjdump")
+@pytest.mark.parametrize("provider", WITH_MACHINE_CODE)
+def test_resources_are_those_that_cuobjdump_reads(recorder: LaunchRecorder, provider: str) -> None:
+    call = recorder.record(softmax(provider)).launched
+    assert call
+    for each in call.launches:
+        assert (each.kernel.registers, each.kernel.local_bytes) == resources(each.kernel)
+
+
+def test_torch_jit_fuses_two_of_its_five_operators(recorder: LaunchRecorder) -> None:
+    call = recorder.record(softmax("torch-jit")).launched
+    assert call and call.kernels == 4 and "fused_sub_exp" in {each.kernel.name for each in call.launches}
 
 
 def test_a_kernel_of_triton_has_its_machine_code(recorder: LaunchRecorder) -> None:

@@ -54,8 +54,8 @@ RECORDED: dict[str, list[tuple[Any, str, int, int, int, int]]] = {
     found["call"]: [(getattr(torch.autograd.DeviceType, where), *rest) for where, *rest in found["events"]]
     for found in map(json.loads, Path(__file__).with_name("h200.profiler.jsonl").read_text().splitlines())
 }
-"""What torch.profiler (torch 2.11, CUDA 13) reported on an NVIDIA H200 of two calls each, with a spin before and a mark on either
-side: where, the first 70 characters of the name, start, duration, correlation ID, stream.
+"""What torch.profiler (torch 2.11, CUDA 13) reported on an NVIDIA H200 of two calls each, with a spin before and a mark on
+either side: where, the first 70 characters of the name, start, duration, correlation ID, stream.
 
     one      torch.softmax
     several  a softmax of five operators

@@ -71,7 +71,7 @@ def reasons(folder: Path, path: Path, metrics: Mapping[str, str], launches: int 
         (GOOD, FULL, {"launch_ms": 1.5}, "host-bound", "The host takes 1500 us"),
         (GOOD, FULL, {"copy_fraction": 0.97}, "at-speed", "97% of the speed of a copy"),
         (TWICE, FULL, {"sol": 0.6}, "memory-bound", "keeps the device's memory busy at 93% of the peak"),
-        (BARRIER, FULL, {}, "stalled", "spend 59% of their time waiting for the other warps of its block at a"),
+        (BARRIER, FULL, {}, "stalled", "spend 59% of their time waiting for the other warps of the block at a"),
     ],
 )  # fmt: skip
 def test_the_first_sentence_names_the_reason_with_its_number(
@@ -126,12 +126,23 @@ def test_the_page_and_the_json_show_what_was_counted(kbench: Kbench, tmp_path: P
         in page
     )
     assert "L2 hit rate 50%, achieved occupancy 85%" in page
-    assert "warps wait: math_pipe_throttle 17%, long_scoreboard 17%, wait 8%" in page
+    assert (
+        "rows: of their time, the warps wait 17% for an arithmetic unit that is in use (math_pipe_throttle); 17% for"
+        in page
+    )
+    assert "still in the L2 cache" not in page, "nearly all that was stored has reached the device's memory"
     assert "ncu --profile-from-start" not in page, "it was counted already"
     found = json.loads(kbench("why", path, "--import", report, "--json").stdout)["rows"][0]
     assert found["counters"][0]["dram_read_bytes"] == 67108864 and found["ncu"].startswith(
         "ncu --profile-from-start off"
     )
+
+
+def test_what_was_stored_and_did_not_reach_memory_is_said(kbench: Kbench, tmp_path: Path) -> None:
+    path, report = results(tmp_path), tmp_path / "report.csv"
+    report.write_text(raw_page((ROWS, GOOD | {"dram__bytes_write.sum": "600,000"})))
+    page = " ".join(kbench("why", path, "--import", report).stdout.split())
+    assert "and 0.6 MB written to it, 66.5 MB of what was stored are still in the L2 cache at its end" in page
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,24 @@
-"""`kbench why` on a device: hardware counters of the planted faults, where they are permitted, and the code of rows."""
+"""`kbench why` on a device: hardware counters of the planted faults, where they are permitted, and the code of rows.
+
+Tests share the results of one run and one report of Nsight Compute, whichever processes they run in. The program ncu takes some
+ten seconds for a call.
+"""
 
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from common import ROOT, run_kbench
+from common import ROOT, made_once, run_kbench
 
-from kbench.counters.ncu import find_ncu
+from kbench.counters import ncu
 
 pytestmark = pytest.mark.gpu
+
+LIMIT_S = 100.0
+"""How long a program may run."""
 
 PLUGIN = f"""
 import sys
@@ -27,58 +35,108 @@ for name, (make, rows, kind) in planted.PLANTED.items():
 SWEEP = """
 operator: double
 plugins: [planted.py]
-sweep: {M: [1024, 8192], N: 4096, dtype: float32}
+sweep: {M: 4096, N: 4096, dtype: float32}
 providers: [straight, uncoalesced, spilled, crowded, in-twenty, slowly-launched]
 measure: {rounds: 2, rep_ms: 10, warmup_ms: 5, precision: null, sessions: 1}
 """
 
+CALLS = f"""
+import sys
+sys.path[:0] = ["{ROOT}/tests", "{ROOT}/tests/measure"]
+import torch
+import test_planted_faults_on_a_device as planted
+
+x = torch.randn(4096, 4096, device="cuda")
+calls = [make() for make, rows, kind in planted.PLANTED.values()]
+for call in calls:
+    call(x)
+torch.cuda.synchronize()
+torch.cuda.profiler.start()
+for call in calls:
+    call(x)
+torch.cuda.synchronize()
+torch.cuda.profiler.stop()
+"""
+"""Calls each of the planted kernels once in the range of a profiler."""
+
 PLANTED = {
-    "straight": (8192, "It reaches"),
-    "uncoalesced": (8192, "Threads of kernel uncoalesced use"),
-    "spilled": (8192, "Kernel spilled reads and writes"),
-    "crowded": (8192, "While kernel crowded runs, a multiprocessor holds"),
-    "in-twenty": (1024, "A call launches 20 kernels."),
-    "slowly-launched": (8192, "The host takes"),
+    "straight": "It reaches",
+    "uncoalesced": "Threads of kernel uncoalesced use",
+    "spilled": "Kernel spilled reads and writes",
+    "crowded": "While kernel crowded runs, a multiprocessor holds",
+    "in-twenty": "A call launches 20 kernels.",
+    "slowly-launched": "The host takes",
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the results of the kernels with planted faults."""
-    folder = tmp_path_factory.mktemp("planted")
-    (folder / "planted.py").write_text(PLUGIN)
-    (folder / "double.yaml").write_text(SWEEP)
-    ended = run_kbench(["run", "double.yaml", "--no-plot"], folder)
-    assert ended.returncode == 0, ended.stderr
-    return folder
+
+    def measure() -> str:
+        folder = tmp_path_factory.mktemp("planted")
+        (folder / "planted.py").write_text(PLUGIN)
+        (folder / "double.yaml").write_text(SWEEP)
+        ended = run_kbench(["run", "double.yaml", "--no-plot"], folder)
+        assert ended.returncode == 0, ended.stderr
+        return str(folder)
+
+    return Path(made_once(tmp_path_factory, "planted", measure))
+
+
+@pytest.fixture(scope="session")
+def report(planted: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report with what Nsight Compute has counted in a call of each of these kernels."""
+    program = ncu.find_ncu()
+    if not program:
+        pytest.skip("ncu is not installed")
+    path = planted / "report.ncu-rep"
+
+    def count() -> str:
+        (planted / "calls.py").write_text(CALLS)
+        command = [program, *ncu.count_options(str(path), cold=True), sys.executable, str(planted / "calls.py")]
+        return ncu.run_limited(command, LIMIT_S).text
+
+    said = made_once(tmp_path_factory, "ncu-said", count)
+    if ncu.NOT_PERMITTED in said:
+        pytest.skip("hardware counters are not permitted")
+    assert path.is_file(), said
+    return path
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_counters_name_what_was_planted(planted: Path, name: str) -> None:
-    if not find_ncu():
-        pytest.skip("ncu is not installed")
-    rows, said = PLANTED[name]
-    ended = run_kbench(["why", "results/double.csv", "--row", f"provider={name},M={rows}", "--counters"], planted)
-    if "does not permit hardware counters" in " ".join(ended.stderr.split()):
-        pytest.skip("hardware counters are not permitted")
+def test_counters_name_what_was_planted(planted: Path, report: Path, name: str) -> None:
+    ended = run_kbench(["why", "results/double.csv", "--row", f"provider={name}", "--import", report], planted)
     assert ended.returncode == 0, ended.stderr
-    assert f"1. {said}" in " ".join(ended.stdout.split()), ended.stdout
+    assert f"1. {PLANTED[name]}" in " ".join(ended.stdout.split()), ended.stdout
+
+
+def test_kbench_counts_in_a_call_itself(planted: Path, report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`report` is used only to skip where counters are not permitted."""
+    monkeypatch.setattr("kbench.why.counting.COUNT_LIMIT_S", LIMIT_S)
+    ended = run_kbench(["why", "results/double.csv", "--row", "provider=uncoalesced", "--counters"], planted)
+    assert ended.returncode == 0, ended.stderr
+    assert "1. Threads of kernel uncoalesced use" in " ".join(ended.stdout.split()), ended.stdout
 
 
 def test_one_call_in_the_range_of_a_profiler(planted: Path) -> None:
-    ended = run_kbench(["why", "results/double.csv", "--row", "provider=straight,M=1024", "--once"], planted)
+    ended = run_kbench(["why", "results/double.csv", "--row", "provider=straight", "--once"], planted)
     assert ended.returncode == 0, ended.stderr
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def softmax(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the results of two providers of softmax."""
-    folder = tmp_path_factory.mktemp("softmax")
-    words = ["run", "softmax", "--only", "triton,torch-native", "--set", "N=1024", "--set", "M=4096", "--no-plot"]
-    settings = ("rounds=2", "sessions=1", "precision=null", "rep_ms=10")
-    ended = run_kbench([*words, *(word for each in settings for word in ("--set", each))], folder)
-    assert ended.returncode == 0, ended.stderr
-    return folder
+
+    def measure() -> str:
+        folder = tmp_path_factory.mktemp("softmax")
+        words = ["run", "softmax", "--only", "triton,torch-native", "--set", "N=1024", "--set", "M=4096", "--no-plot"]
+        settings = ("rounds=2", "sessions=1", "precision=null", "rep_ms=10")
+        ended = run_kbench([*words, *(word for each in settings for word in ("--set", each))], folder)
+        assert ended.returncode == 0, ended.stderr
+        return str(folder)
+
+    return Path(made_once(tmp_path_factory, "softmax-rows", measure))
 
 
 def why(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

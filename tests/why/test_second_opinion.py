@@ -45,7 +45,7 @@ def read(bench: float | None, graph: float | None, cupti: float | None, kernels:
         (read(60.0, 65.0, 55.5), "graph-differs", "do_bench", "a call also waits while memory takes"),
         (read(60.0, None, 55.5), "agree", "do_bench", "agrees with cupti: believe do_bench"),
         (read(9.8, 6.3, None), "short-call", "graph", "believe graph"),
-        (read(8.9, 4.5, 4.0), "short-call", "cupti", "agrees with cupti and graph. But these"),  # 0.9 us: `empty` moves that far
+        (read(8.9, 4.5, 4.0), "short-call", "cupti", "agrees with cupti and graph. But these"),  # `empty` moves 0.9 us
         (read(60.0, None, None), "unconfirmed", "do_bench", "Nothing confirms the reading of do_bench"),
         (read(None, 60.0, 60.0), "unconfirmed", "graph", "Nothing confirms the reading of graph"),
         (read(None, None, None), "no-reading", "", "No timer could time it."),

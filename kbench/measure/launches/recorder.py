@@ -1,8 +1,8 @@
 """Records what a call launches, and how much memory it allocates, with two calls that nobody times.
 
 The call is captured in a CUDA graph, which the driver can read: each kernel with its grid and resources, each copy and fill.
-Nothing of the graph runs. A profiler would see the same, but it uses CUPTI, which stays active and may change the times of later
-calls.
+Nothing of the graph runs. A profiler would see the same, but it uses CUPTI, which stays active and may change the times of
+later calls.
 """
 
 from __future__ import annotations
