@@ -203,7 +203,8 @@ _COLUMNS = (
         first stands for the machine code of its kernels, the second for how they are launched: grids, blocks, shared memory,
         copies and fills. If two rows have the same first digest, the device ran the same code. kbench can read the
         machine code of kernels of Triton, torch.compile and C++ extensions only. A tilde (~) at the beginning says that the
-        call has another kernel, which is known by its name, its registers and the versions of packages. Both digests together
+        call has a kernel of another kind, whose machine code kbench cannot read. The digest then covers its name, its
+        registers and the versions of packages instead. Both digests together
         are the name of the call in the `.kernels.jsonl`. It is empty if `kernels` is.""", optional=True),
     Column("peak_bytes", Kind.INTEGER, "bytes", "peak memory", """The memory that torch holds at most during one call, beyond
         what it held before the call, in bytes. It includes an output that the call allocates, and not the inputs. Memory that

@@ -240,8 +240,9 @@ class Control(ExplainedWord):
     EMPTY = (
         "empty",
         """A control that kbench adds to every case: the timer's own overhead. On a device with do_bench it is the
-        time of an empty Triton kernel, less the time of the kernel itself. kbench estimates that as half of what a second
-        empty kernel adds; the other half is the gap between the two. With `timer: graph` it
+        time that the events read around an empty Triton kernel, minus the time for which this kernel itself runs. kbench
+        estimates the time of the kernel itself as half of what a second empty kernel adds; the other half is the gap
+        between the two. With `timer: graph` it
         is the time per kernel in a graph of empty kernels, and with `timer: cupti` the time of an empty kernel. On a
         host, and where Triton is not installed, it is the
         time of a call that does nothing. kbench measures it once per session, records it in every case, and does not
