@@ -9,12 +9,14 @@
 namespace kbench {
 
 // The elements of one vector that belong to a thread. With KEEP, the thread fetches them before the row arrives and
-// keeps them in registers. Otherwise it fetches them when it writes.
-template <typename S>
+// keeps them in registers. Otherwise it fetches them when it writes, or, if it has at least AHEAD accesses, one access
+// ahead: the first one while the totals are exchanged.
+template <typename S, int AHEAD = 4>
 struct Columns {
   using T = typename S::T;
+  static constexpr bool ahead = !S::keep && !S::edges && !S::group && S::packs >= AHEAD;
   const T* values;
-  Pack<T, S::vector> packs[S::keep ? S::packs : 1];
+  Pack<T, S::vector> packs[S::keep || ahead ? S::packs : 1];
   float edges[S::keep ? S::thread_edges + 1 : 1];
 
   __device__ __forceinline__ void begin(const void* vector, const Part<S>& part) {
@@ -27,9 +29,14 @@ struct Columns {
     }
   }
 
+  // Called before the access before the p-th is written.
+  __device__ __forceinline__ void prepare(int p, const Part<S>& part) {
+    if constexpr (ahead) packs[p] = fetch(p, part);
+  }
+
   // In fp32.
   __device__ __forceinline__ void get(InPack at, const Part<S>& part, float (&floats)[S::vector]) const {
-    to_floats(S::keep ? packs[S::keep ? at.p : 0] : fetch(at.p, part), floats);
+    to_floats(S::keep || ahead ? packs[S::keep || ahead ? at.p : 0] : fetch(at.p, part), floats);
   }
   __device__ __forceinline__ void get(InEdge at, const Part<S>& part, float (&floats)[1]) const {
     floats[0] = S::keep ? edges[S::keep ? at.e : 0] : fetch_edge(at.e, part);

@@ -1,6 +1,5 @@
-// Which kernel computes the rows of an operator with a vector per column, such as a norm: the threads that share a row,
-// by its length and by the number of rows. The lines are taken from softmax, where they were measured;
-// tools/measuring_rows.py measures others.
+// Which kernel computes the rows of an operator, such as a norm: the threads that share a row, by its length and by the
+// number of rows. The lines were measured on an H200 with tools/measuring_rows.py --candidates.
 #pragma once
 
 #include <string>
@@ -21,10 +20,20 @@ struct Sharing {
 
 constexpr std::int64_t kKiB = 1024, kMiB = 1024 * kKiB;
 
-// `bytes`: of a row of all inputs together.
-inline Sharing share_row(std::int64_t bytes, std::int64_t rows, int inputs) {
-  const std::int64_t total = rows * bytes;
-  const int largest = largest_cluster();
+// As many blocks as have slices of at most, or of at least, this many bytes.
+inline int blocks_of_at_most(std::int64_t slice, std::int64_t bytes) {
+  int blocks = 1;
+  while (blocks * slice < bytes && blocks < largest_cluster()) blocks *= 2;
+  return blocks;
+}
+inline int blocks_of_at_least(std::int64_t slice, std::int64_t bytes) {
+  int blocks = 1;
+  while (2 * blocks * slice <= bytes && blocks < largest_cluster()) blocks *= 2;
+  return blocks;
+}
+
+// Groups of threads for short rows; no packs for longer ones. `bytes`: of a row of all inputs together.
+inline Sharing share_short_row(std::int64_t bytes, std::int64_t rows, int inputs) {
   const bool few = rows <= 2048;
   // Lanes without elements take as many instructions as others, so there is a line for every few lengths.
   constexpr struct {
@@ -33,11 +42,14 @@ inline Sharing share_row(std::int64_t bytes, std::int64_t rows, int inputs) {
   for (const auto& line : short_rows) {
     if (bytes <= line.bytes * inputs && (!few || line.group == 32)) return {line.group, line.packs, 1, false};
   }
-  const auto blocks_of = [&](std::int64_t slice) {
-    int blocks = 1;
-    while (blocks * slice < bytes && blocks < largest) blocks *= 2;
-    return blocks;
-  };
+  return {0, 0, 1, false};
+}
+
+// For an operator without vectors of the columns. The lines are those of softmax.
+inline Sharing share_row(std::int64_t bytes, std::int64_t rows, int inputs) {
+  if (const Sharing sharing = share_short_row(bytes, rows, inputs); sharing.packs) return sharing;
+  const std::int64_t total = rows * bytes;
+  const auto blocks_of = [&](std::int64_t slice) { return blocks_of_at_most(slice, bytes); };
   if (total <= 8 * kMiB) {  // the device is not full: the more threads fetch a row, the sooner it arrives
     if (bytes <= 16 * kKiB) return {0, inputs == 2 || bytes <= 8 * kKiB ? 1 : 2, 1, true};
     return bytes <= 128 * kKiB ? Sharing{0, inputs == 2 ? 1 : 2, blocks_of(16 * kKiB), true}
@@ -47,6 +59,32 @@ inline Sharing share_row(std::int64_t bytes, std::int64_t rows, int inputs) {
   if (bytes < 16 * kKiB) return {0, 4 / inputs, 1, false};
   if (bytes <= 128 * kKiB) return {0, 4 / inputs, blocks_of(16 * kKiB), false};
   return {0, 8 / inputs, blocks_of(32 * kKiB), false};
+}
+
+// For an operator with `vectors` of the columns, such as weight and bias. Each block of a row fetches its part of the
+// vectors while the row is on its way, or while it is written.
+inline Sharing share_norm(std::int64_t bytes, std::int64_t rows, int inputs, int vectors) {
+  if (const Sharing sharing = share_short_row(bytes, rows, inputs); sharing.packs) return sharing;
+  const std::int64_t total = rows * bytes / inputs, row = bytes / inputs;
+  if (total <= 4 * kMiB) {  // the device is not full: the more threads fetch a row, the sooner it arrives
+    if (rows <= 16 && row <= 16 * kKiB) return {0, 1, blocks_of_at_most(4 * kKiB, bytes), true};
+    if (row <= 16 * kKiB) return {0, row <= 4 * kKiB ? 1 : 2, 1, true};
+    if (row <= 256 * kKiB) return {0, 2, blocks_of_at_most(4 * kKiB, row), true};
+  }
+  if (row <= 6 * kKiB / inputs) return {0, 2 / inputs, 1, false};
+  if (inputs == 2) {
+    if (row < 8 * kKiB) return {0, 2, 1, false};
+    if (row <= 16 * kKiB) return {0, 4, 1, false};
+    if (row <= 256 * kKiB) return {0, 2, blocks_of_at_least(8 * kKiB, row), true};
+    return {0, 4, blocks_of_at_most(16 * kKiB, row), false};
+  }
+  if (total <= 8 * kMiB && row <= 8 * kKiB) return {0, 2, 1, vectors == 1};
+  if (row <= 16 * kKiB) return {0, 4, 1, false};
+  // The vectors of a cluster's blocks come from the L2 cache. With two of them, a block for the whole row is faster.
+  if (vectors == 2 && row <= 64 * kKiB) return {0, row <= 32 * kKiB ? 4 : 8, 1, false};
+  if (vectors == 1 && row <= 64 * kKiB) return {0, 2, blocks_of_at_least(8 * kKiB, row), true};
+  if (vectors == 1 && row <= 128 * kKiB) return {0, 4, blocks_of_at_most(16 * kKiB, row), false};
+  return {0, 8, blocks_of_at_most(32 * kKiB, row), false};
 }
 
 // With KEEP, a thread has registers for the vectors of at most Op::kMostKept accesses.
@@ -148,7 +186,9 @@ cudaError_t launch_rows(const Call& request, const RowsCall<T, Op>& call, std::i
       if (error == cudaErrorInvalidConfiguration) refuse(wanted, call.columns);
       return error;
     }
-    const Sharing chosen = share_row(call.columns * Op::inputs * sizeof(T), call.rows, Op::inputs);
+    const std::int64_t bytes = call.columns * Op::inputs * sizeof(T);
+    const int count = int(vectors.size());
+    const Sharing chosen = count ? share_norm(bytes, call.rows, Op::inputs, count) : share_row(bytes, call.rows, Op::inputs);
     cudaError_t error = launch_shared(chosen);
     if (error == cudaErrorInvalidConfiguration) error = launch_shared({0, 8 / Op::inputs, largest_cluster(), false});
     if (error != cudaErrorInvalidConfiguration) return error;

@@ -47,6 +47,7 @@ __global__ void __launch_bounds__(kMaxThreads)
     row.finish(total, columns, number);
 #pragma unroll
     for (int p = 0; p < PACKS; ++p) {
+      prepare(row, p, part, 0);
       if (part.has(p)) {
         float read[Op::inputs][VECTOR], written[Op::outputs][VECTOR];
 #pragma unroll

@@ -33,6 +33,10 @@ struct AddRmsnorm {
       eps = arguments.eps;
     }
 
+    __device__ __forceinline__ void prepare(int p, const Part<S>& part) {
+      weight.prepare(p, part);
+    }
+
     template <typename Packs, typename Edges>
     __device__ __forceinline__ Sum reduce(const Packs& packs, const Edges& edges, const Part<S>&) {
       float squares = 0.0f;

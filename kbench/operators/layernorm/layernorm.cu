@@ -20,13 +20,18 @@ struct Layernorm {
     using T = typename S::T;
     using Total = Moments;
     static constexpr int kept = 0;
-    Columns<S> weight, bias;
+    Columns<S, 8> weight, bias;  // with 4 accesses, two vectors ahead would take more registers than Bounds allows
     float eps, mean, rstd;
 
     __device__ __forceinline__ void begin(const Arguments& arguments, const Part<S>& part) {
       weight.begin(arguments.weight, part);
       bias.begin(arguments.bias, part);
       eps = arguments.eps;
+    }
+
+    __device__ __forceinline__ void prepare(int p, const Part<S>& part) {
+      weight.prepare(p, part);
+      bias.prepare(p, part);
     }
 
     // The moments of the elements of a warp: its mean first, then the distances from it.

@@ -26,6 +26,10 @@ struct Rmsnorm {
       eps = arguments.eps;
     }
 
+    __device__ __forceinline__ void prepare(int p, const Part<S>& part) {
+      weight.prepare(p, part);
+    }
+
     template <typename Packs, typename Edges>
     __device__ __forceinline__ Sum reduce(const Packs& x, const Edges& edges, const Part<S>&) {
       float squares = 0.0f;

@@ -9,8 +9,9 @@ namespace kbench {
 // How persistent blocks share a row of this many bytes (of one matrix); 0 blocks if it is too long for them.
 inline Sharing share_in_turn(std::int64_t bytes) {
   const int largest = largest_cluster();
-  if (bytes <= 4 * kKiB) return {0, 1, 1, true};
+  if (bytes <= 512) return {0, 1, 1, true};
   if (bytes <= 16 * kKiB) return {0, 2, 1, true};
+  if (bytes <= 32 * kKiB && largest >= 2) return {0, 2, 2, true};
   int blocks = 2;
   while (blocks < largest && blocks * 8 * kKiB < bytes) blocks *= 2;
   return {0, 2, blocks <= largest && bytes <= blocks * 16 * kKiB ? blocks : 0, true};
