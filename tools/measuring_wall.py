@@ -23,6 +23,7 @@ import kbench
 from kbench.contract.memory import keep_bytes
 from kbench.measure.case import CaseRun
 from kbench.measure.contender import Contender
+from kbench.measure.launches.recorder import LaunchRecorder
 from kbench.measure.machine.device import Device
 from kbench.measure.machine.sources import find_telemetry
 from kbench.measure.session.ceiling import Ceilings
@@ -134,7 +135,7 @@ def main() -> None:
     device = Device()
     device.set_up()
     device.use_threads(None)
-    telemetry = find_telemetry(device)
+    recorder, telemetry = LaunchRecorder(device), find_telemetry(device)
     operator = kbench.operator("softmax")
     settings = MeasureSettings(
         "do_bench",
@@ -173,6 +174,7 @@ def main() -> None:
             emit=lambda event: None,
             ceilings=ceilings,
             measured=measured,
+            recorder=recorder,
         )
         if number:
             observe(run, spent_s)
