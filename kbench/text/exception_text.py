@@ -9,6 +9,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from kbench.text.printable import without_colours
+
 OURS = ("contract", "kernels/cuda_", "measure", "plugins.py", "registry.py", "results", "sources")
 """What calls the user's code, or is called by it with the user's arguments: the beginnings of paths in kbench."""
 
@@ -49,7 +51,7 @@ def describe_exception(error: BaseException, fallback: str = "") -> str:
 
 def message(error: BaseException) -> str:
     """The first line of an exception's message. For the output of a compiler: the first line that contains `error:`."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = [line.strip() for line in without_colours(str(error)).splitlines() if line.strip()]
     if not lines:
         return "(no message)"
     if re.fullmatch(r"at \d+:\d+:", lines[0]):  # Triton: the place, the kernel's source, and last the fault

@@ -18,6 +18,8 @@ NAME_LIMIT = 200
 FORMULA_SIGNS = ("=", "+", "-", "@")
 """A spreadsheet reads a cell that begins with one of these characters as a formula."""
 
+_COLOURS = re.compile("\x1b\\[[0-9;:]*m")
+
 _CUT = re.compile(r" \.\.\. \([0-9]+ characters\)")
 
 
@@ -38,9 +40,15 @@ def printable(text: str, limit: int | None = None) -> str:
     return text
 
 
+def without_colours(text: str) -> str:
+    """The text without the escape codes that colour it on a terminal. Compilers colour their messages. Other codes stay."""
+    return _COLOURS.sub("", text)
+
+
 def safe_reason(text: str) -> str:
-    """The reason of a row, safe for files and tables: one line of about REASON_LIMIT characters at most, never a formula."""
-    return printable(no_formula(text), REASON_LIMIT) or ("(no message)" if text else "")
+    """The reason of a row, safe for files and tables: one line without colours, never a formula, of about REASON_LIMIT
+    characters at most."""
+    return printable(no_formula(without_colours(text)), REASON_LIMIT) or ("(no message)" if text else "")
 
 
 def safe_name(text: str) -> str:

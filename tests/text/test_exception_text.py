@@ -50,3 +50,12 @@ def test_a_function_that_takes_other_arguments_does_not_fail_in_a_file_of_kbench
 def test_an_error_of_a_library_is_where_the_library_raised_it() -> None:
     place = exception_text.location(caught(lambda: json.loads("{")), "")
     assert Path(place.rpartition(":")[0]).parent == Path(json.__file__).parent
+
+
+def test_the_colours_of_a_compilers_message_are_left_out() -> None:
+    """The message of a compiler that colours even what goes to no terminal: its first line with `error:` counts."""
+    error = RuntimeError(
+        "\n\x1b[91m\x1b[1merror[INTERNAL]:\x1b[0m no valid IR\n  \x1b[91merror:\x1b[0m IR verification failed: cute.copy\n"
+    )
+    assert exception_text.message(error) == "error: IR verification failed: cute.copy"
+    assert exception_text.message(RuntimeError("\x1b[0m \n")) == "(no message)"
