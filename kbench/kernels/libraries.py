@@ -64,6 +64,38 @@ def without_gaps(library: str, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def inference_norm(library: str, weight: Tensor, *dtypes: str) -> Declines:
+    """For a library whose norm has no backward pass and takes weights in the dtype of x only. `weight` is the operator's
+    tensor. `dtypes` are those that the library takes; without any, it takes all."""
+    limits = [only_dtypes(library, *dtypes)] if dtypes else []
+    return any_of(forward_only(library), *limits, weights_like_x(library, weight))
+
+
+QUACK_SMALLEST_READ = 4
+"""Bytes. QuACK's norms and cross-entropy copy rows with `cp.async`, which has no smaller copy."""
+
+QUACK_LONGEST_FLOAT32_ROW = 131072
+"""Elements. The backward pass of QuACK's norms refuses longer rows in float32."""
+
+
+def quack_reads(axis: str, read_bytes: int = QUACK_SMALLEST_READ) -> Declines:
+    """For a kernel of QuACK that reads `read_bytes` bytes of a row at once. `axis` is the length of a row."""
+
+    def why(case: Case) -> str | None:
+        elements = max(1, read_bytes // case.itemsize)
+        cut = getattr(case, axis) % elements
+        return f"{axis} is not a multiple of {elements}, which QuACK needs for {case.dtype}" if cut else None
+
+    return why
+
+
+def quack_norm(case: Case) -> str | None:
+    """For QuACK's norms, in all modes."""
+    if case.mode != FORWARD and case.itemsize == 4 and case.N > QUACK_LONGEST_FLOAT32_ROW:
+        return f"N > {QUACK_LONGEST_FLOAT32_ROW}: QuACK's backward pass refuses longer rows in float32"
+    return quack_reads("N")(case)
+
+
 def quack_matrix(x: torch.Tensor, align: int = 16) -> torch.Tensor:
     """The matrix. Raises Unsupported if QuACK cannot read it: each row must start at a multiple of `align` bytes."""
     if (x.stride(1) != 1 and x.shape[1] > 1) or x.stride(0) * x.element_size() % align or x.data_ptr() % align:
@@ -74,9 +106,8 @@ def quack_matrix(x: torch.Tensor, align: int = 16) -> torch.Tensor:
     return x
 
 
-def quack_norm_rows(x: torch.Tensor) -> torch.Tensor:
-    """As `quack_matrix`, for QuACK's norms. They take rows of any length, and read as many bytes at once as divide a row, up to
-    16."""
+def quack_rows(x: torch.Tensor) -> torch.Tensor:
+    """As `quack_matrix`, for QuACK's norms and cross-entropy. They read as many bytes at once as divide a row, up to 16."""
     return quack_matrix(x, math.gcd(x.shape[1] * x.element_size(), 16))
 
 

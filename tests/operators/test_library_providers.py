@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from kbench.contract.provider import Unsupported
-from kbench.kernels.libraries import apex_missing, quack_matrix, quack_norm_rows
+from kbench.kernels.libraries import apex_missing, quack_matrix, quack_rows
 from kbench.registry import operator
 
 FORWARD_ONLY, WEIGHTS = "has no backward pass", "takes weights in the dtype of x only"
@@ -17,7 +17,30 @@ DECLINED: list[tuple[str, str, str, dict[str, Any], str | None]] = [
     ("rmsnorm", "liger", "bfloat16", {"N": 65537}, "N > 65536: Liger refuses longer rows"),
     ("rmsnorm", "liger-in-place", "float16", {"mode": "backward"}, None),
     ("rmsnorm", "liger-in-place", "float16", {}, "its forward pass is the same as that of `liger`"),
-    ("rmsnorm", "quack", "bfloat16", {"N": 33, "mode": "backward", "weight_dtype": "float32"}, None),
+    ("rmsnorm", "quack", "bfloat16", {"N": 34, "mode": "backward", "weight_dtype": "float32"}, None),
+    (
+        "rmsnorm",
+        "quack",
+        "bfloat16",
+        {"N": 33, "weight_dtype": "float32"},
+        "N is not a multiple of 2, which QuACK needs for b",
+    ),
+    ("rmsnorm", "quack", "float32", {"N": 33, "mode": "full"}, None),
+    ("rmsnorm", "quack", "float32", {"N": 131073}, None),
+    (
+        "rmsnorm",
+        "quack",
+        "float32",
+        {"N": 131073, "mode": "backward"},
+        "N > 131072: QuACK's backward pass refuses longer ro",
+    ),
+    (
+        "add_rmsnorm",
+        "quack",
+        "float16",
+        {"N": 33, "mode": "full"},
+        "N is not a multiple of 2, which QuACK needs for float16",
+    ),
     ("rmsnorm", "flashinfer", "bfloat16", {}, None),
     ("rmsnorm", "flashinfer", "float32", {}, "FlashInfer takes float16 and bfloat16 only"),
     ("rmsnorm", "flashinfer", "bfloat16", {"weight_dtype": "float32"}, f"FlashInfer {WEIGHTS}"),
@@ -39,6 +62,30 @@ DECLINED: list[tuple[str, str, str, dict[str, Any], str | None]] = [
     ),
     ("layernorm", "quack", "bfloat16", {"mode": "full", "weight_dtype": "float32"}, None),
     ("layernorm", "quack", "float32", {}, None),
+    (
+        "layernorm",
+        "quack",
+        "bfloat16",
+        {"N": 33, "weight_dtype": "float32"},
+        "N is not a multiple of 2, which QuACK needs fo",
+    ),
+    ("layernorm", "quack", "bfloat16", {"N": 262144, "mode": "full", "weight_dtype": "float32"}, None),
+    ("cross_entropy", "quack", "float32", {"V": 50257}, None),
+    (
+        "cross_entropy",
+        "quack",
+        "bfloat16",
+        {"V": 50257, "mode": "full"},
+        "V is not a multiple of 2, which QuACK needs for bfl",
+    ),
+    (
+        "cross_entropy",
+        "quack-in-place",
+        "bfloat16",
+        {"V": 50257, "mode": "full"},
+        "V is not a multiple of 2, which QuACK ne",
+    ),
+    ("softmax", "quack", "bfloat16", {"N": 1004}, "N is not a multiple of 8, which QuACK needs for bfloat16"),
     ("layernorm", "flashinfer", "float16", {"weight_dtype": "float32"}, "FlashInfer takes bfloat16 only"),
     ("layernorm", "flashinfer", "bfloat16", {"weight_dtype": "float32"}, None),
     ("layernorm", "apex", "float16", {"weight_dtype": "float32"}, f"Apex {WEIGHTS}"),
@@ -56,7 +103,7 @@ DECLINED: list[tuple[str, str, str, dict[str, Any], str | None]] = [
 @pytest.mark.parametrize("name, provider, dtype, values, says", DECLINED)
 def test_a_reason_to_decline(name: str, provider: str, dtype: str, values: dict[str, Any], says: str | None) -> None:
     definition = operator(name)
-    case = definition.case(dtype, **({"M": 4, "N": 64} | values))
+    case = definition.case(dtype, **({"M": 4} | ({} if "V" in values else {"N": 64}) | values))
     reason = definition.providers[provider].declines(case)
     assert reason is None if says is None else (reason or "").startswith(says)
 
@@ -75,14 +122,14 @@ def test_quack_declines_rows_that_it_cannot_read() -> None:
     x = torch.zeros(4, 24, dtype=torch.bfloat16)
     assert quack_matrix(x) is x
     odd = x[:, :21].contiguous()
-    assert quack_norm_rows(odd) is odd, "the norms take rows of any length"
+    assert quack_rows(odd) is odd, "the norms and cross-entropy read as much at once as divides a row"
     for bad in (odd, x[:, 1:17], x.t()):
         with pytest.raises(
             Unsupported, match="multiple of 16 bytes, and the elements of a row to be next to each other"
         ):
             quack_matrix(bad)
     with pytest.raises(Unsupported, match="multiple of 16 bytes"):
-        quack_norm_rows(x[:, 1:17])
+        quack_rows(x[:, 1:17])
 
 
 def test_what_is_missing_of_apex_is_said() -> None:

@@ -9,12 +9,11 @@ import torch
 
 from kbench.kernels.libraries import (
     any_of,
-    forward_only,
+    inference_norm,
     liger_rows,
-    only_dtypes,
-    quack_norm_rows,
+    quack_norm,
+    quack_rows,
     same_as,
-    weights_like_x,
     without_gaps,
 )
 from kbench.operators.add_rmsnorm.operator import NORM_WEIGHT, add_rmsnorm
@@ -80,12 +79,12 @@ def liger_backward_in_place(
     return dweight
 
 
-@add_rmsnorm.provider("quack", label="QuACK", requires="quack", devices=("cuda",))
+@add_rmsnorm.provider("quack", label="QuACK", requires="quack", devices=("cuda",), supports=quack_norm)
 def quack(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> Two:
     """QuACK's CuTe-DSL kernel. Compiles on the first use of each (dtype, N)."""
     from quack.rmsnorm import rmsnorm_fwd
 
-    y, h, _ = rmsnorm_fwd(quack_norm_rows(x), weight, residual=quack_norm_rows(residual), eps=eps)
+    y, h, _ = rmsnorm_fwd(quack_rows(x), weight, residual=quack_rows(residual), eps=eps)
     return y, h
 
 
@@ -93,9 +92,7 @@ def quack_saving(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> 
     """The outputs; and for the backward pass h and the factor of each row."""
     from quack.rmsnorm import rmsnorm_fwd
 
-    y, h, factors = rmsnorm_fwd(
-        quack_norm_rows(x), weight, residual=quack_norm_rows(residual), eps=eps, store_rstd=True
-    )
+    y, h, factors = rmsnorm_fwd(quack_rows(x), weight, residual=quack_rows(residual), eps=eps, store_rstd=True)
     return (y, h), (h, factors)
 
 
@@ -104,9 +101,7 @@ def quack_backward(dy: Tensor, dh: Tensor, x: Tensor, residual: Tensor, weight: 
     from quack.rmsnorm import rmsnorm_bwd
 
     h, factors = saved
-    dx, dweight, *_ = rmsnorm_bwd(
-        h, weight, quack_norm_rows(dy), factors, dresidual_out=quack_norm_rows(dh), has_residual=True
-    )
+    dx, dweight, *_ = rmsnorm_bwd(h, weight, quack_rows(dy), factors, dresidual_out=quack_rows(dh), has_residual=True)
     return dx, dweight
 
 
@@ -115,11 +110,7 @@ def quack_backward(dy: Tensor, dh: Tensor, x: Tensor, residual: Tensor, weight: 
     label="FlashInfer (in place)",
     requires="flashinfer",
     devices=("cuda",),
-    supports=any_of(
-        forward_only("FlashInfer"),
-        only_dtypes("FlashInfer", "float16", "bfloat16"),
-        weights_like_x("FlashInfer", NORM_WEIGHT),
-    ),
+    supports=inference_norm("FlashInfer", NORM_WEIGHT, "float16", "bfloat16"),
     mutates={"x": "y", "residual": "h"},
 )
 def flashinfer(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> None:
@@ -135,7 +126,7 @@ def flashinfer(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> No
     label="vLLM (in place)",
     requires="vllm",
     devices=("cuda",),
-    supports=any_of(forward_only("vLLM"), weights_like_x("vLLM", NORM_WEIGHT)),
+    supports=inference_norm("vLLM", NORM_WEIGHT),
     mutates={"x": "y", "residual": "h"},
 )
 def vllm(x: Tensor, residual: Tensor, weight: Tensor, *, eps: float) -> None:

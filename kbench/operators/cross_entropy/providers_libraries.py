@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from kbench.kernels.libraries import any_of, apex_missing, quack_matrix, same_as
+from kbench.kernels.libraries import any_of, apex_missing, quack_reads, quack_rows, same_as
 from kbench.operators.cross_entropy.operator import cross_entropy
 from kbench.results.case import BACKWARD
 
@@ -49,17 +49,12 @@ def liger_full(d_loss: Tensor, logits: Tensor, labels: Tensor, *, smoothing: flo
     return loss.detach(), d_logits
 
 
-def _quack_declines(case: Case) -> str | None:
-    vector = 16 // case.itemsize
-    return f"V is not a multiple of {vector}, which QuACK needs for {case.dtype}" if case.V % vector else None
-
-
-@cross_entropy.provider("quack", label="QuACK", requires="quack", devices=("cuda",), supports=_quack_declines)
+@cross_entropy.provider("quack", label="QuACK", requires="quack", devices=("cuda",), supports=quack_reads("V"))
 def quack(logits: Tensor, labels: Tensor) -> Tensor:
     """QuACK's CuTe-DSL cross-entropy. Compiles on the first use of each (dtype, V)."""
     from quack.cross_entropy import cross_entropy_fwd
 
-    loss: Tensor = cross_entropy_fwd(quack_matrix(logits), labels)
+    loss: Tensor = cross_entropy_fwd(quack_rows(logits), labels)
     return loss
 
 
@@ -67,7 +62,7 @@ def quack_saving(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """The loss, and the logarithm of each row's sum for the backward pass."""
     from quack.cross_entropy import cross_entropy_fwd
 
-    loss, log_sum = cross_entropy_fwd(quack_matrix(logits), labels, return_lse=True)
+    loss, log_sum = cross_entropy_fwd(quack_rows(logits), labels, return_lse=True)
     return loss, log_sum
 
 
@@ -84,7 +79,7 @@ cross_entropy.provider(
     label="QuACK (in place)",
     requires="quack",
     devices=("cuda",),
-    supports=any_of(same_as("quack"), _quack_declines),
+    supports=any_of(same_as("quack"), quack_reads("V")),
 )(quack)
 
 

@@ -12,7 +12,8 @@ from kbench.kernels.libraries import (
     forward_only,
     liger_rows,
     only_dtypes,
-    quack_norm_rows,
+    quack_norm,
+    quack_rows,
     weights_in_float32,
     weights_like_x,
 )
@@ -36,13 +37,17 @@ def liger(x: Tensor, weight: Tensor, bias: Tensor, *, eps: float) -> Tensor:
 
 
 @layernorm.provider(
-    "quack", label="QuACK", requires="quack", devices=("cuda",), supports=weights_in_float32("QuACK", NORM_WEIGHT)
+    "quack",
+    label="QuACK",
+    requires="quack",
+    devices=("cuda",),
+    supports=any_of(weights_in_float32("QuACK", NORM_WEIGHT), quack_norm),
 )
 def quack(x: Tensor, weight: Tensor, bias: Tensor, *, eps: float) -> Tensor:
     """QuACK's CuTe-DSL kernel. Compiles on the first use of each (dtype, N)."""
     from quack.rmsnorm import layernorm_fwd
 
-    y: Tensor = layernorm_fwd(quack_norm_rows(x), weight, bias, eps)
+    y: Tensor = layernorm_fwd(quack_rows(x), weight, bias, eps)
     return y
 
 
@@ -50,7 +55,7 @@ def quack_saving(x: Tensor, weight: Tensor, bias: Tensor, *, eps: float) -> tupl
     """The output, and the factor and the mean of each row for the backward pass."""
     from quack.rmsnorm import layernorm_fwd
 
-    y, factors, means = layernorm_fwd(quack_norm_rows(x), weight, bias, eps, return_rstd=True, return_mean=True)
+    y, factors, means = layernorm_fwd(quack_rows(x), weight, bias, eps, return_rstd=True, return_mean=True)
     return y, (factors, means)
 
 
@@ -58,7 +63,7 @@ def quack_saving(x: Tensor, weight: Tensor, bias: Tensor, *, eps: float) -> tupl
 def quack_backward(dy: Tensor, x: Tensor, weight: Tensor, bias: Tensor, saved: tuple[Tensor, Tensor]) -> Three:
     from quack.rmsnorm import layernorm_bwd
 
-    dx, dweight, dbias = layernorm_bwd(x, weight, quack_norm_rows(dy), *saved)
+    dx, dweight, dbias = layernorm_bwd(x, weight, quack_rows(dy), *saved)
     return dx, dweight, dbias
 
 

@@ -9,10 +9,10 @@ import torch
 from kbench.kernels.libraries import (
     any_of,
     apex_missing,
-    forward_only,
+    inference_norm,
     liger_rows,
-    only_dtypes,
-    quack_norm_rows,
+    quack_norm,
+    quack_rows,
     same_as,
     weights_like_x,
     without_gaps,
@@ -70,12 +70,12 @@ def liger_backward_in_place(dy: Tensor, x: Tensor, weight: Tensor, saved: tuple[
     return dweight
 
 
-@rmsnorm.provider("quack", label="QuACK", requires="quack", devices=("cuda",))
+@rmsnorm.provider("quack", label="QuACK", requires="quack", devices=("cuda",), supports=quack_norm)
 def quack(x: Tensor, weight: Tensor, *, eps: float) -> Tensor:
     """QuACK's CuTe-DSL kernel. Compiles on the first use of each (dtype, N)."""
     from quack.rmsnorm import rmsnorm_fwd
 
-    y: Tensor = rmsnorm_fwd(quack_norm_rows(x), weight, eps=eps)[0]
+    y: Tensor = rmsnorm_fwd(quack_rows(x), weight, eps=eps)[0]
     return y
 
 
@@ -83,7 +83,7 @@ def quack_saving(x: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tens
     """The output, and the factor of each row for the backward pass."""
     from quack.rmsnorm import rmsnorm_fwd
 
-    y, _, factors = rmsnorm_fwd(quack_norm_rows(x), weight, eps=eps, store_rstd=True)
+    y, _, factors = rmsnorm_fwd(quack_rows(x), weight, eps=eps, store_rstd=True)
     return y, factors
 
 
@@ -91,7 +91,7 @@ def quack_saving(x: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tens
 def quack_backward(dy: Tensor, x: Tensor, weight: Tensor, factors: Tensor) -> tuple[Tensor, Tensor]:
     from quack.rmsnorm import rmsnorm_bwd
 
-    dx, dweight, *_ = rmsnorm_bwd(x, weight, quack_norm_rows(dy), factors)
+    dx, dweight, *_ = rmsnorm_bwd(x, weight, quack_rows(dy), factors)
     return dx, dweight
 
 
@@ -100,11 +100,7 @@ def quack_backward(dy: Tensor, x: Tensor, weight: Tensor, factors: Tensor) -> tu
     label="FlashInfer",
     requires="flashinfer",
     devices=("cuda",),
-    supports=any_of(
-        forward_only("FlashInfer"),
-        only_dtypes("FlashInfer", "float16", "bfloat16"),
-        weights_like_x("FlashInfer", NORM_WEIGHT),
-    ),
+    supports=inference_norm("FlashInfer", NORM_WEIGHT, "float16", "bfloat16"),
 )
 def flashinfer(x: Tensor, weight: Tensor, *, eps: float) -> Tensor:
     """FlashInfer's kernel. Compiles on its first use."""
@@ -121,7 +117,7 @@ def flashinfer(x: Tensor, weight: Tensor, *, eps: float) -> Tensor:
     label="vLLM",
     requires="vllm",
     devices=("cuda",),
-    supports=any_of(forward_only("vLLM"), weights_like_x("vLLM", NORM_WEIGHT)),
+    supports=inference_norm("vLLM", NORM_WEIGHT),
 )
 def vllm(x: Tensor, weight: Tensor, *, eps: float) -> Tensor:
     """vLLM's CUDA kernel, as its layers call it: `_custom_ops` is what vLLM offers for a call without a layer."""

@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from kbench.kernels.libraries import liger_rows, quack_matrix
+from kbench.kernels.libraries import liger_rows, quack_matrix, quack_reads
 from kbench.operators.softmax.operator import softmax
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from kbench.results.case import Case
 
 
 @softmax.provider("liger", label="Liger", requires="liger_kernel", supports=liger_rows)
@@ -26,12 +24,7 @@ def liger(x: Tensor) -> Tensor:
     return out
 
 
-def _quack_declines(case: Case) -> str | None:
-    vector = 16 // case.itemsize
-    return f"N is not a multiple of {vector}, which QuACK needs for {case.dtype}" if case.N % vector else None
-
-
-@softmax.provider("quack", label="QuACK", requires="quack", devices=("cuda",), supports=_quack_declines)
+@softmax.provider("quack", label="QuACK", requires="quack", devices=("cuda",), supports=quack_reads("N", 16))
 def quack(x: Tensor) -> Tensor:
     """QuACK's CuTe-DSL softmax, forward only. Compiles on the first use of each (dtype, N)."""
     from quack.softmax import softmax_fwd
