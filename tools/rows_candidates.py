@@ -112,7 +112,7 @@ def forward_plans(operator: str, M: int, N: int, itemsize: int, device: Processo
             warps = power_of_two(math.ceil(count / each / 32))
             if warps > 32 or (each == 8 and not few) or (each == 64 and few) or (rows > 1 and early != (each == 16)):
                 continue
-            numbers = _tile(M, N, rows, block, pieces) | {"EARLY": early} | alone
+            numbers = _tile(M, N, rows, block, pieces) | {"EARLY": early, "PACKED": False} | alone
             options = {"num_warps": warps} | ({"maxnreg": 80} if pieces == 5 and device.chained else {})
             step = Step("forward_kernels.registers", math.ceil(M / rows), numbers, options)
             yield f"{rows} x {block} x {pieces}, {warps} warps{', early' * early}", Launches((step,))
@@ -122,7 +122,14 @@ def _split(M: int, N: int, slice_: int, each: int, early: bool, cap: int, device
     slices = math.ceil(N / slice_)
     span = 64 * math.ceil(N / slices / 64)
     slices = math.ceil(N / span)
-    constants = {"ROWS": 1, "BLOCK": slice_, "PIECES": 1, "FULL": N % span == 0 and span == slice_, "EARLY": early}
+    constants = {
+        "ROWS": 1,
+        "BLOCK": slice_,
+        "PIECES": 1,
+        "FULL": N % span == 0 and span == slice_,
+        "EARLY": early,
+        "PACKED": False,
+    }
     constants |= {"WIDTH": power_of_two(slices), "TICKETS": M * slices > device.multiprocessors, "PHASE": 0}
     options = {"num_warps": max(1, slice_ // each // 32)} | ({"maxnreg": cap} if cap else {})
     step = Step("forward_kernels.registers", M * slices, constants | {"span": span}, options)

@@ -22,6 +22,13 @@ def held(step: Step) -> int:
     return int(step.arguments["BLOCK"] * step.arguments["PIECES"])
 
 
+def programs_at_once(step: Step, device: Processors) -> int:
+    """Programs of a step that a multiprocessor with 65536 registers holds for certain: a thread has up to 255 of them, or as
+    many as the step allows."""
+    threads = step.options["num_warps"] * device.warp_size
+    return max(1, 2**16 // (threads * 8 * math.ceil(step.options.get("maxnreg", 255) / 8)))
+
+
 def compiles(plan: Launches) -> None:
     """Blocks are powers of two, and so are warps; a program has at most 1024 threads."""
     for step in plan.steps:
@@ -73,10 +80,14 @@ def test_backward_covers_every_matrix(
         strips = plan.steps[1].arguments
         assert strips["strips"] * strips["WIDTH"] >= N and strips["chunk"] * plan.parts >= M
         assert strips["SLICES"] >= plan.slices
+    else:
+        assert first.kernel == "shared_rows.shared_rows" and plan.teams
+        assert numbers["span"] * plan.slices >= N and held(first) >= numbers["span"] and numbers["WIDTH"] >= plan.slices
+        assert first.programs == plan.slices * plan.parts <= device.multiprocessors * programs_at_once(first, device)
 
 
 @pytest.mark.parametrize(
-    "M, N, launches", [(64, 4096, 1), (256, 1024, 1), (16384, 4096, 2), (4096, 16384, 2), (4096, 32768, 3)]
+    "M, N, launches", [(64, 4096, 1), (256, 1024, 1), (16384, 4096, 2), (4096, 16384, 2), (4096, 32768, 2)]
 )
 def test_few_rows_take_one_launch(M: int, N: int, launches: int) -> None:
     assert len(backward_plan(M, N, 2, 8, 2, 1, H200).steps) == launches
@@ -88,3 +99,5 @@ def test_rows_are_shared_only_by_programs_that_the_device_holds() -> None:
     assert (plan.slices, plan.steps[0].programs) == (132, 132)
     with pytest.raises(Unsupported, match="needs 133 programs; this device holds 132 at once"):
         shared_rows_plan(3, 133 * 1024, 4, 1, H200, piece=1024, pieces=1, warps=8)
+    small = Processors(8, 32, 227 * 1024, True)  # a slice of a device
+    assert [backward_plan(4096, N, 4, 4, 2, 1, small).teams for N in (32768, 32772)] == [True, False]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ import torch
 from judging import DEVICE
 
 from kbench.kernels.norms import launch
-from kbench.kernels.norms.dispatch import Launches, Step, shared_rows_plan
+from kbench.kernels.norms.dispatch import Launches, Step, shared_rows_plan, shares
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.expected import Expected
@@ -36,8 +35,10 @@ def tile(rows: int, block: int, pieces: int, M: int, N: int) -> dict[str, Any]:
 ALONE = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
 
 
-def registers(M: int, N: int, rows: int = 1, block: int = 16, pieces: int = 3, early: bool = True) -> Launches:
-    numbers = tile(rows, block, pieces, M, N) | {"EARLY": early} | ALONE
+def registers(
+    M: int, N: int, rows: int = 1, block: int = 16, pieces: int = 3, early: bool = True, packed: bool = False
+) -> Launches:
+    numbers = tile(rows, block, pieces, M, N) | {"EARLY": early, "PACKED": packed} | ALONE
     return Launches((Step("forward_kernels.registers", -(-M // rows), numbers, WARPS),))
 
 
@@ -47,7 +48,7 @@ def twice(M: int, N: int) -> Launches:
 
 def shared_rows(M: int, N: int) -> Launches:
     """The interpreter runs one program after another, so all must publish before any waits."""
-    numbers = tile(1, 8, 2, M, N) | {"EARLY": True, "WIDTH": 4, "TICKETS": True, "span": 16}
+    numbers = tile(1, 8, 2, M, N) | {"EARLY": True, "PACKED": False, "WIDTH": 4, "TICKETS": True, "span": 16}
     steps = [Step("forward_kernels.registers", M * 3, numbers | {"PHASE": phase}, WARPS) for phase in (1, 2)]
     return Launches(tuple(steps), 3, teams=True)
 
@@ -148,7 +149,16 @@ def test_every_backward_kernel(form: str, name: str, N: int, monkeypatch: pytest
 def test_teams_share_rows_in_the_backward_pass(name: str, N: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two teams of three programs, of which one has two rows. In 16 bits, programs load two elements at a time."""
     pairs = 1 if dtype == "float32" else 2
-    numbers = {"span": 32, "BLOCK": 16, "PIECES": 2, "FULL": N == 96, "WIDTH": 4, "PAIRS": pairs, "PDL": False}
+    numbers = {
+        "span": 32,
+        "BLOCK": 16,
+        "PIECES": 2,
+        "FULL": N == 96,
+        "WIDTH": 4,
+        "PAIRS": pairs,
+        "PTX": False,
+        "PDL": False,
+    }
     steps = [Step("shared_rows.shared_rows", 6, numbers | {"PHASE": phase}, WARPS) for phase in (1, 2)]
     plan = Launches((*steps, added(N, 2, 2 if name == "layernorm" else 1)), 3, 2, teams=True)
     monkeypatch.setattr(launch, "backward_plan", lambda *_: plan)
@@ -157,14 +167,14 @@ def test_teams_share_rows_in_the_backward_pass(name: str, N: int, dtype: str, mo
 
 @pytest.mark.gpu
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("M, N", [(300, 16384), (7, 40000), (1, 65536)])
+@pytest.mark.parametrize("M, N", [(300, 16384), (7, 40000), (1, 65536), (1000, 11008), (5, 262144)])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 @pytest.mark.parametrize("name", NORMS)
 def test_teams_are_right_on_a_device(name: str, dtype: str, M: int, N: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The dispatch does not choose them. Twice, because the second launch finds the marks of the first."""
-    itemsize = 4 if dtype == "float32" else 2
-    plan = partial(shared_rows_plan, piece=8192 // itemsize, pieces=2 if itemsize == 2 else 1, warps=8)
-    choose = lambda M, N, itemsize, vector, inputs, sums, device: plan(M, N, itemsize, sums, device)  # noqa: E731
+    """Also where the dispatch chooses others. Twice, because the second launch finds the marks of the first."""
+    choose = lambda M, N, itemsize, vector, inputs, sums, device: shared_rows_plan(  # noqa: E731
+        M, N, itemsize, sums, device, *shares(itemsize, sums, device)
+    )
     monkeypatch.setattr(launch, "backward_plan", choose)
     assert judged(name, M, N, "backward", dtype) is None
     assert judged(name, M, N, "backward", dtype) is None

@@ -63,10 +63,10 @@ _SLICE = 8192
 _LARGEST_TEAM = 128
 """Programs that may share a row, on a device that holds as many at once: at least one on each multiprocessor."""
 
-_TILE = 2048
-"""Shorter rows share a program, until it has this many elements; if there are enough of them to fill the device."""
+_TILE = 4096
+"""Shorter rows share a program, until it has this many bytes; if there are enough of them to fill the device."""
 
-_TILE_WITH_PIVOT = 512
+_TILE_WITH_PIVOT = 1024
 """The same with a pivot. A row that has a program to itself needs one reduction, where several rows in a program need two."""
 
 _TILE_BACKWARD = 4096
@@ -80,10 +80,13 @@ _FIVE_PIECES = {"maxnreg": 80}
 """Triton's options for rows of whole 16 bytes in five blocks on sm_90: without a limit, ptxas keeps to 64 registers, and
 spills. Other rows take more."""
 
+_EARLY_AND_PACKED = {"maxnreg": 64}
+"""The same for packed rows with a pivot whose weights are loaded early: twice as many programs fit on a multiprocessor."""
+
 _LARGEST_OF_TWO = 5120
 """Elements of a program of the backward pass, if a multiprocessor is to hold two."""
 
-_FEW_ROWS, _FEW_LONG_ROWS = 256, 1024
+_FEW_ROWS, _FEW_LONG_ROWS = 256, 512
 """Up to this many rows, or rows of 4096 elements and more, it is faster to read the matrix twice than to launch twice."""
 
 
@@ -125,18 +128,19 @@ def _each_of(constants: dict[str, Any]) -> int:
 def forward_plan(M: int, N: int, itemsize: int, pivot: bool, device: Processors) -> Launches:
     """The launches that normalise M rows of N elements of `itemsize` bytes. `pivot` is that of the operator's mathematics."""
     alone = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
+    nvidia_halves = itemsize == 2 and device.shared_bytes > 0
     if N <= _LONGEST_ROW:
-        constants = _tile(M, N, _TILE_WITH_PIVOT if pivot else _TILE, device.multiprocessors, _DIVIDED)
+        constants = _tile(M, N, (_TILE_WITH_PIVOT if pivot else _TILE) // itemsize, device.multiprocessors, _DIVIDED)
         count = _elements(constants)
-        many = count > 8192
-        early = {"EARLY": not many and constants["PIECES"] == 1}
-        programs, options = (
-            math.ceil(M / constants["ROWS"]),
-            _warps(count, 16 if early["EARLY"] else _each_of(constants), device),
-        )
-        if constants["PIECES"] == 5 and device.chained and N * itemsize % 16 == 0:
-            options |= _FIVE_PIECES
-        return Launches((Step("forward_kernels.registers", programs, constants | early | alone, options),))
+        packed = nvidia_halves and pivot and count >= 2048 and N % 8 == 0
+        early = constants["PIECES"] == 1
+        crowded = itemsize == 2 and count >= 4096 and device.multiprocessors * 4 < M
+        options = _warps(count, 16 if early and count <= 8192 and not crowded else _each_of(constants), device)
+        if device.chained and N * itemsize % 16 == 0:
+            options |= _FIVE_PIECES if constants["PIECES"] == 5 else _EARLY_AND_PACKED if early and packed else {}
+        ways = {"EARLY": early, "PACKED": packed}
+        programs = math.ceil(M / constants["ROWS"])
+        return Launches((Step("forward_kernels.registers", programs, constants | ways | alone, options),))
     slices = math.ceil(N / _SLICE)
     most = _LARGEST_TEAM if device.interpreted else min(_LARGEST_TEAM, device.multiprocessors)
     if not device.together or slices > most:
@@ -149,6 +153,7 @@ def forward_plan(M: int, N: int, itemsize: int, pivot: bool, device: Processors)
         "PIECES": 1,
         "FULL": N % span == 0 and span == _SLICE,
         "EARLY": False,
+        "PACKED": nvidia_halves and pivot and N % 8 == 0,
         "span": span,
     }
     constants |= {"WIDTH": power_of_two(slices), "TICKETS": M * slices > device.multiprocessors, "PHASE": 0}
@@ -180,6 +185,11 @@ def backward_plan(M: int, N: int, itemsize: int, vector: int, inputs: int, sums:
     longest = _LONGEST_KEPT // (1 if staged_bytes or sums == 1 else 2)
     if longest >= N or _packed(N, itemsize, vector, inputs, sums, staged_bytes):
         return _resident(M, N, itemsize, inputs, sums, staged_bytes, device)
+    if device.together and vector * itemsize >= 4:
+        try:
+            return shared_rows_plan(M, N, itemsize, sums, device, *shares(itemsize, sums, device))
+        except Unsupported:
+            pass
     slices = 1 if device.multiprocessors <= M else min(math.ceil(N / 4096), math.ceil(2 * device.multiprocessors / M))
     span = 64 * math.ceil(N / slices / 64)
     slices = math.ceil(N / span)
@@ -224,13 +234,20 @@ def _resident(M: int, N: int, itemsize: int, inputs: int, sums: int, staged_byte
     return Launches((step, *_added(N, parts, sums, device)), parts=parts)
 
 
+def shares(itemsize: int, sums: int, device: Processors) -> tuple[int, int, int, int]:
+    """How `shared_rows_plan` shares a row: `piece`, `pieces`, `warps` and `resident`. On sm_90, ptxas keeps these kernels to as
+    few registers as 384 or 512 threads of a multiprocessor have. Elsewhere there are 256 threads."""
+    if not device.chained:
+        return 2048, 1, 4, 2
+    return (2048, 1, 8, 2) if itemsize == 4 else (4096, 1, 8, 2) if sums == 1 else (2048, 1, 4, 3)
+
+
 def shared_rows_plan(
     M: int, N: int, itemsize: int, sums: int, device: Processors, piece: int, pieces: int, warps: int, resident: int = 1
 ) -> Launches:
     """Programs that stay and share rows. Each has up to `pieces` blocks of `piece` elements of a row, and `resident` programs
-    fit on a multiprocessor. Rows of 16-bit elements begin at multiples of 4 bytes. Nobody has measured it, so `backward_plan`
-    does not choose it; tools/measuring_rows.py measures it. Raises Unsupported if the device does not hold all programs of a
-    row at once."""
+    fit on a multiprocessor. Rows of 16-bit elements begin at multiples of 4 bytes. Raises Unsupported if the device does not
+    hold all programs of a row at once: they would wait forever."""
     slices = math.ceil(N / (piece * pieces))
     span = 64 * math.ceil(N / slices / 64)
     slices, pieces = math.ceil(N / span), math.ceil(span / piece)
@@ -240,8 +257,12 @@ def shared_rows_plan(
     teams = _even(M, max(1, most // slices))
     full = N % span == 0 and span == piece * pieces
     constants = {"span": span, "BLOCK": piece, "PIECES": pieces, "FULL": full, "WIDTH": power_of_two(slices)}
-    constants |= {"PAIRS": 2 if itemsize == 2 else 1, "PDL": device.chained, "PHASE": 0}
-    step = Step("shared_rows.shared_rows", teams * slices, constants, {"num_warps": warps})
+    constants |= {"PAIRS": 2 if itemsize == 2 else 1, "PTX": device.shared_bytes > 0}
+    constants |= {"PDL": device.chained, "PHASE": 0}
+    options = {"num_warps": max(1, warps * 32 // device.warp_size)}
+    if device.shared_bytes:  # on NVIDIA; a thread gets registers by eights
+        options["maxnreg"] = min(255, 2**16 // (resident * warps * 32) // 8 * 8)
+    step = Step("shared_rows.shared_rows", teams * slices, constants, options)
     return Launches((*_in_phases(step, device), *_added(N, teams, sums, device)), slices, teams, teams=True)
 
 

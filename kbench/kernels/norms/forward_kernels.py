@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 
 from kbench.kernels.norms.exchange import gather, next_mark, publish, ticket
-from kbench.kernels.norms.tiles import add_terms, as_float, block, load_each, row_sums, starts, store
+from kbench.kernels.norms.tiles import add_terms, as_float, block, load_each, row_sums, starts, store, unpacked
 
 LANES = tl.constexpr(32)
 HEAD = tl.constexpr(128)
@@ -43,6 +43,12 @@ def masked(terms, mask, MASKED: tl.constexpr):
     for i in tl.static_range(len(terms)):
         kept = kept + (tl.where(mask, terms[i], 0.0) if MASKED else terms[i],)  # noqa: RUF005
     return kept
+
+
+@triton.jit
+def value_in_float(value, VALUE: tl.constexpr, PACKED: tl.constexpr):
+    """The value of a row. With PACKED, from its inputs."""
+    return VALUE(as_float(value)) if PACKED else value
 
 
 @triton.jit(do_not_specialize=["M", "slices", "span"])
@@ -70,6 +76,7 @@ def registers(
     VEC: tl.constexpr,
     FULL: tl.constexpr,
     EARLY: tl.constexpr,
+    PACKED: tl.constexpr,
     WIDTH: tl.constexpr,
     TICKETS: tl.constexpr,
     PHASE: tl.constexpr,
@@ -94,7 +101,8 @@ def registers(
     values = ()
     for p in tl.static_range(PIECES):
         columns, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC)
-        values = values + (VALUE(as_float(load_each(sources, columns, mask, FULL))),)  # noqa: RUF005
+        loaded = load_each(sources, columns, mask, FULL)
+        values = values + (loaded if PACKED else VALUE(as_float(loaded)),)  # noqa: RUF005
     early = ()
     if EARLY:
         for p in tl.static_range(PIECES):
@@ -110,14 +118,14 @@ def registers(
         if ROWS == 1:
             pivot = head_mean(starts(inputs, input_strides, pid.to(tl.int64), VEC), N, VALUE)
         else:
-            total = values[0]
+            total = value_in_float(values[0], VALUE, PACKED)
             for p in tl.static_range(1, PIECES):
-                total += values[p]
+                total += value_in_float(values[p], VALUE, PACKED)
             pivot = tl.sum(total, 1, keep_dims=True) / N
     totals = ()
     for p in tl.static_range(PIECES):
         columns, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC)
-        terms = masked(TERMS(values[p], pivot), mask, PIVOT and not FULL)
+        terms = masked(TERMS(value_in_float(values[p], VALUE, PACKED), pivot), mask, PIVOT and not FULL)
         totals = terms if p == 0 else add_terms(totals, terms, mask, False)
     sums = row_sums(totals)
     if WIDTH > 1:
@@ -137,7 +145,8 @@ def registers(
             else:
                 one_row = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC)
                 weight = load_each(weights, one_row[0], one_row[1], FULL)
-            results = RESULTS(values[p], statistics, as_float(weight))
+            value = VALUE(unpacked(values[p], True)) if PACKED else values[p]
+            results = RESULTS(value, statistics, unpacked(weight, PACKED))
             for i in tl.static_range(len(outputs)):
                 store(targets[i] + columns, results[i], mask, FULL)
 

@@ -73,10 +73,27 @@ def as_pieces(row, HALF: tl.constexpr, PAIRS: tl.constexpr):
 
 
 @triton.jit
-def packed_words(halves, HALF: tl.constexpr, PAIRS: tl.constexpr):
-    """What `unpacked_words` takes apart."""
+def scale_of(weights, HALF: tl.constexpr, PAIRS: tl.constexpr):
+    """The weight of each piece in float32, from blocks of words."""
+    scale = ()
+    for b in tl.static_range(len(weights)):
+        scale = scale + unpacked_words(weights[b], HALF, PAIRS)
+    return scale
+
+
+@triton.jit
+def packed_words(halves, HALF: tl.constexpr, PAIRS: tl.constexpr, PTX: tl.constexpr):
+    """What `unpacked_words` takes apart. With PTX, one instruction rounds both halves of a word."""
     if PAIRS == 1:
         return halves[0]
+    elif PTX and HALF == tl.bfloat16:  # noqa: SIM300
+        return tl.inline_asm_elementwise(
+            "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,f,f", [halves[0], halves[1]], dtype=tl.int32, is_pure=True, pack=1
+        )
+    elif PTX:
+        return tl.inline_asm_elementwise(
+            "cvt.rn.f16x2.f32 $0, $2, $1;", "=r,f,f", [halves[0], halves[1]], dtype=tl.int32, is_pure=True, pack=1
+        )
     else:
         low = halves[0].to(HALF).to(tl.int16, bitcast=True).to(tl.int32) & 0xFFFF
         return low | (halves[1].to(HALF).to(tl.int16, bitcast=True).to(tl.int32) << 16)
@@ -88,7 +105,7 @@ def write_row(
     places,
     found,
     row,
-    scale,
+    weights,
     sums,
     totals,
     N,
@@ -97,6 +114,8 @@ def write_row(
     GRADIENT: tl.constexpr,
     HALF: tl.constexpr,
     PAIRS: tl.constexpr,
+    KEPT: tl.constexpr,
+    PTX: tl.constexpr,
     FULL: tl.constexpr,
 ):
     """Write the gradient of a row, of which `sums` are the sums of the row terms. Return `totals` with its column terms
@@ -105,6 +124,7 @@ def write_row(
     for i in tl.static_range(len(sums)):
         means = means + (sums[i] / N,)  # noqa: RUF005
     pieces = as_pieces(row, HALF, PAIRS)
+    scale = scale_of(weights, HALF, KEPT)
     new = ()
     for b in tl.static_range(len(places)):
         gradients = ()
@@ -116,7 +136,7 @@ def write_row(
             terms = COLUMN_TERMS(values[0], normalised)
             for i in tl.static_range(len(terms)):
                 new = new + (totals[(b * PAIRS + half) * len(terms) + i] + terms[i],)  # noqa: RUF005
-        store(target + places[b][0], packed_words(gradients, HALF, PAIRS), places[b][1], FULL)
+        store(target + places[b][0], packed_words(gradients, HALF, PAIRS, PTX), places[b][1], FULL)
     return new
 
 
@@ -141,6 +161,7 @@ def shared_rows(
     PIECES: tl.constexpr,
     VEC: tl.constexpr,
     PAIRS: tl.constexpr,
+    PTX: tl.constexpr,
     FULL: tl.constexpr,
     WIDTH: tl.constexpr,
     PDL: tl.constexpr,
@@ -159,11 +180,15 @@ def shared_rows(
     teams = tl.num_programs(0) // slices
     end = tl.minimum(part * span + span, N) // PAIRS
     places = blocks(part * span // VEC * (VEC // PAIRS), end, BLOCK, PIECES, VEC, PAIRS)
-    scale = ()
+    KEPT: tl.constexpr = PAIRS if weight.dtype.element_ty == HALF else 1
+    weights = ()
     for b in tl.static_range(PIECES):
-        for half in tl.static_range(PAIRS):
-            elements = load(weight + places[b][0] * PAIRS + half, places[b][1], FULL)
-            scale = scale + (elements.to(tl.float32),)  # noqa: RUF005
+        if KEPT == PAIRS:
+            first = first_word(weight, 0, 0, VEC, PAIRS) + places[b][0]
+            weights = weights + (load(first, places[b][1], FULL),)  # noqa: RUF005
+        else:
+            for half in tl.static_range(PAIRS):
+                weights = weights + (load(weight + places[b][0] * PAIRS + half, places[b][1], FULL),)  # noqa: RUF005
     totals = no_totals(COUNT * len(partial), 1, BLOCK // PAIRS)
     words += 16
     one = tl.zeros((1, 1), tl.int64)
@@ -175,7 +200,10 @@ def shared_rows(
     ahead = load_row(inputs, strides, following, places, VEC, PAIRS, FULL)
     found_ahead = load_each(statistics, following + one, True, True)
     mark = next_mark(words + row * slices + part, PHASE)
-    sums = sum_row_terms(found_before, as_pieces(before, HALF, PAIRS), scale, NORMALISED, ROW_TERMS, COUNT)
+    mark_ahead = next_mark(words + following * slices + part, PHASE)
+    sums = sum_row_terms(
+        found_before, as_pieces(before, HALF, PAIRS), scale_of(weights, HALF, KEPT), NORMALISED, ROW_TERMS, COUNT
+    )
     if PHASE != 2:
         publish(words + row * slices + part, sums, mark)
     for number in tl.range(team + teams, M, teams):
@@ -186,15 +214,18 @@ def shared_rows(
         following = tl.minimum(new + teams, M - 1)
         ahead = load_row(inputs, strides, following, places, VEC, PAIRS, FULL)
         found_ahead = load_each(statistics, following + one, True, True)
-        new_mark = next_mark(words + new * slices + part, PHASE)
-        sums = sum_row_terms(found, as_pieces(here, HALF, PAIRS), scale, NORMALISED, ROW_TERMS, COUNT)
+        new_mark = mark_ahead
+        mark_ahead = next_mark(words + following * slices + part, PHASE)  # a load takes as long as most of a turn
+        sums = sum_row_terms(
+            found, as_pieces(here, HALF, PAIRS), scale_of(weights, HALF, KEPT), NORMALISED, ROW_TERMS, COUNT
+        )
         if PHASE != 2:
             publish(words + new * slices + part, sums, new_mark)
         if PHASE != 1:
             all_sums = gather(words + row * slices, slices, mark, len(sums), WIDTH)
             totals = write_row(
-                first_word(dx, row, N, VEC, PAIRS), places, found_before, before, scale, all_sums, totals, N,
-                NORMALISED, COLUMN_TERMS, GRADIENT, HALF, PAIRS, FULL,
+                first_word(dx, row, N, VEC, PAIRS), places, found_before, before, weights, all_sums, totals, N,
+                NORMALISED, COLUMN_TERMS, GRADIENT, HALF, PAIRS, KEPT, PTX, FULL,
             )  # fmt: skip
         before = here
         found_before = found
@@ -203,8 +234,8 @@ def shared_rows(
         row = team.to(tl.int64) + (M - 1 - team) // teams * teams
         all_sums = gather(words + row * slices, slices, mark, len(sums), WIDTH)
         totals = write_row(
-            first_word(dx, row, N, VEC, PAIRS), places, found_before, before, scale, all_sums, totals, N,
-            NORMALISED, COLUMN_TERMS, GRADIENT, HALF, PAIRS, FULL,
+            first_word(dx, row, N, VEC, PAIRS), places, found_before, before, weights, all_sums, totals, N,
+            NORMALISED, COLUMN_TERMS, GRADIENT, HALF, PAIRS, KEPT, PTX, FULL,
         )  # fmt: skip
         if PDL:
             cuda.gdc_launch_dependents()
