@@ -189,6 +189,20 @@ def test_options_that_exclude_each_other(why: Why) -> None:
         assert ended.returncode == 2 and said in ended.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+def test_an_extension_has_another_digest_only_if_its_code_has_changed(tmp_path: Path) -> None:
+    source = "__global__ void rows(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x] * 2.5f; }\n"
+    versions = {"first": source, "comment": f"// A comment.\n\n{source}", "constant": source.replace("2.5", "3.5")}
+    command = ["nvcc", "-gencode", "arch=compute_90,code=sm_90", "-shared", "-Xcompiler", "-fPIC", "-o"]
+    digests = {}
+    for name, text in versions.items():
+        (tmp_path / "rows.cu").write_text(text)
+        subprocess.run([*command, "rows.so", "rows.cu"], cwd=tmp_path, check=True, timeout=120)
+        digests[name] = code_digest((tmp_path / "rows.so").read_bytes())
+    assert digests["first"] == digests["comment"] != digests["constant"]
+
+
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 def test_the_code_of_an_extension(cache: Path, tmp_path: Path) -> None:
     source = (

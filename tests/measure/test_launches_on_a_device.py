@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 from collections import Counter
@@ -137,6 +138,36 @@ def test_a_kernel_of_triton_has_its_machine_code(recorder: LaunchRecorder) -> No
     assert first.code == again.code
     assert machine_code_of(first.code) != machine_code_of(longer.code), "rows of another length have another block size"
     assert {each.kernel.origin for each in first.launches} == {MACHINE_CODE}
+
+
+SCALED = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def scaled(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * 2.5, mask=at < n)
+"""
+
+
+def test_a_kernel_of_triton_has_another_digest_only_if_its_code_has_changed(
+    recorder: LaunchRecorder, tmp_path: Path
+) -> None:
+    x = torch.ones(5000, device="cuda")
+    found = {}
+    versions = {"first": SCALED, "comment": f"# A comment.\n{SCALED}", "constant": SCALED.replace("2.5", "3.5")}
+    for name, text in versions.items():
+        path = tmp_path / f"scaled_{name}.py"
+        path.write_text(text)
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec and spec.loader
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        call = of(recorder, partial(module.scaled[(5,)], x, torch.empty_like(x), 5000, 1024)).launched
+        assert call
+        found[name] = machine_code_of(call.code)
+    assert found["first"] == found["comment"] != found["constant"]
 
 
 def test_a_kernel_of_torch_compile_has_its_machine_code(recorder: LaunchRecorder) -> None:
