@@ -208,6 +208,10 @@ NO_TENSORS = "returns something other than a tensor or a tuple of tensors"
 """Why an output is not comparable, if the closure returns nothing, a number, a dict, or a tuple with None in it."""
 
 
+CALL_ORDER = "order"
+"""The axis of the cases of `kbench exec`: the number of a provider's call."""
+
+
 class Noticed(enum.StrEnum):
     """What kbench noticed in a call of a script's closure. The column `noticed` explains the words."""
 

@@ -28,6 +28,9 @@ TEXT_COLUMNS = ("operator", "model", "dtype", "provider", "flags", "device", "ti
 
 WON, TIED, UNCLEAR, UNMARKED = "*", "~", "?", " "
 
+_NO_VALUE = "-"
+"""The cell of a value that a row lacks."""
+
 MARKS = {WON: "fastest", TIED: "tie", UNCLEAR: "unclear"}
 
 
@@ -56,11 +59,23 @@ class Table:
         for name in least:
             if width is None or table.width <= width:
                 break
-            if name in table.header:
-                place = table.header.index(name)
-                rows = [[*row[:place], *row[place + 1 :]] for row in table.rows]
-                table = replace(table, header=(*table.header[:place], *table.header[place + 1 :]), rows=rows)
+            table = table._without_column(name)
         return table
+
+    def known(self, names: Sequence[str]) -> Table:
+        """The table without those of the columns `names` that say nothing in any row, such as the errors of scripts."""
+        table = self
+        for name in names:
+            cells = {row[self.header.index(name)] for row in self.rows} if name in self.header else set()
+            table = table._without_column(name) if cells == {_NO_VALUE} else table
+        return table
+
+    def _without_column(self, name: str) -> Table:
+        if name not in self.header:
+            return self
+        place = self.header.index(name)
+        rows = [[*row[:place], *row[place + 1 :]] for row in self.rows]
+        return replace(self, header=(*self.header[:place], *self.header[place + 1 :]), rows=rows)
 
 
 # -- standings
@@ -90,7 +105,11 @@ def standings_table(found: Analysis, width: int | None = None) -> Table:
         columns["of copy"] = lambda line: copy_share([] if line.copy_fraction is None else [line.copy_fraction])
     columns["ulp"] = lambda line: ulps(line.max_ulp)
     rows = [[say(line) for say in columns.values()] for line in lines]
-    return Table(tuple(columns), rows).without(("cases", "ulp", "?", "tied", "of copy", "sol"), width)
+    return (
+        Table(tuple(columns), rows)
+        .known(("of copy", "ulp"))
+        .without(("cases", "ulp", "?", "tied", "of copy", "sol"), width)
+    )
 
 
 def _mean(line: Standing, found: Analysis) -> str:
@@ -255,7 +274,8 @@ def details_table(found: Analysis, width: int | None = None) -> Table:
         lines = [[*line, flags] for line, flags in zip(lines, notes, strict=True)]
     title = f"{columns_of_cases.shared}: the fastest of each case" if lines else ""
     least = ("flags", "ulp", "GB/s", "of copy", "sol", *_notes(found))
-    return Table(header, lines, title, (*TEXT_COLUMNS, "fastest")).without(least, width)
+    table = Table(header, lines, title, (*TEXT_COLUMNS, "fastest")).known(("GB/s", "of copy", "speed-up", "ulp"))
+    return table.without(least, width)
 
 
 def _traffic(rows: Sequence[Row]) -> tuple[str, str]:

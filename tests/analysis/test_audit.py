@@ -5,6 +5,7 @@ from __future__ import annotations
 from making import row
 
 from kbench.analysis.audit import audit
+from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.vocabulary import NO_TENSORS
 
@@ -21,6 +22,27 @@ def test_do_bench_that_times_the_host_is_named_with_by_how_much() -> None:
         "At M=4096 N=256 it reads 52 us. kbench measures 7 us, "
         "and a launch takes the host 45 us. In these cases the script's times are 7.4 times as long as kbench's (median)."
     )
+
+
+def test_do_bench_that_was_disturbed_is_not_blamed_on_the_host() -> None:
+    rows = [line("quack", n, ms=1.2, script_ms=3.6, launch_ms=0.13) for n in (256, 512)]
+    [sentence] = audit([*rows, line("quack", 1024, ms=1.2, script_ms=1.2, launch_ms=0.13)])
+    assert sentence == (
+        "For quack, the script's do_bench reads 3.0 times as much as kbench (median) in 2 of 3 cases. At M=4096 N=256 it reads "
+        "3600 us. kbench measures 1200 us. A launch takes the host only 130 us, so the host is not the reason. Perhaps other "
+        "programs used the device."
+    )
+
+
+def test_calls_that_only_their_order_makes_comparable_are_said_to_be_so() -> None:
+    def call(provider: str, number: int) -> Row:
+        return Row(Case("bench", {"order": number}, "float32"), provider, ms=0.1, flags=("unchecked",))
+
+    [sentence] = audit([call("bench.py:3 relu", 1), call("bench.py:3 relu", 2), call("bench.py:9 sum", 2)])
+    assert sentence.startswith(
+        "kbench does not know which calls of do_bench do the same work. It compares the first calls of"
+    )
+    assert audit([call("bench.py:3 relu", 1), call("bench.py:9 sum", 2)]) == [], "there is nothing to compare"
 
 
 def test_a_small_difference_to_do_bench_is_jitter() -> None:

@@ -46,6 +46,30 @@ def test_every_call_of_a_program_is_a_row_named_by_its_line(
     assert kbench("show", "results/plain_loops.csv").returncode == 0
 
 
+TIMES_IN_A_HELPER = """
+import torch
+from kbench import do_bench
+x = torch.ones(100)
+def bench(fn):
+    do_bench(fn, rep=1, warmup=1)
+for _ in range(2):
+    bench(lambda: x.sum())
+    bench(lambda: x.abs())
+bench(torch.nn.functional.relu.__get__(x))
+"""
+
+
+def test_calls_of_a_helper_are_told_apart_by_where_the_closures_are_written(kbench: Kbench, tmp_path: Path) -> None:
+    (tmp_path / "helps.py").write_text(TIMES_IN_A_HELPER)
+    run = kbench("exec", "--", sys.executable, "helps.py")
+    assert run.returncode == 0, run.stderr
+    rows = [(row["provider"], row["order"]) for row in rows_of(tmp_path, "helps")]
+    assert rows == [(f"helps.py:{line}", order) for order in "12" for line in (8, 9)] + [("helps.py:6 relu", "1")]
+    assert "of copy" not in run.stdout and "ulp" not in run.stdout, "columns that say nothing are left out"
+    assert "kbench does not know which calls of do_bench do the same work" in run.stdout
+    assert "acc_events" not in run.stderr, "what torch's profiler warns of is no business of the program"
+
+
 # With threads of torch's own, a fork can hang.
 FORKS_AND_FAILS = """
 import os; os.environ["OMP_NUM_THREADS"] = "1"; import torch
@@ -72,12 +96,12 @@ def test_a_fork_is_a_session_and_a_call_that_raises_is_a_row_with_the_reason(kbe
     assert run.returncode == 0, run.stderr
     rows = [(row["provider"], row["session"], row["order"], row["status"]) for row in rows_of(tmp_path, "odd")]
     assert sorted(rows) == [
-        ("odd.py:12", "0", "1", "error"),
+        ("odd.py:12 ones", "0", "1", "error"),
         ("odd.py:5", "0", "1", "ok"),
         ("odd.py:7", "0", "1", "ok"),
         ("odd.py:7", "1", "1", "ok"),
     ]
-    assert "odd.py:12: error (1 case): RuntimeError: The size of tensor a (2) must match" in run.stdout
+    assert "odd.py:12 ones: error (1 case): RuntimeError: The size of tensor a (2) must match" in run.stdout
 
 
 def test_a_program_whose_only_call_raises_measures_nothing(kbench: Kbench, tmp_path: Path) -> None:
@@ -199,6 +223,16 @@ def test_closures_of_one_line_are_told_apart_by_their_functions_or_words() -> No
     assert label_of(lambda: {"torch": len}[provider]) == "torch"
     assert label_of(lambda: other) == ""
     assert label_of(functools.partial(torch.add, 1)) == "add"
+    assert label_of(lambda: torch.nn.functional.linear(other, other)) == "linear"
+    assert label_of(lambda: torch.autograd.grad(other, other, retain_graph=True)) == "grad"
+    references = {"rmsnorm": torch.compile(lambda: other)}
+    assert label_of(lambda: references["rmsnorm"](other, reduction="none")) == "rmsnorm"
+    assert label_of(torch.nn.functional.relu) == "relu", "what a library's function calls itself does not count"
+
+    def backward() -> torch.Tensor:
+        return fn(other)
+
+    assert label_of(backward) == "backward relu"
     inner = lambda: 1  # noqa: E731
     assert label_of(lambda: inner()).startswith("lambda of line ")
 

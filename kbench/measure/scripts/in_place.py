@@ -32,11 +32,11 @@ from kbench.protocol import Catalog, DeviceInfo, Rows, encode
 from kbench.results.case import Case
 from kbench.results.row import Row
 from kbench.results.stamps import digest, now
-from kbench.results.vocabulary import Noticed, Status
+from kbench.results.vocabulary import CALL_ORDER, Noticed, Status
 from kbench.sources.scripts import PROGRAM, ROWS_FILE
 from kbench.sources.scripts.arguments import dtype_of, word
 from kbench.sources.scripts.bench_call import BenchCall, place_of
-from kbench.sources.scripts.closures import dtype_of_largest, held_tensors, label_of
+from kbench.sources.scripts.closures import dtype_of_largest, held_tensors, label_of, place_of_closure
 from kbench.text.exception_text import describe_exception
 from kbench.text.printable import safe_reason
 
@@ -61,8 +61,8 @@ class InPlace:
     def samples_ms(self, call: BenchCall) -> list[float]:
         """The samples of a call, in ms, in kbench's own way: with the device kept busy until the host is ahead. Raises what the
         call raises; its row has the reason."""
-        label = label_of(call.fn)
-        contender = Contender(0, f"{call.place} {word(label, {})}" if label else call.place, {})
+        place, label = place_of_closure(call.fn) or call.place, label_of(call.fn)
+        contender = Contender(0, f"{place} {word(label, {})}" if label else place, {})
         started_at, path = now(), os.environ.get(ROWS_FILE)
         try:
             return self._measure(call, contender, started_at, path)
@@ -95,7 +95,7 @@ class InPlace:
 
     def _case(self, call: BenchCall, contender: Contender) -> Case:
         dtype = dtype_of(dtype_of_largest(call.fn) or torch.get_default_dtype()) or "float32"
-        return Case(os.environ.get(PROGRAM, "program"), {"order": self._orders[contender.name] + 1}, dtype)
+        return Case(os.environ.get(PROGRAM, "program"), {CALL_ORDER: self._orders[contender.name] + 1}, dtype)
 
     def _how(self, case: Case, started_at: str) -> dict[str, Any]:
         """The columns that say how a call was measured."""

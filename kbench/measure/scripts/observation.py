@@ -82,7 +82,7 @@ def observe(closure: Callable[[], Any], held: Mapping[str, Tensor], device: Devi
     observation if the profiler cannot run, as where the program profiles itself."""
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # otherwise it logs each start and stop to stderr
-    found = profile(activities=activities)
+    found = profile(activities=activities, acc_events=True)  # without it, torch warns that it keeps one cycle only
     try:
         found.start()
     except RuntimeError:

@@ -3,13 +3,17 @@ by which two closures of one line of a program can be told apart."""
 
 from __future__ import annotations
 
+import dis
 import functools
-from collections.abc import Callable, Iterator
-from types import CellType
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import CellType, CodeType, ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from kbench.text.exception_text import in_library
 
 DEPTH = 3
 """How far objects inside objects are looked at: a closure over an object whose attribute is a list of tensors."""
@@ -33,23 +37,58 @@ def dtype_of_largest(closure: Callable[..., Any]) -> torch.dtype | None:
 
 
 def label_of(closure: Callable[..., Any]) -> str:
-    """The names of the functions that a closure holds in its variables, such as `relu` for `lambda: fn(x)`. If it holds none,
-    its words, such as `torch` for `lambda: functions[provider](x)`. Empty if it holds neither."""
+    """The name of a closure, unless it is a lambda, and those of the functions that it uses: `relu` for `lambda: fn(x)` and for
+    `lambda: F.relu(x)`. If it has and uses none, its words: `torch` for `lambda: functions[provider](x)` and for
+    `lambda: functions["torch"](x)`. Empty if there is none either."""
     if isinstance(closure, functools.partial):
         return label_of(closure.func) or _name(closure.func)
     code = getattr(closure, "__code__", None)
     if code is None:
         return _name(closure)
+    own = [closure.__name__] if closure.__name__ != "<lambda>" else []
+    if own and in_library(code.co_filename):
+        return own[0]
     known = dict(_parts("", closure)) | {
         name: value for name, value in closure.__globals__.items() if name in code.co_names
     }
     values = [known[name] for name in (*code.co_freevars, *code.co_names) if name in known]
-    functions = [
-        found
-        for value in values
-        if callable(value) and not isinstance(value, (type, Tensor)) and (found := _name(value))
-    ]
-    return " ".join(dict.fromkeys(functions or [value for value in values if isinstance(value, str)]))
+    functions = [_name(value) for value in values if _is_function(value)]
+    keys = list(_functions_of_modules(code, known, functions))
+    words = [value for value in values if isinstance(value, str)] or keys
+    return " ".join(dict.fromkeys([*own, *functions] or words))
+
+
+def place_of_closure(closure: Callable[..., Any]) -> str:
+    """`bench.py:31`, the line where a closure of the user's own code begins. Empty for a function of a library."""
+    code = getattr(closure, "__code__", None)
+    if code is None or in_library(code.co_filename):
+        return ""
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) and not isinstance(value, (type, Tensor)) and bool(_name(value))
+
+
+def _functions_of_modules(code: CodeType, known: Mapping[str, Any], functions: list[str]) -> Iterator[str]:
+    """Appends the names of functions that code reads from modules, such as `relu` for `F.relu`. Yields the words by which it
+    reads from dicts."""
+    value: Any = None
+    word: Any = None
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_DEREF"):
+            value = known.get(step.argval)
+        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(value, ModuleType):
+            value = getattr(value, step.argval, None)
+            if _is_function(value):
+                functions.append(_name(value))
+        elif step.opname == "LOAD_CONST" and isinstance(value, dict):
+            word = step.argval
+        elif step.opname.startswith("BINARY_") and isinstance(value, dict) and isinstance(word, str) and word in value:
+            yield word
+            value = None
+        elif step.opname != "CACHE":
+            value = None
 
 
 def _name(function: Any) -> str:
@@ -88,7 +127,7 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
             except ValueError:  # not assigned yet
                 continue
         yield from ((f"default {i}", each) for i, each in enumerate(value.__defaults__ or ()))
-        if owner := getattr(value, "__self__", None):
+        if (owner := getattr(value, "__self__", None)) is not None:
             yield "self", owner
         globals_ = getattr(value, "__globals__", {})
         yield from ((key, globals_[key]) for key in code.co_names if isinstance(globals_.get(key), Tensor))
