@@ -48,7 +48,8 @@ class Contender(NamedTuple):
 
 
 class Shape:
-    """One operator in one mode on one shape, with inputs. `drawn` is whether these are random; otherwise nothing fills them."""
+    """One operator in one mode on one shape, with inputs. `drawn` is whether these are random; otherwise nothing fills those in
+    floating point, and whole numbers, which kernels may use as columns, are zero."""
 
     def __init__(self, row: dict[str, Any], device: Device, drawn: bool) -> None:
         operator = kbench.operator(row["operator"])
@@ -63,7 +64,8 @@ class Shape:
     def _unfilled(self) -> tuple[torch.Tensor, ...]:
         def empty(tensor: Any) -> torch.Tensor:
             dtype = getattr(torch, tensor.dtype_in(self.case))
-            return torch.empty(tensor.shape_in(self.case), dtype=dtype, device=self.device.torch_device)
+            make = torch.empty if dtype.is_floating_point else torch.zeros
+            return make(tensor.shape_in(self.case), dtype=dtype, device=self.device.torch_device)
 
         received = self.operator.output_gradients(self.case) if self.row["mode"] != "forward" else {}
         return tuple(empty(tensor) for tensor in (*self.operator.inputs.values(), *received.values()))
@@ -118,6 +120,8 @@ def compile_row(shape: Shape, contenders: Sequence[Contender]) -> dict[str, Any]
     failed = {}
     with only_compiling():
         for each in contenders:
+            if each.provider == "cuda":  # it is built already, and it would be launched
+                continue
             try:
                 with each.forced():
                     shape.prepared(each).run()
