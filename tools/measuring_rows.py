@@ -7,7 +7,8 @@ softmax/triton_backward_dispatch.py) are chosen with it.
         --shapes 16384x4096,64x4096 --rows 12                       these rows, or the first of each operator and mode
         --limit-s 280                                               stops after so many seconds
         --candidates                                                other launches, too, and the best of them
-        --against DIR --ours cuda                                   this code and that of another checkout, in turns
+        --against DIR --ours cuda                                   this code and that of another checkout, in turns; for an
+                                                                    old one, a copy of this with the old sources in it
         --json FILE                                                 everything that was measured, a line for each row
 
 Triton kernels are compiled and CUDA sources are built first, in several processes. Each operator is then measured in a
@@ -242,6 +243,10 @@ class Tool:
             for side, checkout in enumerate((None, self.asked.against)):
                 request = self.request("measure", name, row) | {"rounds": 1}
                 found = self.worker(row, checkout).ask(request, min(ROW_SECONDS, self.left() + 15))
+                if "error" in found:
+                    where = checkout or "this checkout"
+                    self.say(f"{name} {row['dtype']} {row['M']}x{row['N']}: {where}: {found['error']}")
+                    return found
                 for each, time_us in found.get("us", {}).items():
                     times.setdefault(each, [[], []])[side].append(time_us)
         line = []

@@ -232,17 +232,18 @@ Makers = Iterator[tuple[str, Callable[..., SliceLaunch]]]
 
 def loss_launches(M: int, N: int, itemsize: int) -> Makers:
     vector = 16 // itemsize
+    if N * itemsize <= 2**15 and M > 1024:
+        for warps, rows in itertools.product((1, 2, 4, 8, 16), (1, 2, 4)):
+            pieces = math.ceil(N / (vector * 32 * warps))
+            if pieces * rows <= 16 and 2 * pieces * vector * 32 * warps < 3 * N and rows * N * itemsize <= 2**14:
+                yield f"{warps} warps, {pieces} pieces, {rows} rows", partial(_losses, warps, pieces, 1, rows, 0)
     if N * itemsize <= 2**14 and M > 1024:
-        for warps, parts_of_row, rows in ((1, 4, 2), (1, 2, 2), (2, 4, 4), (2, 4, 1), (4, 4, 1), (4, 1, 1), (8, 2, 1)):
-            lanes = power_of_two(N) // parts_of_row
-            yield f"{warps} warps, {lanes} lanes, {rows} rows", partial(_losses, warps, 0, 1, rows, lanes)
         return
-    for warps, pieces in ((4, 2), (8, 1), (8, 2), (8, 4), (16, 1), (16, 2), (32, 1)):
-        if M > 1024:
-            yield f"{warps} warps, {pieces} pieces", partial(_losses, warps, pieces, 1, 1, 0)
-        elif warps <= 8:
-            most = math.ceil(N / (vector * 32 * warps * pieces))
-            for parts in sorted({max(1, min(128, most, math.ceil(132 * f / M))) for f in (1, 4, 8)}):
+    for warps, pieces in ((4, 2), (4, 4), (4, 8), (8, 1), (8, 2), (8, 3), (8, 4), (16, 1), (16, 2), (32, 1)):
+        most = min(128, math.ceil(N / (vector * 32 * warps * pieces)))
+        wanted = {1, 2, 3, 4, 6} if M > 1024 else {math.ceil(132 * f / M) for f in (1, 4, 8, 12, 16)}
+        for parts in sorted({max(1, min(most, each)) for each in wanted}):
+            if parts == 1 or warps <= 8:
                 yield f"{warps} warps, {pieces} pieces, {parts} slices", partial(_losses, warps, pieces, parts, 1, 0)
 
 
@@ -252,7 +253,7 @@ def _losses(
     block, span = lanes or x.vector * 32 * warps, span_of(x.width, parts)
     pieces = pieces or math.ceil(x.width / block)
     constants = {"SMOOTH": smooth, "WIDTH": power_of_two(parts), "ROWS": rows, "BLOCK": block, "PIECES": pieces}
-    constants |= {"VEC": x.vector, "WINDOW": x.window}
+    constants |= {"VEC": x.vector, "WINDOW": x.window, "PACKED": x.packed}
     return SliceLaunch(constants, {"num_warps": warps}, parts, span, math.ceil(span / (block * pieces)))
 
 
@@ -260,11 +261,25 @@ def held_launches(losses: bool, M: int, N: int, itemsize: int) -> Makers:
     """For kernels that hold a part of a row, of `losses` or of softmax's backward pass: warps, pieces that are read twice,
     blocks that are held, and a limit of registers."""
     vector = 16 // itemsize
-    whole = [(w, 0, math.ceil(N / (vector * 32 * w)), 0, 1) for w in (2, 4, 8, 16, 32)]
-    found = [each for each in whole if each[2] <= (8 if losses else 4) and vector * 32 * each[0] <= power_of_two(N)]
+    found = []
+    for warps, cap in itertools.product((1, 2, 4, 8, 16, 32), (0, 40, 48, 64) if losses else (0, 64, 96)):
+        blocks = math.ceil(N / (vector * 32 * warps))
+        if blocks <= 8 and vector * 32 * warps <= power_of_two(N) and (blocks > 2 or not cap):
+            found.append((warps, 0, blocks, cap, 1))
     if N * itemsize > 2**14:
-        held = ((4, 8, 0), (4, 8, 72), (4, 4, 0), (8, 4, 0), (8, 8, 64), (16, 4, 0), (16, 8, 64), (4, 16, 112))
-        shared = ((4, 4, 0), (4, 6, 80), (4, 8, 96), (4, 8, 112), (8, 4, 0), (8, 4, 64), (16, 4, 64), (4, 2, 0))
+        held = (
+            (4, 4, 0),
+            (4, 8, 64),
+            (4, 8, 72),
+            (4, 12, 88),
+            (4, 16, 112),
+            (8, 4, 0),
+            (8, 8, 64),
+            (8, 8, 80),
+            (16, 8, 64),
+        )
+        shared = ((4, 2, 0), (4, 4, 0), (4, 6, 80), (4, 8, 96), (4, 10, 112), (4, 12, 128), (4, 16, 168), (8, 4, 64))
+        shared += ((8, 8, 96), (8, 12, 128), (16, 4, 64), (16, 8, 112))
         for warps, blocks, cap in held if losses else shared:
             parts = math.ceil(N / (vector * 32 * warps * blocks))
             if 1 < parts <= 128:

@@ -96,14 +96,30 @@ def vector_groups(v, VEC: tl.constexpr):
 
 
 @triton.jit
-def still_packed(blocks, COUNT: tl.constexpr, PACKED: tl.constexpr):
-    """The same blocks of 16-bit elements, two in a register. Without this, the compiler sees that an element is converted to
-    float32 twice, and keeps the first result, which takes twice the registers. PACKED: on NVIDIA only."""
+def converted_later(blocks, COUNT: tl.constexpr, PACKED: tl.constexpr):
+    """The same blocks of 16-bit elements, two in a register, for which LLVM reuses no earlier result. So it can take the
+    maximum of two elements at once, and converts them to float32 afterwards. PACKED: on NVIDIA only."""
     if not PACKED:
         return blocks
     again = ()
     for p in tl.static_range(COUNT):
         v = tl.inline_asm_elementwise("", "=r,0", [blocks[p]], dtype=blocks[p].dtype, is_pure=False, pack=2)
+        again = again + (v,)  # noqa: RUF005 Triton has no other way to append
+    return again
+
+
+@triton.jit
+def still_packed(blocks, zero, COUNT: tl.constexpr, PACKED: tl.constexpr):
+    """The same blocks of 16-bit elements, two in a register. `zero` is an int16 that is 0 in a way that no compiler can know.
+    Without it, ptxas would see that an element is converted to float32 twice, and keep the first result, which takes twice the
+    registers. PACKED: on NVIDIA only."""
+    if not PACKED:
+        return blocks
+    again = ()
+    for p in tl.static_range(COUNT):
+        v = tl.inline_asm_elementwise(
+            "xor.b32 $0, $1, $2;", "=r,r,r", [blocks[p], zero], dtype=blocks[p].dtype, is_pure=True, pack=2
+        )
         again = again + (v,)  # noqa: RUF005
     return again
 
@@ -116,17 +132,36 @@ def add_exponentials(top, total, blocks, COUNT: tl.constexpr, VEC: tl.constexpr,
     for p in tl.static_range(COUNT):
         higher = tl.maximum(higher, tl.max(vector_groups(blocks[p], VEC), 2))
     total *= flushed_exp(top - higher)
-    blocks = still_packed(blocks, COUNT, PACKED)
+    blocks = converted_later(blocks, COUNT, PACKED)
     for p in tl.static_range(COUNT):
         total += tl.sum(flushed_exp(vector_groups(blocks[p], VEC) - higher[:, :, None]), 2)
     return higher, total
 
 
 @triton.jit
-def joined(top, total, axis: tl.constexpr):
-    """The maximum along `axis`, and the sum of the sums as they are with that maximum."""
-    highest = tl.max(top, axis, keep_dims=True)
-    return highest, tl.sum(total * flushed_exp(top - highest), axis, keep_dims=True)
+def row_maximum(v):
+    """The maximum of each row of a block, (ROWS, 1); a number if there is one row. A number has no layout. If a block met a
+    tensor from a reduction, the compiler would move the whole block through shared memory to the layout of that tensor."""
+    if v.shape[0] == 1:
+        return tl.max(tl.max(v, 1), 0)
+    else:
+        return tl.max(v, 1, keep_dims=True)
+
+
+@triton.jit
+def row_total(v):
+    """The sum of each row of a block, as `row_maximum` returns it."""
+    if v.shape[0] == 1:
+        return tl.sum(tl.sum(v, 1), 0)
+    else:
+        return tl.sum(v, 1, keep_dims=True)
+
+
+@triton.jit
+def joined(top, total):
+    """The maximum of each row, and the sum of its sums as they are with that maximum."""
+    highest = row_maximum(top)
+    return highest, row_total(total * flushed_exp(top - highest))
 
 
 @triton.jit

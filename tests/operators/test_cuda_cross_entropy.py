@@ -52,6 +52,18 @@ def test_rows_of_a_view_and_labels_at_their_ends(V: int) -> None:
     torch.testing.assert_close(gradient.double(), wanted, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize("V", [100, 1000, 40000])
+def test_labels_that_are_no_column_read_nothing(V: int) -> None:
+    """The loss of such a row is NaN, and other rows are as they were."""
+    x = torch.randn(6, V, device="cuda")
+    labels = torch.tensor([0, -1, V - 1, V, 1, 2**40], device="cuda")
+    loss, _ = cuda_full(torch.ones(6, device="cuda"), x, labels)
+    torch.cuda.synchronize()
+    assert loss.isnan().tolist() == [False, True, False, True, False, True]
+    right = torch.nn.functional.cross_entropy(x[::2], labels[::2], reduction="none")
+    torch.testing.assert_close(loss[::2], right, rtol=1e-5, atol=1e-6)
+
+
 def test_labels_of_another_dtype_are_declined() -> None:
     x, d_loss = torch.randn(2, 8, device="cuda"), torch.ones(2, device="cuda")
     with pytest.raises(Unsupported, match="labels must be int64"):

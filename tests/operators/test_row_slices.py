@@ -150,6 +150,24 @@ def test_rows_without_a_loss(value: float) -> None:
         assert triton.function(x, labels, smoothing=0.0, parts=parts).isnan().tolist() == [False, True, False]
 
 
+@pytest.mark.parametrize("wrong", [-1, -100, 1000, 2**31, 2**40])
+def test_labels_that_are_no_column_read_nothing(wrong: int) -> None:
+    """The loss of such a row is NaN, and other rows are as they were. A read at 2^40 elements would end the process."""
+    x, labels, d_loss = normal(3, 1000), torch.tensor([0, 5, 999], device=DEVICE), normal(3)
+    expected, gradients = loss_and_gradient(x, labels, d_loss, 0.0)
+    labels[1] = wrong
+    triton = LOSS.providers["triton"]
+    assert triton.full and triton.backward and callable(triton.backward.saves)
+    for parts in (1, 3):
+        both = triton.full.function(d_loss, x, labels, smoothing=0.0, parts=parts)
+        for loss in (triton.function(x, labels, smoothing=0.0, parts=parts), both[0]):
+            assert loss.isnan().tolist() == [False, True, False]
+            close(loss[::2], expected[::2])
+        close(both[1][::2], gradients[::2])
+    _, saved = triton.backward.saves(x, labels, smoothing=0.0)
+    close(triton.backward.function(d_loss, x, labels, saved, smoothing=0.0)[::2], gradients[::2])
+
+
 def softmax_gradient(dy: Tensor, y: Tensor) -> Tensor:
     exact, given = y.double(), dy.double()
     return exact * (given - (exact * given).sum(1, keepdim=True))

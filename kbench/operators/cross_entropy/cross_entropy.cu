@@ -3,7 +3,8 @@
 //     loss = max + log(sum(exp(x - max))) - x[label]
 //     dx = d_loss * (softmax(x) - onehot(label))
 //
-// A row is read once and written once. dx must not be x: a block may write before another has read x[label].
+// A row is read once and written once. dx must not be x: a block may write before another has read x[label]. A label that is
+// not a column makes the loss NaN, and reads nothing.
 #include "rows/dispatch.cuh"
 #include "rows/softmax_row.cuh"
 
@@ -43,9 +44,11 @@ struct CrossEntropyBackward {
         const std::int64_t number =
             S::group ? std::int64_t(blockIdx.x) * (Base::threads / S::width) + threadIdx.x / S::width
                      : block_row<S::cluster>();
-        label = int(given.labels[number]);
+        const std::int64_t given_label = given.labels[number];
+        const bool known = std::uint64_t(given_label) < std::uint64_t(part.layout.columns);
+        if (known) label = int(given_label);
         d = given.d_loss[number];
-        if (leads) wanted = to_float(static_cast<const T*>(given.x)[number * given.stride + label]);
+        if (leads) wanted = known ? to_float(static_cast<const T*>(given.x)[number * given.stride + label]) : NAN;
       }
     }
 
@@ -57,9 +60,14 @@ struct CrossEntropyBackward {
     __device__ __forceinline__ void write(InPack at, const Part<S>& part, const float (&in)[1][S::vector],
                                           float (&out)[1][S::vector]) const {
       Base::write(at, part, in, out);
-      const int place = label - int(part.column()) - part.offset(at.p);
 #pragma unroll
-      for (int v = 0; v < S::vector; ++v) out[0][v] = d * (v == place ? out[0][v] - 1.0f : out[0][v]);
+      for (int v = 0; v < S::vector; ++v) out[0][v] *= d;
+      const int place = label - int(part.column()) - part.offset(at.p);
+      if (place < 0 || place >= S::vector) return;  // one comparison for all but one access of a row
+#pragma unroll
+      for (int v = 0; v < S::vector; ++v) {
+        if (v == place) out[0][v] -= d;
+      }
     }
 
     __device__ __forceinline__ void write(InEdge at, const Part<S>& part, const float (&in)[1][1],

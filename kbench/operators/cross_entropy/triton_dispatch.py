@@ -30,7 +30,8 @@ FEW_ELEMENTS = 2**23
 """A matrix of at most this many elements is cut into smaller slices, for more programs."""
 
 FEW_ROWS = 64
-"""Up to this many rows, a row that one program holds has twice the threads."""
+"""Up to this many rows, a row that one program holds has 4 accesses a thread, otherwise 8. With label smoothing, 8 accesses of
+16-bit elements would take more registers than there are."""
 
 
 def losses_launch(x: Matrix, smooth: bool, parts: int | None = None) -> SliceLaunch:
@@ -47,11 +48,13 @@ def losses_launch(x: Matrix, smooth: bool, parts: int | None = None) -> SliceLau
         blocks, _, warps, _ = team(x, 2, parts)
         pieces = 2
     elif x.row_bytes <= ONE_STEP_BYTES:
-        blocks, pieces, warps = whole_row(x, 4, fewest_bytes=4096)
+        # of the two, the one with fewer idle lanes
+        blocks, pieces, warps = min((whole_row(x, each, 4096) for each in (4, 8)), key=lambda way: _lanes(*way[:2]))
     else:
         warps = (8 if x.row_bytes < SIXTEEN_WARPS_BYTES else 16) * 32 // x.warp_size
         blocks = {"ROWS": 1, "BLOCK": x.vector * x.warp_size * warps}
         pieces = 4 if x.row_bytes <= FOUR_PIECES_BYTES and not x.window else 2
+        pieces = math.ceil(x.width / blocks["BLOCK"] / math.ceil(x.width / (blocks["BLOCK"] * pieces)))
     constants = {
         "SMOOTH": smooth,
         "WIDTH": power_of_two(parts),
@@ -59,8 +62,14 @@ def losses_launch(x: Matrix, smooth: bool, parts: int | None = None) -> SliceLau
         "PIECES": pieces,
         "VEC": x.vector,
         "WINDOW": x.window,
+        "PACKED": x.packed,
     }
     return SliceLaunch(constants, {"num_warps": warps}, parts, span, math.ceil(span / (blocks["BLOCK"] * pieces)))
+
+
+def _lanes(blocks: dict[str, int], pieces: int) -> int:
+    """Lanes that a program has for a row."""
+    return blocks["BLOCK"] * pieces
 
 
 def gradients_launch(x: Matrix, smooth: bool) -> SliceLaunch:
@@ -91,13 +100,14 @@ def both_launch(x: Matrix, smooth: bool, parts: int | None = None) -> SliceLaunc
         x.width * x.itemsize > HELD_BYTES // 2 and x.rows * math.ceil(x.width / (4 * x.vector * 128)) <= x.processors
     )
     if parts is None and not spread and x.row_bytes <= HELD_BYTES:
-        accesses = 4 if x.itemsize == 2 else 8
-        blocks, held, warps = whole_row(x, accesses // 2 if x.rows <= FEW_ROWS else accesses)
+        blocks, held, warps = whole_row(x, 4 if x.rows <= FEW_ROWS or (smooth and x.itemsize == 2) else 8)
         parts = 1
+        if x.capped and held > 4:
+            options["maxnreg"] = 48
     elif shared := waiting_team(x, (4, 8) if few else (8,), parts):
         blocks, held, warps, parts = shared
         if x.capped:
-            options["maxnreg"] = 96 if few else 72
+            options["maxnreg"] = 96 if few else 64 if x.itemsize == 4 and not x.window else 72
     else:
         warps, held, pieces, parts = 16 * 32 // x.warp_size, 4, 2, 1
         blocks = {"ROWS": 1, "BLOCK": x.vector * x.warp_size * warps}

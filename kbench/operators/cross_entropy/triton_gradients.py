@@ -16,6 +16,8 @@ from kbench.kernels.row_slices import (
     load_blocks,
     publish_word,
     row_ends,
+    row_maximum,
+    row_total,
     still_packed,
     take_ticket,
     word_mark,
@@ -162,6 +164,8 @@ def losses_and_gradients(
     end = end_of_vectors(N, head, slice_start + span, VEC, WINDOW)
     held_start = slice_start + loops * (PIECES * BLOCK)
     label = tl.load(labels + rows, mask=inside, other=0)
+    known = (label >= 0) & (label < N)
+    label = tl.where(known, label, 0).to(tl.int32)
     d = tl.load(d_loss + rows, mask=inside, other=0.0)
     if WINDOW:
         ends, on_end = row_ends(start, N, VEC)
@@ -183,16 +187,16 @@ def losses_and_gradients(
     if SMOOTH:
         plain = plain_sum(plain, held, held_start, end, inside, head, HELD, BLOCK, VEC, WINDOW)
     top, total = add_exponentials(top, total, held, HELD, VEC, PACKED)
-    wanted = tl.load(x + start + label, mask=inside, other=0.0).to(tl.float32)
-    row_max, row_sum = joined(top, total, 1)
-    row_plain = tl.sum(plain, 1, keep_dims=True)
+    wanted = tl.load(x + start + label, mask=inside & known, other=float("nan")).to(tl.float32)
+    row_max, row_sum = joined(top, total)
+    row_plain = row_total(plain)
     if WINDOW:
         before = row_max
-        row_max = tl.maximum(row_max, tl.max(end_values, 1, keep_dims=True))
+        row_max = tl.maximum(row_max, row_maximum(end_values))
         row_sum *= flushed_exp(before - row_max)
-        row_sum += tl.sum(flushed_exp(end_values - row_max), 1, keep_dims=True)
+        row_sum += row_total(flushed_exp(end_values - row_max))
         if SMOOTH:
-            row_plain += tl.sum(tl.where(on_end, end_values, 0.0), 1, keep_dims=True)
+            row_plain += row_total(tl.where(on_end, end_values, 0.0))
     if WIDTH > 1:
         if PHASE != 2:
             publish_word(words + part + tl.zeros((ROWS, 1), tl.int32), row_max, row_sum, mark)
@@ -202,7 +206,7 @@ def losses_and_gradients(
             row_max = tl.max(maxima, 0)  # numbers: the compiler may move blocks to the layout of a tensor
             row_sum = tl.sum(sums * flushed_exp(maxima - row_max), 0)
     if PHASE != 1:
-        held = still_packed(held, HELD, PACKED)
+        held = still_packed(held, (row_sum != row_sum).to(tl.int16), HELD, PACKED)  # a row with NaN stays NaN
         scale, less = d / row_sum, d * (smoothing / N)
         _store_gradients(
             target, held, held_start, end, inside, head, row_max, scale, less, SMOOTH, HELD, BLOCK, VEC, WINDOW, STREAM
@@ -238,7 +242,7 @@ def losses_and_gradients(
             lane = label + head
             owner &= (lane >= slice_start) & (lane < slice_start + span)
             if WINDOW:
-                on_ends = tl.sum((on_end & (ends == label)).to(tl.int32), 1, keep_dims=True) > 0
+                on_ends = row_total((on_end & (ends == label)).to(tl.int32)) > 0
                 owner = inside & (on_ends | owner & (lane // VEC * VEC >= head) & (lane // VEC * VEC < end))
         g = (flushed_exp(wanted - row_max) / row_sum - (1 - smoothing) - smoothing / N) * d
         tl.debug_barrier()

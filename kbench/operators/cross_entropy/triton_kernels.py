@@ -5,7 +5,8 @@ launch, and `providers_triton.py` launches.
 `x` are the logits, an (M, N) matrix whose rows are `x_stride` elements apart and whose columns are neighbours. Row offsets have
 64 bits. All compute in float32. Blocks, lanes, VEC and WINDOW are explained in kbench/kernels/row_slices.py.
 
-No kernel tests for special values. A row with NaN or +inf has a sum that is NaN, and a row of -inf has a sum of 0.
+No kernel tests for special values. A row with NaN or +inf has a sum that is NaN, and a row of -inf has a sum of 0. A label that
+is not a column makes the loss NaN, and reads nothing.
 """
 
 import triton
@@ -23,6 +24,8 @@ from kbench.kernels.row_slices import (
     load_blocks,
     publish_word,
     row_ends,
+    row_maximum,
+    row_total,
     vector_groups,
 )
 
@@ -72,6 +75,7 @@ def losses(
     PIECES: tl.constexpr,
     VEC: tl.constexpr,
     WINDOW: tl.constexpr,
+    PACKED: tl.constexpr,
 ):
     """The loss of each row, and in `saved`, (2, M), its maximum and its sum for the backward pass. Grid: `parts` programs for
     every ROWS rows.
@@ -88,6 +92,7 @@ def losses(
     rows = pid.to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     inside = rows < M
     label = tl.load(labels + rows, mask=inside, other=0)
+    known = (label >= 0) & (label < N)
     start = rows * x_stride
     source, head = first_vectors(x, rows, x_stride, VEC, WINDOW)
     slice_start = part * span // VEC * VEC
@@ -100,21 +105,21 @@ def losses(
         blocks = load_blocks(source, first, end, inside, head, -float("inf"), PIECES, BLOCK, VEC, WINDOW, "")
         if SMOOTH:
             plain = plain_sum(plain, blocks, first, end, inside, head, PIECES, BLOCK, VEC, WINDOW)
-        top, total = add_exponentials(top, total, blocks, PIECES, VEC, False)
+        top, total = add_exponentials(top, total, blocks, PIECES, VEC, PACKED)
     # not before the loop: loads after it would wait for the label
-    wanted = tl.load(x + start + label, mask=inside, other=0.0).to(tl.float32)
-    row_max, row_sum = joined(top, total, 1)
-    row_plain = tl.sum(plain, 1, keep_dims=True)
+    wanted = tl.load(x + start + label, mask=inside & known, other=float("nan")).to(tl.float32)
+    row_max, row_sum = joined(top, total)
+    row_plain = row_total(plain)
     if WINDOW:
         ends, on_end = row_ends(start, N, VEC)
         on_end &= inside & (part == 0)
         end_values = tl.load(x + start + ends, mask=on_end, other=-float("inf")).to(tl.float32)
         before = row_max
-        row_max = tl.maximum(row_max, tl.max(end_values, 1, keep_dims=True))
+        row_max = tl.maximum(row_max, row_maximum(end_values))
         row_sum *= flushed_exp(before - row_max)
-        row_sum += tl.sum(flushed_exp(end_values - row_max), 1, keep_dims=True)
+        row_sum += row_total(flushed_exp(end_values - row_max))
         if SMOOTH:
-            row_plain += tl.sum(tl.where(on_end, end_values, 0.0), 1, keep_dims=True)
+            row_plain += row_total(tl.where(on_end, end_values, 0.0))
     last = True
     if WIDTH > 1:
         words += pid.to(tl.int64) * (1 + parts * (2 if SMOOTH else 1))
@@ -128,10 +133,10 @@ def losses(
         if WIDTH > 1:
             maxima, sums, there = gather_words(words + 1, parts, 0, WIDTH)
             maxima, sums = tl.where(there, maxima, SMALLEST), tl.where(there, sums, 0.0)
-            row_max, row_sum = joined(maxima[None, :], sums[None, :], 1)
+            row_max, row_sum = joined(maxima[None, :], sums[None, :])
             if SMOOTH:
                 plains, _, there = gather_words(words + 1 + parts, parts, 0, WIDTH)
-                row_plain = tl.sum(tl.where(there, plains, 0.0)[None, :], 1, keep_dims=True)
+                row_plain = row_total(tl.where(there, plains, 0.0)[None, :])
             tl.store(words, 0)
         tl.store(loss + rows, row_loss(row_max, row_sum, row_plain, wanted, N, smoothing, SMOOTH), mask=inside)
         tl.store(saved + rows, row_max, mask=inside)

@@ -16,6 +16,7 @@ from kbench.kernels.row_slices import (
     load_blocks,
     publish_word,
     row_ends,
+    row_total,
     still_packed,
     take_ticket,
     vector_groups,
@@ -120,9 +121,9 @@ def softmax_gradients(
     y_held = load_blocks(ys, held_start, end, inside, head, 0.0, HELD, BLOCK, VEC, WINDOW, "")
     dy_held = load_blocks(dys, held_start, end, inside, head, 0.0, HELD, BLOCK, VEC, WINDOW, "")
     total = _add_products(total, y_held, dy_held, HELD, VEC)
-    row_sum = tl.sum(total, 1, keep_dims=True)
+    row_sum = row_total(total)
     if WINDOW:
-        row_sum += tl.sum(y_ends * dy_ends, 1, keep_dims=True)
+        row_sum += row_total(y_ends * dy_ends)
     if WIDTH > 1:
         if PHASE != 2:
             publish_word(words + part + tl.zeros((ROWS, 1), tl.int32), row_sum, tl.zeros((ROWS, 1), tl.float32), mark)
@@ -132,7 +133,8 @@ def softmax_gradients(
                 tl.where(there, sums, 0.0), 0
             )  # a number: the compiler may move blocks to a tensor's layout
     if PHASE != 1:
-        y_held, dy_held = still_packed(y_held, HELD, PACKED), still_packed(dy_held, HELD, PACKED)
+        zero = (row_sum != row_sum).to(tl.int16)
+        y_held, dy_held = still_packed(y_held, zero, HELD, PACKED), still_packed(dy_held, zero, HELD, PACKED)
         _store_gradients(
             target, y_held, dy_held, held_start, end, inside, head, row_sum, HELD, BLOCK, VEC, WINDOW, STREAM
         )

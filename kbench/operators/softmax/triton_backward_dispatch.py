@@ -30,6 +30,8 @@ def backward_launch(x: Matrix, parts: int | None = None) -> SliceLaunch:
     if parts is None and not spread and x.row_bytes <= HELD_BYTES:
         blocks, held, warps = whole_row(x, 4)
         parts = 1
+        if x.capped and warps == 16 and x.itemsize == 2:
+            options["maxnreg"] = 64  # for two programs on a multiprocessor
     elif shared := waiting_team(x, (4, 8) if x.rows * x.columns <= FEW_ELEMENTS else (8,), parts):
         blocks, held, warps, parts = shared
         if x.capped:
