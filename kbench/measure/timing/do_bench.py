@@ -31,6 +31,10 @@ MAX_PREFILL_MS = 10.0
 FLUSHES = 5
 """Flushes of which the shortest says how long a flush keeps the device busy."""
 
+HOST_EMPTY_MS = 1.0
+"""How long to time an empty call on a host, per round. It takes a tenth of a microsecond there, so this gives more than a
+thousand samples. A longer time would cost the host much, because do_bench needs a multiple of it for its own work."""
+
 
 @dataclass(frozen=True)
 class BenchTimer:
@@ -70,7 +74,8 @@ class BenchTimer:
         return partial(self._samples, runs[0], launch_ms, before)
 
     def empty(self) -> Sample:
-        """The overhead of the events. On a device: the time of one empty kernel, minus half of what a second one adds.
+        """The overhead of the events. On a host: the time of an empty call. On a device: the time of one empty kernel, minus
+        half of what a second one adds.
 
         Events without a kernel between them would not show the overhead. The kernel itself takes more than nothing and
         less than a second one adds, because that includes the gap between the two. Half of it is within half a
@@ -87,7 +92,11 @@ class BenchTimer:
             second_ms = median(self._samples(two, None, None, warmup_ms, rep_ms)) - median(once)
             return [ms - second_ms / 2 for ms in once]
 
-        return samples if self.device.accelerated else self.ready([empty], None)
+        def on_host(warmup_ms: float, rep_ms: float) -> list[float]:
+            most_ms = rep_ms if self.cache == "cold" else HOST_EMPTY_MS  # flushes count, too, and take milliseconds
+            return self._samples(empty, None, None, min(warmup_ms, most_ms), min(rep_ms, most_ms))
+
+        return samples if self.device.accelerated else on_host
 
     def _samples(
         self,
