@@ -112,7 +112,7 @@ def forward_plans(operator: str, M: int, N: int, itemsize: int, device: Processo
             warps = power_of_two(math.ceil(count / each / 32))
             if warps > 32 or (each == 8 and not few) or (each == 64 and few) or (rows > 1 and early != (each == 16)):
                 continue
-            numbers = _tile(M, N, rows, block, pieces) | {"EARLY": early, "PACKED": False} | alone
+            numbers = _tile(M, N, rows, block, pieces) | {"EARLY": early, "PACKED": False, "WINDOW": False} | alone
             options = {"num_warps": warps} | ({"maxnreg": 80} if pieces == 5 and device.chained else {})
             step = Step("forward_kernels.registers", math.ceil(M / rows), numbers, options)
             yield f"{rows} x {block} x {pieces}, {warps} warps{', early' * early}", Launches((step,))

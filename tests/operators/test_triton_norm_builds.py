@@ -44,6 +44,9 @@ SHAPES = {
                 2880,
                 4096,
                 4097,
+                6001,
+                12001,
+                50257,
                 5120,
                 7168,
                 8192,
@@ -58,8 +61,8 @@ SHAPES = {
         (1024, 11008),
         (1, 262144),
     ],
-    "sm_80": [(16384, 1024), (16384, 5120), (64, 4096), (16384, 16384), (16384, 65536)],
-    "gfx942": [(16384, 1024), (16384, 5120), (64, 4096), (16384, 16384), (16384, 65536)],
+    "sm_80": [(16384, 1024), (16384, 4097), (16384, 5120), (64, 4096), (16384, 16384), (16384, 65536)],
+    "gfx942": [(16384, 1024), (16384, 4097), (16384, 5120), (64, 4096), (16384, 16384), (16384, 65536)],
 }
 INPUTS = {"rmsnorm": (1, 1, 1, 2), "add_rmsnorm": (2, 2, 1, 3), "layernorm": (1, 1, 2, 2)}
 """Matrices that go in and out, weights, and matrices that go into the backward pass."""
@@ -68,10 +71,10 @@ INPUTS = {"rmsnorm": (1, 1, 1, 2), "add_rmsnorm": (2, 2, 1, 3), "layernorm": (1,
 def builds() -> Iterator[tuple[str, str, int, int, torch.dtype]]:
     for target, shapes in SHAPES.items():
         for M, N in shapes:
-            for name in INPUTS if target == "sm_90" and N in (1024, 8192, 11008, 16384) else ["layernorm"]:
+            for name in INPUTS if target == "sm_90" and N in (1024, 4097, 8192, 11008, 16384) else ["layernorm"]:
                 for dtype in (
                     (torch.bfloat16, torch.float32)
-                    if N in (1024, 4097, 5120, 11008, 16384, 65536)
+                    if N in (1024, 4097, 5120, 11008, 12001, 16384, 50257, 65536)
                     else (torch.bfloat16,)
                 ):
                     yield target, name, M, N, dtype
@@ -111,10 +114,11 @@ def compile_one(name: str) -> dict[str, int]:
 
     JITFunction.run = run
     direction = "forward"
-    plan = forward_plan(M, N, itemsize, maths.pivot, here)
+    anywhere = N % 4 == 1 and N > 64
+    plan = forward_plan(M, N, itemsize, maths.pivot, here, anywhere)
     launch.normalise(maths, tensors(inputs, 1, N), tensors(weights, N), tensors(outputs, 1, N), (), 1e-6, plan)
     direction = "backward"
-    plan = backward_plan(M, N, itemsize, min(16 // itemsize, N & -N), further, maths.column_sums, here)
+    plan = backward_plan(M, N, itemsize, min(16 // itemsize, N & -N), further, maths.column_sums, here, anywhere)
     statistics = tuple(torch.empty(1) for _ in range(2 if maths.pivot else 1))
     launch.gradients(maths, tensors(further, 1, N), statistics, tensors(1, N)[0], plan)
     return {

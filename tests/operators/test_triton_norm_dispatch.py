@@ -40,9 +40,12 @@ def compiles(plan: Launches) -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(ROWS, COLUMNS, st.sampled_from([2, 4]), st.booleans(), st.sampled_from(DEVICES))
-def test_forward_covers_every_matrix(M: int, N: int, itemsize: int, pivot: bool, device: Processors) -> None:
-    plan = forward_plan(M, N, itemsize, pivot, device)
+@given(ROWS, COLUMNS, st.sampled_from([2, 4]), st.booleans(), st.sampled_from(DEVICES), st.booleans())
+def test_forward_covers_every_matrix(
+    M: int, N: int, itemsize: int, pivot: bool, device: Processors, anywhere: bool
+) -> None:
+    plan = forward_plan(M, N, itemsize, pivot, device, anywhere)
+    N += 16 // itemsize - 1 if plan.window else 0  # lanes, if a row begins in the last one of a vector
     compiles(plan)
     [step] = plan.steps
     if step.kernel == "forward_kernels.twice":
@@ -58,11 +61,19 @@ def test_forward_covers_every_matrix(M: int, N: int, itemsize: int, pivot: bool,
 
 
 @settings(max_examples=300, deadline=None)
-@given(ROWS, COLUMNS, st.sampled_from([2, 4]), st.integers(2, 3), st.integers(1, 2), st.sampled_from(DEVICES))
+@given(
+    ROWS,
+    COLUMNS,
+    st.sampled_from([2, 4]),
+    st.integers(2, 3),
+    st.integers(1, 2),
+    st.sampled_from(DEVICES),
+    st.booleans(),
+)
 def test_backward_covers_every_matrix(
-    M: int, N: int, itemsize: int, inputs: int, sums: int, device: Processors
+    M: int, N: int, itemsize: int, inputs: int, sums: int, device: Processors, anywhere: bool
 ) -> None:
-    plan = backward_plan(M, N, itemsize, math.gcd(16 // itemsize, N), inputs, sums, device)
+    plan = backward_plan(M, N, itemsize, math.gcd(16 // itemsize, N), inputs, sums, device, anywhere)
     compiles(plan)
     first, last = plan.steps[0], plan.steps[-1]
     numbers = first.arguments
@@ -71,6 +82,9 @@ def test_backward_covers_every_matrix(
         assert last.programs * last.arguments["BLOCK"] >= N * sums
     if first.kernel == "backward_kernels.resident":
         assert held(first) >= N and numbers["tiles"] * numbers["ROWS"] >= M and plan.parts == first.programs
+    elif first.kernel == "window_kernels.resident_anywhere":
+        assert held(first) >= N + 16 // itemsize - 1 and plan.parts == first.programs and plan.window
+        assert plan.parts % (16 // itemsize) == 0  # all rows of a program begin in the same lane
     elif first.kernel == "backward_kernels.rows_and_columns":
         assert (
             held(first) >= N and numbers["strips"] * numbers["WIDTH"] >= N and first.programs == numbers["strips"] + M

@@ -38,19 +38,26 @@ ALONE = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "
 def registers(
     M: int, N: int, rows: int = 1, block: int = 16, pieces: int = 3, early: bool = True, packed: bool = False
 ) -> Launches:
-    numbers = tile(rows, block, pieces, M, N) | {"EARLY": early, "PACKED": packed} | ALONE
+    numbers = tile(rows, block, pieces, M, N) | {"EARLY": early, "PACKED": packed, "WINDOW": False} | ALONE
     return Launches((Step("forward_kernels.registers", -(-M // rows), numbers, WARPS),))
+
+
+def anywhere(M: int, N: int) -> Launches:
+    """A row has up to 3 lanes of padding in vectors of 4 elements."""
+    numbers = tile(1, 16, 4, M, N) | {"FULL": False, "EARLY": False, "PACKED": False, "WINDOW": True} | ALONE
+    return Launches((Step("forward_kernels.registers", M, numbers, WARPS),), window=True)
 
 
 def twice(M: int, N: int) -> Launches:
     return Launches((Step("forward_kernels.twice", M, {"BLOCK": 16, "STAGES": 1}, WARPS),))
 
 
-def shared_rows(M: int, N: int) -> Launches:
+def shared_rows(M: int, N: int, window: bool = False) -> Launches:
     """The interpreter runs one program after another, so all must publish before any waits."""
-    numbers = tile(1, 8, 2, M, N) | {"EARLY": True, "PACKED": False, "WIDTH": 4, "TICKETS": True, "span": 16}
+    numbers = tile(1, 8, 2, M, N) | {"EARLY": True, "PACKED": False, "WINDOW": window, "WIDTH": 4, "TICKETS": True}
+    numbers |= {"FULL": N == 48 and not window, "span": 16}
     steps = [Step("forward_kernels.registers", M * 3, numbers | {"PHASE": phase}, WARPS) for phase in (1, 2)]
-    return Launches(tuple(steps), 3, teams=True)
+    return Launches(tuple(steps), 3, teams=True, window=window)
 
 
 FORWARD = {
@@ -59,6 +66,8 @@ FORWARD = {
     "one block": lambda M, N: registers(M, N, block=64, pieces=1),
     "twice": twice,
     "three programs a row": shared_rows,
+    "rows anywhere": anywhere,
+    "three programs a row, anywhere": lambda M, N: shared_rows(M, N, window=True),
 }
 
 
@@ -96,6 +105,12 @@ def strips(M: int, N: int, sums: int) -> Launches:
     return Launches((first, second, added(N, parts, sums)) if parts > 1 else (first, second), count, parts)
 
 
+def resident_anywhere(M: int, N: int, sums: int) -> Launches:
+    numbers = {"BLOCK": 16, "PIECES": 4, "STAGES": 1, "PACKED": False, "PDL": False}
+    step = Step("window_kernels.resident_anywhere", 4, numbers, WARPS)
+    return Launches((step, added(N, 4, sums)), parts=4, window=True)
+
+
 BACKWARD = {
     "resident": resident,
     "rows ahead": lambda M, N, sums: resident(M, N, sums, AHEAD=True),
@@ -104,6 +119,7 @@ BACKWARD = {
     "one program": lambda M, N, sums: resident(M, N, sums, parts=1, rows=4),
     "rows and columns": rows_and_columns,
     "strips": strips,
+    "rows anywhere": resident_anywhere,
 }
 
 
@@ -218,7 +234,10 @@ def test_weights_in_float32_beside_rows_in_16_bits(name: str) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("M, N", [(2048, 16384), (300, 40000), (2000, 781), (20000, 768), (64, 4096), (9, 200000)])
+@pytest.mark.parametrize(
+    "M, N",
+    [(2048, 16384), (300, 40000), (2000, 781), (2001, 4097), (333, 50257), (20000, 768), (64, 4096), (9, 200000)],
+)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 @pytest.mark.parametrize("name", NORMS)
 def test_what_the_dispatch_chooses_is_right_on_a_device(name: str, dtype: str, M: int, N: int) -> None:

@@ -18,7 +18,18 @@ import triton.language as tl
 from triton.language.extra import cuda
 
 from kbench.kernels.norms.column_kernels import column_strip
-from kbench.kernels.norms.tiles import add_terms, as_float, block, load, load_each, row_sums, starts, store, unpacked
+from kbench.kernels.norms.tiles import (
+    add_terms,
+    as_float,
+    block,
+    load,
+    load_each,
+    row_sums,
+    starts,
+    store,
+    sums_of_one_row,
+    unpacked,
+)
 
 
 @triton.jit
@@ -35,37 +46,57 @@ def load_pieces(
     PIECES: tl.constexpr,
     VEC: tl.constexpr,
     FULL: tl.constexpr,
+    head=0,
+    WINDOW: tl.constexpr = False,
 ):
     """The statistics of some rows, and a tuple with the elements of each input for every block of the columns from `start` to
     `end`."""
     found = load_each(statistics, rows, rows < M, ROWS == 1 or FULL)
-    pointers = starts(inputs, strides, rows, VEC)
+    pointers = starts(inputs, strides, rows, VEC, WINDOW)
     pieces = ()
     for p in tl.static_range(PIECES):
-        columns, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC)
+        columns, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC, head, WINDOW)
         pieces = pieces + (load_each(pointers, columns, mask, FULL),)  # noqa: RUF005
     return found, pieces
 
 
 @triton.jit
-def load_scale(weight, start, end, BLOCK: tl.constexpr, PIECES: tl.constexpr, VEC: tl.constexpr, FULL: tl.constexpr):
+def load_scale(
+    weight,
+    start,
+    end,
+    BLOCK: tl.constexpr,
+    PIECES: tl.constexpr,
+    VEC: tl.constexpr,
+    FULL: tl.constexpr,
+    head=0,
+    WINDOW: tl.constexpr = False,
+):
     """The weight of every block of the columns from `start` to `end`."""
     scale = ()
     for p in tl.static_range(PIECES):
-        columns, mask = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC)
-        scale = scale + (load(weight + columns, mask, FULL),)  # noqa: RUF005
+        columns, mask = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC, head, WINDOW)
+        scale = scale + (load(weight + columns - head, mask, FULL),)  # noqa: RUF005
     return scale
 
 
 @triton.jit
-def sum_row_terms(found, pieces, scale, NORMALISED: tl.constexpr, ROW_TERMS: tl.constexpr, PIECES: tl.constexpr):
-    """The sums of the row terms over all pieces of each row."""
+def sum_row_terms(
+    found,
+    pieces,
+    scale,
+    NORMALISED: tl.constexpr,
+    ROW_TERMS: tl.constexpr,
+    PIECES: tl.constexpr,
+    ONE_ROW: tl.constexpr = False,
+):
+    """The sums of the row terms over all pieces of each row. Those of ONE_ROW are numbers."""
     totals = ()
     for p in tl.static_range(PIECES):
         values = as_float(pieces[p])
         terms = ROW_TERMS(values[0] * scale[p].to(tl.float32), NORMALISED(values[1], found))
         totals = terms if p == 0 else add_terms(totals, terms, True, False)
-    return row_sums(totals)
+    return sums_of_one_row(totals) if ONE_ROW else row_sums(totals)
 
 
 @triton.jit
@@ -91,6 +122,8 @@ def write_gradients(
     PIECES: tl.constexpr,
     VEC: tl.constexpr,
     FULL: tl.constexpr,
+    head=0,
+    WINDOW: tl.constexpr = False,
 ):
     """Write the gradients of some rows, of which `sums` are the sums of the row terms. Return the column terms of each block,
     added to `totals`; with SUMS, of all these rows together."""
@@ -99,12 +132,12 @@ def write_gradients(
         means = means + (sums[i] / N,)  # noqa: RUF005
     new = ()
     for p in tl.static_range(PIECES):
-        columns, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC)
+        columns, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC, head, WINDOW)
         values = unpacked(pieces[p], PACKED)
         normalised = NORMALISED(values[1], found)
         weight = unpacked((scale[p],), PACKED)[0]
         gradient = GRADIENT(values[0] * weight, normalised, means, found, values[2:])
-        store(dx + rows * (N // VEC * VEC) + columns, gradient, mask, FULL)
+        store(starts((dx,), (N,), rows, VEC, WINDOW)[0] + columns, gradient, mask, FULL)
         terms = COLUMN_TERMS(values[0], normalised)
         for i in tl.static_range(len(terms)):
             term = tl.sum(terms[i], 0, keep_dims=True) if SUMS else terms[i]
@@ -132,13 +165,15 @@ def write_totals(
     PIECES: tl.constexpr,
     VEC: tl.constexpr,
     FULL: tl.constexpr,
+    head=0,
+    WINDOW: tl.constexpr = False,
 ):
     """Write the column sums of a program to its row of each matrix in `partial`."""
     for p in tl.static_range(PIECES):
-        columns, mask = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC)
+        columns, mask = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC, head, WINDOW)
         for i in tl.static_range(len(partial)):
             total = tl.sum(totals[p * len(partial) + i], 0, keep_dims=True)
-            store(partial[i] + part.to(tl.int64) * N + columns, total, mask, FULL)
+            store(partial[i] + part.to(tl.int64) * N + columns - head, total, mask, FULL)
 
 
 @triton.jit(do_not_specialize=["M", "tiles"])

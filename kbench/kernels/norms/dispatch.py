@@ -40,12 +40,14 @@ class Step(NamedTuple):
 
 class Launches(NamedTuple):
     """The launches of one call. `slices` is how many programs share a row, and `parts` how many share the rows: each writes its
-    part of the sums over the rows. `teams` is whether programs wait for each other."""
+    part of the sums over the rows. `teams` is whether programs wait for each other. With `window`, 16 bytes are moved at a time
+    although rows begin anywhere."""
 
     steps: tuple[Step, ...]
     slices: int = 0
     parts: int = 1
     teams: bool = False
+    window: bool = False
 
 
 _LONGEST_ROW = 16384
@@ -86,6 +88,10 @@ _EARLY_AND_PACKED = {"maxnreg": 64}
 _LARGEST_OF_TWO = 5120
 """Elements of a program of the backward pass, if a multiprocessor is to hold two."""
 
+_SHORTEST_WINDOW, _LONGEST_WINDOW = 1024, 6144
+"""In the backward pass, shorter rows are moved in smaller vectors, several rows at a time. Longer ones take too many
+registers."""
+
 _FEW_ROWS, _FEW_LONG_ROWS = 256, 512
 """Up to this many rows, or rows of 4096 elements and more, it is faster to read the matrix twice than to launch twice."""
 
@@ -125,40 +131,42 @@ def _each_of(constants: dict[str, Any]) -> int:
 
 
 @cache
-def forward_plan(M: int, N: int, itemsize: int, pivot: bool, device: Processors) -> Launches:
-    """The launches that normalise M rows of N elements of `itemsize` bytes. `pivot` is that of the operator's mathematics."""
+def forward_plan(M: int, N: int, itemsize: int, pivot: bool, device: Processors, anywhere: bool = False) -> Launches:
+    """The launches that normalise M rows of N elements of `itemsize` bytes. `pivot` is that of the operator's mathematics, and
+    `anywhere` whether rows begin anywhere, and can be moved in windows of 16 bytes."""
     alone = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
-    nvidia_halves = itemsize == 2 and device.shared_bytes > 0
-    if N <= _LONGEST_ROW:
-        constants = _tile(M, N, (_TILE_WITH_PIVOT if pivot else _TILE) // itemsize, device.multiprocessors, _DIVIDED)
+    width = N + 16 // itemsize - 1 if anywhere else N
+    whole = anywhere or N * itemsize % 16 == 0
+    packed = whole and pivot and itemsize == 2 and device.shared_bytes > 0
+    if width <= _LONGEST_ROW:
+        most = 1 if anywhere else (_TILE_WITH_PIVOT if pivot else _TILE) // itemsize
+        constants = _tile(M, width, most, device.multiprocessors, _DIVIDED)
         count = _elements(constants)
-        packed = nvidia_halves and pivot and count >= 2048 and N % 8 == 0
         early = constants["PIECES"] == 1
         crowded = itemsize == 2 and count >= 4096 and device.multiprocessors * 4 < M
-        options = _warps(count, 16 if early and count <= 8192 and not crowded else _each_of(constants), device)
-        if device.chained and N * itemsize % 16 == 0:
+        each = (
+            16 if early and count <= 8192 and not crowded else 32 if anywhere and count > 8192 else _each_of(constants)
+        )
+        options = _warps(count, each, device)
+        packed &= count >= 2048
+        if device.chained and whole:
             options |= _FIVE_PIECES if constants["PIECES"] == 5 else _EARLY_AND_PACKED if early and packed else {}
-        ways = {"EARLY": early, "PACKED": packed}
-        programs = math.ceil(M / constants["ROWS"])
-        return Launches((Step("forward_kernels.registers", programs, constants | ways | alone, options),))
-    slices = math.ceil(N / _SLICE)
+        ways = {"EARLY": early, "PACKED": packed, "WINDOW": anywhere}
+        ways["FULL"] = constants["FULL"] and not anywhere
+        step = Step("forward_kernels.registers", math.ceil(M / constants["ROWS"]), constants | ways | alone, options)
+        return Launches((step,), window=anywhere)
+    held = _SLICE // 2 if anywhere else _SLICE
+    slices = math.ceil(width / held)
     most = _LARGEST_TEAM if device.interpreted else min(_LARGEST_TEAM, device.multiprocessors)
     if not device.together or slices > most:
         return Launches((Step("forward_kernels.twice", M, {"BLOCK": 8192, "STAGES": 1}, _warps(8192, 8, device, 32)),))
-    span = 64 * math.ceil(N / slices / 64)
-    slices = math.ceil(N / span)
-    constants = {
-        "ROWS": 1,
-        "BLOCK": _SLICE,
-        "PIECES": 1,
-        "FULL": N % span == 0 and span == _SLICE,
-        "EARLY": False,
-        "PACKED": nvidia_halves and pivot and N % 8 == 0,
-        "span": span,
-    }
+    span = 64 * math.ceil(width / slices / 64)
+    slices = math.ceil(width / span)
+    constants = {"ROWS": 1, "BLOCK": held, "PIECES": 1, "EARLY": False, "PACKED": packed, "WINDOW": anywhere}
+    constants |= {"FULL": N % span == 0 and span == held and not anywhere, "span": span}
     constants |= {"WIDTH": power_of_two(slices), "TICKETS": M * slices > device.multiprocessors, "PHASE": 0}
     step = Step("forward_kernels.registers", M * slices, constants, _warps(_SLICE, 32, device))
-    return Launches(_in_phases(step, device), slices, teams=True)
+    return Launches(_in_phases(step, device), slices, teams=True, window=anywhere)
 
 
 def _in_phases(step: Step, device: Processors) -> tuple[Step, ...]:
@@ -169,9 +177,19 @@ def _in_phases(step: Step, device: Processors) -> tuple[Step, ...]:
 
 
 @cache
-def backward_plan(M: int, N: int, itemsize: int, vector: int, inputs: int, sums: int, device: Processors) -> Launches:
+def backward_plan(
+    M: int,
+    N: int,
+    itemsize: int,
+    vector: int,
+    inputs: int,
+    sums: int,
+    device: Processors,
+    anywhere: bool = False,
+) -> Launches:
     """The launches that compute the gradients of M rows of N elements of `itemsize` bytes, which are moved in vectors of
-    `vector` elements. `inputs` are the matrices that are read, and `sums` those over the rows."""
+    `vector` elements. `inputs` are the matrices that are read, and `sums` those over the rows. `anywhere` is that of
+    `forward_plan`."""
     few = M <= _FEW_ROWS or (M <= _FEW_LONG_ROWS and N >= 4096)
     if few and N <= _LONGEST_ROW:
         constants = _tile(M, N, 1, 1, _DIVIDED_BACKWARD)
@@ -181,6 +199,9 @@ def backward_plan(M: int, N: int, itemsize: int, vector: int, inputs: int, sums:
         options = _warps(_elements(constants), 32, device, 8 if N * itemsize <= 2**15 else 16)
         options = max(options, _warps(128, 1, device), key=lambda each: each["num_warps"])
         return Launches((Step("backward_kernels.rows_and_columns", strips + M, constants | numbers, options),))
+    width = N + 16 // itemsize - 1
+    if anywhere and _SHORTEST_WINDOW <= N and width <= _LONGEST_WINDOW and device.chained:
+        return _resident_anywhere(M, N, width, itemsize, sums, device)
     staged_bytes = device.shared_bytes if vector * itemsize >= 4 else 0  # a load to shared memory has at least 4 bytes
     longest = _LONGEST_KEPT // (1 if staged_bytes or sums == 1 else 2)
     if longest >= N or _packed(N, itemsize, vector, inputs, sums, staged_bytes):
@@ -232,6 +253,21 @@ def _resident(M: int, N: int, itemsize: int, inputs: int, sums: int, staged_byte
     ways = {"AHEAD": ahead, "STAGES": 3 if staged else 1}
     step = Step("backward_kernels.resident", parts, constants | numbers | ways, options)
     return Launches((step, *_added(N, parts, sums, device)), parts=parts)
+
+
+def _resident_anywhere(M: int, N: int, width: int, itemsize: int, sums: int, device: Processors) -> Launches:
+    """The same for rows that begin anywhere. Rows of a program are `vector` rows apart, or a multiple of that."""
+    vector = 16 // itemsize
+    whole = power_of_two(width)
+    block, pieces = (whole // 4, 3) if whole * 3 // 4 >= width else (whole, 1)
+    count = block * pieces
+    options = _warps(count, 12, device)
+    resident = 16 // options["num_warps"]
+    options["maxnreg"] = 128  # ptxas would take more, and the programs would not fit
+    parts = vector * _even(math.ceil(M / vector), max(1, device.multiprocessors * resident // vector))
+    constants = {"BLOCK": block, "PIECES": pieces, "STAGES": 3, "PACKED": False, "PDL": device.chained}
+    step = Step("window_kernels.resident_anywhere", parts, constants, options)
+    return Launches((step, *_added(N, parts, sums, device)), parts=parts, window=True)
 
 
 def shares(itemsize: int, sums: int, device: Processors) -> tuple[int, int, int, int]:

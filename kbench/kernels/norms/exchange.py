@@ -11,12 +11,12 @@ import triton.language as tl
 
 @triton.jit
 def publish(word, sums, mark):
-    """Write one or two sums, tensors of one element, and a mark into a 64-bit word, in one store: others see all of it or
+    """Write one or two sums, numbers, and a mark into a 64-bit word, in one store: others see all of it or
     nothing. The mark is the lowest bit of the last sum."""
-    last = (tl.sum(sums[len(sums) - 1]).to(tl.int32, bitcast=True) & -2) | mark
+    last = (sums[len(sums) - 1].to(tl.int32, bitcast=True) & -2) | mark
     pair = last.to(tl.int64) & 0xFFFFFFFF
     if len(sums) > 1:
-        pair |= tl.sum(sums[0]).to(tl.int32, bitcast=True).to(tl.int64) << 32
+        pair |= sums[0].to(tl.int32, bitcast=True).to(tl.int64) << 32
     tl.atomic_xchg(word, pair, sem="relaxed")
 
 

@@ -11,14 +11,27 @@ All compute in float32. `inputs`, `outputs`, `weights` and `saved` are tuples of
 `input_strides` and `output_strides` elements apart, to (N,) vectors, and to (M,) vectors of float32 for the statistics, or ().
 
 Rows begin at multiples of VEC elements and consist of whole vectors of VEC elements. With FULL, blocks have no element outside
-of the matrix.
+of the matrix. With WINDOW, rows begin anywhere: blocks have the whole vectors of a row, and the elements outside of them, its
+ends, are moved one by one (`row_slices.py`).
 """
 
 import triton
 import triton.language as tl
 
 from kbench.kernels.norms.exchange import gather, next_mark, publish, ticket
-from kbench.kernels.norms.tiles import add_terms, as_float, block, load_each, row_sums, starts, store, unpacked
+from kbench.kernels.norms.tiles import (
+    add_terms,
+    as_float,
+    block,
+    head_of,
+    load_each,
+    row_sums,
+    starts,
+    store,
+    sums_of_one_row,
+    unpacked,
+)
+from kbench.kernels.row_slices import row_ends
 
 LANES = tl.constexpr(32)
 HEAD = tl.constexpr(128)
@@ -75,6 +88,7 @@ def registers(
     PIECES: tl.constexpr,
     VEC: tl.constexpr,
     FULL: tl.constexpr,
+    WINDOW: tl.constexpr,
     EARLY: tl.constexpr,
     PACKED: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -97,17 +111,26 @@ def registers(
         end = tl.minimum(start + span, N)
         pid = pid // slices
     rows = pid.to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    sources = starts(inputs, input_strides, rows, VEC)
+    head = head_of(pid.to(tl.int64), input_strides[0], VEC, WINDOW)
+    if WINDOW:
+        end = tl.minimum(start + span, N + head - (VEC - 1)) if WIDTH > 1 else N + head - (VEC - 1)
+    sources = starts(inputs, input_strides, rows, VEC, WINDOW)
     values = ()
     for p in tl.static_range(PIECES):
-        columns, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC)
-        loaded = load_each(sources, columns, mask, FULL)
+        lanes, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC, head, WINDOW)
+        loaded = load_each(sources, lanes, mask, FULL)
         values = values + (loaded if PACKED else VALUE(as_float(loaded)),)  # noqa: RUF005
     early = ()
     if EARLY:
         for p in tl.static_range(PIECES):
-            columns, mask = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC)
-            early = early + (load_each(weights, columns, mask, FULL),)  # noqa: RUF005
+            lanes, mask = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC, head, WINDOW)
+            early = early + (load_each(weights, lanes - head, mask, FULL),)  # noqa: RUF005
+    first_elements = starts(inputs, input_strides, pid.to(tl.int64), 1 if WINDOW else VEC)
+    if WINDOW:
+        ends, at_end = row_ends(pid.to(tl.int64) * input_strides[0], N, VEC)
+        at_end = at_end & (start == 0)
+        value_at_ends = VALUE(as_float(load_each(first_elements, ends, at_end, False)))
+        weight_at_ends = load_each(weights, ends, at_end, False)
     if WIDTH > 1:
         words += 16 + pid.to(tl.int64) * slices
         own = words + part
@@ -116,7 +139,7 @@ def registers(
     pivot = 0.0
     if PIVOT:
         if ROWS == 1:
-            pivot = head_mean(starts(inputs, input_strides, pid.to(tl.int64), VEC), N, VALUE)
+            pivot = head_mean(first_elements, N, VALUE)
         else:
             total = value_in_float(values[0], VALUE, PACKED)
             for p in tl.static_range(1, PIECES):
@@ -124,10 +147,13 @@ def registers(
             pivot = tl.sum(total, 1, keep_dims=True) / N
     totals = ()
     for p in tl.static_range(PIECES):
-        columns, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC)
+        lanes, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC, head, WINDOW)
         terms = masked(TERMS(value_in_float(values[p], VALUE, PACKED), pivot), mask, PIVOT and not FULL)
         totals = terms if p == 0 else add_terms(totals, terms, mask, False)
-    sums = row_sums(totals)
+    sums = sums_of_one_row(totals) if WINDOW or WIDTH > 1 else row_sums(totals)
+    if WINDOW:
+        terms_at_ends = masked(TERMS(value_at_ends, pivot), at_end, PIVOT)
+        sums = add_terms(sums, sums_of_one_row(terms_at_ends), True, False)
     if WIDTH > 1:
         if PHASE != 2:
             publish(own, sums, mark)
@@ -137,18 +163,23 @@ def registers(
         statistics = STATISTICS(sums, pivot, N, eps)
         for i in tl.static_range(len(saved)):
             tl.store(saved[i] + rows, statistics[i], mask=(rows < M) & (start == 0))
-        targets = starts(outputs, output_strides, rows, VEC)
+        targets = starts(outputs, output_strides, rows, VEC, WINDOW)
         for p in tl.static_range(PIECES):
-            columns, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC)
+            lanes, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC, head, WINDOW)
             if EARLY:
                 weight = early[p]
             else:
-                one_row = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC)
-                weight = load_each(weights, one_row[0], one_row[1], FULL)
+                one_row = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC, head, WINDOW)
+                weight = load_each(weights, one_row[0] - head, one_row[1], FULL)
             value = VALUE(unpacked(values[p], True)) if PACKED else values[p]
             results = RESULTS(value, statistics, unpacked(weight, PACKED))
             for i in tl.static_range(len(outputs)):
-                store(targets[i] + columns, results[i], mask, FULL)
+                store(targets[i] + lanes, results[i], mask, FULL)
+        if WINDOW:
+            results = RESULTS(value_at_ends, statistics, as_float(weight_at_ends))
+            targets = starts(outputs, output_strides, pid.to(tl.int64), 1)
+            for i in tl.static_range(len(outputs)):
+                tl.store(targets[i] + ends, results[i], mask=at_end)
 
 
 @triton.jit(do_not_specialize=["M"])

@@ -15,6 +15,7 @@ from kbench.kernels import triton_rows, whole_rows
 from kbench.kernels.cuda_driver import LARGEST_GRID
 from kbench.kernels.norms.dispatch import Launches, Processors, backward_plan, forward_plan
 from kbench.kernels.norms.mathematics import Mathematics
+from kbench.kernels.slice_launch import SHORTEST_ODD_ROW
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -28,8 +29,13 @@ FILES = (
     "column_kernels",
     "exchange",
     "shared_rows",
+    "window_kernels",
 )
-SOURCES = (*(Path(__file__).with_name(f"{name}.py") for name in FILES), *whole_rows.SOURCES)
+SOURCES = (
+    *(Path(__file__).with_name(f"{name}.py") for name in FILES),
+    Path(__file__).parent.with_name("row_slices.py"),
+    *whole_rows.SOURCES,
+)
 """The files that a norm in Triton runs, besides its own."""
 
 
@@ -52,13 +58,13 @@ def normalise(
     M, N = x.shape
     if not x.numel():
         return
-    vector = _vector(N, *inputs, *outputs)
-    plan = plan or forward_plan(M, N, x.element_size(), maths.pivot, _processors(x.device))
+    vector, anywhere = _vector(N, *inputs, *outputs), _anywhere(N, *inputs, *outputs)
+    plan = plan or forward_plan(M, N, x.element_size(), maths.pivot, _processors(x.device), anywhere)
     tensors: dict[str, Any] = {"inputs": inputs, "weights": weights, "outputs": outputs, "saved": saved}
     strides = {"input_strides": _row_strides(inputs), "output_strides": _row_strides(outputs)}
     if plan.teams:
         tensors["words"] = triton_rows.row_mailbox(x.device, M, plan.slices, "bit 0")
-    numbers = {"M": M, "N": N, "eps": eps, "slices": plan.slices, "VEC": vector}
+    numbers = {"M": M, "N": N, "eps": eps, "slices": plan.slices, "VEC": _moved(plan, vector, x)}
     _run(plan, tensors | strides | numbers | maths.constants())
 
 
@@ -77,8 +83,10 @@ def gradients(
     dx, outputs = x.new_empty(M, N), tuple(weight.new_empty(N) for _ in range(maths.column_sums))
     if not x.numel():
         return [dx, *(each.zero_() for each in outputs)]
-    vector = _vector(N, *inputs)
-    plan = plan or backward_plan(M, N, x.element_size(), vector, len(inputs), maths.column_sums, _processors(x.device))
+    vector, anywhere = _vector(N, *inputs), _anywhere(N, *inputs, dx)
+    plan = plan or backward_plan(
+        M, N, x.element_size(), vector, len(inputs), maths.column_sums, _processors(x.device), anywhere
+    )
     tensors: dict[str, Any] = {
         "dx": dx,
         "inputs": inputs,
@@ -91,7 +99,8 @@ def gradients(
         tensors["words"] = triton_rows.row_mailbox(x.device, M, plan.slices, "bit 0")
     elif plan.slices:
         tensors["means"] = _new(x, maths.row_sums, M, plan.slices)
-    known = {"strides": _row_strides(inputs), "M": M, "N": N, "P": plan.parts, "slices": plan.slices, "VEC": vector}
+    known = {"strides": _row_strides(inputs), "M": M, "N": N, "P": plan.parts, "slices": plan.slices}
+    known["VEC"] = _moved(plan, vector, x)
     _run(plan, tensors | known | maths.constants())
     return [dx, *outputs]
 
@@ -126,6 +135,24 @@ def _vector(N: int, *matrices: torch.Tensor) -> int:
     """Elements of which all rows consist, and at multiples of which all rows begin, up to 16 bytes."""
     strides = [each.stride(0) for each in matrices if each.shape[0] > 1]
     return math.gcd(16 // matrices[0].element_size(), N, *strides)
+
+
+def _anywhere(N: int, *matrices: torch.Tensor) -> bool:
+    """Whether rows of at least SHORTEST_ODD_ROW elements consist of vectors of less than 8 bytes, and a row begins at the same
+    distance from a multiple of 16 bytes in all matrices."""
+    whole = 16 // matrices[0].element_size()
+    strides = [each.stride(0) for each in matrices if each.shape[0] > 1]
+    return (
+        N >= SHORTEST_ODD_ROW
+        and 2 * _vector(N, *matrices) < whole
+        and not any((stride - N) % whole for stride in strides)
+        and not any(each.data_ptr() % 16 for each in matrices)
+    )
+
+
+def _moved(plan: Launches, vector: int, x: torch.Tensor) -> int:
+    """Elements that one access moves."""
+    return 16 // x.element_size() if plan.window else vector
 
 
 @cache

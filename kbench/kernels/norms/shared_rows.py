@@ -202,7 +202,7 @@ def shared_rows(
     mark = next_mark(words + row * slices + part, PHASE)
     mark_ahead = next_mark(words + following * slices + part, PHASE)
     sums = sum_row_terms(
-        found_before, as_pieces(before, HALF, PAIRS), scale_of(weights, HALF, KEPT), NORMALISED, ROW_TERMS, COUNT
+        found_before, as_pieces(before, HALF, PAIRS), scale_of(weights, HALF, KEPT), NORMALISED, ROW_TERMS, COUNT, True
     )
     if PHASE != 2:
         publish(words + row * slices + part, sums, mark)
@@ -217,7 +217,7 @@ def shared_rows(
         new_mark = mark_ahead
         mark_ahead = next_mark(words + following * slices + part, PHASE)  # a load takes as long as most of a turn
         sums = sum_row_terms(
-            found, as_pieces(here, HALF, PAIRS), scale_of(weights, HALF, KEPT), NORMALISED, ROW_TERMS, COUNT
+            found, as_pieces(here, HALF, PAIRS), scale_of(weights, HALF, KEPT), NORMALISED, ROW_TERMS, COUNT, True
         )
         if PHASE != 2:
             publish(words + new * slices + part, sums, new_mark)

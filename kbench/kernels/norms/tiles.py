@@ -9,13 +9,33 @@ _INTERPRETED = tl.constexpr(knobs.runtime.interpret)
 
 
 @triton.jit
-def block(rows, M, first, N, ROWS: tl.constexpr, BLOCK: tl.constexpr, VEC: tl.constexpr):
-    """The columns from `first` on, and a mask of the elements that exist. It is the same for all elements of a vector."""
-    columns = first + tl.arange(0, BLOCK)[None, :]
-    mask = columns // VEC * VEC < N
+def block(
+    rows,
+    M,
+    first,
+    N,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    VEC: tl.constexpr,
+    head=0,
+    WINDOW: tl.constexpr = False,
+):
+    """The lanes from `first` on, and a mask of the elements that exist. It is the same for all elements of a vector. With
+    WINDOW, rows begin in lane `head` of a vector, and the mask has whole vectors of the row only."""
+    lanes = first + tl.arange(0, BLOCK)[None, :]
+    vectors = lanes // VEC * VEC
+    mask = vectors < N
+    if WINDOW:
+        mask = mask & (vectors >= head)
     if ROWS > 1:
         mask = mask & (rows < M)
-    return columns, mask
+    return lanes, mask
+
+
+@triton.jit
+def head_of(row, stride, VEC: tl.constexpr, WINDOW: tl.constexpr):
+    """The lane in which a row begins. It is a constant without WINDOW, when every row begins in lane 0."""
+    return (row * stride & (VEC - 1)).to(tl.int32) if WINDOW else 0
 
 
 @triton.jit
@@ -32,11 +52,12 @@ def store(pointers, values, mask, FULL: tl.constexpr):
 
 
 @triton.jit
-def starts(matrices, strides, rows, VEC: tl.constexpr):
-    """Pointers to the first element of each row, in each of several matrices."""
+def starts(matrices, strides, rows, VEC: tl.constexpr, WINDOW: tl.constexpr = False):
+    """Pointers to the first element of each row, in each of several matrices; with WINDOW, to the vector that has it."""
     found = ()
     for i in tl.static_range(len(matrices)):
-        found = found + (matrices[i] + rows * (strides[i] // VEC * VEC),)  # noqa: RUF005 Triton has no other way to append
+        offset = rows * strides[i] // VEC * VEC if WINDOW else rows * (strides[i] // VEC * VEC)
+        found = found + (matrices[i] + offset,)  # noqa: RUF005 Triton has no other way to append
     return found
 
 
@@ -102,4 +123,16 @@ def row_sums(totals):
     sums = ()
     for i in tl.static_range(len(totals)):
         sums = sums + (tl.sum(totals[i], 1, keep_dims=True),)  # noqa: RUF005
+    return sums
+
+
+@triton.jit
+def sums_of_one_row(totals):
+    """The same for blocks of one row, as numbers. A number has no layout: it combines with blocks of any size."""
+    if len(totals) == 2 and not _INTERPRETED:
+        size: tl.constexpr = totals[0].numel
+        return tl.reduce((tl.reshape(totals[0], [size]), tl.reshape(totals[1], [size])), 0, add_pairs)
+    sums = ()
+    for i in tl.static_range(len(totals)):
+        sums = sums + (tl.sum(totals[i]),)  # noqa: RUF005
     return sums
