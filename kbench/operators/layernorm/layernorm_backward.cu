@@ -43,10 +43,11 @@ struct LayernormBackward {
   struct Row {
     static constexpr int threads = S::group ? 128 : 512, blocks = S::group ? 4 : 1;
     using Total = LayerProducts;
-    static constexpr int kept = 0, sums = 2;
+    static constexpr int kept = 0, row_sums = 3, sums = 2;
+    static constexpr bool centred = true;
     Columns<S> weight;
     RowStatistics* statistics;
-    float eps, mean, rstd, factor, middle_gradient;
+    float eps, mean, rstd, share, rest;  // share: of x - mean in dx
 
     __device__ __forceinline__ void begin(const Arguments& arguments, const Part<S>& part) {
       weight.begin(arguments.weight, part);
@@ -62,28 +63,38 @@ struct LayernormBackward {
       for_each_edge<S>(edges[1], [&](float value) { total += value; });
       const float count = part.elements();
       const float middle = shuffle_sum<S::width>(total) * reciprocal(fmaxf(count, 1.0f));
-      float squares = 0.0f, sum = 0.0f, products = 0.0f;
+      float sums[3] = {};
       for_each_place<S>(packs, edges, part, [&](auto at, const auto& in) {
-        constexpr int count = sizeof in[0] / sizeof(float);
-        float w[count];
+        float w[sizeof in[0] / sizeof(float)];
         weight.get(at, part, w);
-#pragma unroll
-        for (int v = 0; v < count; ++v) {
-          const float z = in[1][v] - middle, g = in[0][v] * w[v];
-          squares = fmaf(z, z, squares);
-          products = fmaf(g, z, products);
-          sum += g;
-        }
+        measure(in, w, middle, sums);
       });
-      return {{count, middle, shuffle_sum<S::width>(squares)}, shuffle_sum<S::width>(sum), shuffle_sum<S::width>(products),
-              {}};
+      return {{count, middle, shuffle_sum<S::width>(sums[0])}, shuffle_sum<S::width>(sums[1]),
+              shuffle_sum<S::width>(sums[2]), {}};
+    }
+
+    template <int COUNT>
+    __device__ __forceinline__ void measure(const float (&in)[2][COUNT], const float (&w)[COUNT], float middle,
+                                            float* sums) const {
+#pragma unroll
+      for (int v = 0; v < COUNT; ++v) {
+        const float z = in[1][v] - middle, g = in[0][v] * w[v];
+        sums[0] = fmaf(z, z, sums[0]);
+        sums[1] += g;
+        sums[2] = fmaf(g, z, sums[2]);
+      }
+    }
+
+    __device__ __forceinline__ void conclude(const float* sums, float of_x, int columns) {
+      mean = of_x;
+      rstd = rsqrtf(sums[0] / columns + eps);
+      share = -rstd * (rstd * (rstd * (sums[2] / columns)));
+      rest = -rstd * (sums[1] / columns);
     }
 
     __device__ __forceinline__ void finish(LayerProducts row, int columns, std::int64_t number) {
-      mean = row.moments.mean;
-      rstd = rsqrtf(row.moments.squares / columns + eps);
-      factor = rstd * rstd * (row.products / columns);
-      middle_gradient = row.sum / columns;
+      const float sums[] = {row.moments.squares, row.sum, row.products};
+      conclude(sums, row.moments.mean, columns);
       if (statistics) statistics[number] = {mean, rstd};
     }
     __device__ __forceinline__ unsigned zero() const { return rstd != rstd; }
@@ -95,7 +106,7 @@ struct LayernormBackward {
       weight.get(at, part, w);
 #pragma unroll
       for (int v = 0; v < COUNT; ++v) {
-        dx[0][v] = rstd * (in[0][v] * w[v] - middle_gradient - (in[1][v] - mean) * factor);
+        dx[0][v] = fmaf(in[0][v] * rstd, w[v], fmaf(in[1][v] - mean, share, rest));
       }
     }
 
@@ -103,7 +114,7 @@ struct LayernormBackward {
     __device__ __forceinline__ void add(const float (&in)[2][COUNT], float (&totals)[2][COUNT]) const {
 #pragma unroll
       for (int v = 0; v < COUNT; ++v) {
-        totals[0][v] = fmaf(in[0][v], (in[1][v] - mean) * rstd, totals[0][v]);
+        totals[0][v] = fmaf(in[0][v] * rstd, in[1][v] - mean, totals[0][v]);
         totals[1][v] += in[0][v];
       }
     }
@@ -122,6 +133,6 @@ const std::vector<Kernel> kernels = {{"layernorm_backward",
                                       layernorm_backward,
                                       {"dy", "x", "weight"},
                                       {"dx", "dweight", "dbias", "statistics", "partial_sums"},
-                                      KBENCH_ROW_OPTIONS}};
+                                      KBENCH_BACKWARD_OPTIONS}};
 
 }  // namespace kbench

@@ -34,10 +34,11 @@ struct RmsnormBackward {
   struct Row {
     static constexpr int threads = S::group ? 128 : 512, blocks = S::group ? 4 : 1;
     using Total = RmsProducts;
-    static constexpr int kept = 0, sums = 1;
+    static constexpr int kept = 0, row_sums = 2, sums = 1;
+    static constexpr bool centred = false;
     Columns<S> weight;
     RowStatistics* statistics;
-    float eps, rstd, factor;
+    float eps, rstd, share;  // share: of x in dx
 
     __device__ __forceinline__ void begin(const Arguments& arguments, const Part<S>& part) {
       weight.begin(arguments.weight, part);
@@ -47,24 +48,33 @@ struct RmsnormBackward {
 
     template <typename Packs, typename Edges>
     __device__ __forceinline__ RmsProducts reduce(const Packs& packs, const Edges& edges, const Part<S>& part) const {
-      float squares = 0.0f, products = 0.0f;
+      float sums[2] = {};
       for_each_place<S>(packs, edges, part, [&](auto at, const auto& in) {
-        constexpr int count = sizeof in[0] / sizeof(float);
-        float w[count];
+        float w[sizeof in[0] / sizeof(float)];
         weight.get(at, part, w);
-#pragma unroll
-        for (int v = 0; v < count; ++v) {
-          squares = fmaf(in[1][v], in[1][v], squares);
-          products = fmaf(in[0][v] * w[v], in[1][v], products);
-        }
+        measure(in, w, 0.0f, sums);
       });
-      return {shuffle_sum<S::width>(squares), shuffle_sum<S::width>(products)};
+      return {shuffle_sum<S::width>(sums[0]), shuffle_sum<S::width>(sums[1])};
     }
 
     __device__ __forceinline__ void finish(RmsProducts row, int columns, std::int64_t number) {
-      rstd = rsqrtf(row.squares / columns + eps);
-      factor = rstd * rstd * (row.products / columns);
+      const float sums[] = {row.squares, row.products};
+      conclude(sums, 0.0f, columns);
       if (statistics) statistics[number] = {0.0f, rstd};
+    }
+    template <int COUNT>
+    __device__ __forceinline__ void measure(const float (&in)[2][COUNT], const float (&w)[COUNT], float,
+                                            float* sums) const {
+#pragma unroll
+      for (int v = 0; v < COUNT; ++v) {
+        sums[0] = fmaf(in[1][v], in[1][v], sums[0]);
+        sums[1] = fmaf(in[0][v] * w[v], in[1][v], sums[1]);
+      }
+    }
+
+    __device__ __forceinline__ void conclude(const float* sums, float, int columns) {
+      rstd = rsqrtf(sums[0] / columns + eps);
+      share = -rstd * (rstd * (rstd * (sums[1] / columns)));
     }
     __device__ __forceinline__ unsigned zero() const { return rstd != rstd; }
 
@@ -74,13 +84,13 @@ struct RmsnormBackward {
       float w[COUNT];
       weight.get(at, part, w);
 #pragma unroll
-      for (int v = 0; v < COUNT; ++v) dx[0][v] = rstd * (in[0][v] * w[v] - in[1][v] * factor);
+      for (int v = 0; v < COUNT; ++v) dx[0][v] = fmaf(in[0][v] * rstd, w[v], in[1][v] * share);
     }
 
     template <int COUNT>
     __device__ __forceinline__ void add(const float (&in)[2][COUNT], float (&totals)[1][COUNT]) const {
 #pragma unroll
-      for (int v = 0; v < COUNT; ++v) totals[0][v] = fmaf(in[0][v], in[1][v] * rstd, totals[0][v]);
+      for (int v = 0; v < COUNT; ++v) totals[0][v] = fmaf(in[0][v] * rstd, in[1][v], totals[0][v]);
     }
   };
 };
@@ -97,6 +107,6 @@ const std::vector<Kernel> kernels = {{"rmsnorm_backward",
                                       rmsnorm_backward,
                                       {"dy", "x", "weight"},
                                       {"dx", "dweight", "statistics", "partial_sums"},
-                                      KBENCH_ROW_OPTIONS}};
+                                      KBENCH_BACKWARD_OPTIONS}};
 
 }  // namespace kbench

@@ -17,6 +17,9 @@ inline Sharing share_in_turn(std::int64_t bytes) {
   return {0, 2, blocks <= largest && bytes <= blocks * 16 * kKiB ? blocks : 0, true};
 }
 
+// `together`: rows that a persistent block computes at a time.
+#define KBENCH_BACKWARD_OPTIONS {"eps", "packs=0", "blocks=0", "group=0", "keep=-1", "together=0"}
+
 // `statistics`: (rows, 2) in fp32. `partial`: (at least 1, sums, columns) in fp32.
 //
 // Persistent blocks compute all gradients at once. Rows that are misaligned or too long for them are read twice: once
@@ -46,11 +49,18 @@ cudaError_t launch_backward(const Call& call, typename Op::Arguments arguments, 
       const auto matrices_call = rows_call<T, Op>(call, arguments, {&dy, &x}, {&dx});
       const Sharing wanted = requested(call, Op::inputs);
       const Sharing sharing = wanted.packs ? wanted : share_in_turn(columns * sizeof(T));
+      const int together = int(call.integer("together"));
       int used = 0;
       cudaError_t error = cudaErrorInvalidConfiguration;
       if (sharing.blocks > 0) {
-        error = sharing.packs == 1 ? launch_in_turn<1>(matrices_call, sharing.blocks, values, most, used)
-                                   : launch_in_turn<2>(matrices_call, sharing.blocks, values, most, used);
+        const auto launch = [&](auto packs) {
+          return launch_in_turn<packs.value>(matrices_call, sharing.blocks, together, values, most, used);
+        };
+        if (sharing.packs == 1) error = launch(std::integral_constant<int, 1>());
+        if (sharing.packs == 2) error = launch(std::integral_constant<int, 2>());
+        if constexpr (sizeof(T) == 4) {  // in 16 bits, the sums of 4 accesses would take too many registers
+          if (sharing.packs == 4) error = launch(std::integral_constant<int, 4>());
+        }
       }
       if (error == cudaSuccess) return launch_add_partial_sums<T>({values, used}, first, second, columns, call.stream);
       if (error != cudaErrorInvalidConfiguration) return error;

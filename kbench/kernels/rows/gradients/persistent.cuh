@@ -1,5 +1,5 @@
-// Persistent blocks: each computes many rows in turn, and adds up sums over them on the way. While it computes a row,
-// the next ones are copied to shared memory.
+// Persistent blocks: each computes many rows in turn, and adds up sums over them on the way. While it writes a row, the
+// sums of the next ones are exchanged, and rows after these are copied to shared memory.
 #pragma once
 
 #include <map>
@@ -10,8 +10,17 @@
 
 namespace kbench {
 
-// The rows that are on their way or in shared memory at a time.
-constexpr int kStages = 3;
+// How many rows ahead of the one that is written a row is first read: for its sums, or before that for its mean.
+template <bool CENTRED>
+constexpr int kLead = CENTRED ? 2 : 1;
+// The rows that are on their way at a time, and with them the rows in shared memory.
+constexpr int kFlying = 2;
+template <bool CENTRED>
+constexpr int kSlots = kLead<CENTRED> + 1 + kFlying;
+
+// The most threads of a block. They limit the registers of a thread.
+template <int PACKS>
+constexpr int kTurnThreads = PACKS == 1 ? 1024 : 512;
 
 // 16 bytes from global to shared memory, in the background; zeros if not `inside`. A thread awaits its own copies only:
 // it commits groups of them, and waits until at most PENDING groups are on their way.
@@ -35,101 +44,231 @@ __device__ __forceinline__ void await_copies() {
 #endif
 }
 
-// The operator is that of registers.cuh, with two more members of its Row: `sums`, the number of sums per column, and
-// `add(in, totals)`, which adds what an access of this row contributes to them. A block or cluster takes every n-th
-// row. Each thread has the same columns in all rows; their sums and the operator's vectors stay in its registers.
+// The sums of some values over a warp: lane i has that of value i % COUNT. This takes fewer shuffles than COUNT sums.
+template <int COUNT>
+__device__ __forceinline__ float spread_sums(float (&values)[COUNT]) {
+  static_assert(COUNT == 2 || COUNT == 4, "half of the values go to the other half of the lanes, once or twice");
+  if constexpr (COUNT == 4) {
+    const bool upper = threadIdx.x & 2;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float kept = upper ? values[i + 2] : values[i], sent = upper ? values[i] : values[i + 2];
+      values[i] = kept + KBENCH_SHUFFLE_XOR(sent, 2);
+    }
+  }
+  const bool odd = threadIdx.x & 1;
+  const float kept = odd ? values[1] : values[0], sent = odd ? values[0] : values[1];
+  float sum = kept + KBENCH_SHUFFLE_XOR(sent, 1);
+#pragma unroll
+  for (int mask = COUNT; mask < KBENCH_WARP_SIZE; mask *= 2) sum += KBENCH_SHUFFLE_XOR(sum, mask);
+  return sum;
+}
+
+template <int COUNT>
+struct alignas(4 * COUNT) SumsOfWarp {
+  float values[COUNT];
+};
+
+// The values of the first COUNT lanes, for all lanes.
+template <int COUNT>
+__device__ __forceinline__ SumsOfWarp<COUNT> gather(float value) {
+  SumsOfWarp<COUNT> all;
+#pragma unroll
+  for (int i = 0; i < COUNT; ++i) {
+#ifdef __HIP_PLATFORM_AMD__
+    all.values[i] = __shfl(value, i);
+#else
+    all.values[i] = __shfl_sync(0xffffffffu, value, i);
+#endif
+  }
+  return all;
+}
+
+// The operator is that of registers.cuh, with more members of its Row:
+//   centred             whether the sums of a row need its mean
+//   row_sums            how many sums of a row it needs
+//   measure(in, w, mean, sums)    adds what an access contributes to them
+//   conclude(sums, mean, columns) with the sums of the row
+//   sums                the number of sums per column
+//   add(in, totals)     adds what an access of this row contributes to them
+// Each thread has the same columns in all rows; their sums and the operator's vectors stay in its registers.
+//
+// A block or cluster takes every n-th row, or several rows at a time with `width` threads for each. In each turn it takes
+// the sums of row t and the mean of row t + 1, which all warps gave in the turn before; gives the sums of row t + 1 and the
+// mean of row t + 2; and writes row t. So a turn has one barrier, and the exchange takes place while a row is written.
 template <typename T, int VECTOR, int PACKS, int GROUP, typename Op>
-__global__ void __launch_bounds__(PACKS == 1 ? 1024 : 512, 1)
+__global__ void __launch_bounds__(kTurnThreads<PACKS>, 1)
     rows_in_turn(Matrices<T, Op::inputs, Op::outputs> matrices, typename Op::Arguments arguments, float* sums,
-                 std::int64_t rows, int columns, int slice) {
-  constexpr int max_threads = PACKS == 1 ? 1024 : 512;
+                 std::int64_t rows, int columns, int slice, int width) {
   using S = Shape<T, VECTOR, PACKS, GROUP, false, true>;
   using Row = typename Op::template Row<S>;
-  using Total = typename Row::Total;
-  extern __shared__ uint4 ring[];  // [stage][input][access][thread]
-  __shared__ Total totals[2][max_threads / KBENCH_WARP_SIZE * (S::cluster ? kMaxCluster : 1)];
+  constexpr int lead = kLead<Row::centred>, slots = kSlots<Row::centred>;
+  constexpr int given = Row::row_sums + (Row::centred ? 1 : 0);
+  constexpr int most_warps = kTurnThreads<PACKS> / KBENCH_WARP_SIZE * (S::cluster ? kMaxCluster : 1);
+  extern __shared__ uint4 ring[];  // [slot][input][access][thread]
+  __shared__ SumsOfWarp<given> totals[2][most_warps];
   __shared__ std::uint64_t barriers[2];
+  int blocks = 1;
 #if KBENCH_CLUSTERS
-  if constexpr (S::cluster) ClusterExchange::announce(barriers, 2);
+  if constexpr (S::cluster) {
+    ClusterExchange::announce(barriers, 2);
+    blocks = __clusterSizeInBlocks();
+  }
 #else
   if constexpr (S::cluster) return;
 #endif
-  const std::int64_t start = block_row<S::cluster>();
-  std::int64_t step = gridDim.x;
-#if KBENCH_CLUSTERS
-  if constexpr (S::cluster) step /= __clusterSizeInBlocks();
-#endif
-  const Part<S> part(nullptr, columns, block_rank<S::cluster>(), slice);
-  const auto slot = [&](int stage, int i, int p) {
-    return ring + ((stage * Op::inputs + i) * PACKS + p) * blockDim.x + threadIdx.x;
+  const int lane = threadIdx.x % KBENCH_WARP_SIZE, warp = threadIdx.x / KBENCH_WARP_SIZE;
+  const int warps = width / KBENCH_WARP_SIZE;  // of a row in this block
+  const int together = blockDim.x / width, which = threadIdx.x / width;
+  const std::int64_t start = block_row<S::cluster>(), step = gridDim.x / blocks;
+  const std::int64_t turns = ceil_div(ceil_div(rows, together) - start, step);
+  Part<S> part(nullptr, columns, block_rank<S::cluster>(), slice);
+  part.first -= which * (width * PACKS);  // the threads of each of several rows begin at column 0
+  const auto slot = [&](int number, int i, int p) {
+    return ring + ((number * Op::inputs + i) * PACKS + p) * blockDim.x + threadIdx.x;
   };
-  const auto fetch = [&](int stage, std::int64_t number) {
+  const auto row_of = [&](std::int64_t turn) { return (start + turn * step) * together + which; };
+  const auto fetch = [&](int to, std::int64_t number) {
 #pragma unroll
     for (int i = 0; i < Op::inputs; ++i) {
       const T* first = matrices.in[i] + number * matrices.in_stride[i] + part.column();
 #pragma unroll
       for (int p = 0; p < PACKS; ++p) {
         const bool inside = number < rows && part.has(p);
-        copy_ahead(slot(stage, i, p), inside ? first + part.offset(p) : matrices.in[i], inside);
+        copy_ahead(slot(to, i, p), inside ? first + part.offset(p) : matrices.in[i], inside);
       }
     }
     commit_copies();
   };
+  const auto arrived = [&](int at, int i, int p, float (&elements)[VECTOR]) {
+    Pack<T, VECTOR> pack;
+    const uint4 word = *slot(at, i, p);
+    memcpy(pack.values, &word, sizeof word);
+    to_floats(pack, elements);
+  };
 #pragma unroll
-  for (int stage = 0; stage < kStages; ++stage) fetch(stage, start + stage * step);
+  for (int number = 0; number < slots; ++number) fetch(number, row_of(number));
   // The next launch may start when all blocks have come here, so it keeps none of them from the device.
   let_next_kernel_start();
 
   Row row;
   row.begin(arguments, part);
   float column_totals[PACKS][Row::sums][VECTOR] = {};
-  const float no_edges[Op::inputs][1] = {};
+  float mean = 0.0f, next_mean = 0.0f;
 #if KBENCH_CLUSTERS
   if constexpr (S::cluster) ClusterExchange::await_all();
 #endif
-  int stage = 0;
+  int last = 0;  // the slot of row t + lead
   unsigned turn = 0;
-  for (std::int64_t number = start; number < rows; number += step) {
-    await_copies<kStages - 1>();
-    Pack<T, VECTOR> packs[Op::inputs][PACKS];
+  for (std::int64_t t = -lead; t < turns; ++t, ++turn) {
+    const auto before = [&](int distance) { return last >= distance ? last - distance : last - distance + slots; };
+    if (t > 0) fetch(before(lead + 1), row_of(t - 1 + slots));
+    await_copies<kFlying>();
+
+    if (t > -lead) {
+      const unsigned taken = turn - 1;
+      if constexpr (S::cluster) {
+#if KBENCH_CLUSTERS
+        ClusterExchange::await_bytes(barriers + (taken & 1), taken >> 1 & 1);
+#endif
+      } else {
+        __syncthreads();
+      }
+      const auto* from = reinterpret_cast<const float*>(totals[taken & 1] + which * warps);
+      float sum = 0.0f;
+#pragma unroll 1
+      for (int i = lane; i < warps * blocks * given; i += KBENCH_WARP_SIZE) sum += from[i];
 #pragma unroll
-    for (int i = 0; i < Op::inputs; ++i) {
+      for (int mask = given; mask < KBENCH_WARP_SIZE; mask *= 2) sum += KBENCH_SHUFFLE_XOR(sum, mask);
+      const SumsOfWarp<given> all = gather<given>(sum);
+      mean = next_mean;
+      if constexpr (Row::centred) next_mean = all.values[Row::row_sums] / columns;
+      row.conclude(all.values, mean, columns);
+    }
+
+    if (t + 1 < turns) {
+      float next[given] = {};
 #pragma unroll
       for (int p = 0; p < PACKS; ++p) {
-        const uint4 word = *slot(stage, i, p);
-        memcpy(packs[i][p].values, &word, sizeof word);
+        if constexpr (Row::centred) {
+          float elements[VECTOR];
+          arrived(last, 1, p, elements);
+#pragma unroll
+          for (int v = 0; v < VECTOR; ++v) next[Row::row_sums] += elements[v];
+        }
+        if (part.has(p) && t > -2) {
+          float read[Op::inputs][VECTOR], w[VECTOR];
+#pragma unroll
+          for (int i = 0; i < Op::inputs; ++i) arrived(before(lead - 1), i, p, read[i]);
+          row.weight.get(InPack{p}, part, w);
+          row.measure(read, w, next_mean, next);
+        }
+      }
+      const float sum = spread_sums(next);
+      if constexpr (S::cluster) {
+#if KBENCH_CLUSTERS
+        const SumsOfWarp<given> all = gather<given>(sum);
+        std::uint64_t* barrier = barriers + (turn & 1);
+        if (threadIdx.x == 0) ClusterExchange::expect(barrier, warps * blocks * int(sizeof all));
+        if (lane < blocks) {
+          ClusterExchange::send(all, totals[turn & 1] + __clusterRelativeBlockRank() * warps + warp, barrier, lane);
+        }
+#endif
+      } else {
+        if (lane < given) totals[turn & 1][warp].values[lane] = sum;
       }
     }
-    fetch(stage, number + kStages * step);
-    stage = stage + 1 == kStages ? 0 : stage + 1;
 
-    Total total = row.reduce(packs, no_edges, part);
-    total = exchange<S::cluster, max_threads, true>(total, totals[turn & 1], barriers + (turn & 1), turn >> 1 & 1);
-    ++turn;
-    row.finish(total, columns, number);
-    const unsigned zero = row.zero();
+    if (t >= 0) {
+      const std::int64_t number = row_of(t);
+#pragma unroll
+      for (int p = 0; p < PACKS; ++p) {
+        if (number < rows && part.has(p)) {
+          float read[Op::inputs][VECTOR], written[Op::outputs][VECTOR];
+#pragma unroll
+          for (int i = 0; i < Op::inputs; ++i) arrived(before(lead), i, p, read[i]);
+          row.write(InPack{p}, part, read, written);
+          row.add(read, column_totals[p]);
+#pragma unroll
+          for (int o = 0; o < Op::outputs; ++o) {
+            Pack<T, VECTOR> result;
+#pragma unroll
+            for (int v = 0; v < VECTOR; ++v) result.values[v] = from_float<T>(written[o][v]);
+            result.store(matrices.out[o] + number * matrices.out_stride[o] + part.column() + part.offset(p), false);
+          }
+        }
+      }
+    }
+    last = last + 1 == slots ? 0 : last + 1;
+  }
+  await_copies<0>();
+
+  if (together > 1) {  // the first of the rows adds up the sums of the others
+    float* shared = reinterpret_cast<float*>(ring);
+    const auto place = [&](int p, int s, int v) { return ((p * Row::sums + s) * VECTOR + v) * blockDim.x + threadIdx.x; };
+    __syncthreads();
 #pragma unroll
     for (int p = 0; p < PACKS; ++p) {
-      if (part.has(p)) {
-        float read[Op::inputs][VECTOR], written[Op::outputs][VECTOR];
 #pragma unroll
-        for (int i = 0; i < Op::inputs; ++i) {
-          to_floats(sizeof(T) == 4 ? packs[i][p] : packs[i][p].flipped(zero), read[i]);
-        }
-        row.write(InPack{p}, part, read, written);
-        row.add(read, column_totals[p]);
+      for (int s = 0; s < Row::sums; ++s) {
 #pragma unroll
-        for (int o = 0; o < Op::outputs; ++o) {
-          Pack<T, VECTOR> result;
+        for (int v = 0; v < VECTOR; ++v) shared[place(p, s, v)] = column_totals[p][s][v];
+      }
+    }
+    __syncthreads();
+    if (which > 0) return;
+#pragma unroll 1
+    for (int other = 1; other < together; ++other) {
 #pragma unroll
-          for (int v = 0; v < VECTOR; ++v) result.values[v] = from_float<T>(written[o][v]);
-          result.store(matrices.out[o] + number * matrices.out_stride[o] + part.column() + part.offset(p), false);
+      for (int p = 0; p < PACKS; ++p) {
+#pragma unroll
+        for (int s = 0; s < Row::sums; ++s) {
+#pragma unroll
+          for (int v = 0; v < VECTOR; ++v) column_totals[p][s][v] += shared[place(p, s, v) + other * width];
         }
       }
     }
   }
-  await_copies<0>();
-
 #pragma unroll
   for (int p = 0; p < PACKS; ++p) {
     if (part.has(p)) {
@@ -178,28 +317,40 @@ int resident(void (*kernel)(Parameters...), int blocks, int threads, int shared_
   return known[key] = count_resident(kernel, blocks, threads, shared_bytes);
 }
 
-// Launches with `blocks` blocks per row, and says in `used` how many partial sums per column it writes: at most `most`.
-// cudaErrorInvalidConfiguration if a row does not fit.
+// How many rows a block computes at a time: short rows, as long as there are enough for two blocks on each multiprocessor.
+inline int rows_together(std::int64_t rows, int width) {
+  int together = 1;
+  while (2 * together * width <= 256 && rows >= std::int64_t(4) * together * multiprocessors()) together *= 2;
+  return together;
+}
+
+// Launches with `blocks` blocks per row, or `together` rows per block (0: as rows_together says). Says in `used` how many
+// partial sums per column it writes: at most `most`. cudaErrorInvalidConfiguration if a row does not fit.
 template <int PACKS, typename T, typename Op>
-cudaError_t launch_in_turn(const RowsCall<T, Op>& call, int blocks, float* sums, int most, int& used) {
+cudaError_t launch_in_turn(const RowsCall<T, Op>& call, int blocks, int together, float* sums, int most, int& used) {
 #ifdef __HIP_PLATFORM_AMD__
   return cudaErrorInvalidConfiguration;
 #else
   constexpr int V = kVector<T>;
+  constexpr bool centred = Op::template Row<Shape<T, V, PACKS, kBlockRow, false, true>>::centred;
   const std::int64_t packs = ceil_div(call.columns, V);
   const std::int64_t slice = blocks == 1 ? packs : ceil_div(packs, 8 * blocks) * 8;
-  const std::int64_t threads = KBENCH_WARP_SIZE * ceil_div(slice, KBENCH_WARP_SIZE * PACKS);
-  const int shared_bytes = int(threads) * kStages * Op::inputs * PACKS * 16;
-  if (threads > (PACKS == 1 ? 1024 : 512) || blocks > largest_cluster()) return cudaErrorInvalidConfiguration;
+  const std::int64_t width = KBENCH_WARP_SIZE * ceil_div(slice, KBENCH_WARP_SIZE * PACKS);
+  if (width > kTurnThreads<PACKS> || blocks > largest_cluster()) return cudaErrorInvalidConfiguration;
+  if (together == 0) together = rows_together(call.rows, int(width));
+  if (blocks > 1 || together * width > kTurnThreads<PACKS>) together = 1;
+  const int threads = int(width) * together;
+  const int shared_bytes = threads * kSlots<centred> * Op::inputs * PACKS * 16;
   const auto kernel = blocks == 1 ? rows_in_turn<T, V, PACKS, kBlockRow, Op> : rows_in_turn<T, V, PACKS, kClusterRow, Op>;
   if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes) != cudaSuccess ||
       (blocks > 8 && cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess)) {
     cudaGetLastError();
     return cudaErrorInvalidConfiguration;
   }
-  const std::int64_t places = std::min<std::int64_t>(resident(kernel, blocks, int(threads), shared_bytes), most);
+  const std::int64_t places = std::min<std::int64_t>(resident(kernel, blocks, threads, shared_bytes), most);
   if (places == 0) return cudaErrorInvalidConfiguration;
-  used = int(ceil_div(call.rows, ceil_div(call.rows, places)));  // as many rows for each
+  const std::int64_t turns = ceil_div(call.rows, together);
+  used = int(ceil_div(turns, ceil_div(turns, places)));  // as many rows for each
   cudaLaunchAttribute cluster;
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim.x = blocks;
@@ -212,7 +363,7 @@ cudaError_t launch_in_turn(const RowsCall<T, Op>& call, int blocks, float* sums,
   config.attrs = &cluster;
   config.numAttrs = blocks == 1 ? 0 : 1;
   if (cudaLaunchKernelEx(&config, kernel, call.matrices, call.arguments, sums, call.rows, int(call.columns),
-                         int(slice)) == cudaSuccess) {
+                         int(slice), int(width)) == cudaSuccess) {
     return cudaSuccess;
   }
   return cudaGetLastError();
