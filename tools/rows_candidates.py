@@ -202,13 +202,20 @@ def _ways(operator: str, mode: str, N: int, itemsize: int) -> Iterator[Candidate
     ways: list[dict[str, int]] = []
     if not backward:
         ways += [{"group": g, "packs": p} for g, p in GROUPS if accesses <= g * p < 4 * accesses]
-    for packs, blocks in itertools.product((1, 2) if backward else (1, 2, 4, 8), (1, 2, 4, 8, 16)):
+    for packs, blocks in itertools.product((1, 2, 4) if backward else (1, 2, 4, 8), (1, 2, 4, 8, 16)):
         threads = accesses / packs / blocks
-        if threads > 1024 or threads < (64 if blocks > 1 else 32) or packs * reads > 8:
+        if (
+            threads > 1024
+            or (backward and packs == 4 and itemsize == 2)
+            or threads < (64 if blocks > 1 else 32)
+            or packs * reads > 8
+        ):
             continue
         ways.append({"packs": packs, "blocks": blocks})
         if not backward and packs <= 2:
             ways.append({"packs": packs, "blocks": blocks, "keep": 1})
+        if backward and blocks == 1:
+            ways += [{"packs": packs, "blocks": 1, "together": t} for t in (1, 2, 4, 8) if t * threads <= 512]
     for options in ways:
         label = " ".join(f"{name}={value}" for name, value in options.items())
         yield label, "cuda", partial(_with_options, source, bound, options)

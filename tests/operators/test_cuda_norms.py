@@ -13,6 +13,7 @@ from torch import Tensor
 
 from kbench.contract.provider import Unsupported
 from kbench.kernels import cuda_extension
+from kbench.kernels.cuda_source import gradient_buffers
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.expected import Expected
@@ -279,6 +280,37 @@ def test_gradients_are_deterministic(name: str) -> None:
         assert backward is not None
         first, second = (backward.function(dy, *inputs, eps=1e-6) for _ in range(2))
         assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True)), (M, N)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", WITH_GRADIENTS)
+def test_every_way_to_share_a_row_gives_the_same_gradients(name: str, dtype: torch.dtype) -> None:
+    """To the last digits: the order of the sums differs. A choice that cannot hold the row is refused."""
+    tolerance = {torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 3e-2}[dtype]
+    source = importlib.import_module(f"kbench.operators.{name}.providers_cuda").BACKWARD_SOURCE
+    taken = set()
+    for M, N in ((37, 64), (37, 1000), (600, 1024), (5, 4096), (90, 4096), (300, 8200), (37, 65536), (3, 131072)):
+        x, *vectors = dense(name, M, N, dtype)
+        dy = randn(M, N, dtype=dtype)
+        ways = [{}, *({"packs": p, "blocks": b} for p in (1, 2, 4) for b in (1, 2, 4, 16))]
+        ways += [{"packs": p, "blocks": 1, "together": t} for p in (1, 2, 4) for t in (1, 2, 4, 8)]
+        found = []
+        for way in ways:
+            gradients = [torch.empty_like(x), *(torch.empty_like(each) for each in vectors)]
+            buffers = gradient_buffers(x, len(vectors))
+            try:
+                source.kernel(f"{name}_backward", eps=1e-6, **way)((dy, x, vectors[0]), (*gradients, *buffers))
+            except Unsupported as refusal:
+                assert "cannot hold a row of N=" in str(refusal)
+                continue
+            taken.add((N, way.get("packs"), way.get("blocks")))
+            found.append(gradients)
+            for one, other in zip(found[0], gradients, strict=True):
+                limit = tolerance * float(one.abs().max())
+                assert torch.allclose(one, other, rtol=0, atol=limit), (M, N, way)
+    assert (4096, 2, 1) in taken
+    if torch.cuda.get_device_capability() >= (9, 0):
+        assert {(4096, 2, 2), (65536, 2, 16)} <= taken
 
 
 @pytest.mark.parametrize("name", WITH_GRADIENTS)

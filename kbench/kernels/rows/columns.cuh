@@ -47,8 +47,8 @@ struct Columns {
     const T* address = values + part.column() + part.offset(p);
     Pack<T, S::vector> pack;
     if constexpr (S::edges) {  // the accesses of a row begin at columns that are no multiples of 16 bytes in the vector
-#pragma unroll
-      for (int v = 0; v < S::vector; ++v) pack.values[v] = part.has(p) ? load_constant(address + v) : from_float<T>(0.0f);
+      pack.fill(0.0f);
+      if (part.has(p)) load_anywhere(pack, address);
     } else {
       pack.load_if(part.has(p), address, 0.0f);
     }

@@ -20,6 +20,9 @@ struct Layernorm {
     using T = typename S::T;
     using Total = Moments;
     static constexpr int kept = 0;
+    // Two vectors of rows that begin anywhere take more registers.
+    static constexpr bool more = S::edges && !S::keep && S::packs < 8;
+    static constexpr int blocks = Bounds<S>::blocks - (!more ? 0 : S::group ? 2 : 1);
     Columns<S, 8> weight, bias;  // with 4 accesses, two vectors ahead would take more registers than Bounds allows
     float eps, mean, rstd;
 

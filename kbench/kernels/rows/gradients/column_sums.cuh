@@ -17,34 +17,41 @@ struct PartialSums {
   int count;
 };
 
-// Stores the partial sums of neighbouring columns: one, or a multiple of four.
+// Stores the partial sums of neighbouring columns, at a multiple of 16 bytes.
 template <int COUNT>
 __device__ __forceinline__ void store_sums(float* to, const float (&sums)[COUNT]) {
-  if constexpr (COUNT == 1) {
-    *to = sums[0];
-  } else {
 #pragma unroll
-    for (int v = 0; v < COUNT; v += 4) {
-      *reinterpret_cast<float4*>(to + v) = {sums[v], sums[v + 1], sums[v + 2], sums[v + 3]};
-    }
+  for (int v = 0; v < COUNT; v += 4) {
+    *reinterpret_cast<float4*>(to + v) = {sums[v], sums[v + 1], sums[v + 2], sums[v + 3]};
   }
 }
 
 constexpr int kColumnThreads = 128;
 
 // Partial sums from the matrices: dy * (x - mean) * rstd, and dy. Block (c, p) has VECTOR columns per thread, and every
-// gridDim.y-th row from p on.
-template <typename T, int VECTOR, int SUMS>
+// gridDim.y-th row from p on. ALIGNED: all rows begin and end at multiples of 16 bytes.
+template <typename T, int VECTOR, int SUMS, bool ALIGNED>
 __global__ void __launch_bounds__(kColumnThreads)
     sum_rows(Matrices<T, 2, 1> matrices, const RowStatistics* statistics, float* sums, std::int64_t rows, int columns) {
   const int column = (blockIdx.x * kColumnThreads + threadIdx.x) * VECTOR;
   if (column >= columns) return;
+  const int count = min(VECTOR, columns - column);
+  const auto load = [&](Pack<T, VECTOR>& pack, const T* address) {
+    if constexpr (ALIGNED) {
+      pack.load(address);
+    } else if (count == VECTOR) {
+      load_anywhere(pack, address);
+    } else {
+#pragma unroll
+      for (int v = 0; v < VECTOR; ++v) pack.values[v] = v < count ? load_constant(address + v) : from_float<T>(0.0f);
+    }
+  };
   float totals[SUMS][VECTOR] = {};
 #pragma unroll 4
   for (std::int64_t row = blockIdx.y; row < rows; row += gridDim.y) {
     Pack<T, VECTOR> dy_pack, x_pack;
-    dy_pack.load(matrices.in[0] + row * matrices.in_stride[0] + column);
-    x_pack.load(matrices.in[1] + row * matrices.in_stride[1] + column);
+    load(dy_pack, matrices.in[0] + row * matrices.in_stride[0] + column);
+    load(x_pack, matrices.in[1] + row * matrices.in_stride[1] + column);
     const RowStatistics of_row = statistics[row];
     float dy[VECTOR], x[VECTOR];
     to_floats(dy_pack, dy);
@@ -57,7 +64,15 @@ __global__ void __launch_bounds__(kColumnThreads)
   }
 #pragma unroll
   for (int s = 0; s < SUMS; ++s) {
-    store_sums(sums + (std::int64_t(blockIdx.y) * SUMS + s) * columns + column, totals[s]);
+    float* to = sums + (std::int64_t(blockIdx.y) * SUMS + s) * columns + column;
+    if constexpr (ALIGNED) {
+      store_sums(to, totals[s]);
+    } else {
+#pragma unroll
+      for (int v = 0; v < VECTOR; ++v) {
+        if (v < count) to[v] = totals[s][v];
+      }
+    }
   }
 }
 
@@ -127,14 +142,14 @@ cudaError_t launch_sum_rows(const Matrices<T, 2, 1>& matrices, bool aligned, con
                             float* sums, int most, T* first, T* second, std::int64_t rows, std::int64_t columns,
                             cudaStream_t stream) {
   constexpr int V = kVector<T>;
-  const int wide = int(ceil_div(columns, (aligned ? V : 1) * kColumnThreads));
+  const int wide = int(ceil_div(columns, V * kColumnThreads));
   const int count = int(std::max<std::int64_t>(1, std::min<std::int64_t>({most, ceil_div(rows, 8), 65535,
                                                                          ceil_div(16 * multiprocessors(), wide)})));
   const dim3 blocks(wide, count);
   if (aligned) {
-    sum_rows<T, V, SUMS><<<blocks, kColumnThreads, 0, stream>>>(matrices, statistics, sums, rows, int(columns));
+    sum_rows<T, V, SUMS, true><<<blocks, kColumnThreads, 0, stream>>>(matrices, statistics, sums, rows, int(columns));
   } else {
-    sum_rows<T, 1, SUMS><<<blocks, kColumnThreads, 0, stream>>>(matrices, statistics, sums, rows, int(columns));
+    sum_rows<T, V, SUMS, false><<<blocks, kColumnThreads, 0, stream>>>(matrices, statistics, sums, rows, int(columns));
   }
   const cudaError_t error = cudaGetLastError();
   return error != cudaSuccess ? error : launch_add_partial_sums<T>({sums, count}, first, second, columns, stream);
