@@ -142,7 +142,8 @@ def test_vector_kernels_load_and_store_16_bytes(compiled: dict[tuple[str, str], 
         wide = ".v2." if kernel.vector * TYPES[kernel.type] == 8 else ".v4."
         narrow = [access for access in loads + stores if wide not in access]
         assert any(wide in access for access in loads), kernel.symbol
-        assert any(wide in access for access in stores), kernel.symbol
+        if kernel.function != "sum_rows":  # partial sums of rows that begin anywhere are stored one by one
+            assert any(wide in access for access in stores), kernel.symbol
         edges = re.search(r"rows_in_registersI.*?Li(\d+)ELi\d+ELi(\d+)ELb1ELb", kernel.symbol)
         if edges and "7Softmax" not in kernel.symbol:
             continue  # the weights of such rows are fetched in two accesses for each

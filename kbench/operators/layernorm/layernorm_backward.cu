@@ -65,17 +65,17 @@ struct LayernormBackward {
       const float middle = shuffle_sum<S::width>(total) * reciprocal(fmaxf(count, 1.0f));
       float sums[3] = {};
       for_each_place<S>(packs, edges, part, [&](auto at, const auto& in) {
-        float w[sizeof in[0] / sizeof(float)];
-        weight.get(at, part, w);
-        measure(in, w, middle, sums);
+        measure(at, part, in, middle, sums);
       });
       return {{count, middle, shuffle_sum<S::width>(sums[0])}, shuffle_sum<S::width>(sums[1]),
               shuffle_sum<S::width>(sums[2]), {}};
     }
 
-    template <int COUNT>
-    __device__ __forceinline__ void measure(const float (&in)[2][COUNT], const float (&w)[COUNT], float middle,
+    template <typename Place, int COUNT>
+    __device__ __forceinline__ void measure(Place at, const Part<S>& part, const float (&in)[2][COUNT], float middle,
                                             float* sums) const {
+      float w[COUNT];
+      weight.get(at, part, w);
 #pragma unroll
       for (int v = 0; v < COUNT; ++v) {
         const float z = in[1][v] - middle, g = in[0][v] * w[v];
@@ -111,7 +111,7 @@ struct LayernormBackward {
     }
 
     template <int COUNT>
-    __device__ __forceinline__ void add(const float (&in)[2][COUNT], float (&totals)[2][COUNT]) const {
+    __device__ __forceinline__ void add(const float (&in)[2][COUNT], float (&totals)[3][COUNT]) const {
 #pragma unroll
       for (int v = 0; v < COUNT; ++v) {
         totals[0][v] = fmaf(in[0][v] * rstd, in[1][v] - mean, totals[0][v]);

@@ -50,9 +50,7 @@ struct RmsnormBackward {
     __device__ __forceinline__ RmsProducts reduce(const Packs& packs, const Edges& edges, const Part<S>& part) const {
       float sums[2] = {};
       for_each_place<S>(packs, edges, part, [&](auto at, const auto& in) {
-        float w[sizeof in[0] / sizeof(float)];
-        weight.get(at, part, w);
-        measure(in, w, 0.0f, sums);
+        measure(at, part, in, 0.0f, sums);
       });
       return {shuffle_sum<S::width>(sums[0]), shuffle_sum<S::width>(sums[1])};
     }
@@ -62,9 +60,12 @@ struct RmsnormBackward {
       conclude(sums, 0.0f, columns);
       if (statistics) statistics[number] = {0.0f, rstd};
     }
-    template <int COUNT>
-    __device__ __forceinline__ void measure(const float (&in)[2][COUNT], const float (&w)[COUNT], float,
+
+    template <typename Place, int COUNT>
+    __device__ __forceinline__ void measure(Place at, const Part<S>& part, const float (&in)[2][COUNT], float,
                                             float* sums) const {
+      float w[COUNT];
+      weight.get(at, part, w);
 #pragma unroll
       for (int v = 0; v < COUNT; ++v) {
         sums[0] = fmaf(in[1][v], in[1][v], sums[0]);
@@ -76,6 +77,7 @@ struct RmsnormBackward {
       rstd = rsqrtf(sums[0] / columns + eps);
       share = -rstd * (rstd * (rstd * (sums[1] / columns)));
     }
+
     __device__ __forceinline__ unsigned zero() const { return rstd != rstd; }
 
     template <typename Place, int COUNT>
@@ -88,7 +90,7 @@ struct RmsnormBackward {
     }
 
     template <int COUNT>
-    __device__ __forceinline__ void add(const float (&in)[2][COUNT], float (&totals)[1][COUNT]) const {
+    __device__ __forceinline__ void add(const float (&in)[2][COUNT], float (&totals)[2][COUNT]) const {
 #pragma unroll
       for (int v = 0; v < COUNT; ++v) totals[0][v] = fmaf(in[0][v] * rstd, in[1][v], totals[0][v]);
     }

@@ -47,7 +47,7 @@ __device__ __forceinline__ void await_copies() {
 // The sums of some values over a warp: lane i has that of value i % COUNT. This takes fewer shuffles than COUNT sums.
 template <int COUNT>
 __device__ __forceinline__ float spread_sums(float (&values)[COUNT]) {
-  static_assert(COUNT == 2 || COUNT == 4, "half of the values go to the other half of the lanes, once or twice");
+  static_assert(COUNT == 1 || COUNT == 2 || COUNT == 4, "half of the values go to the other half of the lanes");
   if constexpr (COUNT == 4) {
     const bool upper = threadIdx.x & 2;
 #pragma unroll
@@ -56,9 +56,12 @@ __device__ __forceinline__ float spread_sums(float (&values)[COUNT]) {
       values[i] = kept + KBENCH_SHUFFLE_XOR(sent, 2);
     }
   }
-  const bool odd = threadIdx.x & 1;
-  const float kept = odd ? values[1] : values[0], sent = odd ? values[0] : values[1];
-  float sum = kept + KBENCH_SHUFFLE_XOR(sent, 1);
+  float sum = values[0];
+  if constexpr (COUNT > 1) {
+    const bool odd = threadIdx.x & 1;
+    const float kept = odd ? values[1] : values[0], sent = odd ? values[0] : values[1];
+    sum = kept + KBENCH_SHUFFLE_XOR(sent, 1);
+  }
 #pragma unroll
   for (int mask = COUNT; mask < KBENCH_WARP_SIZE; mask *= 2) sum += KBENCH_SHUFFLE_XOR(sum, mask);
   return sum;
@@ -87,9 +90,9 @@ __device__ __forceinline__ SumsOfWarp<COUNT> gather(float value) {
 // The operator is that of registers.cuh, with more members of its Row:
 //   centred             whether the sums of a row need its mean
 //   row_sums            how many sums of a row it needs
-//   measure(in, w, mean, sums)    adds what an access contributes to them
-//   conclude(sums, mean, columns) with the sums of the row
-//   sums                the number of sums per column
+//   measure(place, part, in, mean, sums)    adds what an access contributes to them
+//   conclude(sums, mean, columns)           with the sums of the row
+//   sums                the number of sums per column, or 0
 //   add(in, totals)     adds what an access of this row contributes to them
 // Each thread has the same columns in all rows; their sums and the operator's vectors stay in its registers.
 //
@@ -149,11 +152,11 @@ __global__ void __launch_bounds__(kTurnThreads<PACKS>, 1)
 #pragma unroll
   for (int number = 0; number < slots; ++number) fetch(number, row_of(number));
   // The next launch may start when all blocks have come here, so it keeps none of them from the device.
-  let_next_kernel_start();
+  if constexpr (Row::sums > 0) let_next_kernel_start();
 
   Row row;
   row.begin(arguments, part);
-  float column_totals[PACKS][Row::sums][VECTOR] = {};
+  float column_totals[PACKS][Row::sums + 1][VECTOR] = {};  // one more, because an array cannot be empty
   float mean = 0.0f, next_mean = 0.0f;
 #if KBENCH_CLUSTERS
   if constexpr (S::cluster) ClusterExchange::await_all();
@@ -192,16 +195,15 @@ __global__ void __launch_bounds__(kTurnThreads<PACKS>, 1)
       for (int p = 0; p < PACKS; ++p) {
         if constexpr (Row::centred) {
           float elements[VECTOR];
-          arrived(last, 1, p, elements);
+          arrived(last, Op::inputs - 1, p, elements);
 #pragma unroll
           for (int v = 0; v < VECTOR; ++v) next[Row::row_sums] += elements[v];
         }
         if (part.has(p) && t > -2) {
-          float read[Op::inputs][VECTOR], w[VECTOR];
+          float read[Op::inputs][VECTOR];
 #pragma unroll
           for (int i = 0; i < Op::inputs; ++i) arrived(before(lead - 1), i, p, read[i]);
-          row.weight.get(InPack{p}, part, w);
-          row.measure(read, w, next_mean, next);
+          row.measure(InPack{p}, part, read, next_mean, next);
         }
       }
       const float sum = spread_sums(next);
@@ -228,7 +230,7 @@ __global__ void __launch_bounds__(kTurnThreads<PACKS>, 1)
 #pragma unroll
           for (int i = 0; i < Op::inputs; ++i) arrived(before(lead), i, p, read[i]);
           row.write(InPack{p}, part, read, written);
-          row.add(read, column_totals[p]);
+          if constexpr (Row::sums > 0) row.add(read, column_totals[p]);
 #pragma unroll
           for (int o = 0; o < Op::outputs; ++o) {
             Pack<T, VECTOR> result;
@@ -242,6 +244,7 @@ __global__ void __launch_bounds__(kTurnThreads<PACKS>, 1)
     last = last + 1 == slots ? 0 : last + 1;
   }
   await_copies<0>();
+  if constexpr (Row::sums == 0) return;
 
   if (together > 1) {  // the first of the rows adds up the sums of the others
     float* shared = reinterpret_cast<float*>(ring);
