@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from kbench.kernels.norms import launch
-from kbench.kernels.norms.dispatch import Launches, Processors, Step, shared_rows_plan
+from kbench.kernels.norms.dispatch import Launches, Processors, Step, backward_plan, shared_rows_plan
 from kbench.kernels.norms.dispatch import _added as added
 from kbench.kernels.norms.dispatch import _blocks as blocks_of
 from kbench.kernels.norms.dispatch import _even as even
@@ -83,61 +83,76 @@ def _tile(M: int, N: int, rows: int, block: int, pieces: int) -> dict[str, Any]:
 
 
 def forward_plans(operator: str, M: int, N: int, itemsize: int, device: Processors) -> Plans:
+    odd = 2 * math.gcd(16 // itemsize, N) < 16 // itemsize
     if N > 16384:
-        for slice_, each, early, cap in (
-            (8192, 32, False, 0),
-            (8192, 32, False, 80),
-            (8192, 32, True, 0),
-            (8192, 16, False, 0),
-            (4096, 32, False, 0),
-            (4096, 16, True, 0),
-            (16384, 32, False, 0),
-            (16384, 32, False, 64),
+        for slice_, each, early, packed, cap in (
+            (8192, 32, False, False, 0),
+            (8192, 32, False, True, 0),
+            (8192, 32, False, True, 48),
+            (8192, 32, True, True, 64),
+            (4096, 32, False, True, 0),
+            (4096, 32, True, True, 64),
+            (4096, 16, False, False, 0),
+            (16384, 32, False, True, 0),
+            (16384, 32, True, True, 64),
         ):
-            yield (
-                f"slices of {slice_}, {each} a thread{', early' * early}, cap {cap}",
-                _split(M, N, slice_, each, early, cap, device),
-            )
+            if itemsize == 2 or not packed:
+                label = f"slices of {slice_}, {each} a thread{', early' * early}{', packed' * packed}, cap {cap}"
+                yield label, _split(M, N, slice_, each, early, packed, cap, odd, device)
         for warps in (16, 32):
             step = Step("forward_kernels.twice", M, {"BLOCK": 8192, "STAGES": 1}, {"num_warps": warps})
             yield f"twice, {warps} warps", Launches((step,))
         return
     few = device.multiprocessors * 4 > M
     alone = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
-    for (block, pieces), rows in itertools.product(sorted({blocks_of(N, 512), (power_of_two(N), 1)}), (1, 2, 4)):
-        count = rows * block * pieces
-        if rows > 1 and (few or count > 4096):
+    width = N + 16 // itemsize - 1 if odd else N
+    natural = blocks_of(width, 512)
+    ways = [(32, False, False, 0), (32, False, True, 0), (32, False, True, 48)]  # elements, EARLY, PACKED, maxnreg
+    if natural[1] > 1:
+        ways += [(48, False, False, 80), (48, False, True, 0), (48, False, True, 64), (16, False, False, 0)]
+    else:
+        ways += [(8, True, False, 0)] if few else [(64, False, True, 0)]
+        ways += [(16, True, False, 0), (16, True, True, 40), (32, True, False, 0), (32, True, True, 64)]
+    for rows, (each, early, packed, cap) in itertools.product((1, 2), ways):
+        count = rows * natural[0] * natural[1]
+        warps = power_of_two(math.ceil(count / each / 32))
+        if (
+            (rows > 1 and (few or count > 2048 or odd))
+            or warps > 32
+            or (packed and itemsize == 4)
+            or warps * cap > 1024
+        ):
             continue
-        for each, early in ((8, True), (16, True), (16, False), (32, True), (32, False), (64, False)):
-            warps = power_of_two(math.ceil(count / each / 32))
-            if warps > 32 or (each == 8 and not few) or (each == 64 and few) or (rows > 1 and early != (each == 16)):
-                continue
-            numbers = _tile(M, N, rows, block, pieces) | {"EARLY": early, "PACKED": False, "WINDOW": False} | alone
-            options = {"num_warps": warps} | ({"maxnreg": 80} if pieces == 5 and device.chained else {})
-            step = Step("forward_kernels.registers", math.ceil(M / rows), numbers, options)
-            yield f"{rows} x {block} x {pieces}, {warps} warps{', early' * early}", Launches((step,))
+        numbers = _tile(M, width, rows, *natural) | {"EARLY": early, "PACKED": packed, "WINDOW": odd} | alone
+        numbers["FULL"] = numbers["FULL"] and not odd
+        options = {"num_warps": warps} | ({"maxnreg": cap} if cap else {})
+        step = Step("forward_kernels.registers", math.ceil(M / rows), numbers, options)
+        label = (
+            f"{rows} x {natural[0]} x {natural[1]}, {warps} warps{', early' * early}{', packed' * packed}, cap {cap}"
+        )
+        yield label, Launches((step,), window=odd)
 
 
-def _split(M: int, N: int, slice_: int, each: int, early: bool, cap: int, device: Processors) -> Launches:
-    slices = math.ceil(N / slice_)
-    span = 64 * math.ceil(N / slices / 64)
-    slices = math.ceil(N / span)
-    constants = {
-        "ROWS": 1,
-        "BLOCK": slice_,
-        "PIECES": 1,
-        "FULL": N % span == 0 and span == slice_,
-        "EARLY": early,
-        "PACKED": False,
-    }
-    constants |= {"WIDTH": power_of_two(slices), "TICKETS": M * slices > device.multiprocessors, "PHASE": 0}
+def _split(
+    M: int, N: int, slice_: int, each: int, early: bool, packed: bool, cap: int, odd: bool, device: Processors
+) -> Launches:
+    width = N + 15 if odd else N
+    slices = math.ceil(width / slice_)
+    span = 64 * math.ceil(width / slices / 64)
+    slices = math.ceil(width / span)
+    constants = {"ROWS": 1, "BLOCK": slice_, "PIECES": 1, "EARLY": early, "PACKED": packed, "WINDOW": odd}
+    constants |= {"FULL": N % span == 0 and span == slice_, "WIDTH": power_of_two(slices)}
+    constants |= {"TICKETS": M * slices > device.multiprocessors, "PHASE": 0, "span": span}
     options = {"num_warps": max(1, slice_ // each // 32)} | ({"maxnreg": cap} if cap else {})
-    step = Step("forward_kernels.registers", M * slices, constants | {"span": span}, options)
-    return Launches(in_phases(step, device), slices, teams=True)
+    step = Step("forward_kernels.registers", M * slices, constants, options)
+    return Launches(in_phases(step, device), slices, teams=True, window=odd)
 
 
 def backward_plans(operator: str, M: int, N: int, itemsize: int, device: Processors) -> Plans:
     inputs, sums = NORMS[operator]
+    odd = 2 * math.gcd(16 // itemsize, N) < 16 // itemsize
+    if odd and 1024 <= N <= 6137 and M > 512:
+        yield from _anywhere(M, N, itemsize, sums, device)
     if M <= 1024 and N <= 16384:
         for each, step_rows, width in (
             (32, 32, 32),
@@ -153,7 +168,7 @@ def backward_plans(operator: str, M: int, N: int, itemsize: int, device: Process
             numbers |= {"STEP": step_rows, "WIDTH": width}
             step = Step("backward_kernels.rows_and_columns", strips + M, numbers, {"num_warps": warps})
             yield f"rows and columns, {step_rows} x {width}, {warps} warps", Launches((step,))
-    if N <= 16384:
+    if N <= 16384 and not odd:
         block, pieces = blocks_of(N, 4096)
         least = max(1, 4096 // (block * pieces))
         packed = N > 8192
@@ -170,24 +185,41 @@ def backward_plans(operator: str, M: int, N: int, itemsize: int, device: Process
         ):
             count = rows * block * pieces
             on_the_way = resident * (stages - 1) * count * itemsize * inputs
-            if on_the_way > max(1, device.shared_bytes) or count > 16384 or device.multiprocessors * rows > M:
+            if (
+                on_the_way > max(1, device.shared_bytes)
+                or count > 16384
+                or (rows > 1 and device.multiprocessors * rows > M)
+            ):
                 continue
             tiles = math.ceil(M / rows)
             parts = even(tiles, device.multiprocessors * resident)
             numbers = _tile(M, N, rows, block, pieces) | {"tiles": tiles, "KEEP": True, "PACKED": packed}
             numbers |= {"SUMS": rows > 1, "PDL": device.chained, "AHEAD": False, "STAGES": stages}
-            warps = min(32, count // each // 32)
+            warps = min(32, power_of_two(count // each // 32))
             step = Step("backward_kernels.resident", parts, numbers, {"num_warps": max(1, warps)})
             label = f"{rows} x {block} x {pieces}, {warps} warps, {stages} stages, {resident} resident"
             yield label, Launches((step, *added(N, parts, sums, device)), parts=parts)
     if N <= 8192 or N % 2:
         return
-    ways = ((4096, 2, 8, 1), (2048, 4, 8, 1), (2048, 2, 4, 2), (2048, 1, 4, 2))
+    ways = ((2048, 2, 4, 2), (2048, 1, 4, 3), (1024, 3, 8, 2), (2048, 1, 4, 4), (4096, 1, 8, 2), (2048, 1, 8, 3))
     if itemsize == 4:
-        ways = ((4096, 1, 8, 1), (2048, 2, 8, 1), (2048, 1, 4, 2), (1024, 1, 4, 2))
+        ways = ((2048, 1, 4, 2), (2048, 1, 8, 2), (1024, 1, 4, 4), (4096, 1, 16, 1), (1024, 1, 4, 3))
     for piece, pieces, warps, resident in ways:
         label = f"shared by programs, {pieces} x {piece}, {warps} warps, {resident} resident"
         yield label, shared_rows_plan(M, N, itemsize, sums, device, piece, pieces, warps, resident)
+
+
+def _anywhere(M: int, N: int, itemsize: int, sums: int, device: Processors) -> Plans:
+    plan = backward_plan(M, N, itemsize, 1, 2, sums, device, True)
+    step = plan.steps[0]
+    for changes, options in (
+        ({"STAGES": 2}, {}),
+        ({"PACKED": itemsize == 2}, {}),
+        ({}, {"num_warps": 8, "maxnreg": 128}),
+        ({"BLOCK": 8192, "PIECES": 1}, {"num_warps": 16, "maxnreg": 128}),
+    ):
+        first = step._replace(arguments=step.arguments | changes, options=step.options | options)
+        yield f"anywhere {changes} {options}", plan._replace(steps=(first, *plan.steps[1:]))
 
 
 def _ways(operator: str, mode: str, N: int, itemsize: int) -> Iterator[Candidate]:
