@@ -39,7 +39,7 @@ class Times:
     """The times of a results file, one line per case.
 
     case    the columns that tell its cases apart
-    us      the time of each provider and control, in microseconds
+    us      the time of each provider and control, in microseconds; of a provider with parameters, its fastest configuration's
     large   whether the matrix of each case has LARGE_BYTES or more
     """
 
@@ -54,9 +54,9 @@ class Times:
         self.modes = sorted(frame["mode"].unique(), key=value_order) if "mode" in frame else ["forward"]
         self.frame = frame
         timed = frame[frame["status"] == "ok"]
-        self.us = (
-            timed.pivot_table(index=self.case, columns="provider", values="ms", aggfunc="median", observed=True) * 1e3
-        )
+        known = timed.fillna({"params": ""})
+        medians = known.groupby([*self.case, "provider", "params"], observed=True)["ms"].median()
+        self.us = medians.groupby([*self.case, "provider"], observed=True).min().unstack("provider") * 1e3
         keys = self.us.index.to_frame()
         matrix = keys[sizes[:2]].prod(axis=1) * keys["dtype"].astype(str).map(ITEMSIZE)
         self.large = matrix >= LARGE_BYTES

@@ -87,3 +87,14 @@ def test_one_line_per_size(tables: ModuleType, tmp_path: Path, capsys: pytest.Ca
     head, row = lines(capsys.readouterr().out)
     assert head == ["N", "backward", "forward"]
     assert row == ["4096", "1000.00 (1.50)", "1000.00 (1.50)"]
+
+
+def test_the_fastest_configuration_of_a_provider_counts(
+    tables: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = operator("matmul").case("bfloat16", M=4096, N=4096, K=4096)
+    same = {"timer": "do_bench", "cache": "cold", "device": "NVIDIA H200", "case_hash": "c0ffee"}
+    times = [("triton", "", 3.0), ("triton", "block_m=128", 1.0), ("torch-native", "", 2.0)]
+    rows = [Row(case, provider, params, ms=ms, session=n, **same) for provider, params, ms in times for n in (0, 1)]
+    tables.main(["--summary", str(write_rows(tmp_path / "matmul.csv", rows, tuple(case.axes)))])
+    assert lines(capsys.readouterr().out)[1][2:5] == ["1", "1", "2.000"]
