@@ -53,7 +53,7 @@ def candidates_of(row: dict[str, Any]) -> Iterator[Candidate]:
         module = importlib.import_module(f"kbench.operators.{operator}.providers_triton")
         for label, make in launches(row["M"], row["N"], itemsize):
             yield label, "triton", partial(replaced, module, name, make)
-    if (operator, mode) == ("cross_entropy", "full"):
+    if (operator, mode) in (("cross_entropy", "full"), ("softmax", "backward")):
         yield from _ways(operator, mode, row["N"], itemsize)
 
 
@@ -226,19 +226,20 @@ def _ways(operator: str, mode: str, N: int, itemsize: int) -> Iterator[Candidate
     """Ways in which the CUDA kernels can share a row."""
     module = importlib.import_module(f"kbench.operators.{operator}.providers_cuda")
     backward = mode == "backward"
+    in_turn = backward and operator != "softmax"  # persistent blocks, which take the rows in turn
     source = getattr(module, "BACKWARD_SOURCE" if backward else "SOURCE", None)
     if source is None:
         return
     bound = getattr(getattr(module, "_backward_kernel" if backward else "_kernel", None), "cache_clear", lambda: None)
     accesses, reads = N * itemsize / 16, 2 if backward or operator == "add_rmsnorm" else 1
     ways: list[dict[str, int]] = []
-    if not backward:
+    if not in_turn:
         ways += [{"group": g, "packs": p} for g, p in GROUPS if accesses <= g * p < 4 * accesses]
-    for packs, blocks in itertools.product((1, 2, 4) if backward else (1, 2, 4, 8), (1, 2, 4, 8, 16)):
+    for packs, blocks in itertools.product((1, 2, 4) if in_turn else (1, 2, 4, 8), (1, 2, 4, 8, 16)):
         threads = accesses / packs / blocks
         if (
             threads > 1024
-            or (backward and packs == 4 and itemsize == 2)
+            or (in_turn and packs == 4 and itemsize == 2)
             or threads < (64 if blocks > 1 else 32)
             or packs * reads > 8
         ):

@@ -1,10 +1,11 @@
 """Softmax in CUDA C++: a ladder of four steps, from a thread per row to warp shuffles, and the best kernel for each N.
 
-The kernels are in `cuda/softmax.cu`.
+The kernels are in `cuda/softmax.cu`, and that of the backward pass in `cuda/softmax_backward.cu`.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from kbench.kernels import block_mailbox
+from kbench.kernels import block_mailbox, whole_rows
 from kbench.kernels.cuda_source import CudaSource, rowwise
 from kbench.operators.softmax.operator import softmax
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kbench.results.case import Case
 
 SOURCE = CudaSource(Path(__file__).with_name("cuda") / "softmax.cu")
+BACKWARD_SOURCE = CudaSource(Path(__file__).with_name("cuda") / "softmax_backward.cu")
 PACKS = (1, 2, 4, 6, 8, 12, 20)
 """Numbers of 16-byte accesses per thread for which softmax.cu has kernels of a block per row."""
 
@@ -37,7 +39,7 @@ cuda_provider = partial(
     devices=("cuda",),
     available=SOURCE.missing_tools,
     factory=True,
-    sources=(*SOURCE.files, Path(block_mailbox.__file__)),
+    sources=(*SOURCE.files, BACKWARD_SOURCE.path, *whole_rows.SOURCES),
 )
 
 
@@ -85,6 +87,20 @@ def cuda(case: Case, *, packs: int | None = None, blocks: int | None = None) -> 
     if blocks is not None and blocks not in range(1, LARGEST_CLUSTER + 1):
         raise ValueError(f"blocks must be from 1 to {LARGEST_CLUSTER}, not {blocks}")
     return rowwise(SOURCE.kernel("best", packs=packs, blocks=blocks), mailbox=_mailbox)
+
+
+@softmax.backward("cuda", saves=["y"])
+def cuda_backward(dy: Tensor, x: Tensor, saved: tuple[Tensor]) -> Tensor:
+    """`y * (dy - sum(dy * y))`. It reads y and dy once, unless rows are very long. Rows are shared as those of the norms."""
+    y = saved[0]
+    dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)
+    _backward_kernel()((whole_rows.dense(dy), y), (dx,))
+    return dx
+
+
+@functools.cache
+def _backward_kernel() -> Callable[..., None]:
+    return BACKWARD_SOURCE.kernel("softmax_backward", eps=0.0)
 
 
 def _mailbox(x: Tensor) -> Tensor | None:
