@@ -247,9 +247,9 @@ def _ways(operator: str, mode: str, N: int, itemsize: int) -> Iterator[Candidate
         ways.append({"packs": packs, "blocks": blocks})
         if not backward and packs <= 2:
             ways.append({"packs": packs, "blocks": blocks, "keep": 1})
-        if not backward and packs in (2, 4) and operator != "add_rmsnorm" and threads >= 128:
+        if not backward and packs in (2, 4) and operator in ("rmsnorm", "layernorm") and threads >= 128:
             ways.append({"packs": packs, "blocks": blocks, "turns": 1})
-        if backward and blocks == 1:
+        if in_turn and blocks == 1:
             ways += [{"packs": packs, "blocks": 1, "together": t} for t in (1, 2, 4, 8) if t * threads <= 512]
     for options in ways:
         label = " ".join(f"{name}={value}" for name, value in options.items())
