@@ -250,7 +250,12 @@ def _ways(operator: str, mode: str, N: int, itemsize: int) -> Iterator[Candidate
         if not backward and packs in (2, 4) and operator in ("rmsnorm", "layernorm") and threads >= 128:
             ways.append({"packs": packs, "blocks": blocks, "turns": 1})
         if in_turn and blocks == 1:
-            ways += [{"packs": packs, "blocks": 1, "together": t} for t in (1, 2, 4, 8) if t * threads <= 512]
+            ways += [
+                {"packs": packs, "blocks": 1, "together": t, "joined": j}
+                for t in (1, 2, 4, 8)
+                for j in (1, 4, 8)
+                if t * threads <= 512 and (t * threads >= 256 or t == 1) and t * j > 1
+            ]
     for options in ways:
         label = " ".join(f"{name}={value}" for name, value in options.items())
         yield label, "cuda", partial(_with_options, source, bound, options)

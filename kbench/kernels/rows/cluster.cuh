@@ -61,6 +61,22 @@ struct ClusterExchange {
 
   static __device__ __forceinline__ void await_all() { __cluster_barrier_wait(); }
 
+  // A barrier of the whole cluster, after which blocks see what others wrote to shared memory.
+  static __device__ __forceinline__ void meet() {
+    __cluster_barrier_arrive();
+    __cluster_barrier_wait();
+  }
+
+  // 16 bytes of another block's shared memory.
+  static __device__ __forceinline__ float4 read(const float* shared, int rank) {
+    float4 found;
+    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(found.x), "=f"(found.y), "=f"(found.z), "=f"(found.w)
+                 : "r"(remote(shared, rank))
+                 : "memory");
+    return found;
+  }
+
   static __device__ __forceinline__ void expect(std::uint64_t* barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address(barrier)), "r"(bytes)
                  : "memory");

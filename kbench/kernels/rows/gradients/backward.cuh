@@ -17,8 +17,8 @@ inline Sharing share_in_turn(std::int64_t bytes, int itemsize) {
   return {0, 4, itemsize == 4 && blocks > 1 && bytes <= blocks * 32 * kKiB ? blocks : 0, true};
 }
 
-// `together`: rows that a persistent block computes at a time.
-#define KBENCH_BACKWARD_OPTIONS {"eps", "packs=0", "blocks=0", "group=0", "keep=-1", "together=0"}
+// `together`: rows that a persistent block computes at a time. `joined`: blocks that add up their sums.
+#define KBENCH_BACKWARD_OPTIONS {"eps", "packs=0", "blocks=0", "group=0", "keep=-1", "together=0", "joined=1"}
 
 // `statistics`: (rows, 2) in fp32. `partial`: (at least 1, sums, columns) in fp32.
 //
@@ -49,12 +49,12 @@ cudaError_t launch_backward(const Call& call, typename Op::Arguments arguments, 
       const auto matrices_call = rows_call<T, Op>(call, arguments, {&dy, &x}, {&dx});
       const Sharing wanted = requested(call, Op::inputs);
       const Sharing sharing = wanted.packs ? wanted : share_in_turn(columns * sizeof(T), sizeof(T));
-      const int together = int(call.integer("together"));
+      const int together = int(call.integer("together")), joined = int(call.integer("joined"));
       int used = 0;
       cudaError_t error = cudaErrorInvalidConfiguration;
       if (sharing.blocks > 0) {
         const auto launch = [&](auto packs) {
-          return launch_in_turn<packs.value>(matrices_call, sharing.blocks, together, values, most, used);
+          return launch_in_turn<packs.value>(matrices_call, sharing.blocks, together, joined, values, most, used);
         };
         if (sharing.packs == 1) error = launch(std::integral_constant<int, 1>());
         if (sharing.packs == 2) error = launch(std::integral_constant<int, 2>());

@@ -246,41 +246,67 @@ __global__ void __launch_bounds__(kTurnThreads<PACKS>, 1)
   await_copies<0>();
   if constexpr (Row::sums == 0) return;
 
-  if (together > 1) {  // the first of the rows adds up the sums of the others
-    float* shared = reinterpret_cast<float*>(ring);
-    const auto place = [&](int p, int s, int v) { return ((p * Row::sums + s) * VECTOR + v) * blockDim.x + threadIdx.x; };
-    __syncthreads();
+  // The threads of one row add up the sums of the others, and of the blocks that join theirs.
+  float* shared = reinterpret_cast<float*>(ring);
+  int joined = 1, rank = 0;
+#if KBENCH_CLUSTERS
+  if constexpr (!S::cluster) {
+    joined = __clusterSizeInBlocks();
+    rank = __clusterRelativeBlockRank();
+  }
+#endif
+  if (together == 1 && joined == 1) {
 #pragma unroll
     for (int p = 0; p < PACKS; ++p) {
-#pragma unroll
-      for (int s = 0; s < Row::sums; ++s) {
-#pragma unroll
-        for (int v = 0; v < VECTOR; ++v) shared[place(p, s, v)] = column_totals[p][s][v];
-      }
-    }
-    __syncthreads();
-    if (which > 0) return;
-#pragma unroll 1
-    for (int other = 1; other < together; ++other) {
-#pragma unroll
-      for (int p = 0; p < PACKS; ++p) {
+      if (part.has(p)) {
 #pragma unroll
         for (int s = 0; s < Row::sums; ++s) {
-#pragma unroll
-          for (int v = 0; v < VECTOR; ++v) column_totals[p][s][v] += shared[place(p, s, v) + other * width];
+          store_sums(sums + (start * Row::sums + s) * columns + part.column() + part.offset(p), column_totals[p][s]);
         }
       }
     }
+    return;
   }
+  __syncthreads();
 #pragma unroll
   for (int p = 0; p < PACKS; ++p) {
-    if (part.has(p)) {
 #pragma unroll
-      for (int s = 0; s < Row::sums; ++s) {
-        store_sums(sums + (start * Row::sums + s) * columns + part.column() + part.offset(p), column_totals[p][s]);
-      }
+    for (int s = 0; s < Row::sums; ++s) {
+      store_sums(shared + ((p * Row::sums + s) * blockDim.x + threadIdx.x) * VECTOR, column_totals[p][s]);
     }
   }
+  __syncthreads();
+#if KBENCH_CLUSTERS
+  if (joined > 1) ClusterExchange::meet();
+#endif
+  constexpr int quads = VECTOR / 4;
+  const int each = width * quads;  // of one access and one sum
+  for (int i = rank * blockDim.x + threadIdx.x; i < PACKS * Row::sums * each; i += joined * blockDim.x) {
+    const int p = i / each / Row::sums, s = i / each % Row::sums, thread = i % each / quads, quad = i % quads;
+    const int access = thread / KBENCH_WARP_SIZE * (KBENCH_WARP_SIZE * PACKS) + p * KBENCH_WARP_SIZE + thread % KBENCH_WARP_SIZE;
+    if (access < part.end) {
+      float totals_of_four[4] = {};
+      for (int block = 0; block < joined; ++block) {
+        for (int other = 0; other < together; ++other) {
+          const float* from = shared + ((p * Row::sums + s) * blockDim.x + other * width + thread) * VECTOR + quad * 4;
+          float4 found;
+#if KBENCH_CLUSTERS
+          found = joined > 1 ? ClusterExchange::read(from, block) : *reinterpret_cast<const float4*>(from);
+#else
+          found = *reinterpret_cast<const float4*>(from);
+#endif
+          totals_of_four[0] += found.x;
+          totals_of_four[1] += found.y;
+          totals_of_four[2] += found.z;
+          totals_of_four[3] += found.w;
+        }
+      }
+      store_sums(sums + (start / joined * Row::sums + s) * columns + std::int64_t(access) * VECTOR + quad * 4, totals_of_four);
+    }
+  }
+#if KBENCH_CLUSTERS
+  if (joined > 1) ClusterExchange::meet();  // the others may still read
+#endif
 }
 
 // How many blocks or clusters the device holds at once; 0 if it cannot hold one.
@@ -327,10 +353,12 @@ inline int rows_together(std::int64_t rows, int width) {
   return together;
 }
 
-// Launches with `blocks` blocks per row, or `together` rows per block (0: as rows_together says). Says in `used` how many
-// partial sums per column it writes: at most `most`. cudaErrorInvalidConfiguration if a row does not fit.
+// Launches with `blocks` blocks per row, or `together` rows per block (0: as rows_together says) and `joined` blocks that add
+// up their sums before they store them. Says in `used` how many partial sums per column it writes: at most `most`.
+// cudaErrorInvalidConfiguration if a row does not fit.
 template <int PACKS, typename T, typename Op>
-cudaError_t launch_in_turn(const RowsCall<T, Op>& call, int blocks, int together, float* sums, int most, int& used) {
+cudaError_t launch_in_turn(const RowsCall<T, Op>& call, int blocks, int together, int joined, float* sums, int most,
+                           int& used) {
 #ifdef __HIP_PLATFORM_AMD__
   return cudaErrorInvalidConfiguration;
 #else
@@ -342,29 +370,30 @@ cudaError_t launch_in_turn(const RowsCall<T, Op>& call, int blocks, int together
   if (width > kTurnThreads<PACKS> || blocks > largest_cluster()) return cudaErrorInvalidConfiguration;
   if (together == 0) together = rows_together(call.rows, int(width));
   if (blocks > 1 || together * width > kTurnThreads<PACKS>) together = 1;
-  const int threads = int(width) * together;
+  if (blocks > 1 || joined > largest_cluster()) joined = 1;
+  const int threads = int(width) * together, cluster_blocks = std::max(blocks, joined);
   const int shared_bytes = threads * kSlots<centred> * Op::inputs * PACKS * 16;
   const auto kernel = blocks == 1 ? rows_in_turn<T, V, PACKS, kBlockRow, Op> : rows_in_turn<T, V, PACKS, kClusterRow, Op>;
   if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes) != cudaSuccess ||
-      (blocks > 8 && cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess)) {
+      (cluster_blocks > 8 && cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess)) {
     cudaGetLastError();
     return cudaErrorInvalidConfiguration;
   }
-  const std::int64_t places = std::min<std::int64_t>(resident(kernel, blocks, threads, shared_bytes), most);
+  const std::int64_t places = std::min<std::int64_t>(resident(kernel, cluster_blocks, threads, shared_bytes), most);
   if (places == 0) return cudaErrorInvalidConfiguration;
-  const std::int64_t turns = ceil_div(call.rows, together);
+  const std::int64_t turns = ceil_div(call.rows, together * joined);
   used = int(ceil_div(turns, ceil_div(turns, places)));  // as many rows for each
   cudaLaunchAttribute cluster;
   cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = blocks;
+  cluster.val.clusterDim.x = cluster_blocks;
   cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(used * blocks);
+  config.gridDim = dim3(used * cluster_blocks);
   config.blockDim = dim3(unsigned(threads));
   config.dynamicSmemBytes = shared_bytes;
   config.stream = call.stream;
   config.attrs = &cluster;
-  config.numAttrs = blocks == 1 ? 0 : 1;
+  config.numAttrs = cluster_blocks == 1 ? 0 : 1;
   if (cudaLaunchKernelEx(&config, kernel, call.matrices, call.arguments, sums, call.rows, int(call.columns),
                          int(slice), int(width)) == cudaSuccess) {
     return cudaSuccess;
