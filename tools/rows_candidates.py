@@ -254,7 +254,7 @@ def _ways(operator: str, mode: str, N: int, itemsize: int) -> Iterator[Candidate
                 {"packs": packs, "blocks": 1, "together": t, "joined": j}
                 for t in (1, 2, 4, 8)
                 for j in (1, 4, 8)
-                if t * threads <= 512 and (t * threads >= 256 or t == 1) and t * j > 1
+                if t * threads <= 512 and (t * threads >= 256 or t == 1)
             ]
     for options in ways:
         label = " ".join(f"{name}={value}" for name, value in options.items())

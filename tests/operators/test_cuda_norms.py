@@ -295,7 +295,12 @@ def test_every_way_to_share_a_row_gives_the_same_gradients(name: str, dtype: tor
         x, *vectors = dense(name, M, N, dtype)
         dy = randn(M, N, dtype=dtype)
         ways = [{}, *({"packs": p, "blocks": b} for p in (1, 2, 4) for b in (1, 2, 4, 16))]
-        ways += [{"packs": p, "blocks": 1, "together": t, "joined": j} for p in (1, 2, 4) for t in (1, 2, 8) for j in (1, 4, 16)]
+        ways += [
+            {"packs": p, "blocks": 1, "together": t, "joined": j}
+            for p in (1, 2, 4)
+            for t in (1, 2, 8)
+            for j in (1, 4, 16)
+        ]
         found = []
         for way in ways:
             gradients = [torch.empty_like(x), *(torch.empty_like(each) for each in vectors)]

@@ -17,8 +17,9 @@ inline Sharing share_in_turn(std::int64_t bytes, int itemsize) {
   return {0, 4, itemsize == 4 && blocks > 1 && bytes <= blocks * 32 * kKiB ? blocks : 0, true};
 }
 
-// `together`: rows that a persistent block computes at a time. `joined`: blocks that add up their sums.
-#define KBENCH_BACKWARD_OPTIONS {"eps", "packs=0", "blocks=0", "group=0", "keep=-1", "together=0", "joined=1"}
+// `together`: rows that a persistent block computes at a time. `joined`: blocks that add up their sums; 0: 1, or one
+// cluster for few rows.
+#define KBENCH_BACKWARD_OPTIONS {"eps", "packs=0", "blocks=0", "group=0", "keep=-1", "together=0", "joined=0"}
 
 // `statistics`: (rows, 2) in fp32. `partial`: (at least 1, sums, columns) in fp32.
 //
@@ -40,6 +41,7 @@ cudaError_t launch_backward(const Call& call, typename Op::Arguments arguments, 
   float* values = partial.data<float>();
   bool aligned = x.aligned_rows() && dy.aligned_rows() && dx.aligned_rows();
   for (const Tensor* vector : vectors) aligned &= aligned16(vector->address);
+  for (const Tensor* gradient : gradients) aligned &= aligned16(gradient->address);
 
   return with_type(x.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -49,19 +51,29 @@ cudaError_t launch_backward(const Call& call, typename Op::Arguments arguments, 
       const auto matrices_call = rows_call<T, Op>(call, arguments, {&dy, &x}, {&dx});
       const Sharing wanted = requested(call, Op::inputs);
       const Sharing sharing = wanted.packs ? wanted : share_in_turn(columns * sizeof(T), sizeof(T));
-      const int together = int(call.integer("together")), joined = int(call.integer("joined"));
       int used = 0;
-      cudaError_t error = cudaErrorInvalidConfiguration;
-      if (sharing.blocks > 0) {
-        const auto launch = [&](auto packs) {
-          return launch_in_turn<packs.value>(matrices_call, sharing.blocks, together, joined, values, most, used);
-        };
-        if (sharing.packs == 1) error = launch(std::integral_constant<int, 1>());
-        if (sharing.packs == 2) error = launch(std::integral_constant<int, 2>());
+      const auto launch = [&](auto packs, int together, int joined, int some) {
+        return launch_in_turn<packs.value>(matrices_call, sharing.blocks, together, joined, {values, {first, second}}, some,
+                                           used);
+      };
+      const auto launch_with = [&](int together, int joined, int some) {
+        if (sharing.packs == 1) return launch(std::integral_constant<int, 1>(), together, joined, some);
+        if (sharing.packs == 2) return launch(std::integral_constant<int, 2>(), together, joined, some);
         if constexpr (sizeof(T) == 4) {  // in 16 bits, the sums of 4 accesses would take too many registers
-          if (sharing.packs == 4) error = launch(std::integral_constant<int, 4>());
+          if (sharing.packs == 4) return launch(std::integral_constant<int, 4>(), together, joined, some);
         }
+        return cudaErrorInvalidConfiguration;
+      };
+      const int together = int(call.integer("together")), joined = int(call.integer("joined"));
+      cudaError_t error = cudaErrorInvalidConfiguration;
+      const bool few = rows > 1 && rows * columns * std::int64_t(sizeof(T)) <= kMiB && largest_cluster() >= 8;
+      if (few && sharing.blocks == 1 && joined == 0) {
+        error = launch_with(kMostTogether, largest_cluster(), 1);  // one cluster, and no second launch
       }
+      if (sharing.blocks > 0 && error == cudaErrorInvalidConfiguration) {
+        error = launch_with(together, std::max(joined, 1), most);
+      }
+      if (error == cudaSuccess && used == 0) return error;
       if (error == cudaSuccess) return launch_add_partial_sums<T>({values, used}, first, second, columns, call.stream);
       if (error != cudaErrorInvalidConfiguration) return error;
       if (wanted.packs) refuse(wanted, columns);

@@ -26,8 +26,8 @@ cudaError_t launch_norm(const Call& request, const RowsCall<T, Op>& call, std::i
   const Sharing sharing = turns > 0 ? wanted : share_forward_in_turn(call.columns * sizeof(T), call.rows);
   int used = 0;
   cudaError_t error = cudaErrorInvalidConfiguration;
-  if (sharing.blocks > 0 && sharing.packs == 2) error = launch_in_turn<2>(call, sharing.blocks, 1, 1, nullptr, INT_MAX, used);
-  if (sharing.blocks > 0 && sharing.packs == 4) error = launch_in_turn<4>(call, sharing.blocks, 1, 1, nullptr, INT_MAX, used);
+  if (sharing.blocks > 0 && sharing.packs == 2) error = launch_in_turn<2>(call, sharing.blocks, 1, 1, {nullptr}, INT_MAX, used);
+  if (sharing.blocks > 0 && sharing.packs == 4) error = launch_in_turn<4>(call, sharing.blocks, 1, 1, {nullptr}, INT_MAX, used);
   if (error != cudaErrorInvalidConfiguration) return error;
   if (turns > 0) refuse(wanted, call.columns);
   return launch_rows(request, call, vectors);

@@ -87,6 +87,14 @@ __device__ __forceinline__ SumsOfWarp<COUNT> gather(float value) {
   return all;
 }
 
+// Where the sums over the rows go: to partial sums (some, sums, columns), or, if one block or cluster has them all, to the
+// gradients.
+template <typename T>
+struct ColumnSums {
+  float* partial;
+  T* gradients[2] = {};
+};
+
 // The operator is that of registers.cuh, with more members of its Row:
 //   centred             whether the sums of a row need its mean
 //   row_sums            how many sums of a row it needs
@@ -101,7 +109,7 @@ __device__ __forceinline__ SumsOfWarp<COUNT> gather(float value) {
 // mean of row t + 2; and writes row t. So a turn has one barrier, and the exchange takes place while a row is written.
 template <typename T, int VECTOR, int PACKS, int GROUP, typename Op>
 __global__ void __launch_bounds__(kTurnThreads<PACKS>, 1)
-    rows_in_turn(Matrices<T, Op::inputs, Op::outputs> matrices, typename Op::Arguments arguments, float* sums,
+    rows_in_turn(Matrices<T, Op::inputs, Op::outputs> matrices, typename Op::Arguments arguments, ColumnSums<T> sums,
                  std::int64_t rows, int columns, int slice, int width) {
   using S = Shape<T, VECTOR, PACKS, GROUP, false, true>;
   using Row = typename Op::template Row<S>;
@@ -261,7 +269,15 @@ __global__ void __launch_bounds__(kTurnThreads<PACKS>, 1)
       if (part.has(p)) {
 #pragma unroll
         for (int s = 0; s < Row::sums; ++s) {
-          store_sums(sums + (start * Row::sums + s) * columns + part.column() + part.offset(p), column_totals[p][s]);
+          const std::int64_t column = part.column() + part.offset(p);
+          if (sums.gradients[0]) {
+            Pack<T, VECTOR> gradient;
+#pragma unroll
+            for (int v = 0; v < VECTOR; ++v) gradient.values[v] = from_float<T>(column_totals[p][s][v]);
+            gradient.store(sums.gradients[s] + column, false);
+          } else {
+            store_sums(sums.partial + (start * Row::sums + s) * columns + column, column_totals[p][s]);
+          }
         }
       }
     }
@@ -301,7 +317,14 @@ __global__ void __launch_bounds__(kTurnThreads<PACKS>, 1)
           totals_of_four[3] += found.w;
         }
       }
-      store_sums(sums + (start / joined * Row::sums + s) * columns + std::int64_t(access) * VECTOR + quad * 4, totals_of_four);
+      const std::int64_t column = std::int64_t(access) * VECTOR + quad * 4;
+      if (sums.gradients[0]) {
+        T* gradient = (s == 0 ? sums.gradients[0] : sums.gradients[1]) + column;
+#pragma unroll
+        for (int v = 0; v < 4; ++v) gradient[v] = from_float<T>(totals_of_four[v]);
+      } else {
+        store_sums(sums.partial + (start / joined * Row::sums + s) * columns + column, totals_of_four);
+      }
     }
   }
 #if KBENCH_CLUSTERS
@@ -346,6 +369,9 @@ int resident(void (*kernel)(Parameters...), int blocks, int threads, int shared_
   return known[key] = count_resident(kernel, blocks, threads, shared_bytes);
 }
 
+// As many rows of a block at a time as it has threads for.
+constexpr int kMostTogether = INT_MAX;
+
 // How many rows a block computes at a time: short rows, as long as there are enough for two blocks on each multiprocessor.
 inline int rows_together(std::int64_t rows, int width) {
   int together = 1;
@@ -354,11 +380,11 @@ inline int rows_together(std::int64_t rows, int width) {
 }
 
 // Launches with `blocks` blocks per row, or `together` rows per block (0: as rows_together says) and `joined` blocks that add
-// up their sums before they store them. Says in `used` how many partial sums per column it writes: at most `most`.
-// cudaErrorInvalidConfiguration if a row does not fit.
+// up their sums before they store them. Says in `used` how many partial sums per column it writes: at most `most`; 0 if it
+// writes the gradients. cudaErrorInvalidConfiguration if a row does not fit.
 template <int PACKS, typename T, typename Op>
-cudaError_t launch_in_turn(const RowsCall<T, Op>& call, int blocks, int together, int joined, float* sums, int most,
-                           int& used) {
+cudaError_t launch_in_turn(const RowsCall<T, Op>& call, int blocks, int together, int joined, ColumnSums<T> sums,
+                           int most, int& used) {
 #ifdef __HIP_PLATFORM_AMD__
   return cudaErrorInvalidConfiguration;
 #else
@@ -369,7 +395,8 @@ cudaError_t launch_in_turn(const RowsCall<T, Op>& call, int blocks, int together
   const std::int64_t width = KBENCH_WARP_SIZE * ceil_div(slice, KBENCH_WARP_SIZE * PACKS);
   if (width > kTurnThreads<PACKS> || blocks > largest_cluster()) return cudaErrorInvalidConfiguration;
   if (together == 0) together = rows_together(call.rows, int(width));
-  if (blocks > 1 || together * width > kTurnThreads<PACKS>) together = 1;
+  if (together == kMostTogether) together = int(std::min<std::int64_t>(512 / width, ceil_div(call.rows, joined)));
+  if (blocks > 1 || together == 0 || together * width > kTurnThreads<PACKS>) together = 1;
   if (blocks > 1 || joined > largest_cluster()) joined = 1;
   const int threads = int(width) * together, cluster_blocks = std::max(blocks, joined);
   const int shared_bytes = threads * kSlots<centred> * Op::inputs * PACKS * 16;
@@ -382,13 +409,15 @@ cudaError_t launch_in_turn(const RowsCall<T, Op>& call, int blocks, int together
   const std::int64_t places = std::min<std::int64_t>(resident(kernel, cluster_blocks, threads, shared_bytes), most);
   if (places == 0) return cudaErrorInvalidConfiguration;
   const std::int64_t turns = ceil_div(call.rows, together * joined);
-  used = int(ceil_div(turns, ceil_div(turns, places)));  // as many rows for each
+  const int clusters = int(ceil_div(turns, ceil_div(turns, places)));  // as many rows for each
+  used = clusters > 1 ? clusters : 0;
+  if (used) sums.gradients[0] = nullptr;
   cudaLaunchAttribute cluster;
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim.x = cluster_blocks;
   cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(used * cluster_blocks);
+  config.gridDim = dim3(clusters * cluster_blocks);
   config.blockDim = dim3(unsigned(threads));
   config.dynamicSmemBytes = shared_bytes;
   config.stream = call.stream;
