@@ -229,6 +229,11 @@ def test_closures_of_one_line_are_told_apart_by_their_functions_or_words() -> No
     assert label_of(lambda: references["rmsnorm"](other, reduction="none")) == "rmsnorm"
     assert label_of(torch.nn.functional.relu) == "relu", "what a library's function calls itself does not count"
 
+    compiled, module = torch.compile(fn), torch.compile(torch.nn.RMSNorm(3))
+    assert label_of(lambda: compiled(other)) == label_of(compiled) == "compiled relu"
+    assert label_of(lambda: module(other)) == "compiled RMSNorm"
+    assert label_of(torch.compiler.disable(fn)) == "relu"
+
     def backward() -> torch.Tensor:
         return fn(other)
 

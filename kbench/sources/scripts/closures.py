@@ -43,7 +43,7 @@ def label_of(closure: Callable[..., Any]) -> str:
     if isinstance(closure, functools.partial):
         return label_of(closure.func) or _name(closure.func)
     code = getattr(closure, "__code__", None)
-    if code is None:
+    if code is None or _uncompiled(closure) is not None:
         return _name(closure)
     own = [closure.__name__] if closure.__name__ != "<lambda>" else []
     if own and in_library(code.co_filename):
@@ -92,10 +92,20 @@ def _functions_of_modules(code: CodeType, known: Mapping[str, Any], functions: l
 
 
 def _name(function: Any) -> str:
-    """The name of a function; of one without a name, the line that defines it."""
+    """The name of a function; of one without a name, the line that defines it; of what torch.compile made, `compiled relu`."""
+    if (inner := _uncompiled(function)) is not None:
+        return f"compiled {_name(inner)}"
     name = str(getattr(function, "__name__", "") or type(function).__name__)
     code = getattr(function, "__code__", None)
     return f"lambda of line {code.co_firstlineno}" if name == "<lambda>" and code else name
+
+
+def _uncompiled(function: Any) -> Any:
+    """What torch.compile made a function or a module of; None for everything else."""
+    if type(function).__name__ == "OptimizedModule":
+        return function._orig_mod
+    known = getattr(function, "__dict__", {})  # a module's own attributes may raise
+    return None if known.get("_torchdynamo_disable") else known.get("_torchdynamo_orig_callable")
 
 
 def _tensors(name: str, value: Any, depth: int) -> Iterator[tuple[str, Tensor]]:
