@@ -172,17 +172,9 @@ def backward_plans(operator: str, M: int, N: int, itemsize: int, device: Process
         block, pieces = blocks_of(N, 4096)
         least = max(1, 4096 // (block * pieces))
         packed = N > 8192
-        for rows, each, resident, stages in (
-            (least, 32, 2, 3),
-            (least, 16, 2, 3),
-            (least, 32, 1, 3),
-            (least, 32, 3, 3),
-            (least, 32, 2, 4),
-            (least, 32, 1, 4),
-            (2 * least, 32, 1, 3),
-            (2 * least, 32, 2, 3),
-            (max(1, least // 2), 32, 3, 3),
-        ):
+        ways = [(least, each, resident, 3) for each, resident in ((32, 2), (16, 2), (32, 1), (32, 3))]
+        ways += [(least, 32, 2, 4), (least, 32, 1, 4), (2 * least, 32, 1, 3), (max(1, least // 2), 32, 3, 3)]
+        for rows, each, resident, stages in ways:
             count = rows * block * pieces
             on_the_way = resident * (stages - 1) * count * itemsize * inputs
             if (
@@ -203,10 +195,10 @@ def backward_plans(operator: str, M: int, N: int, itemsize: int, device: Process
         return
     ways = ((2048, 2, 4, 2), (2048, 1, 4, 3), (1024, 3, 8, 2), (2048, 1, 4, 4), (4096, 1, 8, 2), (2048, 1, 8, 3))
     if itemsize == 4:
-        ways = ((2048, 1, 4, 2), (2048, 1, 8, 2), (1024, 1, 4, 4), (4096, 1, 16, 1), (1024, 1, 4, 3))
-    for piece, pieces, warps, resident in ways:
-        label = f"shared by programs, {pieces} x {piece}, {warps} warps, {resident} resident"
-        yield label, shared_rows_plan(M, N, itemsize, sums, device, piece, pieces, warps, resident)
+        ways = ((2048, 1, 4, 2), (2048, 1, 8, 2), (1024, 1, 4, 4), (4096, 1, 16, 1))
+    for way in (*((*each, 1) for each in ways), (2048, 1, 8, 2, 3)):
+        label = "shared by programs, {1} x {0}, {2} warps, {3} resident, {4} stages".format(*way)
+        yield label, shared_rows_plan(M, N, itemsize, sums, device, *way)
 
 
 def _anywhere(M: int, N: int, itemsize: int, sums: int, device: Processors) -> Plans:

@@ -173,6 +173,7 @@ def test_teams_share_rows_in_the_backward_pass(name: str, N: int, dtype: str, mo
         "WIDTH": 4,
         "PAIRS": pairs,
         "PTX": False,
+        "STAGES": 1,
         "PDL": False,
     }
     steps = [Step("shared_rows.shared_rows", 6, numbers | {"PHASE": phase}, WARPS) for phase in (1, 2)]

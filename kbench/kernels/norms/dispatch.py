@@ -279,11 +279,21 @@ def shares(itemsize: int, sums: int, device: Processors) -> tuple[int, int, int,
 
 
 def shared_rows_plan(
-    M: int, N: int, itemsize: int, sums: int, device: Processors, piece: int, pieces: int, warps: int, resident: int = 1
+    M: int,
+    N: int,
+    itemsize: int,
+    sums: int,
+    device: Processors,
+    piece: int,
+    pieces: int,
+    warps: int,
+    resident: int = 1,
+    stages: int = 1,
 ) -> Launches:
     """Programs that stay and share rows. Each has up to `pieces` blocks of `piece` elements of a row, and `resident` programs
-    fit on a multiprocessor. Rows of 16-bit elements begin at multiples of 4 bytes. Raises Unsupported if the device does not
-    hold all programs of a row at once: they would wait forever."""
+    fit on a multiprocessor. With several `stages`, the next rows are on the way to shared memory, else one to registers. Rows
+    of 16-bit elements begin at multiples of 4 bytes. Raises Unsupported if the device does not hold all programs of a row at
+    once: they would wait forever."""
     slices = math.ceil(N / (piece * pieces))
     span = 64 * math.ceil(N / slices / 64)
     slices, pieces = math.ceil(N / span), math.ceil(span / piece)
@@ -293,7 +303,7 @@ def shared_rows_plan(
     teams = _even(M, max(1, most // slices))
     full = N % span == 0 and span == piece * pieces
     constants = {"span": span, "BLOCK": piece, "PIECES": pieces, "FULL": full, "WIDTH": power_of_two(slices)}
-    constants |= {"PAIRS": 2 if itemsize == 2 else 1, "PTX": device.shared_bytes > 0}
+    constants |= {"PAIRS": 2 if itemsize == 2 else 1, "PTX": device.shared_bytes > 0, "STAGES": stages}
     constants |= {"PDL": device.chained, "PHASE": 0}
     options = {"num_warps": max(1, warps * 32 // device.warp_size)}
     if device.shared_bytes:  # on NVIDIA; a thread gets registers by eights

@@ -21,14 +21,35 @@ def publish(word, sums, mark):
 
 
 @triton.jit
-def gather(words, parts, mark, COUNT: tl.constexpr, WIDTH: tl.constexpr):
+def gather(words, parts, mark, COUNT: tl.constexpr, WIDTH: tl.constexpr, PTX: tl.constexpr = False):
     """Wait until all words of a team have this launch's mark, and add up their sums: to numbers, because the compiler may move
     a tensor of one element through shared memory to all its users. The lowest bit of the last sum counts as 0, so that the mark
-    does not change the result."""
+    does not change the result. With PTX, threads wait in a loop that the compiler does not see: it does not load ahead in loops
+    that have a loop inside."""
     members = tl.arange(0, WIDTH)
-    pairs = tl.load(words + members, mask=members < parts, volatile=True)
-    while tl.max(((members < parts) & ((pairs & 1) != mark)).to(tl.int32), 0) > 0:
+    if PTX:
+        pairs = tl.inline_asm_elementwise(
+            """{
+            .reg .pred more; .reg .b64 found;
+            mov.b64 $0, 0;
+            setp.eq.b32 more, $3, 0;
+            @more bra DONE;
+            AGAIN: ld.volatile.global.b64 $0, [$1];
+            and.b64 found, $0, 1;
+            setp.ne.b64 more, found, $2;
+            @more bra AGAIN;
+            DONE:
+            }""",
+            "=&l,l,l,r",
+            [(words + members).to(tl.int64), mark.to(tl.int64), (members < parts).to(tl.int32)],
+            dtype=tl.int64,
+            is_pure=False,
+            pack=1,
+        )
+    else:
         pairs = tl.load(words + members, mask=members < parts, volatile=True)
+        while tl.max(((members < parts) & ((pairs & 1) != mark)).to(tl.int32), 0) > 0:
+            pairs = tl.load(words + members, mask=members < parts, volatile=True)
     last = (pairs.to(tl.int32) & -2).to(tl.float32, bitcast=True)
     sums = (tl.sum(tl.where(members < parts, last, 0.0), 0),)
     if COUNT > 1:

@@ -162,6 +162,7 @@ def shared_rows(
     VEC: tl.constexpr,
     PAIRS: tl.constexpr,
     PTX: tl.constexpr,
+    STAGES: tl.constexpr,
     FULL: tl.constexpr,
     WIDTH: tl.constexpr,
     PDL: tl.constexpr,
@@ -197,8 +198,9 @@ def shared_rows(
     before = load_row(inputs, strides, row, places, VEC, PAIRS, FULL)
     found_before = load_each(statistics, row + one, True, True)
     following = tl.minimum(row + teams, M - 1)
-    ahead = load_row(inputs, strides, following, places, VEC, PAIRS, FULL)
-    found_ahead = load_each(statistics, following + one, True, True)
+    if STAGES == 1:
+        ahead = load_row(inputs, strides, following, places, VEC, PAIRS, FULL)
+        found_ahead = load_each(statistics, following + one, True, True)
     mark = next_mark(words + row * slices + part, PHASE)
     mark_ahead = next_mark(words + following * slices + part, PHASE)
     sums = sum_row_terms(
@@ -206,15 +208,21 @@ def shared_rows(
     )
     if PHASE != 2:
         publish(words + row * slices + part, sums, mark)
-    for number in tl.range(team + teams, M, teams):
+    for number in tl.range(team + teams, M, teams, num_stages=STAGES):
         new = tl.cast(number, tl.int64)
         row = new - teams
-        here = ahead
-        found = found_ahead
         following = tl.minimum(new + teams, M - 1)
-        ahead = load_row(inputs, strides, following, places, VEC, PAIRS, FULL)
-        found_ahead = load_each(statistics, following + one, True, True)
-        new_mark = mark_ahead
+        if STAGES > 1:
+            here = load_row(inputs, strides, new, places, VEC, PAIRS, FULL)
+            found = load_each(statistics, new + one, True, True)
+        else:
+            here = ahead
+            found = found_ahead
+            ahead = load_row(inputs, strides, following, places, VEC, PAIRS, FULL)
+            found_ahead = load_each(statistics, following + one, True, True)
+        new_mark = (
+            mark_ahead & 1
+        )  # a new value: the compiler does not load ahead in loops that pass a value on unchanged
         mark_ahead = next_mark(words + following * slices + part, PHASE)  # a load takes as long as most of a turn
         sums = sum_row_terms(
             found, as_pieces(here, HALF, PAIRS), scale_of(weights, HALF, KEPT), NORMALISED, ROW_TERMS, COUNT, True
@@ -222,7 +230,7 @@ def shared_rows(
         if PHASE != 2:
             publish(words + new * slices + part, sums, new_mark)
         if PHASE != 1:
-            all_sums = gather(words + row * slices, slices, mark, len(sums), WIDTH)
+            all_sums = gather(words + row * slices, slices, mark, len(sums), WIDTH, STAGES > 1)
             totals = write_row(
                 first_word(dx, row, N, VEC, PAIRS), places, found_before, before, weights, all_sums, totals, N,
                 NORMALISED, COLUMN_TERMS, GRADIENT, HALF, PAIRS, KEPT, PTX, FULL,
@@ -232,7 +240,7 @@ def shared_rows(
         mark = new_mark
     if PHASE != 1:
         row = team.to(tl.int64) + (M - 1 - team) // teams * teams
-        all_sums = gather(words + row * slices, slices, mark, len(sums), WIDTH)
+        all_sums = gather(words + row * slices, slices, mark, len(sums), WIDTH, STAGES > 1)
         totals = write_row(
             first_word(dx, row, N, VEC, PAIRS), places, found_before, before, weights, all_sums, totals, N,
             NORMALISED, COLUMN_TERMS, GRADIENT, HALF, PAIRS, KEPT, PTX, FULL,
