@@ -33,6 +33,7 @@ from kbench.results.case import Case
 IDENTITY = ["operator", "provider", "params", "M", "N", "dtype", "role", "session", "status"]
 
 SHORT = ["--no-plot", "--plugin", "hangs.py", "--only", "torch-native,torch-jit,cuda,hangs-once"]
+SHORT += ["--set", "M=64", "--set", "N=" + ",".join(map(str, range(256, 4352, 128)))]
 SHORT += ["--set", "warmup_ms=1", "--set", "rep_ms=5", "--set", "rounds=1", "--set", "cache=warm"]
 
 HANGS = """

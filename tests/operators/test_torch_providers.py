@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 from judging import case_of, judge, normal, providers
-from torch._inductor import config as inductor_config
-from torch._inductor.async_compile import AsyncCompile
 
 from kbench.operators.gelu.providers_torch import NAIVE
 from kbench.operators.softmax.providers_torch import naive
@@ -67,6 +65,9 @@ def test_jit_is_scripted_afresh_for_every_case(op):
 @pytest.mark.parametrize("op", [op for op, _ in providers("torch-compile")])
 def test_compile_starts_no_process(op):
     """On a GPU Inductor wakes up a pool of compile processes; here the test does."""
+    from torch._inductor import config as inductor_config  # importing it takes seconds, which other test processes save
+    from torch._inductor.async_compile import AsyncCompile
+
     before = children()
     with inductor_config.patch(compile_threads=2):
         assert judge(op, "torch-compile", normal(5, 65, dtype=torch.bfloat16)) is None
