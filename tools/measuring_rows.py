@@ -128,8 +128,9 @@ class Tool:
         return [each for rank in zip_longest(*columns) for each in rank if each]
 
     def ours(self, name: str) -> list[str]:
-        in_place = ["triton-in-place"] if name in ("cross_entropy-full", "cross_entropy-backward") else []
-        return [*self.asked.ours, *(in_place if "triton" in self.asked.ours else [])]
+        modes = {"triton": ("cross_entropy-full", "cross_entropy-backward"), "cuda": ("cross_entropy-full",)}
+        in_place = [f"{each}-in-place" for each in self.asked.ours if name in modes.get(each, ())]
+        return [*self.asked.ours, *in_place]
 
     def request(self, do: str, name: str, row: Row, peers: Sequence[str] = ()) -> dict[str, Any]:
         providers = [*self.ours(name), *peers]

@@ -120,7 +120,7 @@ def compile_row(shape: Shape, contenders: Sequence[Contender]) -> dict[str, Any]
     failed = {}
     with only_compiling():
         for each in contenders:
-            if each.provider == "cuda":  # it is built already, and it would be launched
+            if each.provider.startswith("cuda"):  # it is built already, and it would be launched
                 continue
             try:
                 with each.forced():

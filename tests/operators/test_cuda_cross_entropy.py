@@ -13,7 +13,7 @@ from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
-from kbench.operators.cross_entropy.providers_cuda import cuda_full
+from kbench.operators.cross_entropy.providers_cuda import cuda_full, cuda_full_in_place
 from kbench.registry import operator
 
 pytestmark = pytest.mark.gpu
@@ -28,20 +28,22 @@ def gpu() -> None:
         pytest.skip(missing)
 
 
+@pytest.mark.parametrize("provider", ["cuda", "cuda-in-place"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("M, V", SHAPES)
-def test_losses_and_gradients_are_right(M: int, V: int, dtype: str) -> None:
+def test_losses_and_gradients_are_right(M: int, V: int, dtype: str, provider: str) -> None:
     case = operator("cross_entropy").case(dtype, M=M, V=V, mode="full")
     definition, device = Definition(operator("cross_entropy"), case), Device()
     inputs = Inputs(definition, device, 0).draw("random")
-    stage = stage_of(definition, operator("cross_entropy").providers["cuda"], {})
+    stage = stage_of(definition, operator("cross_entropy").providers[provider], {})
     found = run_checked(Expected(definition, [x.clone() for x in inputs]), stage, inputs, device)
     assert found and found.wrong is None
 
 
 @pytest.mark.parametrize("V", [1000, 40000])
 def test_rows_of_a_view_and_labels_at_their_ends(V: int) -> None:
-    x = torch.randn(6, V + 3, device="cuda")[:, 1:-2]
+    memory = torch.randn(6, V + 3, device="cuda")
+    x, between = memory[:, 1:-2], memory[:, [0, -2, -1]].clone()
     labels = torch.tensor([0, V - 1, 1, V - 2, V // 2, 3], device="cuda")
     d_loss = torch.tensor([1.0, -2.0, 0.0, 0.5, 3.0, 1.0], device="cuda")
     loss, gradient = cuda_full(d_loss, x, labels)
@@ -50,6 +52,8 @@ def test_rows_of_a_view_and_labels_at_their_ends(V: int) -> None:
     (wanted,) = torch.autograd.grad(expected, exact, d_loss.double())
     torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(gradient.double(), wanted, rtol=1e-5, atol=1e-7)
+    assert torch.equal(cuda_full_in_place(d_loss, x, labels)[0], loss) and torch.equal(x, gradient)
+    assert torch.equal(memory[:, [0, -2, -1]], between)
 
 
 @pytest.mark.parametrize("V", [100, 1000, 40000])

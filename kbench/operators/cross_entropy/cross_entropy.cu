@@ -3,7 +3,7 @@
 //     loss = max + log(sum(exp(x - max))) - x[label]
 //     dx = d_loss * (softmax(x) - onehot(label))
 //
-// A row is read once and written once. dx must not be x: a block may write before another has read x[label]. A label that is
+// A row is read once and written once. dx may be x: the thread that writes dx[label] has read x[label] before. A label that is
 // not a column makes the loss NaN, and reads nothing.
 #include "rows/dispatch.cuh"
 #include "rows/softmax_row.cuh"
@@ -27,34 +27,50 @@ struct CrossEntropyBackward {
   struct Row : SoftmaxRow<S, true> {
     using Base = SoftmaxRow<S, true>;
     using T = typename S::T;
-    // fp32 rows that begin anywhere need some registers more than those of Bounds.
-    static constexpr int blocks = S::edges && S::packs == 4 && sizeof(T) == 4 ? Base::blocks - 1 : Base::blocks;
+    // Some rows that begin anywhere need a few registers more than those of Bounds.
+    static constexpr bool more = S::packs == 4 ? sizeof(T) == 4 : S::packs <= 2 && S::cluster && !S::keep;
+    static constexpr int blocks = S::edges && more ? Base::blocks - 1 : Base::blocks;
     // The kernel's parameter: what it points to takes no registers.
     const Arguments* arguments;
-    float d, wanted;  // only the first thread of a row has the logit that is wanted
+    float d, wanted;  // only one thread of a row has the logit that is wanted
     int label;
-    bool leads;
+    bool owns;  // the label; the first thread of a row owns one that is not a column
 
     __device__ __forceinline__ void begin(const Arguments& given, const Part<S>& part) {
       arguments = &given;
       label = -1;
       d = wanted = 0.0f;
-      leads = part.leads();
+      owns = false;
       if (part.layout.columns > 0) {
         const std::int64_t number =
             S::group ? std::int64_t(blockIdx.x) * (Base::threads / S::width) + threadIdx.x / S::width
                      : block_row<S::cluster>();
         const std::int64_t given_label = given.labels[number];
-        const bool known = std::uint64_t(given_label) < std::uint64_t(part.layout.columns);
-        if (known) label = int(given_label);
         d = given.d_loss[number];
-        if (leads) wanted = known ? to_float(static_cast<const T*>(given.x)[number * given.stride + label]) : NAN;
+        if (std::uint64_t(given_label) < std::uint64_t(part.layout.columns)) {
+          label = int(given_label);
+          owns = has_label(part);
+          if (owns) wanted = to_float(static_cast<const T*>(given.x)[number * given.stride + label]);
+        } else {
+          owns = part.leads();
+          wanted = NAN;
+        }
       }
+    }
+
+    // Whether the label is in one of the thread's accesses, or one of its elements outside them.
+    __device__ __forceinline__ bool has_label(const Part<S>& part) const {
+      const int inside = label - part.layout.head, access = inside / S::vector;
+      bool found = inside >= 0 && access < part.end && unsigned(access - part.first) < unsigned(S::packs * S::width) &&
+                   (access - part.first) % S::width == 0;
+#pragma unroll
+      for (int e = 0; e < S::thread_edges; ++e) found |= part.edge[e] == label;
+      return found;
     }
 
     __device__ __forceinline__ void finish(typename Base::Total total, int columns, std::int64_t number) {
       Base::finish(total, columns, number);
-      if (leads) arguments->loss[number] = this->total.max - wanted + logf(this->total.sum);
+      if (owns) arguments->loss[number] = this->total.max - wanted + logf(this->total.sum);
     }
 
     __device__ __forceinline__ void write(InPack at, const Part<S>& part, const float (&in)[1][S::vector],

@@ -1,5 +1,5 @@
-"""Cross-entropy in CUDA C++: the losses and the gradients of the logits in one kernel, for mode full. It is in
-`cross_entropy.cu`."""
+"""Cross-entropy in CUDA C++: the losses and the gradients of the logits in one kernel, for mode full, out of place
+and over the logits. It is in `cross_entropy.cu`."""
 
 from __future__ import annotations
 
@@ -46,6 +46,24 @@ def cuda_full(d_loss: Tensor, logits: Tensor, labels: Tensor) -> tuple[Tensor, T
     d_logits = torch.empty(logits.shape, dtype=logits.dtype, device=logits.device)
     _kernel()((d_loss.contiguous(), whole_rows.dense(logits), labels.contiguous()), (loss, d_logits))
     return loss, d_logits
+
+
+cross_entropy.provider(
+    "cuda-in-place",
+    label="CUDA (in place)",
+    devices=("cuda",),
+    available=SOURCE.missing_tools,
+    supports=_declines,
+    sources=(*SOURCE.files, *whole_rows.SOURCES),
+)(cuda)
+
+
+@cross_entropy.full("cuda-in-place", mutates="logits")
+def cuda_full_in_place(d_loss: Tensor, logits: Tensor, labels: Tensor) -> tuple[Tensor, None]:
+    """Reads the logits once, and writes their gradients over them."""
+    loss = torch.empty(logits.shape[0], dtype=torch.float32, device=logits.device)
+    _kernel()((d_loss.contiguous(), whole_rows.known_dense(logits), labels.contiguous()), (loss, logits))
+    return loss, None
 
 
 @functools.cache
