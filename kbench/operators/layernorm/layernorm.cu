@@ -1,6 +1,6 @@
 // Layer normalisation: y = (x - mean) / sqrt(var + eps) * weight + bias, for each row of a matrix. The arithmetic is
 // fp32.
-#include "rows/gradients/forward.cuh"
+#include "rows/turns/forward.cuh"
 #include "rows/sums.cuh"
 
 namespace kbench {
@@ -69,7 +69,7 @@ struct Layernorm {
       conclude(&all.squares, all.mean, columns);
     }
 
-    // For rows in turn, see persistent.cuh.
+    // For rows in turn, see rows_in_turn.cuh.
     template <int COUNT>
     __device__ __forceinline__ void measure(InPack, const Part<S>&, const float (&x)[1][COUNT], float middle,
                                             float* squares) const {

@@ -1,5 +1,5 @@
 // RMS normalisation: y = x / sqrt(mean(x^2) + eps) * weight, for each row of a matrix. The arithmetic is fp32.
-#include "rows/gradients/forward.cuh"
+#include "rows/turns/forward.cuh"
 #include "rows/sums.cuh"
 
 namespace kbench {
@@ -43,7 +43,7 @@ struct Rmsnorm {
       conclude(&squares.sum, 0.0f, columns);
     }
 
-    // For rows in turn, see persistent.cuh.
+    // For rows in turn, see rows_in_turn.cuh.
     template <int COUNT>
     __device__ __forceinline__ void measure(InPack, const Part<S>&, const float (&x)[1][COUNT], float,
                                             float* squares) const {

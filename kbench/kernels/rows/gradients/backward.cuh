@@ -1,8 +1,8 @@
 // The backward pass of a norm: dx for each row, and sums over the rows for the gradients of the vectors.
 #pragma once
 
-#include "persistent.cuh"
 #include "rows/dispatch.cuh"
+#include "rows/turns/launch.cuh"
 
 namespace kbench {
 

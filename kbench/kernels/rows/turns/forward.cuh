@@ -1,7 +1,7 @@
 // The forward pass of a norm: rows by persistent blocks, or as dispatch.cuh says.
 #pragma once
 
-#include "persistent.cuh"
+#include "launch.cuh"
 #include "rows/dispatch.cuh"
 
 namespace kbench {
@@ -10,7 +10,11 @@ namespace kbench {
 #define KBENCH_NORM_OPTIONS {"eps", "packs=0", "blocks=0", "group=0", "keep=-1", "turns=-1"}
 
 // How persistent blocks share a row of this many bytes; 0 blocks if others are faster.
-inline Sharing share_forward_in_turn(std::int64_t bytes, std::int64_t rows) { return {0, 4, 0, true}; }
+inline Sharing share_forward_in_turn(std::int64_t bytes, std::int64_t rows) {
+  (void)bytes;
+  (void)rows;
+  return {0, 4, 0, true};
+}
 
 template <typename T, typename Op>
 cudaError_t launch_norm(const Call& request, const RowsCall<T, Op>& call, std::initializer_list<const void*> vectors) {
@@ -18,7 +22,7 @@ cudaError_t launch_norm(const Call& request, const RowsCall<T, Op>& call, std::i
   const auto& m = call.matrices;
   bool aligned = call.columns % kVector<T> == 0;
   for (const void* vector : vectors) aligned &= aligned16(vector);
-  for (const void* matrix : {static_cast<const void*>(m.in[0]), static_cast<const void*>(m.out[0])}) aligned &= aligned16(matrix);
+  aligned &= aligned16(m.in[0]) && aligned16(m.out[0]);
   for (const std::int64_t stride : {m.in_stride[0], m.out_stride[0]}) aligned &= stride % kVector<T> == 0 || call.rows == 1;
   if (turns == 0 || !aligned) return launch_rows(request, call, vectors);
   const Sharing wanted = requested(request, Op::inputs);
@@ -26,8 +30,10 @@ cudaError_t launch_norm(const Call& request, const RowsCall<T, Op>& call, std::i
   const Sharing sharing = turns > 0 ? wanted : share_forward_in_turn(call.columns * sizeof(T), call.rows);
   int used = 0;
   cudaError_t error = cudaErrorInvalidConfiguration;
-  if (sharing.blocks > 0 && sharing.packs == 2) error = launch_in_turn<2>(call, sharing.blocks, 1, 1, {nullptr}, INT_MAX, used);
-  if (sharing.blocks > 0 && sharing.packs == 4) error = launch_in_turn<4>(call, sharing.blocks, 1, 1, {nullptr}, INT_MAX, used);
+  if (sharing.blocks > 0) {
+    error = sharing.packs == 2 ? launch_in_turn<2>(call, sharing.blocks, 1, 1, {nullptr}, INT_MAX, used)
+                               : launch_in_turn<4>(call, sharing.blocks, 1, 1, {nullptr}, INT_MAX, used);
+  }
   if (error != cudaErrorInvalidConfiguration) return error;
   if (turns > 0) refuse(wanted, call.columns);
   return launch_rows(request, call, vectors);
