@@ -47,6 +47,8 @@ SHAPES = {
                 6001,
                 12001,
                 50257,
+                8190,
+                20002,
                 5120,
                 7168,
                 8192,
@@ -74,7 +76,7 @@ def builds() -> Iterator[tuple[str, str, int, int, torch.dtype]]:
             for name in INPUTS if target == "sm_90" and N in (1024, 4097, 8192, 11008, 16384) else ["layernorm"]:
                 for dtype in (
                     (torch.bfloat16, torch.float32)
-                    if N in (1024, 4097, 5120, 11008, 12001, 16384, 50257, 65536)
+                    if N in (1024, 4097, 5120, 11008, 12001, 20002, 16384, 50257, 65536)
                     else (torch.bfloat16,)
                 ):
                     yield target, name, M, N, dtype

@@ -204,11 +204,13 @@ def backward_plan(
         return _resident_anywhere(M, N, width, itemsize, sums, device)
     staged_bytes = device.shared_bytes if vector * itemsize >= 4 else 0  # a load to shared memory has at least 4 bytes
     longest = _LONGEST_KEPT // (1 if staged_bytes or sums == 1 else 2)
+    if anywhere and itemsize == 4:
+        longest = _LONGEST_WINDOW
     if longest >= N or _packed(N, itemsize, vector, inputs, sums, staged_bytes):
         return _resident(M, N, itemsize, inputs, sums, staged_bytes, device)
     if device.together and vector * itemsize >= 4:
         try:
-            return shared_rows_plan(M, N, itemsize, sums, device, *shares(itemsize, sums, device))
+            return shared_rows_plan(M, N, itemsize, sums, device, *shares(itemsize, vector, sums, device))
         except Unsupported:
             pass
     slices = 1 if device.multiprocessors <= M else min(math.ceil(N / 4096), math.ceil(2 * device.multiprocessors / M))
@@ -270,11 +272,13 @@ def _resident_anywhere(M: int, N: int, width: int, itemsize: int, sums: int, dev
     return Launches((step, *_added(N, parts, sums, device)), parts=parts, window=True)
 
 
-def shares(itemsize: int, sums: int, device: Processors) -> tuple[int, int, int, int]:
+def shares(itemsize: int, vector: int, sums: int, device: Processors) -> tuple[int, int, int, int]:
     """How `shared_rows_plan` shares a row: `piece`, `pieces`, `warps` and `resident`. On sm_90, ptxas keeps these kernels to as
     few registers as 384 or 512 threads of a multiprocessor have. Elsewhere there are 256 threads."""
     if not device.chained:
         return 2048, 1, 4, 2
+    if vector * itemsize == 4:  # a mask for every 4 bytes takes registers, too
+        return (2048, 1, 4, 2) if sums == 2 else (2048, 1, 8, 2)
     return (2048, 1, 8, 2) if itemsize == 4 else (4096, 1, 8, 2) if sums == 1 else (2048, 1, 4, 3)
 
 
