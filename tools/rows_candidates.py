@@ -21,7 +21,7 @@ from kbench.kernels.norms.dispatch import _added as added
 from kbench.kernels.norms.dispatch import _blocks as blocks_of
 from kbench.kernels.norms.dispatch import _even as even
 from kbench.kernels.norms.dispatch import _in_phases as in_phases
-from kbench.kernels.slice_launch import Matrix, SliceLaunch, span_of
+from kbench.kernels.slice_launch import Matrix, SliceLaunch, span_of, words_read
 from kbench.kernels.triton_rows import power_of_two
 
 Candidate = tuple[str, str, Callable[[], AbstractContextManager[None]]]
@@ -291,7 +291,7 @@ def _losses(
 ) -> SliceLaunch:
     block, span = lanes or x.vector * 32 * warps, span_of(x.width, parts)
     pieces = pieces or math.ceil(x.width / block)
-    constants = {"SMOOTH": smooth, "WIDTH": power_of_two(parts), "ROWS": rows, "BLOCK": block, "PIECES": pieces}
+    constants = {"SMOOTH": smooth, "WIDTH": words_read(parts), "ROWS": rows, "BLOCK": block, "PIECES": pieces}
     constants |= {"VEC": x.vector, "WINDOW": x.window, "PACKED": x.packed}
     return SliceLaunch(constants, {"num_warps": warps}, parts, span, math.ceil(span / (block * pieces)))
 
@@ -317,7 +317,18 @@ def held_launches(losses: bool, M: int, N: int, itemsize: int) -> Makers:
             (8, 8, 80),
             (16, 8, 64),
         )
-        shared = ((4, 2, 0), (4, 4, 0), (4, 6, 80), (4, 8, 96), (4, 10, 112), (4, 12, 128), (4, 16, 168), (8, 4, 64))
+        shared = (
+            (4, 2, 0),
+            (4, 4, 0),
+            (4, 6, 80),
+            (4, 8, 96),
+            (4, 10, 112),
+            (4, 12, 120),
+            (4, 12, 128),
+            (4, 16, 152),
+            (4, 16, 168),
+            (8, 4, 64),
+        )
         shared += ((8, 8, 96), (8, 12, 128), (16, 4, 64), (16, 8, 112))
         for warps, blocks, cap in held if losses else shared:
             parts = math.ceil(N / (vector * 32 * warps * blocks))
@@ -345,7 +356,7 @@ def _held(losses: bool, warps: int, pieces: int, held: int, cap: int, parts: int
     block, span = x.vector * 32 * warps, span_of(x.width, parts)
     if not pieces:
         held = math.ceil(span / block)
-    constants = {"WIDTH": power_of_two(parts), "ROWS": 1, "BLOCK": block, "HELD": held, "PIECES": pieces}
+    constants = {"WIDTH": words_read(parts), "ROWS": 1, "BLOCK": block, "HELD": held, "PIECES": pieces}
     constants |= {"VEC": x.vector, "WINDOW": x.window, "STREAM": bool(pieces), "KEEP": bool(pieces), "PACKED": x.packed}
     if losses:
         constants["SMOOTH"] = False

@@ -18,6 +18,11 @@ SMALLEST = tl.constexpr(-3.4028234663852886e38)
 """The smallest finite float32. It is the maximum of no elements: unlike -inf, it can be subtracted from -inf."""
 
 
+GATHERED = tl.constexpr(32)
+"""Words of a team that a program reads at a time: one for each thread of a warp. Fewer or more would need registers or shared
+memory for their reduction."""
+
+
 @triton.jit
 def flushed_exp(v):
     """exp of a float32; results below the normal range become zero. `tl.exp` keeps them, for three more instructions per

@@ -133,6 +133,12 @@ def waiting_team(x: Matrix, blocks: tuple[int, ...], parts: int | None) -> tuple
     return None
 
 
+def words_read(parts: int) -> int:
+    """The constant WIDTH of a kernel for rows in `parts` slices: the words that a program reads to join them, a multiple of
+    GATHERED in row_slices.py; 1 if there is one slice."""
+    return max(32, power_of_two(parts)) if parts > 1 else 1
+
+
 def span_of(width: int, parts: int) -> int:
     """Lanes of a slice, if a row of `width` lanes has `parts` of them: a multiple of 64, so that slices begin with a vector."""
     return 64 * math.ceil(width / parts / 64)

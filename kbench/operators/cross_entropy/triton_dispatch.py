@@ -8,7 +8,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from kbench.kernels.slice_launch import MOST_PARTS, Matrix, SliceLaunch, span_of, team, waiting_team, whole_row
+from kbench.kernels.slice_launch import (
+    MOST_PARTS,
+    Matrix,
+    SliceLaunch,
+    span_of,
+    team,
+    waiting_team,
+    whole_row,
+    words_read,
+)
 from kbench.kernels.triton_rows import power_of_two
 
 ONE_STEP_BYTES = 2**14
@@ -57,7 +66,7 @@ def losses_launch(x: Matrix, smooth: bool, parts: int | None = None) -> SliceLau
         pieces = math.ceil(x.width / blocks["BLOCK"] / math.ceil(x.width / (blocks["BLOCK"] * pieces)))
     constants = {
         "SMOOTH": smooth,
-        "WIDTH": power_of_two(parts),
+        "WIDTH": words_read(parts),
         **blocks,
         "PIECES": pieces,
         "VEC": x.vector,
@@ -103,18 +112,18 @@ def both_launch(x: Matrix, smooth: bool, parts: int | None = None) -> SliceLaunc
         blocks, held, warps = whole_row(x, 4 if x.rows <= FEW_ROWS or (smooth and x.itemsize == 2) else 8)
         parts = 1
         if x.capped and held > 4:
-            options["maxnreg"] = 48
+            options["maxnreg"] = 56 if smooth or warps < 4 else 48
     elif shared := waiting_team(x, (4, 8) if few else (8,), parts):
         blocks, held, warps, parts = shared
         if x.capped:
-            options["maxnreg"] = 96 if few else 64 if x.itemsize == 4 and not x.window else 72
+            options["maxnreg"] = 96 if few else 64
     else:
         warps, held, pieces, parts = 16 * 32 // x.warp_size, 4, 2, 1
         blocks = {"ROWS": 1, "BLOCK": x.vector * x.warp_size * warps}
     span = span_of(x.width, parts)
     constants = {
         "SMOOTH": smooth,
-        "WIDTH": power_of_two(parts),
+        "WIDTH": words_read(parts),
         **blocks,
         "HELD": held,
         "PIECES": pieces,

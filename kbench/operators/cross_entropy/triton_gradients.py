@@ -5,6 +5,7 @@ import triton
 import triton.language as tl
 
 from kbench.kernels.row_slices import (
+    GATHERED,
     SMALLEST,
     add_exponentials,
     block_lanes,
@@ -156,7 +157,7 @@ def losses_and_gradients(
             mark = 1 - mark
         pid = pid // parts
     rows = pid.to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    inside = rows < M
+    inside = rows < M if ROWS > 1 else rows == rows  # the second is true, and the compiler knows it
     start, to = rows * x_stride, rows * dx_stride
     source, head = first_vectors(x, rows, x_stride, VEC, WINDOW)
     target, _ = first_vectors(dx, rows, dx_stride, VEC, WINDOW)
@@ -201,10 +202,13 @@ def losses_and_gradients(
         if PHASE != 2:
             publish_word(words + part + tl.zeros((ROWS, 1), tl.int32), row_max, row_sum, mark)
         if PHASE != 1:
-            maxima, sums, there = gather_words(words, parts, mark, WIDTH)
-            maxima, sums = tl.where(there, maxima, SMALLEST), tl.where(there, sums, 0.0)
-            row_max = tl.max(maxima, 0)  # numbers: the compiler may move blocks to the layout of a tensor
-            row_sum = tl.sum(sums * flushed_exp(maxima - row_max), 0)
+            row_max, row_sum = SMALLEST, 0.0  # numbers: the compiler may move blocks to the layout of a tensor
+            for first in tl.static_range(0, WIDTH, GATHERED):
+                maxima, sums, there = gather_words(words + first, parts - first, mark, GATHERED)
+                maxima, sums = tl.where(there, maxima, SMALLEST), tl.where(there, sums, 0.0)
+                before = row_max
+                row_max = tl.maximum(before, tl.max(maxima, 0))
+                row_sum = row_sum * flushed_exp(before - row_max) + tl.sum(sums * flushed_exp(maxima - row_max), 0)
     if PHASE != 1:
         held = still_packed(held, (row_sum != row_sum).to(tl.int16), HELD, PACKED)  # a row with NaN stays NaN
         scale, less = d / row_sum, d * (smoothing / N)

@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from kbench.kernels.row_slices import (
+    GATHERED,
     block_lanes,
     end_of_vectors,
     first_vectors,
@@ -97,7 +98,7 @@ def softmax_gradients(
             mark = 1 - mark
         pid = pid // parts
     rows = pid.to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
-    inside = rows < M
+    inside = rows < M if ROWS > 1 else rows == rows  # the second is true, and the compiler knows it
     ys, head = first_vectors(y, rows, y_stride, VEC, WINDOW)
     dys, _ = first_vectors(dy, rows, dy_stride, VEC, WINDOW)
     target, _ = first_vectors(dx, rows, N, VEC, WINDOW)
@@ -128,10 +129,10 @@ def softmax_gradients(
         if PHASE != 2:
             publish_word(words + part + tl.zeros((ROWS, 1), tl.int32), row_sum, tl.zeros((ROWS, 1), tl.float32), mark)
         if PHASE != 1:
-            sums, _, there = gather_words(words, parts, mark, WIDTH)
-            row_sum = tl.sum(
-                tl.where(there, sums, 0.0), 0
-            )  # a number: the compiler may move blocks to a tensor's layout
+            row_sum = 0.0  # a number: the compiler may move blocks to a tensor's layout
+            for first in tl.static_range(0, WIDTH, GATHERED):
+                sums, _, there = gather_words(words + first, parts - first, mark, GATHERED)
+                row_sum += tl.sum(tl.where(there, sums, 0.0), 0)
     if PHASE != 1:
         zero = (row_sum != row_sum).to(tl.int16)
         y_held, dy_held = still_packed(y_held, zero, HELD, PACKED), still_packed(dy_held, zero, HELD, PACKED)

@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from kbench.kernels.slice_launch import Matrix, SliceLaunch, span_of, waiting_team, whole_row
-from kbench.kernels.triton_rows import power_of_two
+from kbench.kernels.slice_launch import Matrix, SliceLaunch, span_of, waiting_team, whole_row, words_read
 
 HELD_BYTES = 2**15
 """A program holds a row of y of at most this many bytes, and that of dy, in registers. Programs share a longer row."""
@@ -41,7 +40,7 @@ def backward_launch(x: Matrix, parts: int | None = None) -> SliceLaunch:
         blocks = {"ROWS": 1, "BLOCK": x.vector * x.warp_size * warps}
     span = span_of(x.width, parts)
     constants = {
-        "WIDTH": power_of_two(parts),
+        "WIDTH": words_read(parts),
         **blocks,
         "HELD": held,
         "PIECES": pieces,
