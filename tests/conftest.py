@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from unittest import mock
 
@@ -16,6 +17,7 @@ import torch
 from common import ROOT, Kbench, run_kbench
 from fake_executor import FakeMachine
 from making import write_rows
+from quick_interpreter import quicken
 from warm_processes import COLD, WarmProcesses
 
 from kbench.contract.operator import registered
@@ -40,6 +42,8 @@ for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
 
 if not torch.accelerator.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # must be set before anything imports triton; kbench's worker sets it too
+    if find_spec("triton"):
+        quicken()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

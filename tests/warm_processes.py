@@ -147,10 +147,12 @@ class WarmProcess:
 
 def serve(descriptor: int) -> None:
     """Fork a process for each request that comes over a socket, until it is closed."""
-    import triton.runtime.interpreter  # noqa: F401
+    from quick_interpreter import quicken
     from torch import _dynamo  # noqa: F401
 
     import kbench.measure.__main__ as worker
+
+    quicken()
 
     base = _without_python_path(sys.path, os.environ)
     connection = socket.socket(fileno=descriptor)
