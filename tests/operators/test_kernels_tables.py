@@ -79,7 +79,10 @@ def test_a_file_without_peers_copy_or_one_of_ours(
     assert "cuda" not in head and row[:3] == ["bfloat16", "16384", "4096"]
     torch = results(tmp_path / "b.csv", "layernorm", {(4096, "forward"): {"torch-native": 1.0}})
     tables.main(["--summary", torch])
-    assert capsys.readouterr().out == "no file has a time of cuda, triton, triton-inplace, triton-in-place\n"
+    assert (
+        capsys.readouterr().out
+        == "no file has a time of cuda, triton, triton-inplace, triton-in-place, cuda-in-place\n"
+    )
 
 
 def test_one_line_per_size(tables: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,3 +101,12 @@ def test_the_fastest_configuration_of_a_provider_counts(
     rows = [Row(case, provider, params, ms=ms, session=n, **same) for provider, params, ms in times for n in (0, 1)]
     tables.main(["--summary", str(write_rows(tmp_path / "matmul.csv", rows, tuple(case.axes)))])
     assert lines(capsys.readouterr().out)[1][2:5] == ["1", "1", "2.000"]
+
+
+def test_kernels_of_kbench_are_no_peers(tables: ModuleType) -> None:
+    measured = ("rmsnorm", "add_rmsnorm", "layernorm", "cross_entropy", "softmax", "gelu", "swiglu", "quantize_fp8")
+    ours = {name for each in measured for name in operator(each).providers if name.startswith(("cuda", "triton"))}
+    older = {"cuda-naive", "cuda-online", "cuda-shared", "cuda-shuffle", "triton-row", "triton-persistent"}
+    assert ours - older == {*tables.OURS, *tables.OURS_IN_PLACE}, (
+        "steps of the tutorials are measured in files of their own"
+    )
