@@ -45,7 +45,7 @@ struct LayernormBackward {
     using Total = LayerProducts;
     static constexpr int kept = 0, row_sums = 3, sums = 2;
     static constexpr bool centred = true;
-    Columns<S> weight;
+    Columns<S, kNeverAhead> weight;  // `reduce` needs it, too
     RowStatistics* statistics;
     float eps, mean, rstd, share, rest;  // share: of x - mean in dx
 

@@ -36,7 +36,7 @@ struct RmsnormBackward {
     using Total = RmsProducts;
     static constexpr int kept = 0, row_sums = 2, sums = 1;
     static constexpr bool centred = false;
-    Columns<S> weight;
+    Columns<S, kNeverAhead> weight;  // `reduce` needs it, too
     RowStatistics* statistics;
     float eps, rstd, share;  // share: of x in dx
 
