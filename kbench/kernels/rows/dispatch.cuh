@@ -45,7 +45,8 @@ inline Sharing share_short_row(std::int64_t bytes, std::int64_t rows, int inputs
   return {0, 0, 1, false};
 }
 
-// For an operator without vectors of the columns. The lines are those of softmax.
+// For an operator without vectors of the columns: cross-entropy and the backward pass of softmax. The lines are those of
+// softmax, but for those of long rows.
 inline Sharing share_row(std::int64_t bytes, std::int64_t rows, int inputs) {
   if (const Sharing sharing = share_short_row(bytes, rows, inputs); sharing.packs) return sharing;
   const std::int64_t total = rows * bytes;
@@ -53,11 +54,11 @@ inline Sharing share_row(std::int64_t bytes, std::int64_t rows, int inputs) {
   if (total <= 8 * kMiB) {  // the device is not full: the more threads fetch a row, the sooner it arrives
     if (bytes <= 16 * kKiB) return {0, inputs == 2 || bytes <= 8 * kKiB ? 1 : 2, 1, true};
     return bytes <= 128 * kKiB ? Sharing{0, inputs == 2 ? 1 : 2, blocks_of(16 * kKiB), true}
-                               : Sharing{0, 4 / inputs, blocks_of(32 * kKiB), false};
+                               : Sharing{0, 4, blocks_of(32 * kKiB * inputs), false};
   }
   if (bytes <= 6 * kKiB) return {0, 2 / inputs, 1, false};
   if (bytes < 16 * kKiB) return {0, 4 / inputs, 1, false};
-  if (bytes <= 128 * kKiB) return {0, 4 / inputs, blocks_of(16 * kKiB), false};
+  if (bytes <= 64 * kKiB) return {0, 4 / inputs, blocks_of(16 * kKiB), false};
   return {0, 8 / inputs, blocks_of(32 * kKiB), false};
 }
 

@@ -21,22 +21,24 @@ from kbench.kernels.slice_launch import (
 from kbench.kernels.triton_rows import power_of_two
 
 ONE_STEP_BYTES = 2**14
-"""The forward pass reads a row of at most this many bytes in one step, with 4 accesses a thread. It reads a longer row in steps
-of 256 threads."""
+"""The forward pass reads a row of at most this many bytes in one step, and a longer row in several."""
 
-FOUR_PIECES_BYTES, SIXTEEN_WARPS_BYTES = 2**16, 3 * 2**17
-"""Steps of the forward pass have 4 accesses a thread for rows of up to so many bytes, and 2 for longer rows; and 512 threads
-from so many bytes on."""
+THREADS_A_PROCESSOR = 2048
+"""The programs of up to this many threads, and of 128 to 1024 each, hold all rows of the forward pass at once if the rows are
+few. Otherwise a program has 256 threads, or 128 if rows begin anywhere."""
 
-ROWS_A_PROCESSOR, PROGRAMS_A_PROCESSOR = 4, 8
+FOUR_PIECES_BYTES = 2**16
+"""In steps of 256 threads, a thread has 4 accesses for rows of up to so many bytes, and 2 for longer rows."""
+
+SPLIT_ROWS, PROGRAMS_A_PROCESSOR = 1.5, 8
 """The forward pass splits rows if there are fewer than this on each multiprocessor, into this many programs of 128 threads on
 each."""
 
 HELD_BYTES = 2**15
 """With gradients, a program holds a row of at most this many bytes in registers. Programs share a longer row."""
 
-FEW_ELEMENTS = 2**23
-"""A matrix of at most this many elements is cut into smaller slices, for more programs."""
+FEW_PROGRAMS = 64
+"""With gradients, slices have 4 blocks instead of 8 if there would be fewer programs than this."""
 
 FEW_ROWS = 64
 """Up to this many rows, a row that one program holds has 4 accesses a thread, otherwise 8. With label smoothing, 8 accesses of
@@ -48,21 +50,25 @@ def losses_launch(x: Matrix, smooth: bool, parts: int | None = None) -> SliceLau
     if parts is None:
         parts = 1
         step = 2 * x.vector * 128
-        if x.width > step and x.rows < ROWS_A_PROCESSOR * x.processors:
+        if x.width > step and x.rows < SPLIT_ROWS * x.processors:
             wanted = math.ceil(PROGRAMS_A_PROCESSOR * x.processors / x.rows)
             parts = min(MOST_PARTS, wanted, math.ceil(x.width / step))
             parts = math.ceil(x.width / span_of(x.width, parts))
     span = span_of(x.width, parts)
     if parts > 1:
-        blocks, _, warps, _ = team(x, 2, parts)
-        pieces = 2
+        blocks, held, warps, _ = team(x, 2, parts)
+        pieces = min(4, held)
     elif x.row_bytes <= ONE_STEP_BYTES:
-        # of the two, the one with fewer idle lanes
-        blocks, pieces, warps = min((whole_row(x, each, 4096) for each in (4, 8)), key=lambda way: _lanes(*way[:2]))
+        # of the three, the one with the fewest idle lanes, and of these the one with the most threads
+        blocks, pieces, warps = min((whole_row(x, each, 4096) for each in (4, 8, 16)), key=lambda way: _lanes(*way[:2]))
     else:
-        warps = (8 if x.row_bytes < SIXTEEN_WARPS_BYTES else 16) * 32 // x.warp_size
-        blocks = {"ROWS": 1, "BLOCK": x.vector * x.warp_size * warps}
-        pieces = 4 if x.row_bytes <= FOUR_PIECES_BYTES and not x.window else 2
+        threads = 128 if x.window else 256
+        at_once = THREADS_A_PROCESSOR * x.processors // x.rows
+        if at_once >= 128:
+            threads = min(1024, 1 << at_once.bit_length() - 1)
+        pieces = {128: 4, 256: 4 if x.row_bytes <= FOUR_PIECES_BYTES else 2, 512: 2, 1024: 1}[threads]
+        warps = threads // x.warp_size
+        blocks = {"ROWS": 1, "BLOCK": x.vector * threads}
         pieces = math.ceil(x.width / blocks["BLOCK"] / math.ceil(x.width / (blocks["BLOCK"] * pieces)))
     constants = {
         "SMOOTH": smooth,
@@ -104,7 +110,7 @@ def both_launch(x: Matrix, smooth: bool, parts: int | None = None) -> SliceLaunc
     cannot hold as many programs at once."""
     options: dict[str, Any] = {}
     pieces = 0
-    few = x.rows * x.columns <= FEW_ELEMENTS
+    few = x.rows * math.ceil(x.width / (8 * x.vector * 128)) < FEW_PROGRAMS
     spread = (
         x.width * x.itemsize > HELD_BYTES // 2 and x.rows * math.ceil(x.width / (4 * x.vector * 128)) <= x.processors
     )
@@ -115,8 +121,8 @@ def both_launch(x: Matrix, smooth: bool, parts: int | None = None) -> SliceLaunc
             options["maxnreg"] = 56 if smooth or warps < 4 else 48
     elif shared := waiting_team(x, (4, 8) if few else (8,), parts):
         blocks, held, warps, parts = shared
-        if x.capped:
-            options["maxnreg"] = 96 if few else 64
+        if x.capped and held <= 8:
+            options["maxnreg"] = 96 if few else 56 if parts <= 32 and not x.window else 64
     else:
         warps, held, pieces, parts = 16 * 32 // x.warp_size, 4, 2, 1
         blocks = {"ROWS": 1, "BLOCK": x.vector * x.warp_size * warps}

@@ -13,8 +13,11 @@ from kbench.kernels.slice_launch import Matrix, SliceLaunch, span_of, waiting_te
 HELD_BYTES = 2**15
 """A program holds a row of y of at most this many bytes, and that of dy, in registers. Programs share a longer row."""
 
-FEW_ELEMENTS = 2**23
-"""A matrix of at most this many elements is cut into smaller slices, for more programs."""
+FEW_PROGRAMS = 64
+"""Slices have 4 blocks instead of 8 if there would be fewer programs than this."""
+
+LONG_FLOATS = 2**17
+"""In float32, rows of more bytes than this have slices of 16 blocks."""
 
 SPREAD_BYTES = 2**14
 """A few rows of more bytes than this are shared by programs, if all these programs are on the device at once."""
@@ -29,12 +32,15 @@ def backward_launch(x: Matrix, parts: int | None = None) -> SliceLaunch:
     if parts is None and not spread and x.row_bytes <= HELD_BYTES:
         blocks, held, warps = whole_row(x, 4)
         parts = 1
-        if x.capped and warps == 16 and x.itemsize == 2:
-            options["maxnreg"] = 64  # for two programs on a multiprocessor
-    elif shared := waiting_team(x, (4, 8) if x.rows * x.columns <= FEW_ELEMENTS else (8,), parts):
+        if x.itemsize == 2 and warps * x.warp_size == 512:
+            if x.window:
+                options |= {"maxnreg": 64} if x.capped else {}
+            else:  # two programs of 1024 threads on a multiprocessor
+                warps, held, blocks = 2 * warps, 2, {"ROWS": 1, "BLOCK": x.vector * 1024}
+    elif shared := waiting_team(x, _blocks_of_slices(x), parts):
         blocks, held, warps, parts = shared
-        if x.capped:
-            options["maxnreg"] = 112 if x.window else 96
+        if x.capped and held <= 16:
+            options["maxnreg"] = 168 if held > 12 else 112 if x.window else 96
     else:
         warps, held, pieces, parts = 16 * 32 // x.warp_size, 2, 2, 1
         blocks = {"ROWS": 1, "BLOCK": x.vector * x.warp_size * warps}
@@ -52,3 +58,12 @@ def backward_launch(x: Matrix, parts: int | None = None) -> SliceLaunch:
     }
     loops = math.ceil((span - blocks["BLOCK"] * held) / (blocks["BLOCK"] * pieces)) if pieces else 0
     return SliceLaunch(constants, {"num_warps": warps, **options}, parts, span, loops)
+
+
+def _blocks_of_slices(x: Matrix) -> tuple[int, ...]:
+    """The blocks of a slice: as many as registers can hold on a full device, and then fewer."""
+    if x.rows * math.ceil(x.width / (8 * x.vector * 128)) < FEW_PROGRAMS:
+        return 4, 8
+    if x.itemsize == 4 and x.row_bytes > LONG_FLOATS:
+        return 16, 8
+    return (10,) if x.itemsize == 2 and x.window else (8,)
