@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -43,22 +44,28 @@ def long_rows(case: Case) -> str | None:
     return None
 
 
+@cache
+def _properties(device: torch.device) -> Any:
+    """torch's properties of a device with a number. torch takes several microseconds to find them, and every call asks."""
+    return torch.cuda.get_device_properties(device)
+
+
 def warp_size(device: torch.device) -> int:
     """Threads of a warp: 64 on AMD's data-center devices, 32 on others."""
-    return int(torch.cuda.get_device_properties(device).warp_size) if device.type == "cuda" else 32
+    return int(_properties(device).warp_size) if device.type == "cuda" else 32
 
 
 def caps_registers(device: torch.device) -> bool:
     """Whether to set `maxnreg`, which Triton has for NVIDIA only: on sm_90, where the compiler meets kbench's limits without
     spilling. The interpreter accepts it too."""
     if device.type == "cuda" and torch.version.hip is None:
-        return bool(torch.cuda.get_device_capability(device)[0] == 9)
+        return bool(_properties(device).major == 9)
     return device.type == "cpu"
 
 
 def multiprocessors(device: torch.device) -> int:
     """Multiprocessors of the device; each holds at least one program. 4 under the interpreter."""
-    return int(torch.cuda.get_device_properties(device).multi_processor_count) if device.type == "cuda" else 4
+    return int(_properties(device).multi_processor_count) if device.type == "cuda" else 4
 
 
 def waiting_multiprocessors(device: torch.device) -> int:

@@ -7,6 +7,7 @@ Without an accelerator the kernels run in Triton's interpreter, as in `test_trit
 from __future__ import annotations
 
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -102,7 +103,7 @@ def test_a_small_matrix_is_held_in_eighths_where_that_is_much_less_to_do():
 )
 def test_a_register_limit_is_set_only_where_it_is_known(monkeypatch, device, version, capability, expected):
     monkeypatch.setattr(torch.version, "hip", version)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(triton_rows, "_properties", lambda device: SimpleNamespace(major=capability[0]))
     capped = triton_rows.caps_registers(torch.device(device))
     assert capped is expected
     assert ("maxnreg" in dispatch(4096, 65536, 2, capped=capped).options) is expected

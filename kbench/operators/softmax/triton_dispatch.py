@@ -6,6 +6,7 @@ The kernels are in `triton_kernels.py`. This file only computes numbers: it need
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any, NamedTuple
 
 from kbench.contract.provider import Unsupported
@@ -153,6 +154,7 @@ def in_eighths(M: int, N: int, itemsize: int, vector: int, warp_size: int) -> tu
     return {"ROWS": rows, "BLOCK": eighth, "PIECES": pieces}, rows * eighth * pieces, each * pieces
 
 
+@cache
 def dispatch(
     M: int,
     N: int,
