@@ -239,8 +239,6 @@ def _ways(operator: str, mode: str, N: int, itemsize: int) -> Iterator[Candidate
         ways.append({"packs": packs, "blocks": blocks})
         if not backward and packs <= 2:
             ways.append({"packs": packs, "blocks": blocks, "keep": 1})
-        if not backward and packs in (2, 4) and operator in ("rmsnorm", "layernorm") and threads >= 128:
-            ways.append({"packs": packs, "blocks": blocks, "turns": 1})
         if in_turn and blocks == 1:
             ways += [
                 {"packs": packs, "blocks": 1, "together": t, "joined": j}

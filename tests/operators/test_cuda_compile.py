@@ -124,6 +124,7 @@ def test_every_kernel_is_there_for_every_dtype(compiled: dict[tuple[str, str], l
         if function != "sum_rows":
             expected |= {(function, type_, 1) for type_ in TYPES}
     expected |= {("rows_in_turn", type_, 16 // size) for type_, size in TYPES.items()}
+    expected |= {("rows_one_by_one", type_, 16 // size) for type_, size in TYPES.items() if size == 2}
     expected |= {("add_partial_sums", type_, None) for type_ in TYPES}
     expected |= {("gelu_dense", type_, bytes_ // size) for type_, size in TYPES.items() for bytes_ in (8, 16)}
     assert found == expected

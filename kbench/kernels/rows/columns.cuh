@@ -8,12 +8,12 @@
 
 namespace kbench {
 
+// For operators that need a vector before they write, or that have no `prepare`: they fetch nothing ahead.
+constexpr int kNeverAhead = 1024;
+
 // The elements of one vector that belong to a thread. With KEEP, the thread fetches them before the row arrives and
 // keeps them in registers. Otherwise it fetches them when it writes, or, if it has at least AHEAD accesses, one access
 // ahead: the first one while the totals are exchanged.
-// An operator that needs a vector before it writes, or that has no `prepare`, fetches nothing ahead.
-constexpr int kNeverAhead = 1024;
-
 template <typename S, int AHEAD = 4>
 struct Columns {
   using T = typename S::T;

@@ -83,7 +83,6 @@ inline Sharing share_norm(std::int64_t bytes, std::int64_t rows, int inputs, int
   if (row <= 16 * kKiB) return {0, 4, 1, false};
   // The vectors of a cluster's blocks come from the L2 cache. With two of them, a block for the whole row is faster.
   if (vectors == 2 && row <= 64 * kKiB) return {0, row <= 32 * kKiB ? 4 : 8, 1, false};
-  if (vectors == 1 && row <= 64 * kKiB) return {0, 2, blocks_of_at_least(8 * kKiB, row), true};
   if (vectors == 1 && row <= 128 * kKiB) return {0, 4, blocks_of_at_most(16 * kKiB, row), false};
   return {0, 8, blocks_of_at_most(32 * kKiB, row), false};
 }

@@ -1,6 +1,6 @@
 // Layer normalisation: y = (x - mean) / sqrt(var + eps) * weight + bias, for each row of a matrix. The arithmetic is
 // fp32.
-#include "rows/turns/forward.cuh"
+#include "rows/dispatch.cuh"
 #include "rows/sums.cuh"
 
 namespace kbench {
@@ -19,8 +19,7 @@ struct Layernorm {
   struct Row : Bounds<S> {
     using T = typename S::T;
     using Total = Moments;
-    static constexpr int kept = 0, row_sums = 1, sums = 0;
-    static constexpr bool centred = true;
+    static constexpr int kept = 0;
     // Two vectors of rows that begin anywhere take more registers.
     static constexpr bool more = S::edges && !S::keep && S::packs < 8;
     static constexpr int blocks = Bounds<S>::blocks - (!more ? 0 : S::group ? 2 : 1);
@@ -66,19 +65,8 @@ struct Layernorm {
     }
 
     __device__ __forceinline__ void finish(Moments all, int columns, std::int64_t) {
-      conclude(&all.squares, all.mean, columns);
-    }
-
-    // For rows in turn, see rows_in_turn.cuh.
-    template <int COUNT>
-    __device__ __forceinline__ void measure(InPack, const Part<S>&, const float (&x)[1][COUNT], float middle,
-                                            float* squares) const {
-#pragma unroll
-      for (int v = 0; v < COUNT; ++v) squares[0] = fmaf(x[0][v] - middle, x[0][v] - middle, squares[0]);
-    }
-    __device__ __forceinline__ void conclude(const float* squares, float of_x, int columns) {
-      mean = of_x;
-      rstd = rsqrtf(squares[0] / columns + eps);
+      mean = all.mean;
+      rstd = rsqrtf(all.squares / columns + eps);
     }
     __device__ __forceinline__ unsigned zero() const { return rstd != rstd; }
 
@@ -100,10 +88,10 @@ cudaError_t layernorm(const Call& call) {
   const Layernorm::Arguments arguments = {weight.address, bias.address, static_cast<float>(call.real("eps"))};
   return with_type(x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    return launch_norm(call, rows_call<T, Layernorm>(call, arguments, {&x}, {&y}), {weight.address, bias.address});
+    return launch_rows(call, rows_call<T, Layernorm>(call, arguments, {&x}, {&y}), {weight.address, bias.address});
   });
 }
 
-const std::vector<Kernel> kernels = {{"layernorm", layernorm, {"x", "weight", "bias"}, {"y"}, KBENCH_NORM_OPTIONS}};
+const std::vector<Kernel> kernels = {{"layernorm", layernorm, {"x", "weight", "bias"}, {"y"}, KBENCH_ROW_OPTIONS}};
 
 }  // namespace kbench

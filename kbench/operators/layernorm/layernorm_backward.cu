@@ -44,7 +44,8 @@ struct LayernormBackward {
     static constexpr int threads = S::group ? 128 : 512, blocks = S::group ? 4 : 1;
     using Total = LayerProducts;
     static constexpr int kept = 0, row_sums = 3, sums = 2;
-    static constexpr bool centred = true;
+    // In 16 bits, it costs more to read a row three times from shared memory than to wait for an exchange.
+    static constexpr bool centred = true, one_by_one = sizeof(typename S::T) == 2;
     Columns<S, kNeverAhead> weight;  // `reduce` needs it, too
     RowStatistics* statistics;
     float eps, mean, rstd, share, rest;  // share: of x - mean in dx
@@ -111,7 +112,7 @@ struct LayernormBackward {
     }
 
     template <int COUNT>
-    __device__ __forceinline__ void add(const float (&in)[2][COUNT], float (&totals)[3][COUNT]) const {
+    __device__ __forceinline__ void add(const float (&in)[2][COUNT], float (&totals)[2][COUNT]) const {
 #pragma unroll
       for (int v = 0; v < COUNT; ++v) {
         totals[0][v] = fmaf(in[0][v] * rstd, in[1][v] - mean, totals[0][v]);

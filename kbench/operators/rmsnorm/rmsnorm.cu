@@ -1,5 +1,5 @@
 // RMS normalisation: y = x / sqrt(mean(x^2) + eps) * weight, for each row of a matrix. The arithmetic is fp32.
-#include "rows/turns/forward.cuh"
+#include "rows/dispatch.cuh"
 #include "rows/sums.cuh"
 
 namespace kbench {
@@ -17,8 +17,7 @@ struct Rmsnorm {
   template <typename S>
   struct Row : Bounds<S> {
     using Total = Sum;
-    static constexpr int kept = 0, row_sums = 1, sums = 0;
-    static constexpr bool centred = false;
+    static constexpr int kept = 0;
     Columns<S> weight;
     float eps, rstd;
 
@@ -40,18 +39,7 @@ struct Rmsnorm {
     }
 
     __device__ __forceinline__ void finish(Sum squares, int columns, std::int64_t) {
-      conclude(&squares.sum, 0.0f, columns);
-    }
-
-    // For rows in turn, see rows_in_turn.cuh.
-    template <int COUNT>
-    __device__ __forceinline__ void measure(InPack, const Part<S>&, const float (&x)[1][COUNT], float,
-                                            float* squares) const {
-#pragma unroll
-      for (int v = 0; v < COUNT; ++v) squares[0] = fmaf(x[0][v], x[0][v], squares[0]);
-    }
-    __device__ __forceinline__ void conclude(const float* squares, float, int columns) {
-      rstd = rsqrtf(squares[0] / columns + eps);
+      rstd = rsqrtf(squares.sum / columns + eps);
     }
     __device__ __forceinline__ unsigned zero() const { return rstd != rstd; }
 
@@ -72,10 +60,10 @@ cudaError_t rmsnorm(const Call& call) {
   const Rmsnorm::Arguments arguments = {weight.address, static_cast<float>(call.real("eps"))};
   return with_type(x.dtype, [&](auto zero) {
     using T = decltype(zero);
-    return launch_norm(call, rows_call<T, Rmsnorm>(call, arguments, {&x}, {&y}), {weight.address});
+    return launch_rows(call, rows_call<T, Rmsnorm>(call, arguments, {&x}, {&y}), {weight.address});
   });
 }
 
-const std::vector<Kernel> kernels = {{"rmsnorm", rmsnorm, {"x", "weight"}, {"y"}, KBENCH_NORM_OPTIONS}};
+const std::vector<Kernel> kernels = {{"rmsnorm", rmsnorm, {"x", "weight"}, {"y"}, KBENCH_ROW_OPTIONS}};
 
 }  // namespace kbench

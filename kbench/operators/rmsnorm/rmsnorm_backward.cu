@@ -35,7 +35,7 @@ struct RmsnormBackward {
     static constexpr int threads = S::group ? 128 : 512, blocks = S::group ? 4 : 1;
     using Total = RmsProducts;
     static constexpr int kept = 0, row_sums = 2, sums = 1;
-    static constexpr bool centred = false;
+    static constexpr bool centred = false, one_by_one = false;
     Columns<S, kNeverAhead> weight;  // `reduce` needs it, too
     RowStatistics* statistics;
     float eps, rstd, share;  // share: of x in dx
@@ -90,7 +90,7 @@ struct RmsnormBackward {
     }
 
     template <int COUNT>
-    __device__ __forceinline__ void add(const float (&in)[2][COUNT], float (&totals)[2][COUNT]) const {
+    __device__ __forceinline__ void add(const float (&in)[2][COUNT], float (&totals)[1][COUNT]) const {
 #pragma unroll
       for (int v = 0; v < COUNT; ++v) totals[0][v] = fmaf(in[0][v] * rstd, in[1][v], totals[0][v]);
     }

@@ -7,14 +7,13 @@
 namespace kbench {
 
 // How persistent blocks share a row of this many bytes (of one matrix); 0 blocks if it is too long for them.
-inline Sharing share_in_turn(std::int64_t bytes, int itemsize) {
+inline Sharing share_in_turn(std::int64_t bytes) {
   const int largest = largest_cluster();
   if (bytes <= 512) return {0, 1, 1, true};
   if (bytes <= 16 * kKiB) return {0, 2, 1, true};
   if (bytes <= 32 * kKiB && largest >= 2) return {0, 2, 2, true};
   const int blocks = blocks_of_at_most(8 * kKiB, bytes);
-  if (blocks > 1 && bytes <= blocks * 16 * kKiB) return {0, 2, blocks, true};
-  return {0, 4, itemsize == 4 && blocks > 1 && bytes <= blocks * 32 * kKiB ? blocks : 0, true};
+  return {0, 2, blocks > 1 && bytes <= blocks * 16 * kKiB ? blocks : 0, true};
 }
 
 // `together`: rows that a persistent block computes at a time. `joined`: blocks that add up their sums; 0: 1, or one
@@ -50,7 +49,7 @@ cudaError_t launch_backward(const Call& call, typename Op::Arguments arguments, 
     if (aligned) {
       const auto matrices_call = rows_call<T, Op>(call, arguments, {&dy, &x}, {&dx});
       const Sharing wanted = requested(call, Op::inputs);
-      const Sharing sharing = wanted.packs ? wanted : share_in_turn(columns * sizeof(T), sizeof(T));
+      const Sharing sharing = wanted.packs ? wanted : share_in_turn(columns * sizeof(T));
       int used = 0;
       const auto launch = [&](auto packs, int together, int joined, int some) {
         return launch_in_turn<packs.value>(matrices_call, sharing.blocks, together, joined, {values, {first, second}}, some,

@@ -18,7 +18,7 @@ struct ColumnSums {
 // together, and of the blocks that join theirs: those of a cluster, unless they share rows. `shared`: memory for the sums of
 // all threads. `number`: of the block, or of the cluster that shares a row.
 template <typename S, int SUMS>
-__device__ __forceinline__ void join_column_sums(const float (&column_totals)[S::packs][SUMS + 1][S::vector],
+__device__ __forceinline__ void join_column_sums(const float (&column_totals)[S::packs][SUMS][S::vector],
                                                  ColumnSums<typename S::T> sums, float* shared, const Part<S>& part,
                                                  int columns, int width, std::int64_t number) {
   using T = typename S::T;

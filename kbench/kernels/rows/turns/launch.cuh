@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "rows_in_turn.cuh"
+#include "one_by_one.cuh"
 
 namespace kbench {
 
@@ -65,20 +65,28 @@ cudaError_t launch_in_turn(const RowsCall<T, Op>& call, int blocks, int together
   return cudaErrorInvalidConfiguration;
 #else
   constexpr int V = kVector<T>;
-  constexpr bool centred = Op::template Row<Shape<T, V, PACKS, kBlockRow, false, true>>::centred;
+  using Row = typename Op::template Row<Shape<T, V, PACKS, kBlockRow, false, true>>;
+  constexpr int slots = Row::one_by_one ? kStages : kSlots<Row::centred>;
   const std::int64_t packs = ceil_div(call.columns, V);
   const std::int64_t slice = blocks == 1 ? packs : ceil_div(packs, 8 * blocks) * 8;
   const std::int64_t width = KBENCH_WARP_SIZE * ceil_div(slice, KBENCH_WARP_SIZE * PACKS);
   if (width > kTurnThreads<PACKS> || blocks > largest_cluster()) return cudaErrorInvalidConfiguration;
   if (together == 0) together = rows_together(call.rows, int(width));
   if (together == kMostTogether) together = int(std::min<std::int64_t>(512 / width, ceil_div(call.rows, joined)));
-  if (blocks > 1 || together == 0 || together * width > kTurnThreads<PACKS>) together = 1;
+  if (Row::one_by_one || blocks > 1 || together == 0 || together * width > kTurnThreads<PACKS>) together = 1;
   if (blocks > 1 || joined > largest_cluster()) joined = 1;
   const int threads = int(width) * together, cluster_blocks = std::max(blocks, joined);
-  const int shared_bytes = threads * kSlots<centred> * Op::inputs * PACKS * 16;
-  const auto kernel = blocks == 1 ? rows_in_turn<T, V, PACKS, kBlockRow, Op> : rows_in_turn<T, V, PACKS, kClusterRow, Op>;
+  const int shared_bytes = threads * slots * Op::inputs * PACKS * 16;
+  const auto kernel = [&] {
+    if constexpr (Row::one_by_one) {
+      return blocks == 1 ? rows_one_by_one<T, V, PACKS, kBlockRow, Op> : rows_one_by_one<T, V, PACKS, kClusterRow, Op>;
+    } else {
+      return blocks == 1 ? rows_in_turn<T, V, PACKS, kBlockRow, Op> : rows_in_turn<T, V, PACKS, kClusterRow, Op>;
+    }
+  }();
   if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes) != cudaSuccess ||
-      (cluster_blocks > 8 && cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess)) {
+      (cluster_blocks > 8 &&
+       cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess)) {
     cudaGetLastError();
     return cudaErrorInvalidConfiguration;
   }

@@ -1,5 +1,5 @@
-// Persistent blocks: each computes many rows in turn. While it writes a row, the sums of the next ones are exchanged, and
-// rows after these are copied to shared memory. It can add up sums over its rows on the way.
+// Persistent blocks: each computes many rows in turn, and adds up sums over them on the way. While it writes a row, the sums
+// of the next ones are exchanged, and rows after these are copied to shared memory.
 #pragma once
 
 #include "rows/columns.cuh"
@@ -25,7 +25,7 @@ constexpr int kTurnThreads = PACKS == 1 ? 1024 : 512;
 //   row_sums            how many sums of a row it needs
 //   measure(place, part, in, mean, sums)    adds what an access contributes to them
 //   conclude(sums, mean, columns)           with the sums of the row
-//   sums                the number of sums per column, or 0
+//   sums                the number of sums per column
 //   add(in, totals)     adds what an access of this row contributes to them
 // Each thread has the same columns in all rows; their sums and the operator's vectors stay in its registers.
 //
@@ -85,11 +85,11 @@ __global__ void __launch_bounds__(kTurnThreads<PACKS>, 1)
 #pragma unroll
   for (int number = 0; number < slots; ++number) fetch(number, row_of(number));
   // The next launch may start when all blocks have come here, so it keeps none of them from the device.
-  if constexpr (Row::sums > 0) let_next_kernel_start();
+  let_next_kernel_start();
 
   Row row;
   row.begin(arguments, part);
-  float column_totals[PACKS][Row::sums + 1][VECTOR] = {};  // one more, because an array cannot be empty
+  float column_totals[PACKS][Row::sums][VECTOR] = {};
   float mean = 0.0f, next_mean = 0.0f;
 #if KBENCH_CLUSTERS
   if constexpr (S::cluster) ClusterExchange::await_all();
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(kTurnThreads<PACKS>, 1)
 #pragma unroll
           for (int i = 0; i < Op::inputs; ++i) arrived(before(lead), i, p, read[i]);
           row.write(InPack{p}, part, read, written);
-          if constexpr (Row::sums > 0) row.add(read, column_totals[p]);
+          row.add(read, column_totals[p]);
 #pragma unroll
           for (int o = 0; o < Op::outputs; ++o) {
             Pack<T, VECTOR> result;
@@ -177,9 +177,7 @@ __global__ void __launch_bounds__(kTurnThreads<PACKS>, 1)
     last = last + 1 == slots ? 0 : last + 1;
   }
   await_copies<0>();
-  if constexpr (Row::sums > 0) {
-    join_column_sums<S, Row::sums>(column_totals, sums, reinterpret_cast<float*>(ring), part, columns, width, start);
-  }
+  join_column_sums<S, Row::sums>(column_totals, sums, reinterpret_cast<float*>(ring), part, columns, width, start);
 }
 
 }  // namespace kbench

@@ -30,7 +30,7 @@ __device__ __forceinline__ void await_copies() {
 // The sums of some values over a warp: lane i has that of value i % COUNT. This takes fewer shuffles than COUNT sums.
 template <int COUNT>
 __device__ __forceinline__ float spread_sums(float (&values)[COUNT]) {
-  static_assert(COUNT == 1 || COUNT == 2 || COUNT == 4, "half of the values go to the other half of the lanes");
+  static_assert(COUNT == 2 || COUNT == 4, "half of the values go to the other half of the lanes, once or twice");
   if constexpr (COUNT == 4) {
     const bool upper = threadIdx.x & 2;
 #pragma unroll
@@ -39,12 +39,9 @@ __device__ __forceinline__ float spread_sums(float (&values)[COUNT]) {
       values[i] = kept + KBENCH_SHUFFLE_XOR(sent, 2);
     }
   }
-  float sum = values[0];
-  if constexpr (COUNT > 1) {
-    const bool odd = threadIdx.x & 1;
-    const float kept = odd ? values[1] : values[0], sent = odd ? values[0] : values[1];
-    sum = kept + KBENCH_SHUFFLE_XOR(sent, 1);
-  }
+  const bool odd = threadIdx.x & 1;
+  const float kept = odd ? values[1] : values[0], sent = odd ? values[0] : values[1];
+  float sum = kept + KBENCH_SHUFFLE_XOR(sent, 1);
 #pragma unroll
   for (int mask = COUNT; mask < KBENCH_WARP_SIZE; mask *= 2) sum += KBENCH_SHUFFLE_XOR(sum, mask);
   return sum;
