@@ -147,6 +147,22 @@ def test_a_kernel_of_an_extension_is_known_by_the_code_in_its_library(
     assert code.of(1, "_Z5otherPf", ("no_such_module",))[1] == f"name and torch {torch.__version__}"
 
 
+def test_a_library_is_searched_once_for_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run has hundreds of cases, and a library may have 60 MB."""
+    library = tmp_path / "rows.so"
+    library.write_bytes(elf(__nv_fatbin=b"machine code", __rodata=b"\0_Z4rowsPf\0"))
+    monkeypatch.setattr(machine_code, "_libraries", lambda: [str(library)])
+    code = MachineCode(TritonKernels())
+    known = [code.of(1, name, ()) for name in ("_Z4rowsPf", "_Z5otherPf")]
+    monkeypatch.setattr(machine_code, "_contains", refuse(AssertionError("searched again")))
+    assert [code.of(1, name, ()) for name in ("_Z4rowsPf", "_Z5otherPf")] == known
+    monkeypatch.undo()
+    later = tmp_path / "later.so"
+    later.write_bytes(elf(__nv_fatbin=b"other code", __rodata=b"\0_Z5otherPf\0"))
+    monkeypatch.setattr(machine_code, "_libraries", lambda: [str(library), str(later)])
+    assert code.of(1, "_Z5otherPf", ())[1] == "machine code in later.so", "it was loaded after the first search"
+
+
 def test_the_libraries_of_this_process_do_not_include_those_of_torch() -> None:
     found = machine_code._libraries()
     assert any("numpy" in path for path in found) and not any("libtorch" in path for path in found)

@@ -112,9 +112,15 @@ class MachineCode:
 
 def _library_of(symbol: str) -> tuple[str, str] | None:
     """The digest and the name of a shared library of this process that contains a kernel."""
-    for path in _libraries():
+    return _search(symbol, tuple(_libraries())) if symbol else None
+
+
+@cache
+def _search(symbol: str, libraries: tuple[str, ...]) -> tuple[str, str] | None:
+    """The same in these libraries. Each kernel is searched once: most are launched in every case of a run."""
+    for path in libraries:
         data, code = _device_code(path)
-        if symbol and _contains(data, symbol.encode() + b"\0"):
+        if _contains(data, symbol.encode() + b"\0"):
             return code, f"machine code in {Path(path).name}"
     return None
 
