@@ -94,10 +94,12 @@ class KernelCounters:
 
     @property
     def cached_bytes(self) -> float | None:
-        """Bytes that the threads stored to global memory, and that had not left the L2 cache when the kernel ended."""
-        if self.store_sectors is None or self.dram_write_bytes is None:
+        """Bytes that the threads stored to global memory, and that had not left the L2 cache when the kernel ended; of all
+        launches together. A thread that stores to the same place twice makes this too large."""
+        if self.store_sectors is None or self.store_used_percent is None or self.dram_write_bytes is None:
             return None
-        return max(self.store_sectors * SECTOR_BYTES - self.dram_write_bytes, 0.0)
+        stored = self.store_sectors * SECTOR_BYTES * min(self.store_used_percent / 100, 1.0)
+        return max(stored - self.dram_write_bytes, 0.0)
 
     @property
     def local_bytes(self) -> float | None:

@@ -33,12 +33,13 @@ def _parts(one: KernelCounters) -> Iterator[str]:
     if one.dram_read_bytes is not None and one.dram_write_bytes is not None:
         yield f"{_mb(one.dram_read_bytes)} MB read from the device's memory and {_mb(one.dram_write_bytes)} MB written to it"
     if one.cached_bytes and one.cached_bytes > LEAST_CACHED * (one.dram_write_bytes or 0.0):
-        yield f"{_mb(one.cached_bytes)} MB of what was stored are still in the L2 cache at its end"
+        whose = "at its end" if one.launches == 1 else "at the end of each"
+        yield f"{_mb(one.cached_bytes / one.launches)} MB of what was stored are still in the L2 cache {whose}"
     if one.dram_percent is not None:
         yield f"memory at {one.dram_percent:.0f}% of its peak"
     if one.sm_percent is not None:
         yield f"multiprocessors at {one.sm_percent:.0f}% of theirs"
-    if one.l2_hit_percent is not None:
+    if one.l2_hit_percent is not None and one.l2_hit_percent <= 100:  # an H200 has counted 151% of one kernel
         yield f"L2 hit rate {one.l2_hit_percent:.0f}%"
     if one.warps_percent is not None:
         yield f"achieved occupancy {one.warps_percent:.0f}%"

@@ -144,7 +144,7 @@ def _caches(facts: RowFacts) -> str:
     if len(facts.counters) > 1 and facts.cache != "warm":
         return ", if no kernel finds in a cache what the one before it has left there"
     rate = facts.counters[0].l2_hit_percent
-    return f"; {rate:.0f}% of the accesses to the L2 cache hit" if rate is not None else ""
+    return f"; {rate:.0f}% of the accesses to the L2 cache hit" if rate is not None and rate <= 100 else ""
 
 
 _LIMITS = {"shared_mem": "shared memory", "warps": "threads", "barriers": "barriers"}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from counters.ncu_tables import GOOD, details_page, raw_page
+from counters.ncu_tables import GOOD, RECORDED, STALLED, details_page, raw_page
 
 from kbench.counters.kernel_counters import KernelCounters, function_name, merged, of_call
 from kbench.counters.ncu_csv import NotCounters, read_ncu_csv
@@ -21,17 +22,30 @@ def launch(symbol: str, name: str, times: int = 1) -> KernelLaunch:
 @pytest.mark.parametrize("page", [raw_page, details_page])
 def test_both_forms_have_the_same_numbers(page: Callable[..., str]) -> None:
     [one] = read_ncu_csv(page((ROWS, GOOD)))
-    assert one.name == ROWS and one.time_ns == 100_000 and one.dram_read_bytes == 67108864
-    assert one.dram_bytes == 133108864 and one.local_bytes == 0
-    assert (one.l2_hit_percent, one.warps_percent, one.load_used_percent) == (50.25, 85.1, 100)
-    assert one.limits == {"blocks": 32, "registers": 16, "shared_mem": 32, "warps": 16}
+    assert one.name == ROWS and one.time_ns == 31_936 and one.dram_read_bytes == 67114752
+    assert one.dram_bytes == 67114752 + 58288128 and one.local_bytes == 0
+    assert (one.l2_hit_percent, one.warps_percent, one.load_used_percent) == (50.16, 75.69, 100)
+    assert one.limits == {"barriers": 32, "blocks": 32, "registers": 16, "shared_mem": 32, "warps": 8}
 
 
 def test_stalls_are_shares_of_the_time_of_a_warp() -> None:
-    [one] = read_ncu_csv(raw_page((ROWS, GOOD)))
+    [one] = read_ncu_csv(raw_page((ROWS, GOOD | {STALLED.format("long_scoreboard_not_issued"): "9.0"})))
     assert sum(one.stalls.values()) == pytest.approx(1)
-    assert one.stalls["not_selected"] == pytest.approx(2 / 6)
+    assert one.stalls["long_scoreboard"] == pytest.approx(0.924, abs=0.001)
     assert "long_scoreboard_not_issued" not in one.stalls, "it counts other cycles"
+
+
+def test_a_recorded_table_is_read_as_it_is() -> None:
+    text = Path(__file__).with_name("h200.ncu.csv").read_text()
+    found = read_ncu_csv(text)
+    assert [function_name(one.name) for one in found[:4]] == ["straight", "uncoalesced", "spilled", "crowded"]
+    assert {one.name for one in found} == set(RECORDED) and len(found) == 8
+    straight, uncoalesced, spilled, crowded, *others = found
+    assert straight.wasted_bytes == 0 and uncoalesced.wasted_bytes == pytest.approx(929e6, rel=0.01)
+    assert spilled.local_bytes == pytest.approx(4827e6, rel=0.01) and spilled.cached_bytes == 0
+    assert crowded.warps_percent == 4.93 and crowded.limits["shared_mem"] == min(crowded.limits.values()) == 4
+    assert straight.cached_bytes == 64 * 2**20 - 58288128 and uncoalesced.cached_bytes == 0
+    assert [one.launches for one in merged(others)] == [2, 2]
 
 
 def test_sampled_stalls_are_read_where_there_are_no_others() -> None:

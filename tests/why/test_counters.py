@@ -1,5 +1,5 @@
-"""`kbench why --import` and `--counters`: what the hardware counted sharpens the reasons. The reports are made by hand (see
-tests/counters/ncu_tables.py), and a script stands for the program ncu."""
+"""`kbench why --import` and `--counters`: what the hardware counted sharpens the reasons. The reports have the form and
+the numbers of recorded ones (see tests/counters/ncu_tables.py), and a script stands for the program ncu."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from common import Kbench
-from counters.ncu_tables import GOOD, STALLED, raw_page
+from counters.ncu_tables import GOOD, RECORDED, STALLED, raw_page
 from making import write_rows
 from why.test_why import FULL, H200, KERNEL, LAUNCH, NAME, launched, timed
 
@@ -21,30 +21,19 @@ from kbench.counters.kernel_counters import NCU_METRICS
 from kbench.execute.kernels_writer import KernelsWriter
 from kbench.launches.launched_call import LaunchedCall
 from kbench.protocol import CallRecorded
+from kbench.why.counted_lines import counted_lines
 from kbench.why.counted_reasons import counted_reasons
 from kbench.why.counting import with_report
 from kbench.why.facts import find_facts
 from kbench.why.reasons import find_reasons
 
 ROWS = "_Z4rowsPf"
-UNCOALESCED = GOOD | {
-    "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.pct": "12.5",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": "4,194,304",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum": "4,194,304",
-    "dram__bytes_read.sum": "536,870,912",
-}
-SPILLING = GOOD | {
-    "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum": "8,000,000",
-    "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum": "8,000,000",
-    "dram__bytes_write.sum": "300,000,000",
-}
-FEW_WARPS = GOOD | {
-    "sm__warps_active.avg.pct_of_peak_sustained_active": "6.2",
-    "launch__occupancy_limit_shared_mem": "1",
-}
+UNCOALESCED = RECORDED["uncoalesced"]
+SPILLING = RECORDED["spilled"]
+FEW_WARPS = RECORDED["crowded"]
 SMALL = GOOD | dict.fromkeys(("dram__bytes_read.sum", "dram__bytes_write.sum"), "10,000,000")
 TWICE = GOOD | {"dram__bytes_read.sum": "134,217,728", "dram__throughput.avg.pct_of_peak_sustained_elapsed": "93"}
-BARRIER = GOOD | {STALLED.format("barrier"): "8.0"}
+BARRIER = GOOD | {STALLED.format("barrier"): "2,000"}
 
 
 def results(folder: Path, call: LaunchedCall = FULL, **fields: object) -> Path:
@@ -63,15 +52,15 @@ def reasons(folder: Path, path: Path, metrics: Mapping[str, str], launches: int 
 @pytest.mark.parametrize(
     ("metrics", "call", "fields", "kind", "said"),
     [
-        (UNCOALESCED, FULL, {}, "uncoalesced", "rows use 12% of the bytes that their loads move: a load of a warp"),
-        (SPILLING, launched(4, registers=255, local_bytes=512), {}, "spills", "rows reads and writes 512.0 MB of local memory"),
-        (FEW_WARPS, launched(1, static_shared_bytes=200_000), {}, "low-occupancy", "holds 6% of the warps that it could hold "
-         "(at most 1 block fits, because of shared memory)"),
+        (UNCOALESCED, FULL, {}, "uncoalesced", "rows use 12% of the bytes that their stores move: a store of a warp"),
+        (SPILLING, launched(4, registers=255, local_bytes=512), {}, "spills", "rows reads and writes 4827.0 MB of local"),
+        (FEW_WARPS, launched(1, static_shared_bytes=200_000), {}, "low-occupancy", "holds 5% of the warps that it could hold "
+         "(at most 4 blocks fit, because of shared memory)"),
         (SMALL, launched(times=20), {"kernels": 20}, "many-kernels", "A call launches 20 kernels."),
         (GOOD, FULL, {"launch_ms": 1.5}, "host-bound", "The host takes 1500 us"),
         (GOOD, FULL, {"copy_fraction": 0.97}, "at-speed", "97% of the speed of a copy"),
         (TWICE, FULL, {"sol": 0.6}, "memory-bound", "keeps the device's memory busy at 93% of the peak"),
-        (BARRIER, FULL, {}, "stalled", "spend 59% of their time waiting for the other warps of the block at a"),
+        (BARRIER, FULL, {}, "stalled", "spend 94% of their time waiting for the other warps of the block at a"),
     ],
 )  # fmt: skip
 def test_the_first_sentence_names_the_reason_with_its_number(
@@ -83,22 +72,26 @@ def test_the_first_sentence_names_the_reason_with_its_number(
 
 def test_the_sectors_of_a_load_are_counted(tmp_path: Path) -> None:
     assert (
-        "a load of a warp touches 32.0 sectors of 32 bytes" in reasons(tmp_path, results(tmp_path), UNCOALESCED)[0][1]
+        "a store of a warp touches 32.0 sectors of 32 bytes" in reasons(tmp_path, results(tmp_path), UNCOALESCED)[0][1]
     )
 
 
 def test_sectors_that_the_l1_cache_keeps_are_not_wasted(tmp_path: Path) -> None:
-    kept = UNCOALESCED | {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum": "300,000"}
+    kept = UNCOALESCED | {
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_miss.sum": "300,000",
+        "smsp__sass_average_data_bytes_per_sector_mem_global_op_st.pct": "100",
+    }
     assert "uncoalesced" not in {kind for kind, _ in reasons(tmp_path, results(tmp_path), kept)}
 
 
 def test_bytes_are_compared_with_those_of_the_operator(tmp_path: Path) -> None:
     found = dict(reasons(tmp_path, results(tmp_path), TWICE))
     assert (
-        "move 200.2 MB from and to the device's memory, 1.5 times the 134.2 MB that they have to; 50%"
+        "move 192.5 MB from and to the device's memory, 1.4 times the 134.2 MB that they have to; 50%"
         in found["extra-bytes"]
     )
-    kinds = [kind for kind, _ in reasons(tmp_path, results(tmp_path), UNCOALESCED)]
+    uncached = UNCOALESCED | {"dram__bytes_read.sum": "536,870,912"}
+    kinds = [kind for kind, _ in reasons(tmp_path, results(tmp_path), uncached)]
     assert kinds.index("uncoalesced") < kinds.index("extra-bytes"), "the cause comes before what follows from it"
 
 
@@ -122,27 +115,43 @@ def test_the_page_and_the_json_show_what_was_counted(kbench: Kbench, tmp_path: P
     assert ended.returncode == 0, ended.stderr
     page = " ".join(ended.stdout.split())
     assert (
-        "triton: what the hardware counted in a call rows: 100.0 us while counting, 67.1 MB read from the device's"
+        "triton: what the hardware counted in a call rows: 31.94 us while counting, 67.1 MB read from the device's"
         in page
     )
-    assert "L2 hit rate 50%, achieved occupancy 85%" in page
-    assert (
-        "rows: of their time, the warps wait 17% for an arithmetic unit that is in use (math_pipe_throttle); 17% for"
-        in page
-    )
-    assert "still in the L2 cache" not in page, "nearly all that was stored has reached the device's memory"
+    assert "L2 hit rate 50%, achieved occupancy 76%" in page
+    assert "rows: of their time, the warps wait 92% for data from global or local memory (long_scoreboard)" in page
+    assert "58.3 MB written to it, 8.8 MB of what was stored are still in the L2 cache at its end" in page
     assert "ncu --profile-from-start" not in page, "it was counted already"
     found = json.loads(kbench("why", path, "--import", report, "--json").stdout)["rows"][0]
-    assert found["counters"][0]["dram_read_bytes"] == 67108864 and found["ncu"].startswith(
+    assert found["counters"][0]["dram_read_bytes"] == 67114752 and found["ncu"].startswith(
         "ncu --profile-from-start off"
     )
 
 
-def test_what_was_stored_and_did_not_reach_memory_is_said(kbench: Kbench, tmp_path: Path) -> None:
-    path, report = results(tmp_path), tmp_path / "report.csv"
-    report.write_text(raw_page((ROWS, GOOD | {"dram__bytes_write.sum": "600,000"})))
-    page = " ".join(kbench("why", path, "--import", report).stdout.split())
-    assert "and 0.6 MB written to it, 66.5 MB of what was stored are still in the L2 cache at its end" in page
+@pytest.mark.parametrize(
+    ("metrics", "launches", "said"),
+    [
+        (GOOD | {"dram__bytes_write.sum": "600,000"}, 1, "66.5 MB of what was stored are still in the L2 cache at its"),
+        (GOOD | {"dram__bytes_write.sum": "600,000"}, 4, "still in the L2 cache at the end of each, memory at"),
+        (GOOD | {"dram__bytes_write.sum": "66,000,000"}, 1, ""),
+        (UNCOALESCED, 1, ""),  # its stores move eight times the bytes that it stores
+    ],
+)  # fmt: skip
+def test_what_was_stored_and_did_not_reach_memory_is_said(
+    tmp_path: Path, metrics: Mapping[str, str], launches: int, said: str
+) -> None:
+    report = tmp_path / "report.csv"
+    report.write_text(raw_page(*[(ROWS, metrics)] * launches))
+    [facts], _ = find_facts(results(tmp_path, launched(times=launches)), "")
+    page = " ".join(counted_lines(with_report(facts, report)))
+    assert said in page and ("L2 cache at" in page) is bool(said)
+
+
+def test_an_impossible_hit_rate_is_not_shown(tmp_path: Path) -> None:
+    """An H200 counted 151 % of a kernel."""
+    (tmp_path / "report.csv").write_text(raw_page((ROWS, FEW_WARPS)))
+    [facts], _ = find_facts(results(tmp_path), "")
+    assert "hit rate" not in " ".join(counted_lines(with_report(facts, tmp_path / "report.csv")))
 
 
 @pytest.mark.parametrize(
@@ -333,7 +342,7 @@ def test_several_kernels_share_the_time(tmp_path: Path) -> None:
     report.write_text(raw_page((ROWS, BARRIER), ("last", GOOD | {"gpu__time_duration.sum": "900,000"})))
     [facts], _ = find_facts(path, "")
     found = [each for each in counted_reasons(with_report(facts, report)) if each.kind == "stalled"]
-    assert [round(each.weight, 3) for each in found] == [0.059, 0.15]
+    assert [round(each.weight, 3) for each in found] == [0.032, 0.893]
 
 
 def test_caches_that_were_emptied_between_kernels_are_said(tmp_path: Path) -> None:

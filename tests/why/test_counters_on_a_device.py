@@ -35,7 +35,7 @@ for name, (make, rows, kind) in planted.PLANTED.items():
 SWEEP = """
 operator: double
 plugins: [planted.py]
-sweep: {M: 4096, N: 4096, dtype: float32}
+sweep: {M: 8192, N: 4096, dtype: float32}
 providers: [straight, uncoalesced, spilled, crowded, in-twenty, slowly-launched]
 measure: {rounds: 2, rep_ms: 10, warmup_ms: 5, precision: null, sessions: 1}
 """
@@ -46,7 +46,7 @@ sys.path[:0] = ["{ROOT}/tests", "{ROOT}/tests/measure"]
 import torch
 import test_planted_faults_on_a_device as planted
 
-x = torch.randn(4096, 4096, device="cuda")
+x = torch.randn(8192, 4096, device="cuda")
 calls = [make() for make, rows, kind in planted.PLANTED.values()]
 for call in calls:
     call(x)
