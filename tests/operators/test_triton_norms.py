@@ -190,7 +190,7 @@ def test_teams_share_rows_in_the_backward_pass(name: str, N: int, dtype: str, mo
 def test_teams_are_right_on_a_device(name: str, dtype: str, M: int, N: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the dispatch chooses others. All but three rows of the second launch have the marks of the first."""
     choose = lambda M, N, itemsize, vector, inputs, sums, device, anywhere: shared_rows_plan(  # noqa: E731
-        M, N, itemsize, sums, device, *shares(itemsize, vector, sums, device)
+        M, N, itemsize, sums, device, *shares(N, itemsize, vector, inputs, sums, device)
     )
     monkeypatch.setattr(launch, "backward_plan", choose)
     assert [judged(name, rows, N, "backward", dtype) for rows in (M, M + 3, M)] == [None] * 3

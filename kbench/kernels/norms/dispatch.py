@@ -78,16 +78,6 @@ _DIVIDED, _DIVIDED_BACKWARD = 512, 4096
 """Rows are held in parts of a power of two if that has so many elements. In the backward pass, rows that share a program would
 then be added up across warps."""
 
-_FIVE_PIECES = {"maxnreg": 80}
-"""Triton's options for rows of whole 16 bytes in five blocks on sm_90: without a limit, ptxas keeps to 64 registers, and
-spills. Other rows take more."""
-
-_EARLY_AND_PACKED = {"maxnreg": 64}
-"""The same for packed rows with a pivot whose weights are loaded early: twice as many programs fit on a multiprocessor."""
-
-_LARGEST_OF_TWO = 5120
-"""Elements of a program of the backward pass, if a multiprocessor is to hold two."""
-
 _SHORTEST_WINDOW, _LONGEST_WINDOW = 1024, 6144
 """In the backward pass, shorter rows are moved in smaller vectors, several rows at a time. Longer ones take too many
 registers."""
@@ -125,48 +115,64 @@ def _warps(count: int, each: int, device: Processors, most: int = 16) -> dict[st
     return {"num_warps": max(1, threads // device.warp_size)}
 
 
-def _each_of(constants: dict[str, Any]) -> int:
-    """Elements per thread: 32, or up to 48 if a row has several blocks, so that a thread has 16 bytes of each."""
-    return 32 if constants["PIECES"] == 1 else 48
-
-
 @cache
-def forward_plan(M: int, N: int, itemsize: int, pivot: bool, device: Processors, anywhere: bool = False) -> Launches:
-    """The launches that normalise M rows of N elements of `itemsize` bytes. `pivot` is that of the operator's mathematics, and
-    `anywhere` whether rows begin anywhere, and can be moved in windows of 16 bytes."""
-    alone = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
+def forward_plan(
+    M: int, N: int, itemsize: int, pivot: bool, device: Processors, anywhere: bool = False, inputs: int = 1
+) -> Launches:
+    """The launches that normalise M rows of N elements of `itemsize` bytes. `pivot` is that of the operator's mathematics,
+    `anywhere` whether rows begin anywhere, and can be moved in windows of 16 bytes, and `inputs` the matrices that are read."""
     width = N + 16 // itemsize - 1 if anywhere else N
     whole = anywhere or N * itemsize % 16 == 0
-    packed = whole and pivot and itemsize == 2 and device.shared_bytes > 0
-    if width <= _LONGEST_ROW:
-        most = 1 if anywhere else (_TILE_WITH_PIVOT if pivot else _TILE) // itemsize
-        constants = _tile(M, width, most, device.multiprocessors, _DIVIDED)
-        count = _elements(constants)
-        early = constants["PIECES"] == 1
-        crowded = itemsize == 2 and count >= 4096 and device.multiprocessors * 4 < M
-        each = (
-            16 if early and count <= 8192 and not crowded else 32 if anywhere and count > 8192 else _each_of(constants)
-        )
-        options = _warps(count, each, device)
-        packed &= count >= 2048
-        if device.chained and whole:
-            options |= _FIVE_PIECES if constants["PIECES"] == 5 else _EARLY_AND_PACKED if early and packed else {}
-        ways = {"EARLY": early, "PACKED": packed, "WINDOW": anywhere}
-        ways["FULL"] = constants["FULL"] and not anywhere
-        step = Step("forward_kernels.registers", math.ceil(M / constants["ROWS"]), constants | ways | alone, options)
-        return Launches((step,), window=anywhere)
-    held = _SLICE // 2 if anywhere else _SLICE
-    slices = math.ceil(width / held)
+    packed = whole and itemsize == 2 and inputs == 1 and device.shared_bytes > 0
+    if width > _LONGEST_ROW:
+        return _forward_teams(M, N, width, itemsize, pivot, packed, device)
+    most = 1 if anywhere else (_TILE_WITH_PIVOT if pivot else _TILE) // itemsize
+    constants = _tile(M, width, most, device.multiprocessors, _DIVIDED)
+    count, early = _elements(constants), constants["PIECES"] == 1
+    packed &= count >= 1024 and (pivot or not early or count > 8192)
+    waves = M / device.multiprocessors
+    crowded = itemsize == 2 and count >= 4096 and waves > 4 and (pivot or waves <= 8)
+    each = 32 if early or (anywhere and count > 8192) else 48  # 48 in several blocks: a thread has 16 bytes of each
+    if early and count <= 8192 and not crowded:
+        each = 16
+    options = _warps(count, each, device)
+    if pivot and itemsize == 4 and not early and count > 8192:
+        options = _warps(count, 16, device, 32)
+    if device.chained and early and packed and pivot and not anywhere:
+        options["maxnreg"] = 40 if each == 16 else 64  # more programs fit on a multiprocessor
+    elif device.chained and whole and constants["PIECES"] == 5:
+        options["maxnreg"] = 80  # without a limit, ptxas keeps to 64 registers, and spills
+    alone = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
+    ways = {"EARLY": early, "PACKED": packed, "WINDOW": anywhere, "FULL": constants["FULL"] and not anywhere}
+    step = Step("forward_kernels.registers", math.ceil(M / constants["ROWS"]), constants | ways | alone, options)
+    return Launches((step,), window=anywhere)
+
+
+def _forward_teams(
+    M: int, N: int, width: int, itemsize: int, pivot: bool, packed: bool, device: Processors
+) -> Launches:
+    """Programs that share rows of `width` lanes. A team of few programs is fastest if all programs start at once; otherwise
+    shorter slices are, if they are packed."""
+    window = width > N
     most = _LARGEST_TEAM if device.interpreted else min(_LARGEST_TEAM, device.multiprocessors)
+    at_once = M * math.ceil(width / _SLICE) <= device.multiprocessors
+    few = M * math.ceil(2 * width / _SLICE) <= 8 * device.multiprocessors
+    short = itemsize == 2 and (window or (not at_once and (few or pivot or not packed)))
+    held = _SLICE // 2 if window or (short and math.ceil(2 * width / _SLICE) <= most) else _SLICE
+    slices = math.ceil(width / held)
     if not device.together or slices > most:
         return Launches((Step("forward_kernels.twice", M, {"BLOCK": 8192, "STAGES": 1}, _warps(8192, 8, device, 32)),))
     span = 64 * math.ceil(width / slices / 64)
     slices = math.ceil(width / span)
-    constants = {"ROWS": 1, "BLOCK": held, "PIECES": 1, "EARLY": False, "PACKED": packed, "WINDOW": anywhere}
-    constants |= {"FULL": N % span == 0 and span == held and not anywhere, "span": span}
+    early = (at_once or (device.chained and packed and few and held < _SLICE)) and not window
+    options = _warps(held, 16 if window and itemsize == 4 else 32, device)
+    if early and not at_once:
+        options["maxnreg"] = 64
+    constants = {"ROWS": 1, "BLOCK": held, "PIECES": 1, "EARLY": early, "PACKED": packed, "WINDOW": window}
+    constants |= {"FULL": N % span == 0 and span == held and not window, "span": span}
     constants |= {"WIDTH": power_of_two(slices), "TICKETS": M * slices > device.multiprocessors, "PHASE": 0}
-    step = Step("forward_kernels.registers", M * slices, constants, _warps(_SLICE, 32, device))
-    return Launches(_in_phases(step, device), slices, teams=True, window=anywhere)
+    step = Step("forward_kernels.registers", M * slices, constants, options)
+    return Launches(_in_phases(step, device), slices, teams=True, window=window)
 
 
 def _in_phases(step: Step, device: Processors) -> tuple[Step, ...]:
@@ -191,6 +197,8 @@ def backward_plan(
     `vector` elements. `inputs` are the matrices that are read, and `sums` those over the rows. `anywhere` is that of
     `forward_plan`."""
     few = M <= _FEW_ROWS or (M <= _FEW_LONG_ROWS and N >= 4096)
+    if M == 1 and N > _LONGEST_KEPT and device.chained and vector * itemsize == 16:  # one team needs no second launch
+        return shared_rows_plan(M, N, itemsize, sums, device, 2048, 1, *((8, 2) if itemsize == 4 else (4, 3)))
     if few and N <= _LONGEST_ROW:
         constants = _tile(M, N, 1, 1, _DIVIDED_BACKWARD)
         width = min(128, max(32, power_of_two(N // 128)))
@@ -210,7 +218,7 @@ def backward_plan(
         return _resident(M, N, itemsize, inputs, sums, staged_bytes, device)
     if device.together and vector * itemsize >= 4:
         try:
-            return shared_rows_plan(M, N, itemsize, sums, device, *shares(itemsize, vector, sums, device))
+            return shared_rows_plan(M, N, itemsize, sums, device, *shares(N, itemsize, vector, inputs, sums, device))
         except Unsupported:
             pass
     slices = 1 if device.multiprocessors <= M else min(math.ceil(N / 4096), math.ceil(2 * device.multiprocessors / M))
@@ -237,13 +245,16 @@ def _packed(N: int, itemsize: int, vector: int, inputs: int, sums: int, staged_b
 
 def _resident(M: int, N: int, itemsize: int, inputs: int, sums: int, staged_bytes: int, device: Processors) -> Launches:
     """Programs that stay, take one tile of rows after another, and keep the sums over the rows."""
-    constants = _tile(M, N, _TILE_BACKWARD, 2 * device.multiprocessors, _DIVIDED_BACKWARD)
+    twice = 2 if N == 4096 and itemsize == 2 and device.multiprocessors * 16 >= M else 1
+    constants = _tile(M, N, twice * _TILE_BACKWARD, 2 * device.multiprocessors, _DIVIDED_BACKWARD)
     packed = N > _LONGEST_KEPT  # see `_packed`
     if packed:
         block, pieces = (_LONGEST_MASKED // 3, 3) if N <= _LONGEST_MASKED else (N, 1)
         constants |= {"BLOCK": block, "PIECES": pieces, "FULL": block * pieces == N}
     count = _elements(constants)
-    resident = 1 if count > _LARGEST_OF_TWO else 2
+    resident = 1 if count > 5120 or (itemsize == 4 and count == 4096) else 2
+    if itemsize == 2 and N >= 2048 and count <= 3072 and staged_bytes:
+        resident = 3
     staged = resident * 2 * count * itemsize * inputs <= staged_bytes
     # a thread that has elements of all rows of a tile adds them up before it keeps them
     together = constants["ROWS"] > 1 and constants["BLOCK"] >= count // 32 * 16 // itemsize
@@ -272,14 +283,18 @@ def _resident_anywhere(M: int, N: int, width: int, itemsize: int, sums: int, dev
     return Launches((step, *_added(N, parts, sums, device)), parts=parts, window=True)
 
 
-def shares(itemsize: int, vector: int, sums: int, device: Processors) -> tuple[int, int, int, int]:
-    """How `shared_rows_plan` shares a row: `piece`, `pieces`, `warps` and `resident`. On sm_90, ptxas keeps these kernels to as
-    few registers as 384 or 512 threads of a multiprocessor have. Elsewhere there are 256 threads."""
-    if not device.chained:
-        return 2048, 1, 4, 2
-    if vector * itemsize == 4:  # a mask for every 4 bytes takes registers, too
-        return (2048, 1, 4, 2) if sums == 2 else (2048, 1, 8, 2)
-    return (2048, 1, 8, 2) if itemsize == 4 else (4096, 1, 8, 2) if sums == 1 else (2048, 1, 4, 3)
+def shares(
+    N: int, itemsize: int, vector: int, inputs: int, sums: int, device: Processors
+) -> tuple[int, int, int, int, int]:
+    """How `shared_rows_plan` shares a row: `piece`, `pieces`, `warps`, `resident` and `stages`. On sm_90, ptxas keeps these
+    kernels to as few registers as 384 or 512 threads of a multiprocessor have. Elsewhere there are 256 threads."""
+    if not device.chained or (vector * itemsize == 4 and sums == 2):  # a mask for every 4 bytes takes registers, too
+        return 2048, 1, 4, 2, 1
+    if vector * itemsize == 4:
+        return 2048, 1, 8, 2, 1
+    if itemsize == 2:
+        return (4096, 1, 8, 2, 1) if sums == 1 else (2048, 1, 4, 3, 1)
+    return (4096, 1, 16, 1, 1) if N > 2**16 else (2048, 1, 8, 2, 3 if N % 2048 == 0 and inputs == 2 else 1)
 
 
 def shared_rows_plan(

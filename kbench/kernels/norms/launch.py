@@ -59,7 +59,7 @@ def normalise(
     if not x.numel():
         return
     vector, anywhere = _vector(N, *inputs, *outputs), _anywhere(N, *inputs, *outputs)
-    plan = plan or forward_plan(M, N, x.element_size(), maths.pivot, _processors(x.device), anywhere)
+    plan = plan or forward_plan(M, N, x.element_size(), maths.pivot, _processors(x.device), anywhere, len(inputs))
     tensors: dict[str, Any] = {"inputs": inputs, "weights": weights, "outputs": outputs, "saved": saved}
     strides = {"input_strides": _row_strides(inputs), "output_strides": _row_strides(outputs)}
     if plan.teams:
