@@ -231,7 +231,7 @@ def _ways(operator: str, mode: str, N: int, itemsize: int) -> Iterator[Candidate
         threads = accesses / packs / blocks
         if (
             threads > 1024
-            or (in_turn and packs == 4 and itemsize == 2)
+            or (in_turn and packs == 4 and itemsize == 2 and threads > 256)
             or threads < (64 if blocks > 1 else 32)
             or packs * reads > 8
         ):

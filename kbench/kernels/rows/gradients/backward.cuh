@@ -58,9 +58,7 @@ cudaError_t launch_backward(const Call& call, typename Op::Arguments arguments, 
       const auto launch_with = [&](int together, int joined, int some) {
         if (sharing.packs == 1) return launch(std::integral_constant<int, 1>(), together, joined, some);
         if (sharing.packs == 2) return launch(std::integral_constant<int, 2>(), together, joined, some);
-        if constexpr (sizeof(T) == 4) {  // in 16 bits, the sums of 4 accesses would take too many registers
-          if (sharing.packs == 4) return launch(std::integral_constant<int, 4>(), together, joined, some);
-        }
+        if (sharing.packs == 4) return launch(std::integral_constant<int, 4>(), together, joined, some);
         return cudaErrorInvalidConfiguration;
       };
       const int together = int(call.integer("together")), joined = int(call.integer("joined"));

@@ -70,10 +70,10 @@ cudaError_t launch_in_turn(const RowsCall<T, Op>& call, int blocks, int together
   const std::int64_t packs = ceil_div(call.columns, V);
   const std::int64_t slice = blocks == 1 ? packs : ceil_div(packs, 8 * blocks) * 8;
   const std::int64_t width = KBENCH_WARP_SIZE * ceil_div(slice, KBENCH_WARP_SIZE * PACKS);
-  if (width > kTurnThreads<PACKS> || blocks > largest_cluster()) return cudaErrorInvalidConfiguration;
+  if (width > kTurnThreads<T, PACKS> || blocks > largest_cluster()) return cudaErrorInvalidConfiguration;
   if (together == 0) together = rows_together(call.rows, int(width));
   if (together == kMostTogether) together = int(std::min<std::int64_t>(512 / width, ceil_div(call.rows, joined)));
-  if (Row::one_by_one || blocks > 1 || together == 0 || together * width > kTurnThreads<PACKS>) together = 1;
+  if (Row::one_by_one || blocks > 1 || together == 0 || together * width > kTurnThreads<T, PACKS>) together = 1;
   if (blocks > 1 || joined > largest_cluster()) joined = 1;
   const int threads = int(width) * together, cluster_blocks = std::max(blocks, joined);
   const int shared_bytes = threads * slots * Op::inputs * PACKS * 16;

@@ -17,8 +17,8 @@ template <bool CENTRED>
 constexpr int kSlots = kLead<CENTRED> + 1 + kFlying;
 
 // The most threads of a block. They limit the registers of a thread.
-template <int PACKS>
-constexpr int kTurnThreads = PACKS == 1 ? 1024 : 512;
+template <typename T, int PACKS>
+constexpr int kTurnThreads = PACKS == 1 ? 1024 : PACKS == 4 && sizeof(T) == 2 ? 256 : 512;
 
 // The operator is that of registers.cuh, with more members of its Row:
 //   centred             whether the sums of a row need its mean
@@ -33,14 +33,14 @@ constexpr int kTurnThreads = PACKS == 1 ? 1024 : 512;
 // the sums of row t and the mean of row t + 1, which all warps gave in the turn before; gives the sums of row t + 1 and the
 // mean of row t + 2; and writes row t. So a turn has one barrier, and the exchange takes place while a row is written.
 template <typename T, int VECTOR, int PACKS, int GROUP, typename Op>
-__global__ void __launch_bounds__(kTurnThreads<PACKS>, 1)
+__global__ void __launch_bounds__(kTurnThreads<T, PACKS>, 1)
     rows_in_turn(Matrices<T, Op::inputs, Op::outputs> matrices, typename Op::Arguments arguments, ColumnSums<T> sums,
                  std::int64_t rows, int columns, int slice, int width) {
   using S = Shape<T, VECTOR, PACKS, GROUP, false, true>;
   using Row = typename Op::template Row<S>;
   constexpr int lead = kLead<Row::centred>, slots = kSlots<Row::centred>;
   constexpr int given = Row::row_sums + (Row::centred ? 1 : 0);
-  constexpr int most_warps = kTurnThreads<PACKS> / KBENCH_WARP_SIZE * (S::cluster ? kMaxCluster : 1);
+  constexpr int most_warps = kTurnThreads<T, PACKS> / KBENCH_WARP_SIZE * (S::cluster ? kMaxCluster : 1);
   extern __shared__ uint4 ring[];  // [slot][input][access][thread]
   __shared__ SumsOfWarp<given> totals[2][most_warps];
   __shared__ std::uint64_t barriers[2];
