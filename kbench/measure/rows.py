@@ -15,9 +15,9 @@ from kbench.results.row import Row
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import KERNELS_NOT_KNOWN, Control, Role, Status
 
-ENERGY_ROUND_MS = 1000.0
-"""Rounds must take this long on average, or their energy is not stated. The counter of an H200 moves every 100 ms, so the
-reading after a short round includes what the provider before it drew."""
+ENERGY_ROUND_MS = 500.0
+"""Rounds must take this long on average, or their energy is not stated. The counter of an H200 moves every 100 ms, so up to
+that long, what a round is said to draw was drawn by the provider before it."""
 
 
 @dataclass(frozen=True)

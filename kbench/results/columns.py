@@ -239,9 +239,9 @@ _COLUMNS = (
     Column("energy_mj", Kind.NUMBER, "mJ", "energy", """The energy that the device drew in the rounds of the row, divided by
         the number of calls, in millijoules. It includes the work between the calls: the salt, the cache flush and the spin of
         do_bench. So compare it only within a case, where this work is the same. The first round does not count if there are
-        others, because it includes the warm-up. It is empty unless rounds take a second on average (`rep_ms: 1000`), because
-        the counter of the device moves only every 0.1 s. It is also empty if the device has no such counter, and for rows of a
-        benchmark script.""", optional=True),
+        others, because it includes the warm-up. It is empty unless rounds take half a second on average (`rep_ms: 2000`),
+        because the counter of the device moves only every 0.1 s. It is also empty if the device has no such counter, and
+        for rows of a benchmark script.""", optional=True),
     Column("temp_c", Kind.NUMBER, "°C", "temp", """The temperature of the device in degrees Celsius: the median of readings
         around the row's rounds. It is empty if neither NVML nor amdsmi answers."""),
     Column("throttle", Kind.WORD, "", "throttle", """Every reason for which the device lowered its clocks around the row's
