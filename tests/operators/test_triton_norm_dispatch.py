@@ -13,6 +13,7 @@ from kbench.kernels.norms.dispatch import Launches, Processors, Step, backward_p
 
 H200 = Processors(132, 32, 227 * 1024, True)
 DEVICES = [H200, Processors(108, 32, 163 * 1024, False), Processors(304, 64, 0, False), Processors(4, 32, 0, False)]
+DEVICES.append(Processors(8, 32, 227 * 1024, True))  # a slice of an H200
 ROWS = st.integers(1, 5_000_000)
 COLUMNS = st.integers(1, 2**18) | st.sampled_from([2**n + more for n in range(1, 18) for more in (-1, 0, 1)])
 
@@ -101,7 +102,8 @@ def test_backward_covers_every_matrix(
 
 
 @pytest.mark.parametrize(
-    "M, N, launches", [(64, 4096, 1), (256, 1024, 1), (16384, 4096, 2), (4096, 16384, 2), (4096, 32768, 2)]
+    "M, N, launches",
+    [(64, 4096, 1), (256, 1024, 1), (1, 16384, 1), (16384, 4096, 2), (4096, 16384, 2), (4096, 32768, 2)],
 )
 def test_few_rows_take_one_launch(M: int, N: int, launches: int) -> None:
     assert len(backward_plan(M, N, 2, 8, 2, 1, H200).steps) == launches

@@ -236,7 +236,17 @@ def test_weights_in_float32_beside_rows_in_16_bits(name: str) -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize(
     "M, N",
-    [(2048, 16384), (300, 40000), (2000, 781), (2001, 4097), (333, 50257), (20000, 768), (64, 4096), (9, 200000)],
+    [
+        (2048, 16384),
+        (300, 40000),
+        (2000, 781),
+        (2001, 4097),
+        (333, 50257),
+        (20000, 768),
+        (64, 4096),
+        (1, 16384),
+        (9, 200000),
+    ],
 )
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 @pytest.mark.parametrize("name", NORMS)

@@ -63,7 +63,7 @@ _SLICE = 8192
 """Elements that one program of a team holds, of a longer row."""
 
 _LARGEST_TEAM = 128
-"""Programs that may share a row, on a device that holds as many at once: at least one on each multiprocessor."""
+"""Programs that may share a row, if there are as many multiprocessors."""
 
 _TILE = 4096
 """Shorter rows share a program, until it has this many bytes; if there are enough of them to fill the device."""
@@ -79,8 +79,7 @@ _DIVIDED, _DIVIDED_BACKWARD = 512, 4096
 then be added up across warps."""
 
 _SHORTEST_WINDOW, _LONGEST_WINDOW = 1024, 6144
-"""In the backward pass, shorter rows are moved in smaller vectors, several rows at a time. Longer ones take too many
-registers."""
+"""In the backward pass, other rows are moved in smaller vectors: several short ones at a time. Long ones lack registers."""
 
 _FEW_ROWS, _FEW_LONG_ROWS = 256, 512
 """Up to this many rows, or rows of 4096 elements and more, it is faster to read the matrix twice than to launch twice."""
@@ -194,12 +193,12 @@ def backward_plan(
     anywhere: bool = False,
 ) -> Launches:
     """The launches that compute the gradients of M rows of N elements of `itemsize` bytes, which are moved in vectors of
-    `vector` elements. `inputs` are the matrices that are read, and `sums` those over the rows. `anywhere` is that of
-    `forward_plan`."""
+    `vector` elements. `inputs` are the matrices that are read, `sums` those over the rows, `anywhere` as in `forward_plan`."""
     few = M <= _FEW_ROWS or (M <= _FEW_LONG_ROWS and N >= 4096)
-    if M == 1 and N > _LONGEST_KEPT and device.chained and vector * itemsize == 16:  # one team needs no second launch
-        return shared_rows_plan(M, N, itemsize, sums, device, 2048, 1, *((8, 2) if itemsize == 4 else (4, 3)))
-    if few and N <= _LONGEST_ROW:
+    one_row = (
+        M == 1 and N > _LONGEST_KEPT and device.chained and vector * itemsize == 16
+    )  # a team takes one launch, too
+    if few and N <= _LONGEST_ROW and not one_row:
         constants = _tile(M, N, 1, 1, _DIVIDED_BACKWARD)
         width = min(128, max(32, power_of_two(N // 128)))
         strips = math.ceil(N / width)
@@ -212,21 +211,20 @@ def backward_plan(
         return _resident_anywhere(M, N, width, itemsize, sums, device)
     staged_bytes = device.shared_bytes if vector * itemsize >= 4 else 0  # a load to shared memory has at least 4 bytes
     longest = _LONGEST_KEPT // (1 if staged_bytes or sums == 1 else 2)
-    if anywhere and itemsize == 4:
-        longest = _LONGEST_WINDOW
-    if longest >= N or _packed(N, itemsize, vector, inputs, sums, staged_bytes):
+    longest = _LONGEST_WINDOW if anywhere and itemsize == 4 else longest
+    if not one_row and (longest >= N or _packed(N, itemsize, vector, inputs, sums, staged_bytes)):
         return _resident(M, N, itemsize, inputs, sums, staged_bytes, device)
     if device.together and vector * itemsize >= 4:
+        share = shares(N, itemsize, vector, inputs, 2 if one_row else sums, device)
         try:
-            return shared_rows_plan(M, N, itemsize, sums, device, *shares(N, itemsize, vector, inputs, sums, device))
+            return shared_rows_plan(M, N, itemsize, sums, device, *share)
         except Unsupported:
             pass
     slices = 1 if device.multiprocessors <= M else min(math.ceil(N / 4096), math.ceil(2 * device.multiprocessors / M))
     span = 64 * math.ceil(N / slices / 64)
     slices = math.ceil(N / span)
-    first = Step(
-        "column_kernels.mean_slices", M * slices, {"span": span, "BLOCK": 4096, "STAGES": 1}, _warps(4096, 8, device)
-    )
+    numbers = {"span": span, "BLOCK": 4096, "STAGES": 1}
+    first = Step("column_kernels.mean_slices", M * slices, numbers, _warps(4096, 8, device))
     strips = math.ceil(N / 512)
     chunk = math.ceil(M / max(1, 4 * device.multiprocessors // strips))
     parts = math.ceil(M / chunk)
@@ -236,11 +234,13 @@ def backward_plan(
 
 
 def _packed(N: int, itemsize: int, vector: int, inputs: int, sums: int, staged_bytes: int) -> bool:
-    """Whether a program can hold a longer row because its elements stay packed, two to a register. There is no room for two
-    sums over the rows, nor for what rows of other lengths need: masks of 16384 elements, or of shorter vectors."""
+    """Whether a program can hold a longer row because its elements stay packed, two to a register. There is no room for what
+    rows of other lengths need: masks of 16384 elements, or of shorter vectors; nor, at 16384, for two sums over the rows."""
     on_the_way = 2 * power_of_two(N) * itemsize * inputs
-    fits = N == _LONGEST_ROW or (N <= _LONGEST_MASKED and vector * itemsize == 16)
-    return fits and itemsize == 2 and sums == 1 and 0 < on_the_way <= staged_bytes
+    if sums == 2:  # the weight is on the way, too, and may be float32
+        on_the_way += 2 * _LONGEST_MASKED * 4
+    fits = (N == _LONGEST_ROW and sums == 1) or (N <= _LONGEST_MASKED and vector * itemsize == 16)
+    return fits and itemsize == 2 and 0 < on_the_way <= staged_bytes
 
 
 def _resident(M: int, N: int, itemsize: int, inputs: int, sums: int, staged_bytes: int, device: Processors) -> Launches:
@@ -252,9 +252,8 @@ def _resident(M: int, N: int, itemsize: int, inputs: int, sums: int, staged_byte
         block, pieces = (_LONGEST_MASKED // 3, 3) if N <= _LONGEST_MASKED else (N, 1)
         constants |= {"BLOCK": block, "PIECES": pieces, "FULL": block * pieces == N}
     count = _elements(constants)
-    resident = 1 if count > 5120 or (itemsize == 4 and count == 4096) else 2
-    if itemsize == 2 and N >= 2048 and count <= 3072 and staged_bytes:
-        resident = 3
+    # measured: one program that has 16 KiB of a float32 matrix on the way, and three that have 6 KiB of a 16-bit one
+    resident = 1 if count > 5120 or itemsize * count == 2**14 else 3 if 2048 < N <= 3072 and itemsize == 2 else 2
     staged = resident * 2 * count * itemsize * inputs <= staged_bytes
     # a thread that has elements of all rows of a tile adds them up before it keeps them
     together = constants["ROWS"] > 1 and constants["BLOCK"] >= count // 32 * 16 // itemsize
@@ -262,7 +261,8 @@ def _resident(M: int, N: int, itemsize: int, inputs: int, sums: int, staged_byte
     options = _warps(count, 16 if ahead or not (together or constants["ROWS"] == 1) else 32, device)
     tiles = math.ceil(M / constants["ROWS"])
     parts = _even(tiles, device.multiprocessors * resident)
-    numbers = {"tiles": tiles, "KEEP": True, "PACKED": packed, "SUMS": together, "PDL": device.chained}
+    numbers = {"tiles": tiles, "PACKED": packed, "SUMS": together, "PDL": device.chained}
+    numbers["KEEP"] = not packed or sums == 1  # else there is no room for the weight
     ways = {"AHEAD": ahead, "STAGES": 3 if staged else 1}
     step = Step("backward_kernels.resident", parts, constants | numbers | ways, options)
     return Launches((step, *_added(N, parts, sums, device)), parts=parts)
