@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from kbench.counters.kernel_counters import NO_STALL, KernelCounters
@@ -19,12 +20,14 @@ LEAST_CACHED = 0.1
 
 
 def counted_lines(facts: RowFacts) -> Iterator[str]:
-    """A line for each kernel, and one more for what its warps wait for."""
+    """A line for each kernel, and one more for what its warps wait for. Instances of one template have their whole names."""
+    alike = Counter(one.function for one in facts.counters)
     for one in facts.counters:
+        name = one.function if alike[one.function] == 1 else one.name
         times = f" ({one.launches} times)" if one.launches > 1 else ""
-        yield f"{one.function}{times}: {', '.join(_parts(one)) or 'nothing that kbench knows was counted'}"
+        yield f"{name}{times}: {', '.join(_parts(one)) or 'nothing that kbench knows was counted'}"
         if waits := _waits(one):
-            yield f"{one.function}: of their time, the warps wait {waits}"
+            yield f"{name}: of their time, the warps wait {waits}"
 
 
 def _parts(one: KernelCounters) -> Iterator[str]:
