@@ -49,9 +49,10 @@ int resident(void (*kernel)(Parameters...), int blocks, int threads, int shared_
 constexpr int kMostTogether = INT_MAX;
 
 // How many rows a block computes at a time: several short ones, if there are enough for two blocks on each multiprocessor.
+// Fewer blocks store fewer partial sums.
 inline int rows_together(std::int64_t rows, int width) {
   int together = 1;
-  while (2 * together * width <= 256 && rows >= std::int64_t(4) * together * multiprocessors()) together *= 2;
+  while (2 * together * width <= 512 && rows >= std::int64_t(4) * together * multiprocessors()) together *= 2;
   return together;
 }
 

@@ -21,6 +21,7 @@ template <typename T, int PACKS>
 constexpr int kTurnThreads = PACKS == 1 ? 1024 : PACKS == 4 && sizeof(T) == 2 ? 256 : 512;
 
 // The operator is that of registers.cuh, with more members of its Row:
+//   one_by_one          whether one_by_one.cuh computes its rows instead
 //   centred             whether the sums of a row need its mean
 //   row_sums            how many sums of a row it needs
 //   measure(place, part, in, mean, sums)    adds what an access contributes to them
