@@ -137,7 +137,7 @@ def forward_plan(
     options = _warps(count, each, device)
     if pivot and itemsize == 4 and not early and count > 8192:
         options = _warps(count, 16, device, 32)
-    if device.chained and early and packed and pivot and not anywhere:
+    if device.chained and early and packed and not anywhere:
         options["maxnreg"] = 40 if each == 16 else 64  # more programs fit on a multiprocessor
     elif device.chained and whole and constants["PIECES"] == 5:
         options["maxnreg"] = 80  # without a limit, ptxas keeps to 64 registers, and spills
