@@ -11,7 +11,7 @@ from kbench.contract.sizes import axes_of
 from kbench.results.case import FLOATING, Case
 
 Tolerance = float | Callable[[Case], float]
-"""The error that float32 arithmetic may have, in units in the last place of float32: a number, or a function of the case."""
+"""An error that a result may have, in units in the last place: a number, or a function of the case."""
 
 
 @dataclass(frozen=True, init=False)
@@ -27,15 +27,15 @@ class Tensor(Layout):
                Default: normal for floating-point dtypes, 0 and 1 for bool. Every other dtype needs a fill
     tolerance  the error allowed for this output, or for the gradient of this input. Default: the operator's
     ulps       the error that rounding this output, or the gradient of this input, may have, in units in the last place of
-               its dtype. Default: the operator's `output_ulps`. Whole numbers must be equal, unless this says by how much they
-               may differ
+               its dtype: a number, or a function of the case. Default: the operator's `output_ulps`. Whole numbers must be
+               equal, unless this says by how much they may differ
 
     Raises ValueError for a size that cannot be read.
     """
 
     fill: Fill | None = None
     tolerance: Tolerance | None = None
-    ulps: float | None = None
+    ulps: Tolerance | None = None
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Tensor(Layout):
         dtype: str | None = None,
         fill: Fill | None = None,
         tolerance: Tolerance | None = None,
-        ulps: float | None = None,
+        ulps: Tolerance | None = None,
     ) -> None:
         for size in sizes:
             axes_of(size)  # raises SizeError

@@ -145,9 +145,15 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         {"outputs": {"y": Tensor("M", tolerance=float("inf"))}},
         "tolerance of y is inf; it must be a number that is not ",
     ),
-    ({"inputs": {"x": Tensor("M", ulps="2")}}, "ulps of x is '2'; it must be a number that is not negative"),  # type: ignore[arg-type]
+    (
+        {"inputs": {"x": Tensor("M", ulps="2")}},
+        "ulps of x is '2'; it must be a number that is not negative, or a function",
+    ),  # type: ignore[arg-type]
     ({"output_ulps": max}, "output_ulps is <built-in function max>; it must be a number that is not negative"),
-    ({"outputs": {"y": Tensor("M", ulps=float("inf"))}}, "ulps of y is inf; it must be a number that is not negative"),
+    (
+        {"outputs": {"y": Tensor("M", ulps=float("inf"))}},
+        "ulps of y is inf; it must be a number that is not negative, or a function",
+    ),
     (
         {"scale": max, "outputs": {"y": MATRIX, "z": ROW}},
         "scale works with one output only; leave it out, and kbench estim",

@@ -33,7 +33,7 @@ FILES = (
 )
 SOURCES = (
     *(Path(__file__).with_name(f"{name}.py") for name in FILES),
-    Path(__file__).parent.with_name("row_slices.py"),
+    *(Path(__file__).parent.with_name(f"{name}.py") for name in ("row_slices", "slice_launch")),
     *whole_rows.SOURCES,
 )
 """The files that a norm in Triton runs, besides its own."""

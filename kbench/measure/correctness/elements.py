@@ -203,8 +203,10 @@ def compare_elements(
     the part is, the scale of a few wrong elements is estimated a second time."""
     if part.scale is None:
         right = output == part.reference
-        if wrong.output.declared.ulps and output.dtype != torch.bool:  # the last place of a whole number is 1
-            right |= (output.double() - part.reference.double()).abs() <= wrong.output.declared.ulps
+        if (
+            wrong.output.declared.ulps is not None and output.dtype != torch.bool
+        ):  # the last place of a whole number is 1
+            right |= (output.double() - part.reference.double()).abs() <= wrong.output.ulps
         wrong.add_exact(right, part, output, part.reference)
         return EXACT
     if found := compare_in_one_pass(part, output, wrong):

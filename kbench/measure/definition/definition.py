@@ -70,16 +70,21 @@ class Definition(OperatorCalls):
         if gradient and not declared.is_floating(self.case):
             what = f"{name.removeprefix('gradient of ')} is {declared.dtype_in(self.case)} and can have no gradient"
             raise self.fault(what, "leave this dtype out of the sweep, or use mode forward")
-        own = declared.tolerance is not None
-        tolerance = declared.tolerance if own else self.operator.tolerance
-        where = f"tolerance of {name}" if own else "tolerance"
-        if callable(tolerance):
-            with self._blamed(where, tolerance):
-                units = tolerance(self.case)
-            tolerance = self._number(where, tolerance, units)
-        ulps = self.operator.output_ulps if declared.ulps is None else declared.ulps
+        if declared.tolerance is None:
+            tolerance = self._units("tolerance", self.operator.tolerance)
+        else:
+            tolerance = self._units(f"tolerance of {name}", declared.tolerance)
+        ulps = self.operator.output_ulps if declared.ulps is None else self._units(f"ulps of {name}", declared.ulps)
         dtype = getattr(torch, declared.dtype_in(self.case))
-        return Output(name, declared, dtype, self._number(where, self.operator.reference, tolerance), ulps, gradient)
+        return Output(name, declared, dtype, tolerance, ulps, gradient)
+
+    def _units(self, where: str, declared: contract.Tolerance) -> float:
+        """A declared tolerance for this case."""
+        if not callable(declared):
+            return self._number(where, self.operator.reference, declared)
+        with self._blamed(where, declared):
+            units = declared(self.case)
+        return self._number(where, declared, units)
 
     def inputs(self, draw: Draw) -> tuple[Tensor, ...]:
         """The inputs, filled with random values."""
