@@ -27,6 +27,9 @@ DECLINED: list[tuple[str, str, str, dict[str, Any], str | None]] = [
     ),
     ("rmsnorm", "quack", "float32", {"N": 33, "mode": "full"}, None),
     ("rmsnorm", "quack", "float32", {"N": 131073}, None),
+    ("add_rmsnorm", "quack", "float32", {"N": 98304}, None),
+    ("add_rmsnorm", "quack", "bfloat16", {"N": 131072}, None),
+    ("add_rmsnorm", "quack", "float32", {"N": 131072}, "both float32 rows are too long for the shared memory"),
     (
         "rmsnorm",
         "quack",
