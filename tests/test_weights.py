@@ -190,6 +190,7 @@ def test_the_interval_of_a_weighted_mean_is_that_of_the_heavy_row() -> None:
     assert (even.mean, even.mean_half_width) == (default.mean, default.mean_half_width)
 
 
+@pytest.mark.slow
 def test_the_report_says_which_sizes_along_x_are_whose(write: Write) -> None:
     rows = [row(n, model=model) for n, model in ((4096, "llama-3-8b;qwen3-8b"), (3584, "gemma-2-9b"))]
     [sweep] = content([write("named", rows)])["plot"]["sweeps"]

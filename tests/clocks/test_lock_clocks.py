@@ -201,6 +201,7 @@ def test_a_run_takes_over_the_lock_of_a_lost_process(devices: Devices) -> None:
     assert devices.locked("GPU-0") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("other", "asked", "says"),
     [
@@ -225,6 +226,7 @@ def test_a_device_that_does_not_take_the_lock_ends_the_run(
     assert not list(lock_folder().glob("*.json")) and not notes
 
 
+@pytest.mark.slow
 def test_a_device_that_a_run_has_locked_is_refused(devices: Devices) -> None:
     with (
         locking_process(),

@@ -46,6 +46,7 @@ def sizes_of(label: str) -> dict[str, str]:
     return dict(word.split("=") for word in label.split() if "=" in word)
 
 
+@pytest.mark.slow
 def test_a_right_provider(kbench: Kbench, tmp_path: Path) -> None:
     file = kernel(tmp_path, "@provider('mine')\ndef mine(x, weight, *, eps):\n    return right(x, weight, eps)")
     done = kbench("judge", file, *QUICK, "--out", "kept")
@@ -102,6 +103,7 @@ def test_wrong_on_one_edge_input_only(kbench: Kbench, tmp_path: Path) -> None:
     assert code == 1 and {tuple(each["inputs"]) for each in found["failures"]} == {("one NaN",)}
 
 
+@pytest.mark.slow
 def test_another_provider_of_the_file_is_no_baseline(kbench: Kbench, tmp_path: Path) -> None:
     functions = "".join(
         f"@provider('{name}')\ndef {name}(x, weight, *, eps): return right(x, weight, eps)\n" for name in "ab"
@@ -115,6 +117,7 @@ def test_another_provider_of_the_file_is_no_baseline(kbench: Kbench, tmp_path: P
     }
 
 
+@pytest.mark.slow
 def test_two_providers_of_which_one_crashes_and_one_declines(kbench: Kbench, tmp_path: Path) -> None:
     body = (
         "import os\n"
@@ -167,6 +170,7 @@ def test_arguments_that_cannot_be_used(arguments: list[str], said: str, kbench: 
     assert done.returncode == 2 and said in done.stderr and done.stdout == ""
 
 
+@pytest.mark.slow
 def test_the_baseline_under_another_name_is_not_trusted(kbench: Kbench, tmp_path: Path) -> None:
     body = """
 @provider('mine')

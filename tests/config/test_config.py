@@ -459,6 +459,7 @@ def test_files_that_are_no_configs(text: str | bytes, message: str) -> None:
     assert errors(text) == [f"x.yaml{message}"]
 
 
+@pytest.mark.slow
 def test_a_small_file_that_stands_for_a_billion_values() -> None:
     lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]

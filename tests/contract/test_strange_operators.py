@@ -53,6 +53,7 @@ def detached_keys(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
     return sdpa(q, k.detach() if causal else k, v, causal=causal)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_with_gradients_that_cancel(causal: bool) -> None:
     """The gradient of the first row of causal attention is exactly 0 in float64, and about 1e-7 in any kernel."""

@@ -83,6 +83,7 @@ def by_json(document: dict[str, Any], point: dict[str, Any]) -> str:
 # -- the committed results
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("files", "worst", "most_leaves"), [([TALL], 0.03, 1), ([SHORT], 0.065, 7)])
 def test_on_held_out_shapes_of_the_committed_results_little_is_lost(
     files: list[Path], worst: float, most_leaves: int
@@ -94,6 +95,7 @@ def test_on_held_out_shapes_of_the_committed_results_little_is_lost(
     assert len(list(leaves(found.decision.tree))) <= most_leaves
 
 
+@pytest.mark.slow
 def test_the_files_pick_what_the_table_says_at_every_measured_case(tmp_path: Path) -> None:
     found = dispatch([TALL, SHORT], DispatchOptions(holdout=0))
     choose, document = emitted(found, tmp_path)
@@ -106,6 +108,7 @@ def test_the_files_pick_what_the_table_says_at_every_measured_case(tmp_path: Pat
     assert (tmp_path / "dispatch.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_the_file_runs_alone_and_never_raises(tmp_path: Path) -> None:
     found = dispatch([TALL, SHORT], DispatchOptions(holdout=0))
     emitted(found, tmp_path)

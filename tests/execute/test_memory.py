@@ -73,6 +73,7 @@ def test_the_estimate_is_a_little_above_what_was_measured(
     assert peak_mb < needed / 1e6 < 1.25 * peak_mb
 
 
+@pytest.mark.slow
 def test_a_worker_takes_no_more_than_the_estimate() -> None:
     """Measured in a process of its own: nothing else may have made its memory larger before."""
     pytest.importorskip("torch")

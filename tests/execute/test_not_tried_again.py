@@ -76,6 +76,7 @@ def case(number: int, *providers: str, keep_trying: bool = False, session: int =
     return replace(made, case=replace(made.case, axes=axes), keep_trying=keep_trying, session=session)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "status", "why"),
     [
@@ -139,6 +140,7 @@ def test_after_two_losses_the_rest_is_tried_alone(bad: Bad) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_configurations_are_tried_alone_at_the_same_time(bad: Bad, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the device has room for them. Those that start late in the row have the same limit."""
     monkeypatch.setattr(supervisor_module, "count_workers", lambda catalog, task: 3)

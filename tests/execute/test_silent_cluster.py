@@ -143,6 +143,7 @@ def measured(executor: cluster.Cluster) -> list[str]:
 WANTED = sorted(one.configurations[0].provider for one in TASKS)
 
 
+@pytest.mark.slow
 def test_a_scheduler_to_which_no_worker_comes_is_not_waited_for_without_end(connected: Any) -> None:
     with pytest.raises(ExecutionError, match=r"no worker appeared within 0\.01 min; start one"):
         connected(Client())
@@ -183,6 +184,7 @@ def test_a_case_under_which_two_devices_are_lost_is_given_up(connected: Any) -> 
     assert reason == "2 devices were lost while they measured this case; the last error: it fell off the bus"
 
 
+@pytest.mark.slow
 def test_a_run_ends_when_every_worker_is_silent(connected: Any) -> None:
     client = Client("tcp://a", "tcp://b")
     executor = connected(client)
@@ -193,6 +195,7 @@ def test_a_run_ends_when_every_worker_is_silent(connected: Any) -> None:
         measured(executor)
 
 
+@pytest.mark.slow
 def test_a_run_ends_when_the_scheduler_does_not_answer(connected: Any) -> None:
     client = Client("tcp://a")
     executor = connected(client)

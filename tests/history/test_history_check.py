@@ -86,6 +86,7 @@ def test_without_copies_a_step_of_the_machine_cannot_be_told_and_the_report_says
     assert "120 readings without a copy control in the session" in told(report)
 
 
+@pytest.mark.slow
 def test_a_new_torch_is_named_as_such(tmp_path: Path) -> None:
     def night(number: int) -> Night:
         later = number >= STEP

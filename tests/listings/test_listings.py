@@ -104,6 +104,7 @@ def why(tmp_path: Path, cubins: list[Path], cache: Path) -> Why:
     return lambda *words: run_kbench(["why", "r.csv", "--row", "provider=copies", *words], tmp_path)
 
 
+@pytest.mark.slow
 def test_machine_code_of_a_row(why: Why) -> None:
     ended = why("--sass")
     assert ended.returncode == 0, ended.stderr
@@ -122,6 +123,7 @@ def test_ptx_of_a_row(why: Why) -> None:
     assert ".loc" not in ended.stdout and "debug" not in ended.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("option", "added"), [("--sass", "MUFU.EX2"), ("--ptx", "ex2.approx.f32")])
 def test_the_difference_between_two_rows(why: Why, option: str, added: str) -> None:
     ended = why(option, "--versus", "exp")
@@ -203,6 +205,7 @@ def test_an_extension_has_another_digest_only_if_its_code_has_changed(tmp_path: 
     assert digests["first"] == digests["comment"] != digests["constant"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 def test_the_code_of_an_extension(cache: Path, tmp_path: Path) -> None:
     source = (

@@ -115,6 +115,7 @@ def check(found: pd.DataFrame, expected: dict[str, str]) -> None:
         assert ("same-ops" in row["flags"]) == ("same torch operators as the baseline" in row.reason), name
 
 
+@pytest.mark.slow
 def test_every_cheat_is_found_and_named(kbench: Kbench, write_config, tmp_path: Path) -> None:
     expected = {name: words for name, words in FOUND.items() if find_spec("triton") or name not in NEEDS_TRITON}
     check(rows(kbench, write_config, tmp_path, list(expected), m=64, n=256), expected)

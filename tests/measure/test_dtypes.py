@@ -172,6 +172,7 @@ def _quantized(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     return (x.float() / scale[:, None]).to(dtype), scale
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
 def test_quantized_to_8_bits(dtype: str) -> None:
     """The largest value of every row becomes the largest number: rounding may not make it infinite or NaN."""

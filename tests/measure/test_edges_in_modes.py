@@ -90,6 +90,7 @@ def _failing(operator: Operator, provider: str, mode: str, **axes: int) -> set[s
     return {edge for edge, found in checked_edges(operator, provider, mode=mode, **axes).items() if found != "checked"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_each_finds_its_kind_of_fault(mode: str) -> None:
     assert "smallest integers" in _failing(loss, "ignores-label-0", mode, M=2, V=5000)
@@ -151,6 +152,7 @@ def test_the_ends_of_the_range_are_what_is_declared() -> None:
     assert ({-3}, {False}) in seen and ({7}, {True}) in seen
 
 
+@pytest.mark.slow
 def test_without_rows_the_first_axis_is_empty_once() -> None:
     product = Operator(
         "edges-product",

@@ -42,6 +42,7 @@ print(changes.tampering, changes.altered)
 """
 
 
+@pytest.mark.slow
 def test_compiling_for_the_first_time_in_a_process_is_no_tampering() -> None:
     """torch replaces a function of its own then."""
     done = subprocess.run([sys.executable, "-c", COMPILES], capture_output=True, text=True, timeout=120)

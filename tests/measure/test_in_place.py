@@ -244,6 +244,7 @@ def rows() -> dict[str, Row]:
     return measured(add, M=5, N=6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", SAID)
 def test_what_is_wrong_is_said(rows: dict[str, Row], provider: str) -> None:
     assert re.match(SAID[provider], said(rows[provider])), said(rows[provider])

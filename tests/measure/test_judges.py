@@ -63,6 +63,7 @@ def stale(x: Tensor) -> tuple[Tensor, Tensor]:
     return LAST[0][0].clone(), LAST[0][1].clone()
 
 
+@pytest.mark.slow
 def test_quantization_within_a_step() -> None:
     found = {name: said(row) for name, row in measured(quantize, M=8, N=32).items()}
     assert found["right"] == found["a-step-off"] == "ok"

@@ -232,6 +232,7 @@ def rows(request: pytest.FixtureRequest) -> dict[str, Row]:
     return measured(norm, M=5, N=6, mode=request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", SAID)
 def test_what_is_wrong_with_gradients_is_said(rows: dict[str, Row], provider: str) -> None:
     assert re.match(SAID[provider], said(rows[provider])), said(rows[provider])
@@ -331,6 +332,7 @@ def test_values_without_a_dimension(mode: str) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mutates", "out"])
 def test_a_kernel_beside_an_in_place_forward_gives_gradients(name: str) -> None:
     """In mode backward kbench does not call the forward function, unless the kernel saves its outputs. In mode full a function

@@ -101,6 +101,7 @@ def test_one_wrong_element_is_seen(kernel: ModuleType, fault: str) -> None:
     assert both(kernel, output, reference) == (None, None)
 
 
+@pytest.mark.slow
 def test_the_bounds_are_the_same(kernel: ModuleType) -> None:
     reference = values().abs() + 1
     seen = set()

@@ -59,6 +59,7 @@ RENAMED: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.slow
 def test_the_baseline_under_another_name() -> None:
     named = softmax("renamed")
     for name, call in RENAMED.items():
@@ -76,6 +77,7 @@ def fused(graph: object, inputs: object) -> Callable[[Tensor], tuple[Tensor]]:
     return lambda x: (naive(x),)
 
 
+@pytest.mark.slow
 def test_other_operators_are_no_fault() -> None:
     honest = softmax("honest")
     honest.provider("naive")(lambda x: naive(x))
@@ -121,6 +123,7 @@ def test_a_provider_that_fails_while_its_operators_are_recorded_is_timed() -> No
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["backward", "full"])
 def test_gradients_under_another_name(mode: str) -> None:
     named = softmax(f"renamed-{mode}", gradients=("x",))
@@ -154,6 +157,7 @@ def _taken_for_the_baseline(name: str, left_out: Collection[str] = ()) -> list[t
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rmsnorm", "softmax"])
 def test_a_naive_form_is_not_the_baseline(name: str) -> None:
     """The derivatives of two forms of rmsnorm run the same operators on a host; their forward functions do not."""

@@ -27,6 +27,7 @@ def operator(name: str, rows: str | None) -> Operator:
 OPERATORS = {rows: operator(f"mixed-{rows}", rows) for rows in ("M", None)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sliced", [False, True])
 @pytest.mark.parametrize("rows", OPERATORS)
 def test_a_right_provider_does_not_fail_by_chance(

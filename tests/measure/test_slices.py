@@ -141,6 +141,7 @@ def test_right_outputs_are_right_in_slices_of_any_size(name: str, mode: str, mon
             assert found.wrong is None, (axes, found.wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["forward", "backward", "full"])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_wrong_outputs_are_wrong_in_the_same_words(name: str, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,6 +165,7 @@ def test_wrong_outputs_are_wrong_in_the_same_words(name: str, mode: str, monkeyp
         assert f"{count} of {len(flat)} elements wrong" in sentence or "elements zero" in sentence, sentence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["linear", "matmul", "cross-entropy"])
 @pytest.mark.parametrize("sizes", [(32, 32), (64, 32), (32, 64)])
 def test_the_sizes_that_used_to_fail(name: str, sizes: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:

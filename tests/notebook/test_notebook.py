@@ -215,6 +215,7 @@ def test_a_mapping_that_holds_itself_is_refused() -> None:
 # ---- errors in the words of the Python API
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "message"),
     [

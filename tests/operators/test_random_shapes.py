@@ -34,6 +34,7 @@ def random_case(definition: Operator, rng: random.Random) -> Case:
     return definition.case(rng.choice(definition.dtypes), **axes, **words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", shipped())
 def test_torch_native_is_right_on_random_shapes(name: str) -> None:
     definition, rng, device = operator(name), random.Random(name), Device()

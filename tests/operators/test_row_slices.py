@@ -79,6 +79,7 @@ def test_rows_that_begin_anywhere(shape: tuple[int, int], dtype: torch.dtype) ->
         assert torch.equal(memory, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [None, 3])
 @pytest.mark.parametrize("dtype", ERROR, ids=str)
 def test_gradients_over_the_logits_leave_the_gaps_between_rows_alone(dtype: torch.dtype, parts: int | None) -> None:
@@ -108,6 +109,7 @@ def test_a_copy_cannot_hold_gradients() -> None:
         full.function(normal(6), x, torch.zeros(6, dtype=torch.int64, device=DEVICE), smoothing=0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_programs_share_rows_again_and_again(smoothing: float) -> None:
     """What one launch leaves in the words through which programs exchange results must suit the next, whatever its shape."""
@@ -194,6 +196,7 @@ def test_softmax_gradients_of_rows_that_begin_anywhere(shape: tuple[int, int], d
         assert torch.equal(memory, before)
 
 
+@pytest.mark.slow
 def test_softmax_gradients_after_other_shapes() -> None:
     """The forward pass uses the same words."""
     for M, N, parts in [(2, 640, 3), (4, 999, 3), (1, 640, 5), (2, 640, 3), (1, 4200, 66)]:
@@ -215,6 +218,7 @@ def test_kernels_that_mark_words_differently_share_no_mailbox() -> None:
     assert one.data_ptr() == again.data_ptr() != other.data_ptr()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("provider", ["triton", "torch-native"])
 def test_softmax_gradients_of_edge_inputs(provider: str, dtype: str) -> None:

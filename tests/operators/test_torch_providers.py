@@ -154,6 +154,7 @@ def children() -> set[str]:
     return found - {str(os.getpid())}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("M, N", [(33, 50257), (40, 32000)])
 def test_gradients_of_softmax_in_float16_may_come_from_values_that_are_evenly_spaced(M: int, N: int) -> None:
     """Below 6e-5, float16 holds the saved output with one error for all sizes. torch's own gradients are right there."""

@@ -137,6 +137,7 @@ SHAPES = [(name, 41) for name in NORMS] + [("layernorm", 48)]
 """Rows of single elements that leave lanes idle, and rows of whole vectors that fill their blocks."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, N", SHAPES)
 @pytest.mark.parametrize("form", FORWARD)
 def test_every_forward_kernel(form: str, name: str, N: int, monkeypatch: pytest.MonkeyPatch) -> None:

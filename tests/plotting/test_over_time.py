@@ -80,6 +80,7 @@ def test_a_short_history_is_drawn(tmp_path: Path, nights: int, theme: str) -> No
     assert caption(figure).startswith(f"{nights} run")
 
 
+@pytest.mark.slow
 def test_more_cases_than_fit_are_counted_and_those_that_changed_are_drawn(tmp_path: Path) -> None:
     for number in range(8):
         rows = [row(n, 0.01, "torch", started_at=f"2026-09-0{number + 1}T02:00:00+00:00") for n in range(64, 84)]
@@ -93,6 +94,7 @@ def test_more_cases_than_fit_are_counted_and_those_that_changed_are_drawn(tmp_pa
     assert "N=81" in {axes.get_title(loc="left") for axes in figure.axes}
 
 
+@pytest.mark.slow
 def test_many_events_and_providers_fit(tmp_path: Path) -> None:
     """Runs that fail every third night, next to each other in one panel, and more providers than colours."""
     names = tuple(f"provider-{number}" for number in range(11))
@@ -126,6 +128,7 @@ def test_runs_of_few_days_are_drawn(ticks: int, second: str) -> None:
     assert labels and all(label[1:6] == " Sep " for label in labels)
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_same_names_and_bytes_every_time(kbench: Kbench, tmp_path: Path) -> None:
     history(tmp_path, 7)
     done = kbench("history", "plot", "history", "--out", "pictures", "--format", "png,svg")
@@ -137,6 +140,7 @@ def test_the_command_writes_the_same_names_and_bytes_every_time(kbench: Kbench, 
     assert kbench("history", "plot", "history", "--theme", "pink").returncode == 2
 
 
+@pytest.mark.slow
 def test_each_machine_has_a_picture_of_its_own(kbench: Kbench, tmp_path: Path) -> None:
     for number, name in enumerate(("host 0", "host-0", "host/1")):
         path = results(tmp_path / "nightly.csv", number, Night())

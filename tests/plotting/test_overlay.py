@@ -57,6 +57,7 @@ def test_a_file_whose_name_has_an_equals_sign(tmp_path: Path) -> None:
     assert source.label == "a=b"
 
 
+@pytest.mark.slow
 def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
     paths = [save(tmp_path / folder / "softmax.csv", sweep("triton")) for folder in ("one", "two")]
     [figure] = draw_files(*paths)

@@ -43,6 +43,7 @@ def everything() -> list[Row]:
     ]
 
 
+@pytest.mark.slow
 def test_sizes_run_along_x_unless_a_scalar_is_asked_for(tmp_path: Path) -> None:
     rows = [normed(eps, n) for eps in EPS for n in NS]
     [usual] = figures(tmp_path, rows)

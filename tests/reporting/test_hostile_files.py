@@ -26,6 +26,7 @@ def test_a_speedup_that_cannot_be(tmp_path: Path, speedup: float) -> None:
     assert "files" in content([path])
 
 
+@pytest.mark.slow
 def test_a_name_of_thousands_of_digits(tmp_path: Path) -> None:
     path = save_results(
         tmp_path / "x.csv", [report_row("9" * 5000), report_row("a"), report_row("a" + 4400 * "1")], {"baseline": "a"}

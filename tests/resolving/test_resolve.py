@@ -102,6 +102,7 @@ def verdicts(folder: Path, *words: object) -> dict[tuple[str, int], str]:
     return {(row["key"]["provider"], row["key"]["N"]): row["verdict"] for row in rows}
 
 
+@pytest.mark.slow
 def test_most_unclear_rows_are_decided_and_decided_rows_are_left_alone(
     tmp_path: Path, machine: NoisyMachine, pair: tuple[str, str]
 ) -> None:
@@ -173,6 +174,7 @@ def test_a_file_with_added_sessions_is_not_continued(
         assert done.returncode == 2 and "`kbench compare --resolve` has measured some of its rows" in done.stderr
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_cases_that_were_measured(
     tmp_path: Path, machine: NoisyMachine, pair: tuple[str, str]
 ) -> None:

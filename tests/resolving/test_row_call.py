@@ -52,6 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, warm: WarmProcesses) -> Pat
     return folder
 
 
+@pytest.mark.slow
 def test_the_provider_of_the_row_is_called_on_its_case(folder: Path) -> None:
     ended = run_kbench(["why", "results/sweep.csv", *ROW, "--once"], folder)
     assert ended.returncode == 0 and ended.stdout == "", ended.stderr

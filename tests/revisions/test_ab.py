@@ -206,6 +206,7 @@ def test_a_built_in_config_in_place_of_a_file_is_said_so(repository: Path, machi
     )
 
 
+@pytest.mark.slow
 def test_a_repository_of_another_user_says_how_to_trust_it(repository: Path) -> None:
     environment = {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1", "GIT_CONFIG_GLOBAL": os.devnull, "LANGUAGE": "de"}
     done = subprocess.run(

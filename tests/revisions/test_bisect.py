@@ -133,6 +133,7 @@ def test_a_step_of_ten_percent_among_64_commits(
     assert len(builds.built) + len(builds.failed) - 2 <= 8, (at, broken)
 
 
+@pytest.mark.slow
 def test_the_answer_names_the_commit_its_change_and_commands_that_repeat_it(
     tmp_path: Path, temporary: Path, machine: Machine
 ) -> None:
@@ -153,6 +154,7 @@ def test_the_answer_names_the_commit_its_change_and_commands_that_repeat_it(
     assert again.returncode == 0 and "1 slower" in again.stdout, again.stdout + again.stderr
 
 
+@pytest.mark.slow
 def test_few_revisions_are_checked_out_at_a_time(
     tmp_path: Path, temporary: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,11 +170,13 @@ def test_few_revisions_are_checked_out_at_a_time(
     assert max(counts) == 4
 
 
+@pytest.mark.slow
 def test_it_finds_a_faster_commit_too(tmp_path: Path, temporary: Path, machine: Machine) -> None:
     repository = history(tmp_path / "r", step(-0.1, 3, 5))
     assert found(bisect(repository, last=5)) == "c3"
 
 
+@pytest.mark.slow
 def test_a_change_below_the_margin_is_not_found(tmp_path: Path, temporary: Path, machine: Machine) -> None:
     repository = history(tmp_path / "r", step(0.01, 3, 5))
     done = bisect(repository, last=5)
@@ -207,6 +211,7 @@ def test_between_skipped_commits_all_that_can_be_the_first_are_named(
     assert len(builds.failed) == 1
 
 
+@pytest.mark.slow
 def test_a_revision_whose_results_cannot_be_read_is_skipped(tmp_path: Path, temporary: Path, machine: Machine) -> None:
     """Such as one that brings an older kbench of its own."""
     done = bisect(history(tmp_path / "r", step(0.1, 2, 8), garbage=(4,)), last=8)
@@ -228,6 +233,7 @@ def test_a_full_disk_ends_it(
     assert len(machine.sides) < 12
 
 
+@pytest.mark.slow
 def test_a_change_that_adds_up_over_many_commits_is_no_single_commit(
     tmp_path: Path, temporary: Path, machine: Machine
 ) -> None:
@@ -238,6 +244,7 @@ def test_a_change_that_adds_up_over_many_commits_is_no_single_commit(
     assert "+9.6%" in done.stdout or "+9." in done.stdout
 
 
+@pytest.mark.slow
 def test_a_step_on_a_merged_branch(tmp_path: Path, temporary: Path, machine: Machine) -> None:
     repository = history(tmp_path / "r", step(0, 1, 2))
     git(repository, "checkout", "-q", "-b", "side", "c1")
@@ -252,6 +259,7 @@ def test_a_step_on_a_merged_branch(tmp_path: Path, temporary: Path, machine: Mac
     assert done.stdout.startswith(f"first slower commit: {git(repository, 'rev-parse', 'culprit')[:9]} "), done.stdout
 
 
+@pytest.mark.slow
 def test_uncommitted_work_and_a_bisect_of_the_user_stay(tmp_path: Path, temporary: Path, machine: Machine) -> None:
     repository = history(tmp_path / "r", step(0.1, 2, 4))
     git(repository, "bisect", "start", "c4", "c0")
@@ -322,6 +330,7 @@ def test_bad_input_is_one_line_before_the_bad_revision_is_measured(
     assert line.startswith("error: ") and said in line, done.stderr
 
 
+@pytest.mark.slow
 def test_the_json_fits_its_schema(tmp_path: Path, temporary: Path, machine: Machine, builds: Builds) -> None:
     document = json.loads(run_kbench(["schema", "bisect"], tmp_path).stdout)
     repository = history(tmp_path / "r", step(0.1, 5, 8), broken=(2,))

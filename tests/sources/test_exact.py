@@ -53,6 +53,7 @@ def look(x: Tensor) -> Tensor:
     return x if x[0].item() > 0 else refuse(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "allows"), [(torch.relu, True), (refuse, False), (look, True), (lambda x: 1 / 0, False)]
 )

@@ -28,6 +28,7 @@ def rows_of(folder: Path, name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_every_call_of_a_program_is_a_row_named_by_its_line(
     kbench: Kbench, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -59,6 +60,7 @@ bench(torch.nn.functional.relu.__get__(x))
 """
 
 
+@pytest.mark.slow
 def test_calls_of_a_helper_are_told_apart_by_where_the_closures_are_written(kbench: Kbench, tmp_path: Path) -> None:
     (tmp_path / "helps.py").write_text(TIMES_IN_A_HELPER)
     run = kbench("exec", "--", sys.executable, "helps.py")
@@ -90,6 +92,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_a_fork_is_a_session_and_a_call_that_raises_is_a_row_with_the_reason(kbench: Kbench, tmp_path: Path) -> None:
     (tmp_path / "odd.py").write_text(FORKS_AND_FAILS)
     run = kbench("exec", "--", sys.executable, "odd.py")
@@ -104,6 +107,7 @@ def test_a_fork_is_a_session_and_a_call_that_raises_is_a_row_with_the_reason(kbe
     assert "odd.py:12 ones: error (1 case): RuntimeError: The size of tensor a (2) must match" in run.stdout
 
 
+@pytest.mark.slow
 def test_a_program_whose_only_call_raises_measures_nothing(kbench: Kbench, tmp_path: Path) -> None:
     text = "from kbench import do_bench\ntry:\n    do_bench(lambda: 1 / 0)\nexcept ZeroDivisionError:\n    pass\n"
     (tmp_path / "fails.py").write_text(text)
@@ -115,6 +119,7 @@ def test_a_program_whose_only_call_raises_measures_nothing(kbench: Kbench, tmp_p
     )
 
 
+@pytest.mark.slow
 def test_a_program_that_calls_no_do_bench_measures_nothing_and_keeps_its_exit_code(
     kbench: Kbench, tmp_path: Path
 ) -> None:
@@ -124,6 +129,7 @@ def test_a_program_that_calls_no_do_bench_measures_nothing_and_keeps_its_exit_co
     assert not (tmp_path / "results" / "plain_loops.csv").exists()
 
 
+@pytest.mark.slow
 def test_the_warning_says_why_no_call_gave_a_time(kbench: Kbench, tmp_path: Path) -> None:
     text = """
 import os
@@ -153,6 +159,7 @@ def test_a_command_in_one_pair_of_quotes_is_told_so(kbench: Kbench) -> None:
     assert "give the program and its arguments as separate words, not as one word in quotes" in run.stderr
 
 
+@pytest.mark.slow
 def test_run_measures_a_script_without_plots_in_place(kbench: Kbench, tmp_path: Path) -> None:
     run = kbench("run", SCRIPTS / "plain_loops.py", "--", "speed", "8")
     assert run.returncode == 0 and "so kbench measures each do_bench call when the script makes it" in run.stderr
@@ -164,6 +171,7 @@ def test_run_measures_a_script_without_plots_in_place(kbench: Kbench, tmp_path: 
     assert "measure it with: kbench exec -- python 'my bench/plain_loops.py' speed 8" in planned.stderr
 
 
+@pytest.mark.slow
 def test_a_script_with_many_calls_is_not_read_to_its_end_first(kbench: Kbench, tmp_path: Path) -> None:
     text = "import sys, triton.testing\nfor n in range(22):\n    triton.testing.do_bench(lambda: n, warmup=1, rep=1)\n"
     (tmp_path / "many.py").write_text(text + "    print(n, flush=True, file=open('calls.txt', 'a'))\n")
@@ -198,6 +206,7 @@ else:
 """
 
 
+@pytest.mark.slow
 def test_kbench_do_bench_returns_what_that_of_triton_returns(kbench: Kbench, tmp_path: Path) -> None:
     (tmp_path / "drop_in.py").write_text(DROP_IN)
     alone = subprocess.run([sys.executable, "drop_in.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
@@ -242,6 +251,7 @@ def test_closures_of_one_line_are_told_apart_by_their_functions_or_words() -> No
     assert label_of(lambda: inner()).startswith("lambda of line ")
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_program_and_keeps_its_rows(tmp_path: Path) -> None:
     text = "import time, triton.testing\ntriton.testing.do_bench(lambda: 1, rep=1)\ntime.sleep(100)\n"
     (tmp_path / "sleepy.py").write_text(text)

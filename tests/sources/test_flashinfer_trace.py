@@ -27,6 +27,7 @@ PARTS = "def scaled(x, a, weight):\n    return (x.float() * a * weight.float()).
 pytestmark = pytest.mark.usefixtures("no_operators")
 
 
+@pytest.mark.slow
 def test_every_workload_is_a_case_and_every_solution_a_provider(kbench: Kbench, tmp_path: Path) -> None:
     write_problem(
         tmp_path / "problem",

@@ -81,6 +81,7 @@ def kernel(tmp_path: Path) -> Path:
     return tmp_path / "kernel"
 
 
+@pytest.mark.slow
 def test_every_class_is_a_sweep_and_every_workload_a_case(kbench: Kbench, tmp_path: Path, kernel: Path) -> None:
     done = kbench("run", "kernel", *QUICK)
     rows = pd.read_csv(tmp_path / "results/AddBenchmark.csv").query("role == 'provider'")

@@ -70,6 +70,7 @@ def write(folder: Path, **files: str) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_models_are_measured_in_every_size_and_dtype_that_is_asked_for(kbench: Kbench, tmp_path: Path) -> None:
     write(tmp_path / "problem", mlp=PROBLEM, right=RIGHT, wrong=WRONG, raises=RIGHT.replace("return", "oops; return"))
     done = kbench("run", "problem", "--set", "batch=6,11", "--set", "dtype=float32,bfloat16", *QUICK)
@@ -251,6 +252,7 @@ def test_a_convolution_is_fitted_to_its_image(tmp_path: Path) -> None:
     assert registered["convolution"].outputs["output"].sizes == ("2", "2*channels", "size-2", "size-2")
 
 
+@pytest.mark.slow
 def test_a_model_of_very_many_steps_has_no_axes(tmp_path: Path) -> None:
     unrolled = CONVOLUTION.replace("return self.convolution(x).relu()", "return sum([x.relu()] + [x] * 3000)")
     [sweep] = load(write(tmp_path / "problem", unrolled=unrolled))

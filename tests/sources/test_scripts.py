@@ -31,6 +31,7 @@ def measured(kbench: Kbench, folder: Path, script: str, name: str, arguments: Se
     return rows_of(folder, name)
 
 
+@pytest.mark.slow
 def test_a_plot_over_n_becomes_cases_and_its_lines_become_providers(kbench: Kbench, tmp_path: Path) -> None:
     rows = measured(kbench, tmp_path, "softmax_tutorial.py", "softmax-rows")
     assert [(row["N"], row["M"], row["dtype"], row["provider"]) for row in rows] == [
@@ -46,6 +47,7 @@ def test_a_plot_over_n_becomes_cases_and_its_lines_become_providers(kbench: Kben
     assert [row["provider"] for row in rows_of(tmp_path, "softmax-rows", "control")] == ["copy", "empty", "repeat"] * 3
 
 
+@pytest.mark.slow
 def test_set_and_only_change_what_a_script_measures(kbench: Kbench, tmp_path: Path) -> None:
     kbench("run", SCRIPTS / "softmax_tutorial.py", *QUICK, "--set", "N=200", "--only", "naive")
     [row] = rows_of(tmp_path, "softmax-rows")
@@ -54,6 +56,7 @@ def test_set_and_only_change_what_a_script_measures(kbench: Kbench, tmp_path: Pa
     assert wrong.returncode == 2 and 'did you mean "naive"' in wrong.stderr
 
 
+@pytest.mark.slow
 def test_compare_show_and_plot_read_the_results_of_a_script(kbench: Kbench, tmp_path: Path) -> None:
     for out in ("old", "new"):
         kbench("run", SCRIPTS / "softmax_tutorial.py", *QUICK, "--set", "N=200", "--out", out)
@@ -64,6 +67,7 @@ def test_compare_show_and_plot_read_the_results_of_a_script(kbench: Kbench, tmp_
     assert kbench("report", "new/softmax-rows.csv").returncode == 0
 
 
+@pytest.mark.slow
 def test_each_plot_of_a_script_has_a_file_of_its_own_and_flops_give_tflops(kbench: Kbench, tmp_path: Path) -> None:
     for name, dtype in (("matmul-fp32", "float32"), ("matmul-fp64", "float64")):
         if name == "matmul-fp32":
@@ -96,6 +100,7 @@ bench.run()
 """
 
 
+@pytest.mark.slow
 def test_gradients_are_cleared_before_every_timed_call(kbench: Kbench, tmp_path: Path) -> None:
     (tmp_path / "cleared.py").write_text(CLEARED)
     run = kbench("run", "cleared.py", *QUICK, "--set", "cache=warm", "--set", "rep_ms=20")
@@ -104,6 +109,7 @@ def test_gradients_are_cleared_before_every_timed_call(kbench: Kbench, tmp_path:
     assert int(row["samples"]) > 200
 
 
+@pytest.mark.slow
 def test_a_backward_pass_is_compared_by_its_time_alone(kbench: Kbench, tmp_path: Path) -> None:
     rows = measured(kbench, tmp_path, "layernorm_tutorial.py", "layer-norm-backward")
     assert {(row["dtype"], row["mode_"], row["eps"]) for row in rows} == {("float16", "backward", "1e-05")}
@@ -137,6 +143,7 @@ def test_a_script_that_needs_arguments_says_so(kbench: Kbench) -> None:
     assert "the following arguments are required: --dtype" in run.stderr
 
 
+@pytest.mark.slow
 def test_times_in_microseconds_count_no_bytes_and_own_files_stay(kbench: Kbench, tmp_path: Path) -> None:
     (tmp_path / "times.csv").write_text("true times\n")
     rows = measured(kbench, tmp_path, "provider_dictionary.py", "add-relu-with-residual")
@@ -147,6 +154,7 @@ def test_times_in_microseconds_count_no_bytes_and_own_files_stay(kbench: Kbench,
     assert not (tmp_path / "plots").exists()
 
 
+@pytest.mark.slow
 def test_a_script_that_checks_its_implementations_first(kbench: Kbench, tmp_path: Path) -> None:
     rows = measured(kbench, tmp_path, "checked_first.py", "silu-and-mul-performance")
     assert [(row["batch"], row["size"]) for row in rows] == [(batch, "256") for batch in ("1", "4") for _ in "ab"]
@@ -154,18 +162,21 @@ def test_a_script_that_checks_its_implementations_first(kbench: Kbench, tmp_path
     assert not (tmp_path / "configs").exists()
 
 
+@pytest.mark.slow
 def test_a_ratio_of_two_times_becomes_two_configurations(kbench: Kbench, tmp_path: Path) -> None:
     rows = measured(kbench, tmp_path, "speed_up.py", "sort-speed-up")
     assert [(row["provider"], row["params"]) for row in rows] == [("speed-up", "call=1"), ("speed-up", "call=2")]
     assert all(row["ms"] for row in rows)
 
 
+@pytest.mark.slow
 def test_a_script_may_choose_its_sizes_by_the_times_that_it_reads(kbench: Kbench, tmp_path: Path) -> None:
     [*rows] = measured(kbench, tmp_path, "adaptive.py", "adaptive")
     assert rows and all(row["status"] in ("ok", "unsupported") for row in rows)
     assert any(row["ms"] for row in rows)
 
 
+@pytest.mark.slow
 def test_a_script_runs_as_it_would_alone_but_overwrites_nothing(kbench: Kbench, tmp_path: Path) -> None:
     shutil.copy(SCRIPTS / "odd_script.py", tmp_path)
     (tmp_path / "note.txt").write_text("a note\n")
@@ -217,6 +228,7 @@ FAULTS = (
 )
 
 
+@pytest.mark.slow
 def test_the_audit_finds_each_planted_fault_and_says_nothing_of_clean_lines(kbench: Kbench) -> None:
     run = kbench("run", SCRIPTS / "faults.py", *QUICK)
     findings = findings_of(run.stdout)
@@ -226,6 +238,7 @@ def test_the_audit_finds_each_planted_fault_and_says_nothing_of_clean_lines(kben
     assert findings_of(kbench("show", "results/faults.csv").stdout) == findings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "script", ["softmax_tutorial.py", "matmul_tutorial.py", "provider_dictionary.py", "speed_up.py"]
 )
@@ -245,6 +258,7 @@ def test_a_config_takes_no_arguments(kbench: Kbench) -> None:
     assert "repeat the option: --set N=64 --set M=32" in run.stderr
 
 
+@pytest.mark.slow
 def test_a_script_becomes_a_config_and_a_plug_in_for_a_sweep_of_ones_own(kbench: Kbench, tmp_path: Path) -> None:
     shutil.copy(SCRIPTS / "matmul_tutorial.py", tmp_path / "bench.py")
     exported = kbench("init", "bench.py", "--plot", "matmul-fp64")
@@ -270,6 +284,7 @@ def test_a_script_becomes_a_config_and_a_plug_in_for_a_sweep_of_ones_own(kbench:
     assert unknown.returncode == 2 and "its plots are matmul-fp32, matmul-fp64" in unknown.stderr
 
 
+@pytest.mark.slow
 def test_init_passes_the_arguments_of_a_script_on(kbench: Kbench, tmp_path: Path) -> None:
     shutil.copy(SCRIPTS / "marks_in_main.py", tmp_path)
     exported = kbench("init", "marks_in_main.py", "--", "--dtype", "bfloat16")
@@ -284,6 +299,7 @@ def test_a_script_that_does_not_exist_is_one_line(kbench: Kbench) -> None:
     assert (run.returncode, run.stderr) == (2, "error: nosuch.py: no such file\n")
 
 
+@pytest.mark.slow
 def test_a_run_of_a_script_can_be_continued(kbench: Kbench, tmp_path: Path) -> None:
     arguments = ("run", SCRIPTS / "softmax_tutorial.py", *QUICK, "--set", "N=200,300", "--only", "torch")
     kbench(*arguments)

@@ -241,6 +241,7 @@ def test_counters_come_from_a_run_of_ncu(kbench: Kbench, tmp_path: Path, fake_nc
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "said"),
     [
