@@ -55,9 +55,8 @@ def bisect(
 
     kbench first checks that the bad revision differs from the good one. Then it halves the commits between them, as git bisect
     does. For each commit, it alternates sessions of this commit and of the good revision, as kbench ab does. It skips commits
-    that cannot be built or measured, and commits whose row stays unclear. At the end, kbench
-    confirms the result: it alternates sessions of the commit that it found with sessions of that commit's parent. kbench does
-    not change the working tree.
+    that cannot be built or measured, and commits whose row stays unclear. At the end, kbench confirms the result: it alternates
+    sessions of the commit that it found with sessions of that commit's parent. kbench does not change the working tree.
 
     Exit code: 0 commit found; 1 not found: the two revisions do not differ, or the change could not be narrowed down to one
     commit; 2 bad input; 3 the good or the bad revision could not be built or measured; 130 interrupted.

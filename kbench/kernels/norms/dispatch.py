@@ -6,6 +6,7 @@ The kernels are in the files beside it. This file only computes numbers: it need
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -195,9 +196,8 @@ def backward_plan(
     """The launches that compute the gradients of M rows of N elements of `itemsize` bytes, which are moved in vectors of
     `vector` elements. `inputs` are the matrices that are read, `sums` those over the rows, `anywhere` as in `forward_plan`."""
     few = M <= _FEW_ROWS or (M <= _FEW_LONG_ROWS and N >= 4096)
-    one_row = (
-        M == 1 and N > _LONGEST_KEPT and device.chained and vector * itemsize == 16
-    )  # a team takes one launch, too
+    # a team takes one launch, too
+    one_row = M == 1 and N > _LONGEST_KEPT and device.chained and vector * itemsize == 16
     if few and N <= _LONGEST_ROW and not one_row:
         constants = _tile(M, N, 1, 1, _DIVIDED_BACKWARD)
         width = min(128, max(32, power_of_two(N // 128)))
@@ -216,10 +216,8 @@ def backward_plan(
         return _resident(M, N, itemsize, inputs, sums, staged_bytes, device)
     if device.together and vector * itemsize >= 4:
         share = shares(N, itemsize, vector, inputs, 2 if one_row else sums, device)
-        try:
+        with suppress(Unsupported):  # otherwise the rows are read twice
             return shared_rows_plan(M, N, itemsize, sums, device, *share)
-        except Unsupported:
-            pass
     slices = 1 if device.multiprocessors <= M else min(math.ceil(N / 4096), math.ceil(2 * device.multiprocessors / M))
     span = 64 * math.ceil(N / slices / 64)
     slices = math.ceil(N / span)

@@ -220,9 +220,8 @@ def shared_rows(
             found = found_ahead
             ahead = load_row(inputs, strides, following, places, VEC, PAIRS, FULL)
             found_ahead = load_each(statistics, following + one, True, True)
-        new_mark = (
-            mark_ahead & 1
-        )  # a new value: the compiler does not load ahead in loops that pass a value on unchanged
+        # a new value: the compiler does not load ahead in loops that pass a value on unchanged
+        new_mark = mark_ahead & 1
         mark_ahead = next_mark(words + following * slices + part, PHASE)  # a load takes as long as most of a turn
         sums = sum_row_terms(
             found, as_pieces(here, HALF, PAIRS), scale_of(weights, HALF, KEPT), NORMALISED, ROW_TERMS, COUNT, True

@@ -203,9 +203,8 @@ def compare_elements(
     the part is, the scale of a few wrong elements is estimated a second time."""
     if part.scale is None:
         right = output == part.reference
-        if (
-            wrong.output.declared.ulps is not None and output.dtype != torch.bool
-        ):  # the last place of a whole number is 1
+        # the last place of a whole number is 1
+        if wrong.output.declared.ulps is not None and output.dtype != torch.bool:
             right |= (output.double() - part.reference.double()).abs() <= wrong.output.ulps
         wrong.add_exact(right, part, output, part.reference)
         return EXACT

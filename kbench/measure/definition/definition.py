@@ -200,8 +200,9 @@ class Definition(OperatorCalls):
         with self._blamed("scale", function):
             larger = torch.maximum(found.double(), output.abs())
             if larger.shape != output.shape:
-                shapes = f"the scale has shape {tuple(found.shape)}, but the output has shape {tuple(output.shape)}"
-                raise ValueError(shapes)
+                raise ValueError(
+                    f"the scale has shape {tuple(found.shape)}, but the output has shape {tuple(output.shape)}"
+                )
         if (larger.isnan() & output.isfinite()).any():
             raise self._fault(function, "scale is NaN where the output is finite", "it must be a number everywhere")
         return larger
