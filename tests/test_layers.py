@@ -61,7 +61,8 @@ MAY_IMPORT = {
         "protocol results text"
     ),
     "kernels": "contract results",
-    "kernels/norms": "contract kernels",
+    "kernels/norms": "contract kernels kernels/norms/dispatch",
+    "kernels/norms/dispatch": "contract kernels",
     "launches": "files results text",
     "listings": "errors files launches text",
     "measure": (

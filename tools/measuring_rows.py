@@ -1,5 +1,5 @@
 """Prints how fast kbench's row operators are: as a share of a copy of the same algorithmic bytes, in GB/s, and beside the best
-peer. The tables of the dispatches (kernels/norms/dispatch.py, kernels/rows/dispatch.cuh, cross_entropy/triton_dispatch.py,
+peer. The tables of the dispatches (kernels/norms/dispatch, kernels/rows/dispatch.cuh, cross_entropy/triton_dispatch.py,
 softmax/triton_backward_dispatch.py) are chosen with it.
 
     python tools/measuring_rows.py                                  every operator and mode, the most valuable rows first

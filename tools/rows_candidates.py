@@ -17,11 +17,9 @@ import torch
 from rows_slices import held_launches, loss_launches
 
 from kbench.kernels.norms import launch
-from kbench.kernels.norms.dispatch import Launches, Processors, Step, backward_plan, shared_rows_plan
-from kbench.kernels.norms.dispatch import _added as added
-from kbench.kernels.norms.dispatch import _blocks as blocks_of
-from kbench.kernels.norms.dispatch import _even as even
-from kbench.kernels.norms.dispatch import _in_phases as in_phases
+from kbench.kernels.norms.dispatch.backward import backward_plan
+from kbench.kernels.norms.dispatch.launches import Launches, Processors, Step, even_programs, in_phases, row_blocks
+from kbench.kernels.norms.dispatch.shared import adding_up, shared_rows_plan
 from kbench.kernels.triton_rows import power_of_two
 
 Candidate = tuple[str, str, Callable[[], AbstractContextManager[None]]]
@@ -106,7 +104,7 @@ def forward_plans(operator: str, M: int, N: int, itemsize: int, device: Processo
     few = device.multiprocessors * 4 > M
     alone = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
     width = N + 16 // itemsize - 1 if odd else N
-    natural = blocks_of(width, 512)
+    natural = row_blocks(width, 512)
     ways = [(32, False, False, 0), (32, False, True, 0), (32, False, True, 48)]  # elements, EARLY, PACKED, maxnreg
     if natural[1] > 1:
         ways += [(48, False, False, 80), (48, False, True, 0), (48, False, True, 64), (16, False, False, 0)]
@@ -169,7 +167,7 @@ def backward_plans(operator: str, M: int, N: int, itemsize: int, device: Process
             step = Step("backward_kernels.rows_and_columns", strips + M, numbers, {"num_warps": warps})
             yield f"rows and columns, {step_rows} x {width}, {warps} warps", Launches((step,))
     if N <= 16384 and not odd:
-        block, pieces = blocks_of(N, 4096)
+        block, pieces = row_blocks(N, 4096)
         least = max(1, 4096 // (block * pieces))
         packed = N > 8192
         ways = [(least, each, resident, 3) for each, resident in ((32, 2), (16, 2), (32, 1), (32, 3))]
@@ -184,13 +182,13 @@ def backward_plans(operator: str, M: int, N: int, itemsize: int, device: Process
             ):
                 continue
             tiles = math.ceil(M / rows)
-            parts = even(tiles, device.multiprocessors * resident)
+            parts = even_programs(tiles, device.multiprocessors * resident)
             numbers = _tile(M, N, rows, block, pieces) | {"tiles": tiles, "KEEP": True, "PACKED": packed}
             numbers |= {"SUMS": rows > 1, "PDL": device.chained, "AHEAD": False, "STAGES": stages}
             warps = min(32, power_of_two(count // each // 32))
             step = Step("backward_kernels.resident", parts, numbers, {"num_warps": max(1, warps)})
             label = f"{rows} x {block} x {pieces}, {warps} warps, {stages} stages, {resident} resident"
-            yield label, Launches((step, *added(N, parts, sums, device)), parts=parts)
+            yield label, Launches((step, *adding_up(N, parts, sums, device)), parts=parts)
     if N <= 8192 or N % 2:
         return
     ways = ((2048, 2, 4, 2), (2048, 1, 4, 3), (1024, 3, 8, 2), (2048, 1, 4, 4), (4096, 1, 8, 2), (2048, 1, 8, 3))

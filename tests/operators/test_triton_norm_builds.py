@@ -17,7 +17,9 @@ import torch
 from ahead_of_time import compile_for, compiled_by, spilled_bytes
 
 from kbench.kernels.norms import launch
-from kbench.kernels.norms.dispatch import Processors, backward_plan, forward_plan
+from kbench.kernels.norms.dispatch.backward import backward_plan
+from kbench.kernels.norms.dispatch.forward import forward_plan
+from kbench.kernels.norms.dispatch.launches import Processors
 
 pytestmark = pytest.mark.slow
 

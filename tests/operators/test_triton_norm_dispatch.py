@@ -9,7 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbench.contract.provider import Unsupported
-from kbench.kernels.norms.dispatch import Launches, Processors, Step, backward_plan, forward_plan, shared_rows_plan
+from kbench.kernels.norms.dispatch.backward import backward_plan
+from kbench.kernels.norms.dispatch.forward import forward_plan
+from kbench.kernels.norms.dispatch.launches import Launches, Processors, Step
+from kbench.kernels.norms.dispatch.shared import shared_rows_plan
 
 H200 = Processors(132, 32, 227 * 1024, True)
 DEVICES = [H200, Processors(108, 32, 163 * 1024, False), Processors(304, 64, 0, False), Processors(4, 32, 0, False)]

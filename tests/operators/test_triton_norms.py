@@ -10,7 +10,8 @@ import torch
 from judging import DEVICE
 
 from kbench.kernels.norms import launch
-from kbench.kernels.norms.dispatch import Launches, Step, shared_rows_plan, shares
+from kbench.kernels.norms.dispatch.launches import Launches, Step
+from kbench.kernels.norms.dispatch.shared import shared_rows_plan, shares
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.expected import Expected

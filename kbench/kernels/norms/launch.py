@@ -1,4 +1,4 @@
-"""Launches the kernels of this folder, as `dispatch.py` plans it."""
+"""Launches the kernels of this folder, as `dispatch/` plans it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import torch
 from kbench.contract.provider import Unsupported
 from kbench.kernels import triton_rows, whole_rows
 from kbench.kernels.cuda_driver import LARGEST_GRID
-from kbench.kernels.norms.dispatch import Launches, Processors, backward_plan, forward_plan
+from kbench.kernels.norms.dispatch.backward import backward_plan
+from kbench.kernels.norms.dispatch.forward import forward_plan
+from kbench.kernels.norms.dispatch.launches import Launches, Processors
 from kbench.kernels.norms.mathematics import Mathematics
 from kbench.kernels.slice_launch import SHORTEST_ODD_ROW
 
@@ -21,7 +23,10 @@ Tensors = tuple[torch.Tensor, ...]
 
 FILES = (
     "launch",
-    "dispatch",
+    "dispatch/launches",
+    "dispatch/forward",
+    "dispatch/backward",
+    "dispatch/shared",
     "mathematics",
     "tiles",
     "forward_kernels",
@@ -32,7 +37,7 @@ FILES = (
     "window_kernels",
 )
 SOURCES = (
-    *(Path(__file__).with_name(f"{name}.py") for name in FILES),
+    *(Path(__file__).parent / f"{name}.py" for name in FILES),
     *(Path(__file__).parent.with_name(f"{name}.py") for name in ("row_slices", "slice_launch")),
     *whole_rows.SOURCES,
 )
@@ -131,7 +136,7 @@ def _run(plan: Launches, known: dict[str, Any]) -> None:
 
 @cache
 def _kernel(name: str) -> Any:
-    """A kernel by the name that `dispatch.py` has for it. The import needs Triton."""
+    """A kernel by the name that `dispatch/` has for it. The import needs Triton."""
     module, _, function = name.partition(".")
     return getattr(import_module(f"kbench.kernels.norms.{module}"), function)
 
