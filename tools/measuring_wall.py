@@ -1,10 +1,11 @@
 """Prints where the wall time of a case goes: by step of each contender, and by function.
 
     python tools/measuring_wall.py [--every 7] [--profile]        on the device; on a host also --rows 64 --largest 2048
+    python tools/measuring_wall.py --operator rmsnorm --mode backward --rows 13107 --lengths 5120 --providers triton
 
-It measures every seventh row length of the built-in config softmax in this process. Run it twice: the second run finds the
-compiled kernels on the disk, as a repeated `kbench run` does. Work of the device is counted in the step and the function that
-wait for it. --profile makes Python slower.
+It measures every seventh row length of the built-in config softmax, or other cases, in this process. Run it twice: the second
+run finds the compiled kernels on the disk, as a repeated `kbench run` does. Work of the device is counted in the step and the
+function that wait for it. --profile makes Python slower.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ from kbench.measure.machine.sources import find_telemetry
 from kbench.measure.session.ceiling import Ceilings
 from kbench.measure.session.measurements import SessionMeasurements
 from kbench.protocol import Configuration, MeasureSettings
-from kbench.results.case import Case
 
 FUNCTIONS = """
 case.py run
@@ -121,6 +121,10 @@ def costs_us(device: Device) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--operator", default="softmax", help="an operator of kbench with the axes M and N")
+    parser.add_argument("--mode", default="forward")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--lengths", nargs="+", type=int, help="row lengths, in place of those of the config softmax")
     parser.add_argument("--every", type=int, default=7)
     parser.add_argument("--largest", type=int, default=12672)
     parser.add_argument("--rows", type=int, default=4096)
@@ -136,7 +140,7 @@ def main() -> None:
     device.set_up()
     device.use_threads(None)
     recorder, telemetry = LaunchRecorder(device), find_telemetry(device)
-    operator = kbench.operator("softmax")
+    operator = kbench.operator(options.operator)
     settings = MeasureSettings(
         "do_bench",
         "cold",
@@ -158,13 +162,13 @@ def main() -> None:
 
     spent_s: dict[tuple[str, str], float] = defaultdict(float)
     profile = cProfile.Profile()
-    lengths = list(range(256, options.largest + 1, 128))[:: options.every]
+    lengths = options.lengths or list(range(256, options.largest + 1, 128))[:: options.every]
     total = 0.0
     for number, length in enumerate([lengths[0], *lengths]):
         start = time.perf_counter()
         run = CaseRun(
             operator,
-            Case("softmax", {"M": options.rows, "N": length}, "float32"),
+            operator.case(M=options.rows, N=length, dtype=options.dtype, mode=options.mode),
             [Configuration(name, {}) for name in options.providers],
             baseline=options.providers.index("torch-native"),
             settings=settings,

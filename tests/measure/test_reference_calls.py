@@ -88,6 +88,18 @@ def test_in_slices_once_per_slice_and_once_for_the_shapes(monkeypatch: pytest.Mo
         assert found["before"] == SETS * (4 + 1) and set(found) == {"before", "check"}
 
 
+def test_in_slices_a_timed_call_is_judged_without_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scales of the outputs are kept, whether they were computed in slices or not."""
+    monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 4 * 32)
+    operator, slices = _operator("sliced-backward"), 4
+    for providers in (1, 4):
+        found = _run(operator, providers, "backward")
+        assert found == {
+            "before": SETS * (slices * (1 + TRIALS) + 1),
+            "check": providers * WHOLE_KEPT * 2 * (slices + 1),
+        }
+
+
 def test_a_few_rows_of_a_large_case_are_computed_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 8 * 32)
     definition = Definition(

@@ -190,6 +190,19 @@ def test_a_gradient_without_rows_is_the_sum_over_all_of_them(monkeypatch: pytest
     assert torch.allclose(dw.double(), parts[1].reference, atol=1e-5)
 
 
+def test_given_scales_are_those_of_all_slices_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 10)
+    definition, inputs, _ = OPERATORS["linear"].drawn("full", M=12, N=5)
+    first = Expected(definition, inputs)
+    first.compute()
+    scales = first.kept_scales()
+    assert scales and len(scales) == 3
+    again = Expected(definition, inputs, scales=scales)
+    again.compute()
+    for mine, scale in zip(again.kept_scales() or (), scales, strict=True):
+        assert mine is not None and scale is not None and torch.allclose(mine, scale, rtol=1e-12)
+
+
 def test_an_operator_without_rows_is_never_sliced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kbench.measure.correctness.expected.CHUNK_ELEMENTS", 1)
     centred = Operator(

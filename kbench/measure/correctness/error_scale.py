@@ -155,8 +155,7 @@ class _Moving(TorchDispatchMode):
 
 def _moved(x: Tensor, generator: torch.Generator) -> Tensor:
     """Every element moved by a relative amount with root mean square STEP, to a number that float32 can hold."""
-    amount = torch.rand(x.shape, generator=generator, device=x.device).sub_(0.5).mul_(12**0.5 * STEP)
-    moved = torch.empty_like(x).copy_(amount)
-    del amount  # steps in place: the inputs of a large case may be a good part of the memory
-    moved.add_(1).mul_(x)
+    most = 12**0.5 / 2 * STEP
+    moved = torch.empty_like(x).uniform_(1 - most, 1 + most, generator=generator)
+    moved.mul_(x)  # in place: the inputs of a large case may be a good part of the memory
     return moved.copy_(moved.float())

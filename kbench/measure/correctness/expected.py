@@ -57,7 +57,7 @@ class Expected:
 
     Only large outputs are sliced, and only along the operator's `rows`. A gradient that has no such axis is the sum over the
     slices. Values of up to `keep_bytes` are computed once and kept for all providers of a case. Larger ones are computed again
-    for every check. `scales` are scales of the outputs to take in place of an estimate, unless the outputs are sliced.
+    for every check. `scales` are scales of the whole outputs to take in place of an estimate.
     """
 
     def __init__(
@@ -171,8 +171,8 @@ class Expected:
             yield part.narrowed(along, start, min(step, shape[along] - start))
 
     def kept_scales(self) -> list[Tensor | None] | None:
-        """The scales of the outputs, if they are kept and not in slices."""
-        return None if self._sliced or self._kept is None else [part.scale for part in self._kept]
+        """The scales of the outputs, if they are kept."""
+        return None if self._kept is None else [part.scale for part in self._kept]
 
     def second_scale(self, part: OutputPart, doubtful: Tensor) -> Tensor:
         """The scale of a part, estimated a second time where `doubtful`, a mask of few elements, holds. It is never smaller
@@ -256,7 +256,7 @@ class Expected:
         for start, stop in self._bounds():
             exact = exactly(self._slice(start, stop))
             references = self.definition.expected(exact, " (on some rows, because of rows=)")
-            squares = self._squares(references, exact)
+            squares = self._given_squares(start, stop) or self._squares(references, exact)
             for position, (reference, square, seam) in enumerate(zip(references, squares, self._seams, strict=True)):
                 if seam is not None:
                     scale = self._scale(position, reference, square, exact)
@@ -271,13 +271,26 @@ class Expected:
             yield OutputPart(position, None, 0, 0, reference, torch.maximum(square.sqrt(), reference.abs()))
 
     def _scales(self, references: Sequence[Tensor], exact: Sequence[Tensor]) -> list[Tensor | None]:
-        squares = self._squares(references, exact)
+        squares = self._given_squares(0, self._rows) or self._squares(references, exact)
         return [self._scale(i, r, s, exact) for i, (r, s) in enumerate(zip(references, squares, strict=True))]
+
+    def _given_squares(self, start: int, stop: int) -> list[Tensor | None] | None:
+        """The squares of the given scales, for these rows; None if no scales are given. An output without rows is a sum over
+        the slices: the first slice has its square, and the others have zeros."""
+        if self._given is None:
+            return None
+        squares: list[Tensor | None] = []
+        for scale, seam in zip(self._given, self._seams, strict=True):
+            if scale is None:
+                squares.append(None)
+            elif seam is None:
+                squares.append(scale.square() if start == 0 else torch.zeros_like(scale))
+            else:
+                squares.append(scale.narrow(seam, start, stop - start).square())
+        return squares
 
     def _squares(self, references: Sequence[Tensor], exact: Sequence[Tensor]) -> list[Tensor | None]:
         """Mean squares of the changes of every output that has no scale of the operator's own and is judged by kbench."""
-        if self._given is not None and not self._sliced:
-            return [None if scale is None else scale.square() for scale in self._given]
         wanted = [
             reference.is_floating_point() and not self._scaled(position) and not self._judged_elsewhere(position)
             for position, reference in enumerate(references)
