@@ -97,6 +97,7 @@ def costs_us(device: Device) -> dict[str, float]:
             "NVML: throttling": lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle),
             "NVML: clock": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
             "NVML: power": lambda: nvml.nvmlDeviceGetPowerUsage(handle),
+            "NVML: energy": lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle),
             "NVML: temperature": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
         }
     actions |= {

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.check import DECLARE
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.machine.settling import SettledClock
-from kbench.measure.machine.telemetry import Telemetry
+from kbench.measure.machine.telemetry import ENERGY_ROUND_MS, Quantities, Telemetry, with_energy
 from kbench.measure.steps import Steps
 from kbench.measure.timing.timer import DeviceSamples
 from kbench.protocol import MeasureSettings, RoundTimed, Sampling
@@ -113,7 +113,8 @@ class Rounds:
         assert contender.sample is not None
         longest_ms = CONTROL_WARMUP_MS if contender.control else math.inf
         warmup_ms = 0.0 if contender.rounds else min(self.settings.warmup_ms, longest_ms)
-        before = self.telemetry.read()
+        read = self._reader(contender)
+        before = read()
         start = time.perf_counter()
         self.steps.emit(Sampling(contender.index))
         samples = contender.sample(warmup_ms, min(self.settings.rep_ms, contender.longest_ms))
@@ -121,13 +122,22 @@ class Rounds:
         contender.spent_ms += (time.perf_counter() - start) * 1e3
         if contender.watch:
             contender.watch.after()
-        contender.readings += [before, self.telemetry.read()]
+        contender.readings += [before, read()]
         blame_for_changes(contender, self.inputs)
         if contender.running:
             contender.rounds.append(samples)
             if isinstance(samples, DeviceSamples):
                 contender.gaps_ms.append(median(samples.gaps_ms))
             self.steps.emit(RoundTimed(contender.index, contender.configuration_name, number, median(samples)))
+
+    def _reader(self, contender: Contender) -> Callable[[], Quantities]:
+        """What reads the telemetry before and after the next round. It reads the energy too if the round is likely to be long
+        enough for it."""
+        count = len(contender.rounds)
+        expected_ms = contender.spent_ms / count if count else self.settings.rep_ms
+        if expected_ms < ENERGY_ROUND_MS:
+            return self.telemetry.read
+        return lambda: with_energy(self.telemetry.read(), self.telemetry)
 
 
 def blame_for_changes(contender: Contender, inputs: SharedInputs) -> None:

@@ -9,15 +9,11 @@ from typing import Any
 
 from kbench.measure.contender import Contender
 from kbench.measure.flags import FlagEvidence, flags
-from kbench.measure.machine.telemetry import energy_mj, telemetry_columns
+from kbench.measure.machine.telemetry import ENERGY_ROUND_MS, energy_mj, telemetry_columns
 from kbench.results.case import Case, format_params
 from kbench.results.row import Row
 from kbench.results.timers import timer_kind
 from kbench.results.vocabulary import KERNELS_NOT_KNOWN, Control, Role, Status
-
-ENERGY_ROUND_MS = 500.0
-"""Rounds must take this long on average, or their energy is not stated. The counter of an H200 moves every 100 ms, so up to
-that long, what a round is said to draw was drawn by the provider before it."""
 
 
 @dataclass(frozen=True)

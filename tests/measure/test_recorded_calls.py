@@ -16,7 +16,7 @@ from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall
 from kbench.measure.launches.recorder import LaunchRecorder, Recorded
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import ENERGY, Nothing, Quantities, energy_mj, telemetry_columns
+from kbench.measure.machine.telemetry import ENERGY, Nothing, energy_mj, telemetry_columns
 from kbench.protocol import CallRecorded
 from kbench.results.row import Row
 
@@ -100,21 +100,27 @@ def test_energy_is_divided_by_the_calls_of_all_rounds_but_the_first() -> None:
     assert ENERGY not in telemetry_columns([{ENERGY: 5.0, "power_w": 3.0}])
 
 
+class Meter(Nothing):
+    """A device that draws one joule between two readings."""
+
+    drawn = 0.0
+
+    def energy_counter_mj(self) -> float:
+        self.drawn += 1000
+        return self.drawn
+
+
 def test_rounds_that_are_shorter_than_the_counter_resolves_have_no_energy(double: Operator) -> None:
-    class Meter(Nothing):
-        """A device that draws one joule between two readings."""
+    run = case_run(double, ["plain"], M=4, N=8)
+    run.telemetry = meter = Meter()
+    assert run.run()[0].energy_mj is None
+    assert meter.drawn == 0, "the counter takes a device milliseconds to read: nobody asked for it"
 
-        drawn = 0
 
-        def read(self) -> Quantities:
-            self.drawn += 1000
-            return {ENERGY: self.drawn}
-
+def test_long_rounds_have_an_energy(double: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("rounds", "rows"):
+        monkeypatch.setattr(f"kbench.measure.{module}.ENERGY_ROUND_MS", 0.0)
     run = case_run(double, ["plain"], M=4, N=8)
     run.telemetry = Meter()
-    run.run()
-    [contender, *_] = run.contenders
-    assert contender.spent_ms < 500 and run.rows()[0].energy_mj is None
-    contender.spent_ms = 1500.0
-    energy = run.rows()[0].energy_mj
+    energy = run.run()[0].energy_mj
     assert energy is not None and 0 < energy < 1000

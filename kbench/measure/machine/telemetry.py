@@ -20,6 +20,10 @@ The columns are `sm_mhz`, `power_w`, `temp_c` (degrees Celsius) and `throttle`. 
 ENERGY = "energy_counter_mj"
 """The energy in millijoules that the device has drawn since its driver was loaded."""
 
+ENERGY_ROUND_MS = 500.0
+"""Rounds must take this long on average, or their energy is not stated. The counter of an H200 moves every 100 ms, so up to
+that long, what a round is said to draw was drawn by the provider before it."""
+
 CLOCK = "sm_mhz"
 """The column of the clock. Timing waits until it has settled."""
 
@@ -39,6 +43,9 @@ class Telemetry(Protocol):
 
     def read(self) -> Quantities: ...
 
+    def energy_counter_mj(self) -> float | None:
+        """The counter `ENERGY`; None if the device has none. It takes an H200 3 ms to answer, so only long rounds ask it."""
+
     def limits(self) -> dict[str, float | None]:
         """Clock and power limits, for the environment file."""
 
@@ -56,6 +63,9 @@ class Nothing:
 
     def read(self) -> Quantities:
         return {}
+
+    def energy_counter_mj(self) -> float | None:
+        return None
 
     def limits(self) -> dict[str, float | None]:
         return {}
@@ -75,6 +85,11 @@ def telemetry_columns(readings: Sequence[Quantities]) -> dict[str, Any]:
             if value is not None and column != ENERGY:
                 seen.setdefault(column, []).append(value)
     return {column: _combined(values) for column, values in seen.items()}
+
+
+def with_energy(quantities: Quantities, telemetry: Telemetry) -> Quantities:
+    """The quantities and the counter of the energy."""
+    return {**quantities, ENERGY: telemetry.energy_counter_mj()}
 
 
 def energy_mj(readings: Sequence[Quantities], calls: Sequence[int]) -> float | None:

@@ -46,6 +46,9 @@ class AmdSmi:
             "throttle": ("throttled",) if throttled else (),
         }
 
+    def energy_counter_mj(self) -> float | None:
+        return None
+
     def limits(self) -> dict[str, float | None]:
         clock = self._ask(self._smi.amdsmi_get_clock_info, self._smi.AmdSmiClkType.GFX) or {}
         return {"max_sm_mhz": _number(clock.get("max_clk"))}

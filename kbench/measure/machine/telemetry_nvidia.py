@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from kbench.measure.machine.device import Device
-from kbench.measure.machine.telemetry import ENERGY, Quantities, Unanswered
+from kbench.measure.machine.telemetry import Quantities, Unanswered
 
 NVML_THROTTLE = {0x4: "power-cap", 0x8: "hw-slowdown", 0x20: "sw-thermal", 0x40: "hw-thermal", 0x80: "power-brake"}
 """The bits of NVML's clock event reasons that mean throttling, and the word for each. The bits for an idle device and for
@@ -37,10 +37,13 @@ class Nvml:
         return {
             "sm_mhz": self._ask(nvml.nvmlDeviceGetClockInfo, nvml.NVML_CLOCK_SM),
             "power_w": _thousandth(self._ask(nvml.nvmlDeviceGetPowerUsage)),
-            ENERGY: self._ask(nvml.nvmlDeviceGetTotalEnergyConsumption),
             "temp_c": self._ask(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU),
             "throttle": tuple(name for bit, name in NVML_THROTTLE.items() if mask & bit),
         }
+
+    def energy_counter_mj(self) -> float | None:
+        found: float | None = self._ask(self._nvml.nvmlDeviceGetTotalEnergyConsumption)
+        return found
 
     def limits(self) -> dict[str, float | None]:
         nvml = self._nvml
