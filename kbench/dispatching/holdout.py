@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -15,6 +15,9 @@ from kbench.dispatching.tree import Decision
 
 HOLDOUT_SPLITS = 5
 """How often all shapes are split anew. One split alone may be a lucky one."""
+
+Choose = Callable[[Point], str]
+"""Names a provider for a shape."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,11 @@ class Regret:
     forbidden: int
 
 
-def lost_by(decision: Decision, evidence: Evidence, beside: list[list[int]], cases: Iterable[int]) -> list[Lost]:
-    """What a decision loses at each of some cases. `beside` are the neighbours of every case."""
+def lost_by(choose: Choose, evidence: Evidence, beside: list[list[int]], cases: Iterable[int]) -> list[Lost]:
+    """What a choice loses at each of some cases. `beside` are the neighbours of every case."""
     found = []
     for case in cases:
-        chosen = decision.choose(evidence.points[case])
+        chosen = choose(evidence.points[case])
         index = evidence.providers.index(chosen)
         isolated = is_isolated(evidence, beside[case], case, index)
         found.append(Lost(evidence.points[case], chosen, float(evidence.measured[case, index]), isolated))
@@ -71,20 +74,29 @@ def summed_up(lost: list[Lost]) -> Regret:
 
 def measured_regret(decision: Decision, evidence: Evidence) -> Regret:
     """The regret of a decision at all cases of the evidence."""
-    return summed_up(lost_by(decision, evidence, neighbours(evidence), range(len(evidence.points))))
+    return summed_up(lost_by(decision.choose, evidence, neighbours(evidence), range(len(evidence.points))))
 
 
 def held_out(
     evidence: Evidence, limit: int, margin: float, share: float, seed: int = 0, splits: int = HOLDOUT_SPLITS
 ) -> Regret | None:
-    """The regret at cases that the tree was grown without. A shape is held out with all its dtypes and other words, so that no
-    case of the same shape gives it away. Every shape is held out once in each split; `seed` chooses the splits.
+    """The regret at cases that the tree was grown without; None if there are fewer than two shapes, because nothing is left to
+    decide from."""
+    lost = lost_when_held_out(evidence, lambda part: grow(part, limit, margin).choose, share, seed, splits)
+    return summed_up(lost) if lost else None
 
-    None if there are fewer than two shapes, because nothing is left to decide from.
+
+def lost_when_held_out(
+    evidence: Evidence, learn: Callable[[Evidence], Choose], share: float, seed: int = 0, splits: int = 1
+) -> list[Lost]:
+    """What the choice that `learn` makes from a part of the evidence loses at each case outside of this part.
+
+    A shape is held out with all its dtypes and other words, so that no case of the same shape gives it away. Every shape is
+    held out once in each split; `seed` chooses the splits. The list is empty if there are fewer than two shapes.
     """
     shapes = sorted({evidence.shape(case) for case in range(len(evidence.points))})
     if len(shapes) < 2:
-        return None
+        return []
     folds = min(len(shapes), max(2, round(1 / share)))
     order = random.Random(seed)
     beside = neighbours(evidence)
@@ -95,5 +107,5 @@ def held_out(
         for fold in range(folds):
             out = [case for case in range(len(evidence.points)) if fold_of[evidence.shape(case)] == fold]
             kept = [case for case in range(len(evidence.points)) if fold_of[evidence.shape(case)] != fold]
-            lost += lost_by(grow(evidence.part(kept), limit, margin), evidence, beside, out)
-    return summed_up(lost)
+            lost += lost_by(learn(evidence.part(kept)), evidence, beside, out)
+    return lost
