@@ -38,10 +38,14 @@ CASES = (
 
 def fault(operator: kbench.Operator, case: Case, provider: str, device: str) -> str:
     """What is wrong with a provider on a case; empty if it is right."""
-    M, N, dtype = case.M, case.N, getattr(torch, case.dtype)
-    shapes = [(M, N) if "M" in tensor.axes else (N,) for tensor in operator.inputs.values()]
-    inputs = [torch.randn(shape, device=device, dtype=dtype) for shape in shapes]
-    received = [torch.randn(M, N, device=device, dtype=dtype)] if case.mode == "backward" else []
+
+    def random(tensor: kbench.Tensor) -> torch.Tensor:
+        return torch.randn(tensor.shape_in(case), device=device, dtype=getattr(torch, tensor.dtype_in(case)))
+
+    inputs = [random(tensor) for tensor in operator.inputs.values()]
+    received = (
+        [random(tensor) for tensor in operator.output_gradients(case).values()] if case.mode == "backward" else []
+    )
     chosen = operator.providers[provider]
     call = chosen.bind_backward(case, {}) if received else chosen.bind(case, {})
     assert call is not None
@@ -56,27 +60,38 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("dtypes", nargs="*", default=["float32", "float16", "bfloat16"])
     parser.add_argument("--only", type=lambda text: text.split(","), help="these operators")
+    parser.add_argument(
+        "--weights",
+        type=lambda text: text.split(","),
+        default=["same", "float32"],
+        help="dtypes of the norms' weights. float32 is for rows in 16 bits. Default: same,float32",
+    )
     parser.add_argument("--lengths", type=numbers, default=LENGTHS)
     parser.add_argument("--rows", type=numbers, help=f"default: {ROWS}, or the first three for more than 4096 elements")
     parser.add_argument("--limit-s", type=float, default=float("inf"))
     asked = parser.parse_args()
     shapes = [
-        (name, mode, M, N, dtype)
+        (name, mode, M, N, dtype, weights)
         for N in asked.lengths
         for name, mode in CASES
         if not asked.only or name in asked.only
         for M in asked.rows or (ROWS if N <= 4096 else ROWS[:3])
         for dtype in asked.dtypes
+        for weights in asked.weights
+        if weights == "same" or (dtype != "float32" and "weight_dtype" in kbench.operator(name).choices)
     ]
     wrong, end = 0, time.monotonic() + asked.limit_s
-    for number, (name, mode, M, N, dtype) in enumerate(shapes):
+    for number, (name, mode, M, N, dtype, weights) in enumerate(shapes):
         if time.monotonic() > end:
             print(f"the time is over: {len(shapes) - number} of {len(shapes)} shapes are left", flush=True)
             break
         operator = kbench.operator(name)
         choices = {"mode": mode} if mode == "backward" else {}
+        if weights != "same":
+            choices["weight_dtype"] = weights
         reason = fault(operator, operator.case(dtype, M=M, N=N, **choices), "cuda", "cuda")
-        print(f"{name} {mode} {M} x {N} {dtype}: {reason or 'right'}", flush=True)
+        beside = f", weights in {weights}" if weights != "same" else ""
+        print(f"{name} {mode} {M} x {N} {dtype}{beside}: {reason or 'right'}", flush=True)
         wrong += bool(reason)
     torch.cuda.synchronize()
     sys.exit(bool(wrong))

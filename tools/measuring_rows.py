@@ -5,6 +5,7 @@ softmax/triton_backward_dispatch.py) are chosen with it.
     python tools/measuring_rows.py                                  every operator and mode, the most valuable rows first
         --only rmsnorm,layernorm-backward --dtypes bfloat16         some of them
         --shapes 16384x4096,64x4096 --rows 12                       these rows, or the first of each operator and mode
+        --weights float32                                           weights of the norms beside rows in 16 bits
         --limit-s 280                                               stops after so many seconds
         --candidates                                                other launches, too, and the best of them
         --against DIR --ours cuda                                   this code and that of another checkout, in turns; for an
@@ -124,7 +125,8 @@ class Tool:
                 ]
             else:
                 own = list(rows_of(operator, mode, self.asked.dtypes))
-            columns.append([(name, rank, row) for rank, row in enumerate(own[: self.asked.rows])])
+            weights = {"weight_dtype": self.asked.weights} if self.asked.weights != "same" else {}
+            columns.append([(name, rank, row | weights) for rank, row in enumerate(own[: self.asked.rows])])
         return [each for rank in zip_longest(*columns) for each in rank if each]
 
     def ours(self, name: str) -> list[str]:
@@ -211,7 +213,8 @@ class Tool:
         peers = self.asked.peers if rank < self.asked.peer_rows else []
         request = self.request("measure", name, row, peers) | {"rounds": self.asked.rounds}
         found = self.worker(row).ask(request, min(ROW_SECONDS, self.left() + 15))
-        where = f"{name} {row['dtype']} {row['M']}x{row['N']}:"
+        weights = f", weights in {row['weight_dtype']}" if "weight_dtype" in row else ""
+        where = f"{name} {row['dtype']} {row['M']}x{row['N']}{weights}:"
         if "us" not in found:
             self.say(f"{where} {found.get('error') or found.get('failed')}")
             return found
@@ -275,6 +278,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", type=words, default=DEFAULT, help=f"of {', '.join(OPERATIONS)}")
     parser.add_argument("--dtypes", type=words, default=["bfloat16", "float32"])
+    parser.add_argument("--weights", default="same", help="dtype of the norms' weights: same (as x) or float32")
     parser.add_argument("--ours", type=words, default=["triton", "cuda"])
     parser.add_argument("--peers", type=words, default=["liger", "quack"])
     parser.add_argument("--peer-rows", type=int, default=6, help="measure peers on the first rows only")

@@ -1,7 +1,8 @@
 """A worker of measuring_rows.py: measures providers on one shape of one operator at a time, all in this process.
 
 It reads requests from its standard input and answers each on its standard output, a line of JSON each. What libraries print
-goes to standard error. A row is `{"operator": ..., "mode": ..., "dtype": ..., "M": ..., "N": ...}`.
+goes to standard error. A row is `{"operator": ..., "mode": ..., "dtype": ..., "M": ..., "N": ...}`, with `weight_dtype` for a
+norm whose weights are not in the dtype of x.
 
     {"do": "build", "row": ROW}                                     build the CUDA sources of the operator
     {"do": "compile", "row": ROW, "providers": [...]}               compile the Triton kernels of a row, launch nothing
@@ -54,8 +55,10 @@ class Shape:
     def __init__(self, row: dict[str, Any], device: Device, drawn: bool) -> None:
         operator = kbench.operator(row["operator"])
         sizes = dict(zip(operator.axes, (row["M"], row["N"]), strict=True))
-        mode = {"mode": row["mode"]} if row["mode"] != "forward" else {}
-        self.operator, self.case = operator, operator.case(row["dtype"], **sizes, **mode)
+        choices = {"mode": row["mode"]} if row["mode"] != "forward" else {}
+        if "weight_dtype" in row:
+            choices["weight_dtype"] = row["weight_dtype"]
+        self.operator, self.case = operator, operator.case(row["dtype"], **sizes, **choices)
         self.definition = Definition(operator, self.case)
         self.device, self.row = device, row
         self.inputs = Inputs(self.definition, device, 0).draw("") if drawn else self._unfilled()

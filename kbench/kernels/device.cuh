@@ -120,6 +120,12 @@ template <>
 struct WordOf<16> {
   using type = uint4;
 };
+template <>
+struct WordOf<32> {
+  struct type {
+    uint4 words[2];
+  };
+};
 
 // From here on, the compiler does not know how the words were computed.
 __device__ __forceinline__ void hide(uint4& words) {
@@ -144,22 +150,25 @@ struct Pack {
   // hidden from the compiler. It would choose element by element, with a register for each, and it would not compute the
   // address before it knows `inside`.
   __device__ __forceinline__ void load_if(bool inside, const T* address, float otherwise) {
-    static_assert(SIZE == 1 || sizeof(Word) == 16, "a single element or 16 bytes");
+    static_assert(SIZE == 1 || sizeof(Word) % 16 == 0, "a single element, or accesses of 16 bytes");
     fill(otherwise);
     if constexpr (SIZE == 1) {
       if (inside) values[0] = load_constant(address);
     } else {
-      Word word;
-      memcpy(&word, values, sizeof word);
+#pragma unroll
+      for (int first = 0; first < SIZE; first += kVector<T>) {
+        uint4 word;
+        memcpy(&word, values + first, sizeof word);
 #ifdef __HIP_PLATFORM_AMD__
-      if (inside) word = *reinterpret_cast<const Word*>(address);
-      hide(word);
+        if (inside) word = *reinterpret_cast<const uint4*>(address + first);
+        hide(word);
 #else
-      asm("{ .reg .pred p; setp.ne.s32 p, %5, 0; @p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
-          : "+r"(word.x), "+r"(word.y), "+r"(word.z), "+r"(word.w)
-          : "l"(__cvta_generic_to_global(address)), "r"(int(inside)));
+        asm("{ .reg .pred p; setp.ne.s32 p, %5, 0; @p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+            : "+r"(word.x), "+r"(word.y), "+r"(word.z), "+r"(word.w)
+            : "l"(__cvta_generic_to_global(address + first)), "r"(int(inside)));
 #endif
-      memcpy(values, &word, sizeof word);
+        memcpy(values + first, &word, sizeof word);
+      }
     }
   }
 

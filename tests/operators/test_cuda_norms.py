@@ -26,6 +26,8 @@ pytestmark = pytest.mark.gpu
 OPERATORS = ("rmsnorm", "add_rmsnorm", "layernorm")
 WITH_GRADIENTS = ("rmsnorm", "layernorm")
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+PRECISIONS = [(dtype, dtype) for dtype in DTYPES] + [(dtype, torch.float32) for dtype in DTYPES[1:]]
+"""Of the matrices and of the weights."""
 LENGTHS = [
     *(
         1,
@@ -81,6 +83,12 @@ LENGTHS = [
 ]
 """Both sides of the lines of the dispatch table, hidden sizes of models, and lengths between them."""
 
+MIXED_LENGTHS = (
+    *(1, 3, 8, 64, 127, 128, 136, 500, 768, 776, 781, 1536, 2880, 3072, 3080, 4096, 4097, 8192, 8193, 8200),
+    *(16384, 16392, 24577, 32768, 32776, 50257, 65536, 65544, 131072, 131073, 262143, 262144),
+)
+"""The same for weights in float32 beside matrices in 16 bits, for which there are fewer kernels."""
+
 
 @pytest.fixture(autouse=True)
 def gpu() -> Iterator[None]:
@@ -95,15 +103,20 @@ def randn(*shape: int, dtype: torch.dtype) -> Tensor:
     return torch.randn(*shape, device="cuda").to(dtype)
 
 
-def inputs_of(name: str, matrices: list[Tensor]) -> list[Tensor]:
-    """The matrices that an operator reads, and its vectors."""
-    columns, dtype = matrices[0].shape[1], matrices[0].dtype
-    vectors = [randn(columns, dtype=dtype) for _ in range(2 if name == "layernorm" else 1)]
-    return [*matrices[: 2 if name == "add_rmsnorm" else 1], *vectors]
+def inputs_of(name: str, matrices: list[Tensor], weights: torch.dtype | None = None, first: int = 0) -> list[Tensor]:
+    """The matrices that an operator reads, and its vectors: in the matrices' dtype unless `weights` is another. The vectors
+    begin `first` elements beyond a multiple of 16 bytes."""
+    columns, dtype = matrices[0].shape[1], weights or matrices[0].dtype
+    vectors = [randn(first + columns, dtype=dtype)[first:] for _ in range(2 if name == "layernorm" else 1)]
+    return [*matrices[: _matrices(name)], *vectors]
 
 
-def dense(name: str, M: int, N: int, dtype: torch.dtype) -> list[Tensor]:
-    return inputs_of(name, [randn(M, N, dtype=dtype), randn(M, N, dtype=dtype)])
+def _matrices(name: str) -> int:
+    return 2 if name == "add_rmsnorm" else 1
+
+
+def dense(name: str, M: int, N: int, dtype: torch.dtype, weights: torch.dtype | None = None) -> list[Tensor]:
+    return inputs_of(name, [randn(M, N, dtype=dtype), randn(M, N, dtype=dtype)], weights)
 
 
 def wrong(name: str, inputs: list[Tensor], what: str, mode: str = "forward") -> list[str]:
@@ -111,7 +124,9 @@ def wrong(name: str, inputs: list[Tensor], what: str, mode: str = "forward") -> 
     gradient of y comes after the inputs."""
     M, N = inputs[0].shape
     op = operator(name)
-    case = op.case(str(inputs[0].dtype).removeprefix("torch."), M=M, N=N, mode=mode)
+    alike = inputs[_matrices(name)].dtype == inputs[0].dtype
+    weights = "same" if alike else "float32"
+    case = op.case(str(inputs[0].dtype).removeprefix("torch."), M=M, N=N, mode=mode, weight_dtype=weights)
     definition = Definition(op, case)
     stage = stage_of(definition, op.providers["cuda"], {})
     fault = run_checked(Expected(definition, [x.clone() for x in inputs]), stage, inputs, Device()).wrong
@@ -167,6 +182,52 @@ def test_views_are_right(name: str, dtype: torch.dtype) -> None:
     assert not faults
 
 
+@pytest.mark.parametrize("dtype", DTYPES[1:])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_weights_in_float32_are_right_at_every_length(name: str, dtype: torch.dtype) -> None:
+    faults = [
+        fault
+        for N in MIXED_LENGTHS
+        for M in row_counts(N, dtype)
+        for fault in wrong(name, dense(name, M, N, dtype, torch.float32), "random")
+    ]
+    assert not faults
+
+
+@pytest.mark.parametrize("dtype", DTYPES[1:])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_weights_in_float32_are_right_beside_views(name: str, dtype: torch.dtype) -> None:
+    """Matrices and weights that begin anywhere."""
+    faults = []
+    for N in (5, 64, 100, 300, 2880, 4096, 20000, 70001):
+        for padding, first in [(1, 1), (8, 0), (8, 4), (3, 0)]:
+            wide = [randn(7, N + padding, dtype=dtype)[:, first : first + N] for _ in range(2)]
+            for begin in (0, 1, 2, 3):
+                inputs = inputs_of(name, wide, torch.float32, begin)
+                faults += wrong(name, inputs, f"columns {first}: of N + {padding}, weights {begin}:")
+            mixed = inputs_of(name, [wide[0], randn(7, N, dtype=dtype)], torch.float32)
+            faults += wrong(name, mixed, "x with gaps, residual without")
+    assert not faults
+
+
+@pytest.mark.parametrize("dtype", DTYPES[1:])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_weights_in_float32_are_not_rounded(name: str, dtype: torch.dtype) -> None:
+    """y is rounded once. If the weights were rounded first, more than a fifth of the elements would differ by a unit."""
+    for N in (100, 781, 4096, 16384, 65536):
+        inputs = dense(name, 16, N, dtype, torch.float32)
+        x = inputs[0].double()
+        if name == "add_rmsnorm":
+            x = x + inputs[1].double()
+        vectors = [vector.double() for vector in inputs[_matrices(name) :]]
+        if name == "layernorm":
+            expected = torch.nn.functional.layer_norm(x, (N,), *vectors, eps=1e-6)
+        else:
+            expected = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * vectors[0]
+        differ = (kernel(name)(inputs) != expected.to(dtype)).double().mean()
+        assert differ < 0.02, N
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_rows_with_a_large_mean_are_right(name: str, dtype: torch.dtype) -> None:
@@ -197,14 +258,14 @@ def test_special_values_are_those_of_float32_arithmetic(name: str) -> None:
         torch.testing.assert_close(y, expected, equal_nan=True, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype, weights", PRECISIONS)
 @pytest.mark.parametrize("name", OPERATORS)
-def test_every_way_to_share_a_row_gives_the_same(name: str, dtype: torch.dtype) -> None:
+def test_every_way_to_share_a_row_gives_the_same(name: str, dtype: torch.dtype, weights: torch.dtype) -> None:
     """To the last digit of the sums, which depend on their order. A choice that cannot hold the row is refused."""
     tolerance = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}[dtype]
     taken = set()
     for N in (64, 296, 1000, 4096, 8192, 8200, 16384, 65536):
-        inputs = dense(name, 37, N, dtype)
+        inputs = dense(name, 37, N, dtype, weights)
         expected = kernel(name)(inputs)
         choices = [{"packs": p, "blocks": b, "keep": k} for p in (1, 2, 4, 8) for b in (1, 2, 4, 16) for k in (0, 1)]
         if N * dtype.itemsize <= 1536:
@@ -217,7 +278,8 @@ def test_every_way_to_share_a_row_gives_the_same(name: str, dtype: torch.dtype) 
                 continue
             taken.add((N, choice.get("packs")))
             assert torch.allclose(y, expected, rtol=tolerance, atol=tolerance), (N, choice)
-    assert {(4096, 1), (4096, 2), (4096, 4)} <= taken
+    assert {(4096, 2), (4096, 4)} <= taken
+    assert ((4096, 1) in taken) == (weights == dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -255,6 +317,26 @@ def test_gradients_of_every_length_are_right(name: str, dtype: torch.dtype) -> N
     assert not faults
 
 
+@pytest.mark.parametrize("dtype", DTYPES[1:])
+@pytest.mark.parametrize("name", WITH_GRADIENTS)
+def test_gradients_with_weights_in_float32_are_right(name: str, dtype: torch.dtype) -> None:
+    """Those of the weights are in float32."""
+    faults = []
+    for N in (1, 3, 8, 9, 64, 256, 768, 781, 1000, 2048, 2880, 4096, 4097, 8192, 16384, 32768, 50257, 65536, 131072):
+        for M in (1, 7, 2100 if N < 5000 else 300):
+            inputs = [*dense(name, M, N, dtype, torch.float32), randn(M, N, dtype=dtype)]
+            faults += wrong(name, inputs, "random", "backward")
+    for N in (5, 64, 300, 2880, 20000):
+        for padding, first in [(1, 0), (8, 0), (8, 4)]:
+            wide = [randn(70, N + padding, dtype=dtype)[:, first : first + N] for _ in range(2)]
+            inputs = [*inputs_of(name, wide, torch.float32, first // 4), wide[1]]
+            faults += wrong(name, inputs, f"columns {first}: of N + {padding}", "backward")
+    faults += wrong(
+        name, [*dense(name, 3, 262144, dtype, torch.float32), randn(3, 262144, dtype=dtype)], "random", "backward"
+    )
+    assert not faults
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", WITH_GRADIENTS)
 def test_gradients_of_views_are_right(name: str, dtype: torch.dtype) -> None:
@@ -271,10 +353,11 @@ def test_gradients_of_views_are_right(name: str, dtype: torch.dtype) -> None:
     assert not faults
 
 
+@pytest.mark.parametrize("weights", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("name", WITH_GRADIENTS)
-def test_gradients_are_deterministic(name: str) -> None:
+def test_gradients_are_deterministic(name: str, weights: torch.dtype) -> None:
     for M, N in ((5000, 1000), (5000, 4096), (600, 4097), (300, 65536)):
-        inputs = dense(name, M, N, torch.bfloat16)
+        inputs = dense(name, M, N, torch.bfloat16, weights)
         dy = randn(M, N, dtype=torch.bfloat16)
         backward = operator(name).providers["cuda"].backward
         assert backward is not None
@@ -282,15 +365,15 @@ def test_gradients_are_deterministic(name: str) -> None:
         assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True)), (M, N)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype, weights", PRECISIONS)
 @pytest.mark.parametrize("name", WITH_GRADIENTS)
-def test_every_way_to_share_a_row_gives_the_same_gradients(name: str, dtype: torch.dtype) -> None:
+def test_every_way_to_share_a_row_gives_the_same_gradients(name: str, dtype: torch.dtype, weights: torch.dtype) -> None:
     """To the last digits: the order of the sums differs. A choice that cannot hold the row is refused."""
     tolerance = {torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 3e-2}[dtype]
     source = importlib.import_module(f"kbench.operators.{name}.providers_cuda").BACKWARD_SOURCE
     taken = set()
     for M, N in ((37, 64), (37, 1000), (600, 1024), (5, 4096), (90, 4096), (300, 8200), (37, 65536), (3, 131072)):
-        x, *vectors = dense(name, M, N, dtype)
+        x, *vectors = dense(name, M, N, dtype, weights)
         dy = randn(M, N, dtype=dtype)
         ways = [{}, *({"packs": p, "blocks": b} for p in (1, 2, 4) for b in (1, 2, 4, 16))]
         ways += [
@@ -333,8 +416,14 @@ def test_what_the_kernels_decline_has_a_reason(name: str) -> None:
     inputs = dense(name, 6, 32, torch.float32)
     with pytest.raises(Unsupported, match="not next to each other in memory"):
         kernel(name)([inputs[0].repeat(1, 2)[:, ::2], *inputs[1:]])
-    with pytest.raises(Unsupported, match="an element for each column of x, without gaps, and the dtype of x"):
+    reason = "an element for each column of x, without gaps, and the dtype of x or float32"
+    with pytest.raises(Unsupported, match=reason):
         kernel(name)([*inputs[:-1], inputs[-1].double()])
+    with pytest.raises(Unsupported, match=reason):
+        kernel(name)([*inputs[:-1], inputs[-1].half()])
+    if name == "layernorm":
+        with pytest.raises(Unsupported, match="all vectors must have the same dtype"):
+            kernel(name)([inputs[0].half(), inputs[1].half(), inputs[2]])
     with pytest.raises(Unsupported, match="no kernel for float64"):
         kernel(name)([x.double() for x in inputs])
     x, w = (torch.zeros(1, device="cuda").expand(*sizes, 2**31) for sizes in ((1,), ()))

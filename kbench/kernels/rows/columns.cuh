@@ -11,19 +11,23 @@ namespace kbench {
 // For operators that need a vector before they write, or that have no `prepare`: they fetch nothing ahead.
 constexpr int kNeverAhead = 1024;
 
+// The type of the vectors beside rows of type T. MIXED: rows in 16 bits, vectors in fp32.
+template <typename T, bool MIXED>
+using VectorOf = std::conditional_t<MIXED, float, T>;
+
 // The elements of one vector that belong to a thread. With KEEP, the thread fetches them before the row arrives and
 // keeps them in registers. Otherwise it fetches them when it writes, or, if it has at least AHEAD accesses, one access
 // ahead: the first one while the totals are exchanged.
-template <typename S, int AHEAD = 4>
+template <typename S, bool MIXED, int AHEAD = 4>
 struct Columns {
-  using T = typename S::T;
+  using W = VectorOf<typename S::T, MIXED>;
   static constexpr bool ahead = !S::keep && !S::edges && !S::group && S::packs >= AHEAD;
-  const T* values;
-  Pack<T, S::vector> packs[S::keep || ahead ? S::packs : 1];
+  const W* values;
+  Pack<W, S::vector> packs[S::keep || ahead ? S::packs : 1];
   float edges[S::keep ? S::thread_edges + 1 : 1];
 
   __device__ __forceinline__ void begin(const void* vector, const Part<S>& part) {
-    values = static_cast<const T*>(vector);
+    values = static_cast<const W*>(vector);
     if constexpr (S::keep) {
 #pragma unroll
       for (int p = 0; p < S::packs; ++p) packs[p] = fetch(p, part);
@@ -46,9 +50,9 @@ struct Columns {
   }
 
  private:
-  __device__ __forceinline__ Pack<T, S::vector> fetch(int p, const Part<S>& part) const {
-    const T* address = values + part.column() + part.offset(p);
-    Pack<T, S::vector> pack;
+  __device__ __forceinline__ Pack<W, S::vector> fetch(int p, const Part<S>& part) const {
+    const W* address = values + part.column() + part.offset(p);
+    Pack<W, S::vector> pack;
     if constexpr (S::edges) {  // the accesses of a row begin at columns that are no multiples of 16 bytes in the vector
       pack.fill(0.0f);
       if (part.has(p)) load_anywhere(pack, address);

@@ -82,10 +82,22 @@ inline Sharing share_norm(std::int64_t bytes, std::int64_t rows, int inputs, int
   if (total <= 8 * kMiB && row <= 8 * kKiB) return {0, 2, 1, vectors == 1};
   if (row <= 16 * kKiB) return {0, 4, 1, false};
   // The vectors of a cluster's blocks come from the L2 cache. With two of them, a block for the whole row is faster.
-  if (vectors == 2 && row <= 64 * kKiB) return {0, row <= 32 * kKiB ? 4 : 8, 1, false};
+  if (vectors >= 2 && row <= 64 * kKiB) return {0, row <= 32 * kKiB ? 4 : 8, 1, false};
   if (vectors == 1 && row <= 128 * kKiB) return {0, 4, blocks_of_at_most(16 * kKiB, row), false};
   return {0, 8, blocks_of_at_most(32 * kKiB, row), false};
 }
+
+// The same for vectors in fp32 beside rows in 16 bits, for which launch_some has fewer kernels. EDGES: see Shape.
+template <bool EDGES>
+Sharing share_mixed_norm(std::int64_t bytes, std::int64_t rows, int inputs, int vectors) {
+  const Sharing sharing = share_norm(bytes, rows, inputs, 2 * vectors);  // each has the bytes of two in 16 bits
+  if (sharing.group) return EDGES || bytes > 256 * inputs ? Sharing{32, 3, 1, false} : Sharing{16, 1, 1, false};
+  if (EDGES) return {0, 4, std::max(sharing.blocks, blocks_of_at_most(16 * kKiB, bytes / inputs)), false};
+  return {0, std::max(sharing.packs, 2), sharing.blocks, sharing.keep};
+}
+
+// Which kernels are compiled, as an operator's kKernels says: those of launch_all, of launch_some, or of launch_few.
+enum class Kernels { all, some, few };
 
 // With KEEP, a thread has registers for the vectors of at most Op::kMostKept accesses.
 template <int PACKS, bool EDGES, typename T, typename Op>
@@ -96,50 +108,71 @@ cudaError_t launch_kept(const RowsCall<T, Op>& call, Sharing sharing) {
   return launch_blocks<kVector<T>, PACKS, EDGES, false>(call, sharing.blocks);
 }
 
-// Few kernels, for operators that need this path for rare shapes only: they compile sooner.
+// Few kernels, for operators that need this path for rare shapes only.
 template <bool EDGES, typename T, typename Op>
-cudaError_t launch_untuned(const RowsCall<T, Op>& call, Sharing sharing) {
+cudaError_t launch_few(const RowsCall<T, Op>& call, Sharing sharing) {
   constexpr int V = kVector<T>;
   if (sharing.group) return launch_groups<V, 3, 32, EDGES, false>(call);
   const std::int64_t accesses = ceil_div(call.columns, V);
-  if (accesses <= 1024) return launch_blocks<V, 2, EDGES, false>(call, 1);
+  if (accesses <= 1024) return launch_blocks<V, 2, EDGES, false, false>(call, 1);
   int blocks = 1;
   while (blocks < largest_cluster() && blocks * 1024 < accesses) blocks *= 2;
   return launch_blocks<V, 4, EDGES, false>(call, blocks);
 }
 
+// What share_mixed_norm chooses.
+template <bool EDGES, typename T, typename Op>
+cudaError_t launch_some(const RowsCall<T, Op>& call, Sharing sharing) {
+  constexpr int V = kVector<T>;
+  const int way = sharing.group * 100 + sharing.packs;
+  if (way == 3203) return launch_groups<V, 3, 32, EDGES, false>(call);
+  if (way == 4) return launch_blocks<V, 4, EDGES, false>(call, sharing.blocks);
+  if constexpr (!EDGES) {
+    if (way == 1601) return launch_groups<V, 1, 16, EDGES, false>(call);
+    if (way == 2 && sharing.keep) return launch_blocks<V, 2, EDGES, true>(call, sharing.blocks);
+    if (way == 2) return launch_blocks<V, 2, EDGES, false, false>(call, sharing.blocks);
+    if constexpr (Op::inputs == 1) {
+      if (way == 8) return launch_blocks<V, 8, EDGES, false>(call, sharing.blocks);
+    }
+  }
+  return cudaErrorInvalidConfiguration;
+}
+
+template <bool EDGES, typename T, typename Op>
+cudaError_t launch_all(const RowsCall<T, Op>& call, Sharing sharing) {
+  constexpr int V = kVector<T>;
+  switch (sharing.group * 100 + sharing.packs) {
+    case 801:
+      return launch_groups<V, 1, 8, EDGES, false>(call);
+    case 803:
+      return launch_groups<V, 3, 8, EDGES, false>(call);
+    case 1601:
+      return launch_groups<V, 1, 16, EDGES, false>(call);
+    case 1603:
+      return launch_groups<V, 3, 16, EDGES, false>(call);
+    case 3201:
+      return launch_groups<V, 1, 32, EDGES, false>(call);
+    case 3202:
+      return launch_groups<V, 2, 32, EDGES, false>(call);
+    case 3203:
+      return launch_groups<V, 3, 32, EDGES, false>(call);
+    case 1:
+      return launch_kept<1, EDGES>(call, sharing);
+    case 2:
+      return launch_kept<2, EDGES>(call, sharing);
+    case 4:
+      return launch_kept<4, EDGES>(call, sharing);
+    case 8:
+      if constexpr (Op::inputs == 1) return launch_kept<8, EDGES>(call, sharing);
+  }
+  return cudaErrorInvalidConfiguration;
+}
+
 template <bool EDGES, typename T, typename Op>
 cudaError_t launch_sharing(const RowsCall<T, Op>& call, Sharing sharing) {
-  if constexpr (!Op::kTuned) {
-    return launch_untuned<EDGES>(call, sharing);
-  } else {
-    constexpr int V = kVector<T>;
-    switch (sharing.group * 100 + sharing.packs) {
-      case 801:
-        return launch_groups<V, 1, 8, EDGES, false>(call);
-      case 803:
-        return launch_groups<V, 3, 8, EDGES, false>(call);
-      case 1601:
-        return launch_groups<V, 1, 16, EDGES, false>(call);
-      case 1603:
-        return launch_groups<V, 3, 16, EDGES, false>(call);
-      case 3201:
-        return launch_groups<V, 1, 32, EDGES, false>(call);
-      case 3202:
-        return launch_groups<V, 2, 32, EDGES, false>(call);
-      case 3203:
-        return launch_groups<V, 3, 32, EDGES, false>(call);
-      case 1:
-        return launch_kept<1, EDGES>(call, sharing);
-      case 2:
-        return launch_kept<2, EDGES>(call, sharing);
-      case 4:
-        return launch_kept<4, EDGES>(call, sharing);
-      case 8:
-        if constexpr (Op::inputs == 1) return launch_kept<8, EDGES>(call, sharing);
-    }
-    return cudaErrorInvalidConfiguration;
-  }
+  if constexpr (Op::kKernels == Kernels::all) return launch_all<EDGES>(call, sharing);
+  if constexpr (Op::kKernels == Kernels::some) return launch_some<EDGES>(call, sharing);
+  if constexpr (Op::kKernels == Kernels::few) return launch_few<EDGES>(call, sharing);
 }
 
 // The options of a kernel that `launch_rows` launches. By default share_row chooses; see Sharing.
@@ -152,9 +185,11 @@ inline Sharing requested(const Call& call, int inputs) {
   return {group, packs ? packs : 4 / inputs, blocks ? blocks : 1, call.integer("keep") > 0};
 }
 
-[[noreturn]] inline void refuse(Sharing sharing, std::int64_t columns) {
+// `mixed`: vectors are in fp32 beside rows in 16 bits.
+[[noreturn]] inline void refuse(Sharing sharing, std::int64_t columns, bool mixed) {
   throw Unsupported("packs=" + std::to_string(sharing.packs) + ", blocks=" + std::to_string(sharing.blocks) +
-                    " cannot hold a row of N=" + std::to_string(columns) + " on this device");
+                    " cannot hold a row of N=" + std::to_string(columns) + " on this device" +
+                    (mixed ? ", or has no kernel for weights in float32" : ""));
 }
 
 // Whether an address is as far beyond a multiple of 16 bytes as another.
@@ -183,12 +218,15 @@ cudaError_t launch_rows(const Call& request, const RowsCall<T, Op>& call, std::i
     const Sharing wanted = requested(request, Op::inputs);
     if (wanted.packs) {
       const cudaError_t error = launch_shared(wanted);
-      if (error == cudaErrorInvalidConfiguration) refuse(wanted, call.columns);
+      if (error == cudaErrorInvalidConfiguration) refuse(wanted, call.columns, Op::kKernels == Kernels::some);
       return error;
     }
     const std::int64_t bytes = call.columns * Op::inputs * sizeof(T);
     const int count = int(vectors.size());
-    const Sharing chosen = count ? share_norm(bytes, call.rows, Op::inputs, count) : share_row(bytes, call.rows, Op::inputs);
+    const auto share = Op::kKernels != Kernels::some ? share_norm
+                       : aligned                     ? share_mixed_norm<false>
+                                                     : share_mixed_norm<true>;
+    const Sharing chosen = count ? share(bytes, call.rows, Op::inputs, count) : share_row(bytes, call.rows, Op::inputs);
     cudaError_t error = launch_shared(chosen);
     if (error == cudaErrorInvalidConfiguration) error = launch_shared({0, 8 / Op::inputs, largest_cluster(), false});
     if (error != cudaErrorInvalidConfiguration) return error;
@@ -199,7 +237,8 @@ cudaError_t launch_rows(const Call& request, const RowsCall<T, Op>& call, std::i
   return launch_twice<1, 8 / Op::inputs>(call);
 }
 
-// Throws Unsupported for tensors that are not matrices of x's shape, or vectors of its columns, with x's dtype.
+// Throws Unsupported for tensors that are not matrices of x's shape and dtype, or vectors of its columns. These all have x's
+// dtype or all float32.
 inline void require_rows(const Tensor& x, std::initializer_list<const Tensor*> matrices,
                          std::initializer_list<const Tensor*> vectors) {
   require(x.rank == 2, "x must be a matrix");
@@ -212,9 +251,22 @@ inline void require_rows(const Tensor& x, std::initializer_list<const Tensor*> m
   }
   require(x.dense_rows(), "the elements of a row are not next to each other in memory (stride(-1) is not 1)");
   for (const Tensor* vector : vectors) {
-    require(vector->has_sizes({x.sizes[1]}) && vector->contiguous() && vector->dtype == x.dtype,
-            "vectors must have an element for each column of x, without gaps, and the dtype of x");
+    const bool like_x = vector->dtype == x.dtype || vector->dtype == Dtype::float32;
+    require(vector->has_sizes({x.sizes[1]}) && vector->contiguous() && like_x,
+            "vectors must have an element for each column of x, without gaps, and the dtype of x or float32");
+    require(vector->dtype == (*vectors.begin())->dtype, "all vectors must have the same dtype");
   }
+}
+
+// Calls function(zero, mixed) with a zero of x's type. `mixed` is std::true_type for vectors in fp32 beside an x in 16 bits.
+template <typename Function>
+cudaError_t with_types(const Tensor& x, const Tensor& vector, Function function) {
+  return with_type(x.dtype, [&](auto zero) {
+    if constexpr (sizeof zero == 2) {
+      if (vector.dtype == Dtype::float32) return function(zero, std::true_type());
+    }
+    return function(zero, std::false_type());
+  });
 }
 
 // Whether what a call reads and writes leaves most of the L2 cache of a large device free (see rowwise.h).

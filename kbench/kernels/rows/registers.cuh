@@ -182,8 +182,8 @@ cudaError_t launch_groups(const RowsCall<T, Op>& call) {
 }
 
 // Launches with `blocks` blocks per row, as large as their slices need. cudaErrorInvalidConfiguration if a row does not
-// fit.
-template <int VECTOR, int PACKS, bool EDGES, bool KEEP, typename T, typename Op>
+// fit. CLUSTERS: whether the kernel for more than one block is compiled.
+template <int VECTOR, int PACKS, bool EDGES, bool KEEP, bool CLUSTERS = true, typename T, typename Op>
 cudaError_t launch_blocks(const RowsCall<T, Op>& call, int blocks) {
   const std::int64_t packs = ceil_div(call.columns, VECTOR);
   const std::int64_t slice = blocks == 1 ? packs : ceil_div(packs, 8 * blocks) * 8;  // in steps of 128 bytes
@@ -195,9 +195,12 @@ cudaError_t launch_blocks(const RowsCall<T, Op>& call, int blocks) {
     return launch(rows_in_registers<T, VECTOR, PACKS, kBlockRow, EDGES, KEEP, Op>, call.rows, int(threads), call.stream,
                   call.matrices, call.arguments, call.rows, int(call.columns), 0, call.streaming, Team{});
   }
-  return launch_clusters(rows_in_registers<T, VECTOR, PACKS, kClusterRow, EDGES, KEEP, Op>, call.rows, blocks,
-                         int(threads), call.stream, call.matrices, call.arguments, call.rows, int(call.columns),
-                         int(slice), call.streaming, Team{});
+  if constexpr (CLUSTERS) {
+    return launch_clusters(rows_in_registers<T, VECTOR, PACKS, kClusterRow, EDGES, KEEP, Op>, call.rows, blocks,
+                           int(threads), call.stream, call.matrices, call.arguments, call.rows, int(call.columns),
+                           int(slice), call.streaming, Team{});
+  }
+  return cudaErrorInvalidConfiguration;
 }
 
 // Launches with a team of `blocks` blocks per row. cudaErrorInvalidConfiguration if a row does not fit.

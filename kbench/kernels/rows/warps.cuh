@@ -54,24 +54,28 @@ __device__ __forceinline__ void to_floats(const Pack<__nv_bfloat16, 8>& pack, fl
   }
 }
 
-// The elements at any address, which no kernel writes, by two accesses of 16 bytes that hold them. Both contain an element,
+// The elements at any address, which no kernel writes, by the accesses of 16 bytes that hold them. Each contains an element,
 // so they do not reach beyond the allocation.
 template <typename T, int VECTOR>
 __device__ __forceinline__ void load_anywhere(Pack<T, VECTOR>& pack, const T* address) {
-  static_assert(VECTOR * sizeof(T) == 16, "16 bytes");
+  constexpr int quads = VECTOR * sizeof(T) / 16, count = 4 * quads;  // words of 4 bytes
   const unsigned beyond = unsigned(reinterpret_cast<std::uintptr_t>(address)) & 15;
   const uint4* from = reinterpret_cast<const uint4*>(reinterpret_cast<std::uintptr_t>(address) - beyond);
-  const uint4 low = load_constant(from), high = load_constant(from + (beyond ? 1 : 0));
-  unsigned words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+  unsigned words[count + 4];
 #pragma unroll
-  for (int w = 0; w < 6; ++w) words[w] = beyond & 8 ? words[w + 2] : words[w];
+  for (int q = 0; q <= quads; ++q) {
+    const uint4 quad = load_constant(from + (q < quads || beyond ? q : q - 1));
+    memcpy(words + 4 * q, &quad, sizeof quad);
+  }
 #pragma unroll
-  for (int w = 0; w < 5; ++w) words[w] = beyond & 4 ? words[w + 1] : words[w];
+  for (int w = 0; w < count + 2; ++w) words[w] = beyond & 8 ? words[w + 2] : words[w];
+#pragma unroll
+  for (int w = 0; w < count + 1; ++w) words[w] = beyond & 4 ? words[w + 1] : words[w];
   if constexpr (sizeof(T) == 2) {
 #pragma unroll
-    for (int w = 0; w < 4; ++w) words[w] = beyond & 2 ? words[w] >> 16 | words[w + 1] << 16 : words[w];
+    for (int w = 0; w < count; ++w) words[w] = beyond & 2 ? words[w] >> 16 | words[w + 1] << 16 : words[w];
   }
-  memcpy(pack.values, words, 16);
+  memcpy(pack.values, words, sizeof pack.values);
 }
 
 }  // namespace kbench

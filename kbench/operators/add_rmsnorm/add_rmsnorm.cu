@@ -5,10 +5,11 @@
 
 namespace kbench {
 
+template <bool MIXED>  // weights in fp32 beside rows in 16 bits
 struct AddRmsnorm {
   static constexpr int inputs = 2, outputs = 2;
   static constexpr float kPadding = 0.0f;
-  static constexpr bool kTuned = true;
+  static constexpr Kernels kKernels = MIXED ? Kernels::some : Kernels::all;
   static constexpr int kMostKept = 2;
   struct Arguments {
     const void* weight;
@@ -24,7 +25,7 @@ struct AddRmsnorm {
     using Limits = Bounds<S, 2 * S::packs>;
     static constexpr int threads = S::edges && S::packs == 4 ? 512 : Limits::threads;
     static constexpr int blocks = S::edges && S::packs >= 2 && !S::group ? 4 / S::packs : Limits::blocks;
-    Columns<S> weight;
+    Columns<S, MIXED> weight;
     float h[S::packs][S::vector], edge_h[S::thread_edges + 1];
     float eps, rstd;
 
@@ -86,10 +87,10 @@ cudaError_t add_rmsnorm(const Call& call) {
   const Tensor &x = call.inputs[0], &residual = call.inputs[1], &weight = call.inputs[2];
   const Tensor &y = call.outputs[0], &h = call.outputs[1];
   require_rows(x, {&residual, &y, &h}, {&weight});
-  const AddRmsnorm::Arguments arguments = {weight.address, static_cast<float>(call.real("eps"))};
-  return with_type(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    return launch_rows(call, rows_call<T, AddRmsnorm>(call, arguments, {&x, &residual}, {&y, &h}), {weight.address});
+  return with_types(x, weight, [&](auto zero, auto mixed) {
+    using Op = AddRmsnorm<mixed.value>;
+    const typename Op::Arguments arguments = {weight.address, float(call.real("eps"))};
+    return launch_rows(call, rows_call<decltype(zero), Op>(call, arguments, {&x, &residual}, {&y, &h}), {weight.address});
   });
 }
 

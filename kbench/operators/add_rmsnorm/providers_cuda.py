@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbench.kernels.cuda_source import CudaSource
-from kbench.kernels.libraries import weights_like_x
-from kbench.operators.add_rmsnorm.operator import NORM_WEIGHT, add_rmsnorm
+from kbench.operators.add_rmsnorm.operator import add_rmsnorm
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,7 +22,6 @@ SOURCE = CudaSource(Path(__file__).with_name("add_rmsnorm.cu"))
     label="CUDA",
     devices=("cuda",),
     available=SOURCE.missing_tools,
-    supports=weights_like_x("kbench's CUDA kernel", NORM_WEIGHT),
     factory=True,
     sources=SOURCE.files,
 )

@@ -13,7 +13,7 @@ namespace kbench {
 struct CrossEntropyBackward {
   static constexpr int inputs = 1, outputs = 1;
   static constexpr float kPadding = -INFINITY;
-  static constexpr bool kTuned = true;
+  static constexpr Kernels kKernels = Kernels::all;
   static constexpr int kMostKept = 2;
   struct Arguments {
     const std::int64_t* labels;

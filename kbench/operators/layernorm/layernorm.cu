@@ -5,10 +5,11 @@
 
 namespace kbench {
 
+template <bool MIXED>  // weights in fp32 beside rows in 16 bits
 struct Layernorm {
   static constexpr int inputs = 1, outputs = 1;
   static constexpr float kPadding = 0.0f;
-  static constexpr bool kTuned = true;
+  static constexpr Kernels kKernels = MIXED ? Kernels::some : Kernels::all;
   static constexpr int kMostKept = 2;
   struct Arguments {
     const void *weight, *bias;
@@ -20,10 +21,11 @@ struct Layernorm {
     using T = typename S::T;
     using Total = Moments;
     static constexpr int kept = 0;
-    // Two vectors of rows that begin anywhere take more registers.
-    static constexpr bool more = S::edges && !S::keep && S::packs < 8;
+    // Two vectors of rows that begin anywhere take more registers. So do two in fp32, before sm_90.
+    static constexpr bool more = !S::keep && S::packs < 8 && (S::edges || (MIXED && S::packs == 4 && !KBENCH_CLUSTERS));
     static constexpr int blocks = Bounds<S>::blocks - (!more ? 0 : S::group ? 2 : 1);
-    Columns<S, 8> weight, bias;  // with 4 accesses, two vectors ahead would take more registers than Bounds allows
+    // With fewer than 8 accesses, two vectors ahead would take more registers than Bounds allows.
+    Columns<S, MIXED, MIXED ? kNeverAhead : 8> weight, bias;
     float eps, mean, rstd;
 
     __device__ __forceinline__ void begin(const Arguments& arguments, const Part<S>& part) {
@@ -85,10 +87,10 @@ struct Layernorm {
 cudaError_t layernorm(const Call& call) {
   const Tensor &x = call.inputs[0], &weight = call.inputs[1], &bias = call.inputs[2], &y = call.outputs[0];
   require_rows(x, {&y}, {&weight, &bias});
-  const Layernorm::Arguments arguments = {weight.address, bias.address, static_cast<float>(call.real("eps"))};
-  return with_type(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    return launch_rows(call, rows_call<T, Layernorm>(call, arguments, {&x}, {&y}), {weight.address, bias.address});
+  return with_types(x, weight, [&](auto zero, auto mixed) {
+    using Op = Layernorm<mixed.value>;
+    const typename Op::Arguments arguments = {weight.address, bias.address, float(call.real("eps"))};
+    return launch_rows(call, rows_call<decltype(zero), Op>(call, arguments, {&x}, {&y}), {weight.address, bias.address});
   });
 }
 

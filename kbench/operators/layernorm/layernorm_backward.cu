@@ -29,10 +29,12 @@ struct alignas(16) LayerProducts {
   }
 };
 
+template <bool MIXED>  // weights in fp32 beside rows in 16 bits
 struct LayernormBackward {
   static constexpr int inputs = 2, outputs = 1;  // dy and x; dx
   static constexpr float kPadding = 0.0f;
-  static constexpr bool kTuned = false;
+  static constexpr bool kMixed = MIXED;
+  static constexpr Kernels kKernels = Kernels::few;
   struct Arguments {
     const void* weight;
     float eps;
@@ -46,7 +48,7 @@ struct LayernormBackward {
     static constexpr int kept = 0, row_sums = 3, sums = 2;
     // In 16 bits, it costs more to read a row three times from shared memory than to wait for an exchange.
     static constexpr bool centred = true, one_by_one = sizeof(typename S::T) == 2;
-    Columns<S, kNeverAhead> weight;  // `reduce` needs it, too
+    Columns<S, MIXED, kNeverAhead> weight;  // `reduce` needs it, too
     RowStatistics* statistics;
     float eps, mean, rstd, share, rest;  // share: of x - mean in dx
 
@@ -126,8 +128,12 @@ cudaError_t layernorm_backward(const Call& call) {
   const Tensor &dy = call.inputs[0], &x = call.inputs[1], &weight = call.inputs[2];
   const Tensor &dx = call.outputs[0], &dweight = call.outputs[1], &dbias = call.outputs[2];
   require_rows(x, {&dy, &dx}, {&weight, &dweight, &dbias});
-  return launch_backward<LayernormBackward>(call, {weight.address, float(call.real("eps"))}, dy, x, dx, {&weight},
-                                            {&dweight, &dbias}, call.outputs[3], call.outputs[4]);
+  return with_types(x, weight, [&](auto zero, auto mixed) {
+    using Op = LayernormBackward<mixed.value>;
+    const typename Op::Arguments arguments = {weight.address, float(call.real("eps"))};
+    return launch_backward<decltype(zero), Op>(call, arguments, dy, x, dx, {&weight}, {&dweight, &dbias},
+                                               call.outputs[3], call.outputs[4]);
+  });
 }
 
 const std::vector<Kernel> kernels = {{"layernorm_backward",

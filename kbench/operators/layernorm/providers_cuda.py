@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbench.kernels.cuda_source import CudaSource, gradient_buffers
-from kbench.kernels.libraries import weights_like_x
-from kbench.operators.layernorm.operator import NORM_WEIGHT, layernorm
+from kbench.operators.layernorm.operator import layernorm
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,7 +24,6 @@ BACKWARD_SOURCE = CudaSource(Path(__file__).with_name("layernorm_backward.cu"))
     label="CUDA",
     devices=("cuda",),
     available=SOURCE.missing_tools,
-    supports=weights_like_x("kbench's CUDA kernel", NORM_WEIGHT),
     factory=True,
     sources=(*SOURCE.files, BACKWARD_SOURCE.path),
 )

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbench.kernels.cuda_source import CudaSource, gradient_buffers
-from kbench.kernels.libraries import weights_like_x
-from kbench.operators.rmsnorm.operator import NORM_WEIGHT, rmsnorm
+from kbench.operators.rmsnorm.operator import rmsnorm
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,7 +24,6 @@ BACKWARD_SOURCE = CudaSource(Path(__file__).with_name("rmsnorm_backward.cu"))
     label="CUDA",
     devices=("cuda",),
     available=SOURCE.missing_tools,
-    supports=weights_like_x("kbench's CUDA kernel", NORM_WEIGHT),
     factory=True,
     sources=(*SOURCE.files, BACKWARD_SOURCE.path),
 )

@@ -4,10 +4,11 @@
 
 namespace kbench {
 
+template <bool MIXED>  // weights in fp32 beside rows in 16 bits
 struct Rmsnorm {
   static constexpr int inputs = 1, outputs = 1;
   static constexpr float kPadding = 0.0f;
-  static constexpr bool kTuned = true;
+  static constexpr Kernels kKernels = MIXED ? Kernels::some : Kernels::all;
   static constexpr int kMostKept = 4;
   struct Arguments {
     const void* weight;
@@ -18,7 +19,9 @@ struct Rmsnorm {
   struct Row : Bounds<S> {
     using Total = Sum;
     static constexpr int kept = 0;
-    Columns<S> weight;
+    // Weights in fp32 of rows that begin anywhere take more registers.
+    static constexpr int blocks = Bounds<S>::blocks - (MIXED && S::edges ? 1 : 0);
+    Columns<S, MIXED> weight;
     float eps, rstd;
 
     __device__ __forceinline__ void begin(const Arguments& arguments, const Part<S>& part) {
@@ -57,10 +60,10 @@ struct Rmsnorm {
 cudaError_t rmsnorm(const Call& call) {
   const Tensor &x = call.inputs[0], &weight = call.inputs[1], &y = call.outputs[0];
   require_rows(x, {&y}, {&weight});
-  const Rmsnorm::Arguments arguments = {weight.address, static_cast<float>(call.real("eps"))};
-  return with_type(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    return launch_rows(call, rows_call<T, Rmsnorm>(call, arguments, {&x}, {&y}), {weight.address});
+  return with_types(x, weight, [&](auto zero, auto mixed) {
+    using Op = Rmsnorm<mixed.value>;
+    const typename Op::Arguments arguments = {weight.address, float(call.real("eps"))};
+    return launch_rows(call, rows_call<decltype(zero), Op>(call, arguments, {&x}, {&y}), {weight.address});
   });
 }
 

@@ -20,10 +20,12 @@ struct alignas(8) RmsProducts {
   }
 };
 
+template <bool MIXED>  // weights in fp32 beside rows in 16 bits
 struct RmsnormBackward {
   static constexpr int inputs = 2, outputs = 1;  // dy and x; dx
   static constexpr float kPadding = 0.0f;
-  static constexpr bool kTuned = false;
+  static constexpr bool kMixed = MIXED;
+  static constexpr Kernels kKernels = Kernels::few;
   struct Arguments {
     const void* weight;
     float eps;
@@ -36,7 +38,7 @@ struct RmsnormBackward {
     using Total = RmsProducts;
     static constexpr int kept = 0, row_sums = 2, sums = 1;
     static constexpr bool centred = false, one_by_one = false;
-    Columns<S, kNeverAhead> weight;  // `reduce` needs it, too
+    Columns<S, MIXED, kNeverAhead> weight;  // `reduce` needs it, too
     RowStatistics* statistics;
     float eps, rstd, share;  // share: of x in dx
 
@@ -101,8 +103,12 @@ cudaError_t rmsnorm_backward(const Call& call) {
   const Tensor &dy = call.inputs[0], &x = call.inputs[1], &weight = call.inputs[2];
   const Tensor &dx = call.outputs[0], &dweight = call.outputs[1];
   require_rows(x, {&dy, &dx}, {&weight, &dweight});
-  return launch_backward<RmsnormBackward>(call, {weight.address, float(call.real("eps"))}, dy, x, dx, {&weight},
-                                          {&dweight}, call.outputs[2], call.outputs[3]);
+  return with_types(x, weight, [&](auto zero, auto mixed) {
+    using Op = RmsnormBackward<mixed.value>;
+    const typename Op::Arguments arguments = {weight.address, float(call.real("eps"))};
+    return launch_backward<decltype(zero), Op>(call, arguments, dy, x, dx, {&weight}, {&dweight}, call.outputs[2],
+                                               call.outputs[3]);
+  });
 }
 
 const std::vector<Kernel> kernels = {{"rmsnorm_backward",

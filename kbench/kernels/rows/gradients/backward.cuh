@@ -24,7 +24,7 @@ inline Sharing share_in_turn(std::int64_t bytes) {
 //
 // Persistent blocks compute all gradients at once. Rows that are misaligned or too long for them are read twice: once
 // for dx, and once for the sums over the rows.
-template <typename Op>
+template <typename T, typename Op>
 cudaError_t launch_backward(const Call& call, typename Op::Arguments arguments, const Tensor& dy, const Tensor& x,
                             const Tensor& dx, std::initializer_list<const Tensor*> vectors,
                             std::initializer_list<const Tensor*> gradients, const Tensor& statistics,
@@ -42,47 +42,47 @@ cudaError_t launch_backward(const Call& call, typename Op::Arguments arguments, 
   for (const Tensor* vector : vectors) aligned &= aligned16(vector->address);
   for (const Tensor* gradient : gradients) aligned &= aligned16(gradient->address);
 
-  return with_type(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    T* first = (*gradients.begin())->template data<T>();
-    T* second = sums == 2 ? (*(gradients.begin() + 1))->template data<T>() : nullptr;
-    if (aligned) {
-      const auto matrices_call = rows_call<T, Op>(call, arguments, {&dy, &x}, {&dx});
-      const Sharing wanted = requested(call, Op::inputs);
-      const Sharing sharing = wanted.packs ? wanted : share_in_turn(columns * sizeof(T));
-      int used = 0;
-      const auto launch = [&](auto packs, int together, int joined, int some) {
-        return launch_in_turn<packs.value>(matrices_call, sharing.blocks, together, joined, {values, {first, second}}, some,
-                                           used);
-      };
-      const auto launch_with = [&](int together, int joined, int some) {
-        if (sharing.packs == 1) return launch(std::integral_constant<int, 1>(), together, joined, some);
-        if (sharing.packs == 2) return launch(std::integral_constant<int, 2>(), together, joined, some);
-        if (sharing.packs == 4) return launch(std::integral_constant<int, 4>(), together, joined, some);
-        return cudaErrorInvalidConfiguration;
-      };
-      const int together = int(call.integer("together")), joined = int(call.integer("joined"));
-      cudaError_t error = cudaErrorInvalidConfiguration;
-      const bool few = rows > 1 && rows * columns * std::int64_t(sizeof(T)) <= kMiB && largest_cluster() >= 8;
-      if (few && sharing.blocks == 1 && joined == 0) {
-        error = launch_with(kMostTogether, largest_cluster(), 1);  // one cluster, and no second launch
-      }
-      if (sharing.blocks > 0 && error == cudaErrorInvalidConfiguration) {
-        error = launch_with(together, std::max(joined, 1), most);
-      }
-      if (error == cudaSuccess && used == 0) return error;
-      if (error == cudaSuccess) return launch_add_partial_sums<T>({values, used}, first, second, columns, call.stream);
-      if (error != cudaErrorInvalidConfiguration) return error;
-      if (wanted.packs) refuse(wanted, columns);
-    }
-    arguments.statistics = statistics.data<RowStatistics>();
+  using W = VectorOf<T, Op::kMixed>;
+  W* first = (*gradients.begin())->template data<W>();
+  W* second = sums == 2 ? (*(gradients.begin() + 1))->template data<W>() : nullptr;
+  if (aligned) {
     const auto matrices_call = rows_call<T, Op>(call, arguments, {&dy, &x}, {&dx});
-    const cudaError_t error = launch_rows(call, matrices_call, {(*vectors.begin())->address});
-    if (error != cudaSuccess) return error;
-    constexpr int count = Op::template Row<Shape<T, 1, 1, kBlockRow, false, false>>::sums;
-    return launch_sum_rows<T, count>(matrices_call.matrices, aligned, arguments.statistics, values, most, first, second,
-                                     rows, columns, call.stream);
-  });
+    const Sharing wanted = requested(call, Op::inputs);
+    const Sharing sharing = wanted.packs ? wanted : share_in_turn(columns * sizeof(T));
+    int used = 0;
+    const auto launch = [&](auto packs, int together, int joined, int some) {
+      return launch_in_turn<packs.value>(matrices_call, sharing.blocks, together, joined, {values, {first, second}}, some,
+                                         used);
+    };
+    const auto launch_with = [&](int together, int joined, int some) {
+      if (sharing.packs == 1) return launch(std::integral_constant<int, 1>(), together, joined, some);
+      if (sharing.packs == 2) return launch(std::integral_constant<int, 2>(), together, joined, some);
+      if constexpr (!Op::kMixed) {
+        if (sharing.packs == 4) return launch(std::integral_constant<int, 4>(), together, joined, some);
+      }
+      return cudaErrorInvalidConfiguration;
+    };
+    const int together = int(call.integer("together")), joined = int(call.integer("joined"));
+    cudaError_t error = cudaErrorInvalidConfiguration;
+    const bool few = rows > 1 && rows * columns * std::int64_t(sizeof(T)) <= kMiB && largest_cluster() >= 8;
+    if (few && sharing.blocks == 1 && joined == 0) {
+      error = launch_with(kMostTogether, largest_cluster(), 1);  // one cluster, and no second launch
+    }
+    if (sharing.blocks > 0 && error == cudaErrorInvalidConfiguration) {
+      error = launch_with(together, std::max(joined, 1), most);
+    }
+    if (error == cudaSuccess && used == 0) return error;
+    if (error == cudaSuccess) return launch_add_partial_sums<W>({values, used}, first, second, columns, call.stream);
+    if (error != cudaErrorInvalidConfiguration) return error;
+    if (wanted.packs) refuse(wanted, columns, Op::kMixed);
+  }
+  arguments.statistics = statistics.data<RowStatistics>();
+  const auto matrices_call = rows_call<T, Op>(call, arguments, {&dy, &x}, {&dx});
+  const cudaError_t error = launch_rows(call, matrices_call, {(*vectors.begin())->address});
+  if (error != cudaSuccess) return error;
+  constexpr int count = Op::template Row<Shape<T, 1, 1, kBlockRow, false, false>>::sums;
+  return launch_sum_rows<count>(matrices_call.matrices, aligned, arguments.statistics, values, most, first, second, rows,
+                                columns, call.stream);
 }
 
 }  // namespace kbench

@@ -90,8 +90,8 @@ __device__ __forceinline__ void let_next_kernel_start() {
 }
 
 // The gradients: the sums of `count` partial sums. A block has 32 columns; its warps share the partial sums.
-template <typename T>
-__global__ void __launch_bounds__(kMaxThreads) add_partial_sums(PartialSums sums, T* first, T* second, int columns) {
+template <typename W>
+__global__ void __launch_bounds__(kMaxThreads) add_partial_sums(PartialSums sums, W* first, W* second, int columns) {
   __shared__ float of_warp[kMaxThreads / 32][33];
   await_kernel_before();
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
@@ -109,12 +109,12 @@ __global__ void __launch_bounds__(kMaxThreads) add_partial_sums(PartialSums sums
   __syncthreads();
   if (warp == 0 && column < columns) {
     for (int w = 1; w < warps; ++w) total += of_warp[w][lane];
-    (which == 0 ? first : second)[column] = from_float<T>(total);
+    (which == 0 ? first : second)[column] = from_float<W>(total);
   }
 }
 
-template <typename T>
-cudaError_t launch_add_partial_sums(PartialSums sums, T* first, T* second, std::int64_t columns, cudaStream_t stream) {
+template <typename W>
+cudaError_t launch_add_partial_sums(PartialSums sums, W* first, W* second, std::int64_t columns, cudaStream_t stream) {
   const int threads = sums.count <= 32 ? 256 : 1024;
   const dim3 blocks(static_cast<unsigned>(ceil_div(columns, 32)), second ? 2 : 1);
 #ifndef __HIP_PLATFORM_AMD__
@@ -128,18 +128,18 @@ cudaError_t launch_add_partial_sums(PartialSums sums, T* first, T* second, std::
     config.stream = stream;
     config.attrs = &early;
     config.numAttrs = 1;
-    const cudaError_t error = cudaLaunchKernelEx(&config, add_partial_sums<T>, sums, first, second, int(columns));
+    const cudaError_t error = cudaLaunchKernelEx(&config, add_partial_sums<W>, sums, first, second, int(columns));
     return error == cudaSuccess ? error : cudaGetLastError();
   }
 #endif
-  add_partial_sums<T><<<blocks, threads, 0, stream>>>(sums, first, second, int(columns));
+  add_partial_sums<W><<<blocks, threads, 0, stream>>>(sums, first, second, int(columns));
   return cudaGetLastError();
 }
 
 // Both steps, for rows of any length and alignment. `most` partial sums have room.
-template <typename T, int SUMS>
+template <int SUMS, typename T, typename W>
 cudaError_t launch_sum_rows(const Matrices<T, 2, 1>& matrices, bool aligned, const RowStatistics* statistics,
-                            float* sums, int most, T* first, T* second, std::int64_t rows, std::int64_t columns,
+                            float* sums, int most, W* first, W* second, std::int64_t rows, std::int64_t columns,
                             cudaStream_t stream) {
   constexpr int V = kVector<T>;
   const int wide = int(ceil_div(columns, V * kColumnThreads));
@@ -152,7 +152,7 @@ cudaError_t launch_sum_rows(const Matrices<T, 2, 1>& matrices, bool aligned, con
     sum_rows<T, V, SUMS, false><<<blocks, kColumnThreads, 0, stream>>>(matrices, statistics, sums, rows, int(columns));
   }
   const cudaError_t error = cudaGetLastError();
-  return error != cudaSuccess ? error : launch_add_partial_sums<T>({sums, count}, first, second, columns, stream);
+  return error != cudaSuccess ? error : launch_add_partial_sums<W>({sums, count}, first, second, columns, stream);
 }
 
 }  // namespace kbench

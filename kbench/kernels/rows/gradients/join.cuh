@@ -7,21 +7,20 @@
 namespace kbench {
 
 // Where the sums over the rows go: to partial sums (some, sums, columns), or, if one block or cluster has them all, to the
-// gradients.
-template <typename T>
+// gradients, which have the type of the vectors.
+template <typename W>
 struct ColumnSums {
   float* partial;
-  T* gradients[2] = {};
+  W* gradients[2] = {};
 };
 
 // Stores the sums of all columns of a block. The threads of one row add up the sums of the rows that the block computes
 // together, and of the blocks that join theirs: those of a cluster, unless they share rows. `shared`: memory for the sums of
 // all threads. `number`: of the block, or of the cluster that shares a row.
-template <typename S, int SUMS>
+template <typename S, int SUMS, typename W>
 __device__ __forceinline__ void join_column_sums(const float (&column_totals)[S::packs][SUMS][S::vector],
-                                                 ColumnSums<typename S::T> sums, float* shared, const Part<S>& part,
+                                                 ColumnSums<W> sums, float* shared, const Part<S>& part,
                                                  int columns, int width, std::int64_t number) {
-  using T = typename S::T;
   const int together = blockDim.x / width;
   int joined = 1, rank = 0;
 #if KBENCH_CLUSTERS
@@ -38,10 +37,13 @@ __device__ __forceinline__ void join_column_sums(const float (&column_totals)[S:
         for (int s = 0; s < SUMS; ++s) {
           const std::int64_t column = part.column() + part.offset(p);
           if (sums.gradients[0]) {
-            Pack<T, S::vector> gradient;
 #pragma unroll
-            for (int v = 0; v < S::vector; ++v) gradient.values[v] = from_float<T>(column_totals[p][s][v]);
-            gradient.store(sums.gradients[s] + column, false);
+            for (int first = 0; first < S::vector; first += kVector<W>) {
+              Pack<W, kVector<W>> gradient;
+#pragma unroll
+              for (int v = 0; v < kVector<W>; ++v) gradient.values[v] = from_float<W>(column_totals[p][s][first + v]);
+              gradient.store(sums.gradients[s] + column + first, false);
+            }
           } else {
             store_sums(sums.partial + (number * SUMS + s) * columns + column, column_totals[p][s]);
           }
@@ -86,9 +88,9 @@ __device__ __forceinline__ void join_column_sums(const float (&column_totals)[S:
       }
       const std::int64_t column = std::int64_t(access) * S::vector + quad * 4;
       if (sums.gradients[0]) {
-        T* gradient = (s == 0 ? sums.gradients[0] : sums.gradients[1]) + column;
+        W* gradient = (s == 0 ? sums.gradients[0] : sums.gradients[1]) + column;
 #pragma unroll
-        for (int v = 0; v < 4; ++v) gradient[v] = from_float<T>(totals_of_four[v]);
+        for (int v = 0; v < 4; ++v) gradient[v] = from_float<W>(totals_of_four[v]);
       } else {
         store_sums(sums.partial + (number / joined * SUMS + s) * columns + column, totals_of_four);
       }

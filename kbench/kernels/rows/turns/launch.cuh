@@ -60,8 +60,8 @@ inline int rows_together(std::int64_t rows, int width) {
 // add up their sums before they store them. Says in `used` how many partial sums per column it writes: at most `most`; 0 if
 // it writes the gradients. cudaErrorInvalidConfiguration if a row does not fit.
 template <int PACKS, typename T, typename Op>
-cudaError_t launch_in_turn(const RowsCall<T, Op>& call, int blocks, int together, int joined, ColumnSums<T> sums,
-                           int most, int& used) {
+cudaError_t launch_in_turn(const RowsCall<T, Op>& call, int blocks, int together, int joined,
+                           ColumnSums<VectorOf<T, Op::kMixed>> sums, int most, int& used) {
 #ifdef __HIP_PLATFORM_AMD__
   return cudaErrorInvalidConfiguration;
 #else

@@ -13,8 +13,8 @@ constexpr int kStages = 3;
 // the threads of the block.
 template <typename T, int VECTOR, int PACKS, int GROUP, typename Op>
 __global__ void __launch_bounds__(kTurnThreads<T, PACKS>, 1)
-    rows_one_by_one(Matrices<T, Op::inputs, Op::outputs> matrices, typename Op::Arguments arguments, ColumnSums<T> sums,
-                    std::int64_t rows, int columns, int slice, int width) {
+    rows_one_by_one(Matrices<T, Op::inputs, Op::outputs> matrices, typename Op::Arguments arguments,
+                    ColumnSums<VectorOf<T, Op::kMixed>> sums, std::int64_t rows, int columns, int slice, int width) {
   constexpr int max_threads = kTurnThreads<T, PACKS>;
   using S = Shape<T, VECTOR, PACKS, GROUP, false, true>;
   using Row = typename Op::template Row<S>;

@@ -20,7 +20,8 @@ constexpr int kSlots = kLead<CENTRED> + 1 + kFlying;
 template <typename T, int PACKS>
 constexpr int kTurnThreads = PACKS == 1 ? 1024 : PACKS == 4 && sizeof(T) == 2 ? 256 : 512;
 
-// The operator is that of registers.cuh, with more members of its Row:
+// The operator is that of registers.cuh. Its kMixed says whether the vectors and their gradients are in fp32 beside rows in
+// 16 bits. Its Row has more members:
 //   one_by_one          whether one_by_one.cuh computes its rows instead
 //   centred             whether the sums of a row need its mean
 //   row_sums            how many sums of a row it needs
@@ -35,8 +36,8 @@ constexpr int kTurnThreads = PACKS == 1 ? 1024 : PACKS == 4 && sizeof(T) == 2 ? 
 // mean of row t + 2; and writes row t. So a turn has one barrier, and the exchange takes place while a row is written.
 template <typename T, int VECTOR, int PACKS, int GROUP, typename Op>
 __global__ void __launch_bounds__(kTurnThreads<T, PACKS>, 1)
-    rows_in_turn(Matrices<T, Op::inputs, Op::outputs> matrices, typename Op::Arguments arguments, ColumnSums<T> sums,
-                 std::int64_t rows, int columns, int slice, int width) {
+    rows_in_turn(Matrices<T, Op::inputs, Op::outputs> matrices, typename Op::Arguments arguments,
+                 ColumnSums<VectorOf<T, Op::kMixed>> sums, std::int64_t rows, int columns, int slice, int width) {
   using S = Shape<T, VECTOR, PACKS, GROUP, false, true>;
   using Row = typename Op::template Row<S>;
   constexpr int lead = kLead<Row::centred>, slots = kSlots<Row::centred>;

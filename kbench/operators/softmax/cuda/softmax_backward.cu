@@ -8,7 +8,7 @@ namespace kbench {
 struct SoftmaxBackward {
   static constexpr int inputs = 2, outputs = 1;  // y, dy
   static constexpr float kPadding = 0.0f;
-  static constexpr bool kTuned = true;
+  static constexpr Kernels kKernels = Kernels::all;
   static constexpr int kMostKept = 0;
   struct Arguments {};
 
