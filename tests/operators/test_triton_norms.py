@@ -156,6 +156,9 @@ def test_every_backward_kernel(form: str, name: str, N: int, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
+    "form", [{}, {"KEEP": False, "UNROLL": 2}, {"ROWS": 2}, {"ROWS": 4, "ONE_TILE": True}], ids=str
+)
+@pytest.mark.parametrize(
     "name, N, dtype",
     [
         *((name, 77, "float32") for name in NORMS),
@@ -164,24 +167,34 @@ def test_every_backward_kernel(form: str, name: str, N: int, monkeypatch: pytest
         ("add_rmsnorm", 96, "float16"),
     ],
 )
-def test_teams_share_rows_in_the_backward_pass(name: str, N: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two teams of three programs, of which one has two rows. In 16 bits, programs load two elements at a time."""
-    pairs = 1 if dtype == "float32" else 2
+def test_teams_share_rows_in_the_backward_pass(
+    name: str, N: int, dtype: str, form: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two teams of three programs, of which one has more tiles than the other, or one team that has all rows in one tile. In 16
+    bits, programs load two elements at a time."""
+    rows = form.get("ROWS", 1)
+    M, teams = (3, 1) if form.get("ONE_TILE") else (3 * rows - rows // 2, 2)
     numbers = {
+        "ROWS": 1,
+        "tiles": -(-M // rows),
         "span": 32,
         "BLOCK": 16,
         "PIECES": 2,
-        "FULL": N == 96,
+        "FULL": N == 96 and M % rows == 0,
         "WIDTH": 4,
-        "PAIRS": pairs,
+        "PAIRS": 1 if dtype == "float32" else 2,
         "PTX": False,
         "STAGES": 1,
+        "ONE_TILE": False,
+        "UNROLL": 1,
+        "KEEP": True,
         "PDL": False,
-    }
-    steps = [Step("shared_rows.shared_rows", 6, numbers | {"PHASE": phase}, WARPS) for phase in (1, 2)]
-    plan = Launches((*steps, added(N, 2, 2 if name == "layernorm" else 1)), 3, 2, teams=True)
+    } | form
+    steps = [Step("shared_rows.shared_rows", 3 * teams, numbers | {"PHASE": phase}, WARPS) for phase in (1, 2)]
+    sums = added(N, teams, 2 if name == "layernorm" else 1)
+    plan = Launches((*steps, sums) if teams > 1 else tuple(steps), 3, teams, teams=True)
     monkeypatch.setattr(launch, "backward_plan", lambda *_: plan)
-    assert judged(name, 3, N, "backward", dtype) is None
+    assert judged(name, M, N, "backward", dtype) is None
 
 
 @pytest.mark.gpu
@@ -196,6 +209,25 @@ def test_teams_are_right_on_a_device(name: str, dtype: str, M: int, N: int, monk
     )
     monkeypatch.setattr(launch, "backward_plan", choose)
     assert [judged(name, rows, N, "backward", dtype) for rows in (M, M + 3, M)] == [None] * 3
+
+
+@pytest.mark.gpu
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("M, N, rows, piece", [(8, 131072, 8, 512), (13, 40000, 16, 256), (15, 262144, 4, 1024)])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+@pytest.mark.parametrize("name", NORMS)
+def test_few_rows_are_right_on_a_device(
+    name: str, dtype: str, M: int, N: int, rows: int, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs that share rows take several at a time."""
+    monkeypatch.setattr(
+        launch,
+        "backward_plan",
+        lambda M, N, itemsize, vector, inputs, sums, device, anywhere: shared_rows_plan(
+            M, N, itemsize, sums, device, piece, 1, 4, 2, 1, rows, 1, False
+        ),
+    )
+    assert [judged(name, M, N, "backward", dtype) for _ in range(3)] == [None] * 3
 
 
 @pytest.mark.parametrize("N", [40, 300, 40000])

@@ -8,25 +8,24 @@ marks and phases in full.
 import triton
 import triton.language as tl
 
+from kbench.kernels.norms.tiles import row_sums
+
 
 @triton.jit
-def publish(word, sums, mark):
-    """Write one or two sums, numbers, and a mark into a 64-bit word, in one store: others see all of it or
-    nothing. The mark is the lowest bit of the last sum."""
+def publish(word, sums, mark, mask=None):
+    """Write one or two sums and a mark into a 64-bit word, in one store: others see all of it or nothing. The mark is the
+    lowest bit of the last sum. Numbers, or blocks of words, of which the mask says which exist."""
     last = (sums[len(sums) - 1].to(tl.int32, bitcast=True) & -2) | mark
     pair = last.to(tl.int64) & 0xFFFFFFFF
     if len(sums) > 1:
         pair |= sums[0].to(tl.int32, bitcast=True).to(tl.int64) << 32
-    tl.atomic_xchg(word, pair, sem="relaxed")
+    tl.atomic_xchg(word, pair, mask=mask, sem="relaxed")
 
 
 @triton.jit
-def gather(words, parts, mark, COUNT: tl.constexpr, WIDTH: tl.constexpr, PTX: tl.constexpr = False):
-    """Wait until all words of a team have this launch's mark, and add up their sums: to numbers, because the compiler may move
-    a tensor of one element through shared memory to all its users. The lowest bit of the last sum counts as 0, so that the mark
-    does not change the result. With PTX, threads wait in a loop that the compiler does not see: it does not load ahead in loops
-    that have a loop inside."""
-    members = tl.arange(0, WIDTH)
+def awaited(words, wanted, mark, PTX: tl.constexpr):
+    """Wait until all wanted words have this launch's mark. With PTX, threads wait in a loop that the compiler does not see: it
+    does not load ahead in loops that have a loop inside."""
     if PTX:
         pairs = tl.inline_asm_elementwise(
             """{
@@ -41,21 +40,46 @@ def gather(words, parts, mark, COUNT: tl.constexpr, WIDTH: tl.constexpr, PTX: tl
             DONE:
             }""",
             "=&l,l,l,r",
-            [(words + members).to(tl.int64), mark.to(tl.int64), (members < parts).to(tl.int32)],
+            [words.to(tl.int64), mark.to(tl.int64), wanted.to(tl.int32)],
             dtype=tl.int64,
             is_pure=False,
             pack=1,
         )
     else:
-        pairs = tl.load(words + members, mask=members < parts, volatile=True)
-        while tl.max(((members < parts) & ((pairs & 1) != mark)).to(tl.int32), 0) > 0:
-            pairs = tl.load(words + members, mask=members < parts, volatile=True)
+        pairs = tl.load(words, mask=wanted, volatile=True)
+        while tl.max((wanted & ((pairs & 1) != mark)).to(tl.int32)) > 0:
+            pairs = tl.load(words, mask=wanted, volatile=True)
+    return pairs
+
+
+@triton.jit
+def gather(words, parts, mark, COUNT: tl.constexpr, WIDTH: tl.constexpr, PTX: tl.constexpr = False):
+    """Wait until all words of a team have this launch's mark, and add up their sums: to numbers, because the compiler may move
+    a tensor of one element through shared memory to all its users. The lowest bit of the last sum counts as 0, so that the mark
+    does not change the result. `awaited` says what PTX is."""
+    members = tl.arange(0, WIDTH)
+    wanted = members < parts
+    pairs = awaited(words + members, wanted, mark, PTX)
     last = (pairs.to(tl.int32) & -2).to(tl.float32, bitcast=True)
-    sums = (tl.sum(tl.where(members < parts, last, 0.0), 0),)
+    sums = (tl.sum(tl.where(wanted, last, 0.0), 0),)
     if COUNT > 1:
         first = (pairs >> 32).to(tl.int32).to(tl.float32, bitcast=True)
-        sums = (tl.sum(tl.where(members < parts, first, 0.0), 0), sums[0])
+        sums = (tl.sum(tl.where(wanted, first, 0.0), 0), sums[0])
     return sums
+
+
+@triton.jit
+def gather_rows(words, inside, parts, mark, COUNT: tl.constexpr, WIDTH: tl.constexpr, PTX: tl.constexpr = False):
+    """The same for a block of rows, of which those inside of the matrix exist. `words` point to the first of each row."""
+    members = tl.arange(0, WIDTH)[None, :]
+    wanted = inside & (members < parts)
+    pairs = awaited(words + members, wanted, mark + tl.zeros((1, WIDTH), tl.int32), PTX)
+    last = (pairs.to(tl.int32) & -2).to(tl.float32, bitcast=True)
+    totals = (tl.where(wanted, last, 0.0),)
+    if COUNT > 1:
+        first = (pairs >> 32).to(tl.int32).to(tl.float32, bitcast=True)
+        totals = (tl.where(wanted, first, 0.0), totals[0])
+    return row_sums(totals)
 
 
 @triton.jit
@@ -69,7 +93,7 @@ def ticket(words):
 
 
 @triton.jit
-def next_mark(word, PHASE: tl.constexpr):
+def next_mark(word, PHASE: tl.constexpr, mask=None):
     """The mark of this launch: not the one that its word has. In phase 2, the word has it already."""
-    mark = (tl.load(word, volatile=True) & 1).to(tl.int32)
+    mark = (tl.load(word, mask=mask, volatile=True) & 1).to(tl.int32)
     return mark if PHASE == 2 else 1 - mark

@@ -11,7 +11,7 @@ import triton.language as tl
 from triton.language.extra import cuda
 
 from kbench.kernels.norms.backward_kernels import no_totals, sum_row_terms
-from kbench.kernels.norms.exchange import gather, next_mark, publish
+from kbench.kernels.norms.exchange import gather, gather_rows, next_mark, publish
 from kbench.kernels.norms.tiles import block, load, load_each, store
 
 
@@ -33,16 +33,40 @@ def blocks(start, end, BLOCK: tl.constexpr, PIECES: tl.constexpr, VEC: tl.conste
 
 
 @triton.jit
-def load_row(inputs, strides, row, places, VEC: tl.constexpr, PAIRS: tl.constexpr, FULL: tl.constexpr):
-    """For each block of a row, a tuple with its words of every input."""
-    found = ()
+def tile_rows(tile, M, ROWS: tl.constexpr):
+    """The rows of a tile, and which of them exist. One row is a number."""
+    if ROWS == 1:
+        return tl.cast(tile, tl.int64), True
+    else:
+        rows = tl.cast(tile, tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+        return rows, rows < M
+
+
+@triton.jit
+def load_tile(
+    inputs,
+    statistics,
+    strides,
+    rows,
+    inside,
+    places,
+    ROWS: tl.constexpr,
+    VEC: tl.constexpr,
+    PAIRS: tl.constexpr,
+    FULL: tl.constexpr,
+):
+    """The statistics of some rows, and for each block of them, a tuple with its words of every input."""
+    lanes = rows + tl.zeros((1, 1), tl.int64)
+    found = load_each(statistics, lanes, inside, FULL or ROWS == 1)
+    tile = ()
     for p in tl.static_range(len(places)):
         loaded = ()
+        mask = places[p][1] & inside if ROWS > 1 else places[p][1]
         for i in tl.static_range(len(inputs)):
-            pointers = first_word(inputs[i], row, strides[i], VEC, PAIRS) + places[p][0]
-            loaded = loaded + (load(pointers, places[p][1], FULL),)  # noqa: RUF005
-        found = found + (loaded,)  # noqa: RUF005
-    return found
+            pointers = first_word(inputs[i], rows, strides[i], VEC, PAIRS) + places[p][0]
+            loaded = loaded + (load(pointers, mask, FULL),)  # noqa: RUF005
+        tile = tile + (loaded,)  # noqa: RUF005
+    return found, tile
 
 
 @triton.jit
@@ -73,6 +97,22 @@ def as_pieces(row, HALF: tl.constexpr, PAIRS: tl.constexpr):
 
 
 @triton.jit
+def load_weights(
+    weight, places, PIECES: tl.constexpr, VEC: tl.constexpr, PAIRS: tl.constexpr, KEPT: tl.constexpr, FULL: tl.constexpr
+):
+    """The words of the weight for each block of a row; its elements, a block for each piece, if KEPT is not PAIRS."""
+    weights = ()
+    for b in tl.static_range(PIECES):
+        if KEPT == PAIRS:
+            first = first_word(weight, 0, 0, VEC, PAIRS) + places[b][0]
+            weights = weights + (load(first, places[b][1], FULL),)  # noqa: RUF005
+        else:
+            for half in tl.static_range(PAIRS):
+                weights = weights + (load(weight + places[b][0] * PAIRS + half, places[b][1], FULL),)  # noqa: RUF005
+    return weights
+
+
+@triton.jit
 def scale_of(weights, HALF: tl.constexpr, PAIRS: tl.constexpr):
     """The weight of each piece in float32, from blocks of words."""
     scale = ()
@@ -100,11 +140,12 @@ def packed_words(halves, HALF: tl.constexpr, PAIRS: tl.constexpr, PTX: tl.conste
 
 
 @triton.jit
-def write_row(
+def write_tile(
     target,
     places,
     found,
-    row,
+    tile,
+    inside,
     weights,
     sums,
     totals,
@@ -112,18 +153,19 @@ def write_row(
     NORMALISED: tl.constexpr,
     COLUMN_TERMS: tl.constexpr,
     GRADIENT: tl.constexpr,
+    ROWS: tl.constexpr,
     HALF: tl.constexpr,
     PAIRS: tl.constexpr,
     KEPT: tl.constexpr,
     PTX: tl.constexpr,
     FULL: tl.constexpr,
 ):
-    """Write the gradient of a row, of which `sums` are the sums of the row terms. Return `totals` with its column terms
+    """Write the gradients of some rows, of which `sums` are the sums of the row terms. Return `totals` with their column terms
     added."""
     means = ()
     for i in tl.static_range(len(sums)):
-        means = means + (sums[i] / N,)  # noqa: RUF005
-    pieces = as_pieces(row, HALF, PAIRS)
+        means = means + (sums[i] * (1.0 / N),)  # noqa: RUF005
+    pieces = as_pieces(tile, HALF, PAIRS)
     scale = scale_of(weights, HALF, KEPT)
     new = ()
     for b in tl.static_range(len(places)):
@@ -135,12 +177,32 @@ def write_row(
             gradients = gradients + (gradient,)  # noqa: RUF005
             terms = COLUMN_TERMS(values[0], normalised)
             for i in tl.static_range(len(terms)):
-                new = new + (totals[(b * PAIRS + half) * len(terms) + i] + terms[i],)  # noqa: RUF005
-        store(target + places[b][0], packed_words(gradients, HALF, PAIRS, PTX), places[b][1], FULL)
+                term = tl.sum(terms[i], 0, keep_dims=True) if ROWS > 1 else terms[i]
+                new = new + (totals[(b * PAIRS + half) * len(terms) + i] + term,)  # noqa: RUF005
+        mask = places[b][1] & inside if ROWS > 1 else places[b][1]
+        store(target + places[b][0], packed_words(gradients, HALF, PAIRS, PTX), mask, FULL)
     return new
 
 
-@triton.jit(do_not_specialize=["M", "slices", "span"])
+@triton.jit
+def publish_tile(words, sums, mark, inside, ROWS: tl.constexpr):
+    if ROWS == 1:
+        publish(words, sums, mark)
+    else:
+        publish(words, sums, mark, inside)
+
+
+@triton.jit
+def gather_tile(
+    words, slices, inside, mark, COUNT: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, PTX: tl.constexpr
+):
+    if ROWS == 1:
+        return gather(words, slices, mark, COUNT, WIDTH, PTX)
+    else:
+        return gather_rows(words, inside, slices, mark, COUNT, WIDTH, PTX)
+
+
+@triton.jit(do_not_specialize=["M", "tiles", "slices", "span"])
 def shared_rows(
     dx,
     partial,
@@ -151,98 +213,114 @@ def shared_rows(
     M,
     N,
     words,
+    tiles,
     slices,
     span,
     NORMALISED: tl.constexpr,
     ROW_TERMS: tl.constexpr,
     COLUMN_TERMS: tl.constexpr,
     GRADIENT: tl.constexpr,
+    ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
     PIECES: tl.constexpr,
     VEC: tl.constexpr,
     PAIRS: tl.constexpr,
     PTX: tl.constexpr,
     STAGES: tl.constexpr,
+    ONE_TILE: tl.constexpr,
+    UNROLL: tl.constexpr,
+    KEEP: tl.constexpr,
     FULL: tl.constexpr,
     WIDTH: tl.constexpr,
     PDL: tl.constexpr,
     PHASE: tl.constexpr,
 ):
-    """Each team of `slices` programs, at most WIDTH, takes every n-th row. A program has the same `span` columns of all its
-    rows, in PIECES blocks of BLOCK, and keeps their column sums in registers. Grid: teams * slices, all on the device at once.
+    """Each team of `slices` programs, at most WIDTH, takes every n-th tile of ROWS rows. A program has the same `span` columns
+    of all its rows, in PIECES blocks of BLOCK, and keeps their column sums in registers. With ONE_TILE, a team takes one tile.
+    With KEEP, the weight stays in registers. Grid: teams * slices, all on the device at once.
 
-    While a program waits for the sums of a row, it reduces the next row and loads the one after that. So a row is written one
-    turn after it was reduced.
+    While a program waits for the sums of a tile, it reduces the next tile and loads the one after that. So a tile is written
+    one turn after it was reduced.
     """
     HALF: tl.constexpr = dx.dtype.element_ty
     COUNT: tl.constexpr = PIECES * PAIRS
+    AHEAD: tl.constexpr = STAGES == 1 and not ONE_TILE
     part = tl.program_id(0) % slices
     team = tl.program_id(0) // slices
     teams = tl.num_programs(0) // slices
     end = tl.minimum(part * span + span, N) // PAIRS
     places = blocks(part * span // VEC * (VEC // PAIRS), end, BLOCK, PIECES, VEC, PAIRS)
     KEPT: tl.constexpr = PAIRS if weight.dtype.element_ty == HALF else 1
-    weights = ()
-    for b in tl.static_range(PIECES):
-        if KEPT == PAIRS:
-            first = first_word(weight, 0, 0, VEC, PAIRS) + places[b][0]
-            weights = weights + (load(first, places[b][1], FULL),)  # noqa: RUF005
-        else:
-            for half in tl.static_range(PAIRS):
-                weights = weights + (load(weight + places[b][0] * PAIRS + half, places[b][1], FULL),)  # noqa: RUF005
+    weights = load_weights(weight, places, PIECES, VEC, PAIRS, KEPT, FULL)
     totals = no_totals(COUNT * len(partial), 1, BLOCK // PAIRS)
     words += 16
-    one = tl.zeros((1, 1), tl.int64)
 
-    row = team.to(tl.int64)
-    before = load_row(inputs, strides, row, places, VEC, PAIRS, FULL)
-    found_before = load_each(statistics, row + one, True, True)
-    following = tl.minimum(row + teams, M - 1)
-    if STAGES == 1:
-        ahead = load_row(inputs, strides, following, places, VEC, PAIRS, FULL)
-        found_ahead = load_each(statistics, following + one, True, True)
-    mark = next_mark(words + row * slices + part, PHASE)
-    mark_ahead = next_mark(words + following * slices + part, PHASE)
+    rows, inside = tile_rows(team, M, ROWS)
+    found_before, before = load_tile(inputs, statistics, strides, rows, inside, places, ROWS, VEC, PAIRS, FULL)
+    following, follows = tile_rows(tl.minimum(team + teams, tiles - 1), M, ROWS)
+    if AHEAD:
+        found_ahead, ahead = load_tile(inputs, statistics, strides, following, follows, places, ROWS, VEC, PAIRS, FULL)
+    mark = next_mark(words + rows * slices + part, PHASE, inside)
+    mark_ahead = next_mark(words + following * slices + part, PHASE, follows)
     sums = sum_row_terms(
-        found_before, as_pieces(before, HALF, PAIRS), scale_of(weights, HALF, KEPT), NORMALISED, ROW_TERMS, COUNT, True
+        found_before,
+        as_pieces(before, HALF, PAIRS),
+        scale_of(weights, HALF, KEPT),
+        NORMALISED,
+        ROW_TERMS,
+        COUNT,
+        ROWS == 1,
     )
     if PHASE != 2:
-        publish(words + row * slices + part, sums, mark)
-    for number in tl.range(team + teams, M, teams, num_stages=STAGES):
-        new = tl.cast(number, tl.int64)
-        row = new - teams
-        following = tl.minimum(new + teams, M - 1)
-        if STAGES > 1:
-            here = load_row(inputs, strides, new, places, VEC, PAIRS, FULL)
-            found = load_each(statistics, new + one, True, True)
-        else:
-            here = ahead
-            found = found_ahead
-            ahead = load_row(inputs, strides, following, places, VEC, PAIRS, FULL)
-            found_ahead = load_each(statistics, following + one, True, True)
-        # a new value: the compiler does not load ahead in loops that pass a value on unchanged
-        new_mark = mark_ahead & 1
-        mark_ahead = next_mark(words + following * slices + part, PHASE)  # a load takes as long as most of a turn
-        sums = sum_row_terms(
-            found, as_pieces(here, HALF, PAIRS), scale_of(weights, HALF, KEPT), NORMALISED, ROW_TERMS, COUNT, True
-        )
-        if PHASE != 2:
-            publish(words + new * slices + part, sums, new_mark)
-        if PHASE != 1:
-            all_sums = gather(words + row * slices, slices, mark, len(sums), WIDTH, STAGES > 1)
-            totals = write_row(
-                first_word(dx, row, N, VEC, PAIRS), places, found_before, before, weights, all_sums, totals, N,
-                NORMALISED, COLUMN_TERMS, GRADIENT, HALF, PAIRS, KEPT, PTX, FULL,
-            )  # fmt: skip
-        before = here
-        found_before = found
-        mark = new_mark
+        publish_tile(words + rows * slices + part, sums, mark, inside, ROWS)
+    if not ONE_TILE:
+        for tile in tl.range(team + teams, tiles, teams, num_stages=STAGES, loop_unroll_factor=UNROLL):
+            rows, inside = tile_rows(tile - teams, M, ROWS)
+            new, exists = tile_rows(tile, M, ROWS)
+            following, follows = tile_rows(tl.minimum(tile + teams, tiles - 1), M, ROWS)
+            if AHEAD:
+                here = ahead
+                found = found_ahead
+                found_ahead, ahead = load_tile(
+                    inputs, statistics, strides, following, follows, places, ROWS, VEC, PAIRS, FULL
+                )
+            else:
+                found, here = load_tile(inputs, statistics, strides, new, exists, places, ROWS, VEC, PAIRS, FULL)
+            # a new value: the compiler does not load ahead in loops that pass a value on unchanged
+            new_mark = mark_ahead & 1
+            mark_ahead = next_mark(words + following * slices + part, PHASE, follows)  # takes as long as most of a turn
+            if not KEEP:
+                weights = load_weights(weight, places, PIECES, VEC, PAIRS, KEPT, FULL)
+            sums = sum_row_terms(
+                found,
+                as_pieces(here, HALF, PAIRS),
+                scale_of(weights, HALF, KEPT),
+                NORMALISED,
+                ROW_TERMS,
+                COUNT,
+                ROWS == 1,
+            )
+            if PHASE != 2:
+                publish_tile(words + new * slices + part, sums, new_mark, exists, ROWS)
+            if PHASE != 1:
+                all_sums = gather_tile(words + rows * slices, slices, inside, mark, len(sums), ROWS, WIDTH, STAGES > 1)
+                if not KEEP:
+                    weights = load_weights(weight, places, PIECES, VEC, PAIRS, KEPT, FULL)
+                totals = write_tile(
+                    first_word(dx, rows, N, VEC, PAIRS), places, found_before, before, inside, weights, all_sums, totals, N,
+                    NORMALISED, COLUMN_TERMS, GRADIENT, ROWS, HALF, PAIRS, KEPT, PTX, FULL,
+                )  # fmt: skip
+            before = here
+            found_before = found
+            mark = new_mark
     if PHASE != 1:
-        row = team.to(tl.int64) + (M - 1 - team) // teams * teams
-        all_sums = gather(words + row * slices, slices, mark, len(sums), WIDTH, STAGES > 1)
-        totals = write_row(
-            first_word(dx, row, N, VEC, PAIRS), places, found_before, before, weights, all_sums, totals, N,
-            NORMALISED, COLUMN_TERMS, GRADIENT, HALF, PAIRS, KEPT, PTX, FULL,
+        rows, inside = tile_rows(team + (tiles - 1 - team) // teams * teams, M, ROWS)
+        all_sums = gather_tile(words + rows * slices, slices, inside, mark, len(sums), ROWS, WIDTH, STAGES > 1)
+        if not KEEP:
+            weights = load_weights(weight, places, PIECES, VEC, PAIRS, KEPT, FULL)
+        totals = write_tile(
+            first_word(dx, rows, N, VEC, PAIRS), places, found_before, before, inside, weights, all_sums, totals, N,
+            NORMALISED, COLUMN_TERMS, GRADIENT, ROWS, HALF, PAIRS, KEPT, PTX, FULL,
         )  # fmt: skip
         if PDL:
             cuda.gdc_launch_dependents()

@@ -19,7 +19,7 @@ def shares(
     if vector * itemsize == 4:
         return 2048, 1, 8, 2, 1
     if itemsize == 2:
-        return (4096, 1, 8, 2, 1) if sums == 1 else (2048, 1, 4, 3, 1)
+        return (4096, 1, 8, 2, 1) if sums == 1 else (1024, 3, 4, 2, 1)
     return (4096, 1, 16, 1, 1) if N > 2**16 else (2048, 1, 8, 2, 3 if N % 2048 == 0 and inputs == 2 else 1)
 
 
@@ -34,22 +34,35 @@ def shared_rows_plan(
     warps: int,
     resident: int = 1,
     stages: int = 1,
+    rows: int = 1,
+    unroll: int = 1,
+    keep: bool = True,
 ) -> Launches:
-    """Programs that stay and share rows. Each has up to `pieces` blocks of `piece` elements of a row, and `resident` programs
-    fit on a multiprocessor. With several `stages`, the next rows are on the way to shared memory, else one to registers. Rows
-    of 16-bit elements begin at multiples of 4 bytes. Raises Unsupported if the device does not hold all programs of a row at
-    once: they would wait forever."""
+    """Programs that stay and share rows. Each has up to `pieces` blocks of `piece` elements of `rows` rows at a time, and
+    `resident` programs fit on a multiprocessor. With several `stages`, the next rows are on the way to shared memory, else one
+    to registers. `unroll` is how many turns the compiler writes out in a loop, and `keep` whether the weight stays in
+    registers. Rows of 16-bit elements begin at multiples of 4 bytes. Raises Unsupported if the device does not hold all
+    programs of a row at once: they would wait forever."""
     slices = math.ceil(N / (piece * pieces))
     span = 64 * math.ceil(N / slices / 64)
     slices, pieces = math.ceil(N / span), math.ceil(span / piece)
     most = device.multiprocessors * resident
     if slices > most and not device.interpreted:
         raise Unsupported(f"a row of N={N} needs {slices} programs; this device holds {most} at once")
-    teams = even_programs(M, max(1, most // slices))
-    full = N % span == 0 and span == piece * pieces
+    tiles = math.ceil(M / rows)
+    teams = even_programs(tiles, max(1, most // slices))
+    full = N % span == 0 and span == piece * pieces and M % rows == 0
     constants = {"span": span, "BLOCK": piece, "PIECES": pieces, "FULL": full, "WIDTH": power_of_two(slices)}
     constants |= {"PAIRS": 2 if itemsize == 2 else 1, "PTX": device.shared_bytes > 0, "STAGES": stages}
-    constants |= {"PDL": device.chained, "PHASE": 0}
+    constants |= {
+        "PDL": device.chained,
+        "PHASE": 0,
+        "ROWS": rows,
+        "tiles": tiles,
+        "ONE_TILE": teams == tiles,
+        "UNROLL": unroll,
+        "KEEP": keep,
+    }
     options = {"num_warps": max(1, warps * 32 // device.warp_size)}
     if device.shared_bytes:  # on NVIDIA; a thread gets registers by eights
         options["maxnreg"] = min(255, 2**16 // (resident * warps * 32) // 8 * 8)
@@ -58,17 +71,19 @@ def shared_rows_plan(
 
 
 def adding_up(N: int, parts: int, sums: int, device: Processors) -> tuple[Step, ...]:
-    """The launch that adds up the parts of the sums over the rows; none if there is one part."""
+    """The launch that adds up the parts of the sums over the rows; none if there is one part. A program that adds few parts has
+    more columns: many short programs take longer than the work of each."""
     if parts == 1:
         return ()
-    width = 16 if N <= 2048 else 32
+    step = min(64, power_of_two(parts))
+    width = (16 if N <= 2048 else 32) * 64 // step
     chained = {"launch_pdl": True} if device.chained else {}
-    constants = {"STEP": 64, "BLOCK": width, "PDL": device.chained}
+    constants = {"STEP": step, "BLOCK": width, "PDL": device.chained}
     return (
         Step(
             "backward_kernels.add_up",
             math.ceil(N / width) * sums,
             constants,
-            warps_for(64 * width, 8, device) | chained,
+            warps_for(step * width, 8, device) | chained,
         ),
     )
