@@ -11,6 +11,7 @@ from kbench.comparison.options import CompareOptions
 from kbench.revisions.alternate import Alternated, alternate
 from kbench.revisions.prepare import Preparer, config_in, plugin_arguments
 from kbench.revisions.repository import Repository
+from kbench.revisions.session import alone_in
 from kbench.revisions.temporary_folder import remove_stale, temporary_folder
 
 
@@ -48,7 +49,7 @@ def measure_revisions(options: RevisionOptions, comparing: CompareOptions, note:
     arguments = [*options.arguments, *plugin_arguments(repository, options.plugins, note)]
     for revision in filter(None, (options.base, options.head)):
         repository.commit(revision)
-    with interrupts.once():
+    with interrupts.once(), alone_in(options.out, note):
         remove_stale(repository, note)
         with temporary_folder(repository) as folder:
             preparer = Preparer(repository, folder, config, options.config, arguments, options.build, note)

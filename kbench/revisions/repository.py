@@ -107,14 +107,18 @@ class Repository:
             raise UsageError("the name of a revision is empty; give a branch, a tag or a hash")
         asked = _git(self.top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         if asked.code != 0:
-            shallow = _git(self.top, "rev-parse", "--is-shallow-repository").output.strip() == "true"
-            hint = (
-                "this clone is shallow: fetch the history with git fetch --unshallow, or fetch-depth: 0 in a workflow"
-                if shallow
-                else "git log --oneline shows those of this branch"
-            )
+            hint = self._hint_for_a_missing_commit()
             raise UsageError(f"{revision}: no such commit in {self.top}; {hint}")
         return asked.output.strip()
+
+    def _hint_for_a_missing_commit(self) -> str:
+        if _git(self.top, "rev-parse", "--is-shallow-repository").output.strip() == "true":
+            return (
+                "this clone is shallow: fetch the history with git fetch --unshallow, or fetch-depth: 0 in a workflow"
+            )
+        if _git(self.top, "rev-parse", "--verify", "--quiet", "HEAD").code != 0:
+            return "this branch has no commit yet: make one with git commit, or name a commit of another branch"
+        return "git log --oneline shows those of this branch"
 
     def candidates(self, bad: str, good: Collection[str]) -> list[str]:
         """The ancestors of the commit `bad`, with itself, that are no ancestors of the commits in `good`. The commit that

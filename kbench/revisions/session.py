@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from kbench import files
 from kbench.errors import ExecutionError, ExitStatus, ResultsError, UsageError
+from kbench.execute.lock import acquire_lock, file_key
 from kbench.execute.writer import check_writable, move_aside
 from kbench.launches.kernels_file import kernels_path
 from kbench.results.csv_reader import MAX_BYTES
@@ -31,6 +33,12 @@ main()
 
 CHILD_ARGUMENTS = ["-P", "-c", CHILD_PROGRAM]
 """Python's arguments for a child that measures. With -P it finds modules in PYTHONPATH first, not in the working folder."""
+
+
+def alone_in(out: Path, note: Callable[[str], None]) -> AbstractContextManager[None]:
+    """Inside, no other `kbench ab` or `kbench bisect` writes to the folder `out`. Waits for the one that does, after a note.
+    Without this, a comparison would read the results of the other one."""
+    return acquire_lock(file_key(out), str(out), wait=True, note=note, hint="; --out names another folder")
 
 
 class SessionLimit(ExecutionError):

@@ -12,17 +12,25 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+from contextlib import ExitStack
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from common import ROOT, run_kbench
 from planted_repository import CONFIG, PLUGIN, SPIN, SWEEP, Machine, commit, git, hanging, has_ended, state
 
+from kbench.comparison.options import CompareOptions
 from kbench.revisions import alternate, session
+from kbench.revisions.bisecting.bisect import BisectOptions, bisect_revisions
 from kbench.revisions.child import Ended
+from kbench.revisions.measure import RevisionOptions, measure_revisions
 from kbench.revisions.repository import Repository
+from kbench.revisions.session import alone_in
 
 AB = ("ab", "old", "slow", CONFIG)
 
@@ -139,6 +147,39 @@ def test_earlier_results_are_moved_not_lost(repository: Path, machine: Machine) 
     assert len(list((repository / "results" / "ab").glob("base*.csv"))) == 2
 
 
+@pytest.mark.parametrize("command", ["ab", "bisect"])
+def test_two_at_once_do_not_share_a_folder(
+    repository: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """The second one waits. Otherwise each would compare results of the other one."""
+    monkeypatch.chdir(repository)
+    out = Path("results/shared")
+    options: Any = RevisionOptions("old", None, Path(CONFIG), out=out)
+    measure: Any = partial(measure_revisions, comparing=CompareOptions())
+    if command == "bisect":
+        options = BisectOptions("old", "slow", Path(CONFIG), "provider=triton,N=64", out=out)
+        measure = bisect_revisions
+    lines: list[str] = []
+    waits = threading.Event()
+
+    def note(line: str) -> None:
+        lines.append(line)
+        if "is in use by" in line:
+            assert not machine.sides
+            waits.set()
+
+    with ExitStack() as other:
+        other.enter_context(alone_in(out, note))
+        thread = threading.Thread(target=lambda: (waits.wait(30), other.close()))
+        thread.start()
+        measure(options, note=note)
+        thread.join()
+    [line] = [line for line in lines if "is in use by" in line]
+    assert line.startswith("results/shared is in use by ")
+    assert line.endswith("waiting for it to end (Ctrl-C gives up; --out names another folder)")
+    assert machine.sides
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -217,6 +258,13 @@ def test_a_repository_of_another_user_says_how_to_trust_it(repository: Path) -> 
     [line] = done.stderr.splitlines()
     said = "git does not trust this repository, because another user owns it; if you trust it, run: git config --global"
     assert said in line and "safe.directory" in line and str(repository) in line.rpartition("safe.directory")[2]
+
+
+def test_a_branch_without_a_commit_says_so(repository: Path, machine: Machine) -> None:
+    git(repository, "switch", "-q", "--orphan", "empty")
+    done = run_kbench(["ab", "HEAD", CONFIG], repository)
+    assert done.returncode == 2
+    assert "this branch has no commit yet: make one with git commit" in " ".join(done.stderr.split())
 
 
 def test_a_shallow_clone_says_how_to_get_the_history(repository: Path, machine: Machine, tmp_path: Path) -> None:
@@ -344,7 +392,8 @@ def test_the_next_one_removes_what_sigkill_left_but_nothing_that_is_in_use(
     repository: Path, machine: Machine, tmp_path: Path
 ) -> None:
     before = state(repository)
-    killed, living = hanging(repository, tmp_path / "mark", *AB), hanging(repository, tmp_path / "other mark", *AB)
+    killed = hanging(repository, tmp_path / "mark", *AB)
+    living = hanging(repository, tmp_path / "other mark", *AB, "--out", "results/living")
     killed.kill()
     killed.communicate()
     assert has_ended(int((tmp_path / "mark").read_text())), "the child outlives its parent"

@@ -21,7 +21,7 @@ from kbench.revisions.bisecting.bisected import Bisected, Compared, Ending, Step
 from kbench.revisions.bisecting.one_row import arguments_for, name_of_row
 from kbench.revisions.prepare import Preparer, ReadySide, config_in
 from kbench.revisions.repository import CommitInfo, Repository
-from kbench.revisions.session import SessionLimit
+from kbench.revisions.session import SessionLimit, alone_in
 from kbench.revisions.side import BuildFailed
 from kbench.revisions.temporary_folder import remove_stale, temporary_folder
 
@@ -70,7 +70,7 @@ def bisect_revisions(options: BisectOptions, note: Callable[[str], None]) -> Bis
     config = config_in(repository, options.config)
     arguments = [*arguments_for(options.row), *options.arguments]
     good, bad = _ends(repository, options)
-    with interrupts.once():
+    with interrupts.once(), alone_in(options.out, note):
         remove_stale(repository, note)
         with temporary_folder(repository) as folder:
             preparer = Preparer(repository, folder, config, options.config, arguments, options.build, note)
