@@ -116,7 +116,7 @@ class Operator(Declaration):
             keywords = {k: v for k, v in keyword_only(function).items() if k not in out}
             self._check_keywords(name, keywords)
             ours = {**self.scalars, **{word: words[0] for word, words in self.choices.items()}}
-            from_case = tuple(k for k in ours if k in keywords or takes_any(function))
+            from_case = tuple(k for k in ours if k in keywords or (takes_any(function) and k not in self.dtype_choices))
             self.providers[name] = Provider(
                 name=name,
                 operator=self.name,

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 from kbench.contract.operator import Operator
 from kbench.contract.signature import keyword_only, named_after, takes_any
 from kbench.contract.tensor import Tensor
+from kbench.measure.definition.definition import Definition
 
 MATRIX = Tensor("M", "N")
 
@@ -47,6 +49,25 @@ def test_a_function_that_takes_any_keyword_gets_all_that_the_case_has(mine: Oper
     mine.provider("p")(noted)
     case = mine.case(M=1, N=2)
     assert mine.providers["p"].bind(case, {})(1, 2) == (1, 2, {"eps": 1e-6, "form": "tanh"})
+
+
+def test_a_function_that_takes_any_keyword_gets_no_choice_that_only_sets_a_dtype(no_operators: None) -> None:
+    """The signature of a torch.nn.Module is (*args, **kwargs), whatever its forward function takes."""
+    operator = Operator(
+        "mine",
+        axes="N",
+        inputs={"x": Tensor("N"), "w": Tensor("N", dtype="weight_dtype")},
+        outputs={"y": Tensor("N")},
+        scalars={"eps": 1e-6},
+        choices={"weight_dtype": ("same", "float32")},
+        reference=lambda x, w, **others: x * w * len(others),
+    )
+    operator.provider("p")(noted)
+    case = operator.case(N=2, weight_dtype="float32")
+    assert operator.providers["p"].declines(case) is None
+    assert operator.providers["p"].bind(case, {})(1, 2) == (1, 2, {"eps": 1e-6})
+    [found] = Definition(operator, case).expected([torch.ones(2).double(), torch.ones(2).double()])
+    assert found.tolist() == [1, 1]  # len(others): eps alone
 
 
 def test_a_function_without_an_argument_gets_only_the_default_of_it(mine: Operator) -> None:

@@ -183,11 +183,11 @@ class Definition(OperatorCalls):
     @cached_property
     def _reference_keywords(self) -> dict[str, Value]:
         """The scalars, choices and axes that the reference takes, and `dtype` if it takes the dtype of the case."""
-        operator, ours = self.operator, (*self.operator.scalars, *self.operator.choices)
+        operator, ours = self.operator, {*self.operator.scalars, *self.operator.choices}
         named = named_after(len(operator.inputs), operator.reference)
         known = {name: self.case.axes[name] for name in (*ours, *operator.axes)} | {"dtype": self.case.dtype}
-        every = takes_any(operator.reference)
-        return {name: value for name, value in known.items() if name in named or (name in ours and every)}
+        unnamed = ours - operator.dtype_choices if takes_any(operator.reference) else set()
+        return {name: value for name, value in known.items() if name in named | unnamed}
 
     def scale(self, output: Tensor, exact: Sequence[Tensor]) -> Tensor:
         """The operator's own scale. The operator must have one, and one output."""
