@@ -112,6 +112,7 @@ class Definition(OperatorCalls):
             found, place = fill(self.case, draw), draw.uniform(0, 1, 0).device
         if not isinstance(found, Tensor):
             raise self._fault(fill, f"the fill of {name} returned {type(found).__name__}", "it must return a tensor")
+        self._check_dense(f"the fill of {name}", fill, found)
         if (tuple(found.shape), found.dtype) != (shape, getattr(torch, dtype)):
             is_ = f"shape {tuple(found.shape)} and {dtype_name(found.dtype)}"
             raise self._fault(fill, f"the fill of {name} returned {is_}", f"it must return shape {shape} and {dtype}")
@@ -127,6 +128,7 @@ class Definition(OperatorCalls):
             found = function(self.case, *inputs[:count])
         changed = self._tensors(f"edges[{name!r}]", function, found, tuple(self.operator.inputs), False)
         for x, old, own in zip(changed, inputs, self.input_names, strict=False):
+            self._check_dense(f"edges[{name!r}]", function, x, f" for {own}")
             if (x.dtype, x.device) != (old.dtype, old.device):
                 what = f"edges[{name!r}] returned {dtype_name(x.dtype)} on {x.device} for {own}"
                 raise self._fault(function, what, f"it must be {dtype_name(old.dtype)} on {old.device}")
@@ -175,6 +177,10 @@ class Definition(OperatorCalls):
             found = reference(*exact, **self._reference_keywords)
         tensors = self._tensors("reference", reference, found, tuple(self.operator.outputs), True)
         for (name, declared), x in zip(self.operator.outputs.items(), tensors, strict=True):
+            self._check_dense("reference", reference, x, f" for {name}")
+            if x.device != exact[0].device:
+                what = f"reference returned a tensor on device {x.device} for {name}"
+                raise self._fault(reference, what, f"it must be on {exact[0].device}, as the inputs are")
             if x.is_floating_point() != declared.is_floating(self.case):
                 what = f"reference returned {dtype_name(x.dtype)} for {name}"
                 raise self._fault(reference, what, f"the operator declares {declared.dtype_in(self.case)}")

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from kbench.contract.operator import Operator
@@ -60,6 +61,12 @@ class OperatorCalls:
             return tuple(found)
         must = "a tensor" if bare else f"a tuple of {len(names)} tensor{'s' * (len(names) != 1)} ({', '.join(names)})"
         raise self._fault(function, f"{what} returned {is_}", f"it must return {must}")
+
+    def _check_dense(self, what: str, function: Any, found: Tensor, of: str = "") -> None:
+        """Raises OperatorFault for a sparse tensor: kbench looks at the elements of a tensor by their place in memory."""
+        if found.layout != torch.strided:
+            is_ = f"{what} returned a tensor with layout {str(found.layout).removeprefix('torch.')}{of}"
+            raise self._fault(function, is_, "it must return a dense one")
 
     @property
     def _sizes(self) -> str:
