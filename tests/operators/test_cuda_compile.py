@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,6 +129,17 @@ def test_every_kernel_is_there_for_every_dtype(compiled: dict[tuple[str, str], l
     expected |= {("add_partial_sums", type_, None) for type_ in TYPES}
     expected |= {("gelu_dense", type_, bytes_ // size) for type_, size in TYPES.items() for bytes_ in (8, 16)}
     assert found == expected
+
+
+@pytest.mark.parametrize("name", ["rmsnorm", "add_rmsnorm", "layernorm", "rmsnorm_backward", "layernorm_backward"])
+def test_norms_have_kernels_for_weights_in_float32(compiled: dict[tuple[str, str], list[Kernel]], name: str) -> None:
+    """Beside matrices in 16 bits, and fewer than for weights in the dtype of the matrices: they take time to compile."""
+    counts = Counter(
+        (kernel.type, "ILb1E" in kernel.symbol) for kernel in compiled[name, "sm_90"] if "orm" in kernel.symbol
+    )
+    half, bfloat16 = "6__half", "13__nv_bfloat16"
+    assert counts["f", True] == 0
+    assert 0 < counts[half, True] == counts[bfloat16, True] < counts[half, False]
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])

@@ -24,7 +24,7 @@ struct Layernorm {
     // Two vectors of rows that begin anywhere take more registers. So do two in fp32, before sm_90.
     static constexpr bool more = !S::keep && S::packs < 8 && (S::edges || (MIXED && S::packs == 4 && !KBENCH_CLUSTERS));
     static constexpr int blocks = Bounds<S>::blocks - (!more ? 0 : S::group ? 2 : 1);
-    // With fewer than 8 accesses, two vectors ahead would take more registers than Bounds allows.
+    // With fewer than 8 accesses, or in fp32, two vectors ahead would take more registers than Bounds allows.
     Columns<S, MIXED, MIXED ? kNeverAhead : 8> weight, bias;
     float eps, mean, rstd;
 
