@@ -121,7 +121,7 @@ struct WordOf<16> {
   using type = uint4;
 };
 template <>
-struct WordOf<32> {
+struct WordOf<32> {  // two accesses: `load_if` makes them
   struct type {
     uint4 words[2];
   };
