@@ -123,6 +123,24 @@ def test_the_reference_is_the_model_in_float64_with_the_same_weights(tmp_path: P
     assert 0 < (exact - rounded).abs().max() < 0.1
 
 
+def test_a_tensor_that_is_a_plain_attribute_of_the_model_is_exact_too(tmp_path: Path) -> None:
+    """A recurrent network may keep its first state so. torch refuses a product of float64 and float32."""
+    kept = PROBLEM.replace(
+        "        super().__init__()",
+        "        super().__init__()\n        self.state = torch.randn(features, features)",
+        1,
+    )
+    load(
+        write(tmp_path / "problem", mlp=kept.replace("        return", "        x = x @ self.state\n        return", 1))
+    )
+    operator, case = registered["mlp"], Case("mlp", {"batch": 5, "features": 8}, "float32")
+    x, shift = inputs_of(case)
+    exact = operator.reference(x.double(), shift, dtype="float32", batch=5, features=8)
+    rounded = operator.providers["reference"].bind(case, {})(x, shift)
+    assert (exact.dtype, rounded.dtype) == (torch.float64, torch.float32)
+    assert 0 < (exact - rounded).abs().max() < 1e-4
+
+
 def test_a_model_that_refuses_float64_is_judged_by_the_tolerance_of_kernelbench(kbench: Kbench, tmp_path: Path) -> None:
     refuses = PROBLEM.replace("        return", "        assert x.dtype == torch.float32\n        return")
     write(

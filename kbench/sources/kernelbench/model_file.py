@@ -76,7 +76,7 @@ class ModelProblem:
     def exact_model(self, values: Mapping[str, int], dtype: str, device: torch.device) -> nn.Module:
         """The same in float64: with the weights that the model has in `dtype`."""
         key = ("exact", *values.items(), dtype, device)
-        found: nn.Module = self._once(key, lambda: copy.deepcopy(self.model(values, dtype, device)).double())
+        found: nn.Module = self._once(key, lambda: _in_float64(copy.deepcopy(self.model(values, dtype, device))))
         return found
 
     def inputs(self, values: Mapping[str, int], device: torch.device) -> list[Any]:
@@ -91,6 +91,16 @@ def _moved(values: Any, maker: str, file: Path, dtype: str | None, device: torch
     if not isinstance(values, (list, tuple)):
         raise SourceFault(str(file), f"{maker} returns {type(values).__name__}; it must return a list")
     return [converted(x.to(device), dtype) if isinstance(x, Tensor) else x for x in values]
+
+
+def _in_float64(model: nn.Module) -> nn.Module:
+    """The same model, changed in place. `double` leaves out the tensors that are plain attributes, such as the first state of a
+    recurrent network."""
+    for module in model.double().modules():
+        for name, value in vars(module).items():
+            if isinstance(value, Tensor):
+                setattr(module, name, converted(value, "float64"))
+    return model
 
 
 def converted(x: Tensor, dtype: str | None) -> Tensor:
