@@ -7,6 +7,7 @@ describes their machine, then the rows. This process reads them, and writes the 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -81,7 +82,9 @@ def run_program(command: Sequence[str], out: Path, note: Callable[[str], None]) 
             process = subprocess.Popen(list(command), env=environment)
         except OSError as error:
             advice = "give the path of a program that can be run"
-            if len(command) == 1 and len(command[0].split()) > 1:
+            if command[0].endswith(".py") and Path(command[0]).is_file():
+                advice = f"run it with Python: kbench exec -- python {shlex.join(command)}"
+            elif len(command) == 1 and len(command[0].split()) > 1:
                 advice = "give the program and its arguments as separate words, not as one word in quotes"
             raise UsageError(f"{command[0]}: cannot be started ({error.strerror}); {advice}") from None
         return _collect(process, messages, path, note)

@@ -47,6 +47,28 @@ def test_every_call_of_a_program_is_a_row_named_by_its_line(
     assert kbench("show", "results/plain_loops.csv").returncode == 0
 
 
+TIMES_IN_THREADS = """
+import threading
+import torch
+from kbench import do_bench
+x = torch.ones(100)
+threads = [threading.Thread(target=lambda: do_bench(lambda: x.sum(), rep=2, warmup=1)) for _ in range(6)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+@pytest.mark.slow
+def test_threads_that_measure_at_the_same_time_wait_for_each_other(kbench: Kbench, tmp_path: Path) -> None:
+    (tmp_path / "bench.py").write_text(TIMES_IN_THREADS)
+    run = kbench("exec", "--", sys.executable, "bench.py")
+    assert run.returncode == 0, run.stderr
+    rows = rows_of(tmp_path, "bench")
+    assert {row["session"] for row in rows} == {"0"} and [row["status"] for row in rows] == ["ok"] * 6
+
+
 TIMES_IN_A_HELPER = """
 import torch
 from kbench import do_bench
@@ -151,6 +173,13 @@ triton.testing.do_bench(lambda: fill[(1,)](x, 16), warmup=1, rep=1)
 def test_a_command_that_does_not_exist_is_one_line(kbench: Kbench) -> None:
     run = kbench("exec", "--", "no-such-command")
     assert run.returncode == 2 and run.stderr.count("\n") == 1 and "no-such-command: cannot be started" in run.stderr
+
+
+def test_a_script_without_python_before_it_is_told_so(kbench: Kbench, tmp_path: Path) -> None:
+    (tmp_path / "my bench.py").write_text("import kbench")
+    run = kbench("exec", "--", "my bench.py", "--size", "8")
+    assert run.returncode == 2 and run.stderr.count("\n") == 1
+    assert "run it with Python: kbench exec -- python 'my bench.py' --size 8" in run.stderr
 
 
 def test_a_command_in_one_pair_of_quotes_is_told_so(kbench: Kbench) -> None:

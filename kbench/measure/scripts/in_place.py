@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -53,6 +54,7 @@ class InPlace:
         self.timer = BenchTimer(self.device, "cold")
         self._orders: Counter[str] = Counter()
         self._begun = False
+        self._alone = threading.RLock()  # not a Lock: a closure may call do_bench itself
 
     @cached_property
     def _measured(self) -> SessionMeasurements:
@@ -60,16 +62,17 @@ class InPlace:
 
     def samples_ms(self, call: BenchCall) -> list[float]:
         """The samples of a call, in ms, in kbench's own way: with the device kept busy until the host is ahead. Raises what the
-        call raises; its row has the reason."""
+        call raises; its row has the reason. Threads wait for each other: calls at the same time would slow each other down."""
         place, label = place_of_closure(call.fn) or call.place, label_of(call.fn)
         contender = Contender(0, f"{place} {word(label, {})}" if label else place, {})
         started_at, path = now(), os.environ.get(ROWS_FILE)
-        try:
-            return self._measure(call, contender, started_at, path)
-        except Exception as error:
-            if path:
-                self._write(Path(path), self._failed_row(call, contender, started_at, error))
-            raise
+        with self._alone:
+            try:
+                return self._measure(call, contender, started_at, path)
+            except Exception as error:
+                if path:
+                    self._write(Path(path), self._failed_row(call, contender, started_at, error))
+                raise
 
     def _measure(self, call: BenchCall, contender: Contender, started_at: str, path: str | None) -> list[float]:
         interpreted = interpreter_probe()
@@ -165,7 +168,7 @@ def in_place() -> InPlace:
     describes the machine once more: its rows are another session."""
     process = os.getpid()
     if process not in _in_place:
-        _in_place[process] = InPlace()
+        _in_place.setdefault(process, InPlace())  # one for all threads
     return _in_place[process]
 
 
