@@ -48,6 +48,11 @@ class ResultsFile:
         return analyse(rows_of(self.frame), stated if isinstance(stated, str) else None)
 
     @property
+    def warnings(self) -> list[str]:
+        """What could not be read of the file and of its environment file, a line each."""
+        return [str(warning) for warning in self.frame.attrs["warnings"]]
+
+    @property
     def peak_gbps(self) -> float | None:
         """The theoretical bandwidth of the device's memory, in GB/s."""
         return self.environment.get("peak_gbps") or None

@@ -49,6 +49,7 @@ class Dispatch:
 
     held_out      None if no shapes were held out
     report_lines  the cases and the providers that were left out, and the regret
+    warnings      what could not be read of the files
     """
 
     decision: Decision
@@ -57,6 +58,7 @@ class Dispatch:
     held_out: Regret | None
     report_lines: list[str]
     header: list[str]
+    warnings: list[str]
 
     @cached_property
     def panels(self) -> Sequence[ChoicePanel]:
@@ -107,4 +109,6 @@ def dispatch(files: Sequence[Path | str], options: DispatchOptions, where: str =
         report.append(regret_line(held, held_out=True))
     elif options.holdout:
         report.append("no regret at held-out cases: the results have a single shape, and the test needs two")
-    return Dispatch(decision, evidence, measured, held, report, header(decision, evidence, sources, report, now()))
+    warnings = [warning for source in sources for warning in source.warnings]
+    head = header(decision, evidence, sources, report, now())
+    return Dispatch(decision, evidence, measured, held, report, head, warnings)

@@ -36,7 +36,7 @@ def file_summary(source: ResultsFile) -> Json:
         "dates": sorted({row.started_at[:10] for row in members if row.started_at}),
         "counts": counts(rows),
         "headline": found.headline(),
-        "caveats": [*caveats(found), *map(redact.redact_text, source.frame.attrs["warnings"])],
+        "caveats": [*caveats(found), *map(redact.redact_text, source.warnings)],
         "baseline": found.baseline,
         "table": _table(found, members),
         "winners": _winners(found.winners if _has_rivals(found) else [], found.models),

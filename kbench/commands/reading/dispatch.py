@@ -77,6 +77,8 @@ def dispatch(
         print(terminal.one_line(line))
     for path in found.write(out) if out is not None else []:
         print(path)
+    for warning in found.warnings:
+        terminal.warn(warning)
     if out is not None and not found.panels:
         terminal.warn("no map was drawn: a map needs a size that varies and is never 0")
     return ExitStatus.OK
