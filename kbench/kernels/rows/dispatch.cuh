@@ -82,17 +82,22 @@ inline Sharing share_norm(std::int64_t bytes, std::int64_t rows, int inputs, int
   if (total <= 8 * kMiB && row <= 8 * kKiB) return {0, 2, 1, vectors == 1};
   if (row <= 16 * kKiB) return {0, 4, 1, false};
   // The vectors of a cluster's blocks come from the L2 cache. With two of them, a block for the whole row is faster.
-  if (vectors >= 2 && row <= 64 * kKiB) return {0, row <= 32 * kKiB ? 4 : 8, 1, false};
+  if (vectors == 2 && row <= 64 * kKiB) return {0, row <= 32 * kKiB ? 4 : 8, 1, false};
   if (vectors == 1 && row <= 128 * kKiB) return {0, 4, blocks_of_at_most(16 * kKiB, row), false};
   return {0, 8, blocks_of_at_most(32 * kKiB, row), false};
 }
 
-// The same for vectors in fp32 beside rows in 16 bits, for which launch_some has fewer kernels. EDGES: see Shape.
+// The same for vectors in fp32 beside rows in 16 bits, for which launch_some has fewer kernels. EDGES: see Shape. A vector has
+// the bytes of two in 16 bits.
 template <bool EDGES>
 Sharing share_mixed_norm(std::int64_t bytes, std::int64_t rows, int inputs, int vectors) {
-  const Sharing sharing = share_norm(bytes, rows, inputs, 2 * vectors);  // each has the bytes of two in 16 bits
-  if (sharing.group) return EDGES || bytes > 256 * inputs ? Sharing{32, 3, 1, false} : Sharing{16, 1, 1, false};
-  if (EDGES) return {0, 4, std::max(sharing.blocks, blocks_of_at_most(16 * kKiB, bytes / inputs)), false};
+  const Sharing sharing = share_norm(bytes, rows, inputs, 2);
+  const std::int64_t row = bytes / inputs;
+  if (sharing.group) return EDGES || row > 256 ? Sharing{32, 3, 1, false} : Sharing{16, 1, 1, false};
+  if (EDGES) return {0, 4, std::max(sharing.blocks, blocks_of_at_most(16 * kKiB, row)), false};
+  if (inputs == 1 && !sharing.keep && row > 32 * kKiB) {
+    return {0, vectors == 1 && row <= 128 * kKiB ? 4 : 8, blocks_of_at_most(32 * kKiB, row), false};
+  }
   return {0, std::max(sharing.packs, 2), sharing.blocks, sharing.keep};
 }
 
