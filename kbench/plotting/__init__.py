@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,18 +71,15 @@ def write_pictures(
     formats: Sequence[str] = ("png", "svg"),
     *,
     where: str = "",
-    warn: Callable[[str], None] = lambda line: None,
 ) -> list[Path]:
     """Draw results into `<stem>_<metric>[_<combination>].<format>` and return the paths.
 
     `files` are paths or `LABEL=path`. Several files become one picture. `out_dir` is by default the folder of the first
-    file. `where` chooses rows (see kbench/results/row_filter.py). `warn` gets a line for each thing that could not be read.
+    file. `where` chooses rows (see kbench/results/row_filter.py).
     Raises UsageError for wrong choices, ResultsError where there is nothing to draw or a picture cannot be written.
     """
     _check_formats(formats)
     sources = load_sources([files] if isinstance(files, (Path, str)) else files, where)
-    for warning in (warning for source in sources for warning in source.warnings):
-        warn(warning)
     stem = "-vs-".join(source.path.stem if len(sources) == 1 else file_name_part(source.label) for source in sources)
     metric = choices.metric_of(sources)
     changed = "change" if metric == "ms" else f"{metric}_change"

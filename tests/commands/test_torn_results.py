@@ -28,5 +28,6 @@ def test_an_incomplete_last_row_is_not_left_out_in_silence(words: list[object], 
     (tmp_path / "torn.csv").write_bytes(WHOLE.read_bytes()[:-30])
     done = run_kbench(words, tmp_path)
     assert done.returncode == 0, done.stderr
-    said = " ".join((done.stdout + done.stderr).split())
+    pictures = "".join(path.read_text() for path in tmp_path.glob("pictures/*.svg"))  # it is in their captions
+    said = " ".join((done.stdout + done.stderr + pictures).split())
     assert "the last row is incomplete (an interrupted run?) and was left out" in said

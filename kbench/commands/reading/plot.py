@@ -12,7 +12,6 @@ import typer
 
 from kbench.commands.options import ResultsFiles, RowTerms, newest_results, parse_share, split_words
 from kbench.errors import ExitStatus, UsageError
-from kbench.text import terminal
 
 if TYPE_CHECKING:
     from kbench.plotting import Choices
@@ -85,9 +84,7 @@ def plot(
     if term:
         _print_charts(newest_results(files), where, choices)
         return ExitStatus.OK
-    for path in plotting.write_pictures(
-        newest_results(files), choices, out, split_words(formats), where=where, warn=terminal.warn
-    ):
+    for path in plotting.write_pictures(newest_results(files), choices, out, split_words(formats), where=where):
         print(path)
     return ExitStatus.OK
 
@@ -100,7 +97,4 @@ def _print_charts(files: list[str], where: str, choices: Choices) -> None:
     unicode = (sys.stdout.encoding or "").lower().startswith("utf")
     plain = not sys.stdout.isatty() or not unicode or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
     width = shutil.get_terminal_size((DEFAULT_COLUMNS, 24)).columns  # COLUMNS, where it is set, comes first
-    sources = load_sources(files, where)
-    print("\n\n".join(plotting.terminal_charts(sources, choices, width, plain=plain)))
-    for warning in (warning for source in sources for warning in source.warnings):
-        terminal.warn(warning)
+    print("\n\n".join(plotting.terminal_charts(load_sources(files, where), choices, width, plain=plain)))

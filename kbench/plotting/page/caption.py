@@ -34,7 +34,7 @@ def caption(sources: Sequence[ResultsFile], drawn: pd.DataFrame, metric: Metric 
         lines.append(
             f"not drawn: {len(lost)} of {int((drawn['role'] == Role.PROVIDER).sum())} rows: {'; '.join(outcomes)}"
         )
-    lines += [str(warning) for source in sources for warning in source.frame.attrs.get("warnings", [])]
+    lines += [warning for source in sources for warning in source.warnings]
     return "\n".join(line for line in lines if line)
 
 
