@@ -52,6 +52,7 @@ FOUND = {
     "renamed_baseline": "ok runs the same torch operators as the baseline torch-native: aten._softmax$",
     "replaced_baseline": "tampered replaced operator softmax, provider torch-native",
     "replaced_driver": "tampered changed the active driver of Triton",
+    "replaced_operator": "tampered changed torch's operators through torch.library",
     "same_memory": "wrong .*returned the same memory for two calls",
     "shadowed_builtin": "tampered replaced kbench.measure.timing.host_clock.max",
     "slow_baseline": "tampered replaced torch.softmax",

@@ -234,3 +234,17 @@ def test_a_checked_call_is_made_again_if_the_device_was_idle_before_it_was_queue
     assert found.wrong is None and found.deterministic
     short, long = device.kept_busy
     assert short < long and calls == [short, long, long]
+
+
+def test_the_kernels_of_attention_are_a_setting_of_each_provider() -> None:
+    guard, changes = Guard(), ProviderChanges()
+    guard.begin(changes, "here")
+    torch.backends.cuda.enable_flash_sdp(False)
+    torch.backends.mkldnn.enabled = False
+    guard.end()
+    assert torch.backends.cuda.flash_sdp_enabled() and torch.backends.mkldnn.enabled
+    guard.begin(changes, "later")
+    own = torch.backends.cuda.flash_sdp_enabled(), torch.backends.mkldnn.enabled
+    guard.end()
+    assert own == (False, False)
+    assert changes.tampering == [] and len(changes.altered) == 2

@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from kbench.measure.tampering.operator_overrides import present_overrides, remove_overrides
+
 WATCHED_VARIABLES = (
     "CUBLAS_WORKSPACE_CONFIG",
     "CUDA_LAUNCH_BLOCKING",
@@ -102,10 +104,23 @@ def _torch_settings() -> Iterator[ProcessSetting]:
         ("cudnn", "benchmark"),
         ("cudnn", "deterministic"),
         ("cudnn", "enabled"),
+        ("mkldnn", "enabled"),
         ("cuda.matmul", "allow_fp16_reduced_precision_reduction"),
         ("cuda.matmul", "allow_bf16_reduced_precision_reduction"),
     ):
         yield _attribute(f"torch.backends.{owner}", name, Effect.OWN)
+    cuda = torch.backends.cuda
+    yield own("torch.backends.cuda.enable_flash_sdp", get=cuda.flash_sdp_enabled, set=cuda.enable_flash_sdp)
+    yield own(
+        "torch.backends.cuda.enable_mem_efficient_sdp",
+        get=cuda.mem_efficient_sdp_enabled,
+        set=cuda.enable_mem_efficient_sdp,
+    )
+    yield own("torch.backends.cuda.enable_math_sdp", get=cuda.math_sdp_enabled, set=cuda.enable_math_sdp)
+    yield own("torch.backends.cuda.enable_cudnn_sdp", get=cuda.cudnn_sdp_enabled, set=cuda.enable_cudnn_sdp)
+    yield ProcessSetting(
+        "torch's operators through torch.library", Effect.TIMING, get=present_overrides, set=remove_overrides
+    )
     yield ProcessSetting("torch.set_num_threads", Effect.SHARED, torch.get_num_threads, torch.set_num_threads)
 
 
