@@ -3,7 +3,8 @@
 The kernel releases a lock when its process ends, so a killed run never blocks the next one. A device's lock file is in the
 folder for temporary files. It names the process that holds the lock and since when, and is never deleted. Containers with
 separate temporary folders do not see each other's locks. The lock on a results file is on the file itself, so that two
-runs meet there whatever their temporary folders are. On Windows there are no locks.
+runs meet there whatever their temporary folders are. A results file that does not exist yet has a lock file too, which is
+deleted at the end, because every path has its own. On Windows there are no locks.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from kbench import files
@@ -27,6 +28,9 @@ from kbench.text.printable import NAME_LIMIT, printable
 IN_USE = "is in use by"
 """What a note says of a device or a file for which the run waits."""
 
+FILE_KEY = "file-"
+"""How the name of a results file's lock begins."""
+
 HOLDER_BYTES = 4096
 """How much of a lock file is read: more than kbench writes."""
 
@@ -38,7 +42,7 @@ def device_key(device: DeviceInfo) -> str:
 
 def file_key(path: Path) -> str:
     """The name of a results file's lock, the same for all links to the file."""
-    return f"file-{digest(os.path.realpath(path))}"
+    return f"{FILE_KEY}{digest(os.path.realpath(path))}"
 
 
 @contextmanager
@@ -51,20 +55,31 @@ def acquire_lock(key: str, what: str, *, wait: bool, note: Callable[[str], None]
         yield
         return
     path = Path(tempfile.gettempdir()) / f"kbench-{key}.lock"
+    file = None
     try:
-        file = _open(path)
-    except OSError as error:
-        name = printable(what, NAME_LIMIT)
-        note(f"cannot tell whether another run uses {name} ({path}: {error.strerror}); measuring anyway")
-        yield
-        return
-    try:
-        _take(file, what, wait, note, hint)
+        while file is None:
+            try:
+                file = _open(path)
+            except OSError as error:
+                name = printable(what, NAME_LIMIT)
+                note(f"cannot tell whether another run uses {name} ({path}: {error.strerror}); measuring anyway")
+                yield
+                return
+            _take(file, what, wait, note, hint)
+            if key.startswith(FILE_KEY) and not _is_at(file, path):  # the other run has deleted it
+                os.close(file)
+                file = None
         os.ftruncate(file, 0)
         os.pwrite(file, json.dumps({"pid": os.getpid(), "since": now()}).encode(), 0)
-        yield
+        try:
+            yield
+        finally:
+            if key.startswith(FILE_KEY):
+                with suppress(OSError):  # another user's, in a folder in which only owners delete
+                    path.unlink()
     finally:
-        os.close(file)
+        if file is not None:
+            os.close(file)
 
 
 @contextmanager
@@ -134,7 +149,7 @@ def _open(path: Path) -> int:
         if os.fstat(file).st_uid == os.getuid():
             os.fchmod(file, 0o666)  # whatever the umask says
     found = os.fstat(file)
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
         os.close(file)
         raise files.Unreadable(
             "not a lock file of kbench, because it has several hard links or is no regular file; delete that file"

@@ -7,7 +7,9 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +17,7 @@ import pytest
 
 from kbench.errors import Busy
 from kbench.execute import lock
-from kbench.execute.lock import acquire_lock, acquire_results_lock, lock_open_results
+from kbench.execute.lock import acquire_lock, acquire_results_lock, file_key, lock_open_results
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no locks on Windows")
 
@@ -110,6 +112,24 @@ def test_a_run_that_waits_says_how_not_to_wait_only_if_the_command_can(folder: P
     plain, hinted = notes
     assert plain.endswith("waiting for it to end (Ctrl-C gives up)")
     assert hinted.endswith("waiting for it to end (Ctrl-C gives up; with --no-wait kbench fails at once)")
+
+
+def test_a_lock_file_of_a_results_file_is_deleted_and_the_lock_still_holds(folder: Path) -> None:
+    """Every `kbench ab` and `bisect` has paths of its own, so their lock files would become ever more."""
+    key = file_key(folder / "s.csv")
+    inside: list[int] = []
+
+    def hold() -> None:
+        with acquire_lock(key, "s.csv", wait=True, note=lambda line: None):
+            inside.append(1)
+            time.sleep(0.005)
+            assert len(inside) == 1
+            inside.pop()
+
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(hold) for _ in range(40)]:
+            done.result(timeout=60)
+    assert not list(folder.iterdir())
 
 
 @pytest.mark.parametrize("kind", ["hard link", "link", "FIFO", "folder"])
