@@ -8,6 +8,7 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 from kbench.config import builtin
@@ -61,6 +62,7 @@ class Preparer:
         """Check a revision out; None is the working tree. Raises UsageError."""
         side = sides.check_out(label, revision, self.repository, self.folder, bool(self.build), self.note)
         start = sides.folder_of(side, self.repository, Path.cwd())
+        self._check_named_plugins(side, start)
         found = self._find(side)
         if found is None:
             name = self.given.name.removesuffix(builtin.SUFFIX)
@@ -133,6 +135,12 @@ class Preparer:
                     "relative to the config, so that each revision has its own"
                 )
             self.note(_outside(plugin))
+
+    def _check_named_plugins(self, side: RevisionSide, start: Path) -> None:
+        """Raises UsageError if a side lacks a plug-in that --plugin names. A build may make it."""
+        for option, plugin in pairwise(self.arguments):
+            if option == "--plugin" and not self.build and not (start / plugin).is_file():
+                raise UsageError(f"--plugin {plugin}: {side.name} has no such file; {_advice(side)}")
 
 
 def plugin_arguments(repository: Repository, plugins: Sequence[Path], note: Callable[[str], None]) -> list[str]:

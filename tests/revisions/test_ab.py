@@ -290,12 +290,25 @@ def test_a_plug_in_with_a_full_path_would_be_the_same_in_all_revisions(repositor
     assert done.returncode == 2 and "is named by an absolute path" in done.stderr and machine.sides == []
 
 
+def test_a_plug_in_that_a_revision_lacks_is_named_before_earlier_results_are_moved(
+    repository: Path, machine: Machine
+) -> None:
+    assert ab(repository, "old", CONFIG).returncode == 0
+    (repository / "new.py").write_text("")  # not committed
+    done = ab(repository, "old", CONFIG, "--plugin", "new.py")
+    assert done.returncode == 2
+    assert "--plugin new.py: old (" in done.stderr and "has no such file; name a base that has it" in done.stderr
+    assert len(list((repository / "results" / "ab").glob("base*.csv"))) == 1
+
+
 def test_plug_ins_come_from_each_revision_and_shapes_are_the_same_for_both(
     repository: Path, machine: Machine, tmp_path: Path
 ) -> None:
     (repository / "bench" / "cost").write_text("1.0")
-    commit(repository, 1.0)
     outside = tmp_path / "outside.py"
+    for plugin in (repository / "mine.py", repository / "bench" / "too.py", outside):
+        plugin.write_text("")
+    commit(repository, 1.0)
     more = ("--plugin", "../mine.py", "--plugin", repository / "bench" / "too.py", "--plugin", outside)
     done = run_kbench(["ab", "main", "sweep", *more, "--shapes", "s.csv"], repository / "bench")
     assert done.returncode == 0, done.stderr
