@@ -5,8 +5,8 @@
 It checks nothing, and times each provider once per row length, with do_bench's own warm-up (25 ms) and samples (100 ms). It
 prints the wall time of the sweep, and that of the process with its imports. kbench with the same budget per provider:
 
-    kbench run softmax --set measure.rounds=1 --set measure.warmup_ms=25 --set measure.rep_ms=100 \
-        --only triton --only torch-native --only cuda
+    kbench run softmax --set measure.precision=null --set measure.rounds=1 --set measure.warmup_ms=25 \
+        --set measure.rep_ms=100 --only triton,torch-native,cuda
 """
 
 from __future__ import annotations
