@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from kbench.measure.contender import Contender
-from kbench.measure.correctness.check import DECLARE
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.machine.settling import SettledClock
 from kbench.measure.machine.telemetry import ENERGY_ROUND_MS, Quantities, Telemetry, with_energy
@@ -144,4 +143,4 @@ def blame_for_changes(contender: Contender, inputs: SharedInputs) -> None:
     """End the contender that ran last if it has changed a shared input that it may not change. Restores the inputs for the
     others."""
     if fault := inputs.repaired(contender.mutates):
-        contender.end(Status.WRONG, f"{fault}; {DECLARE}")
+        contender.end(Status.WRONG, fault)

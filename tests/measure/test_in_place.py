@@ -177,6 +177,12 @@ def replaces_its_input(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Ten
     return found
 
 
+@add.provider("moves-its-input")
+def moves_its_input(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    x.data = x.clone()
+    return new_memory(x, residual)
+
+
 @add.provider("sparse")
 def sparse(x: Tensor, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     y, h, z = new_memory(x, residual)
@@ -222,6 +228,7 @@ SAID = {
     "resizes-its-buffer": r"wrong returned shape \(1,\) for h, expected \(5, 6\)",
     "resizes-its-input": "wrong changed its input x in place",
     "replaces-its-input": "wrong changed its input residual in place",
+    "moves-its-input": "wrong gave its input x other memory, as x.data = ... does; leave the tensor where it is",
     "sparse": "wrong returned a tensor with layout sparse_coo for h, expected a dense one",
     "changes-then-raises": "error ValueError: after the damage",
 }

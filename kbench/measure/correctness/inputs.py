@@ -9,7 +9,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from kbench.measure.correctness.check import changed_input
+from kbench.measure.correctness.check import DECLARE, changed_input
 from kbench.measure.correctness.placement import Placement
 from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
@@ -88,20 +88,33 @@ class SharedInputs:
                 if x.requires_grad:  # a provider has asked for its gradient
                     x.requires_grad_(False) if x.is_leaf else x.detach_()
                 home = placement.tensor(number)
-                if (x.data_ptr(), x.shape, x.stride()) != (home.data_ptr(), home.shape, home.stride()):
+                if not _same_place(x, home):
                     x.set_(home.untyped_storage(), home.storage_offset(), home.shape, home.stride())
         self.restore_sets(self._names)
 
     def repaired(self, mutates: Collection[str] = ()) -> str | None:
-        """What a call has changed although it may not, in words; None if it has kept to the inputs in `mutates`. Writes the
-        values back."""
+        """What a call has made of the inputs although it may not, and what to do about it; None if it has changed the values in
+        `mutates` only and has moved none. Writes the values back."""
         fault = changed_input(self._names, self.tensors, self.pristine, mutates)
-        if fault or mutates or any(x.requires_grad for x in self.tensors):
+        moved = self._moved()
+        if fault or moved or mutates or any(x.requires_grad for x in self.tensors):
             self.restore()
-        return fault
+        if moved and not fault:
+            return f"gave its input {moved} other memory, as {moved}.data = ... does; leave the tensor where it is"
+        return f"{fault}; {DECLARE}" if fault else None
+
+    def _moved(self) -> str | None:
+        """The name of an input that is not where it was placed, so that nobody else can write into it any more."""
+        triples = zip(self._names, self.tensors, self._placements, strict=True)
+        return next((name for name, x, placement in triples if not _same_place(x, placement.tensor(0))), None)
 
     def restore_sets(self, mutates: Collection[str]) -> None:
         """Write the values of some inputs back into all sets."""
         for name, all_sets, values in zip(self._names, self.stacked, self.pristine, strict=True):
             if name in mutates:
                 all_sets.copy_(values)
+
+
+def _same_place(x: Tensor, home: Tensor) -> bool:
+    """Whether two tensors have the same elements in memory."""
+    return (x.data_ptr(), x.shape, x.stride()) == (home.data_ptr(), home.shape, home.stride())
