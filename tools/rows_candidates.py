@@ -20,7 +20,7 @@ from kbench.contract.provider import Unsupported
 from kbench.kernels.norms import launch
 from kbench.kernels.norms.dispatch.backward import backward_plan
 from kbench.kernels.norms.dispatch.launches import Launches, Processors, Step, even_programs, in_phases, row_blocks
-from kbench.kernels.norms.dispatch.shared import adding_up, shared_rows_plan
+from kbench.kernels.norms.dispatch.shared import Sharing, adding_up, shared_rows_plan
 from kbench.kernels.triton_rows import power_of_two
 
 Candidate = tuple[str, str, Callable[[], AbstractContextManager[None]]]
@@ -190,35 +190,27 @@ def backward_plans(operator: str, M: int, N: int, itemsize: int, device: Process
             step = Step("backward_kernels.resident", parts, numbers, {"num_warps": max(1, warps)})
             label = f"{rows} x {block} x {pieces}, {warps} warps, {stages} stages, {resident} resident"
             yield label, Launches((step, *adding_up(N, parts, sums, device)), parts=parts)
-    if odd:
+    if odd or N <= 8192:
         return
-    shared = [] if N <= 8192 else LONG_ROWS[itemsize]
-    piece = max(64, power_of_two(math.ceil(N / 256)))
-    together = piece * power_of_two(M)  # all rows in one tile
-    if together <= 4096 and M * math.ceil(N / piece) ** 2 <= 2**21:
-        shared = [*shared, (piece, 1, 4, 2, 1, power_of_two(M)), (piece, 1, 8, 1, 1, power_of_two(M))]
-    if M <= 64 and N >= 2**16:
-        shared = [*shared, (1024, 1, 4, 2, 1, 4, 1, False), (1024, 1, 4, 2, 1, 2)]
-    for way in shared:
+    for way in LONG_ROWS[itemsize]:
         with suppress(Unsupported):
-            yield f"shared by programs, {way}", shared_rows_plan(M, N, itemsize, sums, device, *way)
+            label = "shared by programs, {1} x {0}, {2} warps, {3} resident, {4} stages, {5} rows".format(*way)
+            yield label, shared_rows_plan(M, N, itemsize, sums, device, way)
 
 
-LONG_ROWS: dict[int, list[tuple[int, ...]]] = {
+LONG_ROWS = {
     2: [
-        (2048, 2, 4, 2),
-        (1024, 4, 4, 2),
-        (1024, 4, 4, 2, 1, 1, 1, False),
-        (1024, 3, 4, 2),
-        (1024, 3, 4, 2, 1, 1, 2, False),
-        (1024, 2, 4, 3, 1, 1, 2, False),
-        (1024, 2, 4, 3, 3, 1, 1, False),
-        (2048, 1, 4, 3),
-        (4096, 1, 8, 2),
+        Sharing(1024, 4, 4, 2),
+        Sharing(1024, 3, 4, 2),
+        Sharing(1024, 2, 4, 3, stages=3),
+        Sharing(2048, 1, 4, 3),
+        Sharing(4096, 1, 8, 2),
+        Sharing(1024, 1, 4, 2, rows=2),
+        Sharing(1024, 1, 4, 2, rows=4),
     ],
-    4: [(2048, 1, 8, 2), (2048, 1, 8, 2, 3), (4096, 1, 16, 1), (4096, 1, 16, 1, 1, 1, 2), (2048, 1, 8, 2, 1, 1, 2)],
+    4: [Sharing(2048, 1, 8, 2), Sharing(2048, 1, 8, 2, stages=3), Sharing(1024, 1, 4, 4), Sharing(4096, 1, 16)],
 }
-"""By itemsize, how programs share long rows: the arguments of `shared_rows_plan` from `piece` on."""
+"""By itemsize, how programs may share long rows."""
 
 
 def _anywhere(M: int, N: int, itemsize: int, sums: int, device: Processors) -> Plans:

@@ -81,7 +81,7 @@ INPUTS = {"rmsnorm": (1, 1, 1, 2), "add_rmsnorm": (2, 2, 1, 3), "layernorm": (1,
 def builds() -> Iterator[tuple[str, str, int, int, torch.dtype]]:
     for target, shapes in SHAPES.items():
         for M, N in shapes:
-            for name in INPUTS if target == "sm_90" and N in (1024, 4097, 8192, 11008, 16384) else ["layernorm"]:
+            for name in INPUTS if target == "sm_90" and N in (1024, 4097, 8192, 11008, 16384, 32768) else ["layernorm"]:
                 for dtype in (
                     (torch.bfloat16, torch.float32)
                     if N in (1024, 4096, 131072, 4097, 5120, 11008, 12001, 20002, 16384, 50257, 65536)
@@ -132,9 +132,13 @@ def compile_one(name: str) -> dict[str, int]:
         plan = launch.late_weights(M, N, itemsize, maths.pivot, here, anywhere, inputs)
         wide = tuple(torch.empty(N) for _ in range(weights))
         launch.normalise(maths, tensors(inputs, 1, N), wide, tensors(outputs, 1, N), (), 1e-6, plan)
-    direction = "backward"
-    plan = backward_plan(M, N, itemsize, min(16 // itemsize, N & -N), further, maths.column_sums, here, anywhere)
     statistics = tuple(torch.empty(1) for _ in range(2 if maths.pivot else 1))
+    shape = (M, N, itemsize, min(16 // itemsize, N & -N), further, maths.column_sums, here, anywhere)
+    if N == 32768:
+        direction = "wide backward"
+        launch.gradients(maths, tensors(further, 1, N), statistics, torch.empty(N), backward_plan(*shape, True))
+    direction = "backward"
+    plan = backward_plan(*shape)
     launch.gradients(maths, tensors(further, 1, N), statistics, tensors(1, N)[0], plan)
     return {
         made_name: spilled_bytes(target, compile_for(target, kernel, (), given)) for made_name, kernel, given in made

@@ -12,7 +12,7 @@ from kbench.contract.provider import Unsupported
 from kbench.kernels.norms.dispatch.backward import backward_plan
 from kbench.kernels.norms.dispatch.forward import forward_plan
 from kbench.kernels.norms.dispatch.launches import Launches, Processors, Step
-from kbench.kernels.norms.dispatch.shared import shared_rows_plan
+from kbench.kernels.norms.dispatch.shared import Sharing, shared_rows_plan
 
 H200 = Processors(132, 32, 227 * 1024, True)
 DEVICES = [H200, Processors(108, 32, 163 * 1024, False), Processors(304, 64, 0, False), Processors(4, 32, 0, False)]
@@ -114,9 +114,10 @@ def test_few_rows_take_one_launch(M: int, N: int, launches: int) -> None:
 
 def test_rows_are_shared_only_by_programs_that_the_device_holds() -> None:
     """Others would wait forever."""
-    plan = shared_rows_plan(3, 132 * 1024, 4, 1, H200, piece=1024, pieces=1, warps=8)
+    way = Sharing(piece=1024, pieces=1, warps=8)
+    plan = shared_rows_plan(3, 132 * 1024, 4, 1, H200, way)
     assert (plan.slices, plan.steps[0].programs) == (132, 132)
     with pytest.raises(Unsupported, match="needs 133 programs; this device holds 132 at once"):
-        shared_rows_plan(3, 133 * 1024, 4, 1, H200, piece=1024, pieces=1, warps=8)
+        shared_rows_plan(3, 133 * 1024, 4, 1, H200, way)
     small = Processors(8, 32, 227 * 1024, True)  # a slice of a device
     assert [backward_plan(4096, N, 4, 4, 2, 1, small).teams for N in (32768, 32772)] == [True, False]

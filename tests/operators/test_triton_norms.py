@@ -11,7 +11,7 @@ from judging import DEVICE
 
 from kbench.kernels.norms import launch
 from kbench.kernels.norms.dispatch.launches import Launches, Step
-from kbench.kernels.norms.dispatch.shared import shared_rows_plan, shares
+from kbench.kernels.norms.dispatch.shared import Sharing, shared_rows_plan, sharing
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.expected import Expected
@@ -155,9 +155,7 @@ def test_every_backward_kernel(form: str, name: str, N: int, monkeypatch: pytest
     assert judged(name, 9, N, "backward") is None
 
 
-@pytest.mark.parametrize(
-    "form", [{}, {"KEEP": False, "UNROLL": 2}, {"ROWS": 2}, {"ROWS": 4, "ONE_TILE": True}], ids=str
-)
+@pytest.mark.parametrize("form", [{}, {"ROWS": 2}, {"ROWS": 4, "ONE_TILE": True}], ids=str)
 @pytest.mark.parametrize(
     "name, N, dtype",
     [
@@ -186,8 +184,6 @@ def test_teams_share_rows_in_the_backward_pass(
         "PTX": False,
         "STAGES": 1,
         "ONE_TILE": False,
-        "UNROLL": 1,
-        "KEEP": True,
         "PDL": False,
     } | form
     steps = [Step("shared_rows.shared_rows", 3 * teams, numbers | {"PHASE": phase}, WARPS) for phase in (1, 2)]
@@ -204,8 +200,8 @@ def test_teams_share_rows_in_the_backward_pass(
 @pytest.mark.parametrize("name", NORMS)
 def test_teams_are_right_on_a_device(name: str, dtype: str, M: int, N: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the dispatch chooses others. All but three rows of the second launch have the marks of the first."""
-    choose = lambda M, N, itemsize, vector, inputs, sums, device, anywhere: shared_rows_plan(  # noqa: E731
-        M, N, itemsize, sums, device, *shares(N, itemsize, vector, inputs, sums, device)
+    choose = lambda M, N, itemsize, vector, inputs, sums, device, anywhere, wide: shared_rows_plan(  # noqa: E731
+        M, N, itemsize, sums, device, sharing(M, N, itemsize, vector, inputs, sums, wide, device)
     )
     monkeypatch.setattr(launch, "backward_plan", choose)
     assert [judged(name, rows, N, "backward", dtype) for rows in (M, M + 3, M)] == [None] * 3
@@ -220,13 +216,11 @@ def test_few_rows_are_right_on_a_device(
     name: str, dtype: str, M: int, N: int, rows: int, piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Programs that share rows take several at a time."""
-    monkeypatch.setattr(
-        launch,
-        "backward_plan",
-        lambda M, N, itemsize, vector, inputs, sums, device, anywhere: shared_rows_plan(
-            M, N, itemsize, sums, device, piece, 1, 4, 2, 1, rows, 1, False
-        ),
+    way = Sharing(piece, 1, warps=4, resident=2, rows=rows)
+    choose = lambda M, N, itemsize, vector, inputs, sums, device, *_: shared_rows_plan(  # noqa: E731
+        M, N, itemsize, sums, device, way
     )
+    monkeypatch.setattr(launch, "backward_plan", choose)
     assert [judged(name, M, N, "backward", dtype) for _ in range(3)] == [None] * 3
 
 

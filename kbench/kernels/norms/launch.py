@@ -92,9 +92,9 @@ def gradients(
     if not x.numel():
         return [dx, *(each.zero_() for each in outputs)]
     vector, anywhere = _vector(N, *inputs), _anywhere(N, *inputs, dx)
-    plan = plan or backward_plan(
-        M, N, x.element_size(), vector, len(inputs), maths.column_sums, _processors(x.device), anywhere
-    )
+    if not plan:
+        shape = (M, N, x.element_size(), vector, len(inputs), maths.column_sums)
+        plan = backward_plan(*shape, _processors(x.device), anywhere, weight.element_size() > x.element_size())
     tensors: dict[str, Any] = {
         "dx": dx,
         "inputs": inputs,

@@ -10,9 +10,9 @@ import triton
 import triton.language as tl
 from triton.language.extra import cuda
 
-from kbench.kernels.norms.backward_kernels import no_totals, sum_row_terms
+from kbench.kernels.norms.backward_kernels import no_totals
 from kbench.kernels.norms.exchange import gather, gather_rows, next_mark, publish
-from kbench.kernels.norms.tiles import block, load, load_each, store
+from kbench.kernels.norms.tiles import add_terms, block, load, load_each, row_sums, store, sums_of_one_row
 
 
 @triton.jit
@@ -82,43 +82,55 @@ def unpacked_words(words, HALF: tl.constexpr, PAIRS: tl.constexpr):
 
 
 @triton.jit
-def as_pieces(row, HALF: tl.constexpr, PAIRS: tl.constexpr):
-    """For each piece of a row, a tuple with its elements of every input. A block of words is one piece or two."""
-    pieces = ()
-    for p in tl.static_range(len(row)):
-        first = ()
-        second = ()
-        for i in tl.static_range(len(row[p])):
-            halves = unpacked_words(row[p][i], HALF, PAIRS)
-            first = first + (halves[0],)  # noqa: RUF005
-            second = second + (halves[PAIRS - 1],)  # noqa: RUF005
-        pieces = pieces + ((first,) if PAIRS == 1 else (first, second))
-    return pieces
+def as_pieces(block_words, HALF: tl.constexpr, PAIRS: tl.constexpr):
+    """For each piece of a row that a block of words is, one or two, a tuple with its elements of every input."""
+    first = ()
+    second = ()
+    for i in tl.static_range(len(block_words)):
+        halves = unpacked_words(block_words[i], HALF, PAIRS)
+        first = first + (halves[0],)  # noqa: RUF005
+        second = second + (halves[PAIRS - 1],)  # noqa: RUF005
+    return (first,) if PAIRS == 1 else (first, second)
 
 
 @triton.jit
-def load_weights(
-    weight, places, PIECES: tl.constexpr, VEC: tl.constexpr, PAIRS: tl.constexpr, KEPT: tl.constexpr, FULL: tl.constexpr
+def scale_of(weights, b: tl.constexpr, HALF: tl.constexpr, PAIRS: tl.constexpr, KEPT: tl.constexpr, PTX: tl.constexpr):
+    """The weight of each piece of block b in float32. PTX hides from the compiler that words are the same in every turn: it
+    would convert them once and keep the results, in two registers for what one holds."""
+    if KEPT < PAIRS:
+        return weights[b * PAIRS].to(tl.float32), weights[b * PAIRS + 1].to(tl.float32)
+    elif PTX and PAIRS == 2:
+        words = tl.inline_asm_elementwise(
+            "mov.b32 $0, $1;", "=r,r", [weights[b]], dtype=tl.int32, is_pure=False, pack=1
+        )
+        return unpacked_words(words, HALF, PAIRS)
+    else:
+        return unpacked_words(weights[b], HALF, PAIRS)
+
+
+@triton.jit
+def sum_tile_terms(
+    found,
+    tile,
+    weights,
+    NORMALISED: tl.constexpr,
+    ROW_TERMS: tl.constexpr,
+    ROWS: tl.constexpr,
+    HALF: tl.constexpr,
+    PAIRS: tl.constexpr,
+    KEPT: tl.constexpr,
+    PTX: tl.constexpr,
 ):
-    """The words of the weight for each block of a row; its elements, a block for each piece, if KEPT is not PAIRS."""
-    weights = ()
-    for b in tl.static_range(PIECES):
-        if KEPT == PAIRS:
-            first = first_word(weight, 0, 0, VEC, PAIRS) + places[b][0]
-            weights = weights + (load(first, places[b][1], FULL),)  # noqa: RUF005
-        else:
-            for half in tl.static_range(PAIRS):
-                weights = weights + (load(weight + places[b][0] * PAIRS + half, places[b][1], FULL),)  # noqa: RUF005
-    return weights
-
-
-@triton.jit
-def scale_of(weights, HALF: tl.constexpr, PAIRS: tl.constexpr):
-    """The weight of each piece in float32, from blocks of words."""
-    scale = ()
-    for b in tl.static_range(len(weights)):
-        scale = scale + unpacked_words(weights[b], HALF, PAIRS)
-    return scale
+    """The sums of the row terms of some rows. Those of one row are numbers."""
+    totals = ()
+    for b in tl.static_range(len(tile)):
+        pieces = as_pieces(tile[b], HALF, PAIRS)
+        scale = scale_of(weights, b, HALF, PAIRS, KEPT, PTX)
+        for half in tl.static_range(PAIRS):
+            values = pieces[half]
+            terms = ROW_TERMS(values[0] * scale[half], NORMALISED(values[1], found))
+            totals = terms if b + half == 0 else add_terms(totals, terms, True, False)
+    return sums_of_one_row(totals) if ROWS == 1 else row_sums(totals)
 
 
 @triton.jit
@@ -137,6 +149,16 @@ def packed_words(halves, HALF: tl.constexpr, PAIRS: tl.constexpr, PTX: tl.conste
     else:
         low = halves[0].to(HALF).to(tl.int16, bitcast=True).to(tl.int32) & 0xFFFF
         return low | (halves[1].to(HALF).to(tl.int16, bitcast=True).to(tl.int32) << 16)
+
+
+@triton.jit
+def separate(sums, PTX: tl.constexpr):
+    """The same sums. PTX hides that from the compiler, which would join the sums of all blocks to one long vector. It would
+    then compute each step of all blocks before the next step, and registers would not suffice."""
+    if PTX:
+        return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=f,f", [sums], dtype=tl.float32, is_pure=True, pack=1)
+    else:
+        return sums
 
 
 @triton.jit
@@ -165,20 +187,20 @@ def write_tile(
     means = ()
     for i in tl.static_range(len(sums)):
         means = means + (sums[i] * (1.0 / N),)  # noqa: RUF005
-    pieces = as_pieces(tile, HALF, PAIRS)
-    scale = scale_of(weights, HALF, KEPT)
     new = ()
     for b in tl.static_range(len(places)):
+        pieces = as_pieces(tile[b], HALF, PAIRS)
+        scale = scale_of(weights, b, HALF, PAIRS, KEPT, PTX)
         gradients = ()
         for half in tl.static_range(PAIRS):
-            values = pieces[b * PAIRS + half]
+            values = pieces[half]
             normalised = NORMALISED(values[1], found)
-            gradient = GRADIENT(values[0] * scale[b * PAIRS + half], normalised, means, found, values[2:])
+            gradient = GRADIENT(values[0] * scale[half], normalised, means, found, values[2:])
             gradients = gradients + (gradient,)  # noqa: RUF005
             terms = COLUMN_TERMS(values[0], normalised)
             for i in tl.static_range(len(terms)):
                 term = tl.sum(terms[i], 0, keep_dims=True) if ROWS > 1 else terms[i]
-                new = new + (totals[(b * PAIRS + half) * len(terms) + i] + term,)  # noqa: RUF005
+                new = new + (separate(totals[(b * PAIRS + half) * len(terms) + i] + term, PTX and PAIRS == 2),)  # noqa: RUF005
         mask = places[b][1] & inside if ROWS > 1 else places[b][1]
         store(target + places[b][0], packed_words(gradients, HALF, PAIRS, PTX), mask, FULL)
     return new
@@ -228,8 +250,6 @@ def shared_rows(
     PTX: tl.constexpr,
     STAGES: tl.constexpr,
     ONE_TILE: tl.constexpr,
-    UNROLL: tl.constexpr,
-    KEEP: tl.constexpr,
     FULL: tl.constexpr,
     WIDTH: tl.constexpr,
     PDL: tl.constexpr,
@@ -237,7 +257,7 @@ def shared_rows(
 ):
     """Each team of `slices` programs, at most WIDTH, takes every n-th tile of ROWS rows. A program has the same `span` columns
     of all its rows, in PIECES blocks of BLOCK, and keeps their column sums in registers. With ONE_TILE, a team takes one tile.
-    With KEEP, the weight stays in registers. Grid: teams * slices, all on the device at once.
+    Grid: teams * slices, all on the device at once.
 
     While a program waits for the sums of a tile, it reduces the next tile and loads the one after that. So a tile is written
     one turn after it was reduced.
@@ -251,7 +271,14 @@ def shared_rows(
     end = tl.minimum(part * span + span, N) // PAIRS
     places = blocks(part * span // VEC * (VEC // PAIRS), end, BLOCK, PIECES, VEC, PAIRS)
     KEPT: tl.constexpr = PAIRS if weight.dtype.element_ty == HALF else 1
-    weights = load_weights(weight, places, PIECES, VEC, PAIRS, KEPT, FULL)
+    weights = ()
+    for b in tl.static_range(PIECES):
+        if KEPT == PAIRS:
+            first = first_word(weight, 0, 0, VEC, PAIRS) + places[b][0]
+            weights = weights + (load(first, places[b][1], FULL),)  # noqa: RUF005
+        else:
+            for half in tl.static_range(PAIRS):
+                weights = weights + (load(weight + places[b][0] * PAIRS + half, places[b][1], FULL),)  # noqa: RUF005
     totals = no_totals(COUNT * len(partial), 1, BLOCK // PAIRS)
     words += 16
 
@@ -262,19 +289,11 @@ def shared_rows(
         found_ahead, ahead = load_tile(inputs, statistics, strides, following, follows, places, ROWS, VEC, PAIRS, FULL)
     mark = next_mark(words + rows * slices + part, PHASE, inside)
     mark_ahead = next_mark(words + following * slices + part, PHASE, follows)
-    sums = sum_row_terms(
-        found_before,
-        as_pieces(before, HALF, PAIRS),
-        scale_of(weights, HALF, KEPT),
-        NORMALISED,
-        ROW_TERMS,
-        COUNT,
-        ROWS == 1,
-    )
+    sums = sum_tile_terms(found_before, before, weights, NORMALISED, ROW_TERMS, ROWS, HALF, PAIRS, KEPT, PTX)
     if PHASE != 2:
         publish_tile(words + rows * slices + part, sums, mark, inside, ROWS)
     if not ONE_TILE:
-        for tile in tl.range(team + teams, tiles, teams, num_stages=STAGES, loop_unroll_factor=UNROLL):
+        for tile in tl.range(team + teams, tiles, teams, num_stages=STAGES):
             rows, inside = tile_rows(tile - teams, M, ROWS)
             new, exists = tile_rows(tile, M, ROWS)
             following, follows = tile_rows(tl.minimum(tile + teams, tiles - 1), M, ROWS)
@@ -289,23 +308,11 @@ def shared_rows(
             # a new value: the compiler does not load ahead in loops that pass a value on unchanged
             new_mark = mark_ahead & 1
             mark_ahead = next_mark(words + following * slices + part, PHASE, follows)  # takes as long as most of a turn
-            if not KEEP:
-                weights = load_weights(weight, places, PIECES, VEC, PAIRS, KEPT, FULL)
-            sums = sum_row_terms(
-                found,
-                as_pieces(here, HALF, PAIRS),
-                scale_of(weights, HALF, KEPT),
-                NORMALISED,
-                ROW_TERMS,
-                COUNT,
-                ROWS == 1,
-            )
+            sums = sum_tile_terms(found, here, weights, NORMALISED, ROW_TERMS, ROWS, HALF, PAIRS, KEPT, PTX)
             if PHASE != 2:
                 publish_tile(words + new * slices + part, sums, new_mark, exists, ROWS)
             if PHASE != 1:
                 all_sums = gather_tile(words + rows * slices, slices, inside, mark, len(sums), ROWS, WIDTH, STAGES > 1)
-                if not KEEP:
-                    weights = load_weights(weight, places, PIECES, VEC, PAIRS, KEPT, FULL)
                 totals = write_tile(
                     first_word(dx, rows, N, VEC, PAIRS), places, found_before, before, inside, weights, all_sums, totals, N,
                     NORMALISED, COLUMN_TERMS, GRADIENT, ROWS, HALF, PAIRS, KEPT, PTX, FULL,
@@ -316,8 +323,6 @@ def shared_rows(
     if PHASE != 1:
         rows, inside = tile_rows(team + (tiles - 1 - team) // teams * teams, M, ROWS)
         all_sums = gather_tile(words + rows * slices, slices, inside, mark, len(sums), ROWS, WIDTH, STAGES > 1)
-        if not KEEP:
-            weights = load_weights(weight, places, PIECES, VEC, PAIRS, KEPT, FULL)
         totals = write_tile(
             first_word(dx, rows, N, VEC, PAIRS), places, found_before, before, inside, weights, all_sums, totals, N,
             NORMALISED, COLUMN_TERMS, GRADIENT, ROWS, HALF, PAIRS, KEPT, PTX, FULL,

@@ -17,7 +17,7 @@ from kbench.kernels.norms.dispatch.launches import (
     tile_numbers,
     warps_for,
 )
-from kbench.kernels.norms.dispatch.shared import adding_up, shared_rows_plan, shares
+from kbench.kernels.norms.dispatch.shared import adding_up, shared_rows_plan, sharing
 from kbench.kernels.triton_rows import power_of_two
 
 _LONGEST_KEPT = 8192
@@ -52,9 +52,11 @@ def backward_plan(
     sums: int,
     device: Processors,
     anywhere: bool = False,
+    wide: bool = False,
 ) -> Launches:
     """The launches that compute the gradients of M rows of N elements of `itemsize` bytes, which are moved in vectors of
-    `vector` elements. `inputs` are the matrices that are read, `sums` those over the rows, `anywhere` as in `forward_plan`."""
+    `vector` elements. `inputs` are the matrices that are read, `sums` those over the rows, `anywhere` as in `forward_plan`, and
+    `wide` whether the weight takes more bytes than an element of a row."""
     few = M <= _FEW_ROWS or (M <= _FEW_LONG_ROWS and N >= 4096)
     # a team takes one launch, too
     one_row = M == 1 and N > _LONGEST_KEPT and device.chained and vector * itemsize == 16
@@ -75,9 +77,9 @@ def backward_plan(
     if not one_row and (longest >= N or _packed(N, itemsize, vector, inputs, sums, staged_bytes)):
         return _resident(M, N, itemsize, inputs, sums, staged_bytes, device)
     if device.together and vector * itemsize >= 4:
-        share = shares(N, itemsize, vector, inputs, 2 if one_row else sums, device)
+        way = sharing(M, N, itemsize, vector, inputs, sums, wide, device)
         with suppress(Unsupported):  # otherwise the rows are read twice
-            return shared_rows_plan(M, N, itemsize, sums, device, *share)
+            return shared_rows_plan(M, N, itemsize, sums, device, way)
     slices = 1 if device.multiprocessors <= M else min(math.ceil(N / 4096), math.ceil(2 * device.multiprocessors / M))
     span = 64 * math.ceil(N / slices / 64)
     slices = math.ceil(N / span)
