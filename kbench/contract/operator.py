@@ -13,7 +13,7 @@ from kbench.contract.declaration import Declaration, held, names
 from kbench.contract.layout import total_bytes
 from kbench.contract.origin import current_plugin, import_shipped, shipped
 from kbench.contract.provider import Backward, BothPasses, Provider
-from kbench.contract.signature import keyword_only, takes_any
+from kbench.contract.signature import keyword_only, named_after, takes_any
 from kbench.contract.tensor import Tensor
 from kbench.results.case import BACKWARD, FORWARD, FULL, MODES, Case, Value
 from kbench.results.names import fault
@@ -116,7 +116,8 @@ class Operator(Declaration):
             keywords = {k: v for k, v in keyword_only(function).items() if k not in out}
             self._check_keywords(name, keywords)
             ours = {**self.scalars, **{word: words[0] for word, words in self.choices.items()}}
-            from_case = tuple(k for k in ours if k in keywords or (takes_any(function) and k not in self.dtype_choices))
+            named = named_after(1 if factory else len(self.inputs), function)
+            from_case = tuple(k for k in ours if k in named or (takes_any(function) and k not in self.dtype_choices))
             self.providers[name] = Provider(
                 name=name,
                 operator=self.name,
@@ -184,7 +185,7 @@ class Operator(Declaration):
             self.providers[provider] = replace(
                 forward,
                 parameters={**own, **forward.parameters},
-                backward=Backward(function, saved, tuple(keywords), holds),
+                backward=Backward(function, saved, self._by_name(function, keywords), holds),
             )
             return function
 
@@ -218,11 +219,16 @@ class Operator(Declaration):
             self.providers[provider] = replace(
                 forward,
                 parameters={**own, **forward.parameters},
-                full=BothPasses(function, tuple(keywords), holds),
+                full=BothPasses(function, self._by_name(function, keywords), holds),
             )
             return function
 
         return register
+
+    def _by_name(self, function: _Function, keywords: Mapping[str, Any]) -> tuple[str, ...]:
+        """The arguments of a backward kernel that it gets by name: after a gradient and the inputs, also without a `*`."""
+        ours, named = {*self.scalars, *self.choices}, named_after(1 + len(self.inputs), function)
+        return (*keywords, *sorted(name for name in named & ours if name not in keywords))
 
     def _check_passes(self, where: str, provider: str) -> None:
         if not self.gradients:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench import packages
-from kbench.contract.signature import keyword_only
+from kbench.contract.signature import keyword_only, named_after
 from kbench.files import source_text
 from kbench.results.case import Case, Value
 from kbench.results.stamps import digest
@@ -63,7 +63,7 @@ class Provider:
     """One implementation of an operator. `Operator.provider` makes it and documents most of its fields.
 
     parameters  names and defaults of the keyword-only arguments that a config can sweep
-    from_case   keyword-only arguments that get their values from the case
+    from_case   arguments that get their values from the case, by name
     fixed       scalars and choices that the function does not take, with the operator's defaults: it computes those only
     """
 
@@ -144,7 +144,8 @@ class Provider:
         if saves is None or isinstance(saves, tuple):
             return saves
         known = {**case.axes, **params}
-        return partial(saves, **{name: known[name] for name in keyword_only(saves) if name in known})
+        ours = named_after(0, saves) & {*self.from_case, *self.fixed}
+        return partial(saves, **{name: known[name] for name in ours | keyword_only(saves).keys() if name in known})
 
     @property
     def _not_of_forward(self) -> frozenset[str]:

@@ -70,6 +70,22 @@ def test_a_function_that_takes_any_keyword_gets_no_choice_that_only_sets_a_dtype
     assert found.tolist() == [1, 1]  # len(others): eps alone
 
 
+def test_a_scalar_needs_no_star_before_it(mine: Operator) -> None:
+    mine.provider("p")(lambda x, w, eps=1e-6, form="tanh": (x, w, eps, form))
+    mine.backward("p", saves=lambda x, w, eps, form: ((x, w), eps))(lambda d_y, d_h, x, w, saved, eps: (saved, eps))
+    mine.full("p")(lambda d_y, d_h, x, w, eps, *, form: (eps, form))
+    provider, case = mine.providers["p"], mine.case(M=1, N=2, eps=0.5, form="none")
+    assert provider.parameters == {} and provider.declines(case) is None
+    assert provider.bind(case, {})(1, 2) == (1, 2, 0.5, "none")
+    backward, saves, full = (
+        provider.bind_backward(case, {}),
+        provider.bind_saves(case, {}),
+        provider.bind_full(case, {}),
+    )
+    assert backward and full and callable(saves)
+    assert saves(1, 2) == ((1, 2), 0.5) and backward(3, 4, 1, 2, 5) == (5, 0.5) and full(3, 4, 1, 2) == (0.5, "none")
+
+
 def test_a_function_without_an_argument_gets_only_the_default_of_it(mine: Operator) -> None:
     mine.provider("p", supports=lambda case: "N is odd" if case.N % 2 else None)(lambda x, w, *, eps: (x, w))
     provider = mine.providers["p"]
