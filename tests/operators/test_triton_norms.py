@@ -124,9 +124,9 @@ BACKWARD = {
 }
 
 
-def judged(name: str, M: int, N: int, mode: str, dtype: str = "float32") -> str | None:
+def judged(name: str, M: int, N: int, mode: str, dtype: str = "float32", weight_dtype: str = "same") -> str | None:
     """What is wrong with the outputs, or with the gradients, of the provider `triton`."""
-    case = operator(name).case(dtype, M=M, N=N, mode=mode)
+    case = operator(name).case(dtype, M=M, N=N, mode=mode, weight_dtype=weight_dtype)
     definition, device = Definition(operator(name), case), Device()
     inputs = Inputs(definition, device, 0).draw("random")
     stage = stage_of(definition, operator(name).providers["triton"], {})
@@ -157,16 +157,17 @@ def test_every_backward_kernel(form: str, name: str, N: int, monkeypatch: pytest
 
 @pytest.mark.parametrize("form", [{}, {"ROWS": 2}, {"ROWS": 4, "ONE_TILE": True}], ids=str)
 @pytest.mark.parametrize(
-    "name, N, dtype",
+    "name, N, dtype, weight_dtype",
     [
-        *((name, 77, "float32") for name in NORMS),
-        ("rmsnorm", 96, "float32"),
-        ("layernorm", 80, "bfloat16"),
-        ("add_rmsnorm", 96, "float16"),
+        *((name, 77, "float32", "same") for name in NORMS),
+        ("rmsnorm", 96, "float32", "same"),
+        ("layernorm", 80, "bfloat16", "same"),
+        ("layernorm", 80, "bfloat16", "float32"),
+        ("add_rmsnorm", 96, "float16", "same"),
     ],
 )
 def test_teams_share_rows_in_the_backward_pass(
-    name: str, N: int, dtype: str, form: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    name: str, N: int, dtype: str, weight_dtype: str, form: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two teams of three programs, of which one has more tiles than the other, or one team that has all rows in one tile. In 16
     bits, programs load two elements at a time."""
@@ -190,7 +191,7 @@ def test_teams_share_rows_in_the_backward_pass(
     sums = added(N, teams, 2 if name == "layernorm" else 1)
     plan = Launches((*steps, sums) if teams > 1 else tuple(steps), 3, teams, teams=True)
     monkeypatch.setattr(launch, "backward_plan", lambda *_: plan)
-    assert judged(name, M, N, "backward", dtype) is None
+    assert judged(name, M, N, "backward", dtype, weight_dtype) is None
 
 
 @pytest.mark.gpu
@@ -281,3 +282,10 @@ def test_weights_in_float32_beside_rows_in_16_bits(name: str) -> None:
 def test_what_the_dispatch_chooses_is_right_on_a_device(name: str, dtype: str, M: int, N: int) -> None:
     """The interpreter runs neither the PTX that unpacks 16-bit elements, nor launches that overlap, nor programs that wait."""
     assert judged(name, M, N, "full", dtype) is None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("M, N", [(300, 40000), (40, 131072), (13, 65536), (2000, 11008)])
+@pytest.mark.parametrize("name", NORMS)
+def test_long_rows_in_16_bits_beside_weights_in_float32_are_right_on_a_device(name: str, M: int, N: int) -> None:
+    assert judged(name, M, N, "full", "bfloat16", "float32") is None
