@@ -28,6 +28,9 @@ from kbench.results.csv_reader import MAX_BYTES, header_fault
 from kbench.results.row import Row
 from kbench.results.vocabulary import Control, Role, Status
 
+REFUSAL, ADVICE = ": cannot be continued: ", "; undo that, or start a new file"
+"""What stands before and after the reason why a file is not continued."""
+
 ResumeMode = Literal["resume", "append"]
 """How a run continues a results file: `resume` measures the missing cases, `append` adds sessions to a finished file."""
 
@@ -84,9 +87,9 @@ class ExistingResults:
         """Raise ResultsError if new rows come from other code than the rows of the file."""
         for row in rows:
             if row.source_hash and self.hashes.get(row.configuration_name, row.source_hash) != row.source_hash:
-                raise _refusal_error(self.path, [f"the code of {row.configuration_name} has changed"])
+                raise refusal_error(self.path, [f"the code of {row.configuration_name} has changed"])
             if row.case_hash and self.hashes.get(row.case.key, row.case_hash) != row.case_hash:
-                raise _refusal_error(self.path, [f"the definition of {row.case.operator} has changed"])
+                raise refusal_error(self.path, [f"the definition of {row.case.operator} has changed"])
 
 
 def read_existing(
@@ -108,7 +111,7 @@ def read_existing(
     if environment:
         present = {"scope": scope, "baseline": plan.sweep.baseline, "measure": plan.sweep.measure.model_dump()}
         if differences := find_differences(environment, dict(machine) | present):
-            raise _refusal_error(path, differences)
+            raise refusal_error(path, differences)
         recorded = environment["measure"]["sessions"]
     layout = _with_sessions(plan, max(recorded, asked) if mode == "resume" else recorded)
     finished, whole = _find_finished(path, records, layout)
@@ -139,8 +142,9 @@ def read_existing(
     )
 
 
-def _refusal_error(path: Path, differences: Sequence[str]) -> ResultsError:
-    return ResultsError(f"{path}: cannot be continued: {'; '.join(differences)}; undo that, or start a new file")
+def refusal_error(path: Path, differences: Sequence[str]) -> ResultsError:
+    """The error for a file that cannot be continued."""
+    return ResultsError(f"{path}{REFUSAL}{'; '.join(differences)}{ADVICE}")
 
 
 def _with_sessions(plan: Plan, sessions: int) -> Plan:
@@ -265,4 +269,4 @@ def _refuse_other_weights(path: Path, rows: Sequence[Row], sweep: Sweep) -> None
     for row in rows:
         if row.weight != (weight := sweep.weights.get(row.case.key)):
             known = [number if number is not None else "not given" for number in (row.weight, weight)]
-            raise _refusal_error(path, [f"the weight of {row.case.label} was {known[0]} and is now {known[1]}"])
+            raise refusal_error(path, [f"the weight of {row.case.label} was {known[0]} and is now {known[1]}"])

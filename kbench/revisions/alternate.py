@@ -15,6 +15,9 @@ from kbench.revisions.session import SessionLimit, SideSessions
 FEWEST_SESSIONS = 3
 """So many sessions on both sides show small changes: see docs/comparing.md."""
 
+NAMED_FILES = 5
+"""So many edited files are named."""
+
 MOST_SESSIONS = 30
 """kbench measures no more sessions on a side than this, whatever the budget: rows that are unclear then stay unclear."""
 
@@ -38,6 +41,13 @@ def alternate(
     than the whole budget. Raises what SideSessions.measure and compare_results raise.
     """
     ended = _measure(base, head, options, budget_s, note)
+    for each in (base, head):
+        if each.edits and each.edits.found:
+            names = ", ".join(sorted(each.edits.found)[:NAMED_FILES])
+            note(
+                f"warning: {each.side.name} was edited while kbench measured it ({names}), so its sessions may have run "
+                "different code; run the command again"
+            )
     return Alternated(_compare(base, head, options), {each.side.label: each.count for each in (base, head)}, ended)
 
 

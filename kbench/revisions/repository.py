@@ -151,6 +151,16 @@ class Repository:
         author, date, subject = asked.output.rstrip("\n").split("\0", 2)
         return CommitInfo(commit, author, date, subject)
 
+    def differing(self, commit: str) -> list[str]:
+        """The tracked files of the working tree that differ from a commit, relative to the top. Raises UsageError."""
+        return self._names("diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", commit)
+
+    def _names(self, *words: str) -> list[str]:
+        asked = _git(self.top, *words)
+        if asked.code != 0:
+            raise UsageError(f"{self.top}: git cannot list the uncommitted files: {_said(asked)}")
+        return [name for name in asked.output.split("\0") if name]
+
     def add_worktree(self, folder: Path, commit: str) -> None:
         """Check out a commit in a new folder. Raises UsageError."""
         added = _git(self.top, "worktree", "add", "--quiet", "--detach", str(folder), commit, limit_s=CHECKOUT_LIMIT_S)
@@ -169,12 +179,8 @@ class Repository:
     def copy_uncommitted(self, folder: Path) -> None:
         """Change a worktree of HEAD into a copy of the working tree: its changed and untracked files, without ignored ones.
         Raises UsageError."""
-        changed = _git(self.top, "diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", "HEAD")
-        untracked = _git(self.top, "ls-files", "--others", "--exclude-standard", "-z")
-        for asked in (changed, untracked):
-            if asked.code != 0:
-                raise UsageError(f"{self.top}: git cannot list the uncommitted files: {_said(asked)}")
-        for name in filter(None, (changed.output + untracked.output).split("\0")):
+        untracked = self._names("ls-files", "--others", "--exclude-standard", "-z")
+        for name in [*self.differing("HEAD"), *untracked]:
             source, target = self.top / name, folder / name
             if target.is_symlink() or target.is_file():
                 target.unlink()

@@ -9,12 +9,14 @@ from pathlib import Path
 
 from kbench import files
 from kbench.errors import ExecutionError, ExitStatus, ResultsError, UsageError
+from kbench.execute.existing_results import ADVICE, REFUSAL
 from kbench.execute.lock import acquire_lock, file_key
 from kbench.execute.writer import check_writable, move_aside
 from kbench.launches.kernels_file import kernels_path
 from kbench.results.csv_reader import MAX_BYTES
 from kbench.results.environment_file import environment_path
 from kbench.revisions.child import Ended, run_child
+from kbench.revisions.edits import Edits
 from kbench.revisions.repository import Repository
 from kbench.revisions.side import RevisionSide, environment_of
 
@@ -60,6 +62,7 @@ class SideSessions:
     csv        where the results of whole sessions are kept
     count      how many sessions were measured
     failed     whether the last session could not be measured or kept
+    edits      of the working tree, if it is measured where it is
     """
 
     side: RevisionSide
@@ -70,6 +73,7 @@ class SideSessions:
     csv: Path
     count: int = 0
     failed: bool = False
+    edits: Edits | None = None
 
     def prepare(self) -> list[Path]:
         """Check that the results can be written, and move earlier ones aside. Returns their new names. Raises ResultsError."""
@@ -77,6 +81,8 @@ class SideSessions:
         moved = move_aside(self.csv)
         for beside in (environment_path(self.csv), kernels_path(self.csv)):
             beside.unlink(missing_ok=True)
+        if self.side.root == self.repository.top:
+            self.edits = Edits(self.repository, self.csv.parent)
         return moved
 
     def measure(self, limit_s: float) -> None:
@@ -94,6 +100,8 @@ class SideSessions:
         if ended.code not in (ExitStatus.OK, ExitStatus.FAILED):  # a failed row is a row: the comparison judges it
             self._raise(ended, limit_s)
         self.count += 1
+        if self.edits:
+            self.edits.look()
         self._keep()
         self.failed = False
 
@@ -105,6 +113,12 @@ class SideSessions:
         lines = [line.removeprefix("error: ") for line in ended.tail if line.strip()]
         errors = [line.removeprefix("error: ") for line in ended.errors.splitlines() if line.startswith("error: ")]
         said = "\n".join(f"{self.side.name}: {line}" for line in errors or lines[-1:])
+        if ended.code == ExitStatus.BAD_INPUT and REFUSAL in said:
+            why = said.partition(REFUSAL)[2].partition(ADVICE)[0]
+            raise UsageError(
+                f"{self.side.name} has changed since its first session: {why}; change nothing until the command ends, and run "
+                "it again"
+            )
         if ended.code == ExitStatus.BAD_INPUT:
             raise UsageError(said)
         raise ExecutionError(said or f"{self.side.name}: kbench run ended with exit code {ended.code}")

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import pairwise
@@ -25,6 +26,7 @@ from common import ROOT, run_kbench
 from planted_repository import CONFIG, PLUGIN, SPIN, SWEEP, Machine, commit, git, hanging, has_ended, state
 
 from kbench.comparison.options import CompareOptions
+from kbench.execute.existing_results import refusal_error
 from kbench.revisions import alternate, session
 from kbench.revisions.bisecting.bisect import BisectOptions, bisect_revisions
 from kbench.revisions.child import Ended
@@ -288,6 +290,48 @@ def test_a_plug_in_with_a_full_path_would_be_the_same_in_all_revisions(repositor
     commit(repository, 1.0)
     done = ab(repository, "main", CONFIG)
     assert done.returncode == 2 and "is named by an absolute path" in done.stderr and machine.sides == []
+
+
+def test_edits_during_the_measurement_are_said(
+    repository: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The working tree is measured where it is. Its later sessions would measure other code than the first."""
+    (repository / "my.log").write_text("")
+
+    def run(command: Sequence[str], folder: Path, *rest: Any, **more: Any) -> Ended:
+        ended = machine.run(command, folder, *rest, **more)
+        (repository / "my.log").write_text("x" * len(machine.sides))  # of another program, and untracked
+        if len(machine.sides) == 2:
+            (repository / "cost").write_text("1.3")
+        if len(machine.sides) == 4:
+            git(repository, "checkout", "-q", "cost")
+        return ended
+
+    assert "was edited" not in ab(repository, "old", CONFIG).stderr
+    monkeypatch.setattr(session, "run_child", run)
+    machine.sides.clear()
+    said = " ".join(run_kbench(["ab", "old", CONFIG], repository).stderr.split())
+    assert "warning: the working tree was edited while kbench measured it (cost), so its sessions may have run" in said
+    machine.sides.clear()
+    done = run_kbench(["ab", "old", "slow", CONFIG], repository)
+    assert done.returncode == 0 and "was edited" not in done.stderr  # both are checked out elsewhere
+
+
+def test_a_plug_in_that_changes_during_the_measurement_ends_it(
+    repository: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusal = str(refusal_error(Path("/tmp/removed.csv"), ["the code of busy has changed"]))
+
+    def run(command: Sequence[str], *rest: Any, **more: Any) -> Ended:
+        return Ended(2, "", f"error: {refusal}\n") if "--append" in command else machine.run(command, *rest, **more)
+
+    monkeypatch.setattr(session, "run_child", run)
+    done = ab(repository, "old", CONFIG)
+    assert done.returncode == 2 and "/tmp/removed.csv" not in done.stderr
+    assert (
+        "error: the working tree has changed since its first session: the code of busy has changed; change nothing until "
+        "the command ends, and run it again"
+    ) in " ".join(done.stderr.split())
 
 
 def test_a_plug_in_that_a_revision_lacks_is_named_before_earlier_results_are_moved(
