@@ -99,6 +99,10 @@ def _where(definition: Definition) -> str:
     return f" (on inputs changed by 2^-16 of their values, to estimate the scale of errors{avoid})"
 
 
+NO_BACKWARD_PASS = -1
+"""What torch answers outside of backward passes when it is asked for the number of the present one."""
+
+_ADD = torch.ops.aten.add.Tensor
 _SOFTMAX_BACKWARD = torch.ops.aten._softmax_backward_data.default
 _LOG_SOFTMAX_BACKWARD = torch.ops.aten._log_softmax_backward_data.default
 
@@ -119,6 +123,8 @@ class _Moving(TorchDispatchMode):
         if func in (_SOFTMAX_BACKWARD, _LOG_SOFTMAX_BACKWARD) and args[0].dtype == torch.float64:
             return self._softmax_gradient(func, *args[:3])
         found = func(*args, **(kwargs or {}))
+        if func is _ADD and found.dtype == torch.float64 and torch._C._current_graph_task_id() != NO_BACKWARD_PASS:
+            return self._sum_of_gradients(found, args[0])
         returns = func._schema.returns
         if len(returns) == 1:
             return self._result(found, returns[0])
@@ -137,6 +143,17 @@ class _Moving(TorchDispatchMode):
             return self._inexact(output * (gradient - total))
         total = _moved(gradient.sum(dimension, keepdim=True), self._generator)
         return self._inexact(gradient - output.exp() * total)
+
+    def _sum_of_gradients(self, found: Tensor, term: Tensor) -> Tensor:
+        """A sum in the backward pass, moved by the size of its terms where they cancel exactly.
+
+        That happens in a softmax that is written out, as it does in the fused one: where one weight is 1, two paths bring the
+        same gradient with opposite signs. Whole numbers cancel in a kernel, too.
+        """
+        cancelled = (found == 0) & (term != term.round())
+        if not cancelled.any():
+            return self._inexact(found)
+        return torch.where(cancelled, _moved(term, self._generator) - term, self._inexact(found))
 
     def _result(self, found: Any, said: Any) -> Any:
         if not isinstance(found, Tensor) or found.dtype != torch.float64:
