@@ -196,19 +196,26 @@ def test_progress_names_the_session_and_bounds_the_share(capsys: Out) -> None:
     assert describe_fastest([wild]) == "fastest is torch with 100.0 us, 712.3 TFLOP/s, sol 0.95"
 
 
-def test_it_offers_the_command_that_measures_a_row_again(capsys: Out) -> None:
-    path = RESULTS / "softmax-peers.csv"
-    show(str(path))
-    [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("to measure a row again")]
+def show_with(changes: dict[str, Any], tmp_path: Path, capsys: Out) -> list[str]:
+    """What `kbench show` prints to stderr about a committed file, with another environment."""
+    shutil.copy(RESULTS / "softmax-peers.csv", tmp_path / "a.csv")
+    environment = json.loads((RESULTS / "softmax-peers.env.json").read_text())
+    (tmp_path / "a.env.json").write_text(json.dumps(environment | changes))
+    show(str(tmp_path / "a.csv"))
+    return [line for line in capsys.readouterr().err.splitlines() if line.startswith("to measure a row again")]
+
+
+def test_it_offers_the_command_that_measures_a_row_again(tmp_path: Path, capsys: Out) -> None:
+    [line] = show_with({"scope": "device"}, tmp_path, capsys)
+    path = tmp_path / "a.csv"
     words = shlex.split(line.partition(": ")[2])
     assert words[:5] == ["kbench", "run", "--repeat", str(path), "--row"]
     assert find_row(table.read_results(path), path, words[5])
 
 
-def test_it_offers_no_such_command_for_the_results_of_a_script(tmp_path: Path, capsys: Out) -> None:
-    shutil.copy(RESULTS / "softmax-peers.csv", tmp_path)
-    environment = json.loads((RESULTS / "softmax-peers.env.json").read_text())
-    environment["config"]["source"] = "/somewhere/bench.py"
-    (tmp_path / "softmax-peers.env.json").write_text(json.dumps(environment))
-    show(str(tmp_path / "softmax-peers.csv"))
-    assert "to measure a row again" not in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "changes", [{"scope": "host"}, {"scope": "device", "config": {"path": "a.yaml", "source": "/somewhere/bench.py"}}]
+)
+def test_it_offers_no_command_that_kbench_refuses(changes: dict[str, Any], tmp_path: Path, capsys: Out) -> None:
+    """A file of several devices, and one of a script."""
+    assert not show_with(changes, tmp_path, capsys)

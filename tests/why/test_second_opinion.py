@@ -129,10 +129,13 @@ def test_json_has_the_readings_and_the_opinion(tmp_path: Path, tasks: list[Task]
     assert found["timers"]["opinion"]["believe"] in ("do_bench", "cupti")
 
 
-@pytest.mark.parametrize(("launch_ms", "offered"), [(0.01, True), (None, False)])
+@pytest.mark.parametrize(
+    ("launch_ms", "scope", "offered"), [(0.01, "device", True), (None, "device", False), (0.01, "host", False)]
+)
 def test_without_timers_the_page_of_a_device_says_how_to_get_them(
-    tmp_path: Path, launch_ms: float | None, offered: bool
+    tmp_path: Path, launch_ms: float | None, scope: str, offered: bool
 ) -> None:
+    (tmp_path / "sweep.env.json").write_text(json.dumps({"scope": scope}))
     write_rows(tmp_path / "sweep.csv", [row(4096, launch_ms=launch_ms)])
     done = run_kbench(["why", "sweep.csv", "--row", "provider=triton,N=4096"], tmp_path)
     assert ("kbench why sweep.csv --row provider=triton --timers" in done.stdout) is offered, done.stderr

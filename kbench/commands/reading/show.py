@@ -49,7 +49,7 @@ def show(
     summary.print_summary(found, detailed=details)
     print(f"{summary.counts(found.rows) or 'no rows'}: {path}")
     timed = [row for row in found.rows if row.role == Role.PROVIDER and row.ms is not None]
-    if timed and environment_file.from_config(beside.environment):
+    if timed and environment_file.is_repeatable(beside.environment):
         example = shlex.join(["kbench", "run", "--repeat", str(path), "--row", terms_of(timed[-1], rows_of(frame))])
         terminal.note(f"to measure a row again, name it, for example: {example}")
     for warning in [*frame.attrs["warnings"], *([beside.note] if beside.there and beside.note else [])]:

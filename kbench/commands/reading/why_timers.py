@@ -35,8 +35,9 @@ def print_readings(name: str, readings: Sequence[TimerReading]) -> None:
 
 
 def offer(facts: RowFacts) -> str:
-    """How to get the readings of all timers; empty for a row without a time, and for one of a host, where one timer works."""
-    if facts.ms is None or facts.launch_ms is None:
+    """How to get the readings of all timers. Empty for a row without a time, for one of a host, where one timer works, and for
+    one of several devices, which kbench cannot measure again."""
+    if facts.ms is None or facts.launch_ms is None or facts.several_devices:
         return ""
     command = shlex.join(["kbench", "why", facts.file, "--row", facts.terms, "--timers"])
     return f"A second opinion on the time, on the machine that measured it: {command}"

@@ -7,12 +7,12 @@ function quoted(word) {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-/** The command that measures a row of the table again; "" for a control, for a row that no config file measured, and for a name
+/** The command that measures a row of the table again; "" for a control, for a row that kbench cannot measure again, and for a name
  * that no term can have. */
 function commandAgain(row) {
   if (rows.role[row] !== "provider" || UNSPEAKABLE.test(rows.curve[row].replace(/\[[^[\]]*\]$/, ""))) return "";
   const file = content.files.find((each) => each.file === rows.file[row]);
-  if (!file.from_config) return "";
+  if (!file.is_repeatable) return "";
   const names = [...content.rows.axes, "dtype"];
   const terms = names.filter((name) => rows[name][row] != null && rows[name][row] !== "").map((name) => `${name}=${plainly(rows[name][row])}`);
   return `kbench run --repeat ${quoted(file.path)} --row ${quoted([`provider=${rows.curve[row]}`, ...terms].join(","))}`;

@@ -88,7 +88,7 @@ function rowsSection() {
     table.keep(keep.providers);
   }
   return section("rows", "All rows", el("p", { class: "count" }, caption.length ? `The same in all rows: ${caption.join(" · ")}` : null),
-    el("p", { class: "hint" }, "Click a column's name to sort by it.", content.files.some((file) => file.from_config) ? " The button of a row shows the command that measures it again." : ""), again.line, table.element);
+    el("p", { class: "hint" }, "Click a column's name to sort by it.", content.files.some((file) => file.is_repeatable) ? " The button of a row shows the command that measures it again." : ""), again.line, table.element);
 }
 
 function isMeasured(column) {
