@@ -146,6 +146,17 @@ def newest_results(files: list[str] | None) -> list[str]:
     return files or [str(table.newest(Path("results")))]
 
 
+def check_not_read(option: str, out: Path, files: Sequence[str]) -> None:
+    """Raise UsageError if the file to write is one of the results files to read, or the environment file of one."""
+    from kbench.results import table
+    from kbench.results.environment_file import environment_path
+
+    for _, csv in map(table.parse_source, files):
+        for path in (csv, environment_path(csv)):
+            if out.resolve() == path.resolve():
+                raise UsageError(f"{option} {out}: this would overwrite the results that are read; name another file")
+
+
 def split_words(text: str | None) -> list[str]:
     """The words of an option's value, which commas separate: `png, svg` gives `["png", "svg"]`."""
     return [word.strip() for word in (text or "").split(",") if word.strip()]

@@ -14,6 +14,7 @@ from kbench.commands.options import (
     MarginOrNone,
     RowTerms,
     Strict,
+    check_not_read,
     parse_duration,
     parse_share,
     split_words,
@@ -107,6 +108,9 @@ def compare(
         tuple(split_words(fail_on)),
         strict,
     )
+    for target in export_targets(export or (), github):
+        if target is not None:
+            check_not_read("--export", target, files)
     if not resolve:
         if budget != DEFAULT_BUDGET:
             raise UsageError("--budget limits what --resolve measures; add --resolve")
@@ -117,7 +121,6 @@ def compare(
     from kbench.resolving.resolve import resolve as measure_again
 
     _ = options.gate  # raises before anything is measured
-    export_targets(export or (), github)
     try:
         done = measure_again(files, options, parse_duration("--budget", budget), terminal.note)
     except KeyboardInterrupt:

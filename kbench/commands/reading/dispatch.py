@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kbench.commands.options import ResultsFiles, RowTerms, newest_results, parse_share
+from kbench.commands.options import ResultsFiles, RowTerms, check_not_read, newest_results, parse_share
 from kbench.errors import ExitStatus, UsageError
 from kbench.text import terminal
 
@@ -68,7 +68,10 @@ def dispatch(
     if out is not None and out.suffix != ".py":
         raise UsageError(f"--out {out} does not end in .py; name the Python file to write, for example dispatch.py")
     options = DispatchOptions(limit, parse_share("--margin", margin), parse_share("--holdout", holdout))
-    found = find(newest_results(files), options, where)
+    sources = newest_results(files)
+    for path in [out, out.with_suffix(".json")] if out is not None else []:
+        check_not_read("--out", path, sources)
+    found = find(sources, options, where)
     providers = ", ".join(found.decision.providers)
     print(terminal.one_line(f"providers: {providers}; {found.decision.general} has a trusted time in every case"))
     for line in tree_lines(found.decision.tree, found.decision.general):

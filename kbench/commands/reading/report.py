@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from kbench.commands.options import RowTerms, newest_results
+from kbench.commands.options import RowTerms, check_not_read, newest_results
 from kbench.errors import ExitStatus, UsageError
 
 
@@ -42,5 +42,7 @@ def report(
             )
         print(reporting.write_history_report(Path(folders[0]), out, where=where, title=title))
         return ExitStatus.OK
-    print(reporting.write_report(newest_results(files), out, baseline=baseline, where=where, title=title))
+    sources = newest_results(files)
+    check_not_read("--out", out, sources)
+    print(reporting.write_report(sources, out, baseline=baseline, where=where, title=title))
     return ExitStatus.OK
