@@ -84,3 +84,46 @@ def test_check_says_once_why_a_provider_declines(kbench: Kbench, write_config: C
     assert "each cell shows ok (the operator has a check of its own), declined" in done.stdout
     random = next(line for line in done.stdout.splitlines() if line.startswith("random"))
     assert random.split() == ["random", "ok", "declined", "declined"]
+
+
+AUTOTUNED = """
+import torch
+import triton
+import triton.language as tl
+
+import kbench
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": block}) for block in (64, 128)], key=["count"])
+@triton.jit
+def twice(out, x, count, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < count) * 2, mask=at < count)
+
+
+doubled = kbench.Operator(
+    "doubled",
+    axes=("N",),
+    inputs={"x": kbench.Tensor("N")},
+    outputs={"y": kbench.Tensor("N")},
+    reference=lambda x: x * 2,
+)
+
+
+@doubled.provider("autotuned", requires="triton")
+def autotuned(x):
+    x, out = x.contiguous(), torch.empty(x.shape, device=x.device)
+    if x.numel():
+        twice[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](out, x, x.numel())
+    return out
+"""
+
+
+@pytest.mark.slow
+def test_an_autotuned_kernel_is_checked_without_a_gpu(kbench: Kbench, write_config: Callable[[str], Path]) -> None:
+    """Its autotuner asks for a driver of Triton, which a host does not have."""
+    pytest.importorskip("triton")
+    config = write_config("operator: doubled\nplugins: [plugin.py]\nsweep: {N: 300}\nproviders: [autotuned]\n")
+    (config.parent / "plugin.py").write_text(AUTOTUNED)
+    done = kbench("check", config)
+    assert done.returncode == 0, done.stdout
