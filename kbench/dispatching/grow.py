@@ -77,7 +77,10 @@ def grow(evidence: Evidence, limit: int, margin: float) -> Decision:
     everything = np.arange(len(evidence.points))
     tree = grower.shortened(grower.tree(everything, 0, frozenset(grower.words_of)).tree, everything)
     words = {argument.name: argument.words for argument in evidence.arguments if argument.type_name == "str"}
-    return Decision(grower.settled(tree, everything), evidence.providers[general], words)
+    settled = grower.settled(tree, everything)
+    if isinstance(settled, Leaf) and not settled.within:
+        return Decision(settled, settled.provider, words)  # for words that were not measured, too
+    return Decision(settled, evidence.providers[general], words)
 
 
 def _general(evidence: Evidence) -> int:

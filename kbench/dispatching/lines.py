@@ -90,7 +90,9 @@ def header(
 ) -> list[str]:
     """What the emitted files say about their origin and their limits."""
     sizes = [
-        f"{name} from {min(values)} to {max(values)}" for name in evidence.numbers for values in [evidence.values(name)]
+        f"{name} from {min(values)} to {max(values)}" if min(values) < max(values) else f"{name}={values[0]}"
+        for name in evidence.numbers
+        for values in [evidence.values(name)]
     ]
     words = [f"{name}: {', '.join(map(str, found))}" for name, found in decision.words.items()]
     fixed = [f"only {name}={value}" for name, value in evidence.fixed.items()]
@@ -99,12 +101,21 @@ def header(
         *(f"From {line}" for line in map(_origin, sources)),
         f"Measured: {'; '.join([*sizes, *words, *fixed])}.",
         *(f"{line[0].upper()}{line[1:]}." for line in report),
+        *_unmeasured_lines(decision),
+    ]
+    return [printable(line) for line in lines]
+
+
+def _unmeasured_lines(decision: Decision) -> list[str]:
+    """What is chosen for words and sizes that were not measured."""
+    if decision.providers == [decision.general]:
+        return [f"{decision.general} has a trusted time in every measured case. `choose` always returns it."]
+    return [
         f"{decision.general} has a trusted time in every measured case. "
         "It is also returned if the dtype, or another argument that is text, has a value that was not measured.",
         "Sizes that were not measured follow the thresholds, which lie between measured sizes. Where a size is outside the "
         f"bounds of the chosen provider (low <= N <= high), `choose` returns {decision.general}.",
     ]
-    return [printable(line) for line in lines]
 
 
 def _origin(source: ResultsFile) -> str:

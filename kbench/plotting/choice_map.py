@@ -58,10 +58,8 @@ def choice_map(panels: Sequence[ChoicePanel], title: str, caption: str) -> bytes
         entries: list[LegendEntry] = [
             (name, Patch(color=mix(colours[name], LIGHT.background, PALE))) for name in sorted(areas)
         ]
-        marker = Line2D(
-            [], [], marker="o", linestyle="", markeredgecolor=LIGHT.background, color=LIGHT.ink, markersize=7
-        )
-        entries.append(("dot: fastest there (measured)", marker))
+        entries.append(("dot: fastest there (measured)", _marker(LIGHT.ink)))
+        entries += [(name, _marker(colours[name])) for name in names if name not in areas]
         body = rows * (MAP_INCHES if panels[0].y_name else STRIP_INCHES)
         blocks = [LegendBlock.across(PAGE_WIDTHS[columns], entries)]
         figure = Sheet(columns, body, title, caption, blocks, LIGHT).figure()
@@ -70,6 +68,11 @@ def choice_map(panels: Sequence[ChoicePanel], title: str, caption: str) -> bytes
         stream = io.BytesIO()
         figure.savefig(stream, format="png", metadata={"Software": None})
     return stream.getvalue()
+
+
+def _marker(colour: str) -> Line2D:
+    """A dot of the legend."""
+    return Line2D([], [], marker="o", linestyle="", markeredgecolor=LIGHT.background, color=colour, markersize=7)
 
 
 def _draw(axes: Axes, panel: ChoicePanel, colours: dict[str, str]) -> None:

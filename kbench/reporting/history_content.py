@@ -24,7 +24,7 @@ METHOD = (
     "same session, "
     "so a drift of the whole machine does not count as a change. A change of level is found by the method of Fearnhead and "
     "Rigaill (2019). It is reported when three points follow it.",
-    "The column `moved with it` names the properties that differ between the last run before the change and the first run "
+    "The column `moved` names the properties that differ between the last run before the change and the first run "
     "after it. They need not be its cause.",
 )
 

@@ -212,6 +212,19 @@ def test_a_difference_below_the_margin_makes_no_branch_in_any_number_of_cases(tm
     assert dispatch([path], DispatchOptions(margin=0.03, holdout=0)).decision.providers == ["torch", "new"]
 
 
+def test_a_provider_that_is_chosen_everywhere_is_also_chosen_for_words_that_were_not_measured(tmp_path: Path) -> None:
+    """new is the fastest provider on average, but torch never loses more than the margin."""
+    cases = [rows(n, {"torch": 1.0, "new": 0.97 if n < 65536 else 1.04}) for n in NS]
+    found = dispatch([written(tmp_path / "a.csv", cases)], DispatchOptions(margin=0.035, holdout=0))
+    choose, document = emitted(found, tmp_path)
+    assert found.decision.providers == [document["general"]] == ["torch"]
+    assert {choose(64, 1024, dtype) for dtype in ("float32", "int4")} == {"torch"}
+    head = (tmp_path / "dispatch.py").read_text().split("from __future__")[0]
+    assert "Measured: M=64; N from 128 to 262144; dtype: float32." in head
+    assert "`choose` always returns it" in head
+    assert "threshold" not in head
+
+
 def test_small_regrets_show_the_range_in_which_a_large_one_lies(tmp_path: Path) -> None:
     def times(m: int, n: int) -> dict[str, float]:
         return {"torch": 1.0, "new": 0.5 if (m, n) == (8, 1024) else 0.98 if 512 <= n <= 2048 else 1.3}
