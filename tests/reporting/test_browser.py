@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,15 @@ def test_opens_with_the_network_cut(made: Make, view: View) -> None:
     assert page.title() == "kbench: softmax"
     assert set(curves(page)) == {"first", "second", "copy (control)"}
     assert "second is fastest in 4 of 4 cases" in page.locator("#summary").inner_text()
+
+
+@pytest.mark.slow
+def test_speed_ups_are_explained_only_where_there_are_any(made: Make, view: View) -> None:
+    rows = rivals("first", "second")
+    assert "Speed-ups are relative to first" in view(made(rows)).locator("#summary").inner_text()
+    noisy = [replace(row, ms=row.ms and 1.5 * row.ms) if row.provider == "repeat" else row for row in rows]
+    summary = view(made(noisy)).locator("#summary").inner_text().lower()
+    assert "too noisy to rank providers" in summary and "speed-up" not in summary
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ function summarySection() {
 
 function standing(file) {
   const several = content.files.length > 1;
+  const hasSpeedUps = file.table.columns.some((column) => column.name === "geomean"); // not if the machine is too noisy
   const table = dataTable({
     columns: decoded(file.table), count: file.table.count, label: `providers of ${file.file}`, tall: true,
     classOf: (name, value) => (name !== "standing" ? "" : value === "faster" ? "good" : ""),
@@ -31,8 +32,9 @@ function standing(file) {
     ]),
     table.element,
     notes([
-      ...(file.baseline ? [`Speed-ups are relative to ${file.baseline}. Each is the geometric mean of the cases in which both providers were timed. `
-        + "Do not rank providers by it if they were timed in different cases."] : ["No baseline was measured: there are no speed-ups."]),
+      ...(hasSpeedUps ? [`Speed-ups are relative to ${file.baseline}. Each is the geometric mean of the cases in which both providers were timed. `
+        + "Do not rank providers by it if they were timed in different cases."] : []),
+      ...(file.baseline ? [] : ["No baseline was measured: there are no speed-ups."]),
       ...file.caveats,
     ]),
     winners);
