@@ -193,6 +193,28 @@ def test_the_first_pull_request_has_nothing_to_compare_with(repository: Path, tm
     assert not log.exists(), "nothing is measured"
 
 
+@pytest.mark.parametrize("earlier", ["", "17", "17\n23"])
+def test_the_workflow_writes_into_its_own_comment(repository: Path, tmp_path: Path, earlier: str) -> None:
+    """Other workflows comment under the same name; the last comment of that name may be theirs."""
+    workflow = Workflow(repository)
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/gh").write_text('#!/bin/sh\necho "$*" >> "$LOG"\n[ "$2" != --paginate ] || echo "$EARLIER"\n')
+    (tmp_path / "tools/gh").chmod(0o755)
+    (repository / "kbench-results").mkdir()
+    (repository / "kbench-results/compare.md").write_text("1 slower\n")
+    log = tmp_path / "log"
+    done = workflow.step("Comment", repository, LOG=str(log), NUMBER="4", GITHUB_REPOSITORY="a/b", EARLIER=earlier)
+    assert done.returncode == 0, done.stderr
+    asked, written = log.read_text().splitlines()
+    assert asked.startswith("api --paginate repos/a/b/issues/4/comments ")
+    assert written == (
+        f"api --silent --method PATCH repos/a/b/issues/comments/{earlier.split()[-1]} --field body=@kbench-results/comment.md"
+        if earlier
+        else "pr comment 4 --body-file kbench-results/comment.md"
+    )
+    assert (repository / "kbench-results/comment.md").read_text() == "<!-- kbench softmax.yaml -->\n1 slower\n"
+
+
 def test_a_workflow_that_does_not_know_what_to_install_says_so(repository: Path) -> None:
     workflow = Workflow(repository)
     done = workflow.step("Install", repository, KBENCH="")
