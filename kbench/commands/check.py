@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 VARIES = "*"
 """Marks a right output that differs in some bits between two calls."""
 
+EMPTY_CELL = "-"
+"""The cell of a configuration that was not tried on an input."""
+
 
 CheckedCells = dict[tuple[str, str], list["Checked"]]
 """By edge input and configuration."""
@@ -153,6 +156,9 @@ def _print(sweep: Sweep, kind: str, table: CheckedCells, edges: Sequence[str], u
     terminal.print_table(("input", *names), rows)
     if any(cell.endswith(VARIES) for row in rows for cell in row):
         print(f"{VARIES} the outputs of two calls on the same input are not bit-identical")
+    if any(cell == EMPTY_CELL for row in rows for cell in row):
+        why = "the reference fails on this input, or the provider declined or failed on random inputs"
+        print(f"{EMPTY_CELL} not tried: {why}")
     print()
 
 
@@ -163,7 +169,7 @@ def _word(cell: Sequence[Checked]) -> str:
     from kbench.results.vocabulary import Status
 
     if not cell:
-        return "-"
+        return EMPTY_CELL
     order = list(Status)
     results = [one.result for one in cell]
     tried = [result for result in results if not result.reason.startswith(NOT_TRIED)]

@@ -55,6 +55,18 @@ def test_the_legend_says_whether_the_operator_has_a_check_of_its_own_also_if_eve
     assert legend in capsys.readouterr().out
 
 
+def test_a_cell_without_a_result_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    measured = [Configuration("mine", {})]
+    sweep = SimpleNamespace(operator="twice", configurations=measured, info=OperatorInfo(("N",), {}, ()))
+    declined = EdgeResult(0, "random", Status.UNSUPPORTED, "N is odd")
+    table = {("random", "mine"): [Checked("mine", "mine", "N=7", declined, declined.reason)]}
+    legend = "- not tried: the reference fails on this input, or the provider declined or failed on random inputs"
+    _print(cast(Sweep, sweep), "float32", table, ["random", "one NaN"], [])
+    assert legend in capsys.readouterr().out
+    _print(cast(Sweep, sweep), "float32", table, ["random"], [])
+    assert "not tried" not in capsys.readouterr().out
+
+
 def test_ctrl_c_says_that_there_are_no_results(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
