@@ -24,7 +24,7 @@ from kbench.comparison.drift import Drift
 from kbench.comparison.join import Pair, Side
 from kbench.comparison.model import Geomean, JudgedRow
 from kbench.comparison.options import Rules
-from kbench.comparison.verdict import TOO_NOISY_REASON, Verdict
+from kbench.comparison.verdict import DRIFT_REASON, TOO_NOISY_REASON, Verdict
 from kbench.launches.code_change import describe_code_change
 from kbench.results.vocabulary import CHECKED_REASON, Status
 
@@ -154,7 +154,7 @@ def _judge_change(change: Change, q: float | None, drift: Drift, rules: Rules) -
         return Verdict.UNCLEAR, "a session has only one sample; raise measure.rep_ms"
     drifted = abs(drift.change or 0.0)
     if drifted > asked:
-        moved = f"the machine drifted by {math.expm1(drift.change or 0.0):+.1%} (copy control)"
+        moved = f"{DRIFT_REASON} {math.expm1(drift.change or 0.0):+.1%} (copy control)"
         if size - change.half_width <= TIMES_DRIFT * drifted:
             return Verdict.UNCLEAR, f"{moved}; measure both files again, one right after the other"
         note = _join(note, f"{moved}, which does not explain a change of this size")

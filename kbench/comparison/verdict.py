@@ -7,6 +7,9 @@ import enum
 TOO_NOISY_REASON = "too noisy"
 """The beginning of the reason of an `unclear` row that needs more sessions than anybody would measure."""
 
+DRIFT_REASON = "the machine drifted by"
+"""The beginning of the reason of a row that is `unclear` because the machine drifted by more than the margin."""
+
 
 class Verdict(enum.StrEnum):
     """What a comparison says about a row. The verdicts that need attention come first.

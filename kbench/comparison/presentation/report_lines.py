@@ -13,7 +13,7 @@ from kbench.comparison.join import Side
 from kbench.comparison.model import Comparison, Geomean
 from kbench.comparison.presentation import row_names
 from kbench.comparison.presentation.wording import Quantity, factor, format_change, plain, quantity
-from kbench.comparison.verdict import TOO_NOISY_REASON, Verdict
+from kbench.comparison.verdict import DRIFT_REASON, TOO_NOISY_REASON, Verdict
 from kbench.results.columns import CONDITION_COLUMNS
 
 WEIGHTS = {
@@ -184,10 +184,12 @@ def next_steps(comparison: Comparison, unclear_advice: str = "") -> Iterator[str
         if comparison.by == "file":
             many = len(comparison.contenders) > 1
             hint = "" if few else " (where sessions help, the reason of a row says about how many)"
-            yield (
-                f"unclear rows may need more sessions in {'all' if many else 'both'} files. Run this for each of them, with "
-                f"its own folder: {command} --out FOLDER{hint}"
-            )
+            drifted = all(row.reason.startswith(DRIFT_REASON) for row in unclear)
+            if not drifted:  # otherwise only sessions in turn help
+                yield (
+                    f"unclear rows may need more sessions in {'all' if many else 'both'} files. Run this for each of them, "
+                    f"with its own folder: {command} --out FOLDER{hint}"
+                )
             if not many:
                 yield (
                     "if both files were measured on this machine, with the code as it is now, this measures their unclear rows "

@@ -19,6 +19,8 @@ from kbench.comparison.presentation import report_lines
 from kbench.comparison.verdict import Verdict
 from kbench.errors import UsageError
 from kbench.results.case import Case
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role
 
 
 def numbers(every: Comparison, word: str) -> list[str]:
@@ -135,6 +137,17 @@ def test_no_sessions_are_proposed_for_rows_that_are_too_noisy(write: Write) -> N
     text = flat(terminal.text(compare_results(old, new)))
     assert "? unclear" in text and "too noisy: " in text
     assert "--append" not in text and "--resolve" not in text
+
+
+def test_after_a_drift_only_sessions_in_turn_are_proposed(write: Write) -> None:
+    def rows(ms: float) -> list[Row]:
+        places = [(n, session) for n in range(1, 7) for session in range(3)]
+        copies = [row(n, ms, provider="copy", role=Role.CONTROL, session=session) for n, session in places]
+        return [*copies, *(row(n, ms, session=session) for n, session in places)]
+
+    text = flat(terminal.text(compare_results(write("old", rows(1.0)), write("new", rows(1.04)))))
+    assert "machine drifted by +4.0% (copy control); measure both files again" in text
+    assert "--resolve" in text and "--append" not in text
 
 
 def test_with_one_session_two_more_are_proposed(write: Write) -> None:
