@@ -239,13 +239,18 @@ class Operator(Declaration):
             raise ValueError(f"{where}: there is no such provider; register its forward function first")
 
     def _check_delivery(self, provider: str, out: tuple[str, ...], holds: Mapping[str, str]) -> None:
-        where = f"provider {provider!r} of {self.name!r}"
-        for name in (*out, *holds.values()):
+        where, outputs = f"provider {provider!r} of {self.name!r}", ", ".join(self.outputs)
+        for name in out:
             if name not in self.outputs:
-                raise ValueError(f"{where}: {name!r} is not one of the outputs {', '.join(self.outputs)}")
+                raise ValueError(f"{where}: out= names {name!r}, which is not one of the outputs {outputs}")
         for name, output in holds.items():
             if name not in self.inputs:
                 raise ValueError(f"{where}: mutates {name!r}, which is not one of the inputs {', '.join(self.inputs)}")
+            if output not in self.outputs:
+                raise ValueError(
+                    f"{where}: mutates= says that {name} holds {output!r} after the call, which is not one of the outputs "
+                    f"{outputs}; write mutates={{{name!r}: OUTPUT}}"
+                )
             if self.inputs[name].layout != self.outputs[output].layout:
                 raise ValueError(f"{where}: {name} cannot hold {output}, which has other sizes or another dtype")
         delivered = [*out, *holds.values()]

@@ -157,12 +157,19 @@ KERNEL = f"backward kernel of {WHERE}"
 
 REFUSED: dict[str, tuple[Callable[[Operator], Any], str]] = {
     "twice": (lambda op: op.provider("again")(noted), "'mine' has a provider 'again' already; choose another name"),
-    "buffer for no output": (lambda op: op.provider("p", out="z"), f"{WHERE}: 'z' is not one of the outputs y, h"),
+    "buffer for no output": (
+        lambda op: op.provider("p", out="z"),
+        f"{WHERE}: out= names 'z', which is not one of the outputs y, h",
+    ),
     "no input": (
         lambda op: op.provider("p", mutates={"z": "y"}),
         f"{WHERE}: mutates 'z', which is not one of the inputs x, w",
     ),
-    "no output": (lambda op: op.provider("p", mutates="x"), f"{WHERE}: 'x' is not one of the outputs y, h"),
+    "no output": (
+        lambda op: op.provider("p", mutates="x"),
+        f"{WHERE}: mutates= says that x holds 'x' after the call, which is not one of the outputs y, h; "
+        "write mutates={'x': OUTPUT}",
+    ),
     "two places": (
         lambda op: op.provider("p", mutates={"x": "y"}, out=["y"]),
         f"{WHERE}: the same output is named twice; name each output only once, either in out= or in mutates=",
