@@ -135,6 +135,13 @@ class Powers(StrictModel):
         min_length=2, max_length=2, description="The smallest and the largest exponent."
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _one_form(cls, given: Any) -> Any:
+        if isinstance(given, dict) and any(key in given for key in Range.model_fields):
+            raise ValueError("either pow2, or start, stop and step")
+        return given
+
     @model_validator(mode="after")
     def _ascending(self) -> Powers:
         if self.pow2[0] > self.pow2[1]:

@@ -26,6 +26,9 @@ MAX_LINES = 200_000
 WEIGHT = "weight"
 """The column that says how often a shape occurs."""
 
+MAX_WEIGHT = 1e15
+"""Limit of a weight, so that the sum over all lines is finite."""
+
 _FEWER_LINES = "write equal shapes once, and add up their `weight`"
 
 _CELL = re.compile(r'[ \t]*(?:"((?:[^"]|"")*)"[ \t]*|([^",]*))(,|$)')
@@ -82,8 +85,10 @@ def _shape(names: tuple[str, ...], where: SourceLocation, cells: LocatedCells) -
             _fail(place, f"{name}: the cell is empty; write a value")
         if name == WEIGHT:
             weight = float(text) if FLOAT.fullmatch(text) else math.nan
-            if not 0 < weight < math.inf:
+            if not 0 < weight:
                 _fail(place, f"{WEIGHT}: expected a positive number; got {as_written(text)}")
+            if weight > MAX_WEIGHT:
+                _fail(place, f"{WEIGHT}: expected at most {MAX_WEIGHT:.0e}; got {as_written(text)}")
         else:
             entries[name] = Node([Node(_value(text), place, place)], place, place)  # a list: a cell takes no range
     return Shape(Node(entries, where, where), weight)

@@ -368,6 +368,11 @@ POINTS = "expected an integer, a list of integers, {pow2: [a, b]} or {start, sto
         ("M: 4096", "M: [1, two]", '3:10: M: expected an integer; got "two"'),
         ("M: 4096", "M: [1, true]", "3:10: M: expected an integer; got true"),
         ("M: 4096", "M: {pow2: [9, 3]}", '3:6: M: expected the smaller exponent first; got {"pow2": [9, 3]}'),
+        (
+            "M: 4096",
+            "M: {pow2: [3, 4], start: 1}",
+            '3:6: M: expected either pow2, or start, stop and step; got {"pow2": [3, 4], "start": 1}',
+        ),
         ("M: 4096", "M: {pow2: [9]}", "3:13: pow2: expected 2 or more elements; got [9]"),
         ("M: 4096", "M: {pow2: [9, 63]}", "3:17: pow2: expected at most 62; got 63"),
         ("step: 128", "step: 0", "4:38: step: expected more than 0; got 0"),
