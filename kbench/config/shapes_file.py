@@ -85,7 +85,7 @@ def _shape(names: tuple[str, ...], where: SourceLocation, cells: LocatedCells) -
             _fail(place, f"{name}: the cell is empty; write a value")
         if name == WEIGHT:
             weight = float(text) if FLOAT.fullmatch(text) else math.nan
-            if not 0 < weight:
+            if not weight > 0:
                 _fail(place, f"{WEIGHT}: expected a positive number; got {as_written(text)}")
             if weight > MAX_WEIGHT:
                 _fail(place, f"{WEIGHT}: expected at most {MAX_WEIGHT:.0e}; got {as_written(text)}")

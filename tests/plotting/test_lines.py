@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -189,6 +190,24 @@ def test_ticks_of_a_stepped_sweep_are_sizes_that_people_use(draw: Draw) -> None:
     [figure] = draw(*sweep("triton", ns=range(256, 12673, 128)))
     figure.draw_without_rendering()
     assert {"2048", "4096", "6144"} <= {tick.get_text() for tick in figure.axes[0].get_xticklabels()}
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [100_352 * i for i in range(1, 13)],
+        [100_001 + 1111 * i for i in range(11)],
+        [128 * i for i in range(98)],
+        [1024, 32_000, 128_256, 129_280, 151_936, 201_088, 256_000],
+    ],
+)
+@pytest.mark.parametrize("panels", [1, 2])
+def test_labels_along_x_do_not_touch(draw: Draw, sizes: list[int], panels: int) -> None:
+    [figure] = draw(*(drawn_row(case(n, m=m), ms=1.0) for n in sizes for m in (64, 512)[:panels]))
+    figure.draw_without_rendering()
+    names = [label for label in figure.axes[0].get_xticklabels() if label.get_text()]
+    boxes = sorted((label.get_window_extent() for label in names), key=lambda box: box.x0)
+    assert len(boxes) >= 3 and all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
 
 
 def test_times_far_apart_are_on_a_logarithmic_scale_with_readable_ticks(draw: Draw) -> None:

@@ -8,25 +8,34 @@ import math
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, MultipleLocator, NullLocator
 
+ROOM_CHARACTERS = 5
+"""How many characters a tick can take along x, with the space after them, if all the ticks that have room are drawn."""
+
 
 def scale_x(axes: Axes, values: list[float], room: int) -> None:
     """Make x log2 where the sizes grow by factors, linear where they grow by steps.
 
-    Each size has a tick where there is room, which is for `room` ticks. The limits leave a little space on both sides.
+    Each size has a tick where there is room, which is for `room` ticks of four characters. The limits leave a little space on
+    both sides.
     """
+    text = short if logarithmic(values) else _stepped_text
+    room = max(2, min(room, room * ROOM_CHARACTERS // (max(len(text(value)) for value in values) + 1)))
     if logarithmic(values):
         axes.set_xscale("log", base=2)
         margin = (values[-1] / values[0]) ** 0.03
         axes.set_xlim(values[0] / margin, values[-1] * margin)
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     else:
         margin = 0.025 * (values[-1] - values[0])
         axes.set_xlim(values[0] - margin, values[-1] + margin)
         axes.xaxis.set_major_locator(_stepped(values, room // 2 + 2))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}" if value < 1e6 else short(value)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
     axes.xaxis.set_minor_locator(NullLocator())
-    if len(values) <= room or _powers(values) or values[0] < 1:
+    if len(values) <= room or _powers(values) or 0 < values[0] < 1:
         axes.xaxis.set_major_locator(FixedLocator(_apart(values[:: math.ceil(len(values) / room)], room)))
+
+
+def _stepped_text(size: float) -> str:
+    return f"{size:g}" if size < 1e6 else short(size)
 
 
 def _stepped(values: list[float], most: int) -> MultipleLocator | MaxNLocator:
@@ -37,13 +46,14 @@ def _stepped(values: list[float], most: int) -> MultipleLocator | MaxNLocator:
 
 
 def _apart(values: list[float], room: int) -> list[float]:
-    """The values whose labels do not touch each other on a linear axis, always with the last value."""
-    if logarithmic(values) or len(values) < 3:
+    """The values whose labels do not touch each other, always with the last value."""
+    if len(values) < 3:
         return values
-    least = (values[-1] - values[0]) / room
+    place = math.log2 if logarithmic(values) else float
+    least = (place(values[-1]) - place(values[0])) / room
     kept = [values[-1]]
     for value in reversed(values[:-1]):
-        if kept[-1] - value >= least:
+        if place(kept[-1]) - place(value) >= least:
             kept.append(value)
     return kept[::-1]
 
