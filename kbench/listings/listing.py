@@ -44,7 +44,10 @@ BuildAgain = Callable[[], LaunchedCall]
 
 def listings_of(call: LaunchedCall | None, language: Language, build: BuildAgain) -> Iterator[Listing]:
     """The listing of each kernel of a call. `build` has the provider of the row compiled on this machine and returns what it
-    launches; it may raise KbenchError. It is called at most once, if a kernel with machine code is not found."""
+    launches; it may raise KbenchError. It is called at most once, if a kernel with machine code is not found.
+
+    Raises the KbenchError of `build` if the kernels of the call are not known.
+    """
     kernels = _kernels(call)
     found = {kernel.id: find_code(kernel) for kernel in kernels}
     built: dict[str, Kernel] = {}
@@ -53,6 +56,8 @@ def listings_of(call: LaunchedCall | None, language: Language, build: BuildAgain
         try:
             built = {kernel.symbol: kernel for kernel in _kernels(build())}
         except KbenchError as error:
+            if not kernels:
+                raise
             fault = str(error)
     for kernel in kernels or built.values():
         path, remark = found.get(kernel.id), ""

@@ -116,6 +116,14 @@ def test_machine_code_of_a_row(why: Why) -> None:
     assert ended.stderr == "", "nothing is built again"
 
 
+def test_a_row_without_launches_whose_provider_cannot_be_built_says_why(tmp_path: Path) -> None:
+    write_rows(tmp_path / "r.csv", [timed(None, provider="copies")])
+    ended = run_kbench(["why", "r.csv", "--row", "provider=copies", "--sass"], tmp_path)
+    assert ended.returncode == 3
+    assert "not known which kernels a call launches, and the provider could not be compiled again: " in ended.stderr
+    assert "r.env.json" in ended.stderr
+
+
 def test_ptx_of_a_row(why: Why) -> None:
     ended = why("--ptx")
     assert ended.returncode == 0, ended.stderr
@@ -155,7 +163,8 @@ def test_code_that_cannot_be_had_says_where_kbench_looked(cache: Path) -> None:
     [one] = listings_of(call(kernel("0" * 12)), Language.SASS, cannot)
     assert not one.lines and f"with the digest 000000000000; looked in {cache} (Triton)" in one.remark
     assert one.remark.endswith("the provider could not be compiled again: there is no device")
-    assert list(listings_of(None, Language.SASS, cannot)) == []
+    with pytest.raises(ExecutionError, match="there is no device"):
+        list(listings_of(None, Language.SASS, cannot))
 
 
 def test_kernels_of_torch_are_known_by_name_only(cache: Path) -> None:

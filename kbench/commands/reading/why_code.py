@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbench.errors import ExitStatus
+from kbench.errors import ExitStatus, KbenchError
 from kbench.launches.launched_call import LaunchedCall
 from kbench.listings.difference import changed_lines, opcode_counts
 from kbench.listings.instructions import opcode
@@ -22,13 +22,11 @@ if TYPE_CHECKING:
 def show_code(rows: Sequence[RowFacts], language: Language) -> ExitStatus:
     """Print the code of the kernels of one row, or the difference between those of two rows: the first kernels of both, the
     second ones, and so on."""
-    listed = [list(listings_of(facts.call, language, partial(_build, facts))) for facts in rows]
+    listed = [_listings(facts, language) for facts in rows]
     for facts, listings in zip(rows, listed, strict=True):
         for one in listings:
             if one.remark:
                 terminal.warn(f"{facts.name}, kernel {one.kernel.name}: {one.remark}")
-        if not listings:
-            terminal.warn(f"{facts.name}: it is not known which kernels a call launches")
     if not all(any(one.lines for one in listings) for listings in listed):
         return ExitStatus.NOTHING
     if len(rows) == 1:
@@ -38,6 +36,18 @@ def show_code(rows: Sequence[RowFacts], language: Language) -> ExitStatus:
         for old, new in zip_longest(*listed):
             _compare(rows, old, new, language)
     return ExitStatus.OK
+
+
+def _listings(facts: RowFacts, language: Language) -> list[Listing]:
+    """The listings of a row. If there are none, a warning says why."""
+    fault = ""
+    try:
+        if found := list(listings_of(facts.call, language, partial(_build, facts))):
+            return found
+    except KbenchError as error:
+        fault = f", and the provider could not be compiled again: {error}"
+    terminal.warn(f"{facts.name}: it is not known which kernels a call launches{fault}")
+    return []
 
 
 def _build(facts: RowFacts) -> LaunchedCall:
