@@ -168,7 +168,7 @@ def _run_command(arguments: Sequence[str]) -> int:
         code = app(list(arguments), prog_name="kbench", standalone_mode=False)
         return code if isinstance(code, int) else ExitStatus.OK
     except BadCommandLine as error:
-        if not arguments:  # the error holds the help
+        if not arguments or (len(arguments) == 1 and arguments[0] in GROUPS):  # the error holds the help
             print(error.ctx.get_help())
         else:
             _complain(error.format_message())

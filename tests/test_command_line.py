@@ -12,6 +12,14 @@ from kbench.text.streams import Stream
 SWEEP = "operator: softmax\nsweep: {M: 8, N: 64}\nproviders: [torch-native]\n"
 
 
+@pytest.mark.parametrize("arguments", [[], ["history"]])
+def test_without_a_command_the_help_is_shown(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli._run_command(arguments) == 2
+    told = capsys.readouterr()
+    assert told.out.startswith(f"Usage: {' '.join(['kbench', *arguments])} [OPTIONS] COMMAND [ARGS]...\n")
+    assert "\n  check " in told.out and told.err == ""
+
+
 @pytest.fixture
 def refuse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
     """Run a command that is refused before it starts anything, and return what it says."""
