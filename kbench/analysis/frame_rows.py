@@ -20,8 +20,8 @@ _BOOLEANS = {"True": True, "False": False}
 
 
 def rows_of(frame: pd.DataFrame) -> list[Row]:
-    """The rows of a frame that `table.read_results` returned, in its order. A row that is `ok` but has no time becomes an
-    error: no run writes such a row."""
+    """The rows of a frame that `table.read_results` returned, in its order. A row that is `ok` but has no plausible
+    time becomes an error: no run writes such a row."""
     # Whole columns become lists first. Access to single cells of a frame is many times slower.
     cells: dict[str, list[Any]] = {str(name): column.to_numpy(dtype=object).tolist() for name, column in frame.items()}
     outcomes = list(map(_outcome, cells["status"], cells["reason"], cells["ms"]))
@@ -50,7 +50,7 @@ def _cases(cells: dict[str, list[Any]]) -> list[Case]:
 
 def _outcome(word: str, reason: str, ms: float) -> tuple[Status, str]:
     status = Status(word)
-    if status is Status.OK and not 0 < ms < math.inf:
+    if status is Status.OK and not rounds.is_plausible(ms):
         return not_a_time(ms)
     if reason or status in (Status.OK, Status.CHECKED):
         return status, reason

@@ -18,6 +18,7 @@ from kbench.analysis.chosen_row import find_row
 from kbench.commands.reading.show import show
 from kbench.errors import UsageError
 from kbench.execute.progress import PlainProgress, describe_fastest
+from kbench.execute.writer import Writer
 from kbench.results import table
 from kbench.results.case import Case
 from kbench.results.row import Row
@@ -87,6 +88,17 @@ def test_what_has_no_time_says_why_and_a_suspect_time_is_none() -> None:
     column = {name.strip(): place for place, name in enumerate(table.header)}
     assert [line[column["cuda"]].strip() for line in table.rows] == ["wrong", "256.0*"]
     assert [line[column["cheat"]].strip() for line in table.rows] == ["suspect", "400.0"]
+
+
+@pytest.mark.parametrize("ms", [0.0, -1.0, 1e-12, 1e12])
+def test_a_time_that_cannot_be_right_is_an_error_and_not_left_out(ms: float, tmp_path: Path, capsys: Out) -> None:
+    rows = sweep(256, cuda=2.0)
+    rows[1] = row("cuda", ms)
+    path = tmp_path / "edited.csv"
+    Writer(path, ("M", "N")).write(rows)
+    show(str(path))
+    out = capsys.readouterr().out
+    assert f"cuda: error (1 case): the status is ok, but the time is {ms}\n" in out and "1 ok, 1 error: " in out
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
