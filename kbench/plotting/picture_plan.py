@@ -77,6 +77,8 @@ def plan_pictures(sources: Sequence[ResultsFile], choices: Choices) -> PicturePl
         raise UsageError(f"--kind: {unknown('kind', kind, PICTURE_KINDS)}")
     if kind == "change":
         raise UsageError("--term cannot draw --kind change; kbench compare shows the same numbers")
+    if choices.baseline is not None:
+        raise UsageError("--baseline goes with --kind change: other pictures use the baseline of the run")
     metric, theme = (
         metric_by_name("ms" if kind == "heatmap" else choices.metric_of(sources)),
         theme_by_name(choices.theme),

@@ -251,6 +251,7 @@ def test_errors_and_notes_on_results_name_parameters(write: Write) -> None:
         lambda: kbench.compare(old, new, margin=5): "`margin`: must be more than 0% and less than 100%",
         lambda: kbench.compare(old, new, fail_on="slow"): "`fail_on`: ",
         lambda: kbench.plot(old, formats="gif"): "`formats`: ",
+        lambda: kbench.plot(old, baseline="cuda"): "`baseline` goes with `kind` change: ",
         lambda: kbench.report(old, where="Q=1"): "`where` 'Q=1': ",
     }.items():
         with pytest.raises(kbench.UsageError) as caught:

@@ -80,8 +80,6 @@ def plot(
 
     if term and out:
         raise UsageError("--term and --out cannot be combined: --term writes no files")
-    if baseline is not None and kind != "change":
-        raise UsageError("--baseline goes with --kind change: other pictures use the baseline of the run")
     choices = plotting.Choices(metric, kind, x, split_words(by), theme, baseline, parse_share("--margin", margin))
     if term:
         _print_charts(newest_results(files), where, choices)
