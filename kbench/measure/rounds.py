@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import median
 
 from kbench.measure.contender import Contender
 from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.machine.settling import SettledClock
-from kbench.measure.machine.telemetry import ENERGY_ROUND_MS, Quantities, Telemetry, with_energy
+from kbench.measure.machine.telemetry import ENERGY, ENERGY_ROUND_MS, Quantities, Telemetry
 from kbench.measure.steps import Steps
 from kbench.measure.timing.timer import DeviceSamples
 from kbench.protocol import MeasureSettings, RoundTimed, Sampling
@@ -112,8 +112,8 @@ class Rounds:
         assert contender.sample is not None
         longest_ms = CONTROL_WARMUP_MS if contender.control else math.inf
         warmup_ms = 0.0 if contender.rounds else min(self.settings.warmup_ms, longest_ms)
-        read = self._reader(contender)
-        before = read()
+        with_energy = self._counts_energy(contender)
+        before = self._read(with_energy)
         start = time.perf_counter()
         self.steps.emit(Sampling(contender.index))
         samples = contender.sample(warmup_ms, min(self.settings.rep_ms, contender.longest_ms))
@@ -121,7 +121,7 @@ class Rounds:
         contender.spent_ms += (time.perf_counter() - start) * 1e3
         if contender.watch:
             contender.watch.after()
-        contender.readings += [before, read()]
+        contender.readings += [before, self._read(with_energy)]
         blame_for_changes(contender, self.inputs)
         if contender.running:
             contender.rounds.append(samples)
@@ -129,14 +129,14 @@ class Rounds:
                 contender.gaps_ms.append(median(samples.gaps_ms))
             self.steps.emit(RoundTimed(contender.index, contender.configuration_name, number, median(samples)))
 
-    def _reader(self, contender: Contender) -> Callable[[], Quantities]:
-        """What reads the telemetry before and after the next round. It reads the energy too if the round is likely to be long
-        enough for it."""
+    def _counts_energy(self, contender: Contender) -> bool:
+        """Whether the next round is likely to be long enough for its energy."""
         count = len(contender.rounds)
-        expected_ms = contender.spent_ms / count if count else self.settings.rep_ms
-        if expected_ms < ENERGY_ROUND_MS:
-            return self.telemetry.read
-        return lambda: with_energy(self.telemetry.read(), self.telemetry)
+        return (contender.spent_ms / count if count else self.settings.rep_ms) >= ENERGY_ROUND_MS
+
+    def _read(self, with_energy: bool) -> Quantities:
+        found = self.telemetry.read()
+        return {**found, ENERGY: self.telemetry.energy_counter_mj()} if with_energy else found
 
 
 def blame_for_changes(contender: Contender, inputs: SharedInputs) -> None:

@@ -133,6 +133,25 @@ def test_triton_reports_the_kernels_that_it_loads() -> None:
     assert kernels.find(5, "name") == ("name", "/nowhere", "hash")
 
 
+class StaticallyLaunchedStandIn:
+    """What torch's compiler keeps of a kernel that it has loaded without Triton."""
+
+    def __init__(self, function: int | None, name: str) -> None:
+        self.function, self.name, self.hash = function, name, f"hash of {name}"
+
+
+def test_a_kernel_of_torchs_compiler_is_known_by_what_launches_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cubin = tmp_path / "triton_one.cubin"
+    cubin.write_bytes(elf(__text__one=b"add"))
+    monkeypatch.setattr(machine_code, "_cached_cubin", lambda name, key: str(tmp_path / f"{name}.cubin"))
+    kept = [StaticallyLaunchedStandIn(None, "triton_none"), StaticallyLaunchedStandIn(81, "triton_one")]
+    code = MachineCode(TritonKernels())
+    assert code.of(81, "triton_one", ()) == (code_digest(cubin.read_bytes()), MACHINE_CODE)
+    assert code.of(82, "triton_two", ())[1].startswith("name and torch ") and kept
+
+
 def test_a_kernel_of_an_extension_is_known_by_the_code_in_its_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

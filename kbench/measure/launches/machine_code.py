@@ -74,21 +74,15 @@ class TritonKernels:
 
 def _find_compiled(function: int) -> tuple[str, str] | None:
     """The path of the machine code and Triton's hash of a kernel that torch's compiler has loaded, without Triton's part."""
-    launchers = _launcher_types()
-    for each in gc.get_objects() if launchers else ():
-        if type(each) in launchers and getattr(each, "function", None) == function:
+    is_launcher: dict[type, bool] = {}  # a process has nearly a million objects, but few types
+    for each in gc.get_objects():
+        kind = type(each)
+        if kind not in is_launcher:
+            is_launcher[kind] = kind.__name__.startswith("StaticallyLaunched")
+        if is_launcher[kind] and getattr(each, "function", None) == function:
             name, key = str(each.name), str(each.hash)
             return _cached_cubin(name, key), key
     return None
-
-
-def _launcher_types() -> set[type]:
-    """The classes of torch's compiler that launch a kernel. Versions of torch have them in other modules. They are looked up
-    once for all objects of the process, of which there are nearly a million."""
-    prefix = "torch._inductor.runtime.static_"
-    modules = [module for name, module in list(sys.modules.items()) if name.startswith(prefix)]
-    found = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
-    return {each for each in found if each.__name__.startswith("StaticallyLaunched")}
 
 
 def _cached_cubin(name: str, key: str) -> str:

@@ -41,7 +41,8 @@ class Telemetry(Protocol):
     driver: str
     """Version of the device's driver; empty if unknown."""
 
-    def read(self) -> Quantities: ...
+    def read(self) -> Quantities:
+        """The quantities at this moment, without the energy."""
 
     def energy_counter_mj(self) -> float | None:
         """The counter `ENERGY`; None if the device has none. It takes an H200 3 ms to answer, so only long rounds ask it."""
@@ -85,11 +86,6 @@ def telemetry_columns(readings: Sequence[Quantities]) -> dict[str, Any]:
             if value is not None and column != ENERGY:
                 seen.setdefault(column, []).append(value)
     return {column: _combined(values) for column, values in seen.items()}
-
-
-def with_energy(quantities: Quantities, telemetry: Telemetry) -> Quantities:
-    """The quantities and the counter of the energy."""
-    return {**quantities, ENERGY: telemetry.energy_counter_mj()}
 
 
 def energy_mj(readings: Sequence[Quantities], calls: Sequence[int]) -> float | None:
