@@ -20,6 +20,7 @@ struct Shape {
   using T = TYPE;
   static constexpr int vector = VECTOR, packs = PACKS;
   static constexpr bool edges = EDGES, keep = KEEP;
+  static constexpr bool wide = PACKS == 16 && VECTOR > 1;  // nearly all registers hold elements
   static constexpr bool group = GROUP < kBlockRow, cluster = GROUP == kClusterRow, team = GROUP == kTeamRow;
   // Threads with neighbouring accesses. The next access of each is as many accesses further.
   static constexpr int width = group ? GROUP : KBENCH_WARP_SIZE;
@@ -29,7 +30,7 @@ struct Shape {
 
 // The most threads of a block, and the fewest such blocks that a multiprocessor must hold. Both limit the registers of
 // a thread. PACKS: the accesses of all matrices that are read. 32 registers for 2 accesses, 40 for 4, 64 for 6, for 8,
-// and with KEEP. More rows in flight are better than more elements per thread. Fewer, larger slices are better only if
+// and with KEEP, and 80 for a wide row. More rows in flight are better than more elements per thread. Fewer, larger slices are better only if
 // a cluster could not hold the row otherwise.
 template <typename S, int PACKS = S::packs>
 struct Bounds {
@@ -39,6 +40,7 @@ struct Bounds {
                                  : PACKS <= 4  ? 512
                                  : PACKS <= 8  ? 1024
                                  : PACKS <= 12 ? 256
+                                 : S::wide     ? 256
                                                : 224;
   static constexpr int blocks = S::group      ? (PACKS <= 2 ? 12 : PACKS <= 4 ? 10 : 8)
                                 : S::team     ? 1
@@ -48,6 +50,7 @@ struct Bounds {
                                 : PACKS <= 4  ? 3
                                 : PACKS <= 8  ? 1
                                 : PACKS <= 12 ? (sizeof(typename S::T) == 4 ? 2 : KBENCH_CLUSTERS ? 4 : 3)
+                                : S::wide     ? (KBENCH_CLUSTERS ? 3 : 1)
                                               : (KBENCH_CLUSTERS ? 2 : 1);
 };
 
@@ -90,6 +93,16 @@ struct Part {
     // Each warp of a block has a contiguous part, so the accesses of a thread are one address with constant offsets.
     first = threadIdx.x % S::width;
     if (!S::group) first += rank * slice + threadIdx.x / S::width * (S::width * S::packs);
+  }
+
+  // Computes `first` and `end` again, in a way that the compiler cannot know. So they need no registers in between. For rows
+  // without edges.
+  __device__ __forceinline__ void repeat(int columns, int rank, int slice) {
+    int thread = threadIdx.x;
+    KBENCH_OPAQUE(thread);
+    KBENCH_OPAQUE(rank);
+    first = thread % S::width + rank * slice + thread / S::width * (S::width * S::packs);
+    end = min((rank + 1) * slice, columns / S::vector);
   }
 
   __device__ __forceinline__ bool has(int p) const { return first + p * S::width < end; }

@@ -117,6 +117,7 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
       total = exchange<S::cluster, max_threads>(total, totals, &barrier);
     }
   }
+  if constexpr (S::wide && S::cluster) part.repeat(columns, block_rank<true>(), slice);
   row.finish(total, columns, number);
 
   // A zero that the compiler does not know to be one. Otherwise the compiler would see that elements are converted to

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 SOURCE = CudaSource(Path(__file__).with_name("cuda") / "softmax.cu")
 BACKWARD_SOURCE = CudaSource(Path(__file__).with_name("cuda") / "softmax_backward.cu")
-PACKS = (1, 2, 4, 6, 8, 12, 20)
-"""Numbers of 16-byte accesses per thread for which softmax.cu has kernels of a block per row."""
+PACKS = (1, 2, 4, 6, 8, 12, 16, 20)
+"""Numbers of 16-byte accesses per thread for which softmax.cu has kernels of a block per row; 16 in float32 only."""
 
 LARGEST_CLUSTER = 16
 """The most blocks that can share a row, on devices with clusters of blocks."""

@@ -172,6 +172,9 @@ cudaError_t launch_long(const Rows& long_rows, Blocks blocks) {
       return launch_blocks<V, 8, EDGES, false>(call, blocks.blocks);
     case 12:
       return launch_blocks<V, 12, EDGES, false>(call, blocks.blocks);
+    case 16:
+      if constexpr (sizeof(T) == 4 && !EDGES) return launch_blocks<V, 16, EDGES, false>(call, blocks.blocks);
+      return cudaErrorInvalidConfiguration;
     case 20:
       return launch_blocks<V, 20, EDGES, false>(call, blocks.blocks);
     default:
@@ -205,7 +208,10 @@ cudaError_t launch_team_after_team(const Rows& call) {
   return cudaSuccess;
 }
 
-[[noreturn]] void refuse(Blocks blocks, std::int64_t columns) {
+[[noreturn]] void refuse(Blocks blocks, std::int64_t columns, bool wide) {
+  if (blocks.packs == 16 && !wide) {
+    throw Unsupported("packs=16 is for float32 rows that begin and end at multiples of 16 bytes");
+  }
   throw Unsupported("packs=" + std::to_string(blocks.packs) + ", blocks=" + std::to_string(blocks.blocks) +
                     " cannot hold a row of N=" + std::to_string(columns) + " on this device");
 }
@@ -231,7 +237,7 @@ cudaError_t dispatch(const Rows& call) {
   if (call.packs || call.blocks) blocks = {call.packs ? call.packs : 8, call.blocks ? call.blocks : 1, blocks.keep};
   cudaError_t error = launch_long<T, EDGES>(call, blocks);
   if (error != cudaErrorInvalidConfiguration) return error;
-  if (call.packs || call.blocks) refuse(blocks, call.columns);
+  if (call.packs || call.blocks) refuse(blocks, call.columns, sizeof(T) == 4 && !EDGES);
   // The row does not fit into the registers of a block or of a cluster.
   error = launch_team_after_team<T, EDGES>(call);
   if (error != cudaErrorInvalidConfiguration) return error;
