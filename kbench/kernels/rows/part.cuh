@@ -30,8 +30,8 @@ struct Shape {
 
 // The most threads of a block, and the fewest such blocks that a multiprocessor must hold. Both limit the registers of
 // a thread. PACKS: the accesses of all matrices that are read. 32 registers for 2 accesses, 40 for 4, 64 for 6, for 8,
-// and with KEEP, and 80 for a wide row. More rows in flight are better than more elements per thread. Fewer, larger slices are better only if
-// a cluster could not hold the row otherwise.
+// and with KEEP, and 80 for a wide row. More rows in flight are better than more elements per thread. Fewer, larger
+// slices are better only if a cluster could not hold the row otherwise.
 template <typename S, int PACKS = S::packs>
 struct Bounds {
   static constexpr int threads = S::group      ? 128
