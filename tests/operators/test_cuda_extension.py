@@ -29,6 +29,7 @@ SOFTMAX, GELU = operator("softmax"), operator("gelu")
 LADDER = ("cuda-naive", "cuda-online", "cuda-shared", "cuda-shuffle")
 DTYPES = ("float32", "float16", "bfloat16")
 DEVICE = "cuda"
+ONLY_WIDE = "packs=16 is for float32 rows that begin and end at multiples of 16 bytes"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -442,8 +443,12 @@ def test_softmax_in_other_ways_to_share_a_row(gpu: None, packs: int) -> None:
     faults = []
     for dtype in DTYPES:
         for blocks in (1, 2, 3, 5, 8, 16):
-            for N in (1, 781, 4096, 10000, 40001, 151936):
+            for N in (1, 781, 4096, 10000, 40001, 151936, 262144):
                 x = randn(5, N, dtype)
+                if packs == 16 and (dtype != "float32" or N % 4):
+                    with pytest.raises(Unsupported, match=ONLY_WIDE):
+                        wrong(SOFTMAX, "cuda", x, "random", packs=packs, blocks=blocks)
+                    continue
                 a_thread_each = packs * blocks * 16  # bytes of a row that one thread of each block holds
                 try:
                     faults += wrong(SOFTMAX, "cuda", x, "random", packs=packs, blocks=blocks)
@@ -456,6 +461,24 @@ def test_softmax_in_other_ways_to_share_a_row(gpu: None, packs: int) -> None:
                 elif needed <= 128 * a_thread_each:
                     assert held, (dtype, blocks, N)
     assert not faults
+
+
+@pytest.mark.gpu
+def test_softmax_with_16_accesses_a_thread(gpu: None) -> None:
+    """Up to 1 MiB in 16 blocks, of any distance between rows that keeps them at multiples of 16 bytes."""
+    if torch.cuda.get_device_capability()[0] not in (9, 10):
+        pytest.skip("the device has no clusters of 16 blocks")
+    ways = {"packs": 16, "blocks": 16}
+    faults = []
+    for N in (4, 196612, 200704, 229380, 262140, 262144):
+        x = randn(5, N, "float32")
+        faults += wrong(SOFTMAX, "cuda", x, "random", **ways)
+        faults += wrong(SOFTMAX, "cuda", randn(5, N + 8, "float32")[:, 4 : 4 + N], "columns 4: of N + 8", **ways)
+        x[0], x[1, : N - 1], x[2, N // 2] = -float("inf"), -float("inf"), float("nan")
+        faults += wrong(SOFTMAX, "cuda", x, "-inf, -inf but for the last, one NaN", **ways)
+    assert not faults
+    with pytest.raises(Unsupported, match="packs=16, blocks=16 cannot hold a row of N=262148 on this device"):
+        wrong(SOFTMAX, "cuda", randn(5, 262148, "float32"), "random", **ways)
 
 
 @pytest.mark.gpu
