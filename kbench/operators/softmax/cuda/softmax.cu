@@ -66,15 +66,22 @@ inline Blocks share_few(std::int64_t bytes, std::int64_t rows, int itemsize) {
   return bytes <= kSixTo ? Blocks{6, 16, true} : Blocks{8, 16};
 }
 
-// A multiprocessor holds few blocks of this size: two with 20 accesses per thread, in steps of 10 KiB; one or two with 8.
-inline Blocks share_longest(std::int64_t bytes) { return {bytes <= 768 * kKiB ? 20 : 8, 16}; }
+// Whether there is a kernel with 16 accesses per thread. Its registers hold elements of fp32, and little else.
+template <typename T, bool EDGES>
+constexpr bool kWide = sizeof(T) == 4 && !EDGES;
+
+// A multiprocessor holds few blocks of this size: two with 20 accesses per thread, in steps of 10 KiB; three of up to 64 KiB
+// with 16, if the row is `wide`; one or two with 8.
+inline Blocks share_longest(std::int64_t bytes, bool wide) {
+  return {bytes <= 768 * kKiB ? 20 : wide && bytes <= kMiB ? 16 : 8, 16};
+}
 
 // The device is full. What counts are the bytes in flight on a multiprocessor, and that its blocks seldom wait for others.
 // Rows that begin with a cache line get slices of 16 KiB. Long 16-bit rows get 16 slices of any size, with 12 accesses per
 // thread, or 8 if those fill the slice exactly.
 // Other rows leave every warp with partial cache lines at its ends, so few long slices are better than many short ones: 32
 // KiB, or 48 KiB in 16 bits, which need registers for both forms of an element.
-inline Blocks share_many(std::int64_t bytes, int itemsize) {
+inline Blocks share_many(std::int64_t bytes, int itemsize, bool wide) {
   const bool lines = bytes % 128 == 0;
   if (bytes <= 6 * kKiB || (!lines && bytes <= 16 * kKiB)) return {2, 1};
   if (bytes < 16 * kKiB) return {4, 1};
@@ -84,17 +91,17 @@ inline Blocks share_many(std::int64_t bytes, int itemsize) {
     return {bytes <= 256 * kKiB || (bytes > 448 * kKiB && bytes <= 512 * kKiB) ? 8 : 12, 16};
   }
   if (itemsize == 4 || (lines && bytes <= 256 * kKiB)) {
-    return bytes <= 512 * kKiB ? Blocks{8, int(ceil_div(bytes, 32 * kKiB))} : share_longest(bytes);
+    return bytes <= 512 * kKiB ? Blocks{8, int(ceil_div(bytes, 32 * kKiB))} : share_longest(bytes, wide);
   }
   if (bytes <= 768 * kKiB) return {12, int(ceil_div(bytes, 48 * kKiB))};
-  return share_longest(bytes);
+  return share_longest(bytes, wide);
 }
 
-// The blocks of a row that is longer than those of kShort.
-inline Blocks share(std::int64_t bytes, std::int64_t rows, int itemsize) {
+// The blocks of a row that is longer than those of kShort. `wide`: see kWide.
+inline Blocks share(std::int64_t bytes, std::int64_t rows, int itemsize, bool wide) {
   const bool six = itemsize == 2 && bytes > kSixFrom && bytes <= kSixTo;
   const bool few = rows * bytes <= (six ? 12 : 8) * kMiB;
-  const Blocks wanted = few ? share_few(bytes, rows, itemsize) : share_many(bytes, itemsize);
+  const Blocks wanted = few ? share_few(bytes, rows, itemsize) : share_many(bytes, itemsize, wide);
   const int largest = largest_cluster();
   if (wanted.blocks > 1 && wanted.blocks > largest) return {8, largest};  // blocks of up to 1024 threads
   // The multiprocessors that can form a cluster come in groups of 16 or 18. A group that holds one cluster of 11 blocks
@@ -173,7 +180,7 @@ cudaError_t launch_long(const Rows& long_rows, Blocks blocks) {
     case 12:
       return launch_blocks<V, 12, EDGES, false>(call, blocks.blocks);
     case 16:
-      if constexpr (sizeof(T) == 4 && !EDGES) return launch_blocks<V, 16, EDGES, false>(call, blocks.blocks);
+      if constexpr (kWide<T, EDGES>) return launch_blocks<V, 16, EDGES, false>(call, blocks.blocks);
       return cudaErrorInvalidConfiguration;
     case 20:
       return launch_blocks<V, 20, EDGES, false>(call, blocks.blocks);
@@ -233,11 +240,11 @@ cudaError_t dispatch(const Rows& call) {
       if (bytes <= line.bytes && bytes <= longest) return launch_short<T, EDGES>(call, line.group, line.packs);
     }
   }
-  Blocks blocks = share(bytes, call.rows, sizeof(T));
+  Blocks blocks = share(bytes, call.rows, sizeof(T), kWide<T, EDGES>);
   if (call.packs || call.blocks) blocks = {call.packs ? call.packs : 8, call.blocks ? call.blocks : 1, blocks.keep};
   cudaError_t error = launch_long<T, EDGES>(call, blocks);
   if (error != cudaErrorInvalidConfiguration) return error;
-  if (call.packs || call.blocks) refuse(blocks, call.columns, sizeof(T) == 4 && !EDGES);
+  if (call.packs || call.blocks) refuse(blocks, call.columns, kWide<T, EDGES>);
   // The row does not fit into the registers of a block or of a cluster.
   error = launch_team_after_team<T, EDGES>(call);
   if (error != cudaErrorInvalidConfiguration) return error;
