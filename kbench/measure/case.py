@@ -108,6 +108,13 @@ class CaseRun:
         """Measure the case. Returns one row per configuration, then the rows of the controls. With `check_only`, builds and
         checks the providers, and returns nothing. Raises DeviceLost when a provider has broken the device."""
         try:
+            return self._run(check_only)
+        finally:
+            for contender in self.contenders:
+                contender.let_go()
+
+    def _run(self, check_only: bool) -> list[Row]:
+        try:
             inputs = self.begin()
         except OperatorFault as fault:
             return self.give_up(Status.ERROR, str(fault))

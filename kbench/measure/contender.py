@@ -145,8 +145,13 @@ class Contender:
     def end(self, status: Status, reason: str = "") -> None:
         """Stop here. The row states the reason and has no time."""
         self.status, self.reason = status, reason
-        self.rounds, self.stage, self.sample, self.calls, self.stages = [], None, None, (), {}
-        self.stage_calls = self.watch = None
+        self.rounds, self.stages = [], {}
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Drop its calls, and with them the tensors of the case. They refer to the case in a circle, so Python would free them
+        only at its next collection of garbage, which may be many cases later."""
+        self.stage, self.sample, self.calls, self.stage_calls, self.watch = None, None, (), None, None
 
     @property
     def mutates(self) -> Collection[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ def timer(monkeypatch: pytest.MonkeyPatch) -> GraphTimer:
     for name in ("Stream", "current_stream"):
         monkeypatch.setattr(torch.cuda, name, lambda: stream)
     for name in ("stream", "graph"):
-        monkeypatch.setattr(torch.cuda, name, lambda of, stream=None: nullcontext())
+        monkeypatch.setattr(torch.cuda, name, lambda of, **options: nullcontext())
     monkeypatch.setattr(torch.cuda, "set_stream", lambda stream: None)
     monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
@@ -47,6 +48,16 @@ def test_memory_that_runs_out_in_a_capture_is_no_refusal(timer: GraphTimer) -> N
 def test_what_a_capture_forbids_is_declined(timer: GraphTimer) -> None:
     with pytest.raises(Unsupported, match="cannot be captured in a CUDA graph: operation not permitted"):
         timer.ready([after_three_calls(RuntimeError("operation not permitted\nmore"))], None)
+
+
+def test_python_collects_no_garbage_during_a_capture(timer: GraphTimer) -> None:
+    collects: list[bool] = []
+    timer.ready([lambda: collects.append(gc.isenabled())], None)
+    assert collects[:3] == [True] * 3, "the calls ahead of the capture"
+    assert set(collects[3:]) == {False}
+    with pytest.raises(Unsupported):
+        timer.ready([after_three_calls(RuntimeError("operation not permitted"))], None)
+    assert gc.isenabled()
 
 
 def test_every_call_of_a_graph_has_buffers_of_its_own_if_memory_allows() -> None:

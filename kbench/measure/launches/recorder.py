@@ -23,7 +23,7 @@ from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall, MemoryOperation
 from kbench.measure.launches.graph_nodes import GraphReader, KernelNode, MemoryNode, Nodes, device_limits
 from kbench.measure.launches.machine_code import MachineCode, TritonKernels
-from kbench.measure.machine.device import Device
+from kbench.measure.machine.device import Device, capture_alone
 from kbench.text.printable import printable
 
 NAME_CHARACTERS = 300
@@ -156,14 +156,15 @@ def capture(prepare: Callable[[], PreparedCall], stream: torch.cuda.Stream) -> t
             call = prepare()
             call.run()  # what happens at the first call on a stream must not happen during the capture
             torch.cuda.synchronize()
-            graph.capture_begin(capture_error_mode="thread_local")
-            try:
-                call.run()
-            except BaseException:
-                with suppress(RuntimeError):  # it would say only that the capture has failed
-                    graph.capture_end()
-                raise
-            graph.capture_end()
+            with capture_alone():
+                graph.capture_begin(capture_error_mode="thread_local")
+                try:
+                    call.run()
+                except BaseException:
+                    with suppress(RuntimeError):  # it would say only that the capture has failed
+                        graph.capture_end()
+                    raise
+                graph.capture_end()
     finally:
         torch.cuda.set_stream(present)  # a capture that fails does not leave its stream
     return graph

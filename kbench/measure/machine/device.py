@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -203,6 +205,19 @@ def _uuid(properties: Any, handle: str) -> str:
         return handle
     uuid = str(getattr(properties, "uuid", ""))
     return f"GPU-{uuid}" if uuid and not torch.version.hip else uuid
+
+
+@contextmanager
+def capture_alone() -> Iterator[None]:
+    """Python collects no garbage meanwhile. Garbage may hold a graph or an event of CUDA, and a capture fails when one is freed
+    during it. Capture with `capture_error_mode="thread_local"` beside this, so that no other thread ends the capture."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def poison_value(dtype: torch.dtype, again: bool = False) -> float | int | bool:

@@ -126,6 +126,13 @@ class ScriptRun:
     def run(self, *, check_only: bool = False) -> list[Row]:
         """Measure the case. Returns a row per configuration, then those of the controls. With `check_only`, builds the lines
         and returns nothing. Raises DeviceLost when a closure has broken the device."""
+        try:
+            return self._run(check_only)
+        finally:
+            for contender in self.contenders:
+                contender.let_go()
+
+    def _run(self, check_only: bool) -> list[Row]:
         for contender in self.contenders:
             self._build(contender)
         if check_only:

@@ -21,7 +21,7 @@ import torch
 
 from kbench.contract.memory import MIN_CALLS, fill_bytes, rotated_sets
 from kbench.contract.provider import Unsupported
-from kbench.measure.machine.device import Device, out_of_memory
+from kbench.measure.machine.device import Device, capture_alone, out_of_memory
 from kbench.measure.timing.timer import Sample
 
 MIN_REPLAYS = 5
@@ -131,7 +131,7 @@ def _capture(runs: Sequence[Callable[[], Any]], calls: int, stream: torch.cuda.S
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     try:
-        with torch.cuda.graph(graph, stream=stream):
+        with capture_alone(), torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
             outputs: deque[Any] = deque(maxlen=len(runs))
             for run in islice(cycle(runs), calls):
                 outputs.append(run())

@@ -1,0 +1,62 @@
+"""A case leaves no tensors behind: the memory of the next case is free before Python collects garbage."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+import torch
+from in_process import case_run
+from torch import Tensor
+
+import kbench
+from kbench.contract.operator import Operator
+from kbench.contract.tensor import Tensor as Declared
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def large_tensors() -> list[tuple[int, ...]]:
+    return [tuple(x.shape) for x in gc.get_objects() if type(x) is Tensor and x.numel() >= 1000]
+
+
+@pytest.mark.parametrize("mode", ["forward", "backward", "full"])
+def test_no_tensor_of_a_timed_case_is_left(no_collection: None, mode: str) -> None:
+    before = large_tensors()
+    run = case_run(kbench.operator("rmsnorm"), ["torch-native", "torch-eager"], dtype="float32", M=8, N=1000, mode=mode)
+    statuses = [row.status.value for row in run.run()]
+    del run
+    assert set(statuses) == {"ok"}
+    assert large_tensors() == before
+
+
+def test_no_tensor_of_providers_that_fail_is_left(no_collection: None) -> None:
+    operator = Operator(
+        "doubled",
+        axes=("M", "N"),
+        inputs={"x": Declared("M", "N")},
+        outputs={"y": Declared("M", "N")},
+        reference=lambda x: x * 2,
+        rows="M",
+    )
+    operator.provider("right")(lambda x: x * 2)
+    operator.provider("wrong")(lambda x: x * 3)
+
+    @operator.provider("raises")
+    def raises(x: Tensor) -> Tensor:
+        y = torch.ones_like(x)
+        raise RuntimeError(f"not for {tuple(y.shape)}")
+
+    before = large_tensors()
+    run = case_run(operator, ["right", "wrong", "raises"], dtype="float32", M=8, N=1000)
+    statuses = [row.status.value for row in run.run()]
+    del run
+    assert statuses[:3] == ["ok", "wrong", "error"]
+    assert large_tensors() == before
