@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
+
+from packaging.version import Version
 
 from kbench.contract.provider import Unsupported
 from kbench.results.case import FORWARD
@@ -77,6 +80,11 @@ QUACK_SMALLEST_READ = 4
 QUACK_LONGEST_FLOAT32_ROW = 131072
 """Elements. The backward pass of QuACK's norms refuses longer rows in float32."""
 
+QUACK_BLOCK_THREADS = 256
+
+QUACK_NAN = Version("0.6.5")
+"""The newest release in which such rows were seen, see quack_blocks."""
+
 
 def quack_reads(axis: str, read_bytes: int = QUACK_SMALLEST_READ) -> Declines:
     """For a kernel of QuACK that reads `read_bytes` bytes of a row at once. `axis` is the length of a row."""
@@ -87,6 +95,36 @@ def quack_reads(axis: str, read_bytes: int = QUACK_SMALLEST_READ) -> Declines:
         return f"{axis} is not a multiple of {elements}, which QuACK needs for {case.dtype}" if cut else None
 
     return why
+
+
+def quack_blocks(axis: str) -> Declines:
+    """For QuACK's softmax and cross-entropy in 16 bits. A cluster of blocks shares a row of more than 65536 elements, and each
+    takes a multiple of what its threads read at once. If the last block gets no element, releases up to QUACK_NAN return NaN.
+    """
+
+    def why(case: Case) -> str | None:
+        row = getattr(case, axis)
+        if case.itemsize != 2 or row <= 65536 or not _quack_clusters():
+            return None
+        blocks = 8 if row <= 131072 else 16
+        step = math.gcd(row, 8) * QUACK_BLOCK_THREADS
+        if (blocks - 1) * math.ceil(row / (blocks * step)) * step < row:
+            return None
+        return f"QuACK returns NaN: of the {blocks} blocks that share a row of {row} elements, the last one gets none"
+
+    return why
+
+
+def _quack_clusters() -> bool:
+    """Whether the installed QuACK shares rows on this device, and has the fault. True without a device or without QuACK."""
+    import torch
+
+    if torch.cuda.is_available() and torch.cuda.get_device_capability()[0] < 9:
+        return False
+    try:
+        return Version(version("quack-kernels")) <= QUACK_NAN
+    except PackageNotFoundError:
+        return True
 
 
 def quack_norm(case: Case) -> str | None:

@@ -91,6 +91,27 @@ DECLINED: list[tuple[str, str, str, dict[str, Any], str | None]] = [
         {"V": 50257, "mode": "full"},
         "V is not a multiple of 2, which QuACK ne",
     ),
+    ("softmax", "quack", "bfloat16", {"N": 128256}, None),
+    ("softmax", "quack", "bfloat16", {"N": 262144}, None),
+    ("softmax", "quack", "float32", {"N": 151936}, None),
+    (
+        "softmax",
+        "quack",
+        "bfloat16",
+        {"N": 65544},
+        "QuACK returns NaN: of the 8 blocks that share",
+    ),
+    (
+        "softmax",
+        "quack",
+        "float16",
+        {"N": 151936},
+        "QuACK returns NaN: of the 16 blocks that share",
+    ),
+    ("softmax", "quack", "float16", {"N": 151936, "mode": "backward"}, "QuACK returns NaN"),
+    ("cross_entropy", "quack", "float32", {"V": 201088}, None),
+    ("cross_entropy", "quack", "bfloat16", {"V": 201088}, "QuACK returns NaN"),
+    ("cross_entropy", "quack-in-place", "bfloat16", {"V": 201088, "mode": "full"}, "QuACK returns NaN"),
     ("softmax", "quack", "bfloat16", {"N": 1004}, "N is not a multiple of 8, which QuACK needs for bfloat16"),
     ("layernorm", "flashinfer", "float16", {"weight_dtype": "float32"}, "FlashInfer takes bfloat16 only"),
     ("layernorm", "flashinfer", "bfloat16", {"weight_dtype": "float32"}, None),
@@ -122,6 +143,19 @@ def test_providers_in_place_say_where_they_write() -> None:
         assert backward is not None and backward.mutates == {"gradient of y": "x"}
     swiglu = operator("swiglu").providers["liger-in-place"].backward
     assert swiglu is not None and swiglu.mutates == {"gate": "gate", "up": "up"}
+
+
+def test_a_newer_quack_and_a_device_without_clusters_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = operator("softmax").providers["quack"]
+    case = operator("softmax").case("bfloat16", M=8, N=151936)
+    assert provider.declines(case)
+    monkeypatch.setattr("kbench.kernels.libraries.version", lambda name: "0.6.6")
+    assert provider.declines(case) is None
+    monkeypatch.setattr("kbench.kernels.libraries.version", lambda name: "0.6.5")
+    assert provider.declines(case)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (8, 0))
+    assert provider.declines(case) is None
 
 
 def test_quack_declines_rows_that_it_cannot_read() -> None:

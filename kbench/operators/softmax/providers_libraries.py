@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from kbench.kernels.libraries import liger_rows, quack_matrix, quack_reads
+from kbench.kernels.libraries import any_of, liger_rows, quack_blocks, quack_matrix, quack_reads
 from kbench.operators.softmax.operator import softmax
 
 if TYPE_CHECKING:
@@ -24,7 +24,13 @@ def liger(x: Tensor) -> Tensor:
     return out
 
 
-@softmax.provider("quack", label="QuACK", requires="quack", devices=("cuda",), supports=quack_reads("N", 16))
+@softmax.provider(
+    "quack",
+    label="QuACK",
+    requires="quack",
+    devices=("cuda",),
+    supports=any_of(quack_reads("N", 16), quack_blocks("N")),
+)
 def quack(x: Tensor) -> Tensor:
     """QuACK's CuTe-DSL softmax, forward only. Compiles on the first use of each (dtype, N)."""
     from quack.softmax import softmax_fwd
