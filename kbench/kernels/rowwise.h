@@ -23,6 +23,7 @@ struct Rows {
   // Requests of the caller; 0 leaves the number to the kernel.
   int packs = 0;   // 16-byte accesses per thread
   int blocks = 0;  // blocks that share a row
+  int team = 0;    // blocks anywhere on the device that share a row
 };
 
 // Throws Unsupported for tensors that are not such matrices.

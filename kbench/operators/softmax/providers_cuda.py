@@ -30,6 +30,12 @@ PACKS = (1, 2, 4, 6, 8, 12, 16, 20)
 LARGEST_CLUSTER = 16
 """The most blocks that can share a row, on devices with clusters of blocks."""
 
+TEAM_PACKS = (1, 2, 4, 8)
+"""The same for teams of blocks; 8 in float32 only."""
+
+LARGEST_TEAM = 512
+"""`kTeamBlocks` of rowwise.h: the most blocks of a launch whose blocks may be anywhere on the device."""
+
 TEAM_WORDS, TEAM_ROWS, TEAM_COLUMNS = 1024, 32, 2**14
 """`kTeamWords` of rowwise.h. Matrices with at most this many rows, and at least this many columns, may need a mailbox of this
 size; softmax.cu decides."""
@@ -73,20 +79,30 @@ def cuda_shuffle(case: Case) -> Callable[[Tensor], Tensor]:
 
 
 @cuda_provider("cuda", label="CUDA")
-def cuda(case: Case, *, packs: int | None = None, blocks: int | None = None) -> Callable[[Tensor], Tensor]:
+def cuda(
+    case: Case, *, packs: int | None = None, blocks: int | None = None, team: int | None = None
+) -> Callable[[Tensor], Tensor]:
     """The best kernel for the shape.
 
     It keeps a row in the registers of a part of a warp, of a block, or of a cluster of blocks. Blocks anywhere on the device
     share a row if the rows are few and very long. Rows that fit into none of these are read twice.
 
     `packs` requests a block per row, with this many 16-byte accesses per thread. `blocks` requests this many blocks per row.
-    If only one is given, the other is 8 or 1. Raises ValueError for numbers that no kernel has.
+    If only one is given, the other is 8 or 1. `team` requests that this many blocks anywhere on the device share a row, also
+    with `packs`. Raises ValueError for numbers that no kernel has.
     """
-    if packs is not None and packs not in PACKS:
-        raise ValueError(f"packs must be one of {', '.join(map(str, PACKS))}, not {packs}")
+    if team is not None and blocks is not None:
+        raise ValueError("give either blocks or team: both say how many blocks share a row")
+    if team is not None and team not in range(2, LARGEST_TEAM + 1):
+        raise ValueError(f"team must be from 2 to {LARGEST_TEAM}, not {team}")
+    choices = PACKS if team is None else TEAM_PACKS
+    if packs is not None and packs not in choices:
+        listed = ", ".join(map(str, choices))
+        raise ValueError(f"packs must be one of {listed}{' with team' if team else ''}, not {packs}")
     if blocks is not None and blocks not in range(1, LARGEST_CLUSTER + 1):
         raise ValueError(f"blocks must be from 1 to {LARGEST_CLUSTER}, not {blocks}")
-    return rowwise(SOURCE.kernel("best", packs=packs, blocks=blocks), mailbox=_mailbox)
+    kernel = SOURCE.kernel("best", packs=packs, blocks=blocks, team=team)
+    return rowwise(kernel, mailbox=_mailbox if team is None else _team_mailbox)
 
 
 @softmax.backward("cuda", saves=["y"])
@@ -106,6 +122,11 @@ def _backward_kernel() -> Callable[..., None]:
 def _mailbox(x: Tensor) -> Tensor | None:
     """The mailbox through which blocks share rows of x; None if none do."""
     rows, columns = x.shape
-    if rows > TEAM_ROWS or columns < TEAM_COLUMNS or torch.version.hip:
+    return None if rows > TEAM_ROWS or columns < TEAM_COLUMNS else _team_mailbox(x)
+
+
+def _team_mailbox(x: Tensor) -> Tensor | None:
+    """A mailbox for teams of blocks that share rows of x; None on AMD GPUs."""
+    if torch.version.hip:
         return None
     return block_mailbox.mailbox(x.device, TEAM_WORDS, "softmax.cu")

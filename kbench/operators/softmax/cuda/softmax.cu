@@ -189,13 +189,55 @@ cudaError_t launch_long(const Rows& long_rows, Blocks blocks) {
   }
 }
 
+// Teams of `blocks` blocks. A thread has up to 32 elements.
+template <typename T, bool EDGES>
+cudaError_t launch_teams(const Rows& call, int blocks, int packs) {
+  constexpr int V = kVector<T>;
+  const auto rows = as_rows<T>(call);
+  switch (packs) {
+    case 1:
+      return launch_team<V, 1, EDGES>(rows, call.words, blocks);
+    case 2:
+      return launch_team<V, 2, EDGES>(rows, call.words, blocks);
+    case 4:
+      return launch_team<V, 4, EDGES>(rows, call.words, blocks);
+    case 8:
+      if constexpr (sizeof(T) == 4) return launch_team<V, 8, EDGES>(rows, call.words, blocks);
+  }
+  return cudaErrorInvalidConfiguration;
+}
+
 // 16 elements per thread, or 32 if the blocks do not hold the row otherwise.
 template <typename T, bool EDGES>
 cudaError_t launch_teams(const Rows& call, int blocks) {
-  constexpr int V = kVector<T>;
-  const auto rows = as_rows<T>(call);
-  const cudaError_t error = launch_team<V, 16 / V, EDGES>(rows, call.words, blocks);
-  return error == cudaErrorInvalidConfiguration ? launch_team<V, 32 / V, EDGES>(rows, call.words, blocks) : error;
+  const cudaError_t error = launch_teams<T, EDGES>(call, blocks, 16 / kVector<T>);
+  return error == cudaErrorInvalidConfiguration ? launch_teams<T, EDGES>(call, blocks, 32 / kVector<T>) : error;
+}
+
+[[noreturn]] void refuse_teams(const Rows& call, int packs, int vector) {
+  const std::string team = "team=" + std::to_string(call.team), rows = "M=" + std::to_string(call.rows);
+  const std::int64_t all = call.rows * call.team;
+  if (all > kTeamBlocks) {
+    throw Unsupported(team + " needs " + std::to_string(all) + " blocks for " + rows + "; one launch of teams has at most " +
+                      std::to_string(kTeamBlocks));
+  }
+  throw Unsupported(team + ", packs=" + std::to_string(packs) + " cannot share rows of N=" + std::to_string(call.columns) +
+                    " for " + rows + ": a block holds at most " + std::to_string(1024 * packs * vector) +
+                    " elements, and this device must hold all " + std::to_string(all) + " blocks at once");
+}
+
+// The teams that the caller requests. The caller may also request the accesses per thread. Otherwise there are as few as give
+// a block at most 256 threads, and at most 32 elements per thread.
+template <typename T, bool EDGES>
+cudaError_t launch_requested_teams(const Rows& call) {
+  constexpr int V = kVector<T>, most = 32 / V;
+  require(call.words, "`team` needs a mailbox and an NVIDIA GPU");
+  require(call.packs <= most, "packs=8 with `team` is for float32");
+  int packs = call.packs ? call.packs : 1;
+  while (!call.packs && packs < most && ceil_div(call.columns, V * call.team) > 256 * packs) packs *= 2;
+  const cudaError_t error = launch_teams<T, EDGES>(call, call.team, packs);
+  if (error == cudaErrorInvalidConfiguration) refuse_teams(call, packs, V);
+  return error;
 }
 
 // Rows that no cluster holds: as many at a time as the device holds. cudaErrorInvalidConfiguration if it holds none.
@@ -226,6 +268,7 @@ cudaError_t launch_team_after_team(const Rows& call) {
 template <typename T, bool EDGES>
 cudaError_t dispatch(const Rows& call) {
   const std::int64_t bytes = call.columns * sizeof(T);
+  if (call.team) return launch_requested_teams<T, EDGES>(call);
   if (call.words && !call.packs && !call.blocks) {
     const int blocks = team_blocks(bytes, call.rows, sizeof(T));
     const cudaError_t error = blocks > 1 ? launch_teams<T, EDGES>(call, blocks) : cudaErrorInvalidConfiguration;
@@ -254,6 +297,7 @@ cudaError_t dispatch(const Rows& call) {
 // The same for rows whose distance from a multiple of 16 bytes differs between x and y: one element per access.
 template <typename T>
 cudaError_t dispatch_scalar(const Rows& call) {
+  require(!call.team, "`team` needs rows of x and y that are equally far beyond a multiple of 16 bytes");
   const auto rows = as_rows<T>(call);
   if (call.columns <= 32 * 4) return launch_groups<1, 4, 32, false, false>(rows);
   const cudaError_t error = launch_blocks<1, 16, false, false>(rows, 1);
@@ -271,6 +315,7 @@ cudaError_t best(const Call& arguments) {
   Rows call = rows_of(arguments);
   call.packs = static_cast<int>(arguments.integer("packs"));
   call.blocks = static_cast<int>(arguments.integer("blocks"));
+  call.team = static_cast<int>(arguments.integer("team"));
   return with_type(call.dtype, [&](auto zero) {
     using T = decltype(zero);
     if (rows_aligned<T>(call)) return dispatch<T, false>(call);
@@ -283,7 +328,7 @@ const std::vector<Kernel> kernels = {
     {"online", rowwise<online>, {"x"}, {"y"}, {}},
     {"shared", rowwise<shared>, {"x"}, {"y"}, {}},
     {"shuffle", rowwise<shuffle>, {"x"}, {"y"}, {}},
-    {"best", best, {"x"}, {"y"}, {"packs=0", "blocks=0"}},  // see Rows; 0 leaves the number to the kernel
+    {"best", best, {"x"}, {"y"}, {"packs=0", "blocks=0", "team=0"}},  // see Rows; 0 leaves the number to the kernel
 };
 
 }  // namespace kbench
