@@ -26,7 +26,7 @@ class Kept:
 
     number   which timed call of the provider it was, from 1
     salts    the salts of its inputs, in the order in which they were written
-    earlier  those of the call before
+    earlier  those of some calls before, the last one first
     rows     the rows that are kept
     outputs  what is kept of each output
     fault    how the outputs differ in form from what a call must deliver; then none is kept
@@ -34,7 +34,7 @@ class Kept:
 
     number: int
     salts: Sequence[Salt]
-    earlier: Sequence[Salt]
+    earlier: Sequence[Sequence[Salt]]
     rows: Sequence[int]
     outputs: Sequence[Tensor] = field(default_factory=list)
     fault: str | None = None
@@ -92,10 +92,10 @@ class Keeper:
         inputs: Sequence[Tensor],
         found: Sequence[Any],
         salts: Sequence[Salt],
-        earlier: Sequence[Salt],
+        earlier: Sequence[Sequence[Salt]],
     ) -> Kept:
         """Copy parts of the outputs of a call. This does not wait for the device."""
-        combs = [salt.rows for salt in (*salts, *earlier)]
+        combs = [salt.rows for salt in (*salts, *chain(*earlier[:1]))]
         rows = [*chain.from_iterable(combs), *self._others]
         if fault := malformed(self._expected, inputs, found):
             return Kept(number, salts, earlier, rows, fault=fault)

@@ -54,7 +54,7 @@ class KeptCallsJudge:
         now = self._marks(call, call.salts)
         if not any(marks.count for marks in now):
             return None
-        others = [self._marks(call, salts) for salts in ((), call.earlier, call.salts[:-1])]
+        others = [self._marks(call, salts) for salts in ((), call.salts[:-1], *call.earlier)]
         for position, marks in enumerate(now):
             if not marks.count:
                 continue

@@ -3,15 +3,16 @@
 A salt replaces some elements of the inputs by those that another valid draw has at the same places. The rules:
 
 - An input with the operator's axis `rows`: some whole rows. Rows are independent, so each may come from another draw. If kbench
-  fills the input itself (normal, uniform, integers), every element is drawn by itself, and a part of each row is enough.
+  fills the input itself (normal, uniform, integers), every element is drawn by itself, and a part of each row is enough. Three
+  salts of four then change a few elements of nearly all rows, so a call that computes only changed rows saves nothing.
 - An input without that axis that kbench fills itself: some lines along its longest dimension, and a part of each.
 - An input without that axis that a function fills: its structure is not known (sorted indices, offsets). It changes only if no
   other input can: then all such inputs change as a whole.
 - In mode `backward` only the gradients of the outputs change: the forward pass ran before, on the other inputs.
 
 The same rows change in all inputs. They lie at equal distances over all rows, as do lines. So a call that leaves a block of its
-work undone leaves salted elements undone. Three salts of four change half or more of each line; the others change a part of any
-length, down to one element, so that reading a few elements of a line does not tell whether it has changed.
+work undone leaves salted elements undone. A salt of few lines changes half or more of each line in three cases of four, and
+otherwise a part of any length, down to one element. So reading a few elements of a line does not tell whether it has changed.
 """
 
 from __future__ import annotations
@@ -36,6 +37,15 @@ SHORT = 0.25
 MOST_ELEMENTS = 2**20
 """A salt changes at most about this many elements of an input, so that it takes microseconds and little of the cache."""
 
+WIDE = 0.75
+"""The share of salts that change nearly all rows of an input, where a part of each is enough."""
+
+WIDE_ELEMENTS = 2**17
+"""Such a salt changes at most about this many elements, or one of each row: they lie far apart in memory."""
+
+LEFT_OUT = 32
+"""Such a salt leaves out less than 1/32 of the rows at either end. So two salts of one column are not the same."""
+
 
 @dataclass(frozen=True)
 class Box:
@@ -57,10 +67,12 @@ class Box:
 
 @dataclass(frozen=True)
 class Salt:
-    """Elements to replace, and which rows they are in (none without the axis `rows`)."""
+    """Elements to replace, and which rows they are in (none without the axis `rows`). A `wide` salt also changes most of the
+    other rows."""
 
     boxes: tuple[Box, ...]
     rows: range = range(0)
+    wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,11 +109,17 @@ class Salter:
         if self._whole and self._random.random() < 0.5:
             return Salt(())
         rows = self._comb(self._rows, SALTED_ROWS) if self._rows else (0, 1, 0)
+        wide = self._most(self._rows) if self._rows and self._random.random() < WIDE else None
         start, step, count = rows
-        boxes = tuple(self._box(plan, rows) for plan in self._plans)
-        return Salt(boxes, range(start, start + step * count, step))
+        boxes = tuple(self._box(plan, rows, wide) for plan in self._plans)
+        return Salt(boxes, range(start, start + step * count, step), wide is not None and self.wide)
 
-    def _box(self, plan: _Plan, rows: tuple[int, int, int]) -> Box:
+    @property
+    def wide(self) -> bool:
+        """Whether some salts are wide."""
+        return any(plan.of_rows and plan.across is not None for plan in self._plans)
+
+    def _box(self, plan: _Plan, rows: tuple[int, int, int], wide: tuple[int, int, int] | None) -> Box:
         shape, along, across = self._shapes[plan.position], plan.along, plan.across
         if along is None:
             return Box(plan.position, ())
@@ -112,8 +130,16 @@ class Salter:
         others = 1
         for dimension, size in enumerate(shape):
             others *= 1 if dimension in (along, across) else size
+        if plan.of_rows and wide:
+            most = min(shape[across], max(1, WIDE_ELEMENTS // (wide[2] * others)))
+            return Box(plan.position, ((along, *wide), (across, *self._comb(shape[across], most))))
         window = self._window(shape[across], max(1, MOST_ELEMENTS // (lines[2] * others)))
         return Box(plan.position, ((along, *lines), (across, *window)))
+
+    def _most(self, size: int) -> tuple[int, int, int]:
+        """Start, step and count of nearly all of `size` neighbouring indices."""
+        start, end = self._below(size // LEFT_OUT + 1), size - self._below(size // LEFT_OUT + 1)
+        return start, 1, end - start
 
     def _comb(self, size: int, most: int) -> tuple[int, int, int]:
         """Start, step and count of indices at equal distances, over more than half of `size`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
@@ -18,6 +19,9 @@ from kbench.measure.salting.salts import Salt, Salter
 OWN_SALTS = 4
 """If calls rotate over several sets of inputs, all sets have one salt in common, and so many sets one of their own."""
 
+EARLIER = 8
+"""With the inputs of so many calls before a wrong one kbench compares what it returned: it may be a result for one of them."""
+
 NOTHING = object()
 """In place of what a call returned that was not made."""
 
@@ -26,8 +30,8 @@ class Watch:
     """Watches the timed calls of one provider, over all rounds.
 
     A timer runs `before` ahead of each timed call, or of each replay of all calls if they are `replayed`.
-    Which calls are kept is decided at random when they are over, and all have the same chance. Nobody can foresee the salts,
-    because the seed of `random` comes from the operating system.
+    Which calls are kept is decided at random when they are over. Half of them had a wide salt, and otherwise all calls have the
+    same chance. Nobody can foresee the salts, because the seed of `random` comes from the operating system.
     """
 
     def __init__(
@@ -35,15 +39,14 @@ class Watch:
     ) -> None:
         self._salter, self._shared, self._random, self._replayed = salter, shared, random, replayed
         self._expected, self._keeper = expected, Keeper(expected, random)
-        self._limit = self._keeper.limit
-        self._kept: list[Kept] = []
-        self._seen = 0
+        self._limit = -(-self._keeper.limit // 2) if salter.wide else self._keeper.limit
+        self._kept: tuple[list[Kept], list[Kept]] = ([], [])  # of calls without and with a wide salt
+        self._seen = [0, 0]
         self._slots: list[_Slot] = []
         self._mutates: frozenset[str] = frozenset()
         self._common: Salt | None = None
-        self._before: Salt | None = None
         self._own: dict[int, Salt] = {}
-        self._own_before: dict[int, Salt] = {}
+        self._earlier: deque[tuple[Salt, dict[int, Salt]]] = deque(maxlen=EARLIER)
         self._changed: list[tuple[Tensor, Tensor]] = []
 
     def use(self, calls: Sequence[Call]) -> list[Callable[[], Any]]:
@@ -55,7 +58,8 @@ class Watch:
         """Look at what the last call returned, restore the inputs, and write new salts. Not part of a timed window."""
         self._look()
         self._restore()
-        self._before, self._own_before = self._common, self._own
+        if self._common is not None:
+            self._earlier.appendleft((self._common, self._own))
         self._common, self._own = self._salter.draw(), {}
         self._write(self._common, self._shared.stacked, 1)
         if len(self._slots) > 1:
@@ -67,13 +71,12 @@ class Watch:
         """End a round: look at what the last call returned, and restore the inputs."""
         self._look()
         self._restore()
-        self._common = self._before = None
-        self._own = {}
+        self._common, self._own = None, {}
 
     def fault(self) -> str | None:
         """What is wrong with the outputs that were kept, when timing is over; None if nothing is. Raises OperatorFault."""
         verdict = KeptCallsJudge(self._expected, self._shared, self._salter, self._keeper)
-        return verdict.fault(self._kept, self._seen)
+        return verdict.fault([*self._kept[0], *self._kept[1]], sum(self._seen))
 
     def _write(self, salt: Salt, targets: Sequence[Tensor], leading: int) -> None:
         for box in salt.boxes:
@@ -91,10 +94,13 @@ class Watch:
     def _look(self) -> None:
         """Keep what a call returned, perhaps. A call that works in place must be the only one since the inputs were written."""
         if self._common is not None and (number := self._chosen_slot()) is not None:
-            self._seen += 1
-            at = len(self._kept) if self._seen <= self._limit else self._random.randrange(self._seen)
+            salts = [salt for salt in (self._common, self._own.get(number)) if salt]
+            wide = any(salt.wide for salt in salts)
+            kept = self._kept[wide]
+            self._seen[wide] += 1
+            at = len(kept) if self._seen[wide] <= self._limit else self._random.randrange(self._seen[wide])
             if at < self._limit:
-                self._kept[at : at + 1] = [self._keep(number)]
+                kept[at : at + 1] = [self._keep(number, salts)]
         if not self._replayed:
             for slot in self._slots:
                 slot.clear()
@@ -108,12 +114,11 @@ class Watch:
         slot = self._slots[number]
         return number if slot.returned is not NOTHING and (slot.calls == 1 or not self._mutates) else None
 
-    def _keep(self, number: int) -> Kept:
+    def _keep(self, number: int, salts: Sequence[Salt]) -> Kept:
         slot = self._slots[number]
-        salts = [salt for salt in (self._common, self._own.get(number)) if salt]
-        earlier = [salt for salt in (self._before, self._own_before.get(number)) if salt]
+        earlier = [[salt for salt in (common, own.get(number)) if salt] for common, own in self._earlier]
         return self._keeper.keep(
-            self._seen, self._shared.sets[number], slot.call.outputs(slot.returned), salts, earlier
+            sum(self._seen), self._shared.sets[number], slot.call.outputs(slot.returned), salts, earlier
         )
 
 
