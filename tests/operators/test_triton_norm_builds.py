@@ -127,9 +127,9 @@ def compile_one(name: str) -> dict[str, int]:
     anywhere = N % 4 == 1 and N > 64
     plan = forward_plan(M, N, itemsize, maths.pivot, here, anywhere)
     launch.normalise(maths, tensors(inputs, 1, N), tensors(weights, N), tensors(outputs, 1, N), (), 1e-6, plan)
-    if maths.pivot and dtype.itemsize == 2 and target == "sm_90" and N in (1024, 4096, 16384):
+    if dtype.itemsize == 2 and target == "sm_90" and N in (1024, 4096, 8192, 16384):
         direction = "wide"
-        plan = launch.late_weights(M, N, itemsize, maths.pivot, here, anywhere, inputs)
+        plan = forward_plan(M, N, itemsize, maths.pivot, here, anywhere, inputs, True)
         wide = tuple(torch.empty(N) for _ in range(weights))
         launch.normalise(maths, tensors(inputs, 1, N), wide, tensors(outputs, 1, N), (), 1e-6, plan)
     statistics = tuple(torch.empty(1) for _ in range(2 if maths.pivot else 1))

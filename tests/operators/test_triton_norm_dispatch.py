@@ -23,7 +23,7 @@ COLUMNS = st.integers(1, 2**18) | st.sampled_from([2**n + more for n in range(1,
 
 def held(step: Step) -> int:
     """Columns that a program of a step holds."""
-    return int(step.arguments["BLOCK"] * step.arguments["PIECES"])
+    return int(step.arguments["BLOCK"] * step.arguments.get("PIECES", 1))
 
 
 def programs_at_once(step: Step, device: Processors) -> int:
@@ -44,11 +44,11 @@ def compiles(plan: Launches) -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(ROWS, COLUMNS, st.sampled_from([2, 4]), st.booleans(), st.sampled_from(DEVICES), st.booleans())
+@given(ROWS, COLUMNS, st.sampled_from([2, 4]), st.booleans(), st.sampled_from(DEVICES), st.booleans(), st.booleans())
 def test_forward_covers_every_matrix(
-    M: int, N: int, itemsize: int, pivot: bool, device: Processors, anywhere: bool
+    M: int, N: int, itemsize: int, pivot: bool, device: Processors, anywhere: bool, wide: bool
 ) -> None:
-    plan = forward_plan(M, N, itemsize, pivot, device, anywhere)
+    plan = forward_plan(M, N, itemsize, pivot, device, anywhere, wide=wide and itemsize == 2)
     N += 16 // itemsize - 1 if plan.window else 0  # lanes, if a row begins in the last one of a vector
     compiles(plan)
     [step] = plan.steps
@@ -60,8 +60,9 @@ def test_forward_covers_every_matrix(
         assert held(step) >= step.arguments["span"] and plan.slices * step.arguments["span"] >= N
     else:
         assert held(step) >= N and step.programs * step.arguments["ROWS"] >= M
+    assert 0 <= step.arguments.get("EARLY", 0) <= step.arguments.get("PIECES", 1)
     if step.arguments.get("FULL"):
-        assert M % step.arguments["ROWS"] == 0 and N % held(step) == 0
+        assert M % step.arguments.get("ROWS", 1) == 0 and N % held(step) == 0
 
 
 @settings(max_examples=300, deadline=None)
@@ -110,6 +111,16 @@ def test_backward_covers_every_matrix(
 )
 def test_few_rows_take_one_launch(M: int, N: int, launches: int) -> None:
     assert len(backward_plan(M, N, 2, 8, 2, 1, H200).steps) == launches
+
+
+@pytest.mark.parametrize("N", [1024, 2048, 4096, 8192, 16384])
+@pytest.mark.parametrize("pivot, inputs", [(False, 1), (False, 2), (True, 1)])
+def test_weights_in_float32_are_loaded_before_they_are_needed(N: int, pivot: bool, inputs: int) -> None:
+    """Two programs of 512 threads, or as many threads of shorter ones, fit on a multiprocessor."""
+    [step] = forward_plan(2**26 // N, N, 2, pivot, H200, inputs=inputs, wide=True).steps
+    assert step.arguments["EARLY"] > 0
+    if pivot or N > 8192:
+        assert step.options["maxnreg"] <= 64
 
 
 def test_rows_are_shared_only_by_programs_that_the_device_holds() -> None:

@@ -12,6 +12,7 @@ from judging import DEVICE
 from kbench.kernels.norms import launch
 from kbench.kernels.norms.dispatch.launches import Launches, Step
 from kbench.kernels.norms.dispatch.shared import Sharing, shared_rows_plan, sharing
+from kbench.kernels.norms.dispatch.twice import read_twice
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.expected import Expected
@@ -37,7 +38,7 @@ ALONE = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "
 
 
 def registers(
-    M: int, N: int, rows: int = 1, block: int = 16, pieces: int = 3, early: bool = True, packed: bool = False
+    M: int, N: int, rows: int = 1, block: int = 16, pieces: int = 3, early: int = 3, packed: bool = False
 ) -> Launches:
     numbers = tile(rows, block, pieces, M, N) | {"EARLY": early, "PACKED": packed, "WINDOW": False} | ALONE
     return Launches((Step("forward_kernels.registers", -(-M // rows), numbers, WARPS),))
@@ -45,17 +46,17 @@ def registers(
 
 def anywhere(M: int, N: int) -> Launches:
     """A row has up to 3 lanes of padding in vectors of 4 elements."""
-    numbers = tile(1, 16, 4, M, N) | {"FULL": False, "EARLY": False, "PACKED": False, "WINDOW": True} | ALONE
+    numbers = tile(1, 16, 4, M, N) | {"FULL": False, "EARLY": 0, "PACKED": False, "WINDOW": True} | ALONE
     return Launches((Step("forward_kernels.registers", M, numbers, WARPS),), window=True)
 
 
 def twice(M: int, N: int) -> Launches:
-    return Launches((Step("forward_kernels.twice", M, {"BLOCK": 16, "STAGES": 1}, WARPS),))
+    return read_twice(M, N, 16, 1, "evict_last", "evict_first")
 
 
 def shared_rows(M: int, N: int, window: bool = False) -> Launches:
     """The interpreter runs one program after another, so all must publish before any waits."""
-    numbers = tile(1, 8, 2, M, N) | {"EARLY": True, "PACKED": False, "WINDOW": window, "WIDTH": 4, "TICKETS": True}
+    numbers = tile(1, 8, 2, M, N) | {"EARLY": 2, "PACKED": False, "WINDOW": window, "WIDTH": 4, "TICKETS": True}
     numbers |= {"FULL": N == 48 and not window, "span": 16}
     steps = [Step("forward_kernels.registers", M * 3, numbers | {"PHASE": phase}, WARPS) for phase in (1, 2)]
     return Launches(tuple(steps), 3, teams=True, window=window)
@@ -63,8 +64,9 @@ def shared_rows(M: int, N: int, window: bool = False) -> Launches:
 
 FORWARD = {
     "a row": registers,
-    "three rows, weights late": lambda M, N: registers(M, N, rows=4, early=False),
-    "one block": lambda M, N: registers(M, N, block=64, pieces=1),
+    "three rows, weights late": lambda M, N: registers(M, N, rows=4, early=0),
+    "weights one block ahead": lambda M, N: registers(M, N, early=1),
+    "one block": lambda M, N: registers(M, N, block=64, pieces=1, early=1),
     "twice": twice,
     "three programs a row": shared_rows,
     "rows anywhere": anywhere,

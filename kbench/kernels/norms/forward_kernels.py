@@ -97,7 +97,8 @@ def registers(
 ):
     """ROWS rows per program, each in PIECES blocks of BLOCK columns, which stay in registers. Grid: M / ROWS, rounded up.
 
-    With EARLY, weights are loaded before the rows are reduced, not after. With WIDTH > 1, `slices` programs, at most WIDTH,
+    Weights of the first EARLY blocks are loaded before the rows are reduced, and those of each other block EARLY blocks before
+    it is written. With 0, they are loaded when they are needed. With WIDTH > 1, `slices` programs, at most WIDTH,
     share a row, and each has `span` columns of it; see `exchange.py`. Grid: M * slices.
     """
     pid = tl.program_id(0)
@@ -121,10 +122,9 @@ def registers(
         loaded = load_each(sources, lanes, mask, FULL)
         values = values + (loaded if PACKED else VALUE(as_float(loaded)),)  # noqa: RUF005
     early = ()
-    if EARLY:
-        for p in tl.static_range(PIECES):
-            lanes, mask = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC, head, WINDOW)
-            early = early + (load_each(weights, lanes - head, mask, FULL),)  # noqa: RUF005
+    for p in tl.static_range(EARLY):
+        one_row = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC, head, WINDOW)
+        early = early + (load_each(weights, one_row[0] - head, one_row[1], FULL),)  # noqa: RUF005
     first_elements = starts(inputs, input_strides, pid.to(tl.int64), 1 if WINDOW else VEC)
     if WINDOW:
         ends, at_end = row_ends(pid.to(tl.int64) * input_strides[0], N, VEC)
@@ -166,13 +166,11 @@ def registers(
         targets = starts(outputs, output_strides, rows, VEC, WINDOW)
         for p in tl.static_range(PIECES):
             lanes, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC, head, WINDOW)
-            if EARLY:
-                weight = early[p]
-            else:
-                one_row = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC, head, WINDOW)
-                weight = load_each(weights, one_row[0] - head, one_row[1], FULL)
+            if p + EARLY < PIECES:
+                one_row = block(0, 1, start + (p + EARLY) * BLOCK, end, 1, BLOCK, VEC, head, WINDOW)
+                early = early + (load_each(weights, one_row[0] - head, one_row[1], FULL),)  # noqa: RUF005
             value = VALUE(unpacked(values[p], True)) if PACKED else values[p]
-            results = RESULTS(value, statistics, unpacked(weight, PACKED))
+            results = RESULTS(value, statistics, unpacked(early[p], PACKED))
             for i in tl.static_range(len(outputs)):
                 store(targets[i] + lanes, results[i], mask, FULL)
         if WINDOW:
@@ -200,24 +198,32 @@ def twice(
     PIVOT: tl.constexpr,
     BLOCK: tl.constexpr,
     VEC: tl.constexpr,
+    FULL: tl.constexpr,
     STAGES: tl.constexpr,
+    FIRST: tl.constexpr,
+    SECOND: tl.constexpr,
 ):
-    """One program per row. It reads the row twice, in blocks: for rows that no team can hold. Grid: M."""
+    """One program per row. It holds nothing of the row, and reads it twice, in blocks. Grid: M.
+
+    FIRST and SECOND are the `eviction_policy` of the two times that it reads the row. With FULL, N is a multiple of BLOCK.
+    """
     row = tl.program_id(0).to(tl.int64) + tl.zeros((1, 1), tl.int32)
     sources = starts(inputs, input_strides, row, VEC)
     pivot = head_mean(starts(inputs, input_strides, tl.program_id(0).to(tl.int64), VEC), N, VALUE) if PIVOT else 0.0
     columns, mask = block(row, M, 0, N, 1, BLOCK, VEC)
-    totals = masked(TERMS(VALUE(as_float(load_each(sources, columns, mask, False))), pivot), mask, PIVOT)
+    value = VALUE(as_float(load_each(sources, columns, mask, FULL, FIRST)))
+    totals = masked(TERMS(value, pivot), mask, PIVOT and not FULL)
     for first in tl.range(BLOCK, N, BLOCK, num_stages=STAGES):
         columns, mask = block(row, M, first, N, 1, BLOCK, VEC)
-        totals = add_terms(totals, TERMS(VALUE(as_float(load_each(sources, columns, mask, False))), pivot), mask, PIVOT)
+        value = VALUE(as_float(load_each(sources, columns, mask, FULL, FIRST)))
+        totals = add_terms(totals, TERMS(value, pivot), mask, PIVOT and not FULL)
     statistics = STATISTICS(row_sums(totals), pivot, N, eps)
     for i in tl.static_range(len(saved)):
         tl.store(saved[i] + row, statistics[i])
     targets = starts(outputs, output_strides, row, VEC)
     for first in tl.range(0, N, BLOCK, num_stages=STAGES):
         columns, mask = block(row, M, first, N, 1, BLOCK, VEC)
-        value = VALUE(as_float(load_each(sources, columns, mask, False)))
-        results = RESULTS(value, statistics, as_float(load_each(weights, columns, mask, False)))
+        value = VALUE(as_float(load_each(sources, columns, mask, FULL, SECOND)))
+        results = RESULTS(value, statistics, as_float(load_each(weights, columns, mask, FULL)))
         for i in tl.static_range(len(outputs)):
-            store(targets[i] + columns, results[i], mask, False)
+            store(targets[i] + columns, results[i], mask, FULL)

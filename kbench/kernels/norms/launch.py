@@ -25,6 +25,8 @@ FILES = (
     "launch",
     "dispatch/launches",
     "dispatch/forward",
+    "dispatch/twice",
+    "dispatch/wide",
     "dispatch/backward",
     "dispatch/shared",
     "mathematics",
@@ -66,8 +68,7 @@ def normalise(
     vector, anywhere = _vector(N, *inputs, *outputs), _anywhere(N, *inputs, *outputs)
     if not plan:
         wide = any(weight.element_size() > x.element_size() for weight in weights)
-        shape = (M, N, x.element_size(), maths.pivot, _processors(x.device), anywhere, len(inputs))
-        plan = late_weights(*shape) if wide and maths.pivot else forward_plan(*shape)
+        plan = forward_plan(M, N, x.element_size(), maths.pivot, _processors(x.device), anywhere, len(inputs), wide)
     tensors: dict[str, Any] = {"inputs": inputs, "weights": weights, "outputs": outputs, "saved": saved}
     strides = {"input_strides": _row_strides(inputs), "output_strides": _row_strides(outputs)}
     if plan.teams:
@@ -111,17 +112,6 @@ def gradients(
     known["VEC"] = _moved(plan, vector, x)
     _run(plan, tensors | known | maths.constants())
     return [dx, *outputs]
-
-
-@cache
-def late_weights(*shape: Any) -> Launches:
-    """The plan of `forward_plan` for weights that take more bytes than x. Two such weights would spill if they were
-    loaded before a row is reduced."""
-    plan = forward_plan(*shape)
-    steps = (
-        step._replace(arguments={**step.arguments, "EARLY": False}) for step in plan.steps if "EARLY" in step.arguments
-    )
-    return plan._replace(steps=tuple(steps) or plan.steps)
 
 
 def _run(plan: Launches, known: dict[str, Any]) -> None:

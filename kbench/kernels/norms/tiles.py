@@ -7,6 +7,9 @@ from triton import knobs
 
 _INTERPRETED = tl.constexpr(knobs.runtime.interpret)
 
+PLAIN = tl.constexpr("")
+"""The `eviction_policy` of loads that ask nothing of the caches."""
+
 
 @triton.jit
 def block(
@@ -39,8 +42,10 @@ def head_of(row, stride, VEC: tl.constexpr, WINDOW: tl.constexpr):
 
 
 @triton.jit
-def load(pointers, mask, FULL: tl.constexpr):
-    return tl.load(pointers) if FULL else tl.load(pointers, mask=mask, other=0.0)
+def load(pointers, mask, FULL: tl.constexpr, EVICTION: tl.constexpr = PLAIN):
+    if FULL:
+        return tl.load(pointers, eviction_policy=EVICTION)
+    return tl.load(pointers, mask=mask, other=0.0, eviction_policy=EVICTION)
 
 
 @triton.jit
@@ -62,11 +67,11 @@ def starts(matrices, strides, rows, VEC: tl.constexpr, WINDOW: tl.constexpr = Fa
 
 
 @triton.jit
-def load_each(pointers, offsets, mask, FULL: tl.constexpr):
+def load_each(pointers, offsets, mask, FULL: tl.constexpr, EVICTION: tl.constexpr = PLAIN):
     """What lies at an offset from each of several pointers, in its own dtype."""
     loaded = ()
     for i in tl.static_range(len(pointers)):
-        loaded = loaded + (load(pointers[i] + offsets, mask, FULL),)  # noqa: RUF005
+        loaded = loaded + (load(pointers[i] + offsets, mask, FULL, EVICTION),)  # noqa: RUF005
     return loaded
 
 

@@ -15,6 +15,8 @@ from kbench.kernels.norms.dispatch.launches import (
     tile_numbers,
     warps_for,
 )
+from kbench.kernels.norms.dispatch.twice import read_twice
+from kbench.kernels.norms.dispatch.wide import for_wide_weights
 from kbench.kernels.triton_rows import power_of_two
 
 _SLICE = 8192
@@ -35,10 +37,23 @@ _DIVIDED = 512
 
 @cache
 def forward_plan(
-    M: int, N: int, itemsize: int, pivot: bool, device: Processors, anywhere: bool = False, inputs: int = 1
+    M: int,
+    N: int,
+    itemsize: int,
+    pivot: bool,
+    device: Processors,
+    anywhere: bool = False,
+    inputs: int = 1,
+    wide: bool = False,
 ) -> Launches:
     """The launches that normalise M rows of N elements of `itemsize` bytes. `pivot` is that of the operator's mathematics,
-    `anywhere` whether rows begin anywhere, and can be moved in windows of 16 bytes, and `inputs` the matrices that are read."""
+    `anywhere` whether rows begin anywhere, and can be moved in windows of 16 bytes, and `inputs` the matrices that are read.
+    `wide` is whether weights have more bytes than the elements of the rows."""
+    plan = _own_plan(M, N, itemsize, pivot, device, anywhere, inputs)
+    return for_wide_weights(plan, pivot, inputs, N * itemsize % 16 == 0, device) if wide else plan
+
+
+def _own_plan(M: int, N: int, itemsize: int, pivot: bool, device: Processors, anywhere: bool, inputs: int) -> Launches:
     width = N + 16 // itemsize - 1 if anywhere else N
     whole = anywhere or N * itemsize % 16 == 0
     packed = whole and itemsize == 2 and inputs == 1 and device.shared_bytes > 0
@@ -61,7 +76,7 @@ def forward_plan(
     elif device.chained and whole and constants["PIECES"] == 5:
         options["maxnreg"] = 80  # without a limit, ptxas keeps to 64 registers, and spills
     alone = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
-    ways = {"EARLY": early, "PACKED": packed, "WINDOW": anywhere, "FULL": constants["FULL"] and not anywhere}
+    ways = {"EARLY": int(early), "PACKED": packed, "WINDOW": anywhere, "FULL": constants["FULL"] and not anywhere}
     step = Step("forward_kernels.registers", math.ceil(M / constants["ROWS"]), constants | ways | alone, options)
     return Launches((step,), window=anywhere)
 
@@ -79,16 +94,14 @@ def _forward_teams(
     held = _SLICE // 2 if window or (short and math.ceil(2 * width / _SLICE) <= most) else _SLICE
     slices = math.ceil(width / held)
     if not device.together or slices > most:
-        return Launches(
-            (Step("forward_kernels.twice", M, {"BLOCK": 8192, "STAGES": 1}, warps_for(8192, 8, device, 32)),)
-        )
+        return read_twice(M, N, 8192, warps_for(8192, 8, device, 32)["num_warps"])
     span = 64 * math.ceil(width / slices / 64)
     slices = math.ceil(width / span)
     early = (at_once or (device.chained and packed and few and held < _SLICE)) and not window
     options = warps_for(held, 16 if window and itemsize == 4 else 32, device)
     if early and not at_once:
         options["maxnreg"] = 64
-    constants = {"ROWS": 1, "BLOCK": held, "PIECES": 1, "EARLY": early, "PACKED": packed, "WINDOW": window}
+    constants = {"ROWS": 1, "BLOCK": held, "PIECES": 1, "EARLY": int(early), "PACKED": packed, "WINDOW": window}
     constants |= {"FULL": N % span == 0 and span == held and not window, "span": span}
     constants |= {"WIDTH": power_of_two(slices), "TICKETS": M * slices > device.multiprocessors, "PHASE": 0}
     step = Step("forward_kernels.registers", M * slices, constants, options)
