@@ -8,6 +8,7 @@ softmax/triton_backward_dispatch.py) are chosen with it.
         --weights float32                                           weights of the norms beside rows in 16 bits
         --limit-s 280                                               stops after so many seconds
         --candidates                                                other launches, too, and the best of them
+        --candidates '1 warps,2 stages'                             those whose names contain one of these
         --against DIR --ours cuda                                   this code and that of another checkout, in turns; for an
                                                                     old one, a copy of this with the old sources in it
         --json FILE                                                 everything that was measured, a line for each row
@@ -284,7 +285,7 @@ def main() -> None:
     parser.add_argument("--peer-rows", type=int, default=6, help="measure peers on the first rows only")
     parser.add_argument("--shapes", type=lambda text: [tuple(map(int, each.split("x"))) for each in words(text)])
     parser.add_argument("--rows", type=int, help="the first rows of each operator and mode")
-    parser.add_argument("--candidates", action="store_true")
+    parser.add_argument("--candidates", nargs="?", type=words, const=[], metavar="WORDS")
     parser.add_argument("--against", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit-s", type=float, default=600.0)

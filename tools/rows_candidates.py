@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -21,6 +21,7 @@ from kbench.kernels.norms import launch
 from kbench.kernels.norms.dispatch.backward import backward_plan
 from kbench.kernels.norms.dispatch.launches import Launches, Processors, Step, even_programs, in_phases, row_blocks
 from kbench.kernels.norms.dispatch.shared import Sharing, adding_up, shared_rows_plan
+from kbench.kernels.norms.dispatch.twice import read_twice
 from kbench.kernels.triton_rows import power_of_two
 
 Candidate = tuple[str, str, Callable[[], AbstractContextManager[None]]]
@@ -32,7 +33,12 @@ GROUPS = ((8, 1), (8, 3), (16, 1), (16, 3), (32, 1), (32, 2), (32, 3))
 """Threads of a warp that share a row, and the accesses of each, for which there are CUDA kernels."""
 
 
-def candidates_of(row: dict[str, Any]) -> Iterator[Candidate]:
+def candidates_of(row: dict[str, Any], words: Sequence[str] = ()) -> Iterator[Candidate]:
+    """Those whose names contain one of the words, or all."""
+    return (each for each in _candidates_of(row) if not words or any(word in each[0] for word in words))
+
+
+def _candidates_of(row: dict[str, Any]) -> Iterator[Candidate]:
     operator, mode = row["operator"], row["mode"]
     itemsize = getattr(torch, row["dtype"]).itemsize
     if operator in NORMS and mode in ("forward", "backward"):
@@ -98,10 +104,11 @@ def forward_plans(operator: str, M: int, N: int, itemsize: int, device: Processo
             if itemsize == 2 or not packed:
                 label = f"slices of {slice_}, {each} a thread{', early' * early}{', packed' * packed}, cap {cap}"
                 yield label, _split(M, N, slice_, each, early, packed, cap, odd, device)
-        for warps in (16, 32):
-            step = Step("forward_kernels.twice", M, {"BLOCK": 8192, "STAGES": 1}, {"num_warps": warps})
-            yield f"twice, {warps} warps", Launches((step,))
+        yield from twice_plans(M, N, itemsize)
         return
+    if not odd:
+        yield from twice_plans(M, N, itemsize)
+        yield from ahead_plans(M, N, itemsize)
     few = device.multiprocessors * 4 > M
     alone = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
     width = N + 16 // itemsize - 1 if odd else N
@@ -110,8 +117,15 @@ def forward_plans(operator: str, M: int, N: int, itemsize: int, device: Processo
     if natural[1] > 1:
         ways += [(48, False, False, 80), (48, False, True, 0), (48, False, True, 64), (16, False, False, 0)]
     else:
-        ways += [(8, True, False, 0)] if few else [(64, False, True, 0)]
-        ways += [(16, True, False, 0), (16, True, True, 40), (32, True, False, 0), (32, True, True, 64)]
+        ways += [] if few else [(64, False, True, 0)]
+        ways += [
+            (8, True, False, 0),
+            (16, True, False, 0),
+            (16, True, True, 40),
+            (16, True, True, 56),
+            (32, True, False, 0),
+            (32, True, True, 64),
+        ]
     for rows, (each, early, packed, cap) in itertools.product((1, 2), ways):
         count = rows * natural[0] * natural[1]
         warps = power_of_two(math.ceil(count / each / 32))
@@ -122,7 +136,7 @@ def forward_plans(operator: str, M: int, N: int, itemsize: int, device: Processo
             or warps * cap > 1024
         ):
             continue
-        numbers = _tile(M, width, rows, *natural) | {"EARLY": early, "PACKED": packed, "WINDOW": odd} | alone
+        numbers = _tile(M, width, rows, *natural) | {"EARLY": int(early), "PACKED": packed, "WINDOW": odd} | alone
         numbers["FULL"] = numbers["FULL"] and not odd
         options = {"num_warps": warps} | ({"maxnreg": cap} if cap else {})
         step = Step("forward_kernels.registers", math.ceil(M / rows), numbers, options)
@@ -132,6 +146,30 @@ def forward_plans(operator: str, M: int, N: int, itemsize: int, device: Processo
         yield label, Launches((step,), window=odd)
 
 
+def twice_plans(M: int, N: int, itemsize: int) -> Plans:
+    """One access of 16 bytes in a thread at a time."""
+    for warps, policies in itertools.product((8, 16, 32), (("", ""), ("evict_last", "evict_first"))):
+        block = 32 * warps * 16 // itemsize
+        if block <= N:
+            yield f"twice, {warps} warps{', evict' * bool(policies[0])}", read_twice(M, N, block, warps, *policies)
+
+
+def ahead_plans(M: int, N: int, itemsize: int) -> Plans:
+    """Blocks in which a thread has 16 bytes, and the weights of a block are loaded one or two blocks before they are needed."""
+    alone = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0, "WINDOW": False}
+    for pieces, ahead in ((2, 1), (3, 1), (4, 1), (4, 2), (5, 1)):
+        block = power_of_two(N) // (4 if pieces == 3 else 8 if pieces == 5 else pieces)
+        warps = block * itemsize // 512
+        if not block * (pieces - 1) < N <= block * pieces or not 1 <= warps <= 32:
+            continue
+        for cap in (0, 64):
+            packed = itemsize == 2
+            numbers = _tile(M, N, 1, block, pieces) | {"EARLY": ahead, "PACKED": packed} | alone
+            options = {"num_warps": warps} | ({"maxnreg": cap} if cap else {})
+            label = f"ahead {ahead}, 1 x {block} x {pieces}, {warps} warps, cap {cap}"
+            yield label, Launches((Step("forward_kernels.registers", M, numbers, options),))
+
+
 def _split(
     M: int, N: int, slice_: int, each: int, early: bool, packed: bool, cap: int, odd: bool, device: Processors
 ) -> Launches:
@@ -139,7 +177,7 @@ def _split(
     slices = math.ceil(width / slice_)
     span = 64 * math.ceil(width / slices / 64)
     slices = math.ceil(width / span)
-    constants = {"ROWS": 1, "BLOCK": slice_, "PIECES": 1, "EARLY": early, "PACKED": packed, "WINDOW": odd}
+    constants = {"ROWS": 1, "BLOCK": slice_, "PIECES": 1, "EARLY": int(early), "PACKED": packed, "WINDOW": odd}
     constants |= {"FULL": N % span == 0 and span == slice_, "WIDTH": power_of_two(slices)}
     constants |= {"TICKETS": M * slices > device.multiprocessors, "PHASE": 0, "span": span}
     options = {"num_warps": max(1, slice_ // each // 32)} | ({"maxnreg": cap} if cap else {})

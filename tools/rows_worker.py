@@ -8,7 +8,8 @@ norm whose weights are not in the dtype of x.
     {"do": "compile", "row": ROW, "providers": [...]}               compile the Triton kernels of a row, launch nothing
     {"do": "measure", "row": ROW, "providers": [...], "rounds": 3}  the medians in microseconds, and what failed
 
-With `"candidates": true`, both also take other launches of `triton` and `cuda`, see rows_candidates.py.
+With `"candidates": [WORD, ...]`, both also take other launches of `triton` and `cuda` whose names contain one of the words; []
+takes all. See rows_candidates.py.
 """
 
 from __future__ import annotations
@@ -73,18 +74,18 @@ class Shape:
         received = self.operator.output_gradients(self.case) if self.row["mode"] != "forward" else {}
         return tuple(empty(tensor) for tensor in (*self.operator.inputs.values(), *received.values()))
 
-    def contenders(self, providers: Sequence[str], candidates: bool) -> list[Contender]:
+    def contenders(self, providers: Sequence[str], candidates: Sequence[str] | None) -> list[Contender]:
         """These providers, as far as the operator has them, and other launches of them. Those that work in place come last."""
         known = self.operator.providers
         found = [Contender(name, name) for name in providers if name in known]
         if self.row["mode"] != "forward":  # not to build forward kernels that have no gradients
             found = [each for each in found if each.provider != "cuda" or known["cuda"].backward or known["cuda"].full]
-        if candidates:
+        if candidates is not None:
             from rows_candidates import candidates_of  # an older checkout may lack what it imports
 
             found += [
                 Contender(f"{provider}: {label}", provider, forced)
-                for label, provider, forced in candidates_of(self.row)
+                for label, provider, forced in candidates_of(self.row, candidates)
                 if provider in providers
             ]
         return sorted(found, key=lambda each: each.name.endswith("in-place"))
@@ -208,7 +209,7 @@ def answer(request: dict[str, Any], device: Device) -> dict[str, Any]:
     if do == "build":
         return build(row)
     shape = Shape(row, device, drawn=do == "measure")
-    contenders = shape.contenders(request["providers"], request.get("candidates", False))
+    contenders = shape.contenders(request["providers"], request.get("candidates"))
     if do == "compile":
         return compile_row(shape, contenders)
     return measure(shape, contenders, request["rounds"])
