@@ -99,9 +99,10 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
   unsigned mark = 0;  // of the block's own word before this launch
 #ifndef __HIP_PLATFORM_AMD__
   if constexpr (S::team) {
-    const TeamWord before = TeamWord::load(together.own_word());
+    const TeamWord before = TeamWord::load_if(threadIdx.x < KBENCH_WARP_SIZE, together.own_word());
     mark = before.mark();
     // If the elements did not need it, the assembler would load this word after they have arrived. That takes as long again.
+    // One warp loads it: many blocks have their words in the same cache line, which serves one warp after another.
     packs[0][0] = packs[0][0].flipped(before.zero());
   }
 #endif

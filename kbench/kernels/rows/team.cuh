@@ -42,6 +42,15 @@ struct TeamWord {
     asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word.bits) : "l"(address) : "memory");
     return word;
   }
+  // 0 without a load, unless `needed`.
+  static __device__ __forceinline__ TeamWord load_if(bool needed, const std::uint64_t* address) {
+    TeamWord word = {0};
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p ld.relaxed.gpu.global.u64 %0, [%1]; }"
+                 : "+l"(word.bits)
+                 : "l"(address), "r"(int(needed))
+                 : "memory");
+    return word;
+  }
   static __device__ __forceinline__ TeamWord of(std::uint64_t total, unsigned mark) {
     return {total | mark << 31};
   }
@@ -55,7 +64,7 @@ struct TeamWord {
 };
 
 // Combines the totals of warps into that of the row, for all threads. `mark` is the mark of the block's own word before this
-// launch.
+// launch; only the first warp needs it.
 template <int MAX_THREADS, typename Total>
 __device__ __forceinline__ Total exchange_team(Total warp_total, Total* totals, Team team, unsigned mark) {
   __shared__ Total row_total;
