@@ -150,7 +150,7 @@ def twice_plans(M: int, N: int, itemsize: int) -> Plans:
     """One access of 16 bytes in a thread at a time."""
     for warps, policies in itertools.product((8, 16, 32), (("", ""), ("evict_last", "evict_first"))):
         block = 32 * warps * 16 // itemsize
-        if block <= N:
+        if block <= N and (warps > 8 or 2 * block > N):
             yield f"twice, {warps} warps{', evict' * bool(policies[0])}", read_twice(M, N, block, warps, *policies)
 
 
@@ -162,12 +162,9 @@ def ahead_plans(M: int, N: int, itemsize: int) -> Plans:
         warps = block * itemsize // 512
         if not block * (pieces - 1) < N <= block * pieces or not 1 <= warps <= 32:
             continue
-        for cap in (0, 64):
-            packed = itemsize == 2
-            numbers = _tile(M, N, 1, block, pieces) | {"EARLY": ahead, "PACKED": packed} | alone
-            options = {"num_warps": warps} | ({"maxnreg": cap} if cap else {})
-            label = f"ahead {ahead}, 1 x {block} x {pieces}, {warps} warps, cap {cap}"
-            yield label, Launches((Step("forward_kernels.registers", M, numbers, options),))
+        numbers = _tile(M, N, 1, block, pieces) | {"EARLY": ahead, "PACKED": itemsize == 2} | alone
+        step = Step("forward_kernels.registers", M, numbers, {"num_warps": warps})
+        yield f"ahead {ahead}, 1 x {block} x {pieces}, {warps} warps", Launches((step,))
 
 
 def _split(
