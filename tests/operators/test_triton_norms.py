@@ -287,21 +287,14 @@ def test_what_the_dispatch_chooses_is_right_on_a_device(name: str, dtype: str, M
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(
-    "M, N",
-    [
-        (3000, 1024),
-        (64, 4096),
-        (2000, 4096),
-        (900, 7168),
-        (700, 8192),
-        (700, 16384),
-        (300, 40000),
-        (40, 131072),
-        (13, 65536),
-        (2000, 11008),
-    ],
-)
+@pytest.mark.parametrize("M, N", [(300, 40000), (40, 131072), (13, 65536), (2000, 11008)])
+@pytest.mark.parametrize("name", NORMS)
+def test_long_rows_in_16_bits_beside_weights_in_float32_are_right_on_a_device(name: str, M: int, N: int) -> None:
+    assert judged(name, M, N, "full", "bfloat16", "float32") is None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("M, N", [(3000, 1024), (64, 4096), (2000, 4096), (900, 7168), (700, 8192), (700, 16384)])
 @pytest.mark.parametrize("name", NORMS)
 def test_rows_in_16_bits_beside_weights_in_float32_are_right_on_a_device(name: str, M: int, N: int) -> None:
-    assert judged(name, M, N, "full", "bfloat16", "float32") is None
+    assert judged(name, M, N, "forward", "bfloat16", "float32") is None
