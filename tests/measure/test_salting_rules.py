@@ -123,6 +123,12 @@ def test_the_same_rows_change_in_all_inputs_or_nearly_all_rows_and_no_two_salts_
     assert len({tuple(x.flatten().nonzero().flatten().tolist()) for x, _ in found}) == 200
 
 
+def test_a_salt_of_millions_of_rows_changes_at_most_about_a_million_of_them() -> None:
+    softmax = kbench.operator("softmax")
+    found = Salted(softmax.case(M=3 * 2**20, N=2, dtype="bfloat16"), softmax).changes(6)
+    assert max(int(x.sum()) for (x,) in found) in range(900_000, 2**20 + 1)
+
+
 def test_a_salt_of_a_large_matrix_changes_few_elements_of_each_row() -> None:
     for rows, columns, most in ((2**17, 64, 1), (2**13, 256, 16)):
         softmax = kbench.operator("softmax")

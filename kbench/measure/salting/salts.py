@@ -137,9 +137,10 @@ class Salter:
         return Box(plan.position, ((along, *lines), (across, *window)))
 
     def _most(self, size: int) -> tuple[int, int, int]:
-        """Start, step and count of nearly all of `size` neighbouring indices."""
+        """Start, step and count of nearly all of `size` indices, or of MOST_ELEMENTS of them at equal distances."""
+        step = -(-size // MOST_ELEMENTS)
         start, end = self._below(size // LEFT_OUT + 1), size - self._below(size // LEFT_OUT + 1)
-        return start, 1, end - start
+        return start, step, -(-(end - start) // step)
 
     def _comb(self, size: int, most: int) -> tuple[int, int, int]:
         """Start, step and count of indices at equal distances, over more than half of `size`."""
