@@ -19,6 +19,9 @@ from kbench.measure.salting.kept import Keeper, Kept, select_rows
 from kbench.measure.salting.marks import Marks
 from kbench.measure.salting.salts import Salt, Salter
 
+FEW = 4
+"""So many of the calls before a wrong one are looked at if each takes the whole reference."""
+
 STALE_SHARE = 0.25
 """If so many of the wrong elements are right for other inputs, the output is stale."""
 
@@ -32,29 +35,41 @@ class KeptCallsJudge:
         self._shared, self._salter, self._keeper = shared, salter, keeper
 
     def fault(self, calls: Sequence[Kept], seen: int) -> str | None:
-        """What is wrong with the first wrong one of `calls`, in words; None if all are right. The provider was timed `seen`
-        times. Raises OperatorFault."""
-        calls = [self._keeper.tidy(call) for call in calls]
+        """What is wrong with one of `calls`, in words; None if all are right. The provider was timed `seen` times. It is the
+        first wrong call whose output is known to be a result for other inputs, or else the first wrong call. Raises
+        OperatorFault."""
+        calls, first = [self._keeper.tidy(call) for call in calls], None
         try:
             for call in calls:
-                if said := call.fault or (self._whole(call) if self._keeper.whole else self._parts(call, calls)):
-                    return f"right when checked, wrong while it was timed (call {call.number} of {seen}): {said}"
+                stale = False
+                if call.fault or self._keeper.whole:
+                    said = call.fault or self._whole(call)
+                else:
+                    said, stale = self._parts(call, calls)
+                if not said:
+                    continue
+                said = f"right when checked, wrong while it was timed (call {call.number} of {seen}): {said}"
+                if stale:
+                    return said
+                first = first or said
         finally:
             self._shared.restore()
-        return None
+        return first
 
     def _whole(self, call: Kept) -> str | None:
         found = compared(Expected(self._definition, self._inputs(call.salts)), call.outputs)
         return None if found.near else found.wrong
 
-    def _parts(self, call: Kept, calls: Sequence[Kept]) -> str | None:
+    def _parts(self, call: Kept, calls: Sequence[Kept]) -> tuple[str | None, bool]:
+        """What is wrong with a call, and whether its output is a result for other inputs."""
         scales = self._checked.kept_scales()  # almost those of this call, and an estimate takes much longer
         if scales and not any(marks.count for marks in self._marks(call, call.salts, scales)):
-            return None
+            return None, False
         now = self._marks(call, call.salts)
         if not any(marks.count for marks in now):
-            return None
-        others = [self._marks(call, salts) for salts in ((), call.salts[:-1], *call.earlier)]
+            return None, False
+        earlier = call.earlier if self._keeper.in_rows else call.earlier[:FEW]
+        others = [self._marks(call, salts) for salts in ((), call.salts[:-1], *earlier)]
         for position, marks in enumerate(now):
             if not marks.count:
                 continue
@@ -68,8 +83,9 @@ class KeptCallsJudge:
                     stale |= wrong & self._repeated(position, call, other)
             computed = bool((marks.right & ~elsewhere).any())
             which = f"{marks.output.name}: " if len(now) > 1 or marks.output.gradient else ""
-            return which + marks.explain(bool(stale.sum() >= STALE_SHARE * marks.count), computed)
-        return None
+            other_inputs = bool(stale.sum() >= STALE_SHARE * marks.count)
+            return which + marks.explain(other_inputs, computed), other_inputs
+        return None, False
 
     def _inputs(self, salts: Sequence[Salt]) -> Sequence[Tensor]:
         """The inputs of a call, made again."""

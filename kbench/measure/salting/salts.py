@@ -43,6 +43,9 @@ WIDE = 0.75
 WIDE_ELEMENTS = 2**17
 """Such a salt changes at most about this many elements, or one of each row: they lie far apart in memory."""
 
+WIDE_PART = 16
+"""Such a salt changes at most 1/16 of each row, so a provider that looks at a few elements of a row seldom sees it."""
+
 LEFT_OUT = 32
 """Such a salt leaves out less than 1/32 of the rows at either end. So two salts of one column are not the same."""
 
@@ -131,7 +134,7 @@ class Salter:
         for dimension, size in enumerate(shape):
             others *= 1 if dimension in (along, across) else size
         if plan.of_rows and wide:
-            most = min(shape[across], max(1, WIDE_ELEMENTS // (wide[2] * others)))
+            most = max(1, min(shape[across] // WIDE_PART, WIDE_ELEMENTS // (wide[2] * others)))
             return Box(plan.position, ((along, *wide), (across, *self._comb(shape[across], most))))
         window = self._window(shape[across], max(1, MOST_ELEMENTS // (lines[2] * others)))
         return Box(plan.position, ((along, *lines), (across, *window)))

@@ -19,7 +19,7 @@ from kbench.measure.salting.salts import Salt, Salter
 OWN_SALTS = 4
 """If calls rotate over several sets of inputs, all sets have one salt in common, and so many sets one of their own."""
 
-EARLIER = 8
+EARLIER = 32
 """With the inputs of so many calls before a wrong one kbench compares what it returned: it may be a result for one of them."""
 
 NOTHING = object()
