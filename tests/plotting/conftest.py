@@ -17,10 +17,16 @@ from kbench.results.row import Row
 
 @pytest.fixture
 def draw(tmp_path: Path) -> Draw:
-    """The figures of rows: `draw(*rows, metric="ms", where="N>512", environment=H200)`."""
+    """The figures of rows: `draw(*rows, metric="ms", where="N>512", environment=H200)`. `axes` are those of the file."""
 
-    def draw(*rows: Row, where: str = "", environment: dict[str, Any] | None = None, **choices: Any) -> list[Figure]:
-        path = save(tmp_path / "softmax.csv", rows)
+    def draw(
+        *rows: Row,
+        where: str = "",
+        environment: dict[str, Any] | None = None,
+        axes: tuple[str, ...] = ("M", "N"),
+        **choices: Any,
+    ) -> list[Figure]:
+        path = save(tmp_path / "softmax.csv", rows, axes)
         path.with_suffix(".env.json").write_text(json.dumps(environment or {}))
         return [picture.figure for picture in plot(load_sources([path], where), Choices(**choices))]
 

@@ -19,6 +19,15 @@ from kbench.plotting.style.formatting import title_of, without_provider, wrap
 FLATTENED = 4
 """Panels share a scale where the highest top is at most this many times the lowest."""
 
+NAME_BESIDE_BARS = {1: 40, 2: 20, 3: 20}
+"""The longest name that stands beside its bar, in characters, by columns of panels. Longer ones would take its width."""
+
+NAME_BESIDE_DOTS = {1: 60, 2: 32, 3: 26}
+"""The same for dots, whose names are smaller. Where a name is longer, the panels stand below each other."""
+
+NAME_ABOVE_BARS = {1: 80, 2: 46, 3: 38}
+"""Characters of a line of a name above its bar, by columns of panels."""
+
 LONGEST_BESIDE = 24
 """A legend with a longer name stands below the panels, because beside them it would take their width."""
 
@@ -38,7 +47,6 @@ class Heights:
 
     lines: float = 4.1
     lines_in_columns: float = 3.3
-    bar: float = 0.31
     around_bars: float = 0.9
     least_bars: float = 1.6
     cell: float = 0.46
@@ -55,9 +63,9 @@ class Heights:
             return max(self.least_bars, bar * len(bars.bars(panel, look)) + self.around_bars)
         return self.lines if columns == 1 else self.lines_in_columns
 
-    def of_cells(self, cells: pd.DataFrame) -> float:
-        """The height of a heatmap."""
-        return max(self.least_cells, self.cell * cells["y"].nunique() + self.around_cells)
+    def of_cells(self, cells: int) -> float:
+        """The height of a heatmap with this many cells above each other."""
+        return max(self.least_cells, self.cell * cells + self.around_cells)
 
 
 HEIGHTS = Heights()
@@ -75,9 +83,14 @@ def draw(page: Page, look: Look, caption: str, *, bars_only: bool = False) -> Fi
     panels = list(zip(page.panels, as_bars, strict=True))
     of_lines = [panel.points for panel, bar in panels if not bar]
     of_bars = [panel.points for panel, bar in panels if bar]
-    columns, rows = grid(len(panels))
+    look = look if of_lines else look.by_provider()
     many = max((len(bars.bars(points, look)) for points in of_bars), default=0) > MOST_BARS
-    bar_height = dots.ROW_INCHES if many else HEIGHTS.bar
+    names = [name for points in of_bars for name in bars.bar_names(points, look)]
+    columns, rows = grid(len(panels))
+    if many and max(map(len, names)) > NAME_BESIDE_DOTS[columns]:
+        columns, rows = 1, len(panels)
+    bar_rows = bars.BarRows.for_names(names, NAME_BESIDE_BARS[columns], NAME_ABOVE_BARS[columns])
+    bar_height = dots.ROW_INCHES if many else bar_rows.inches
     body = rows * max(HEIGHTS.of(panel.points, look, columns, bar_height if bar else 0) for panel, bar in panels)
     strip = max(map(lines.strip, of_lines), default=0.0)
     log = any(lines.wants_log(points, look) for points in of_lines)  # the same for all panels of a page
@@ -103,7 +116,7 @@ def draw(page: Page, look: Look, caption: str, *, bars_only: bool = False) -> Fi
     for axes, (panel, bar) in zip(subplots(figure, rows, columns, len(panels)), panels, strict=True):
         pad = None
         if bar:
-            pad = _draw_bars(axes, panel.points, look, tops.pop(0)[1], many=many)
+            pad = _draw_bars(axes, panel.points, look, tops.pop(0)[1], None if many else bar_rows)
         else:
             lines.draw(axes, panel.points, look, extents.pop(0), strip, TICK_ROOM[columns])
         axes.set_title(wrap(title_of(_where(panel, page, look, bar)), TITLE_CHARACTERS[columns]), loc="left", pad=pad)
@@ -118,26 +131,30 @@ def draw_heatmap(page: Page, look: Look, caption: str) -> Figure:
     """A page of maps of winners. The panels stand below each other where names would not fit into the cells otherwise."""
     points = [panel.points for panel in page.panels]
     columns, rows = grid(len(points))
-    if not all(heatmap.has_room(cells, look, _inner_width(columns, columns)) for cells in points):
+    if not all(heatmap.has_room(panel, look, _inner_width(columns, columns)) for panel in points):
         columns, rows = 1, len(points)
     wide = columns  # the page is as wide as one with this many columns
-    if columns == 1 and max(cells["x"].nunique() for cells in points) > MANY_SIZES:
+    if columns == 1 and max(panel["x"].nunique() for panel in points) > MANY_SIZES:
         wide = max(PAGE_WIDTHS)
-    body = sum(map(HEIGHTS.of_cells, points)) * rows / len(points)
+    cells = [max(panel["y"].nunique() for panel in points[i * columns : (i + 1) * columns]) for i in range(rows)]
+    body = sum(map(HEIGHTS.of_cells, cells))
     body += HEIGHTS.paired_axis * len(look.paired) * rows
     entries: list[LegendEntry] = [*heatmap.legend(points, look)]
     blocks, text = [LegendBlock.across(PAGE_WIDTHS[wide], entries)], f"{caption} · {heatmap.SHADES}"
     title = f"fastest: {title_of(page.whole(look.titled))}"
     figure = Sheet(wide, body, title, text, blocks, look.theme).figure()
-    for axes, panel in zip(subplots(figure, rows, columns, len(points)), page.panels, strict=True):
+    for axes, panel in zip(subplots(figure, rows, columns, len(points), cells), page.panels, strict=True):
         heatmap.draw(axes, panel.points, look, _inner_width(wide, columns))
         axes.set_title(title_of(panel.where), loc="left")
     return figure
 
 
-def _draw_bars(axes: Axes, points: pd.DataFrame, look: Look, top: float, *, many: bool) -> float | None:
-    """Draw a panel of bars, or of dots where there are many. Returns the distance of its title in points, None: the usual."""
-    (dots.draw if many else bars.draw)(axes, points, look, top)
+def _draw_bars(axes: Axes, points: pd.DataFrame, look: Look, top: float, rows: bars.BarRows | None) -> float | None:
+    """Draw a panel of bars in `rows`, or of dots. Returns the distance of its title in points, None: the usual."""
+    if rows:
+        bars.draw(axes, points, look, top, rows)
+    else:
+        dots.draw(axes, points, look, top)
     peak = backdrop.peak(points, look)
     return PEAK_PAD if peak and peak <= top else None
 

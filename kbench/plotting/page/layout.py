@@ -151,9 +151,11 @@ def grid(panels: int) -> tuple[int, int]:
     return columns, math.ceil(panels / columns)
 
 
-def subplots(figure: Figure, rows: int, columns: int, wanted: int) -> list[Axes]:
-    """The first `wanted` panels of a grid."""
-    everywhere = list(figure.subplots(rows, columns, squeeze=False).flat)
+def subplots(
+    figure: Figure, rows: int, columns: int, wanted: int, heights: Sequence[float] | None = None
+) -> list[Axes]:
+    """The first `wanted` panels of a grid. `heights` of the rows are relative to each other; by default they are equal."""
+    everywhere = list(figure.subplots(rows, columns, squeeze=False, height_ratios=heights).flat)
     for axes in everywhere[wanted:]:
         axes.remove()
     return everywhere[:wanted]

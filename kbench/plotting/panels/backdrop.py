@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 from matplotlib.axes import Axes
 
+from kbench.plotting.panels.free_room import FreeRoom
 from kbench.plotting.panels.look import Look
-from kbench.plotting.panels.scale import height_share
 from kbench.plotting.selection.points import COPY_CURVE
 from kbench.plotting.style.formatting import four_digits
 from kbench.plotting.style.theme import SMALL_PRINT
@@ -17,28 +17,41 @@ from kbench.plotting.style.theme import SMALL_PRINT
 LIMIT_LINE: Any = (0, (5, 3))
 """The dashes of lines for limits of the device."""
 
-CORNER_WIDTH, CORNER_BOTTOM = 0.25, 0.78
-"""The upper left corner, as shares of the panel: its width, and the height of its lower edge."""
+CACHE_LABEL, LEVEL_LABEL = (0.25, 0.165), (0.3, 0.09)
+"""Widths and heights of the room for the labels of the cache and of a limit, as shares of the panel."""
 
 
 def draw(axes: Axes, panel: pd.DataFrame, look: Look, extent: tuple[float, float]) -> None:
     """Draw the backdrop of a panel of lines. The limits of the axes must be set."""
     theme = look.theme
     shown = {label: level for label, level in levels(panel, look).items() if extent[0] < level < extent[1]}
+    room = FreeRoom(axes, panel)
     for label, level in shown.items():
         axes.axhline(level, color=theme.quiet, linewidth=1.2, linestyle=LIMIT_LINE, zorder=1)
-        annotate(axes, label, (1, level), (-2, -3), ("axes fraction", "data"), color=theme.muted, ha="right", va="top")
+        _label_level(axes, label, level, room, color=theme.muted)
     if look.metric.ratio:
         axes.axhline(1, color=theme.quiet, linewidth=1.4, zorder=1)
+        room.add_line(room.height(1))
     cache = look.agreed("cache_bytes", panel["file"]) if look.metric.timed else None
     edge = resident_up_to(panel, cache) if cache else None
     if cache and edge is not None:
         left, right = axes.get_xlim()
         axes.axvspan(left, min(edge, right), color=theme.shade, linewidth=0, zorder=0)
-        top = min([extent[1], *shown.values()])
-        at, up, anchor = (top, -4, "top") if _corner_is_free(panel, axes, extent) else (extent[0], 4, "bottom")
-        label = f"fits in L2\n({cache / 2**20:.0f} MiB)"
-        annotate(axes, label, (0, at), (5, up), ("axes fraction", "data"), color=theme.muted, va=anchor)
+        at, anchor = room.at_left(*CACHE_LABEL, bottom=room.height(extent[0]))
+        label, up = f"fits in L2\n({cache / 2**20:.0f} MiB)", -4 if anchor == "top" else 4
+        annotate(axes, label, (0, at), (5, up), ("axes fraction", "axes fraction"), color=theme.muted, va=anchor)
+
+
+def _label_level(axes: Axes, label: str, level: float, room: FreeRoom, **style: Any) -> None:
+    """Write the label of a limit under its line: at the right, else at the left or in the middle if no curve passes there."""
+    width, height = LEVEL_LABEL
+    top = room.height(level)
+    lefts = {"right": 1 - width, "left": 0, "center": (1 - width) / 2}
+    free = [side for side, left in lefts.items() if room.is_free(left, top - height, left + width, top)]
+    side = free[0] if free else "right"
+    x, right = {"right": (1, -2), "left": (0, 5), "center": (0.5, 0)}[side]
+    annotate(axes, label, (x, level), (right, -3), ("axes fraction", "data"), ha=side, va="top", **style)
+    room.add_line(top - height if side == "left" else top)
 
 
 def annotate(
@@ -88,11 +101,3 @@ def levels(panel: pd.DataFrame, look: Look) -> dict[str, float]:
 
 def _written(level: float) -> str:
     return f"{level:.0f}" if level >= 100 else four_digits(level)
-
-
-def _corner_is_free(panel: pd.DataFrame, axes: Axes, extent: tuple[float, float]) -> bool:
-    """Whether no curve passes through the upper left corner."""
-    known = panel[panel["value"].notna() & panel["x"].notna()]
-    to_share = axes.transData + axes.transAxes.inverted()
-    left = [to_share.transform((x, extent[1]))[0] < CORNER_WIDTH for x in known["x"]]
-    return all(height_share(value, extent) < CORNER_BOTTOM for value in known.loc[left, "value"])

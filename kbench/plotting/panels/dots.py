@@ -27,10 +27,11 @@ def draw(axes: Axes, panel: pd.DataFrame, look: Look, top: float) -> None:
     least = min(values, default=0.0)
     start = least - 0.1 * (top - least) if least > CLOSE * top else 0.0
     axes.set_xlim(start, 1.03 * top)
-    bars.draw_frame(axes, drawn, panel, look, top, DOT_TEXT_SIZE)
+    bars.draw_frame(axes, panel, look, top)
+    bars.name_beside(axes, bars.bar_names(panel, look), DOT_TEXT_SIZE)
     axes.grid(visible=True, axis="y")
     for place, bar in enumerate(drawn):
-        colour = look.colour(bar.curve)
+        colour = look.styles[bar.curve].colour
         text = bar.note if bar.value is None else four_digits(bar.value)
         axes.annotate(
             text, (1, place), (5, 0), ("axes fraction", "data"), "offset points", va="center", fontsize=DOT_TEXT_SIZE,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -63,14 +62,12 @@ class Look:
         names = shorten([*found, COPY_CURVE])
         return cls(metric, theme, x, sources, {**found, COPY_CURVE: copy}, names, paired, titled, y)
 
-    def colour(self, curve: str) -> str:
-        """The colour of a curve whose name stands beside it: that of its provider, whatever its parameters."""
-        return self.theme.quiet if curve == COPY_CURVE else self.providers[provider_of(curve)].colour
-
-    @cached_property
-    def providers(self) -> dict[str, Style]:
-        """A style per provider."""
-        return styles({provider_of(curve) for curve in self.styles if curve != COPY_CURVE}, self.theme)
+    def by_provider(self) -> Look:
+        """The look of a picture where the name of a curve stands beside each of its marks, so that the colour can be that of
+        its provider, whatever its parameters."""
+        curves = [curve for curve in self.styles if curve != COPY_CURVE]
+        providers = styles({provider_of(curve) for curve in curves}, self.theme)
+        return replace(self, styles={**self.styles, **{curve: providers[provider_of(curve)] for curve in curves}})
 
     @property
     def files(self) -> list[str]:

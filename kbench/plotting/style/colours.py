@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -30,13 +31,20 @@ def slots(curves: Collection[str]) -> dict[str, tuple[int, int]]:
     """For each curve the place of its colour in `Theme.colours`, and its turn: 0 for the first eight curves, then 1, ...
 
     A provider wants the same colour in every picture: KNOWN says which one, for other providers a hash of the name
-    does. Within a turn all colours differ. The providers of KNOWN choose first, in its order, the others follow by
-    name. A curve whose colour is taken gets the next free one.
+    does. Within a turn all colours differ. The first configuration of each provider chooses before the second of any. Of
+    these the providers of KNOWN choose first, in its order, the others follow by name. A curve whose colour is taken gets
+    the next free one.
     """
     count = len(LIGHT.colours)
     order = {provider: place for place, provider in enumerate(KNOWN)}
+    seen: Counter[str] = Counter()
+    waiting = []
+    for curve in natural(curves):
+        provider = provider_of(curve)
+        waiting.append((seen[provider], order.get(provider, len(order)), curve))
+        seen[provider] += 1
     taken: dict[str, tuple[int, int]] = {}
-    for curve in sorted(natural(curves), key=lambda curve: order.get(provider_of(curve), len(order))):
+    for _, _, curve in sorted(waiting, key=lambda each: each[:2]):
         wanted = colour_place(provider_of(curve))
         turn = len(taken) // count
         free = set(range(count)) - {place for place, round in taken.values() if round == turn}

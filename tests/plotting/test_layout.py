@@ -1,0 +1,194 @@
+"""The layout of pictures: no text lies over another, leaves the figure or stands on a curve, and panels keep their width."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from drawing import H200, Draw, case, drawn_row, labels, legend, points
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+from kbench.results.case import Case
+from kbench.results.row import Row
+
+LONG = "block_m=128,block_n=256,block_k=64,num_warps=8"
+SHORT_NAME = "triton[block_m=128,…k_k=64,num_warps=8]"
+"""What pictures print for `triton` with the parameters LONG."""
+
+
+def written(figure: Figure) -> dict[Text, Bbox]:
+    """Every text that a reader sees, with its box in pixels. Ticks beyond the end of an axis are not drawn."""
+    figure.draw_without_rendering()
+    hidden = {
+        label
+        for axes in figure.axes
+        for axis in (axes.xaxis, axes.yaxis)
+        for tick in axis.get_major_ticks()
+        if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+        for label in (tick.label1, tick.label2)
+    }
+    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    return {text: Text.get_window_extent(text) for text in texts if text not in hidden}  # type: ignore[attr-defined, misc]
+
+
+def assert_tidy(figure: Figure) -> None:
+    """No text overlaps another or leaves the figure."""
+    boxes = written(figure)
+    for (one, a), (other, b) in itertools.combinations(boxes.items(), 2):
+        apart = a.x1 <= b.x0 + 1 or b.x1 <= a.x0 + 1 or a.y1 <= b.y0 + 1 or b.y1 <= a.y0 + 1
+        assert apart, f"{one.get_text()!r} lies over {other.get_text()!r}"
+    for text, box in boxes.items():
+        inside = box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figure.bbox.width and box.y1 <= figure.bbox.height
+        assert inside, f"{text.get_text()!r} leaves the figure"
+
+
+def product(m: int, k: int, mode: str = "forward", **speeds: float) -> list[Row]:
+    """A row of each of three configurations of a matrix product."""
+    wanted = {"torch-native": 700.0, "torch-compile": 600.0, "triton": 300.0, "tuned": 500.0} | speeds
+    return [
+        drawn_row(
+            Case("matmul", {"M": m, "N": 4096, "K": k, "mode": mode}, "bfloat16"),
+            "triton" if name == "tuned" else name,
+            LONG if name == "tuned" else "",
+            gbps=speed * m / 4096,
+            gbps_p20=None,
+            gbps_p80=None,
+        )
+        for name, speed in wanted.items()
+    ]
+
+
+@pytest.fixture
+def mixed(draw: Draw) -> Figure:
+    """Two panels of curves and two of bars, with a long name."""
+    curves = [row for k in (4096, 14336) for m in (256, 1024, 4096) for row in product(m, k)]
+    [figure] = draw(
+        *curves, *product(4096, 4096, "backward"), *product(4096, 4096, "full"), axes=("M", "N", "K", "mode")
+    )
+    return figure
+
+
+def bar_colours(figure: Figure, panel: int) -> list[str]:
+    """The colours of the bars of a panel from top to bottom."""
+    return [to_hex(bar.get_facecolor()) for bar in figure.axes[panel].patches]
+
+
+def test_a_configuration_has_one_colour_in_curves_bars_and_legend(mixed: Figure) -> None:
+    handles = {
+        name: to_hex(handle.get_color())  # type: ignore[attr-defined]
+        for shown in mixed.legends
+        for name, handle in zip(legend(mixed), shown.get_lines(), strict=True)
+    }
+    lines = {to_hex(line.get_color()) for line in mixed.axes[0].lines if len(points(line)) == 3}
+    assert set(handles.values()) == lines and len(lines) == 4
+    order = ["torch-native", "torch-compile", SHORT_NAME, "triton"]  # the fastest first
+    for panel in (1, 2):
+        assert [text for text in labels(mixed.axes[panel]) if text in order] == order
+        assert bar_colours(mixed, panel) == [handles[name] for name in order]
+
+
+def test_a_provider_keeps_its_colour_beside_a_second_configuration_of_another(draw: Draw) -> None:
+    row = [drawn_row(case(256), name, params, gbps=1.0) for name, params in (("torch-compile", ""), ("triton", ""))]
+    tuned = [drawn_row(case(n), "triton", LONG, gbps=3.0) for n in (256, 512)]
+    alone, beside = draw(*row, kind="bars")[0], draw(*row, *tuned, kind="bars")[0]
+    assert bar_colours(alone, 0) == bar_colours(beside, 0)[1:]
+    fast = [drawn_row(case(n), "torch-compile", gbps=9.0, ms=1e-6) for n in (512, 1024)]
+    [winners] = draw(*row, *tuned, *fast, kind="heatmap", where="N>256")
+    assert to_hex(winners.legends[0].get_patches()[0].get_facecolor()) == bar_colours(alone, 0)[0]
+
+
+def test_long_names_of_bars_leave_all_panels_their_width(mixed: Figure) -> None:
+    assert_tidy(mixed)
+    widths = [axes.get_position().width for axes in mixed.axes]
+    assert min(widths) > 0.35
+
+
+@pytest.mark.parametrize("sizes", [2, 6, 9])
+def test_very_long_names_stay_above_their_bars(draw: Draw, sizes: int) -> None:
+    """Two names that differ in the middle cannot be shortened."""
+    rows = [
+        drawn_row(case(2**i), "triton", f"a_very_long_name={'x' * 30}{way},{'y' * 30}=1,{LONG}", gbps=1000.0 + i)
+        for i in range(sizes)
+        for way in "ab"
+    ]
+    [figure] = draw(*rows, kind="bars", by=["N"])
+    assert_tidy(figure)
+    columns = 2 if sizes <= 4 else 3
+    assert min(axes.get_position().width for axes in figure.axes) > 0.7 / columns
+
+
+def test_many_configurations_with_long_names_have_panels_below_each_other(draw: Draw) -> None:
+    rows = [drawn_row(case(n), "triton", f"{LONG}{w}", gbps=1000.0 + w) for n in (256, 512) for w in range(14)]
+    [figure] = draw(*rows, kind="bars")
+    assert_tidy(figure)
+    first, second = (axes.get_position() for axes in figure.axes)
+    assert first.y0 > second.y1 and first.width > 0.35
+
+
+@pytest.mark.parametrize("speed", [0.0189, 1.0, 60000.0])
+def test_numbers_at_the_ticks_of_bars_do_not_touch(draw: Draw, speed: float) -> None:
+    rows = [drawn_row(case(n), name, gbps=speed, gbps_p20=None, gbps_p80=None) for n in (1, 2) for name in "ab"]
+    [figure] = draw(*rows, kind="bars")
+    assert_tidy(figure)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("heights", [(2, 1, 1), (1, 1), (3, 1)])
+def test_cells_of_all_heatmaps_are_equally_high_and_hold_their_text(
+    draw: Draw, theme: str, heights: tuple[int, ...]
+) -> None:
+    rows = [
+        drawn_row(Case("softmax", {"M": m, "N": n, "K": k}, "float32"), "a-name-of-25-characters--", ms=n / 1e5)
+        for k, high in enumerate(heights)
+        for m in range(1, high + 1)
+        for n in (256, 512, 1024, 2048)
+    ]
+    [figure] = draw(*rows, kind="heatmap", by=["K"], theme=theme, axes=("M", "N", "K"))
+    assert_tidy(figure)
+    cells = [axes.get_window_extent().height / high for axes, high in zip(figure.axes, heights, strict=True)]
+    assert max(cells) - min(cells) < 1
+
+
+def box_of(figure: Figure, panel: int, begin: str) -> Bbox:
+    """The box of the text in a panel that begins so, in pixels."""
+    boxes = written(figure)
+    return next(boxes[text] for text in figure.axes[panel].texts if text.get_text().startswith(begin))
+
+
+def crossed(figure: Figure, panel: int, box: Bbox) -> bool:
+    """Whether a line of a panel passes through a box."""
+    axes = figure.axes[panel]
+    return any(
+        line.get_transform().transform_path(line.get_path()).intersects_bbox(box, filled=False) for line in axes.lines
+    )
+
+
+def rising(*shares: float) -> list[dict[str, Any]]:
+    return [{"gbps": 4814.3 * share, "gbps_p20": None, "gbps_p80": None, "copy_fraction": share} for share in shares]
+
+
+@pytest.mark.parametrize("shares", [(0.2, 0.5, 0.7, 0.97), (0.97, 0.7, 0.5, 0.2), (0.97, 0.6, 0.6, 0.97)])
+def test_the_name_of_a_limit_stands_where_no_curve_passes(draw: Draw, shares: tuple[float, ...]) -> None:
+    rows = [drawn_row(case(2**i), **fields) for i, fields in enumerate(rising(*shares))]  # type: ignore[arg-type]
+    [figure] = draw(*rows, environment=H200)
+    assert not crossed(figure, 0, box_of(figure, 0, "theoretical"))
+    assert_tidy(figure)
+
+
+@pytest.mark.parametrize("slow", [0.5, 0.1])
+@pytest.mark.parametrize("fast", [0.97, 0.6])
+@pytest.mark.parametrize("metric", ["gbps", "copy_fraction"])
+def test_the_name_of_the_cache_stands_where_no_line_passes(draw: Draw, slow: float, fast: float, metric: str) -> None:
+    rows: list[Row] = [
+        drawn_row(case(2**i, m), name, **fields)  # type: ignore[arg-type]
+        for name, share in (("slow", slow), ("fast", fast))
+        for m in (1, 2)
+        for i, fields in enumerate(rising(*[share] * 8), start=6)
+    ]
+    [figure] = draw(*rows, environment=H200, metric=metric)
+    assert not crossed(figure, 0, box_of(figure, 0, "fits in L2"))
+    assert_tidy(figure)
