@@ -126,6 +126,7 @@ def main() -> None:
     parser.add_argument("--mode", default="forward")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--lengths", nargs="+", type=int, help="row lengths, in place of those of the config softmax")
+    parser.add_argument("--timer", default="do_bench")
     parser.add_argument("--every", type=int, default=7)
     parser.add_argument("--largest", type=int, default=12672)
     parser.add_argument("--rows", type=int, default=4096)
@@ -143,7 +144,7 @@ def main() -> None:
     recorder, telemetry = LaunchRecorder(device), find_telemetry(device)
     operator = kbench.operator(options.operator)
     settings = MeasureSettings(
-        "do_bench",
+        options.timer,
         "cold",
         False,
         options.warmup_ms,
