@@ -81,9 +81,10 @@ QUACK_LONGEST_FLOAT32_ROW = 131072
 """Elements. The backward pass of QuACK's norms refuses longer rows in float32."""
 
 QUACK_BLOCK_THREADS = 256
+"""Threads of each block, where several blocks share a row of QuACK's softmax and cross-entropy."""
 
 QUACK_NAN = Version("0.6.5")
-"""The newest release in which such rows were seen, see quack_blocks."""
+"""The newest release of QuACK that was seen to return NaN; see `quack_blocks`."""
 
 
 def quack_reads(axis: str, read_bytes: int = QUACK_SMALLEST_READ) -> Declines:
@@ -98,13 +99,14 @@ def quack_reads(axis: str, read_bytes: int = QUACK_SMALLEST_READ) -> Declines:
 
 
 def quack_blocks(axis: str) -> Declines:
-    """For QuACK's softmax and cross-entropy in 16 bits. A cluster of blocks shares a row of more than 65536 elements, and each
-    takes a multiple of what its threads read at once. If the last block gets no element, releases up to QUACK_NAN return NaN.
+    """For QuACK's softmax and cross-entropy in 16 bits. A cluster of blocks shares a row of more than 65536 elements. Each
+    block takes a multiple of what its threads read at once. If the last block gets no element, releases up to QUACK_NAN
+    return NaN.
     """
 
     def why(case: Case) -> str | None:
         row = getattr(case, axis)
-        if case.itemsize != 2 or row <= 65536 or not _quack_clusters():
+        if case.itemsize != 2 or row <= 65536 or not _quack_returns_nan():
             return None
         blocks = 8 if row <= 131072 else 16
         step = math.gcd(row, 8) * QUACK_BLOCK_THREADS
@@ -115,8 +117,9 @@ def quack_blocks(axis: str) -> Declines:
     return why
 
 
-def _quack_clusters() -> bool:
-    """Whether the installed QuACK shares rows on this device, and has the fault. True without a device or without QuACK."""
+def _quack_returns_nan() -> bool:
+    """Whether the installed QuACK has this fault on this device: only devices with clusters share rows. True if there is no
+    device, or no QuACK."""
     import torch
 
     if torch.cuda.is_available() and torch.cuda.get_device_capability()[0] < 9:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kbench.contract.memory import keep_bytes
 from kbench.contract.operator import Operator
-from kbench.measure.contender import Contender, doubt_operator
+from kbench.measure.contender import Contender, doubt_operator, letting_go
 from kbench.measure.controls import Controls
 from kbench.measure.correctness.call import Shapes, stage_of
 from kbench.measure.correctness.check import judge_call, poison, run_checked
@@ -107,11 +107,8 @@ class CaseRun:
     def run(self, *, check_only: bool = False) -> list[Row]:
         """Measure the case. Returns one row per configuration, then the rows of the controls. With `check_only`, builds and
         checks the providers, and returns nothing. Raises DeviceLost when a provider has broken the device."""
-        try:
+        with letting_go(self.contenders):
             return self._run(check_only)
-        finally:
-            for contender in self.contenders:
-                contender.let_go()
 
     def _run(self, check_only: bool) -> list[Row]:
         try:

@@ -26,7 +26,7 @@ FILES = (
     "dispatch/launches",
     "dispatch/forward",
     "dispatch/twice",
-    "dispatch/wide",
+    "dispatch/wide_weights",
     "dispatch/backward",
     "dispatch/shared",
     "mathematics",

@@ -112,17 +112,17 @@ class Salter:
         if self._whole and self._random.random() < 0.5:
             return Salt(())
         rows = self._comb(self._rows, SALTED_ROWS) if self._rows else (0, 1, 0)
-        wide = self._most(self._rows) if self._rows and self._random.random() < WIDE else None
+        most_rows = self._most(self._rows) if self.wide and self._random.random() < WIDE else None
         start, step, count = rows
-        boxes = tuple(self._box(plan, rows, wide) for plan in self._plans)
-        return Salt(boxes, range(start, start + step * count, step), wide is not None and self.wide)
+        boxes = tuple(self._box(plan, rows, most_rows) for plan in self._plans)
+        return Salt(boxes, range(start, start + step * count, step), most_rows is not None)
 
     @property
     def wide(self) -> bool:
         """Whether some salts are wide."""
         return any(plan.of_rows and plan.across is not None for plan in self._plans)
 
-    def _box(self, plan: _Plan, rows: tuple[int, int, int], wide: tuple[int, int, int] | None) -> Box:
+    def _box(self, plan: _Plan, rows: tuple[int, int, int], most_rows: tuple[int, int, int] | None) -> Box:
         shape, along, across = self._shapes[plan.position], plan.along, plan.across
         if along is None:
             return Box(plan.position, ())
@@ -133,9 +133,9 @@ class Salter:
         others = 1
         for dimension, size in enumerate(shape):
             others *= 1 if dimension in (along, across) else size
-        if plan.of_rows and wide:
-            most = max(1, min(shape[across] // WIDE_PART, WIDE_ELEMENTS // (wide[2] * others)))
-            return Box(plan.position, ((along, *wide), (across, *self._comb(shape[across], most))))
+        if plan.of_rows and most_rows:
+            most = max(1, min(shape[across] // WIDE_PART, WIDE_ELEMENTS // (most_rows[2] * others)))
+            return Box(plan.position, ((along, *most_rows), (across, *self._comb(shape[across], most))))
         window = self._window(shape[across], max(1, MOST_ELEMENTS // (lines[2] * others)))
         return Box(plan.position, ((along, *lines), (across, *window)))
 

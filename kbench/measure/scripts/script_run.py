@@ -16,7 +16,7 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from kbench.measure.contender import Contender
+from kbench.measure.contender import Contender, letting_go
 from kbench.measure.controls import Controls, repeat
 from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.inputs import SharedInputs
@@ -126,11 +126,8 @@ class ScriptRun:
     def run(self, *, check_only: bool = False) -> list[Row]:
         """Measure the case. Returns a row per configuration, then those of the controls. With `check_only`, builds the lines
         and returns nothing. Raises DeviceLost when a closure has broken the device."""
-        try:
+        with letting_go(self.contenders):
             return self._run(check_only)
-        finally:
-            for contender in self.contenders:
-                contender.let_go()
 
     def _run(self, check_only: bool) -> list[Row]:
         for contender in self.contenders:

@@ -16,7 +16,7 @@ from kbench.kernels.norms.dispatch.launches import (
     warps_for,
 )
 from kbench.kernels.norms.dispatch.twice import read_twice
-from kbench.kernels.norms.dispatch.wide import for_wide_weights
+from kbench.kernels.norms.dispatch.wide_weights import for_wide_weights
 from kbench.kernels.triton_rows import power_of_two
 
 _SLICE = 8192

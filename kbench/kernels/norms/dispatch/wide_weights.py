@@ -23,9 +23,8 @@ def for_wide_weights(plan: Launches, pivot: bool, inputs: int, whole: bool, devi
     if alone and each == 16 and pivot and numbers["PACKED"]:
         return _changed(plan, {}, {"maxnreg": 56})
     if alone and each == 16 and not pivot and inputs == 1 and count >= 4096:
-        return _changed(
-            plan, {"PACKED": True}, {"maxnreg": 40}
-        )  # three programs of 512 threads fit on a multiprocessor
+        # three programs of 512 threads fit on a multiprocessor
+        return _changed(plan, {"PACKED": True}, {"maxnreg": 40})
     return _changed(plan, {"EARLY": 0}, {}) if pivot else plan
 
 
