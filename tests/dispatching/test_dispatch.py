@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from making import write_rows
 
 from kbench.commands.reading.dispatch import dispatch as command
 from kbench.dispatching.dispatch import Dispatch, DispatchOptions, dispatch
+from kbench.dispatching.holdout import held_out
 from kbench.dispatching.neighbours import neighbours
 from kbench.dispatching.tree import leaves
 from kbench.errors import ResultsError, UsageError
@@ -83,16 +85,37 @@ def by_json(document: dict[str, Any], point: dict[str, Any]) -> str:
 # -- the committed results
 
 
+GOAL = 0.01
+"""The mean regret on held-out shapes is at most this in the committed results."""
+
+FILES = {
+    "`results/h200/softmax-peers.csv` (tall)": [TALL],
+    "`results/h200/short/softmax-peers.csv`": [SHORT],
+    "both": [TALL, SHORT],
+}
+"""By what the table in docs/dispatch.md calls them."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("files", "worst", "most_leaves"), [([TALL], 0.03, 1), ([SHORT], 0.065, 7)])
-def test_on_held_out_shapes_of_the_committed_results_little_is_lost(
-    files: list[Path], worst: float, most_leaves: int
-) -> None:
-    found = dispatch(files, DispatchOptions(limit=3))
-    assert found.held_out
-    assert found.held_out.mean <= 0.0025
-    assert found.held_out.worst.regret <= worst
-    assert len(list(leaves(found.decision.tree))) <= most_leaves
+@pytest.mark.parametrize("name", FILES)
+def test_the_table_in_the_docs_says_what_the_committed_results_give(name: str) -> None:
+    found = dispatch(FILES[name], DispatchOptions(holdout=0))
+    once = held_out(found.evidence, limit=3, margin=0.03, share=0.25, splits=1)
+    assert once and once.mean <= GOAL
+    providers, conditions, mean, worst = documented_regret(name)
+    assert providers == len(found.decision.providers)
+    assert conditions == len(list(leaves(found.decision.tree))) - 1
+    assert min(mean) - 0.005 <= 100 * once.mean <= max(mean) + 0.005  # the table has two digits here
+    assert min(worst) - 0.05 <= 100 * once.worst.regret <= max(worst) + 0.05
+
+
+def documented_regret(name: str) -> tuple[int, int, list[float], list[float]]:
+    """The line of docs/dispatch.md about some files: the providers, the conditions, and in per cent the mean regret and the
+    worst, each with its range."""
+    lines = (ROOT / "docs/dispatch.md").read_text().splitlines()
+    [cells] = [cells for line in lines if len(cells := line.split("|")) == 7 and cells[1].strip() == name]
+    mean, worst = ([float(number) for number in re.findall(r"[\d.]+", cell)] for cell in cells[4:6])
+    return int(cells[2]), int(cells[3]), mean, worst
 
 
 @pytest.mark.slow
@@ -103,8 +126,8 @@ def test_the_files_pick_what_the_table_says_at_every_measured_case(tmp_path: Pat
         chosen = choose(**point)
         assert chosen == found.decision.choose(point) == by_json(document, dict(point))
         assert math.isfinite(found.evidence.measured[case, found.evidence.providers.index(chosen)])
-    assert choose(1, 131072, "float32") == "triton"
-    assert choose(8, 131072, "float32") == "cuda"
+    general = found.evidence.measured[:, found.evidence.providers.index(found.decision.general)]
+    assert found.measured.mean <= general.mean()
     assert (tmp_path / "dispatch.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -132,7 +155,8 @@ def test_the_head_says_where_it_comes_from(tmp_path: Path) -> None:
     head = [line for line in (tmp_path / "d.py").read_text().splitlines() if line.startswith("#")]
     assert head[0].startswith("# The provider of softmax for a shape. kbench ")
     assert "softmax-peers.csv: NVIDIA H200, driver" in head[1]
-    assert head[1].endswith("timer do_bench, cache cold, 2026-11-22")
+    started = json.loads(TALL.with_suffix(".env.json").read_text())["started_at"]
+    assert head[1].endswith(f"timer do_bench, cache cold, {started[:10]}")
     assert "N from 128 to 262144" in head[2]
 
 
