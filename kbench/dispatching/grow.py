@@ -254,7 +254,7 @@ class _Grower:
         less. A greedy search asks such questions on its way to others (subtree raising; Quinlan, "C4.5", 1993)."""
         if isinstance(tree, Leaf):
             return tree
-        says_yes = np.array([tree.test.holds(self.evidence.points[case]) for case in cases])
+        says_yes = self._says_yes(tree.test, cases)
         short = Branch(tree.test, self.shortened(tree.yes, cases[says_yes]), self.shortened(tree.no, cases[~says_yes]))
         whole = self._lost(short, cases)
         for part in (short.yes, short.no):
@@ -269,27 +269,40 @@ class _Grower:
         """The tree with every threshold moved to where both sides are expected to be as fast.
 
         Between the two measured sizes around a threshold, the regret is taken to be linear in the logarithm of the size. Where
-        the provider of one side may not be chosen at the other, its side ends at its last measured size.
+        the provider of one side may not be chosen at the other, its side ends at its last measured size. Cases for which both
+        sides choose the same provider say nothing about the place, so the threshold may lie beyond them.
         """
         if isinstance(tree, Leaf):
             return tree
-        says_yes = np.array([tree.test.holds(self.evidence.points[case]) for case in cases])
-        yes, no = cases[says_yes], cases[~says_yes]
         test = tree.test
+        grown = settled = self._says_yes(test, cases)
         if isinstance(test, Threshold):
+            differ = self._chosen(tree.yes, cases) != self._chosen(tree.no, cases)
+            yes, no = (cases[side & differ] if (side & differ).any() else cases[side] for side in (grown, ~grown))
             column = self.features[test.factors]
             low, high = float(column[yes].max()), float(column[no].min())
             last, first = yes[column[yes] == low], no[column[no] == high]
             below = float((self._lost(tree.no, last) - self._lost(tree.yes, last)).sum())
             above = float((self._lost(tree.yes, first) - self._lost(tree.no, first)).sum())
             test = Threshold(test.factors, _between(low, high, max(below, 0.0), max(above, 0.0)))
+            settled = self._says_yes(test, cases)
+        # a case that the threshold passed counts on both sides, so that none is left without cases
+        yes, no = cases[grown | settled], cases[~grown | ~settled]
         return Branch(test, self.settled(tree.yes, yes), self.settled(tree.no, no))
+
+    def _says_yes(self, test: Threshold | OneOf, cases: Indices) -> NDArray[np.bool_]:
+        return np.array([test.holds(self.evidence.points[case]) for case in cases], dtype=bool)
 
     def _lost(self, tree: Tree, cases: Indices) -> NDArray[np.float64]:
         """The regret of a tree at each of some cases."""
+        return self.losses[cases, self._chosen(tree, cases)]
+
+    def _chosen(self, tree: Tree, cases: Indices) -> Indices:
+        """The provider that a tree chooses at each of some cases."""
         decision = Decision(tree, self.names[0], {})
-        chosen = [self.names.index(decision.choose(self.evidence.points[case])) for case in cases]
-        return self.losses[cases, chosen]
+        return np.array(
+            [self.names.index(decision.choose(self.evidence.points[case])) for case in cases], dtype=np.intp
+        )
 
     def _helps(self, before: NDArray[np.float64], after: NDArray[np.float64]) -> bool:
         """Whether a case loses less now that lost more than the margin before."""

@@ -21,7 +21,7 @@ from kbench.commands.reading.dispatch import dispatch as command
 from kbench.dispatching.dispatch import Dispatch, DispatchOptions, dispatch
 from kbench.dispatching.holdout import held_out
 from kbench.dispatching.neighbours import neighbours
-from kbench.dispatching.tree import leaves
+from kbench.dispatching.tree import Branch, Threshold, leaves
 from kbench.errors import ResultsError, UsageError
 from kbench.results.case import Case
 from kbench.results.row import Row
@@ -329,6 +329,23 @@ def test_a_threshold_lies_where_both_sides_are_as_fast(tmp_path: Path) -> None:
     assert (
         1500 < last < 4096
     )  # a quarter of the way in logarithms: at 1024 row leads by 11 %, at 16384 it trails by 30 %
+
+
+def test_cases_with_one_best_provider_on_both_sides_do_not_hold_a_threshold(tmp_path: Path) -> None:
+    """At M=1, row leads by 20 % up to 16384 and trails by 20 % from 65536 on. At M=64, it leads at sizes between these too."""
+
+    def leads(n: int, m: int) -> dict[str, float]:
+        return {"torch": 1.2, "row": 1.0} if m > 1 or n <= 16384 else {"torch": 1.0, "row": 1.2}
+
+    sizes = {1: (4096, 8192, 16384, 65536, 80000, 98304, 131072, 160000, 200000, 262144)}
+    sizes |= {64: (4096, 8192, 16384, 20000, 40000, 60000, 65536, 80000)}
+    path = written(tmp_path / "a.csv", [rows(n, leads(n, m), m) for m in sizes for n in sizes[m]])
+    found = dispatch([path], DispatchOptions(holdout=0))
+    assert found.measured.worst.regret == 0 and isinstance(found.decision.tree, Branch)
+    assert isinstance(found.decision.tree.test, Threshold) and found.decision.tree.test.factors == ("N",)
+    choose, _ = emitted(found, tmp_path)
+    assert choose(1, 32000, "float32") == "row" and choose(1, 33000, "float32") == "torch"
+    assert {choose(64, n, "float32") for n in range(4096, 80001, 1000)} == {"row"}
 
 
 def test_a_product_of_sizes_is_used_where_it_decides(tmp_path: Path) -> None:
