@@ -62,9 +62,9 @@ class Controls:
         elements = -(-self.call_bytes // (2 * self.case.itemsize * COPY_ALIGNMENT)) * COPY_ALIGNMENT
         control = Contender(index, Control.COPY, {}, Role.CONTROL, longest_ms=COPY_MS)
         with self.steps.step(control, "build", self.build_timeout_s):
-            sets = range(self.timer.sets(self.call_bytes))
-            pairs = [(self.inputs.normal(elements), self.inputs.normal(elements)) for _ in sets]
-            control.calls = [Call(partial(_copy, source, target)) for source, target in pairs]
+            sets = self.timer.sets(self.call_bytes)
+            sources, targets = (self.inputs.normal(sets, elements) for _ in range(2))
+            control.calls = [Call(partial(_copy, *pair)) for pair in zip(sources, targets, strict=True)]
         return control
 
     def empty(self, index: int) -> Contender:

@@ -1,31 +1,71 @@
-"""The graph timer where no graph can be made. On a device its times are compared in test_cheats.py."""
+"""The graph timer where no graph can be made, and cases with many sets of buffers. On a device the times of this timer are
+compared in test_cheats.py."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
+from in_process import case_run
+from torch import Tensor
 
+import kbench
 from kbench.contract.provider import Unsupported
+from kbench.measure.case import CaseInputs
+from kbench.measure.contender import Contender
+from kbench.measure.controls import Controls
+from kbench.measure.correctness.call import Call
+from kbench.measure.correctness.inputs import SharedInputs
 from kbench.measure.timing.graph import GraphTimer
+from kbench.measure.timing.timer import Run, Sample
+
+SETS = 50
 
 
 @pytest.fixture
-def timer(monkeypatch: pytest.MonkeyPatch) -> GraphTimer:
-    """On a stand-in for a device, which captures nothing."""
+def said() -> list[str]:
+    """What the stand-in for a device was told, in order."""
+    return []
+
+
+@pytest.fixture
+def timer(monkeypatch: pytest.MonkeyPatch, said: list[str]) -> GraphTimer:
+    """On a stand-in for a device, which captures nothing and takes 1 ms for a replay."""
     stream = SimpleNamespace(wait_stream=lambda other: None)
+
+    class Graph:
+        def capture_begin(self, capture_error_mode: str) -> None:
+            said.append(f"begin {capture_error_mode}")
+
+        def capture_end(self) -> None:
+            said.append("end")
+
+        def replay(self) -> None:
+            said.append("replay")
+
+    class Event:
+        def __init__(self, enable_timing: bool) -> None:
+            self.elapsed_time = lambda end: 1.0
+
+        def record(self) -> None: ...
+
+        def synchronize(self) -> None:
+            said.append("wait")
+
     for name in ("Stream", "current_stream"):
         monkeypatch.setattr(torch.cuda, name, lambda: stream)
-    for name in ("stream", "graph"):
-        monkeypatch.setattr(torch.cuda, name, lambda of, **options: nullcontext())
+    monkeypatch.setattr(torch.cuda, "stream", lambda of: nullcontext())
     monkeypatch.setattr(torch.cuda, "set_stream", lambda stream: None)
-    monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    return GraphTimer(SimpleNamespace(type="cuda"), "warm")  # type: ignore[arg-type]
+    device = SimpleNamespace(type="cuda", release=lambda: said.append("release"), spin=None)
+    return GraphTimer(device, "warm")  # type: ignore[arg-type]
 
 
 def after_three_calls(error: Exception) -> Callable[[], None]:
@@ -58,6 +98,124 @@ def test_python_collects_no_garbage_during_a_capture(timer: GraphTimer) -> None:
     with pytest.raises(Unsupported):
         timer.ready([after_three_calls(RuntimeError("operation not permitted"))], None)
     assert gc.isenabled()
+
+
+def test_a_capture_collects_no_garbage_before_it_and_ends_even_if_a_call_fails(
+    timer: GraphTimer, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gc, "collect", lambda: said.append("collect"))
+    timer.ready([lambda: None] * 30, None)
+    capture = ["release", "begin thread_local", "end"]
+    assert said == capture, "one capture of all calls"
+    with pytest.raises(Unsupported):
+        timer.ready([after_three_calls(RuntimeError("operation not permitted"))], None)
+    assert said == 2 * capture
+
+
+def test_the_host_prepares_a_replay_while_the_one_before_runs(timer: GraphTimer, said: list[str]) -> None:
+    sample = timer.ready([lambda: None], None, lambda: said.append("inputs"))
+    said.clear()
+    assert sample(0.0, 6.0) == [1.0 / 20] * 6
+    assert said == ["inputs", "replay", "wait"] + ["inputs", "replay"] * 6 + ["wait"] * 6
+
+
+class Rotating:
+    """Times nothing, and rotates over SETS sets of buffers."""
+
+    name, replays, prefill_ms = "graph", True, 0.0
+
+    def __init__(self) -> None:
+        self.runs: list[int] = []
+
+    def sets(self, call_bytes: int) -> int:
+        return SETS
+
+    def cold(self, call_bytes: int) -> bool:
+        return True
+
+    def calls(self, samples: int, sets: int) -> int:
+        return samples * sets
+
+    def staging(self) -> nullcontext[None]:
+        return nullcontext()
+
+    def ready(self, runs: Sequence[Run], launch_ms: float | None, before: Callable[[], None] | None = None) -> Sample:
+        self.runs.append(len(runs))
+
+        def sample(warmup_ms: float, rep_ms: float) -> list[float]:
+            if before:
+                before()
+            for run in runs:
+                run()
+            return [1.0]
+
+        return sample
+
+    def empty(self) -> Sample:
+        return self.ready([lambda: None], None)
+
+
+def test_only_the_first_set_of_the_inputs_is_written_after_the_last_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = case_run(kbench.operator("softmax"), ["torch-native", "torch-eager"], M=4, N=8)
+    run.timer = timer = Rotating()
+    timed: list[Tensor] = []
+    check, time_rounds = run.check_again, run.time_rounds
+
+    def remember(contenders: Sequence[Contender], shared: SharedInputs) -> None:
+        timed.extend(tensors[0] for tensors in shared.sets)
+        time_rounds(contenders, shared)
+
+    def spoil(contender: Contender, inputs: CaseInputs) -> None:
+        if contender is run.contenders[0]:
+            for x in timed:
+                x.fill_(7)
+        check(contender, inputs)
+
+    monkeypatch.setattr(run, "time_rounds", remember)
+    monkeypatch.setattr(run, "check_again", spoil)
+    assert [row.status for row in run.run()] == ["ok"] * 5
+    assert sorted(timer.runs) == [1, SETS, SETS, SETS, SETS] and len(timed) == SETS
+    assert all((x == 7).all() for x in timed[1:]), "the checks use the first set"
+
+
+def test_python_collects_no_garbage_while_calls_are_prepared() -> None:
+    collects: list[bool] = []
+
+    def stage(tensors: Sequence[Tensor], shapes: object) -> Call:
+        collects.append(gc.isenabled())
+        return Call(lambda: None)
+
+    run = case_run(kbench.operator("softmax"), ["torch-native"], M=4, N=8)
+    run.timer = Rotating()
+    watch: Any = SimpleNamespace(use=lambda calls: [call.run for call in calls], before=None)
+    contender = Contender(0, "a", {}, stage=stage, watch=watch)
+    run.stage_calls(contender, SimpleNamespace(sets=[()] * 3), [])  # type: ignore[arg-type]
+    assert collects == [False] * 3 and gc.isenabled()
+
+
+def test_the_buffers_of_the_copy_are_drawn_at_once_and_do_not_overlap() -> None:
+    drawn: list[Tensor] = []
+
+    def normal(*shape: int) -> Tensor:
+        drawn.append(torch.randn(shape))
+        return drawn[-1]
+
+    run = case_run(kbench.operator("softmax"), ["torch-native"], dtype="float32", M=4, N=40)
+    controls = Controls(
+        run.case,
+        2 * 4 * 40 * 4,
+        inputs=SimpleNamespace(normal=normal),
+        timer=Rotating(),
+        steps=run.steps,
+        build_timeout_s=60,
+        measure_empty=lambda: None,  # type: ignore[arg-type, return-value]
+    )
+    control = controls.copy(1)
+    assert len(drawn) == 2 and len(control.calls) == SETS
+    assert not torch.equal(*drawn)
+    for call in control.calls:
+        call.run()
+    assert torch.equal(*drawn), "all are copied"
 
 
 def test_every_call_of_a_graph_has_buffers_of_its_own_if_memory_allows() -> None:

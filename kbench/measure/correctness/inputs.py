@@ -81,6 +81,12 @@ class SharedInputs:
         self.tensors, self.stacked = self.sets[0], [each.stacked() for each in self._placements]
         self.restore_sets(self._names)
 
+    def keep_first(self) -> None:
+        """Have only the first set from now on: each write to all sets takes time."""
+        for placement in self._placements:
+            placement.sets = 1
+        self.sets, self.stacked = self.sets[:1], [each.stacked() for each in self._placements]
+
     def restore(self) -> None:
         """Write the values back into all sets, whatever a provider has made of the tensors."""
         for number, tensors in enumerate(self.sets):

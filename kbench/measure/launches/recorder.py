@@ -11,7 +11,6 @@ import ctypes
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -23,7 +22,7 @@ from kbench.launches.device_limits import DeviceLimits
 from kbench.launches.launched_call import Kernel, KernelLaunch, LaunchedCall, MemoryOperation
 from kbench.measure.launches.graph_nodes import GraphReader, KernelNode, MemoryNode, Nodes, device_limits
 from kbench.measure.launches.machine_code import MachineCode, TritonKernels
-from kbench.measure.machine.device import Device, capture_alone
+from kbench.measure.machine.device import Device, captured
 from kbench.text.printable import printable
 
 NAME_CHARACTERS = 300
@@ -156,15 +155,8 @@ def capture(prepare: Callable[[], PreparedCall], stream: torch.cuda.Stream) -> t
             call = prepare()
             call.run()  # what happens at the first call on a stream must not happen during the capture
             torch.cuda.synchronize()
-            with capture_alone():
-                graph.capture_begin(capture_error_mode="thread_local")
-                try:
-                    call.run()
-                except BaseException:
-                    with suppress(RuntimeError):  # it would say only that the capture has failed
-                        graph.capture_end()
-                    raise
-                graph.capture_end()
+            with captured(graph):
+                call.run()
     finally:
         torch.cuda.set_stream(present)  # a capture that fails does not leave its stream
     return graph

@@ -21,7 +21,7 @@ import torch
 
 from kbench.contract.memory import MIN_CALLS, fill_bytes, rotated_sets
 from kbench.contract.provider import Unsupported
-from kbench.measure.machine.device import Device, capture_alone, out_of_memory
+from kbench.measure.machine.device import Device, captured, out_of_memory
 from kbench.measure.timing.timer import Sample
 
 MIN_REPLAYS = 5
@@ -80,7 +80,7 @@ class GraphTimer:
                 f"`timer: graph` needs a CUDA or ROCm device, and this machine has {self.device.type}; use `timer: do_bench`"
             )
         calls = max(len(runs), MIN_CALLS)
-        graph = _capture(runs, calls, self._stream)
+        graph = self._captured(runs, calls)
         return partial(self._samples, graph, calls, before)
 
     def empty(self) -> Sample:
@@ -95,53 +95,65 @@ class GraphTimer:
         warmup_ms: float,
         rep_ms: float,
     ) -> list[float]:
-        first = self._replay_ms(graph, before)
+        first = self._replay(graph, before).ms()
         for _ in range(int(warmup_ms / first)):
             if before:
                 before()
             graph.replay()
-        replays = max(MIN_REPLAYS, int(rep_ms / first))
-        return [self._replay_ms(graph, before) / calls for _ in range(replays)]
+        replays = [self._replay(graph, before) for _ in range(max(MIN_REPLAYS, int(rep_ms / first)))]
+        return [replay.ms() / calls for replay in replays]
 
-    def _replay_ms(self, graph: torch.cuda.CUDAGraph, before: Callable[[], None] | None) -> float:
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    def _replay(self, graph: torch.cuda.CUDAGraph, before: Callable[[], None] | None) -> _Replay:
+        """Queue a replay. The host does not wait for its end: it prepares the next one meanwhile."""
+        replay = _Replay()
         if before:
             before()
         if self.cache == "cold":
             self.device.drop_kept_lines()
         if self.device.spin:
             self.device.spin(SPIN_MS)
-        start.record()
+        replay.start.record()
         graph.replay()
-        end.record()
-        end.synchronize()
-        elapsed_ms: float = start.elapsed_time(end)
-        return max(elapsed_ms, 1e-6)
+        replay.end.record()
+        return replay
 
-
-def _capture(runs: Sequence[Callable[[], Any]], calls: int, stream: torch.cuda.Stream) -> torch.cuda.CUDAGraph:
-    """A graph of `calls` calls that rotate over the buffers. An output lives until the turn of its buffers comes again, so
-    outputs rotate as inputs do."""
-    present = torch.cuda.current_stream()
-    stream.wait_stream(present)
-    with torch.cuda.stream(stream):
-        for _ in range(3):  # lazy initialisation must not happen during the capture
-            runs[0]()
-    present.wait_stream(stream)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    try:
-        with capture_alone(), torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-            outputs: deque[Any] = deque(maxlen=len(runs))
-            for run in islice(cycle(runs), calls):
-                outputs.append(run())
-    except Unsupported:
-        raise
-    except Exception as error:  # whatever the provider does that a capture forbids
-        if out_of_memory(error):
+    def _captured(self, runs: Sequence[Callable[[], Any]], calls: int) -> torch.cuda.CUDAGraph:
+        """A graph of `calls` calls that rotate over the buffers. An output lives until the turn of its buffers comes again, so
+        outputs rotate as inputs do."""
+        present, stream = torch.cuda.current_stream(), self._stream
+        stream.wait_stream(present)
+        with torch.cuda.stream(stream):
+            for _ in range(3):  # lazy initialisation must not happen during the capture
+                runs[0]()
+        present.wait_stream(stream)
+        torch.cuda.synchronize()
+        self.device.release()  # torch can return no memory to the driver during a capture, which may need it
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.stream(stream), captured(graph):
+                outputs: deque[Any] = deque(maxlen=len(runs))
+                for run in islice(cycle(runs), calls):
+                    outputs.append(run())
+        except Unsupported:
             raise
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise Unsupported(f"cannot be captured in a CUDA graph: {lines[0][:200]}") from None
-    finally:
-        torch.cuda.set_stream(present)  # a capture that fails does not leave its stream
-    return graph
+        except Exception as error:  # whatever the provider does that a capture forbids
+            if out_of_memory(error):
+                raise
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            raise Unsupported(f"cannot be captured in a CUDA graph: {lines[0][:200]}") from None
+        finally:
+            torch.cuda.set_stream(present)  # a capture that fails does not leave its stream
+        return graph
+
+
+class _Replay:
+    """The events around a replay, which may still be to come."""
+
+    def __init__(self) -> None:
+        self.start, self.end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+    def ms(self) -> float:
+        """How long it took, in ms. Waits for its end."""
+        self.end.synchronize()
+        elapsed_ms: float = self.start.elapsed_time(self.end)
+        return max(elapsed_ms, 1e-6)
