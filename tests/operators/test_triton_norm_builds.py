@@ -125,7 +125,7 @@ def compile_one(name: str) -> dict[str, int]:
     JITFunction.run = run
     direction = "forward"
     anywhere = N % 4 == 1 and N > 64
-    plan = forward_plan(M, N, itemsize, maths.pivot, here, anywhere)
+    plan = forward_plan(M, N, itemsize, maths.pivot, here, anywhere, inputs)
     launch.normalise(maths, tensors(inputs, 1, N), tensors(weights, N), tensors(outputs, 1, N), (), 1e-6, plan)
     if dtype.itemsize == 2 and target == "sm_90" and N in (1024, 4096, 8192, 16384):
         direction = "wide"

@@ -13,6 +13,7 @@ from kbench.kernels.norms.dispatch.backward import backward_plan
 from kbench.kernels.norms.dispatch.forward import forward_plan
 from kbench.kernels.norms.dispatch.launches import Launches, Processors, Step
 from kbench.kernels.norms.dispatch.shared import Sharing, shared_rows_plan
+from kbench.kernels.norms.dispatch.twice import LEAST_BYTES, WARPS_OF_TWO_INPUTS
 
 H200 = Processors(132, 32, 227 * 1024, True)
 DEVICES = [H200, Processors(108, 32, 163 * 1024, False), Processors(304, 64, 0, False), Processors(4, 32, 0, False)]
@@ -121,6 +122,25 @@ def test_weights_in_float32_are_loaded_before_they_are_needed(N: int, pivot: boo
     assert step.arguments["EARLY"] > 0
     if pivot or N > 8192:
         assert step.options["maxnreg"] <= 64
+
+
+@pytest.mark.parametrize(("itemsize", "row_bytes"), WARPS_OF_TWO_INPUTS)
+def test_large_matrices_of_two_inputs_are_read_twice(itemsize: int, row_bytes: int) -> None:
+    """Not on another device, where this was not measured, nor beside weights in float32, nor with one input."""
+    N, M = row_bytes // itemsize, LEAST_BYTES // row_bytes
+    [step] = forward_plan(M, N, itemsize, False, H200, inputs=2).steps
+    compiles(Launches((step,)))
+    assert step.kernel == "forward_kernels.twice" and step.programs == M
+    assert N % step.arguments["BLOCK"] == 0 and step.arguments["FULL"]
+    assert step.arguments["BLOCK"] * itemsize == 16 * 32 * step.options["num_warps"]
+    others = [
+        forward_plan(M - 1, N, itemsize, False, H200, inputs=2),
+        forward_plan(M, N - 16 // itemsize, itemsize, False, H200, inputs=2),
+        forward_plan(M, N, itemsize, False, H200, inputs=1),
+        forward_plan(M, N, itemsize, False, H200._replace(chained=False), inputs=2),
+        forward_plan(M, N, itemsize, False, H200, inputs=2, wide=True),
+    ]
+    assert all(plan.steps[0].kernel == "forward_kernels.registers" for plan in others)
 
 
 def test_rows_are_shared_only_by_programs_that_the_device_holds() -> None:

@@ -12,7 +12,7 @@ from judging import DEVICE
 from kbench.kernels.norms import launch
 from kbench.kernels.norms.dispatch.launches import Launches, Step
 from kbench.kernels.norms.dispatch.shared import Sharing, shared_rows_plan, sharing
-from kbench.kernels.norms.dispatch.twice import read_twice
+from kbench.kernels.norms.dispatch.twice import LEAST_BYTES, WARPS_OF_TWO_INPUTS, read_twice
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.expected import Expected
@@ -126,12 +126,14 @@ BACKWARD = {
 }
 
 
-def judged(name: str, M: int, N: int, mode: str, dtype: str = "float32", weight_dtype: str = "same") -> str | None:
-    """What is wrong with the outputs, or with the gradients, of the provider `triton`."""
+def judged(
+    name: str, M: int, N: int, mode: str, dtype: str = "float32", weight_dtype: str = "same", provider: str = "triton"
+) -> str | None:
+    """What is wrong with the outputs, or with the gradients, of a provider."""
     case = operator(name).case(dtype, M=M, N=N, mode=mode, weight_dtype=weight_dtype)
     definition, device = Definition(operator(name), case), Device()
     inputs = Inputs(definition, device, 0).draw("random")
-    stage = stage_of(definition, operator(name).providers["triton"], {})
+    stage = stage_of(definition, operator(name).providers[provider], {})
     found = run_checked(Expected(definition, [x.clone() for x in inputs]), stage, inputs, device)
     return found.wrong if found else "not judged"
 
@@ -298,3 +300,13 @@ def test_long_rows_in_16_bits_beside_weights_in_float32_are_right_on_a_device(na
 @pytest.mark.parametrize("name", NORMS)
 def test_rows_in_16_bits_beside_weights_in_float32_are_right_on_a_device(name: str, M: int, N: int) -> None:
     assert judged(name, M, N, "forward", "bfloat16", "float32") is None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("itemsize", "row_bytes"), WARPS_OF_TWO_INPUTS)
+def test_rows_of_two_inputs_that_are_read_twice_are_right_on_a_device(itemsize: int, row_bytes: int) -> None:
+    """Out of place with the gradients, and in place."""
+    M, N = LEAST_BYTES // row_bytes, row_bytes // itemsize
+    for dtype in ["float32"] if itemsize == 4 else ["bfloat16", "float16"]:
+        assert judged("add_rmsnorm", M, N, "full", dtype) is None
+        assert judged("add_rmsnorm", M, N, "forward", dtype, provider="triton-inplace") is None

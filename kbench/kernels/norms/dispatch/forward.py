@@ -15,7 +15,7 @@ from kbench.kernels.norms.dispatch.launches import (
     tile_numbers,
     warps_for,
 )
-from kbench.kernels.norms.dispatch.twice import read_twice
+from kbench.kernels.norms.dispatch.twice import read_twice, two_inputs_twice
 from kbench.kernels.norms.dispatch.wide_weights import for_wide_weights
 from kbench.kernels.triton_rows import power_of_two
 
@@ -49,6 +49,8 @@ def forward_plan(
     """The launches that normalise M rows of N elements of `itemsize` bytes. `pivot` is that of the operator's mathematics,
     `anywhere` whether rows begin anywhere, and can be moved in windows of 16 bytes, and `inputs` the matrices that are read.
     `wide` is whether weights have more bytes than the elements of the rows."""
+    if inputs == 2 and not (pivot or wide or anywhere) and (plan := two_inputs_twice(M, N, itemsize, device)):
+        return plan
     plan = _own_plan(M, N, itemsize, pivot, device, anywhere, inputs)
     return for_wide_weights(plan, pivot, inputs, N * itemsize % 16 == 0, device) if wide else plan
 
