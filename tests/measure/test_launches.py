@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -150,6 +151,20 @@ def test_a_kernel_of_torchs_compiler_is_known_by_what_launches_it(
     code = MachineCode(TritonKernels())
     assert code.of(81, "triton_one", ()) == (code_digest(cubin.read_bytes()), MACHINE_CODE)
     assert code.of(82, "triton_two", ())[1].startswith("name and torch ") and kept
+
+
+def test_the_objects_of_python_are_searched_once_for_the_kernels_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search looks at a million objects. The kernels of a call were loaded in their order."""
+    kept = [StaticallyLaunchedStandIn(number, f"triton_{number}") for number in (901, 902, 903)]
+    searched: list[object] = []
+    everything = gc.get_objects
+    monkeypatch.setattr(gc, "get_objects", lambda: searched.append(1) or everything())
+    kernels = TritonKernels()
+    gc.collect()  # the newest objects come last now
+    assert [kernels.find(each.function or 0, each.name) for each in kept] == [
+        (each.name, "", each.hash) for each in kept
+    ]
+    assert len(searched) < len(kept)
 
 
 def test_a_kernel_of_an_extension_is_known_by_the_code_in_its_library(

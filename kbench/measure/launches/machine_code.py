@@ -11,7 +11,7 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -66,23 +66,25 @@ class TritonKernels:
         found = self._loaded.get(function)
         if found and found[0] == symbol:
             return found
-        if symbol.startswith("triton_") and (compiled := _find_compiled(function)):
-            self._loaded[function] = symbol, *compiled
-            return self._loaded[function]
+        if symbol.startswith("triton_"):
+            for launcher in _compiled():
+                name, key = str(launcher.name), str(launcher.hash)
+                self._loaded[launcher.function] = name, _cached_cubin(name, key), key
+                if launcher.function == function:
+                    return self._loaded[function]
         return None
 
 
-def _find_compiled(function: int) -> tuple[str, str] | None:
-    """The path of the machine code and Triton's hash of a kernel that torch's compiler has loaded, without Triton's part."""
+def _compiled() -> Iterator[Any]:
+    """What launches the kernels that torch's compiler has loaded without Triton. The search takes a tenth of a second, and a
+    case has new kernels. So it begins with the newest objects of Python's oldest generation, where they are."""
     is_launcher: dict[type, bool] = {}  # a process has nearly a million objects, but few types
-    for each in gc.get_objects():
+    for each in reversed(gc.get_objects()):
         kind = type(each)
         if kind not in is_launcher:
             is_launcher[kind] = kind.__name__.startswith("StaticallyLaunched")
-        if is_launcher[kind] and getattr(each, "function", None) == function:
-            name, key = str(each.name), str(each.hash)
-            return _cached_cubin(name, key), key
-    return None
+        if is_launcher[kind] and getattr(each, "function", None) is not None:
+            yield each
 
 
 def _cached_cubin(name: str, key: str) -> str:
