@@ -18,7 +18,6 @@ from rows_slices import held_launches, loss_launches
 
 from kbench.contract.provider import Unsupported
 from kbench.kernels.norms import launch
-from kbench.kernels.norms.dispatch.backward import backward_plan
 from kbench.kernels.norms.dispatch.launches import Launches, Processors, Step, even_programs, in_phases, row_blocks
 from kbench.kernels.norms.dispatch.shared import Sharing, adding_up, shared_rows_plan
 from kbench.kernels.norms.dispatch.twice import read_twice
@@ -249,16 +248,29 @@ LONG_ROWS = {
 
 
 def _anywhere(M: int, N: int, itemsize: int, sums: int, device: Processors) -> Plans:
-    plan = backward_plan(M, N, itemsize, 1, 2, sums, device, True)
-    step = plan.steps[0]
-    for changes, options in (
-        ({"STAGES": 2}, {}),
-        ({"PACKED": itemsize == 2}, {}),
-        ({}, {"num_warps": 8, "maxnreg": 128}),
-        ({"BLOCK": 8192, "PIECES": 1}, {"num_warps": 16, "maxnreg": 128}),
+    vector = 16 // itemsize
+    block, pieces = row_blocks(N + vector - 1, 512)
+    for warps, cap, resident, packed, stages in (
+        (16, 128, 1, False, 3),
+        (8, 255, 1, False, 3),
+        (8, 168, 1, True, 3),
+        (8, 128, 2, True, 3),
+        (4, 255, 2, False, 3),
+        (4, 255, 2, True, 3),
+        (4, 168, 3, False, 3),
+        (4, 255, 2, False, 4),
+        (2, 255, 4, False, 3),
+        (2, 168, 6, False, 3),
+        (1, 255, 8, False, 3),
     ):
-        first = step._replace(arguments=step.arguments | changes, options=step.options | options)
-        yield f"anywhere {changes} {options}", plan._replace(steps=(first, *plan.steps[1:]))
+        each = block * pieces / warps / 32
+        if not 10 <= each <= 40 or each * sums > cap // 3:
+            continue
+        parts = vector * even_programs(math.ceil(M / vector), device.multiprocessors * resident // vector)
+        numbers = {"BLOCK": block, "PIECES": pieces, "STAGES": stages, "PACKED": packed, "PDL": device.chained}
+        step = Step("window_kernels.resident_anywhere", parts, numbers, {"num_warps": warps, "maxnreg": cap})
+        label = f"anywhere, {warps} warps, {cap} registers, {resident} resident, {stages} stages{', packed' * packed}"
+        yield label, Launches((step, *adding_up(N, parts, sums, device)), parts=parts, window=True)
 
 
 def _ways(operator: str, mode: str, N: int, itemsize: int) -> Iterator[Candidate]:

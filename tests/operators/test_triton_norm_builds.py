@@ -45,6 +45,8 @@ SHAPES = {
                 1024,
                 2880,
                 4096,
+                1501,
+                2049,
                 4097,
                 6001,
                 12001,
@@ -81,7 +83,11 @@ INPUTS = {"rmsnorm": (1, 1, 1, 2), "add_rmsnorm": (2, 2, 1, 3), "layernorm": (1,
 def builds() -> Iterator[tuple[str, str, int, int, torch.dtype]]:
     for target, shapes in SHAPES.items():
         for M, N in shapes:
-            for name in INPUTS if target == "sm_90" and N in (1024, 4097, 8192, 11008, 16384, 32768) else ["layernorm"]:
+            for name in (
+                INPUTS
+                if target == "sm_90" and N in (1024, 1501, 2049, 4097, 8192, 11008, 16384, 32768)
+                else ["layernorm"]
+            ):
                 for dtype in (
                     (torch.bfloat16, torch.float32)
                     if N in (1024, 4096, 131072, 4097, 5120, 11008, 12001, 20002, 16384, 50257, 65536)

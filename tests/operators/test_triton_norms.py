@@ -274,6 +274,8 @@ def test_weights_in_float32_beside_rows_in_16_bits(name: str) -> None:
         (300, 40000),
         (2000, 781),
         (2001, 4097),
+        (3000, 1501),
+        (2500, 2001),
         (333, 50257),
         (20000, 768),
         (64, 4096),
@@ -289,7 +291,7 @@ def test_what_the_dispatch_chooses_is_right_on_a_device(name: str, dtype: str, M
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("M, N", [(300, 40000), (40, 131072), (13, 65536), (2000, 11008)])
+@pytest.mark.parametrize("M, N", [(300, 40000), (40, 131072), (13, 65536), (2000, 11008), (2001, 4097)])
 @pytest.mark.parametrize("name", NORMS)
 def test_long_rows_in_16_bits_beside_weights_in_float32_are_right_on_a_device(name: str, M: int, N: int) -> None:
     assert judged(name, M, N, "full", "bfloat16", "float32") is None

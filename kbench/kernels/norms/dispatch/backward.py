@@ -13,6 +13,7 @@ from kbench.kernels.norms.dispatch.launches import (
     Processors,
     Step,
     even_programs,
+    row_blocks,
     tile_elements,
     tile_numbers,
     warps_for,
@@ -37,6 +38,9 @@ then add them up across warps."""
 _SHORTEST_WINDOW, _LONGEST_WINDOW = 1024, 6144
 """Rows that begin anywhere are moved in vectors of 16 bytes. Shorter ones are not: several share a program. Longer ones
 are not: registers are too few."""
+
+_LONGEST_IN_FEW_WARPS = 5120
+"""Elements of such a row in 16 bits, up to which four warps hold it."""
 
 _FEW_ROWS, _FEW_LONG_ROWS = 256, 512
 """Up to this many rows, or rows of 4096 elements and more, it is faster to read the matrix twice than to launch twice."""
@@ -70,7 +74,7 @@ def backward_plan(
         return Launches((Step("backward_kernels.rows_and_columns", strips + M, constants | numbers, options),))
     width = N + 16 // itemsize - 1
     if anywhere and _SHORTEST_WINDOW <= N and width <= _LONGEST_WINDOW and device.chained:
-        return _resident_anywhere(M, N, width, itemsize, sums, device)
+        return _resident_anywhere(M, N, width, itemsize, sums, wide, device)
     staged_bytes = device.shared_bytes if vector * itemsize >= 4 else 0  # a load to shared memory has at least 4 bytes
     longest = _LONGEST_KEPT // (1 if staged_bytes or sums == 1 else 2)
     longest = _LONGEST_WINDOW if anywhere and itemsize == 4 else longest
@@ -128,16 +132,24 @@ def _resident(M: int, N: int, itemsize: int, inputs: int, sums: int, staged_byte
     return Launches((step, *adding_up(N, parts, sums, device)), parts=parts)
 
 
-def _resident_anywhere(M: int, N: int, width: int, itemsize: int, sums: int, device: Processors) -> Launches:
+def _resident_anywhere(
+    M: int, N: int, width: int, itemsize: int, sums: int, wide: bool, device: Processors
+) -> Launches:
     """The same for rows that begin anywhere. Rows of a program are `vector` rows apart, or a multiple of that."""
     vector = 16 // itemsize
-    whole = power_of_two(width)
-    block, pieces = (whole // 4, 3) if whole * 3 // 4 >= width else (whole, 1)
-    count = block * pieces
-    options = warps_for(count, 12, device)
-    resident = 16 // options["num_warps"]
-    options["maxnreg"] = 128  # ptxas would take more, and the programs would not fit
+    block, pieces = row_blocks(width, 512)
+    if itemsize == 2 and not wide and block * pieces <= _LONGEST_IN_FEW_WARPS:
+        # instructions that compute addresses and wait serve more elements
+        each, warps, registers = (24, 12, 168) if pieces == 3 else (40, 8, 255)
+        stages = 4 if sums == 2 and pieces != 3 else 3
+        packed = sums == 1 and pieces > 1  # else it would spill
+    else:
+        each, warps, registers, stages, packed = 12, 16, 128, 3, False
+        block, pieces = (2 * block, 3) if pieces == 5 else (block, pieces)
+    options = warps_for(block * pieces, each, device)
+    resident = warps // options["num_warps"]
+    options["maxnreg"] = registers  # ptxas would take more, and the programs would not fit
     parts = vector * even_programs(math.ceil(M / vector), max(1, device.multiprocessors * resident // vector))
-    constants = {"BLOCK": block, "PIECES": pieces, "STAGES": 3, "PACKED": False, "PDL": device.chained}
+    constants = {"BLOCK": block, "PIECES": pieces, "STAGES": stages, "PACKED": packed, "PDL": device.chained}
     step = Step("window_kernels.resident_anywhere", parts, constants, options)
     return Launches((step, *adding_up(N, parts, sums, device)), parts=parts, window=True)
