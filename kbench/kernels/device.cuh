@@ -214,11 +214,10 @@ cudaError_t launch(void (*kernel)(Parameters...), std::int64_t blocks, int threa
 
 #ifndef __HIP_PLATFORM_AMD__
 template <typename... Parameters, typename... Arguments>
-cudaError_t launch_with(cudaLaunchAttribute attribute, void (*kernel)(Parameters...), std::int64_t blocks, int threads,
+cudaError_t launch_with(cudaLaunchAttribute attribute, void (*kernel)(Parameters...), dim3 blocks, int threads,
                         cudaStream_t stream, Arguments... arguments) {
-  if (blocks > INT_MAX) return cudaErrorInvalidConfiguration;
   cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.gridDim = blocks;
   config.blockDim = dim3(static_cast<unsigned>(threads));
   config.stream = stream;
   config.attrs = &attribute;
@@ -236,6 +235,7 @@ cudaError_t launch_clusters(void (*kernel)(Parameters...), std::int64_t rows, in
 #ifdef __HIP_PLATFORM_AMD__
   return cudaErrorInvalidConfiguration;
 #else
+  if (rows * blocks > INT_MAX) return cudaErrorInvalidConfiguration;
   if (blocks > 8 && cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess) {
     return cudaGetLastError();
   }
@@ -243,7 +243,7 @@ cudaError_t launch_clusters(void (*kernel)(Parameters...), std::int64_t rows, in
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim.x = blocks;
   cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  return launch_with(cluster, kernel, rows * blocks, threads, stream, arguments...);
+  return launch_with(cluster, kernel, dim3(static_cast<unsigned>(rows * blocks)), threads, stream, arguments...);
 #endif
 }
 
@@ -253,10 +253,11 @@ inline int multiprocessors() {
   return cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess ? count : 0;
 }
 
-// Launches blocks that wait for each other: none starts before there is room for all. Returns cudaErrorInvalidConfiguration
-// if there can be no room. It checks this before the launch, because a failed launch breaks the capture of a graph.
+// Launches blocks that wait for each other, `blocks` in each of `rows` rows of the grid: none starts before there is room for
+// all. Returns cudaErrorInvalidConfiguration if there can be no room. It checks this before the launch, because a failed
+// launch breaks the capture of a graph.
 template <typename... Parameters, typename... Arguments>
-cudaError_t launch_together(void (*kernel)(Parameters...), int blocks, int threads, cudaStream_t stream,
+cudaError_t launch_together(void (*kernel)(Parameters...), int rows, int blocks, int threads, cudaStream_t stream,
                             Arguments... arguments) {
 #ifdef __HIP_PLATFORM_AMD__
   return cudaErrorInvalidConfiguration;
@@ -264,11 +265,11 @@ cudaError_t launch_together(void (*kernel)(Parameters...), int blocks, int threa
   int each = 0;
   const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, threads, 0);
   if (error != cudaSuccess) return error;
-  if (blocks > each * multiprocessors()) return cudaErrorInvalidConfiguration;
+  if (rows * blocks > each * multiprocessors()) return cudaErrorInvalidConfiguration;
   cudaLaunchAttribute cooperative;
   cooperative.id = cudaLaunchAttributeCooperative;
   cooperative.val.cooperative = 1;
-  return launch_with(cooperative, kernel, blocks, threads, stream, arguments...);
+  return launch_with(cooperative, kernel, dim3(blocks, rows), threads, stream, arguments...);
 #endif
 }
 

@@ -70,9 +70,9 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
   if constexpr (S::team) return;  // nor this
 #endif
   const std::int64_t number = S::group  ? std::int64_t(blockIdx.x) * (max_threads / GROUP) + threadIdx.x / GROUP
-                              : S::team ? blockIdx.x / together.blocks
+                              : S::team ? blockIdx.y
                                         : block_row<S::cluster>();
-  const int rank = S::team ? blockIdx.x % together.blocks : block_rank<S::cluster>();
+  const int rank = S::team ? blockIdx.x : block_rank<S::cluster>();
   const T* in[Op::inputs];
 #pragma unroll
   for (int i = 0; i < Op::inputs; ++i) in[i] = matrices.in[i] + number * matrices.in_stride[i];
@@ -96,10 +96,14 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
     }
   }
 
-  __shared__ unsigned mark;  // of the block's own word before this launch
+  unsigned mark = 0;  // of the block's own word before this launch
 #ifndef __HIP_PLATFORM_AMD__
   if constexpr (S::team) {
-    if (threadIdx.x == 0) mark = TeamWord::load(together.words + blockIdx.x).mark();
+    const TeamWord before = TeamWord::load_if(threadIdx.x < KBENCH_WARP_SIZE, together.own_word());
+    mark = before.mark();
+    // If the elements did not need it, the assembler would load this word after they have arrived. That takes as long again.
+    // One warp loads it: many blocks have their words in the same cache line, which serves one warp after another.
+    packs[0][0] = packs[0][0].flipped(before.zero());
   }
 #endif
 
@@ -213,9 +217,9 @@ cudaError_t launch_team(const RowsCall<T, Op>& call, std::uint64_t* words, int b
   if (threads > RowOf<T, VECTOR, PACKS, kTeamRow, EDGES, true, Op>::threads || all > kTeamBlocks) {
     return cudaErrorInvalidConfiguration;
   }
-  return launch_together(rows_in_registers<T, VECTOR, PACKS, kTeamRow, EDGES, true, Op>, int(all), int(threads),
-                         call.stream, call.matrices, call.arguments, call.rows, int(call.columns), int(slice),
-                         call.streaming, Team::of(words, int(all), blocks));
+  return launch_together(rows_in_registers<T, VECTOR, PACKS, kTeamRow, EDGES, true, Op>, int(call.rows), blocks,
+                         int(threads), call.stream, call.matrices, call.arguments, call.rows, int(call.columns),
+                         int(slice), call.streaming, Team::of(words, int(all)));
 }
 
 }  // namespace kbench

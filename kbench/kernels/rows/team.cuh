@@ -8,32 +8,47 @@
 
 namespace kbench {
 
-// `blocks` blocks with consecutive numbers share a row. Every block has one of `words`; the other words are spare.
+// The blocks of a row of the grid share a row of the matrix. Every block has one of `words`; the other words are spare.
 struct Team {
   std::uint64_t* words = nullptr;
-  int blocks = 1, left = 0;
+  int left = 0;
 
   // Launches with about as many blocks use the same words: those from the smallest power of two that is at least `all`.
   // So there are fewer spare words than blocks.
-  static Team of(std::uint64_t* words, int all, int blocks) {
+  static Team of(std::uint64_t* words, int all) {
     int count = 1;
     while (count < all) count *= 2;
-    return {words + count, blocks, count - all};
+    return {words + count, count - all};
   }
+
+  // The words of this row's team, of this block, and the spare word that this block may have to mark.
+  __device__ __forceinline__ std::uint64_t* row_words() const { return words + blockIdx.y * gridDim.x; }
+  __device__ __forceinline__ std::uint64_t* own_word() const { return row_words() + blockIdx.x; }
+  __device__ __forceinline__ std::uint64_t* spare_word() const { return own_word() + gridDim.y * gridDim.x; }
+  __device__ __forceinline__ bool has_spare_word() const { return int(blockIdx.y * gridDim.x + blockIdx.x) < left; }
 };
 
 #ifndef __HIP_PLATFORM_AMD__
 // A word holds a total and a mark, written in one store: others see both or none. The mark is bit 31, which must be 0
-// in `total.word()`; `Total::of_word` is the inverse. A launch inverts the marks of all its words, the spare ones
-// included. So all marks are equal before and after a launch of any shape. Before it writes, a block reads the mark of
-// its own word; a word belongs to this launch if its mark differs from that. Nothing must be cleared, neither between
-// launches nor between replays of a graph.
+// in `total.word()`; `Total::of_word` is the inverse. The upper half of `total.word()` must never be all ones: see `zero`.
+// A launch inverts the marks of all its words, the spare ones included. So all marks are equal before and after a launch
+// of any shape. Before it writes, a block reads the mark of its own word; a word belongs to this launch if its mark
+// differs from that. Nothing must be cleared, neither between launches nor between replays of a graph.
 struct TeamWord {
   std::uint64_t bits;
 
   static __device__ __forceinline__ TeamWord load(const std::uint64_t* address) {
     TeamWord word;
     asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word.bits) : "l"(address) : "memory");
+    return word;
+  }
+  // 0 without a load, unless `needed`.
+  static __device__ __forceinline__ TeamWord load_if(bool needed, const std::uint64_t* address) {
+    TeamWord word = {0};
+    asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p ld.relaxed.gpu.global.u64 %0, [%1]; }"
+                 : "+l"(word.bits)
+                 : "l"(address), "r"(int(needed))
+                 : "memory");
     return word;
   }
   static __device__ __forceinline__ TeamWord of(std::uint64_t total, unsigned mark) {
@@ -43,43 +58,57 @@ struct TeamWord {
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(address), "l"(bits) : "memory");
   }
   __device__ __forceinline__ unsigned mark() const { return unsigned(bits) >> 31; }
+  // 0, in a way that the compiler cannot know: no total has this upper half.
+  __device__ __forceinline__ unsigned zero() const { return unsigned(bits >> 32) == 0xffffffffu; }
   __device__ __forceinline__ std::uint64_t total() const { return bits & ~std::uint64_t(0x80000000u); }
 };
 
-// Combines the totals of warps into that of the row, for all threads. `before` is the mark of the block's own word
-// before this launch; thread 0 has written it to shared memory.
+// Combines the totals of warps into that of the row, for all threads. `mark` is the mark of the block's own word before this
+// launch; only the first warp needs it.
 template <int MAX_THREADS, typename Total>
-__device__ __forceinline__ Total exchange_team(Total warp_total, Total* totals, Team team, const unsigned& before) {
+__device__ __forceinline__ Total exchange_team(Total warp_total, Total* totals, Team team, unsigned mark) {
   __shared__ Total row_total;
   const Total mine = exchange<false, MAX_THREADS>(warp_total, totals);
   if (threadIdx.x < KBENCH_WARP_SIZE) {
-    const unsigned mark = before;
     if (threadIdx.x == 0) {
-      TeamWord::of(mine.word(), mark ^ 1).store(team.words + blockIdx.x);
-      if (blockIdx.x < team.left) TeamWord::of(Total::none().word(), mark ^ 1).store(team.words + gridDim.x + blockIdx.x);
+      TeamWord::of(mine.word(), mark ^ 1).store(team.own_word());
+      if (team.has_spare_word()) TeamWord::of(Total::none().word(), mark ^ 1).store(team.spare_word());
     }
-    const std::uint64_t* words = team.words + blockIdx.x / team.blocks * team.blocks;
+    const std::uint64_t* words = team.row_words();
+    const int blocks = gridDim.x, lane = threadIdx.x;
     constexpr int each = 4;  // words at a time; with more, registers would be spilled
-    Total row = Total::none();
+    Total row;
 #pragma unroll 1
-    for (int first = threadIdx.x; first - int(threadIdx.x) < team.blocks; first += each * KBENCH_WARP_SIZE) {
+    for (int first = 0; first < blocks; first += each * KBENCH_WARP_SIZE) {
+      const auto exists = [&](int w) { return first + w * KBENCH_WARP_SIZE + lane < blocks; };
       TeamWord found[each];
       bool waiting;
       do {
         waiting = false;
 #pragma unroll
         for (int w = 0; w < each; ++w) {
-          const int i = first + w * KBENCH_WARP_SIZE;
-          if (i < team.blocks) found[w] = TeamWord::load(words + i);
+          if (exists(w)) found[w] = TeamWord::load(words + first + w * KBENCH_WARP_SIZE + lane);
         }
 #pragma unroll
         for (int w = 0; w < each; ++w) {
-          if (first + w * KBENCH_WARP_SIZE < team.blocks) waiting |= found[w].mark() == mark;
+          if (exists(w)) waiting |= found[w].mark() == mark;
         }
       } while (__any_sync(0xffffffffu, waiting));
+      Total parts[each];
 #pragma unroll
-      for (int w = 0; w < each; ++w) {
-        if (first + w * KBENCH_WARP_SIZE < team.blocks) row.add(Total::of_word(found[w].total()));
+      for (int w = 0; w < each; ++w) parts[w] = exists(w) ? Total::of_word(found[w].total()) : Total::none();
+      // In pairs, so that some additions run at the same time. The condition is the same for the whole warp.
+#pragma unroll
+      for (int step = 1; step < each; step *= 2) {
+#pragma unroll
+        for (int w = 0; w + step < each; w += 2 * step) {
+          if (first + (w + step) * KBENCH_WARP_SIZE < blocks) parts[w].add(parts[w + step]);
+        }
+      }
+      if (first) {
+        row.add(parts[0]);
+      } else {
+        row = parts[0];
       }
     }
     row = row.template reduce<KBENCH_WARP_SIZE>();

@@ -226,17 +226,22 @@ cudaError_t launch_teams(const Rows& call, int blocks) {
                     " elements, and this device must hold all " + std::to_string(all) + " blocks at once");
 }
 
-// The teams that the caller requests. The caller may also request the accesses per thread. Otherwise there are as few as give
-// a block at most 256 threads, and at most 32 elements per thread.
+// The fewest accesses per thread for which a block of a team has at most 256 threads; at most 32 elements per thread.
+template <typename T>
+int fewest_packs(std::int64_t columns, int blocks) {
+  int packs = 1;
+  while (packs < 32 / kVector<T> && ceil_div(columns, kVector<T> * blocks) > 256 * packs) packs *= 2;
+  return packs;
+}
+
+// The teams that the caller requests. The caller may also request the accesses per thread.
 template <typename T, bool EDGES>
 cudaError_t launch_requested_teams(const Rows& call) {
-  constexpr int V = kVector<T>, most = 32 / V;
   require(call.words, "`team` needs a mailbox and an NVIDIA GPU");
-  require(call.packs <= most, "packs=8 with `team` is for float32");
-  int packs = call.packs ? call.packs : 1;
-  while (!call.packs && packs < most && ceil_div(call.columns, V * call.team) > 256 * packs) packs *= 2;
+  require(call.packs <= 32 / kVector<T>, "packs=8 with `team` is for float32");
+  const int packs = call.packs ? call.packs : fewest_packs<T>(call.columns, call.team);
   const cudaError_t error = launch_teams<T, EDGES>(call, call.team, packs);
-  if (error == cudaErrorInvalidConfiguration) refuse_teams(call, packs, V);
+  if (error == cudaErrorInvalidConfiguration) refuse_teams(call, packs, kVector<T>);
   return error;
 }
 
