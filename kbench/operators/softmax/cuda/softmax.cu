@@ -112,8 +112,8 @@ inline Blocks share(std::int64_t bytes, std::int64_t rows, int itemsize, bool wi
 // The blocks of a row that is shared by a team: blocks anywhere on the device. They exchange results through global memory,
 // which takes 0.5 us longer than in a cluster, so it pays for long rows only. 0 if clusters are faster.
 //
-// Up to 4 rows in clusters would leave most of the device idle. As teams they have a block per 16 KiB, which waits for few
-// others. More rows become teams if clusters of 16 would leave a fifth of the multiprocessors empty, or have long slices.
+// Up to 4 rows in clusters would leave most of the device idle. As teams they have up to 64 blocks: one row a block per 8 KiB,
+// more rows one per 16 KiB, which wait for few others. More rows become teams if clusters of 16 would leave a fifth of the multiprocessors empty, or have long slices.
 // They have two blocks per multiprocessor, or one if there are few elements.
 constexpr std::int64_t kTeamElements = 16 * 1024;   // of a block, if two share a multiprocessor
 constexpr std::int64_t kAloneElements = 1'250'000;  // of a matrix whose blocks do not share
@@ -123,7 +123,7 @@ inline int team_blocks(std::int64_t bytes, std::int64_t rows, int itemsize) {
   if (bytes <= (clusters ? 384 : 64) * kKiB) return 0;
   const std::int64_t places = (rows * bytes <= kAloneElements * itemsize ? 1 : 2) * multiprocessors();
   if (rows <= 4) {
-    std::int64_t blocks = std::min<std::int64_t>(blocks_of(bytes, 16 * kKiB), 64);
+    std::int64_t blocks = std::min<std::int64_t>(blocks_of(bytes, (rows == 1 ? 8 : 16) * kKiB), 64);
     while (blocks * rows > places) blocks /= 2;
     if (bytes <= blocks * kTeamElements * itemsize) return int(blocks);
   }
@@ -207,9 +207,18 @@ cudaError_t launch_teams(const Rows& call, int blocks, int packs) {
   return cudaErrorInvalidConfiguration;
 }
 
-// 16 elements per thread, or 32 if the blocks do not hold the row otherwise.
+// The fewest accesses per thread for which a block of a team has at most 256 threads; at most 32 elements per thread.
+template <typename T>
+int fewest_packs(std::int64_t columns, int blocks) {
+  int packs = 1;
+  while (packs < 32 / kVector<T> && ceil_div(columns, kVector<T> * blocks) > 256 * packs) packs *= 2;
+  return packs;
+}
+
+// 16 elements per thread, or 32 if the blocks do not hold the row otherwise. A single row has the fewest accesses.
 template <typename T, bool EDGES>
 cudaError_t launch_teams(const Rows& call, int blocks) {
+  if (call.rows == 1) return launch_teams<T, EDGES>(call, blocks, fewest_packs<T>(call.columns, blocks));
   const cudaError_t error = launch_teams<T, EDGES>(call, blocks, 16 / kVector<T>);
   return error == cudaErrorInvalidConfiguration ? launch_teams<T, EDGES>(call, blocks, 32 / kVector<T>) : error;
 }
@@ -224,14 +233,6 @@ cudaError_t launch_teams(const Rows& call, int blocks) {
   throw Unsupported(team + ", packs=" + std::to_string(packs) + " cannot share rows of N=" + std::to_string(call.columns) +
                     " for " + rows + ": a block holds at most " + std::to_string(1024 * packs * vector) +
                     " elements, and this device must hold all " + std::to_string(all) + " blocks at once");
-}
-
-// The fewest accesses per thread for which a block of a team has at most 256 threads; at most 32 elements per thread.
-template <typename T>
-int fewest_packs(std::int64_t columns, int blocks) {
-  int packs = 1;
-  while (packs < 32 / kVector<T> && ceil_div(columns, kVector<T> * blocks) > 256 * packs) packs *= 2;
-  return packs;
 }
 
 // The teams that the caller requests. The caller may also request the accesses per thread.
