@@ -48,8 +48,10 @@ def fault(operator: kbench.Operator, case: Case, provider: str, device: str) -> 
     )
     chosen = operator.providers[provider]
     call = chosen.bind_backward(case, {}) if received else chosen.bind(case, {})
+    saves = chosen.bind_saves(case, {}) if received else None
     assert call is not None
-    returned = call(*received, *inputs)
+    kept = saves(*inputs)[1:] if callable(saves) else ()
+    returned = call(*received, *inputs, *kept)
     outputs = [returned] if isinstance(returned, torch.Tensor) else returned
     # judged on the host: some of torch's own kernels are not clean
     found = accuracy(operator, case, [x.cpu() for x in (*inputs, *received)], *(y.cpu() for y in outputs))

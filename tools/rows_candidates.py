@@ -289,7 +289,7 @@ def _ways(operator: str, mode: str, N: int, itemsize: int) -> Iterator[Candidate
     for packs, blocks in itertools.product((1, 2, 4) if in_turn else (1, 2, 4, 8), (1, 2, 4, 8, 16)):
         threads = accesses / packs / blocks
         if (
-            threads > 1024
+            threads > (512 if in_turn else 1024)
             or (in_turn and packs == 4 and itemsize == 2 and threads > 256)
             or threads < (64 if blocks > 1 else 32)
             or packs * reads > 8

@@ -76,12 +76,12 @@ def rowwise(kernel: Launch, mailbox: Callable[[Tensor], Tensor | None] | None = 
 
 
 MOST_PARTIAL_SUMS = 2**24
-"""Elements of the partial sums that `gradient_buffers` makes: 64 MiB."""
+"""Elements of the tensor that `partial_sums` makes: 64 MiB."""
 
 
-def gradient_buffers(x: Tensor, vectors: int) -> tuple[Tensor, Tensor]:
-    """What the kernels of rows/gradients write beside the gradients: statistics of the rows of x, (M, 2), and partial sums for
-    the gradients of this many vectors, (some, vectors, N). Both are float32. More partial sums let more blocks take part.
+def partial_sums(x: Tensor, vectors: int) -> Tensor:
+    """Memory in which the kernels of rows/gradients add up the gradients of this many vectors: (some, vectors, N) in float32.
+    With more partial sums, more blocks take part.
     """
     M, N = x.shape
     some = max(
@@ -90,7 +90,7 @@ def gradient_buffers(x: Tensor, vectors: int) -> tuple[Tensor, Tensor]:
             M, 16 * torch.cuda.get_device_properties(x.device).multi_processor_count, MOST_PARTIAL_SUMS // N // vectors
         ),
     )
-    return x.new_empty(M, 2, dtype=torch.float32), x.new_empty(some, vectors, N, dtype=torch.float32)
+    return x.new_empty(some, vectors, N, dtype=torch.float32)
 
 
 def _values(kernel: str, declared: Sequence[str], given: Mapping[str, float | None]) -> tuple[float, ...]:

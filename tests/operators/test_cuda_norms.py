@@ -13,7 +13,7 @@ from torch import Tensor
 
 from kbench.contract.provider import Unsupported
 from kbench.kernels import cuda_extension
-from kbench.kernels.cuda_source import gradient_buffers
+from kbench.kernels.cuda_source import partial_sums
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.expected import Expected
@@ -144,6 +144,13 @@ def kernel(name: str, **options: float) -> Any:
         return outputs[0]
 
     return call
+
+
+def saving(name: str, inputs: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """The output, and what the forward pass saves for the backward pass."""
+    function = importlib.import_module(f"kbench.operators.{name}.providers_cuda").cuda_saving
+    y, statistics = function(*inputs, eps=1e-6)
+    return y, statistics
 
 
 def row_counts(N: int, dtype: torch.dtype) -> list[int]:
@@ -282,6 +289,31 @@ def test_every_way_to_share_a_row_gives_the_same(name: str, dtype: torch.dtype, 
     assert ((4096, 1) in taken) == (weights == dtype)
 
 
+@pytest.mark.parametrize("dtype, weights", PRECISIONS)
+@pytest.mark.parametrize("name", WITH_GRADIENTS)
+def test_what_the_forward_pass_saves_is_right(name: str, dtype: torch.dtype, weights: torch.dtype) -> None:
+    """Statistics of each row; and the output is the same as without them, but for the last digit of a sum."""
+    tolerance = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}[dtype]
+    for N in (1, 3, 64, 129, 256, 781, 1000, 4096, 4097, 8192, 16384, 32768, 50257, 65536, 131072, 262144):
+        for M in (1, 7, 2100 if N < 5000 else 300):
+            inputs = dense(name, M, N, dtype, weights)
+            y, statistics = saving(name, inputs)
+            assert torch.allclose(y, kernel(name)(inputs), rtol=tolerance, atol=tolerance), (M, N)
+            x = inputs[0].double()
+            mean = x.mean(1) if name == "layernorm" else x.new_zeros(M)
+            rstd = torch.rsqrt((x - mean[:, None]).square().mean(1) + 1e-6)
+            torch.testing.assert_close(statistics.double(), torch.stack([mean, rstd], 1), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", WITH_GRADIENTS)
+def test_both_passes_are_right(name: str, dtype: torch.dtype) -> None:
+    faults = []
+    for M, N in ((7, 100), (300, 781), (2100, 4096), (300, 16384), (40, 50257)):
+        faults += wrong(name, [*dense(name, M, N, dtype), randn(M, N, dtype=dtype)], "random", "full")
+    assert not faults
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", WITH_GRADIENTS)
 def test_gradients_of_every_length_are_right(name: str, dtype: torch.dtype) -> None:
@@ -361,7 +393,8 @@ def test_gradients_are_deterministic(name: str, weights: torch.dtype) -> None:
         dy = randn(M, N, dtype=torch.bfloat16)
         backward = operator(name).providers["cuda"].backward
         assert backward is not None
-        first, second = (backward.function(dy, *inputs, eps=1e-6) for _ in range(2))
+        statistics = saving(name, inputs)[1]
+        first, second = (backward.function(dy, *inputs, statistics) for _ in range(2))
         assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True)), (M, N)
 
 
@@ -374,7 +407,7 @@ def test_every_way_to_share_a_row_gives_the_same_gradients(name: str, dtype: tor
     taken = set()
     for M, N in ((37, 64), (37, 1000), (600, 1024), (5, 4096), (90, 4096), (300, 8200), (37, 65536), (3, 131072)):
         x, *vectors = dense(name, M, N, dtype, weights)
-        dy = randn(M, N, dtype=dtype)
+        dy, statistics = randn(M, N, dtype=dtype), saving(name, [x, *vectors])[1]
         ways = [{}, *({"packs": p, "blocks": b} for p in (1, 2, 4) for b in (1, 2, 4, 16))]
         ways += [
             {"packs": p, "blocks": 1, "together": t, "joined": j}
@@ -385,9 +418,9 @@ def test_every_way_to_share_a_row_gives_the_same_gradients(name: str, dtype: tor
         found = []
         for way in ways:
             gradients = [torch.empty_like(x), *(torch.empty_like(each) for each in vectors)]
-            buffers = gradient_buffers(x, len(vectors))
+            outputs = (*gradients, partial_sums(x, len(vectors)))
             try:
-                source.kernel(f"{name}_backward", eps=1e-6, **way)((dy, x, vectors[0]), (*gradients, *buffers))
+                source.kernel(f"{name}_backward", **way)((dy, x, vectors[0], statistics), outputs)
             except Unsupported as refusal:
                 assert "cannot hold a row of N=" in str(refusal)
                 continue
@@ -407,7 +440,7 @@ def test_gradients_of_no_rows_are_zero(name: str) -> None:
     assert backward is not None
     for M, N in ((0, 5), (5, 0)):
         inputs = dense(name, M, N, torch.float32)
-        dx, *others = backward.function(torch.empty_like(inputs[0]), *inputs, eps=1e-6)
+        dx, *others = backward.function(torch.empty_like(inputs[0]), *inputs, saving(name, inputs)[1])
         assert dx.shape == (M, N) and all(other.shape == (N,) and not other.any() for other in others)
 
 

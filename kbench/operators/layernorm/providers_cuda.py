@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbench.kernels.cuda_source import CudaSource, gradient_buffers
+import torch
+
+from kbench.kernels.cuda_source import CudaSource, partial_sums
 from kbench.operators.layernorm.operator import layernorm
 
 if TYPE_CHECKING:
@@ -42,19 +44,31 @@ def cuda(case: Case, *, eps: float, packs: int | None = None, blocks: int | None
     return call
 
 
-@layernorm.backward("cuda")
-def cuda_backward(dy: Tensor, x: Tensor, weight: Tensor, bias: Tensor, *, eps: float) -> tuple[Tensor, ...]:
-    """Computes the mean and the root of each row again, so that the forward pass need not save them. The sums over the rows
-    are deterministic: persistent blocks add up their rows, and a second launch adds up the blocks' sums.
+def cuda_saving(x: Tensor, weight: Tensor, bias: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
+    """The output, and for the backward pass the statistics of each row, (M, 2) in float32: its mean and 1 / sqrt(var + eps)."""
+    y, statistics = x.new_empty(x.shape), x.new_empty(x.shape[0], 2, dtype=torch.float32)
+    _saving_kernel(eps)((x, weight, bias), (y, statistics))
+    return y, statistics
+
+
+@layernorm.backward("cuda", saves=cuda_saving)
+def cuda_backward(dy: Tensor, x: Tensor, weight: Tensor, bias: Tensor, statistics: Tensor) -> tuple[Tensor, ...]:
+    """The sums over the rows are deterministic: persistent blocks add up their rows, and a second launch adds up the blocks'
+    sums.
     """
     dx = x.new_empty(x.shape)
     if dx.numel() == 0:
         return dx, weight.new_zeros(weight.shape), bias.new_zeros(bias.shape)
     dweight, dbias = weight.new_empty(weight.shape), bias.new_empty(bias.shape)
-    _backward_kernel(eps)((dy, x, weight), (dx, dweight, dbias, *gradient_buffers(x, 2)))
+    _backward_kernel()((dy, x, weight, statistics), (dx, dweight, dbias, partial_sums(x, 2)))
     return dx, dweight, dbias
 
 
 @functools.cache
-def _backward_kernel(eps: float) -> Callable[..., None]:
-    return BACKWARD_SOURCE.kernel("layernorm_backward", eps=eps)
+def _saving_kernel(eps: float) -> Callable[..., None]:
+    return SOURCE.kernel("layernorm_saving", eps=eps)
+
+
+@functools.cache
+def _backward_kernel() -> Callable[..., None]:
+    return BACKWARD_SOURCE.kernel("layernorm_backward")

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbench.kernels.cuda_source import CudaSource, gradient_buffers
+import torch
+
+from kbench.kernels.cuda_source import CudaSource, partial_sums
 from kbench.operators.rmsnorm.operator import rmsnorm
 
 if TYPE_CHECKING:
@@ -42,19 +44,31 @@ def cuda(case: Case, *, eps: float, packs: int | None = None, blocks: int | None
     return call
 
 
-@rmsnorm.backward("cuda")
-def cuda_backward(dy: Tensor, x: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, ...]:
-    """Computes the mean and the root of each row again, so that the forward pass need not save them. The sums over the rows
-    are deterministic: persistent blocks add up their rows, and a second launch adds up the blocks' sums.
+def cuda_saving(x: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
+    """The output, and for the backward pass the statistics of each row, (M, 2) in float32: 0 and 1 / sqrt(mean(x^2) + eps)."""
+    y, statistics = x.new_empty(x.shape), x.new_empty(x.shape[0], 2, dtype=torch.float32)
+    _saving_kernel(eps)((x, weight), (y, statistics))
+    return y, statistics
+
+
+@rmsnorm.backward("cuda", saves=cuda_saving)
+def cuda_backward(dy: Tensor, x: Tensor, weight: Tensor, statistics: Tensor) -> tuple[Tensor, ...]:
+    """The sums over the rows are deterministic: persistent blocks add up their rows, and a second launch adds up the blocks'
+    sums.
     """
     dx = x.new_empty(x.shape)
     if dx.numel() == 0:
         return dx, weight.new_zeros(weight.shape)
     dweight = weight.new_empty(weight.shape)
-    _backward_kernel(eps)((dy, x, weight), (dx, dweight, *gradient_buffers(x, 1)))
+    _backward_kernel()((dy, x, weight, statistics), (dx, dweight, partial_sums(x, 1)))
     return dx, dweight
 
 
 @functools.cache
-def _backward_kernel(eps: float) -> Callable[..., None]:
-    return BACKWARD_SOURCE.kernel("rmsnorm_backward", eps=eps)
+def _saving_kernel(eps: float) -> Callable[..., None]:
+    return SOURCE.kernel("rmsnorm_saving", eps=eps)
+
+
+@functools.cache
+def _backward_kernel() -> Callable[..., None]:
+    return BACKWARD_SOURCE.kernel("rmsnorm_backward")

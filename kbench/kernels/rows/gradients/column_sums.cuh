@@ -3,13 +3,9 @@
 #pragma once
 
 #include "rows/registers.cuh"
+#include "statistics.cuh"
 
 namespace kbench {
-
-// What a row of a norm was normalised with.
-struct alignas(8) RowStatistics {
-  float mean, rstd;
-};
 
 // `count` partial sums of each column, of up to two gradients: (count, SUMS, columns) in fp32.
 struct PartialSums {
@@ -28,7 +24,7 @@ __device__ __forceinline__ void store_sums(float* to, const float (&sums)[COUNT]
 
 constexpr int kColumnThreads = 128;
 
-// Partial sums from the matrices: dy * (x - mean) * rstd, and dy. Block (c, p) has VECTOR columns per thread, and every
+// Partial sums from the matrices: dy * z, and dy. Block (c, p) has VECTOR columns per thread, and every
 // gridDim.y-th row from p on. ALIGNED: all rows begin and end at multiples of 16 bytes.
 template <typename T, int VECTOR, int SUMS, bool ALIGNED>
 __global__ void __launch_bounds__(kColumnThreads)
@@ -58,7 +54,7 @@ __global__ void __launch_bounds__(kColumnThreads)
     to_floats(x_pack, x);
 #pragma unroll
     for (int v = 0; v < VECTOR; ++v) {
-      totals[0][v] = fmaf(dy[v], (x[v] - of_row.mean) * of_row.rstd, totals[0][v]);
+      totals[0][v] = fmaf(dy[v], of_row.normalised(x[v]), totals[0][v]);
       if constexpr (SUMS == 2) totals[1][v] += dy[v];
     }
   }

@@ -4,7 +4,7 @@
 #include <map>
 #include <tuple>
 
-#include "one_by_one.cuh"
+#include "rows_in_turn.cuh"
 
 namespace kbench {
 
@@ -66,25 +66,18 @@ cudaError_t launch_in_turn(const RowsCall<T, Op>& call, int blocks, int together
   return cudaErrorInvalidConfiguration;
 #else
   constexpr int V = kVector<T>;
-  using Row = typename Op::template Row<Shape<T, V, PACKS, kBlockRow, false, true>>;
-  constexpr int slots = Row::one_by_one ? kStages : kSlots<Row::centred>;
   const std::int64_t packs = ceil_div(call.columns, V);
   const std::int64_t slice = blocks == 1 ? packs : ceil_div(packs, 8 * blocks) * 8;
   const std::int64_t width = KBENCH_WARP_SIZE * ceil_div(slice, KBENCH_WARP_SIZE * PACKS);
   if (width > kTurnThreads<T, PACKS> || blocks > largest_cluster()) return cudaErrorInvalidConfiguration;
   if (together == 0) together = rows_together(call.rows, int(width));
   if (together == kMostTogether) together = int(std::min<std::int64_t>(512 / width, ceil_div(call.rows, joined)));
-  if (Row::one_by_one || blocks > 1 || together == 0 || together * width > kTurnThreads<T, PACKS>) together = 1;
+  if (blocks > 1 || together == 0 || together * width > kTurnThreads<T, PACKS>) together = 1;
   if (blocks > 1 || joined > largest_cluster()) joined = 1;
   const int threads = int(width) * together, cluster_blocks = std::max(blocks, joined);
-  const int shared_bytes = threads * slots * Op::inputs * PACKS * 16;
-  const auto kernel = [&] {
-    if constexpr (Row::one_by_one) {
-      return blocks == 1 ? rows_one_by_one<T, V, PACKS, kBlockRow, Op> : rows_one_by_one<T, V, PACKS, kClusterRow, Op>;
-    } else {
-      return blocks == 1 ? rows_in_turn<T, V, PACKS, kBlockRow, Op> : rows_in_turn<T, V, PACKS, kClusterRow, Op>;
-    }
-  }();
+  const int shared_bytes = threads * kSlots * Op::inputs * PACKS * 16;
+  const auto kernel =
+      blocks == 1 ? rows_in_turn<T, V, PACKS, kBlockRow, Op> : rows_in_turn<T, V, PACKS, kClusterRow, Op>;
   if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes) != cudaSuccess ||
       (cluster_blocks > 8 &&
        cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess)) {
@@ -108,8 +101,8 @@ cudaError_t launch_in_turn(const RowsCall<T, Op>& call, int blocks, int together
   config.stream = call.stream;
   config.attrs = &cluster;
   config.numAttrs = cluster_blocks == 1 ? 0 : 1;
-  if (cudaLaunchKernelEx(&config, kernel, call.matrices, call.arguments, sums, call.rows, int(call.columns),
-                         int(slice), int(width)) == cudaSuccess) {
+  if (cudaLaunchKernelEx(&config, kernel, call.matrices, call.arguments, sums, unsigned(call.rows),
+                         int(call.columns), int(slice), int(width)) == cudaSuccess) {
     return cudaSuccess;
   }
   return cudaGetLastError();

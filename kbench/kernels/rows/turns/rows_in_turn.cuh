@@ -1,5 +1,5 @@
-// Persistent blocks: each computes many rows in turn, and adds up sums over them on the way. While it writes a row, the sums
-// of the next ones are exchanged, and rows after these are copied to shared memory.
+// Persistent blocks: each computes many rows in turn, and adds up sums over them on the way. The statistics of the rows are
+// known. While a row is written, the sums of the next one are exchanged, and rows after that are copied to shared memory.
 #pragma once
 
 #include "rows/columns.cuh"
@@ -8,48 +8,45 @@
 
 namespace kbench {
 
-// How many rows ahead of the one that is written a row is first read: for its sums, or before that for its mean.
-template <bool CENTRED>
-constexpr int kLead = CENTRED ? 2 : 1;
-// The rows that are on their way at a time, and with them the rows in shared memory.
-constexpr int kFlying = 2;
-template <bool CENTRED>
-constexpr int kSlots = kLead<CENTRED> + 1 + kFlying;
+// The rows that are on their way to shared memory at a time, and with them those that are measured or written.
+constexpr int kFlying = 2, kSlots = kFlying + 2;
 
 // The most threads of a block. They limit the registers of a thread.
 template <typename T, int PACKS>
-constexpr int kTurnThreads = PACKS == 1 ? 1024 : PACKS == 4 && sizeof(T) == 2 ? 256 : 512;
+constexpr int kTurnThreads = PACKS == 4 && sizeof(T) == 2 ? 256 : 512;
 
 // The operator is that of registers.cuh. Its kMixed says whether the vectors and their gradients are in fp32 beside rows in
-// 16 bits. Its Row has more members:
-//   one_by_one          whether one_by_one.cuh computes its rows instead
-//   centred             whether the sums of a row need its mean
-//   row_sums            how many sums of a row it needs
-//   measure(place, part, in, mean, sums)    adds what an access contributes to them
-//   conclude(sums, mean, columns)           with the sums of the row
-//   sums                the number of sums per column
-//   add(in, totals)     adds what an access of this row contributes to them
-// Each thread has the same columns in all rows; their sums and the operator's vectors stay in its registers.
+// 16 bits, and its Arguments have the statistics of all rows. Its Row has more members:
+//   row_sums                                     how many sums of a row it needs
+//   measure(place, part, in, statistics, sums)   adds what an access contributes to them
+//   conclude(sums, statistics, share)            with the sums and the statistics of the row that is written; share: 1 / columns
+//   sums                                         the number of sums per column
+//   add(in, statistics, totals)                  adds what an access of a row contributes to them
+// Each thread has the same columns in all rows; their sums and the operator's vectors stay in its registers. Accesses beyond
+// the end of a row, and rows beyond the last one, are zeros: they contribute nothing.
 //
-// A block or cluster takes every n-th row, or several rows at a time with `width` threads for each. In each turn it takes
-// the sums of row t and the mean of row t + 1, which all warps gave in the turn before; gives the sums of row t + 1 and the
-// mean of row t + 2; and writes row t. So a turn has one barrier, and the exchange takes place while a row is written.
+// A block or cluster takes every n-th row, or several rows at a time with `width` threads for each. In turn t its warps give
+// the sums of row t + 1, and then take those of row t, which all gave in the turn before, and write this row. So the exchange
+// takes place while a row is written and the next one is measured. A block has one barrier in each turn. In a cluster, a warp
+// waits for the sums only. It may send those of row t + 1 before another warp has taken those of row t - 2, so there is memory
+// for four rows.
 template <typename T, int VECTOR, int PACKS, int GROUP, typename Op>
 __global__ void __launch_bounds__(kTurnThreads<T, PACKS>, 1)
     rows_in_turn(Matrices<T, Op::inputs, Op::outputs> matrices, typename Op::Arguments arguments,
-                 ColumnSums<VectorOf<T, Op::kMixed>> sums, std::int64_t rows, int columns, int slice, int width) {
+                 ColumnSums<VectorOf<T, Op::kMixed>> sums, unsigned rows, int columns, int slice, int width) {
   using S = Shape<T, VECTOR, PACKS, GROUP, false, true>;
   using Row = typename Op::template Row<S>;
-  constexpr int lead = kLead<Row::centred>, slots = kSlots<Row::centred>;
-  constexpr int given = Row::row_sums + (Row::centred ? 1 : 0);
+  using Total = Sums<Row::row_sums>;
+  constexpr int exchanges = S::cluster ? 4 : 2;
   constexpr int most_warps = kTurnThreads<T, PACKS> / KBENCH_WARP_SIZE * (S::cluster ? kMaxCluster : 1);
-  extern __shared__ uint4 ring[];  // [slot][input][access][thread]
-  __shared__ SumsOfWarp<given> totals[2][most_warps];
-  __shared__ std::uint64_t barriers[2];
+  constexpr int access_bytes = KBENCH_WARP_SIZE * 16, warp_bytes = Op::inputs * PACKS * access_bytes;
+  extern __shared__ uint4 ring[];  // [slot][warp][input][access][lane]
+  __shared__ Total totals[exchanges][most_warps];
+  __shared__ std::uint64_t barriers[exchanges];
   int blocks = 1;
 #if KBENCH_CLUSTERS
   if constexpr (S::cluster) {
-    ClusterExchange::announce(barriers, 2);
+    ClusterExchange::announce(barriers, exchanges);
     blocks = __clusterSizeInBlocks();
   }
 #else
@@ -57,126 +54,125 @@ __global__ void __launch_bounds__(kTurnThreads<T, PACKS>, 1)
 #endif
   const int lane = threadIdx.x % KBENCH_WARP_SIZE, warp = threadIdx.x / KBENCH_WARP_SIZE;
   const int warps = width / KBENCH_WARP_SIZE;  // of a row in this block
-  const int together = blockDim.x / width, which = threadIdx.x / width;
-  const std::int64_t start = block_row<S::cluster>(), step = gridDim.x / blocks;
-  const std::int64_t turns = ceil_div(ceil_div(rows, together) - start, step);
+  const unsigned together = blockDim.x / width, which = threadIdx.x / width;
+  const unsigned start = unsigned(block_row<S::cluster>()), step = gridDim.x / blocks;
+  const int turns = int(ceil_div(ceil_div(rows, together) - start, step));
   Part<S> part(nullptr, columns, block_rank<S::cluster>(), slice);
   part.first -= which * (width * PACKS);  // the threads of each of several rows begin at column 0
-  const auto slot = [&](int number, int i, int p) {
-    return ring + ((number * Op::inputs + i) * PACKS + p) * blockDim.x + threadIdx.x;
-  };
-  const auto row_of = [&](std::int64_t turn) { return (start + turn * step) * together + which; };
-  const auto fetch = [&](int to, std::int64_t number) {
+
+  const unsigned first_row = start * together + which, rows_apart = step * together;
+  const unsigned first_slot = shared_address(ring) + warp * warp_bytes + lane * 16;
+  const unsigned slot_bytes = blockDim.x / KBENCH_WARP_SIZE * warp_bytes;
+  const T* from[Op::inputs];
+  T* to[Op::outputs];
+#pragma unroll
+  for (int i = 0; i < Op::inputs; ++i) from[i] = matrices.in[i] + first_row * matrices.in_stride[i] + part.column();
+#pragma unroll
+  for (int o = 0; o < Op::outputs; ++o) to[o] = matrices.out[o] + first_row * matrices.out_stride[o] + part.column();
+
+  const auto fetch = [&](unsigned slot, unsigned number) {  // each thread copies what it will read
 #pragma unroll
     for (int i = 0; i < Op::inputs; ++i) {
-      const T* first = matrices.in[i] + number * matrices.in_stride[i] + part.column();
 #pragma unroll
       for (int p = 0; p < PACKS; ++p) {
-        const bool inside = number < rows && part.has(p);
-        copy_ahead(slot(to, i, p), inside ? first + part.offset(p) : matrices.in[i], inside);
+        copy_ahead(slot + (i * PACKS + p) * access_bytes, from[i] + part.offset(p), number < rows && part.has(p));
       }
+      from[i] += rows_apart * matrices.in_stride[i];
     }
     commit_copies();
   };
-  const auto arrived = [&](int at, int i, int p, float (&elements)[VECTOR]) {
-    Pack<T, VECTOR> pack;
-    const uint4 word = *slot(at, i, p);
-    memcpy(pack.values, &word, sizeof word);
-    to_floats(pack, elements);
+  const auto arrived = [&](unsigned slot, int p, float (&read)[Op::inputs][VECTOR]) {
+#pragma unroll
+    for (int i = 0; i < Op::inputs; ++i) {
+      Pack<T, VECTOR> pack;
+      const uint4 word = load_shared(slot + (i * PACKS + p) * access_bytes);
+      memcpy(pack.values, &word, sizeof word);
+      to_floats(pack, read[i]);
+    }
   };
 #pragma unroll
-  for (int number = 0; number < slots; ++number) fetch(number, row_of(number));
+  for (int i = 0; i < kSlots; ++i) fetch(first_slot + i * slot_bytes, first_row + i * rows_apart);
   // The next launch may start when all blocks have come here, so it keeps none of them from the device.
   let_next_kernel_start();
 
   Row row;
   row.begin(arguments, part);
+  const auto look_up = [&](unsigned number) { return load_statistics(arguments.statistics, number, number < rows); };
   float column_totals[PACKS][Row::sums][VECTOR] = {};
-  float mean = 0.0f, next_mean = 0.0f;
+  RowStatistics of_measured = {}, ahead = look_up(first_row);
+  const float share = 1.0f / columns;
 #if KBENCH_CLUSTERS
   if constexpr (S::cluster) ClusterExchange::await_all();
 #endif
-  int last = 0;  // the slot of row t + lead
-  unsigned turn = 0;
-  for (std::int64_t t = -lead; t < turns; ++t, ++turn) {
-    const auto before = [&](int distance) { return last >= distance ? last - distance : last - distance + slots; };
-    if (t > 0) fetch(before(lead + 1), row_of(t - 1 + slots));
+  const unsigned last_slot = first_slot + (kSlots - 1) * slot_bytes;
+  unsigned before = last_slot, slot = first_slot;  // of rows t and t + 1
+  unsigned number = first_row - rows_apart;        // of row t
+  for (int t = -1; t < turns; ++t, number += rows_apart) {
+    if (!S::cluster && t >= 0) __syncthreads();
+    const RowStatistics of_written = of_measured;
+    of_measured = ahead;
+    ahead = look_up(number + 2 * rows_apart);
     await_copies<kFlying>();
-
-    if (t > -lead) {
-      const unsigned taken = turn - 1;
-      if constexpr (S::cluster) {
-#if KBENCH_CLUSTERS
-        ClusterExchange::await_bytes(barriers + (taken & 1), taken >> 1 & 1);
-#endif
-      } else {
-        __syncthreads();
-      }
-      const auto* from = reinterpret_cast<const float*>(totals[taken & 1] + which * warps);
-      float sum = 0.0f;
-#pragma unroll 1
-      for (int i = lane; i < warps * blocks * given; i += KBENCH_WARP_SIZE) sum += from[i];
+    float next[Row::row_sums] = {};
 #pragma unroll
-      for (int mask = given; mask < KBENCH_WARP_SIZE; mask *= 2) sum += KBENCH_SHUFFLE_XOR(sum, mask);
-      const SumsOfWarp<given> all = gather<given>(sum);
-      mean = next_mean;
-      if constexpr (Row::centred) next_mean = all.values[Row::row_sums] / columns;
-      row.conclude(all.values, mean, columns);
+    for (int p = 0; p < PACKS; ++p) {
+      float read[Op::inputs][VECTOR];
+      arrived(slot, p, read);
+      row.measure(InPack{p}, part, read, of_measured, next);
+      row.add(read, of_measured, column_totals[p]);
     }
-
-    if (t + 1 < turns) {
-      float next[given] = {};
-#pragma unroll
-      for (int p = 0; p < PACKS; ++p) {
-        if constexpr (Row::centred) {
-          float elements[VECTOR];
-          arrived(last, Op::inputs - 1, p, elements);
-#pragma unroll
-          for (int v = 0; v < VECTOR; ++v) next[Row::row_sums] += elements[v];
-        }
-        if (part.has(p) && t > -2) {
-          float read[Op::inputs][VECTOR];
-#pragma unroll
-          for (int i = 0; i < Op::inputs; ++i) arrived(before(lead - 1), i, p, read[i]);
-          row.measure(InPack{p}, part, read, next_mean, next);
-        }
-      }
-      const float sum = spread_sums(next);
-      if constexpr (S::cluster) {
+    const Total of_warp = sum_over_warp(next);
+    Total* given = totals[unsigned(t + 1) % exchanges];
+    if constexpr (S::cluster) {
 #if KBENCH_CLUSTERS
-        const SumsOfWarp<given> all = gather<given>(sum);
-        std::uint64_t* barrier = barriers + (turn & 1);
-        if (threadIdx.x == 0) ClusterExchange::expect(barrier, warps * blocks * int(sizeof all));
+      std::uint64_t* barrier = barriers + unsigned(t + 1) % exchanges;
+      if (t + 1 < turns) {
+        if (threadIdx.x == 0) ClusterExchange::expect(barrier, warps * blocks * int(sizeof of_warp));
         if (lane < blocks) {
-          ClusterExchange::send(all, totals[turn & 1] + __clusterRelativeBlockRank() * warps + warp, barrier, lane);
+          ClusterExchange::send(of_warp, given + __clusterRelativeBlockRank() * warps + warp, barrier, lane);
         }
+      }
 #endif
-      } else {
-        if (lane < given) totals[turn & 1][warp].values[lane] = sum;
-      }
+    } else {
+      if (lane == 0) given[warp] = of_warp;
     }
+    const unsigned written_slot = before;
+    before = slot;
+    slot = slot == last_slot ? first_slot : slot + slot_bytes;
+    if (t < 0) continue;
 
-    if (t >= 0) {
-      const std::int64_t number = row_of(t);
+#if KBENCH_CLUSTERS
+    if constexpr (S::cluster) ClusterExchange::await_bytes(barriers + unsigned(t) % exchanges, unsigned(t) / exchanges & 1);
+#endif
+    const auto* taken = reinterpret_cast<const float*>(totals[unsigned(t) % exchanges] + which * warps);
+    const int count = warps * blocks * Row::row_sums;
+    float sum = 0.0f;
+    if constexpr (S::cluster) {
+#pragma unroll 1
+      for (int i = lane; i < count; i += KBENCH_WARP_SIZE) sum += taken[i];
+    } else {
 #pragma unroll
-      for (int p = 0; p < PACKS; ++p) {
-        if (number < rows && part.has(p)) {
-          float read[Op::inputs][VECTOR], written[Op::outputs][VECTOR];
+      for (int i = lane; i < most_warps * Row::row_sums; i += KBENCH_WARP_SIZE) sum += i < count ? taken[i] : 0.0f;
+    }
+    row.conclude(join_lanes<Row::row_sums>(sum), of_written, share);
 #pragma unroll
-          for (int i = 0; i < Op::inputs; ++i) arrived(before(lead), i, p, read[i]);
-          row.write(InPack{p}, part, read, written);
-          row.add(read, column_totals[p]);
+    for (int p = 0; p < PACKS; ++p) {
+      float read[Op::inputs][VECTOR], written[Op::outputs][VECTOR];
+      arrived(written_slot, p, read);
+      row.write(InPack{p}, part, read, written);
 #pragma unroll
-          for (int o = 0; o < Op::outputs; ++o) {
-            Pack<T, VECTOR> result;
+      for (int o = 0; o < Op::outputs; ++o) {
+        Pack<T, VECTOR> result;
 #pragma unroll
-            for (int v = 0; v < VECTOR; ++v) result.values[v] = from_float<T>(written[o][v]);
-            result.store(matrices.out[o] + number * matrices.out_stride[o] + part.column() + part.offset(p), false);
-          }
-        }
+        for (int v = 0; v < VECTOR; ++v) result.values[v] = from_float<T>(written[o][v]);
+        uint4 word;
+        memcpy(&word, result.values, sizeof word);
+        store_if(number < rows && part.has(p), to[o] + part.offset(p), word);
       }
     }
-    last = last + 1 == slots ? 0 : last + 1;
+#pragma unroll
+    for (int o = 0; o < Op::outputs; ++o) to[o] += rows_apart * matrices.out_stride[o];
+    fetch(written_slot, number + kSlots * rows_apart);
   }
   await_copies<0>();
   join_column_sums<S, Row::sums>(column_totals, sums, reinterpret_cast<float*>(ring), part, columns, width, start);

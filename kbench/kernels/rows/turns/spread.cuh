@@ -1,17 +1,26 @@
-// What the warps of persistent blocks do together: copies in the background, and the sums of several values at once.
+// What the warps of persistent blocks do: copies in the background, and sums over their lanes.
 #pragma once
 
 #include "rows/cluster.cuh"
+#include "rows/sums.cuh"
 
 namespace kbench {
 
+// An address in shared memory, in 32 bits.
+__device__ __forceinline__ unsigned shared_address(const void* shared) {
+#ifdef __HIP_PLATFORM_AMD__
+  return 0;
+#else
+  return static_cast<unsigned>(__cvta_generic_to_shared(shared));
+#endif
+}
+
 // 16 bytes from global to shared memory, in the background; zeros if not `inside`. A thread awaits its own copies only:
 // it commits groups of them, and waits until at most PENDING groups are on their way.
-__device__ __forceinline__ void copy_ahead(void* shared, const void* global, bool inside) {
+__device__ __forceinline__ void copy_ahead(unsigned shared, const void* global, bool inside) {
 #ifndef __HIP_PLATFORM_AMD__
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                   static_cast<unsigned>(__cvta_generic_to_shared(shared))),
-               "l"(__cvta_generic_to_global(global)), "r"(inside ? 16 : 0)
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(__cvta_generic_to_global(global)),
+               "r"(inside ? 16 : 0)
                : "memory");
 #endif
 }
@@ -27,44 +36,53 @@ __device__ __forceinline__ void await_copies() {
 #endif
 }
 
-// The sums of some values over a warp: lane i has that of value i % COUNT. This takes fewer shuffles than COUNT sums.
-template <int COUNT>
-__device__ __forceinline__ float spread_sums(float (&values)[COUNT]) {
-  static_assert(COUNT == 2 || COUNT == 4, "half of the values go to the other half of the lanes, once or twice");
-  if constexpr (COUNT == 4) {
-    const bool upper = threadIdx.x & 2;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const float kept = upper ? values[i + 2] : values[i], sent = upper ? values[i] : values[i + 2];
-      values[i] = kept + KBENCH_SHUFFLE_XOR(sent, 2);
-    }
-  }
-  const bool odd = threadIdx.x & 1;
-  const float kept = odd ? values[1] : values[0], sent = odd ? values[0] : values[1];
-  float sum = kept + KBENCH_SHUFFLE_XOR(sent, 1);
-#pragma unroll
-  for (int mask = COUNT; mask < KBENCH_WARP_SIZE; mask *= 2) sum += KBENCH_SHUFFLE_XOR(sum, mask);
-  return sum;
+// 16 bytes of shared memory, after the copies that were awaited.
+__device__ __forceinline__ uint4 load_shared(unsigned shared) {
+  uint4 word = {};
+#ifndef __HIP_PLATFORM_AMD__
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
+               : "r"(shared)
+               : "memory");
+#endif
+  return word;
 }
 
-template <int COUNT>
-struct alignas(4 * COUNT) SumsOfWarp {
-  float values[COUNT];
-};
-
-// The values of the first COUNT lanes, for all lanes.
-template <int COUNT>
-__device__ __forceinline__ SumsOfWarp<COUNT> gather(float value) {
-  SumsOfWarp<COUNT> all;
-#pragma unroll
-  for (int i = 0; i < COUNT; ++i) {
-#ifdef __HIP_PLATFORM_AMD__
-    all.values[i] = __shfl(value, i);
-#else
-    all.values[i] = __shfl_sync(0xffffffffu, value, i);
+// 16 bytes to global memory, if `inside`: without a branch, so what is stored next is computed beside it.
+__device__ __forceinline__ void store_if(bool inside, void* global, uint4 word) {
+#ifndef __HIP_PLATFORM_AMD__
+  asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; @p st.global.v4.u32 [%0], {%1, %2, %3, %4}; }" ::"l"(
+                   __cvta_generic_to_global(global)),
+               "r"(word.x), "r"(word.y), "r"(word.z), "r"(word.w), "r"(int(inside))
+               : "memory");
 #endif
+}
+
+// The sums over a warp, for all lanes, of one or two values. Of two, a lane has that with the number lane % 2.
+template <int COUNT>
+__device__ __forceinline__ Sums<COUNT> join_lanes(float value) {
+  static_assert(COUNT == 1 || COUNT == 2, "every lane has one value");
+#pragma unroll
+  for (int mask = COUNT; mask < KBENCH_WARP_SIZE; mask *= 2) value += KBENCH_SHUFFLE_XOR(value, mask);
+  if constexpr (COUNT == 1) {
+    return {value};
+  } else {
+    const float other = KBENCH_SHUFFLE_XOR(value, 1);
+    const bool odd = threadIdx.x & 1;
+    return {odd ? other : value, odd ? value : other};
   }
-  return all;
+}
+
+// The same where each lane has all values: the other half of the lanes goes on with the second one.
+template <int COUNT>
+__device__ __forceinline__ Sums<COUNT> sum_over_warp(const float (&values)[COUNT]) {
+  if constexpr (COUNT == 1) {
+    return join_lanes<1>(values[0]);
+  } else {
+    const bool odd = threadIdx.x & 1;
+    const float kept = odd ? values[1] : values[0], sent = odd ? values[0] : values[1];
+    return join_lanes<2>(kept + KBENCH_SHUFFLE_XOR(sent, 1));
+  }
 }
 
 }  // namespace kbench
