@@ -288,12 +288,7 @@ def _ways(operator: str, mode: str, N: int, itemsize: int) -> Iterator[Candidate
         ways += [{"group": g, "packs": p} for g, p in GROUPS if accesses <= g * p < 4 * accesses]
     for packs, blocks in itertools.product((1, 2, 4) if in_turn else (1, 2, 4, 8), (1, 2, 4, 8, 16)):
         threads = accesses / packs / blocks
-        if (
-            threads > (512 if in_turn else 1024)
-            or (in_turn and packs == 4 and itemsize == 2 and threads > 256)
-            or threads < (64 if blocks > 1 else 32)
-            or packs * reads > 8
-        ):
+        if threads > (512 if in_turn else 1024) or threads < (64 if blocks > 1 else 32) or packs * reads > 8:
             continue
         ways.append({"packs": packs, "blocks": blocks})
         if not backward and packs <= 2:
@@ -302,7 +297,7 @@ def _ways(operator: str, mode: str, N: int, itemsize: int) -> Iterator[Candidate
             ways += [
                 {"packs": packs, "blocks": 1, "together": t, "joined": j}
                 for t in (1, 2, 4, 8)
-                for j in (1, 4, 8)
+                for j in (1, 8)
                 if t * threads <= 512 and (t * threads >= 256 or t == 1)
             ]
     for options in ways:

@@ -31,8 +31,8 @@ TYPES = {"f": 4, "6__half": 2, "13__nv_bfloat16": 2}
 LADDER = ("softmax_naive", "softmax_online", "softmax_shared", "softmax_shuffle")
 VECTORISED = ("rows_in_registers", "rows_read_twice", "sum_rows", "softmax_streamed", "gelu_rows", "add_rmsnorm_rows")
 
-CLUSTER = "Li2048E"
-"""In the symbols of kernels for clusters of blocks, which have no code before sm_90."""
+NEWER = re.compile(r"Li2048E|rows_in_turnI\d+__\w+?Li8ELi4E")
+"""In the symbols of kernels that have no code before sm_90: for clusters of blocks, or for as much shared memory."""
 
 SAVING = "ELb1EEEEEv"
 """In the symbols of the norms' kernels that save statistics of each row, for the backward pass."""
@@ -135,13 +135,13 @@ def test_every_kernel_is_there_for_every_dtype(compiled: dict[tuple[str, str], l
 
 @pytest.mark.parametrize("name", ["rmsnorm", "add_rmsnorm", "layernorm", "rmsnorm_backward", "layernorm_backward"])
 def test_norms_have_kernels_for_weights_in_float32(compiled: dict[tuple[str, str], list[Kernel]], name: str) -> None:
-    """Beside matrices in 16 bits, and fewer than for weights in the dtype of the matrices: they take time to compile."""
+    """Beside matrices in 16 bits, and not more than for weights in the dtype of the matrices: they take time to compile."""
     counts = Counter(
         (kernel.type, "ILb1E" in kernel.symbol) for kernel in compiled[name, "sm_90"] if "orm" in kernel.symbol
     )
     half, bfloat16 = "6__half", "13__nv_bfloat16"
     assert counts["f", True] == 0
-    assert 0 < counts[half, True] == counts[bfloat16, True] < counts[half, False]
+    assert 0 < counts[half, True] == counts[bfloat16, True] <= counts[half, False]
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
@@ -150,7 +150,7 @@ def test_vector_kernels_load_and_store_16_bytes(compiled: dict[tuple[str, str], 
     gelu's dense matrix, are single accesses: one to load and one to store a thread, or two where 8 threads share a row that
     can have 14 of them."""
     for kernel in [kernel for name in SOURCES for kernel in compiled[name, arch]]:
-        if kernel.vector in (None, 1) or (arch == "sm_80" and CLUSTER in kernel.symbol):
+        if kernel.vector in (None, 1) or (arch == "sm_80" and NEWER.search(kernel.symbol)):
             continue
         loads = re.findall(r"ld\.global\S*", kernel.ptx)
         stores = re.findall(r"st\.global\S*", kernel.ptx)

@@ -295,7 +295,7 @@ def test_what_the_forward_pass_saves_is_right(name: str, dtype: torch.dtype, wei
     """Statistics of each row; and the output is the same as without them, but for the last digit of a sum."""
     tolerance = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}[dtype]
     for N in (1, 3, 64, 129, 256, 781, 1000, 4096, 4097, 8192, 16384, 32768, 50257, 65536, 131072, 262144):
-        for M in (1, 7, 2100 if N < 5000 else 300):
+        for M in (1, 7, 2100 if N < 2000 else 2**22 // N):
             inputs = dense(name, M, N, dtype, weights)
             y, statistics = saving(name, inputs)
             assert torch.allclose(y, kernel(name)(inputs), rtol=tolerance, atol=tolerance), (M, N)
@@ -345,7 +345,7 @@ def test_gradients_of_every_length_are_right(name: str, dtype: torch.dtype) -> N
         for M in (1, 7, 2100 if N < 5000 else 300):
             inputs = [*dense(name, M, N, dtype), randn(M, N, dtype=dtype)]
             faults += wrong(name, inputs, "random", "backward")
-    faults += wrong(name, [*dense(name, 3, 262144, dtype), randn(3, 262144, dtype=dtype)], "random", "backward")
+    faults += wrong(name, [*dense(name, 40, 262144, dtype), randn(40, 262144, dtype=dtype)], "random", "backward")
     assert not faults
 
 

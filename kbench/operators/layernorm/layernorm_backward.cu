@@ -30,10 +30,10 @@ struct LayernormBackward {
       }
     }
 
-    __device__ __forceinline__ void conclude(Sums<2> row, RowStatistics statistics, float of_mean) {
+    __device__ __forceinline__ void conclude(Sums<2> row, RowStatistics statistics, float each) {
       rstd = statistics.rstd;
-      share = -rstd * (rstd * (row.values[1] * of_mean));
-      rest = -rstd * (row.values[0] * of_mean) - share * statistics.mean;
+      share = -rstd * (rstd * (row.values[1] * each));
+      rest = -rstd * (row.values[0] * each) - share * statistics.mean;
     }
     __device__ __forceinline__ unsigned zero() const { return rstd != rstd; }
 

@@ -26,9 +26,9 @@ struct RmsnormBackward {
       for (int v = 0; v < COUNT; ++v) sums[0] = fmaf(in[0][v] * w[v], in[1][v] * statistics.rstd, sums[0]);
     }
 
-    __device__ __forceinline__ void conclude(Sums<1> row, RowStatistics statistics, float of_mean) {
+    __device__ __forceinline__ void conclude(Sums<1> row, RowStatistics statistics, float each) {
       rstd = statistics.rstd;
-      share = -rstd * (rstd * (row.values[0] * of_mean));
+      share = -rstd * (rstd * (row.values[0] * each));
     }
     __device__ __forceinline__ unsigned zero() const { return rstd != rstd; }
 

@@ -7,10 +7,15 @@
 namespace kbench {
 
 // How persistent blocks share a row of this many bytes (of one matrix); 0 blocks if it is too long for them.
-inline Sharing share_in_turn(std::int64_t bytes) {
+inline Sharing share_in_turn(std::int64_t bytes, std::int64_t rows) {
   if (bytes <= 512) return {0, 1, 1, true};
-  const int blocks = blocks_of_at_most(16 * kKiB, bytes);
-  return {0, 2, bytes <= blocks * 16 * kKiB ? blocks : 0, true};
+  int blocks = blocks_of_at_most(16 * kKiB, bytes);
+  const auto more = [&](int count) {  // there are too few rows for all multiprocessors
+    return count <= largest_cluster() && rows * count <= multiprocessors() && bytes >= count * 4 * kKiB;
+  };
+  while (blocks > 1 && more(2 * blocks)) blocks *= 2;
+  if (bytes <= blocks * 16 * kKiB) return {0, 2, blocks, true};
+  return {0, 4, bytes <= blocks * 32 * kKiB ? blocks : 0, true};
 }
 
 // What the operators need beside the matrices.
@@ -41,17 +46,15 @@ struct BackwardRow {
 
   template <typename Packs, typename Edges>
   __device__ __forceinline__ Total reduce(const Packs& packs, const Edges& edges, const Part<S>& part) const {
-    float sums[ROW_SUMS] = {};
+    Total total = Total::none();
     for_each_place<S>(packs, edges, part, [&](auto at, const auto& in) {
-      static_cast<const Row*>(this)->measure(at, part, in, statistics, sums);
+      static_cast<const Row*>(this)->measure(at, part, in, statistics, total.values);
     });
-    Total total;
-    memcpy(total.values, sums, sizeof sums);
     return total.template reduce<S::width>();
   }
 
   __device__ __forceinline__ void finish(Total total, int columns, std::int64_t) {
-    static_cast<Row*>(this)->conclude(total, statistics, 1.0f / columns);
+    static_cast<Row*>(this)->conclude(total, statistics, reciprocal(columns));
   }
 };
 
@@ -68,9 +71,9 @@ cudaError_t launch_backward(const Call& call, const Tensor& dy, const Tensor& x,
                             const Tensor& statistics, const Tensor& dx, std::initializer_list<const Tensor*> gradients,
                             const Tensor& partial) {
   const std::int64_t rows = x.sizes[0], columns = x.sizes[1];
-  const auto sums = std::int64_t(gradients.size());
+  constexpr int count = Op::template Row<Shape<T, 1, 1, kBlockRow, false, false>>::sums;
   require(partial.dtype == Dtype::float32 && partial.contiguous() && partial.rank == 3 && partial.sizes[0] > 0 &&
-              partial.has_sizes({partial.sizes[0], sums, columns}),
+              partial.has_sizes({partial.sizes[0], count, columns}),
           "partial_sums must be (any, gradients, N) in float32");
   const int most = int(std::min<std::int64_t>(partial.sizes[0], INT_MAX));
   float* values = partial.data<float>();
@@ -81,10 +84,10 @@ cudaError_t launch_backward(const Call& call, const Tensor& dy, const Tensor& x,
 
   using W = VectorOf<T, Op::kMixed>;
   W* first = (*gradients.begin())->template data<W>();
-  W* second = sums == 2 ? (*(gradients.begin() + 1))->template data<W>() : nullptr;
+  W* second = count == 2 ? (*(gradients.begin() + 1))->template data<W>() : nullptr;
   if (aligned) {
     const Sharing wanted = requested(call, Op::inputs);
-    const Sharing sharing = wanted.packs ? wanted : share_in_turn(columns * sizeof(T));
+    const Sharing sharing = wanted.packs ? wanted : share_in_turn(columns * sizeof(T), rows);
     int used = 0;
     const auto launch = [&](auto packs, int together, int joined, int some) {
       return launch_in_turn<packs.value>(matrices_call, sharing.blocks, together, joined, {values, {first, second}}, some,
@@ -93,7 +96,7 @@ cudaError_t launch_backward(const Call& call, const Tensor& dy, const Tensor& x,
     const auto launch_with = [&](int together, int joined, int some) {
       if (sharing.packs == 1) return launch(std::integral_constant<int, 1>(), together, joined, some);
       if (sharing.packs == 2) return launch(std::integral_constant<int, 2>(), together, joined, some);
-      if constexpr (!Op::kMixed) {
+      if constexpr (!Op::kMixed && (sizeof(T) == 4 || count == 1)) {  // else a thread has too few registers
         if (sharing.packs == 4) return launch(std::integral_constant<int, 4>(), together, joined, some);
       }
       return cudaErrorInvalidConfiguration;
@@ -114,7 +117,6 @@ cudaError_t launch_backward(const Call& call, const Tensor& dy, const Tensor& x,
   }
   const cudaError_t error = launch_rows(call, matrices_call, {weight.address});
   if (error != cudaSuccess) return error;
-  constexpr int count = Op::template Row<Shape<T, 1, 1, kBlockRow, false, false>>::sums;
   return launch_sum_rows<count>(matrices_call.matrices, aligned, arguments.statistics, values, most, first, second, rows,
                                 columns, call.stream);
 }

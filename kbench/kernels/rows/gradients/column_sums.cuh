@@ -85,10 +85,11 @@ __device__ __forceinline__ void let_next_kernel_start() {
 #endif
 }
 
-// The gradients: the sums of `count` partial sums. A block has 32 columns; its warps share the partial sums.
+// The gradients: the sums of `count` partial sums. A block has 32 columns; its warps share the partial sums, and then the
+// columns.
 template <typename W>
 __global__ void __launch_bounds__(kMaxThreads) add_partial_sums(PartialSums sums, W* first, W* second, int columns) {
-  __shared__ float of_warp[kMaxThreads / 32][33];
+  __shared__ float of_warp[32][33];
   await_kernel_before();
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const int each = second ? 2 : 1;
@@ -103,15 +104,16 @@ __global__ void __launch_bounds__(kMaxThreads) add_partial_sums(PartialSums sums
   }
   of_warp[warp][lane] = total;
   __syncthreads();
-  if (warp == 0 && column < columns) {
-    for (int w = 1; w < warps; ++w) total += of_warp[w][lane];
-    (which == 0 ? first : second)[column] = from_float<W>(total);
+  for (int i = warp; i < 32; i += warps) {
+    total = shuffle_sum<32>(lane < warps ? of_warp[lane][i] : 0.0f);
+    const int summed = blockIdx.x * 32 + i;
+    if (lane == 0 && summed < columns) (which == 0 ? first : second)[summed] = from_float<W>(total);
   }
 }
 
 template <typename W>
 cudaError_t launch_add_partial_sums(PartialSums sums, W* first, W* second, std::int64_t columns, cudaStream_t stream) {
-  const int threads = sums.count <= 32 ? 256 : 1024;
+  const int threads = std::min<int>(1024, std::max<int>(256, 32 * int(ceil_div(sums.count, 8))));  // 8 loads each
   const dim3 blocks(static_cast<unsigned>(ceil_div(columns, 32)), second ? 2 : 1);
 #ifndef __HIP_PLATFORM_AMD__
   if (largest_cluster() > 1) {  // sm_90 and newer

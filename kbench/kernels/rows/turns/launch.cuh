@@ -69,15 +69,20 @@ cudaError_t launch_in_turn(const RowsCall<T, Op>& call, int blocks, int together
   const std::int64_t packs = ceil_div(call.columns, V);
   const std::int64_t slice = blocks == 1 ? packs : ceil_div(packs, 8 * blocks) * 8;
   const std::int64_t width = KBENCH_WARP_SIZE * ceil_div(slice, KBENCH_WARP_SIZE * PACKS);
-  if (width > kTurnThreads<T, PACKS> || blocks > largest_cluster()) return cudaErrorInvalidConfiguration;
+  const int largest = largest_cluster();
+  if (width > kTurnThreads || blocks > (PACKS > 1 ? largest : 1) || (kLargeOnly<T, PACKS> && largest == 1)) {
+    return cudaErrorInvalidConfiguration;
+  }
   if (together == 0) together = rows_together(call.rows, int(width));
   if (together == kMostTogether) together = int(std::min<std::int64_t>(512 / width, ceil_div(call.rows, joined)));
-  if (blocks > 1 || together == 0 || together * width > kTurnThreads<T, PACKS>) together = 1;
-  if (blocks > 1 || joined > largest_cluster()) joined = 1;
+  if (blocks > 1 || together == 0 || together * width > kTurnThreads) together = 1;
+  if (blocks > 1 || joined > largest) joined = 1;
   const int threads = int(width) * together, cluster_blocks = std::max(blocks, joined);
-  const int shared_bytes = threads * kSlots * Op::inputs * PACKS * 16;
-  const auto kernel =
-      blocks == 1 ? rows_in_turn<T, V, PACKS, kBlockRow, Op> : rows_in_turn<T, V, PACKS, kClusterRow, Op>;
+  const int shared_bytes = threads * kSlots<PACKS> * Op::inputs * PACKS * 16;
+  auto kernel = rows_in_turn<T, V, PACKS, kBlockRow, Op>;
+  if constexpr (PACKS > 1) {  // one access is for short rows
+    if (blocks > 1) kernel = rows_in_turn<T, V, PACKS, kClusterRow, Op>;
+  }
   if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes) != cudaSuccess ||
       (cluster_blocks > 8 &&
        cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess)) {

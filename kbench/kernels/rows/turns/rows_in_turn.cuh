@@ -8,18 +8,24 @@
 
 namespace kbench {
 
-// The rows that are on their way to shared memory at a time, and with them those that are measured or written.
-constexpr int kFlying = 2, kSlots = kFlying + 2;
+// The rows that are on their way to shared memory at a time, and with them those that are measured or written. For more than
+// one long row, there is no room.
+template <int PACKS>
+constexpr int kFlying = PACKS == 4 ? 1 : 2;
+template <int PACKS>
+constexpr int kSlots = kFlying<PACKS> + 2;
 
-// The most threads of a block. They limit the registers of a thread.
+constexpr int kTurnThreads = 512;  // of a block, at most: a thread has 128 registers
+
+// Whether only sm_90 and newer have enough shared memory for 4 accesses of as many threads.
 template <typename T, int PACKS>
-constexpr int kTurnThreads = PACKS == 4 && sizeof(T) == 2 ? 256 : 512;
+constexpr bool kLargeOnly = PACKS == 4 && sizeof(T) == 2;
 
 // The operator is that of registers.cuh. Its kMixed says whether the vectors and their gradients are in fp32 beside rows in
 // 16 bits, and its Arguments have the statistics of all rows. Its Row has more members:
 //   row_sums                                     how many sums of a row it needs
 //   measure(place, part, in, statistics, sums)   adds what an access contributes to them
-//   conclude(sums, statistics, share)            with the sums and the statistics of the row that is written; share: 1 / columns
+//   conclude(sums, statistics, each)             with the sums and the statistics of the row that is written; each: 1 / columns
 //   sums                                         the number of sums per column
 //   add(in, statistics, totals)                  adds what an access of a row contributes to them
 // Each thread has the same columns in all rows; their sums and the operator's vectors stay in its registers. Accesses beyond
@@ -31,14 +37,14 @@ constexpr int kTurnThreads = PACKS == 4 && sizeof(T) == 2 ? 256 : 512;
 // waits for the sums only. It may send those of row t + 1 before another warp has taken those of row t - 2, so there is memory
 // for four rows.
 template <typename T, int VECTOR, int PACKS, int GROUP, typename Op>
-__global__ void __launch_bounds__(kTurnThreads<T, PACKS>, 1)
+__global__ void __launch_bounds__(kTurnThreads, 1)
     rows_in_turn(Matrices<T, Op::inputs, Op::outputs> matrices, typename Op::Arguments arguments,
                  ColumnSums<VectorOf<T, Op::kMixed>> sums, unsigned rows, int columns, int slice, int width) {
   using S = Shape<T, VECTOR, PACKS, GROUP, false, true>;
   using Row = typename Op::template Row<S>;
   using Total = Sums<Row::row_sums>;
   constexpr int exchanges = S::cluster ? 4 : 2;
-  constexpr int most_warps = kTurnThreads<T, PACKS> / KBENCH_WARP_SIZE * (S::cluster ? kMaxCluster : 1);
+  constexpr int most_warps = kTurnThreads / KBENCH_WARP_SIZE * (S::cluster ? kMaxCluster : 1);
   constexpr int access_bytes = KBENCH_WARP_SIZE * 16, warp_bytes = Op::inputs * PACKS * access_bytes;
   extern __shared__ uint4 ring[];  // [slot][warp][input][access][lane]
   __shared__ Total totals[exchanges][most_warps];
@@ -50,7 +56,7 @@ __global__ void __launch_bounds__(kTurnThreads<T, PACKS>, 1)
     blocks = __clusterSizeInBlocks();
   }
 #else
-  if constexpr (S::cluster) return;
+  if constexpr (S::cluster || kLargeOnly<T, PACKS>) return;  // the host does not launch it here
 #endif
   const int lane = threadIdx.x % KBENCH_WARP_SIZE, warp = threadIdx.x / KBENCH_WARP_SIZE;
   const int warps = width / KBENCH_WARP_SIZE;  // of a row in this block
@@ -91,7 +97,7 @@ __global__ void __launch_bounds__(kTurnThreads<T, PACKS>, 1)
     }
   };
 #pragma unroll
-  for (int i = 0; i < kSlots; ++i) fetch(first_slot + i * slot_bytes, first_row + i * rows_apart);
+  for (int i = 0; i < kSlots<PACKS>; ++i) fetch(first_slot + i * slot_bytes, first_row + i * rows_apart);
   // The next launch may start when all blocks have come here, so it keeps none of them from the device.
   let_next_kernel_start();
 
@@ -100,11 +106,10 @@ __global__ void __launch_bounds__(kTurnThreads<T, PACKS>, 1)
   const auto look_up = [&](unsigned number) { return load_statistics(arguments.statistics, number, number < rows); };
   float column_totals[PACKS][Row::sums][VECTOR] = {};
   RowStatistics of_measured = {}, ahead = look_up(first_row);
-  const float share = 1.0f / columns;
 #if KBENCH_CLUSTERS
   if constexpr (S::cluster) ClusterExchange::await_all();
 #endif
-  const unsigned last_slot = first_slot + (kSlots - 1) * slot_bytes;
+  const unsigned last_slot = first_slot + (kSlots<PACKS> - 1) * slot_bytes;
   unsigned before = last_slot, slot = first_slot;  // of rows t and t + 1
   unsigned number = first_row - rows_apart;        // of row t
   for (int t = -1; t < turns; ++t, number += rows_apart) {
@@ -112,13 +117,13 @@ __global__ void __launch_bounds__(kTurnThreads<T, PACKS>, 1)
     const RowStatistics of_written = of_measured;
     of_measured = ahead;
     ahead = look_up(number + 2 * rows_apart);
-    await_copies<kFlying>();
-    float next[Row::row_sums] = {};
+    await_copies<kFlying<PACKS>>();
+    Total next = Total::none();
 #pragma unroll
     for (int p = 0; p < PACKS; ++p) {
       float read[Op::inputs][VECTOR];
       arrived(slot, p, read);
-      row.measure(InPack{p}, part, read, of_measured, next);
+      row.measure(InPack{p}, part, read, of_measured, next.values);
       row.add(read, of_measured, column_totals[p]);
     }
     const Total of_warp = sum_over_warp(next);
@@ -144,17 +149,15 @@ __global__ void __launch_bounds__(kTurnThreads<T, PACKS>, 1)
 #if KBENCH_CLUSTERS
     if constexpr (S::cluster) ClusterExchange::await_bytes(barriers + unsigned(t) % exchanges, unsigned(t) / exchanges & 1);
 #endif
-    const auto* taken = reinterpret_cast<const float*>(totals[unsigned(t) % exchanges] + which * warps);
-    const int count = warps * blocks * Row::row_sums;
-    float sum = 0.0f;
+    const Total* taken = totals[unsigned(t) % exchanges] + which * warps;
+    Total mine = Total::none();
     if constexpr (S::cluster) {
 #pragma unroll 1
-      for (int i = lane; i < count; i += KBENCH_WARP_SIZE) sum += taken[i];
+      for (int i = lane; i < warps * blocks; i += KBENCH_WARP_SIZE) mine.add(taken[i]);
     } else {
-#pragma unroll
-      for (int i = lane; i < most_warps * Row::row_sums; i += KBENCH_WARP_SIZE) sum += i < count ? taken[i] : 0.0f;
+      if (lane < warps) mine = taken[lane];
     }
-    row.conclude(join_lanes<Row::row_sums>(sum), of_written, share);
+    row.conclude(sum_over_warp(mine), of_written, reciprocal(columns));
 #pragma unroll
     for (int p = 0; p < PACKS; ++p) {
       float read[Op::inputs][VECTOR], written[Op::outputs][VECTOR];
@@ -172,7 +175,7 @@ __global__ void __launch_bounds__(kTurnThreads<T, PACKS>, 1)
     }
 #pragma unroll
     for (int o = 0; o < Op::outputs; ++o) to[o] += rows_apart * matrices.out_stride[o];
-    fetch(written_slot, number + kSlots * rows_apart);
+    fetch(written_slot, number + kSlots<PACKS> * rows_apart);
   }
   await_copies<0>();
   join_column_sums<S, Row::sums>(column_totals, sums, reinterpret_cast<float*>(ring), part, columns, width, start);

@@ -58,30 +58,20 @@ __device__ __forceinline__ void store_if(bool inside, void* global, uint4 word) 
 #endif
 }
 
-// The sums over a warp, for all lanes, of one or two values. Of two, a lane has that with the number lane % 2.
+// The sums over a warp, for all lanes. Of two, each half of the lanes adds up one: this takes fewer shuffles than two sums.
 template <int COUNT>
-__device__ __forceinline__ Sums<COUNT> join_lanes(float value) {
-  static_assert(COUNT == 1 || COUNT == 2, "every lane has one value");
+__device__ __forceinline__ Sums<COUNT> sum_over_warp(Sums<COUNT> sums) {
+  static_assert(COUNT == 1 || COUNT == 2, "each lane adds up one");
+  if constexpr (COUNT == 1) {
+    return sums.template reduce<KBENCH_WARP_SIZE>();
+  } else {
+    const bool odd = threadIdx.x & 1;
+    const float kept = odd ? sums.values[1] : sums.values[0], sent = odd ? sums.values[0] : sums.values[1];
+    float sum = kept + KBENCH_SHUFFLE_XOR(sent, 1);
 #pragma unroll
-  for (int mask = COUNT; mask < KBENCH_WARP_SIZE; mask *= 2) value += KBENCH_SHUFFLE_XOR(value, mask);
-  if constexpr (COUNT == 1) {
-    return {value};
-  } else {
-    const float other = KBENCH_SHUFFLE_XOR(value, 1);
-    const bool odd = threadIdx.x & 1;
-    return {odd ? other : value, odd ? value : other};
-  }
-}
-
-// The same where each lane has all values: the other half of the lanes goes on with the second one.
-template <int COUNT>
-__device__ __forceinline__ Sums<COUNT> sum_over_warp(const float (&values)[COUNT]) {
-  if constexpr (COUNT == 1) {
-    return join_lanes<1>(values[0]);
-  } else {
-    const bool odd = threadIdx.x & 1;
-    const float kept = odd ? values[1] : values[0], sent = odd ? values[0] : values[1];
-    return join_lanes<2>(kept + KBENCH_SHUFFLE_XOR(sent, 1));
+    for (int mask = 2; mask < KBENCH_WARP_SIZE; mask *= 2) sum += KBENCH_SHUFFLE_XOR(sum, mask);
+    const float other = KBENCH_SHUFFLE_XOR(sum, 1);
+    return {odd ? other : sum, odd ? sum : other};
   }
 }
 
