@@ -190,11 +190,11 @@ inline Sharing requested(const Call& call, int inputs) {
   return {group, packs ? packs : 4 / inputs, blocks ? blocks : 1, call.integer("keep") > 0};
 }
 
-// `mixed`: vectors are in fp32 beside rows in 16 bits.
-[[noreturn]] inline void refuse(Sharing sharing, std::int64_t columns, bool mixed) {
+// `fewer`: not every way to share a row is compiled.
+[[noreturn]] inline void refuse(Sharing sharing, std::int64_t columns, bool fewer) {
   throw Unsupported("packs=" + std::to_string(sharing.packs) + ", blocks=" + std::to_string(sharing.blocks) +
                     " cannot hold a row of N=" + std::to_string(columns) + " on this device" +
-                    (mixed ? ", or has no kernel for weights in float32" : ""));
+                    (fewer ? ", or there is no such kernel: weights in float32 and the gradients have fewer" : ""));
 }
 
 // Whether an address is as far beyond a multiple of 16 bytes as another.

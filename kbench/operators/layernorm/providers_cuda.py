@@ -44,10 +44,12 @@ def cuda(case: Case, *, eps: float, packs: int | None = None, blocks: int | None
     return call
 
 
-def cuda_saving(x: Tensor, weight: Tensor, bias: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
+def cuda_saving(
+    x: Tensor, weight: Tensor, bias: Tensor, *, eps: float, packs: int | None = None, blocks: int | None = None
+) -> tuple[Tensor, Tensor]:
     """The output, and for the backward pass the statistics of each row, (M, 2) in float32: its mean and 1 / sqrt(var + eps)."""
     y, statistics = x.new_empty(x.shape), x.new_empty(x.shape[0], 2, dtype=torch.float32)
-    _saving_kernel(eps)((x, weight, bias), (y, statistics))
+    _saving_kernel(eps, packs, blocks)((x, weight, bias), (y, statistics))
     return y, statistics
 
 
@@ -65,8 +67,8 @@ def cuda_backward(dy: Tensor, x: Tensor, weight: Tensor, bias: Tensor, statistic
 
 
 @functools.cache
-def _saving_kernel(eps: float) -> Callable[..., None]:
-    return SOURCE.kernel("layernorm_saving", eps=eps)
+def _saving_kernel(eps: float, packs: int | None, blocks: int | None) -> Callable[..., None]:
+    return SOURCE.kernel("layernorm_saving", eps=eps, packs=packs, blocks=blocks)
 
 
 @functools.cache

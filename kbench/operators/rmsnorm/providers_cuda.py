@@ -44,10 +44,12 @@ def cuda(case: Case, *, eps: float, packs: int | None = None, blocks: int | None
     return call
 
 
-def cuda_saving(x: Tensor, weight: Tensor, *, eps: float) -> tuple[Tensor, Tensor]:
+def cuda_saving(
+    x: Tensor, weight: Tensor, *, eps: float, packs: int | None = None, blocks: int | None = None
+) -> tuple[Tensor, Tensor]:
     """The output, and for the backward pass the statistics of each row, (M, 2) in float32: 0 and 1 / sqrt(mean(x^2) + eps)."""
     y, statistics = x.new_empty(x.shape), x.new_empty(x.shape[0], 2, dtype=torch.float32)
-    _saving_kernel(eps)((x, weight), (y, statistics))
+    _saving_kernel(eps, packs, blocks)((x, weight), (y, statistics))
     return y, statistics
 
 
@@ -65,8 +67,8 @@ def cuda_backward(dy: Tensor, x: Tensor, weight: Tensor, statistics: Tensor) -> 
 
 
 @functools.cache
-def _saving_kernel(eps: float) -> Callable[..., None]:
-    return SOURCE.kernel("rmsnorm_saving", eps=eps)
+def _saving_kernel(eps: float, packs: int | None, blocks: int | None) -> Callable[..., None]:
+    return SOURCE.kernel("rmsnorm_saving", eps=eps, packs=packs, blocks=blocks)
 
 
 @functools.cache

@@ -113,7 +113,7 @@ cudaError_t launch_backward(const Call& call, const Tensor& dy, const Tensor& x,
     if (error == cudaSuccess && used == 0) return error;
     if (error == cudaSuccess) return launch_add_partial_sums<W>({values, used}, first, second, columns, call.stream);
     if (error != cudaErrorInvalidConfiguration) return error;
-    if (wanted.packs) refuse(wanted, columns, Op::kMixed);
+    if (wanted.packs) refuse(wanted, columns, true);
   }
   const cudaError_t error = launch_rows(call, matrices_call, {weight.address});
   if (error != cudaSuccess) return error;
