@@ -305,6 +305,24 @@ def test_what_the_forward_pass_saves_is_right(name: str, dtype: torch.dtype, wei
             torch.testing.assert_close(statistics.double(), torch.stack([mean, rstd], 1), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", WITH_GRADIENTS)
+def test_the_pass_that_saves_shares_rows_as_asked(name: str) -> None:
+    op = operator(name)
+    for dtype in ("float32", "bfloat16"):
+        inputs = dense(name, 70, 4096, getattr(torch, dtype))
+        case = op.case(dtype, M=70, N=4096, mode="full")
+        expected = saving(name, inputs)
+        for packs, blocks in ((2, 1), (4, 1), (8, 1)):
+            saves = op.providers["cuda"].bind_saves(case, {"packs": packs, "blocks": blocks})
+            assert callable(saves)
+            for found, wanted in zip(saves(*inputs), expected, strict=True):
+                torch.testing.assert_close(found, wanted, rtol=2e-2, atol=2e-2)
+        saves = op.providers["cuda"].bind_saves(case, {"packs": 1})
+        assert callable(saves)
+        with pytest.raises(Unsupported, match="there is no such kernel"):
+            saves(*inputs)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", WITH_GRADIENTS)
 def test_both_passes_are_right(name: str, dtype: torch.dtype) -> None:
