@@ -48,11 +48,11 @@ int resident(void (*kernel)(Parameters...), int blocks, int threads, int shared_
 // As many rows of a block at a time as it has threads for.
 constexpr int kMostTogether = INT_MAX;
 
-// How many rows a block computes at a time: several short ones, if there are enough for two blocks on each multiprocessor.
-// Fewer blocks store fewer partial sums.
-inline int rows_together(std::int64_t rows, int width) {
+// How many rows a block computes at a time: several short ones with `most_threads` in all, if there are enough for two blocks
+// on each multiprocessor. Fewer blocks store fewer partial sums.
+inline int rows_together(std::int64_t rows, int width, int most_threads) {
   int together = 1;
-  while (2 * together * width <= 512 && rows >= std::int64_t(4) * together * multiprocessors()) together *= 2;
+  while (2 * together * width <= most_threads && rows >= std::int64_t(4) * together * multiprocessors()) together *= 2;
   return together;
 }
 
@@ -73,7 +73,9 @@ cudaError_t launch_in_turn(const RowsCall<T, Op>& call, int blocks, int together
   if (width > kTurnThreads || blocks > (PACKS > 1 ? largest : 1) || (kLargeOnly<T, PACKS> && largest == 1)) {
     return cudaErrorInvalidConfiguration;
   }
-  if (together == 0) together = rows_together(call.rows, int(width));
+  // With one sum per column in 16 bits, a multiprocessor holds two blocks of 256 threads, which was faster than one of 512.
+  constexpr bool two_blocks = sizeof(T) == 2 && Op::template Row<Shape<T, V, PACKS, kBlockRow, false, true>>::sums == 1;
+  if (together == 0) together = rows_together(call.rows, int(width), two_blocks ? 256 : 512);
   if (together == kMostTogether) together = int(std::min<std::int64_t>(512 / width, ceil_div(call.rows, joined)));
   if (blocks > 1 || together == 0 || together * width > kTurnThreads) together = 1;
   if (blocks > 1 || joined > largest) joined = 1;
