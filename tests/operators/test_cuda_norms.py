@@ -387,6 +387,20 @@ def test_gradients_with_weights_in_float32_are_right(name: str, dtype: torch.dty
     assert not faults
 
 
+@pytest.mark.parametrize("mode", ["backward", "full"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gradients_of_rows_with_a_large_mean_are_right(dtype: torch.dtype, mode: str) -> None:
+    """The elements of a row are equal or nearly so: only x - mean keeps their digits, and not x / root - mean / root."""
+    faults = []
+    for N in (1, 2, 5, 8, 64, 1000, 4096):
+        for M in (1, 7, 300):
+            for added in (300, 3000, 30000):
+                x, *vectors = dense("layernorm", M, N, dtype)
+                inputs = [x + added, *vectors, randn(M, N, dtype=dtype)]
+                faults += wrong("layernorm", inputs, f"random + {added}", mode)
+    assert not faults
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", WITH_GRADIENTS)
 def test_gradients_of_views_are_right(name: str, dtype: torch.dtype) -> None:

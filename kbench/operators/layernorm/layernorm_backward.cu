@@ -15,7 +15,7 @@ struct LayernormBackward {
 
   template <typename S>
   struct Row : BackwardRow<S, MIXED, Row<S>, 2, 2> {
-    float rstd, share, rest;  // share: of x in dx
+    float mean, rstd, share, rest;  // share: of x - mean in dx
 
     template <typename Place, int COUNT>
     __device__ __forceinline__ void measure(Place at, const Part<S>& part, const float (&in)[2][COUNT],
@@ -31,9 +31,10 @@ struct LayernormBackward {
     }
 
     __device__ __forceinline__ void conclude(Sums<2> row, RowStatistics statistics, float each) {
+      mean = statistics.mean;
       rstd = statistics.rstd;
       share = -rstd * (rstd * (row.values[1] * each));
-      rest = -rstd * (row.values[0] * each) - share * statistics.mean;
+      rest = -rstd * (row.values[0] * each);
     }
     __device__ __forceinline__ unsigned zero() const { return rstd != rstd; }
 
@@ -43,7 +44,7 @@ struct LayernormBackward {
       float w[COUNT];
       this->weight.get(at, part, w);
 #pragma unroll
-      for (int v = 0; v < COUNT; ++v) dx[0][v] = fmaf(in[0][v] * rstd, w[v], fmaf(in[1][v], share, rest));
+      for (int v = 0; v < COUNT; ++v) dx[0][v] = fmaf(in[0][v] * rstd, w[v], fmaf(in[1][v] - mean, share, rest));
     }
 
     template <int COUNT>

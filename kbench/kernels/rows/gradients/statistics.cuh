@@ -9,8 +9,9 @@ namespace kbench {
 struct alignas(8) RowStatistics {
   float mean, rstd;
 
-  // z, in one instruction, because -mean * rstd is the same for all elements.
-  __device__ __forceinline__ float normalised(float x) const { return fmaf(x, rstd, -mean * rstd); }
+  // z. x * rstd - mean * rstd would be one instruction, but of a large mean it leaves only what rounding does: where all
+  // elements are the same, z must be 0.
+  __device__ __forceinline__ float normalised(float x) const { return (x - mean) * rstd; }
 };
 
 // Those of a row, which no kernel writes; zeros if it does not exist.
