@@ -6,6 +6,7 @@ import collections
 import importlib
 import inspect
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -27,6 +29,7 @@ from kbench.measure.correctness.inputs import Inputs
 from kbench.measure.definition.definition import Definition
 from kbench.measure.machine.device import Device
 from kbench.measure.tampering.guard import Guard, ProviderChanges
+from kbench.measure.tampering.settings import ProcessSetting
 
 COMPILES = """
 import torch
@@ -175,6 +178,38 @@ def test_what_a_thread_replaces_between_two_steps_is_nobodys_fault(capfd: pytest
         "kbench: something replaced time.sleep between the calls of providers, probably a background thread"
         in capfd.readouterr().err
     )
+
+
+def test_settings_are_read_once_between_two_steps_and_again_for_another_operator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads: list[object] = []
+    module, changes = importlib.import_module("kbench.measure.tampering.guard"), ProviderChanges()
+    monkeypatch.setattr(module, "FRESH_NS", 10**15)
+    honest = module.read
+
+    def read(settings: list[ProcessSetting]) -> dict[str, Any]:
+        reads.append(settings)
+        found: dict[str, Any] = honest(settings)
+        return found
+
+    monkeypatch.setattr(module, "read", read)
+    guard = Guard()
+    for _ in range(3):
+        guard.begin(changes, "while timing")
+        guard.end()
+    assert len(reads) == 1 + 3 and changes == ProviderChanges()
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")  # by kbench, which then watches the operator of the next case
+    guard.watch(operator("guard-settings-read"))
+    guard.begin(changes, "while timing")
+    guard.end()
+    assert len(reads) == 4 + 2 and changes == ProviderChanges() and os.environ["NVIDIA_TF32_OVERRIDE"] == "0"
+    for _ in range(2):  # a step is blamed for what it has changed, also if it begins without reading
+        guard.begin(changes, "while timing")
+        os.environ["NVIDIA_TF32_OVERRIDE"] = "1"
+        guard.end()
+        assert changes.altered == ["the environment variable NVIDIA_TF32_OVERRIDE from 0 to 1"]
+        assert os.environ["NVIDIA_TF32_OVERRIDE"] == "0"
 
 
 class QueuedDevice(Device):

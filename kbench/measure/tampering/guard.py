@@ -53,8 +53,10 @@ class Guard:
         self._looked_ns: int | None = None
 
     def watch(self, operator: Operator) -> None:
-        """Watch the functions of an operator and its present providers as well."""
+        """Watch the functions of an operator and its present providers as well. The next step begins with a look of its own:
+        kbench may have changed settings for the operator."""
         self._patches.watch_operator(operator)
+        self._looked_ns = None
 
     def of_plugin(self, plugin: str | None) -> ProviderChanges:
         """The changes of a provider that has not run: those of the import of its plug-in."""
@@ -80,7 +82,9 @@ class Guard:
             what = f"something replaced {listed(unblamed)} between the calls of providers"
             who = "probably a background thread that a provider has started"
             print(f"kbench: {what}, {who}; kbench put back what was replaced", file=sys.stderr)
-        self._common = self._before = read(self._settings)
+        if not fresh:
+            self._common = read(self._settings)
+        self._before = self._common
         if changes.own:
             write(self._settings, changes.own)
             self._before = read(self._settings)
@@ -100,6 +104,7 @@ class Guard:
             changes.add(self._found(deeds, now, when))
         if now != self._common:
             write(self._settings, self._common)
+            self._looked_ns = None  # not every setting can be written back: the next step reads what they are
 
     def _found(self, deeds: list[str], now: Mapping[str, Any], when: str) -> ProviderChanges:
         found = ProviderChanges()
