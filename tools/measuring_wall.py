@@ -29,6 +29,7 @@ from kbench.measure.machine.device import Device
 from kbench.measure.machine.sources import find_telemetry
 from kbench.measure.session.ceiling import Ceilings
 from kbench.measure.session.measurements import SessionMeasurements
+from kbench.measure.tampering.guard import Guard
 from kbench.protocol import Configuration, MeasureSettings
 
 FUNCTIONS = """
@@ -52,6 +53,10 @@ case.py stage_calls
 settling.py settle
 rounds.py _take
 telemetry_nvidia.py read
+guard.py begin
+guard.py end
+patches.py undone
+settings.py read
 do_bench.py _samples
 graph.py _samples
 graph.py _captured
@@ -145,7 +150,7 @@ def main() -> None:
     device = Device()
     device.set_up()
     device.use_threads(None)
-    recorder, telemetry = LaunchRecorder(device), find_telemetry(device)
+    guard, recorder, telemetry = Guard(), LaunchRecorder(device), find_telemetry(device)
     operator = kbench.operator(options.operator)
     settings = MeasureSettings(
         options.timer,
@@ -184,6 +189,7 @@ def main() -> None:
             emit=lambda event: None,
             ceilings=ceilings,
             measured=measured,
+            guard=guard,
             recorder=recorder,
         )
         if number:
