@@ -112,9 +112,10 @@ inline Blocks share(std::int64_t bytes, std::int64_t rows, int itemsize, bool wi
 // The blocks of a row that is shared by a team: blocks anywhere on the device. They exchange results through global memory,
 // which takes 0.5 us longer than in a cluster, so it pays for long rows only. 0 if clusters are faster.
 //
-// Up to 4 rows in clusters would leave most of the device idle. As teams they have up to 64 blocks: one row a block per 8 KiB,
-// more rows one per 16 KiB, which wait for few others. More rows become teams if clusters of 16 would leave a fifth of the multiprocessors empty, or have long slices.
-// They have two blocks per multiprocessor, or one if there are few elements.
+// Up to 4 rows in clusters would leave most of the device idle. As teams they have up to 64 blocks: one row has a block per
+// 8 KiB, more rows have one per 16 KiB, which wait for few others. More than 4 rows become teams if clusters of 16 would leave
+// a fifth of the multiprocessors empty, or have long slices. They have two blocks per multiprocessor, or one if there are few
+// elements.
 constexpr std::int64_t kTeamElements = 16 * 1024;   // of a block, if two share a multiprocessor
 constexpr std::int64_t kAloneElements = 1'250'000;  // of a matrix whose blocks do not share
 
