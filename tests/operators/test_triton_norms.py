@@ -127,12 +127,20 @@ BACKWARD = {
 
 
 def judged(
-    name: str, M: int, N: int, mode: str, dtype: str = "float32", weight_dtype: str = "same", provider: str = "triton"
+    name: str,
+    M: int,
+    N: int,
+    mode: str,
+    dtype: str = "float32",
+    weight_dtype: str = "same",
+    provider: str = "triton",
+    mean: float = 0.0,
 ) -> str | None:
-    """What is wrong with the outputs, or with the gradients, of a provider."""
+    """What is wrong with the outputs, or with the gradients, of a provider. `mean` is added to the elements of x."""
     case = operator(name).case(dtype, M=M, N=N, mode=mode, weight_dtype=weight_dtype)
     definition, device = Definition(operator(name), case), Device()
     inputs = Inputs(definition, device, 0).draw("random")
+    inputs[0].add_(mean)
     stage = stage_of(definition, operator(name).providers[provider], {})
     found = run_checked(Expected(definition, [x.clone() for x in inputs]), stage, inputs, device)
     return found.wrong if found else "not judged"
@@ -288,6 +296,16 @@ def test_weights_in_float32_beside_rows_in_16_bits(name: str) -> None:
 def test_what_the_dispatch_chooses_is_right_on_a_device(name: str, dtype: str, M: int, N: int) -> None:
     """The interpreter runs neither the PTX that unpacks 16-bit elements, nor launches that overlap, nor programs that wait."""
     assert judged(name, M, N, "full", dtype) is None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("M, N", [(7, 1), (300, 2), (64, 64), (300, 1024), (300, 16384), (16, 65536)])
+@pytest.mark.parametrize("mean", [300, 3000, 30000])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_rows_with_a_large_mean_have_the_right_gradients_on_a_device(dtype: str, mean: float, M: int, N: int) -> None:
+    """The elements of a row are equal or nearly so: only x - mean keeps their digits. A GPU fuses a product and a difference,
+    and the interpreter does not. N is a power of two, so the mean of equal elements is exact."""
+    assert judged("layernorm", M, N, "full", dtype, mean=mean) is None
 
 
 @pytest.mark.gpu
