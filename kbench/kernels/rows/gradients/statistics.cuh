@@ -9,8 +9,8 @@ namespace kbench {
 struct alignas(8) RowStatistics {
   float mean, rstd;
 
-  // z. x * rstd - mean * rstd would be one instruction, but of a large mean it leaves only what rounding does: where all
-  // elements are the same, z must be 0.
+  // z. x * rstd - mean * rstd would be one instruction. But if all elements of a row are the same, z must be 0, and that form
+  // leaves the rounding of mean * rstd.
   __device__ __forceinline__ float normalised(float x) const { return (x - mean) * rstd; }
 };
 
