@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from triton.runtime.cache import get_cache_manager
 
 from kbench.launches.code_digest import code_digest
 from kbench.launches.elf import elf_sections
@@ -151,6 +152,30 @@ def test_a_kernel_of_torchs_compiler_is_known_by_what_launches_it(
     code = MachineCode(TritonKernels())
     assert code.of(81, "triton_one", ()) == (code_digest(cubin.read_bytes()), MACHINE_CODE)
     assert code.of(82, "triton_two", ())[1].startswith("name and torch ") and kept
+
+
+@pytest.mark.parametrize("process", ["compiled it", "found it on the disk"])
+def test_a_kernel_of_torchs_compiler_has_the_same_code_whoever_compiled_it(
+    process: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch tells Triton its folder only when it compiles. Another digest in the next run would be a change of the code."""
+    kernel = StaticallyLaunchedStandIn(83, "triton_three")
+    kernel.hash = "3" * 64
+    folder = tmp_path / "torch" / "triton" / "0"
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "torch"))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(folder))
+    saved = get_cache_manager(kernel.hash).put(elf(__text__three=b"mul"), "triton_three.cubin")
+    assert Path(saved).is_relative_to(folder)
+    if process != "compiled it":
+        monkeypatch.delenv("TRITON_CACHE_DIR")
+        monkeypatch.setenv("TRITON_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    assert MachineCode(TritonKernels()).of(83, "triton_three", ()) == (
+        code_digest(Path(saved).read_bytes()),
+        MACHINE_CODE,
+    )
+    Path(saved).unlink()
+    assert MachineCode(TritonKernels()).of(83, "triton_three", ())[1].startswith("source code")
 
 
 def test_the_objects_of_python_are_searched_once_for_the_kernels_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from kbench import files
 from kbench.launches.code_digest import code_digest
 from kbench.launches.elf import elf_table
@@ -88,12 +90,22 @@ def _compiled() -> Iterator[Any]:
 
 
 def _cached_cubin(name: str, key: str) -> str:
-    """The file of a kernel in Triton's cache; empty if it is not there."""
+    """The file of a kernel in Triton's cache; empty if it is not there.
+
+    torch's compiler has a cache of Triton in a folder of its own. It tells Triton so when it compiles a kernel, but not when
+    it finds one that an earlier process has compiled.
+    """
     from triton.runtime.cache import get_cache_manager
 
     try:
-        return str(get_cache_manager(key).get_file(f"{name}.cubin") or "")
-    except (OSError, ValueError, RuntimeError):
+        manager = get_cache_manager(key)
+        if found := manager.get_file(f"{name}.cubin"):
+            return str(found)
+        from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
+
+        cubin = Path(triton_cache_dir(torch.cuda.current_device()), Path(manager.cache_dir).name, f"{name}.cubin")
+        return str(cubin) if cubin.is_file() else ""
+    except (ImportError, AttributeError, OSError, ValueError, RuntimeError):
         return ""
 
 
