@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import Tensor
 from kbench.measure.correctness.call import Call
 from kbench.measure.correctness.expected import Expected
 from kbench.measure.correctness.inputs import SharedInputs
+from kbench.measure.salting.chosen_calls import ChosenCalls
 from kbench.measure.salting.kept import Keeper, Kept
 from kbench.measure.salting.kept_calls_judge import KeptCallsJudge
 from kbench.measure.salting.salts import Salt, Salter
@@ -30,8 +32,8 @@ class Watch:
     """Watches the timed calls of one provider, over all rounds.
 
     A timer runs `before` ahead of each timed call, or of each replay of all calls if they are `replayed`.
-    Which calls are kept is decided at random when they are over. Half of them had a wide salt, and otherwise all calls have the
-    same chance. Nobody can foresee the salts, because the seed of `random` comes from the operating system.
+    Which calls are kept is decided at random when they are over. Nobody can foresee the salts, because the seed of `random`
+    comes from the operating system.
     """
 
     def __init__(
@@ -39,9 +41,7 @@ class Watch:
     ) -> None:
         self._salter, self._shared, self._random, self._replayed = salter, shared, random, replayed
         self._expected, self._keeper = expected, Keeper(expected, random)
-        self._limit = -(-self._keeper.limit // 2) if salter.wide else self._keeper.limit
-        self._kept: tuple[list[Kept], list[Kept]] = ([], [])  # of calls without and with a wide salt
-        self._seen = [0, 0]
+        self._chosen = ChosenCalls[Kept](self._keeper.limit, random)
         self._slots: list[_Slot] = []
         self._mutates: frozenset[str] = frozenset()
         self._common: Salt | None = None
@@ -76,7 +76,7 @@ class Watch:
     def fault(self) -> str | None:
         """What is wrong with the outputs that were kept, when timing is over; None if nothing is. Raises OperatorFault."""
         verdict = KeptCallsJudge(self._expected, self._shared, self._salter, self._keeper)
-        return verdict.fault([*self._kept[0], *self._kept[1]], sum(self._seen))
+        return verdict.fault(self._chosen.kept, self._chosen.seen)
 
     def _write(self, salt: Salt, targets: Sequence[Tensor], leading: int) -> None:
         for box in salt.boxes:
@@ -95,12 +95,7 @@ class Watch:
         """Keep what a call returned, perhaps. A call that works in place must be the only one since the inputs were written."""
         if self._common is not None and (number := self._chosen_slot()) is not None:
             salts = [salt for salt in (self._common, self._own.get(number)) if salt]
-            wide = any(salt.wide for salt in salts)
-            kept = self._kept[wide]
-            self._seen[wide] += 1
-            at = len(kept) if self._seen[wide] <= self._limit else self._random.randrange(self._seen[wide])
-            if at < self._limit:
-                kept[at : at + 1] = [self._keep(number, salts)]
+            self._chosen.offer(any(salt.wide for salt in salts), partial(self._keep, number, salts))
         if not self._replayed:
             for slot in self._slots:
                 slot.clear()
@@ -118,7 +113,7 @@ class Watch:
         slot = self._slots[number]
         earlier = [[salt for salt in (common, own.get(number)) if salt] for common, own in self._earlier]
         return self._keeper.keep(
-            sum(self._seen), self._shared.sets[number], slot.call.outputs(slot.returned), salts, earlier
+            self._chosen.seen, self._shared.sets[number], slot.call.outputs(slot.returned), salts, earlier
         )
 
 
