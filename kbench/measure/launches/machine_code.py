@@ -78,8 +78,8 @@ class TritonKernels:
 
 
 def _compiled() -> Iterator[Any]:
-    """What launches the kernels that torch's compiler has loaded without Triton. The search takes a tenth of a second, and a
-    case has new kernels. So it begins with the newest objects of Python's oldest generation, where they are."""
+    """The launchers of the kernels that torch's compiler has loaded without Triton, the newest first. The search takes a tenth
+    of a second, and a case needs its own new kernels, which it finds early this way."""
     is_launcher: dict[type, bool] = {}  # a process has nearly a million objects, but few types
     for each in reversed(gc.get_objects()):
         kind = type(each)
@@ -90,10 +90,10 @@ def _compiled() -> Iterator[Any]:
 
 
 def _cached_cubin(name: str, key: str) -> str:
-    """The file of a kernel in Triton's cache; empty if it is not there.
+    """The file of a kernel in Triton's cache, or in the one of torch's compiler; empty if neither has it.
 
-    torch's compiler has a cache of Triton in a folder of its own. It tells Triton so when it compiles a kernel, but not when
-    it finds one that an earlier process has compiled.
+    torch's compiler stores what Triton compiles in a folder of its own. It tells Triton the folder when it compiles a kernel,
+    but not when it finds a kernel that an earlier process has compiled.
     """
     from triton.runtime.cache import get_cache_manager
 

@@ -9,7 +9,7 @@ WARPS_OF_TWO_INPUTS = {(2, 4096): 8, (2, 8192): 16, (2, 16384): 16, (4, 16384): 
 are read twice. Others were not, or were not measured."""
 
 LEAST_BYTES = 128 * 2**20
-"""The size of a matrix from which on this was measured."""
+"""Smaller matrices were not measured."""
 
 
 def two_inputs_twice(M: int, N: int, itemsize: int, device: Processors) -> Launches | None:
