@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from functools import cache
+from typing import NamedTuple
 
 from kbench.contract.provider import Unsupported
 from kbench.kernels.norms.dispatch.launches import (
@@ -44,6 +45,21 @@ _LONGEST_IN_FEW_WARPS = 5120
 
 _FEW_ROWS, _FEW_LONG_ROWS = 256, 512
 """Up to this many rows, or rows of 4096 elements and more, it is faster to read the matrix twice than to launch twice."""
+
+
+class _Room(NamedTuple):
+    """What programs for rows that begin anywhere take of a multiprocessor: elements and registers of a thread, and warps."""
+
+    elements: int
+    warps: int
+    registers: int
+
+
+_ROOM_OF_THREE_PIECES, _ROOM_OF_OTHERS = _Room(24, 12, 168), _Room(40, 8, 255)
+"""Rows in 16 bits that few warps hold. Instructions that compute addresses and wait serve more elements of a thread."""
+
+_ROOM_OF_LONG_ROWS = _Room(12, 16, 128)
+"""Longer rows, rows in float32, and weights in float32 beside rows in 16 bits."""
 
 
 @cache
@@ -139,16 +155,15 @@ def _resident_anywhere(
     vector = 16 // itemsize
     block, pieces = row_blocks(width, 512)
     if itemsize == 2 and not wide and block * pieces <= _LONGEST_IN_FEW_WARPS:
-        # instructions that compute addresses and wait serve more elements
-        each, warps, registers = (24, 12, 168) if pieces == 3 else (40, 8, 255)
+        room = _ROOM_OF_THREE_PIECES if pieces == 3 else _ROOM_OF_OTHERS
         stages = 4 if sums == 2 and pieces != 3 else 3
         packed = sums == 1 and pieces > 1  # else it would spill
     else:
-        each, warps, registers, stages, packed = 12, 16, 128, 3, False
+        room, stages, packed = _ROOM_OF_LONG_ROWS, 3, False
         block, pieces = (2 * block, 3) if pieces == 5 else (block, pieces)
-    options = warps_for(block * pieces, each, device)
-    resident = warps // options["num_warps"]
-    options["maxnreg"] = registers  # ptxas would take more, and the programs would not fit
+    options = warps_for(block * pieces, room.elements, device)
+    resident = room.warps // options["num_warps"]
+    options["maxnreg"] = room.registers  # ptxas would take more, and the programs would not fit
     parts = vector * even_programs(math.ceil(M / vector), max(1, device.multiprocessors * resident // vector))
     constants = {"BLOCK": block, "PIECES": pieces, "STAGES": stages, "PACKED": packed, "PDL": device.chained}
     step = Step("window_kernels.resident_anywhere", parts, constants, options)

@@ -14,7 +14,8 @@ struct alignas(8) RowStatistics {
   __device__ __forceinline__ float normalised(float x) const { return (x - mean) * rstd; }
 };
 
-// Those of a row, which no kernel writes; zeros if it does not exist.
+// The statistics of a row, loaded as constants, because the kernel that reads them does not write them. Zeros if the row does
+// not exist.
 __device__ __forceinline__ RowStatistics load_statistics(const RowStatistics* all, std::int64_t row, bool exists) {
   if (!exists) return {0.0f, 0.0f};
   const float2 found = load_constant(reinterpret_cast<const float2*>(all) + row);
