@@ -13,6 +13,7 @@ from making import write_rows
 from kbench.registry import operator
 from kbench.results.row import Row
 
+RESULTS = ROOT / "results" / "h200"
 MS = {"cuda": 1.0, "triton": 1.25, "liger": 1.5, "quack": 2.0, "torch-native": 3.0, "copy": 0.9}
 
 
@@ -110,3 +111,43 @@ def test_kernels_of_kbench_are_no_peers(tables: ModuleType) -> None:
     assert ours - older == {*tables.OURS, *tables.OURS_IN_PLACE}, (
         "steps of the tutorials are measured in files of their own"
     )
+
+
+# -- the committed results
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("section", "arguments"),
+    [
+        ("### Softmax, tall", ["softmax-peers.csv"]),
+        ("### Softmax, few rows", ["short/softmax-peers.csv", "N"]),
+        ("### GELU, tall", ["gelu-peers.csv", "N"]),
+    ],
+)
+def test_a_table_of_the_docs_shows_the_committed_results(
+    section: str, arguments: list[str], tables: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables.main([str(RESULTS / arguments[0]), *arguments[1:]])
+    assert documented(section) == lines(capsys.readouterr().out)
+
+
+@pytest.mark.slow
+def test_the_docs_sum_up_every_committed_file_of_the_other_operators(
+    tables: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Softmax and GELU have tables of their own in their forward pass, and matmul has no peers."""
+    tables.main(["--summary", *map(str, sorted(RESULTS.glob("*.csv")))])
+    head, *made = lines(capsys.readouterr().out)
+    assert head.pop(1) == "file"
+    others = [[name, *cells] for name, _, *cells in made if not name.startswith(("softmax forward", "gelu", "matmul"))]
+    documented_head, _, *shown = documented("### The other operators")
+    assert documented_head == head
+    assert sorted(shown) == sorted(others), "tools/kernels_tables.py --summary makes the table of docs/kernels.md"
+
+
+def documented(section: str) -> list[list[str]]:
+    """The first table of docs/kernels.md after a heading."""
+    _, _, text = (ROOT / "docs" / "kernels.md").read_text().partition(f"\n{section}\n")
+    before, _, _ = text.partition("\n#")
+    return lines(before)
