@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -168,11 +169,11 @@ def read_records(path: Path, header: list[str]) -> tuple[int, list[Record], int 
         raise ResultsError(f"{path}: {error}; move the file away to start anew") from None
     except OSError as error:
         raise ResultsError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
+    line, start = 0, len(BOM_UTF8) if data.startswith(BOM_UTF8) else 0  # an editor may have added the mark
     # surrogateescape keeps the number of bytes of an incomplete character
-    lines = list(io.StringIO(data.decode(errors="surrogateescape"), newline=""))
+    lines = list(io.StringIO(data[start:].decode(errors="surrogateescape"), newline=""))
     reader = csv.reader(lines)
     found: list[tuple[int, int, int, list[str]]] = []
-    line = start = 0
     try:
         for cells in reader:
             end = start + len("".join(lines[line : reader.line_num]).encode(errors="surrogateescape"))

@@ -84,7 +84,9 @@ class RecordedSide:
         return cls(csv, tuple(table.axes(frame)), environment, measure, _load(csv, environment, purpose), purpose)
 
     def check(self, keys: Collection[Key], note: Callable[[str], None]) -> None:
-        """Raise ResultsError if the rows with these keys cannot be measured here as they were measured before."""
+        """Raise ResultsError if the rows with these keys cannot be measured here as they were measured before, or if the file
+        cannot take more rows."""
+        self._end()
         rows = self._rows()
         with self._prepared(note) as run:
             self._narrow(run.plan, run.executor, rows, keys)
@@ -97,13 +99,10 @@ class RecordedSide:
         with self._prepared(note) as run:
 
             def read() -> ExistingResults:
-                _, records, torn = read_records(self.csv, csv_header(self.axes))
-                if torn:
-                    raise ResultsError(f"{self.csv}:{torn}: the last line is incomplete; delete it")
-                rows = self._rows()
+                end, rows = self._end(), self._rows()
                 plan = self._narrow(run.plan, run.executor, rows, keys)
                 environment = {**read_recorded_environment(self.csv)[0], RESOLVED: True}
-                return ExistingResults(self.csv, plan, rows, plan.tasks, records[-1].end, environment, [])
+                return ExistingResults(self.csv, plan, rows, plan.tasks, end, environment, [])
 
             done = execute_more(run, self.csv, read, RunOptions(every_case=False), note)
         if done.interrupted:
@@ -121,6 +120,13 @@ class RecordedSide:
             tasks = tuple(replace(task, session=0, settings=replace(task.settings, timer=timer)) for task in plan.tasks)
             run.plan = replace(plan, sweep=replace(plan.sweep, measure=measure), tasks=tasks)
             return execute(run, options, note)
+
+    def _end(self) -> int:
+        """The number of bytes of the file. Raises ResultsError if its last line is incomplete."""
+        _, records, torn = read_records(self.csv, csv_header(self.axes))
+        if torn:
+            raise ResultsError(f"{self.csv}:{torn}: the last line is incomplete; delete it")
+        return records[-1].end
 
     def _rows(self) -> list[Row]:
         return rows_of(table.read_results(self.csv))

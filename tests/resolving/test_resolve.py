@@ -312,11 +312,25 @@ def test_bad_input_is_one_line(
     assert line.startswith("error: ") and said in line
 
 
-def test_a_torn_line_is_named(tmp_path: Path, machine: NoisyMachine, pair: tuple[str, str]) -> None:
+def test_a_torn_line_is_named_before_anything_is_measured(
+    tmp_path: Path, machine: NoisyMachine, pair: tuple[str, str]
+) -> None:
     with (tmp_path / pair[1]).open("a") as file:
         file.write("softmax,torch")
     done = run_kbench(["compare", *pair, "--resolve"], tmp_path)
     assert done.returncode == 2 and "b/sweep.csv:" in done.stderr, done.stderr
+    assert machine.measured == []
+
+
+def test_a_file_with_a_byte_order_mark_gets_its_rows(
+    tmp_path: Path, machine: NoisyMachine, pair: tuple[str, str]
+) -> None:
+    file = tmp_path / pair[1]
+    before = b"\xef\xbb\xbf" + file.read_bytes()
+    file.write_bytes(before)
+    done = run_kbench(["compare", *pair, "--resolve"], tmp_path)
+    assert done.returncode == 0 and machine.measured, done.stderr
+    assert file.read_bytes().startswith(before) and len(file.read_bytes()) > len(before)
 
 
 def test_no_more_than_the_most_sessions(
