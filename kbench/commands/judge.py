@@ -67,13 +67,16 @@ def judge(
     3 nothing could be measured; 130 interrupted. Without --min-speedup, a provider that is right and trusted passes, even if
     it could not be timed.
     """
+    from kbench.config.resolve import split_names
     from kbench.judging.judge import JudgeOptions
     from kbench.judging.judge import judge as find_out
     from kbench.judging.judgement import many
 
     if not file.is_file():
         raise UsageError(f"{file}: no such file; name a Python file that registers a provider")
-    options = JudgeOptions(against, split_words(provider), split_words(baseline), sets or (), profile, shapes, out)
+    options = JudgeOptions(
+        against, split_words(provider), split_names(baseline or ""), sets or (), profile, shapes, out
+    )
     try:
         judged = find_out(file, options, terminal.note)
     except KeyboardInterrupt:

@@ -304,8 +304,7 @@ class ConfigResolver:
         kept: dict[str, Configuration] = {}
         for option in options:
             where = SourceLocation(f"--only {option}")
-            words = re.split(r",(?![^\[]*\])", option)  # not at commas between brackets
-            wanted = [word.strip() for word in words if word.strip()]
+            wanted = split_names(option)
             if not wanted:
                 self.report(where, "expected providers or configurations, for example triton,cuda")
             for name in wanted:
@@ -318,6 +317,12 @@ class ConfigResolver:
                 kept.update((one.name, one) for one in named)
         listed = [one for one in configurations if not options or one.name in kept]
         return (*listed, *(one for one in kept.values() if one not in listed))
+
+
+def split_names(text: str) -> list[str]:
+    """The names of providers and configurations in the value of an option: `triton[block=64,warps=4],cuda` has two."""
+    words = re.split(r",(?![^\[]*\])", text)  # not at commas between brackets
+    return [word.strip() for word in words if word.strip()]
 
 
 def _names(configurations: Sequence[Configuration]) -> list[str]:

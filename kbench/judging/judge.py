@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kbench import interrupts
@@ -29,6 +29,7 @@ from kbench.judging.judgement import CaseSpeed, CheckedInput, ProviderJudgement,
 from kbench.judging.random_shapes import draw_shapes
 from kbench.protocol import Catalog, Configuration
 from kbench.results.vocabulary import Role
+from kbench.text.suggest import list_words, unknown
 
 Note = Callable[[str], None]
 
@@ -64,6 +65,7 @@ class FileJudgement:
     shapes     the number of random shapes that the providers were called with
     timed      the number of cases of the shape set that were measured
     noise      a sentence on how far two timings of the same code differed; empty if none was timed
+    missing    the baselines of the options that cannot run here, with the reason
     """
 
     file: Path
@@ -75,6 +77,7 @@ class FileJudgement:
     timed: int
     interrupted: bool = False
     noise: str = ""
+    missing: Mapping[str, str] = field(default_factory=dict)
 
 
 def judge(file: Path, options: JudgeOptions, note: Note) -> FileJudgement:
@@ -86,6 +89,7 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> FileJudgement:
     config = replace(config, places=places)
     with interrupts.once(), WorkerSupervisor(PluginFiles(config.plugins), note) as supervisor:
         catalog = supervisor.start()
+        _refuse_baselines(config, file, catalog, options.baselines)
         plan = make_plan(_with_own(config, file, catalog, options), catalog)
         own = _own(plan.sweep, file, catalog, options.providers)
         note(f"{plan.sweep.operator} on {plan.device}: {', '.join(own)} of {file.name}")
@@ -94,7 +98,8 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> FileJudgement:
     right = [name for name, found in judgements.items() if found.right]
     registered = _registered(plan.sweep, file, catalog)
     others = [one.name for one in plan.sweep.configurations if one.provider not in registered]
-    judged = FileJudgement(file, plan.sweep.operator, plan.device, [], others, shapes, 0)
+    missing = {name: plan.unavailable[name] for name in others if options.baselines and name in plan.unavailable}
+    judged = FileJudgement(file, plan.sweep.operator, plan.device, [], others, shapes, 0, missing=missing)
     if right and (baselines := [name for name in others if name not in plan.unavailable]):
         timed, interrupted = _time(config, [*right, *baselines], options, note)
         judgements |= {name: _timed(judgements[name], timed, baselines) for name in right}
@@ -106,6 +111,24 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> FileJudgement:
             noise=timed.noise.sentence() if timed.cases else "",
         )
     return replace(judged, judgements=list(judgements.values()))
+
+
+def _refuse_baselines(config: Config, file: Path, catalog: Catalog, wanted: Sequence[str]) -> None:
+    """Raise UsageError for a baseline that is unknown, or that the file registers itself."""
+    if not wanted:
+        return
+    sweep = replace(config, only=()).resolve(catalog)
+    registered = _registered(sweep, file, catalog)
+    listed = [one for one in sweep.configurations if one.provider not in registered]
+    known = [word for one in listed for word in (one.provider, one.name)] + list(catalog.providers(sweep.operator))
+    known = [name for name in dict.fromkeys(known) if name not in registered]
+    for name in wanted:
+        if name in registered:
+            raise UsageError(
+                f"--baseline {name}: {file} registers this provider, so it is judged; choose from {list_words(known)}"
+            )
+        if name not in known:
+            raise UsageError(f"--baseline {name}: {unknown('provider', name, known)}")
 
 
 def _with_own(config: Config, file: Path, catalog: Catalog, options: JudgeOptions) -> Sweep:

@@ -103,6 +103,8 @@ def _speed(judged: FileJudgement, judgement: ProviderJudgement) -> Iterator[str]
         yield "no baseline was timed in the same cases"
     for against in judgement.against:
         yield _against(against)
+    for name, reason in judged.missing.items():
+        yield f"not compared with {name}, which cannot run here: {safe_reason(reason)}"
     if judged.noise:
         yield judged.noise
 

@@ -118,6 +118,26 @@ def test_another_provider_of_the_file_is_no_baseline(kbench: Kbench, tmp_path: P
 
 
 @pytest.mark.slow
+def test_a_baseline_that_was_asked_for_and_cannot_run_is_named(kbench: Kbench, tmp_path: Path) -> None:
+    body = (
+        "@provider('mine')\ndef mine(x, weight, *, eps):\n    return right(x, weight, eps)\n"
+        "@kbench.operator('gelu').provider('other', requires='nowhere')\ndef other(x):\n    return x\n"
+    )
+    config = (
+        "operator: rmsnorm\nplugins: [others.py]\nsweep: {M: 8, N: 64}\n"
+        "providers: [torch-native, {absent: {a: 1, b: 2}}]\n"
+    )
+    (tmp_path / "set.yaml").write_text(config)
+    absent = "@provider('absent', requires='nowhere')\ndef absent(x, weight, *, eps, a, b):\n    return x\n"
+    (tmp_path / "others.py").write_text(f"{KERNEL}\n{absent}")
+    options = ["--against", "set.yaml", "--set", "rounds=2", "--set", "rep_ms=1", "--shapes", "1"]
+    done = kbench("judge", kernel(tmp_path, body), *options, "--baseline", "torch-native,absent[a=1,b=2]")
+    said = "not compared with absent[a=1,b=2], which cannot run here: Python package 'nowhere' is not installed"
+    assert done.returncode == 0 and said in done.stdout, done.stdout + done.stderr
+    assert "not compared with" not in kbench("judge", "mine.py", *options).stdout
+
+
+@pytest.mark.slow
 def test_two_providers_of_which_one_crashes_and_one_declines(kbench: Kbench, tmp_path: Path) -> None:
     body = (
         "import os\n"
@@ -162,6 +182,14 @@ def test_a_file_that_cannot_be_judged(body: str, said: str, kbench: Kbench, tmp_
         (["mine.py"], "--against"),
         (["mine.py", *QUICK, "--provider", "yours"], "it registers mine"),
         (["mine.py", *QUICK, "--set", "N=x"], "N"),
+        (
+            ["mine.py", *QUICK, "--baseline", "torch-nativ"],
+            '--baseline torch-nativ: unknown provider "torch-nativ"; did you mean "torch-native"?',
+        ),
+        (
+            ["mine.py", *QUICK, "--baseline", "mine"],
+            "--baseline mine: mine.py registers this provider, so it is judged",
+        ),
     ],
 )
 def test_arguments_that_cannot_be_used(arguments: list[str], said: str, kbench: Kbench, tmp_path: Path) -> None:
