@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from kbench.contract.provider import Unsupported
 from kbench.kernels.norms.dispatch.backward import backward_plan
 from kbench.kernels.norms.dispatch.forward import forward_plan
-from kbench.kernels.norms.dispatch.launches import Launches, Processors, Step
+from kbench.kernels.norms.dispatch.launches import LARGE_BYTES, Launches, Processors, Step
+from kbench.kernels.norms.dispatch.once import REGIMES
 from kbench.kernels.norms.dispatch.shared import Sharing, shared_rows_plan
-from kbench.kernels.norms.dispatch.twice import LEAST_BYTES, WARPS_OF_TWO_INPUTS
+from kbench.kernels.norms.dispatch.twice import WARPS_OF_TWO_INPUTS
 
 H200 = Processors(132, 32, 227 * 1024, True)
 DEVICES = [H200, Processors(108, 32, 163 * 1024, False), Processors(304, 64, 0, False), Processors(4, 32, 0, False)]
@@ -127,7 +128,7 @@ def test_weights_in_float32_are_loaded_before_they_are_needed(N: int, pivot: boo
 @pytest.mark.parametrize(("itemsize", "row_bytes"), WARPS_OF_TWO_INPUTS)
 def test_large_matrices_of_two_inputs_are_read_twice(itemsize: int, row_bytes: int) -> None:
     """Not on another device, where this was not measured, nor beside weights in float32, nor with one input."""
-    N, M = row_bytes // itemsize, LEAST_BYTES // row_bytes
+    N, M = row_bytes // itemsize, LARGE_BYTES // row_bytes
     [step] = forward_plan(M, N, itemsize, False, H200, inputs=2).steps
     compiles(Launches((step,)))
     assert step.kernel == "forward_kernels.twice" and step.programs == M
@@ -141,6 +142,28 @@ def test_large_matrices_of_two_inputs_are_read_twice(itemsize: int, row_bytes: i
         forward_plan(M, N, itemsize, False, H200, inputs=2, wide=True),
     ]
     assert all(plan.steps[0].kernel == "forward_kernels.registers" for plan in others)
+
+
+@pytest.mark.parametrize("kind", REGIMES)
+def test_large_matrices_are_read_with_a_hint_for_the_cache(kind: tuple[int, bool, int]) -> None:
+    """All rows of a regime that consist of 16 bytes. Not in small matrices, nor beside weights in float32, nor on another
+    device: this was not measured there."""
+    inputs, pivot, itemsize = kind
+    for regime in REGIMES[kind]:
+        for row_bytes in (int(regime.least * 1024), int((regime.least + regime.most) * 512), int(regime.most * 1024)):
+            N, M = row_bytes // itemsize, LARGE_BYTES // row_bytes + 1
+            plan = forward_plan(M, N, itemsize, pivot, H200, inputs=inputs)
+            compiles(plan)
+            [step] = plan.steps
+            assert step.arguments["POLICY"] == "evict_last" and step.programs == M and held(step) >= N
+            others = [
+                forward_plan(M // 2, N, itemsize, pivot, H200, inputs=inputs),
+                forward_plan(M, N - 1, itemsize, pivot, H200, inputs=inputs),
+                forward_plan(M, N, itemsize, pivot, H200._replace(chained=False), inputs=inputs),
+            ]
+            if itemsize == 2:
+                others.append(forward_plan(M, N, itemsize, pivot, H200, inputs=inputs, wide=True))
+            assert not any("POLICY" in other.steps[0].arguments for other in others)
 
 
 def test_rows_are_shared_only_by_programs_that_the_device_holds() -> None:

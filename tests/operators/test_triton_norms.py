@@ -10,9 +10,10 @@ import torch
 from judging import DEVICE
 
 from kbench.kernels.norms import launch
-from kbench.kernels.norms.dispatch.launches import Launches, Step
+from kbench.kernels.norms.dispatch.launches import LARGE_BYTES, Launches, Step
+from kbench.kernels.norms.dispatch.once import REGIMES
 from kbench.kernels.norms.dispatch.shared import Sharing, shared_rows_plan, sharing
-from kbench.kernels.norms.dispatch.twice import LEAST_BYTES, WARPS_OF_TWO_INPUTS, read_twice
+from kbench.kernels.norms.dispatch.twice import WARPS_OF_TWO_INPUTS, read_twice
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.expected import Expected
@@ -37,10 +38,8 @@ def tile(rows: int, block: int, pieces: int, M: int, N: int) -> dict[str, Any]:
 ALONE = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
 
 
-def registers(
-    M: int, N: int, rows: int = 1, block: int = 16, pieces: int = 3, early: int = 3, packed: bool = False
-) -> Launches:
-    numbers = tile(rows, block, pieces, M, N) | {"EARLY": early, "PACKED": packed, "WINDOW": False} | ALONE
+def registers(M: int, N: int, rows: int = 1, block: int = 16, pieces: int = 3, early: int = 3, **more: Any) -> Launches:
+    numbers = tile(rows, block, pieces, M, N) | {"EARLY": early, "PACKED": False, "WINDOW": False} | ALONE | more
     return Launches((Step("forward_kernels.registers", -(-M // rows), numbers, WARPS),))
 
 
@@ -66,6 +65,7 @@ FORWARD = {
     "a row": registers,
     "three rows, weights late": lambda M, N: registers(M, N, rows=4, early=0),
     "weights one block ahead": lambda M, N: registers(M, N, early=1),
+    "a hint for the cache": lambda M, N: registers(M, N, early=0, POLICY="evict_last"),
     "one block": lambda M, N: registers(M, N, block=64, pieces=1, early=1),
     "twice": twice,
     "three programs a row": shared_rows,
@@ -326,7 +326,19 @@ def test_rows_in_16_bits_beside_weights_in_float32_are_right_on_a_device(name: s
 @pytest.mark.parametrize(("itemsize", "row_bytes"), WARPS_OF_TWO_INPUTS)
 def test_rows_of_two_inputs_that_are_read_twice_are_right_on_a_device(itemsize: int, row_bytes: int) -> None:
     """Out of place with the gradients, and in place."""
-    M, N = LEAST_BYTES // row_bytes, row_bytes // itemsize
+    M, N = LARGE_BYTES // row_bytes, row_bytes // itemsize
     for dtype in ["float32"] if itemsize == 4 else ["bfloat16", "float16"]:
         assert judged("add_rmsnorm", M, N, "full", dtype) is None
         assert judged("add_rmsnorm", M, N, "forward", dtype, provider="triton-inplace") is None
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", REGIMES)
+def test_rows_that_are_read_with_a_hint_for_the_cache_are_right_on_a_device(kind: tuple[int, bool, int]) -> None:
+    """At both ends of each regime, and a vector of 16 bytes away from them."""
+    inputs, pivot, itemsize = kind
+    name = "layernorm" if pivot else "add_rmsnorm" if inputs == 2 else "rmsnorm"
+    for regime in REGIMES[kind]:
+        for row_bytes in {int(regime.least * 1024), int(regime.least * 1024) + 16, int(regime.most * 1024)}:
+            M, N = LARGE_BYTES // row_bytes + 1, row_bytes // itemsize
+            assert judged(name, M, N, "forward", "float32" if itemsize == 4 else "bfloat16") is None

@@ -94,12 +94,15 @@ def registers(
     WIDTH: tl.constexpr,
     TICKETS: tl.constexpr,
     PHASE: tl.constexpr,
+    POLICY: tl.constexpr,
 ):
     """ROWS rows per program, each in PIECES blocks of BLOCK columns, which stay in registers. Grid: M / ROWS, rounded up.
 
     Weights of the first EARLY blocks are loaded before the rows are reduced, and those of each other block EARLY blocks before
-    it is written. With 0, they are loaded when they are needed. With WIDTH > 1, `slices` programs, at most WIDTH,
-    share a row, and each has `span` columns of it; see `exchange.py`. Grid: M * slices.
+    it is written. With 0, they are loaded when they are needed. POLICY is the `eviction_policy` of these loads.
+
+    With WIDTH > 1, `slices` programs, at most WIDTH, share a row, and each has `span` columns of it; see `exchange.py`. Grid:
+    M * slices.
     """
     pid = tl.program_id(0)
     start = 0
@@ -119,12 +122,12 @@ def registers(
     values = ()
     for p in tl.static_range(PIECES):
         lanes, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC, head, WINDOW)
-        loaded = load_each(sources, lanes, mask, FULL)
+        loaded = load_each(sources, lanes, mask, FULL, POLICY)
         values = values + (loaded if PACKED else VALUE(as_float(loaded)),)  # noqa: RUF005
     early = ()
     for p in tl.static_range(EARLY):
         one_row = block(0, 1, start + p * BLOCK, end, 1, BLOCK, VEC, head, WINDOW)
-        early = early + (load_each(weights, one_row[0] - head, one_row[1], FULL),)  # noqa: RUF005
+        early = early + (load_each(weights, one_row[0] - head, one_row[1], FULL, POLICY),)  # noqa: RUF005
     first_elements = starts(inputs, input_strides, pid.to(tl.int64), 1 if WINDOW else VEC)
     if WINDOW:
         ends, at_end = row_ends(pid.to(tl.int64) * input_strides[0], N, VEC)
@@ -168,7 +171,7 @@ def registers(
             lanes, mask = block(rows, M, start + p * BLOCK, end, ROWS, BLOCK, VEC, head, WINDOW)
             if p + EARLY < PIECES:
                 one_row = block(0, 1, start + (p + EARLY) * BLOCK, end, 1, BLOCK, VEC, head, WINDOW)
-                early = early + (load_each(weights, one_row[0] - head, one_row[1], FULL),)  # noqa: RUF005
+                early = early + (load_each(weights, one_row[0] - head, one_row[1], FULL, POLICY),)  # noqa: RUF005
             value = VALUE(unpacked(values[p], True)) if PACKED else values[p]
             results = RESULTS(value, statistics, unpacked(early[p], PACKED))
             for i in tl.static_range(len(outputs)):

@@ -25,6 +25,7 @@ FILES = (
     "launch",
     "dispatch/launches",
     "dispatch/forward",
+    "dispatch/once",
     "dispatch/twice",
     "dispatch/wide_weights",
     "dispatch/backward",
@@ -74,7 +75,8 @@ def normalise(
     if plan.teams:
         tensors["words"] = triton_rows.row_mailbox(x.device, M, plan.slices, "bit 0")
     numbers = {"M": M, "N": N, "eps": eps, "slices": plan.slices, "VEC": _moved(plan, vector, x)}
-    _run(plan, tensors | strides | numbers | maths.constants())
+    unless_planned = {"POLICY": ""}
+    _run(plan, unless_planned | tensors | strides | numbers | maths.constants())
 
 
 def gradients(

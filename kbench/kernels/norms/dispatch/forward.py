@@ -15,6 +15,7 @@ from kbench.kernels.norms.dispatch.launches import (
     tile_numbers,
     warps_for,
 )
+from kbench.kernels.norms.dispatch.once import read_once
 from kbench.kernels.norms.dispatch.twice import read_twice, two_inputs_twice
 from kbench.kernels.norms.dispatch.wide_weights import for_wide_weights
 from kbench.kernels.triton_rows import power_of_two
@@ -50,6 +51,8 @@ def forward_plan(
     `anywhere` whether rows begin anywhere, and can be moved in windows of 16 bytes, and `inputs` the matrices that are read.
     `wide` is whether weights have more bytes than the elements of the rows."""
     if inputs == 2 and not (pivot or wide or anywhere) and (plan := two_inputs_twice(M, N, itemsize, device)):
+        return plan
+    if not (wide or anywhere) and (plan := read_once(M, N, itemsize, pivot, inputs, device)):
         return plan
     plan = _own_plan(M, N, itemsize, pivot, device, anywhere, inputs)
     return for_wide_weights(plan, pivot, inputs, N * itemsize % 16 == 0, device) if wide else plan

@@ -45,6 +45,9 @@ class Launches(NamedTuple):
     window: bool = False
 
 
+LARGE_BYTES = 128 * 2**20
+"""Smaller matrices were not measured with hints for the caches."""
+
 LONGEST_ROW = 16384
 """Elements of a row that one program holds."""
 

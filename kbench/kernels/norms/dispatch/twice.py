@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from kbench.kernels.norms.dispatch.launches import Launches, Processors, Step
+from kbench.kernels.norms.dispatch.launches import LARGE_BYTES, Launches, Processors, Step
 
-WARPS_OF_TWO_INPUTS = {(2, 4096): 8, (2, 8192): 16, (2, 16384): 16, (4, 16384): 16}
+WARPS_OF_TWO_INPUTS = {(2, 4096): 8, (2, 8192): 16, (4, 16384): 16}
 """Warps for a row of each of two inputs, by the bytes of an element and of the row. On an H200, such rows are faster if they
 are read twice. Others were not, or were not measured."""
-
-LEAST_BYTES = 128 * 2**20
-"""Smaller matrices were not measured."""
 
 
 def two_inputs_twice(M: int, N: int, itemsize: int, device: Processors) -> Launches | None:
     """Launches that read M rows of N elements, in each of two inputs, twice, with 16 bytes in a thread at a time; or None if
     it is not known that they are faster."""
     warps = WARPS_OF_TWO_INPUTS.get((itemsize, N * itemsize))
-    if not warps or not device.chained or M * N * itemsize < LEAST_BYTES:
+    if not warps or not device.chained or M * N * itemsize < LARGE_BYTES:
         return None
     return read_twice(M, N, warps * 512 // itemsize, warps, "evict_last", "evict_first")
 
