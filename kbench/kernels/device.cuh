@@ -44,6 +44,21 @@ __device__ __forceinline__ float exp2_flush(float x) {
 #endif
 }
 
+// e^x of x <= 0 within 8 units in the last place. Results below fp32's normal range become 0.
+//
+// h is x * log2(e), rounded down, so 2^h is too small by a factor of up to 1 + 2e-5. `rest` is what h lacks, in units of x. It
+// is never negative, because the product of the two constants is above 1. Saturation turns the NaN of x = -inf into 0.
+__device__ __forceinline__ float exp_flush(float x) {
+#ifdef __HIP_PLATFORM_AMD__
+  return expf(x);
+#else
+  const float h = __fmul_rd(x, 1.44269514f), power = exp2_flush(h);
+  float rest;
+  asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(rest) : "f"(h), "f"(-0.693147182f), "f"(x));
+  return fmaf(power, rest, power);
+#endif
+}
+
 // 1 / x within one unit in the last place, in one instruction. Subnormal inputs and results become 0.
 __device__ __forceinline__ float reciprocal(float x) {
 #ifdef __HIP_PLATFORM_AMD__

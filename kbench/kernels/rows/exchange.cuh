@@ -9,6 +9,15 @@
 
 namespace kbench {
 
+// The total of `count` totals in shared memory, for all threads of a warp. SoftmaxTotal has a faster way.
+template <typename Total>
+__device__ __forceinline__ Total reduce_all(const Total* totals, int count) {
+  Total row = Total::none();
+#pragma unroll 1
+  for (int i = threadIdx.x % KBENCH_WARP_SIZE; i < count; i += KBENCH_WARP_SIZE) row.add(totals[i]);
+  return row.template reduce<KBENCH_WARP_SIZE>();
+}
+
 // One barrier. `totals` has room for the warps of the block, or of the whole cluster. In a cluster every warp sends its
 // total to every block, and a block waits only for the totals that it receives. So a block may end while others still
 // work.
@@ -20,7 +29,7 @@ __device__ __forceinline__ Total exchange(Total warp_total, Total* totals, std::
                                           unsigned parity = 0) {
   constexpr int max_warps = MAX_THREADS / KBENCH_WARP_SIZE;
   // Threads among which the totals are divided: a power of two.
-  constexpr int width = CLUSTER || max_warps > 16 ? 32 : max_warps > 8 ? 16 : 8;
+  constexpr int width = max_warps > 16 ? 32 : max_warps > 8 ? 16 : 8;
   const int lane = threadIdx.x % KBENCH_WARP_SIZE;
   const int warp = threadIdx.x / KBENCH_WARP_SIZE;
   const int warps = blockDim.x / KBENCH_WARP_SIZE;
@@ -43,14 +52,13 @@ __device__ __forceinline__ Total exchange(Total warp_total, Total* totals, std::
     if (lane == 0) totals[warp] = warp_total;
     __syncthreads();
   }
-  Total row = Total::none();
   if constexpr (CLUSTER) {
-#pragma unroll 1
-    for (int i = lane; i < count; i += width) row.add(totals[i]);
+    return reduce_all(totals, count);
   } else {
+    Total row = Total::none();
     if (lane % width < count) row = totals[lane % width];
+    return row.template reduce<width>();
   }
-  return row.template reduce<width>();
 }
 
 }  // namespace kbench

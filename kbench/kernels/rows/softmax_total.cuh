@@ -11,12 +11,12 @@ constexpr float kLog2E = 1.442695041f;
 // must become zero if a finite element follows.
 __device__ __forceinline__ float shift(float max) { return max == -INFINITY ? 0.0f : max; }
 
-// exp2 of the rounded x * log2(e) has an error of up to |x| units in the last place of fp32. That is lost in the
-// rounding to 16 bits, but too much in fp32.
+// e^x of x <= 0. exp2 of the rounded x * log2(e) has an error of up to |x| units in the last place of fp32. That is lost in
+// the rounding to 16 bits, but too much in fp32.
 template <typename T>
 __device__ __forceinline__ float exponential(float x) {
   if constexpr (sizeof(T) == 4) {
-    return expf(x);
+    return exp_flush(x);
   } else {
     return exp2_flush(x * kLog2E);
   }
@@ -52,6 +52,31 @@ struct alignas(8) SoftmaxTotal {
     return {__uint_as_float(unsigned(word >> 32)), __uint_as_float(unsigned(word) & 0x7fffffffu)};
   }
 };
+
+// See exchange.cuh. The maximum of all comes first, so that no exponential waits for another. The totals are read twice: to keep
+// them in registers, some kernels would spill others. A row of -inf becomes NaN.
+template <typename T>
+__device__ __forceinline__ SoftmaxTotal<T> reduce_all(const SoftmaxTotal<T>* totals, int count) {
+  constexpr int each = 4;  // at once; there are seldom more
+  const SoftmaxTotal<T>* mine = totals + threadIdx.x % KBENCH_WARP_SIZE;
+  const int left = count - int(threadIdx.x % KBENCH_WARP_SIZE);
+  float max = -INFINITY, sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < each; ++i) {
+    if (i * KBENCH_WARP_SIZE < left) max = fmaxf(max, mine[i * KBENCH_WARP_SIZE].max);
+  }
+#pragma unroll 1
+  for (int i = each * KBENCH_WARP_SIZE; i < left; i += KBENCH_WARP_SIZE) max = fmaxf(max, mine[i].max);
+  max = shuffle_max<KBENCH_WARP_SIZE>(max);
+  const auto add = [&](const SoftmaxTotal<T>& part) { sum += part.sum * exponential<T>(part.max - max); };
+#pragma unroll
+  for (int i = 0; i < each; ++i) {
+    if (i * KBENCH_WARP_SIZE < left) add(mine[i * KBENCH_WARP_SIZE]);
+  }
+#pragma unroll 1
+  for (int i = each * KBENCH_WARP_SIZE; i < left; i += KBENCH_WARP_SIZE) add(mine[i]);
+  return {max, shuffle_sum<KBENCH_WARP_SIZE>(sum)};
+}
 
 #ifndef __HIP_PLATFORM_AMD__
 // The sum over a warp of numbers from 0 to LARGEST, by the single instruction for integers, in steps of 2^-31 of the
