@@ -51,9 +51,17 @@ def describe_exception(error: BaseException, fallback: str = "") -> str:
 
 def message(error: BaseException) -> str:
     """The first line of an exception's message. For the output of a compiler: the first line that contains `error:`."""
-    lines = [line.strip() for line in without_colours(str(error)).splitlines() if line.strip()]
+    lines = [line.strip() for line in without_colours(text_of(error)).splitlines() if line.strip()]
     if not lines:
         return "(no message)"
     if re.fullmatch(r"at \d+:\d+:", lines[0]):  # Triton: the place, the kernel's source, and last the fault
         return f"{lines[0]} {lines[-1]}"[:300]
     return next((line for line in lines if re.search(r"\berror\s*:", line)), lines[0])[:300]
+
+
+def text_of(error: BaseException) -> str:
+    """`str(error)`, or "" if the exception cannot say what it is about."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  the user wrote its `__str__`, which must not end the process
+        return ""

@@ -107,6 +107,7 @@ HOSTILE = {
     "raises-a-type-of-300-kb": ("error", "xxx"),
     "raises-keyboard-interrupt": ("error", "KeyboardInterrupt: "),
     "raises-base-exception": ("error", "BaseException: no at hostile.py:"),
+    "raises-without-a-text": ("error", "Mute: (no message) at hostile.py:"),
     "forks-and-goes-on": ("ok", ""),
     "forks-and-sys-exits": ("tampered", "started a process with os.fork at hostile.py:65 (while timing)"),
     "prints-notes": ("ok", ""),

@@ -114,3 +114,13 @@ def forges():
                 os.write(file, row)
         except OSError:
             pass
+
+
+class Mute(RuntimeError):
+    def __str__(self):
+        raise ValueError("no text")
+
+
+@provider("raises-without-a-text")
+def raises_without_a_text():
+    raise Mute

@@ -16,6 +16,7 @@ import torch
 
 from kbench.kernels import cuda_driver
 from kbench.protocol import DeviceInfo
+from kbench.text.exception_text import text_of
 from kbench.text.printable import safe_name
 
 SPIN_CALIBRATION_CYCLES = 2_000_000
@@ -250,7 +251,7 @@ def out_of_memory(error: BaseException) -> bool:
     """Whether an exception reports that memory ran out, on the device or on the host."""
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
-    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    return isinstance(error, RuntimeError) and "can't allocate memory" in text_of(error)
 
 
 def interpreter_probe() -> Callable[[], bool]:
