@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,7 @@ from kbench.config.yaml_source import Node
 from kbench.errors import ConfigIssue, SourceLocation
 from kbench.models import TOKENS
 from kbench.protocol import Configuration, OperatorInfo
-from kbench.results.case import DTYPE_ALIASES, Case
+from kbench.results.case import COMMA_OUTSIDE, DTYPE_ALIASES, Case
 from kbench.results.names import value_fault
 from kbench.text.suggest import as_written, candidates, list_words, nearest, unknown
 
@@ -321,8 +320,7 @@ class ConfigResolver:
 
 def split_names(text: str) -> list[str]:
     """The names of providers and configurations in the value of an option: `triton[block=64,warps=4],cuda` has two."""
-    words = re.split(r",(?![^\[]*\])", text)  # not at commas between brackets
-    return [word.strip() for word in words if word.strip()]
+    return [word.strip() for word in COMMA_OUTSIDE.split(text) if word.strip()]
 
 
 def _names(configurations: Sequence[Configuration]) -> list[str]:

@@ -22,7 +22,7 @@ from pandas.api.types import is_bool_dtype, is_float_dtype, is_integer_dtype
 
 from kbench.errors import UsageError
 from kbench.results import table
-from kbench.results.case import DTYPE_ALIASES, LIKE_NUMBER, configuration_name
+from kbench.results.case import COMMA_OUTSIDE, DTYPE_ALIASES, LIKE_NUMBER, configuration_name
 from kbench.results.columns import CONDITION_COLUMNS, IDENTITY_COLUMNS
 from kbench.results.vocabulary import Role
 from kbench.text.printable import NAME_LIMIT
@@ -43,7 +43,6 @@ ORDER: dict[str, Callable[[Any, Any], bool]] = {
 _TERM = re.compile(r"\s*([^\s=!<>|\[]+)\s*(==?|!=|<=?|>=?)\s*(?![=!<>])(.*)", re.DOTALL)
 """The name of a column contains no bracket, so `row[num_warps=4]` is a value and not a term."""
 
-_COMMA = re.compile(r",(?![^\[\]]*\])")  # a comma outside of brackets
 _SIZE = re.compile(r"(-?[0-9]{1,30})([kmg]?)", re.IGNORECASE)
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 
@@ -65,7 +64,7 @@ class Term:
                 text, "not a condition; write one like N=1024,4096 or N>=4k; the comparisons are = != < <= > >="
             )
         column, comparison, values = match.groups()
-        found = tuple(value.strip() for value in re.split(rf"\||{_COMMA.pattern}", values))
+        found = tuple(value.strip() for value in re.split(rf"\||{COMMA_OUTSIDE.pattern}", values))
         if comparison in ORDER and len(found) > 1:
             raise _error(text, f"several values after {comparison}; give one")
         return cls(text.strip(), column, comparison.replace("==", "="), found)
@@ -136,7 +135,7 @@ class RowFilter:
     def parse(cls, text: str) -> RowFilter:
         """The conditions in a text, separated by commas; no conditions for "". Raises UsageError."""
         texts: list[str] = []
-        for part in _COMMA.split(text) if text.strip() else ():
+        for part in COMMA_OUTSIDE.split(text) if text.strip() else ():
             if texts and part.strip() and not _like_a_term(part):
                 texts[-1] += f",{part}"
             else:

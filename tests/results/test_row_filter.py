@@ -200,3 +200,13 @@ def test_long_lists_of_values_are_cut(tmp_path: Path) -> None:
     Writer(tmp_path / "a.csv", ("N",)).write([Row(case, "triton", ms=1.0) for case in cases])
     frame = table.read_results(tmp_path / "a.csv")
     assert RowFilter.parse("N=0").nothing(frame).endswith("N is one of 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ..., 100")
+
+
+def test_brackets_in_the_value_of_a_parameter_belong_to_the_name(tmp_path: Path) -> None:
+    names = ("tile=[8,8],warps=4", "tile=[8,16],warps=4")
+    case = Case("gelu", {"M": 64, "N": 256}, "float32")
+    where = {"timer": "do_bench", "cache": "cold", "device": "NVIDIA H200"}
+    Writer(tmp_path / "b.csv", ("M", "N")).write([Row(case, "t", params, ms=1.0, **where) for params in names])  # type: ignore[arg-type]
+    frame = table.read_results(tmp_path / "b.csv")
+    assert list(chosen(frame, f"provider=t[{names[0]}],N=256")["params"]) == [names[0]]
+    assert list(chosen(frame, f"N=256,provider=t[{names[0]}],t[{names[1]}],M=64")["params"]) == [*names]
