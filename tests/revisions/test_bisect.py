@@ -301,6 +301,18 @@ def test_a_session_that_takes_the_whole_budget_says_what_to_do(
     assert "which is the whole --budget; give more, or measure fewer cases" in done.stderr
 
 
+def test_an_error_about_the_row_names_the_option_that_the_user_wrote(
+    tmp_path: Path, temporary: Path, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = 'error: --only copy: unknown provider "copy"\nerror: --set Q=1: unknown key "Q"\n'
+    monkeypatch.setattr(session, "run_child", lambda *arguments, leash: Ended(2, "", why))
+    row = "provider=copy,Q=1"
+    done = bisect(history(tmp_path / "r", step(0.1, 2, 4)), "--row", row, last=4)
+    assert done.returncode == 2
+    assert f'--row {row}: unknown provider "copy"' in done.stderr and f'--row {row}: unknown key "Q"' in done.stderr
+    assert "--only" not in done.stderr and "--set" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

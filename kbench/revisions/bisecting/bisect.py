@@ -18,7 +18,7 @@ from kbench.comparison.verdict import Verdict
 from kbench.errors import ExecutionError, KbenchError, UsageError
 from kbench.revisions.alternate import alternate
 from kbench.revisions.bisecting.bisected import Bisected, Compared, Ending, StepMark
-from kbench.revisions.bisecting.one_row import arguments_for, name_of_row
+from kbench.revisions.bisecting.one_row import arguments_for, blaming_the_row, name_of_row
 from kbench.revisions.prepare import Preparer, ReadySide, config_in
 from kbench.revisions.repository import CommitInfo, Repository
 from kbench.revisions.session import SessionLimit, alone_in
@@ -222,7 +222,8 @@ class _Search:
         """The name of the row, from a first session of the good revision."""
         first = self.preparer.sessions(self.ready[self.good.commit], self.options.out.absolute() / "good.csv")
         try:
-            first.measure(self.options.budget_s)
+            with blaming_the_row(self.options.row):
+                first.measure(self.options.budget_s)
         except SessionLimit as error:
             raise error.with_advice() from None
         return name_of_row(first.csv, self.options.row)

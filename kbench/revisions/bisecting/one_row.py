@@ -40,6 +40,19 @@ def arguments_for(row: str) -> list[str]:
     return arguments
 
 
+@contextmanager
+def blaming_the_row(row: str) -> Iterator[None]:
+    """Inside, an error of `kbench run` about one of the arguments of `arguments_for` names --row, which the user wrote."""
+    made = arguments_for(row)
+    try:
+        yield
+    except UsageError as error:
+        text = str(error)
+        for option, value in zip(made[::2], made[1::2], strict=True):
+            text = text.replace(f"{option} {value}: ", f"--row {row}: ")
+        raise UsageError(text) from None
+
+
 def name_of_row(csv: Path, row: str) -> str:
     """What a row of results is called: `softmax M=4096 N=256 float32 triton`. Raises UsageError unless the terms match one row,
     and ResultsError for results that cannot be read."""
