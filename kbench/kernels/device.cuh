@@ -198,6 +198,30 @@ struct Pack {
     }
   }
 
+  // The same if `inside`, without a branch.
+  template <bool STREAMING>
+  __device__ __forceinline__ void store_if(bool inside, T* address) const {
+#ifndef __HIP_PLATFORM_AMD__
+    if constexpr (sizeof values == 16) {
+      uint4 word;
+      memcpy(&word, values, sizeof word);
+#define KBENCH_STORE_IF(KIND)                                                                                    \
+  asm volatile("{ .reg .pred p; setp.ne.s32 p, %5, 0; @p st.global." KIND ".v4.b32 [%4], {%0, %1, %2, %3}; }" :: \
+                   "r"(word.x),                                                                                  \
+               "r"(word.y), "r"(word.z), "r"(word.w), "l"(__cvta_generic_to_global(address)), "r"(int(inside))   \
+               : "memory")
+      if constexpr (STREAMING) {
+        KBENCH_STORE_IF("cs");
+      } else {
+        KBENCH_STORE_IF("wb");
+      }
+#undef KBENCH_STORE_IF
+      return;
+    }
+#endif
+    if (inside) store(address, STREAMING);
+  }
+
   // The elements with some bits of each word flipped; a single element is unchanged.
   __device__ __forceinline__ Pack flipped(unsigned bits) const {
     Pack result = *this;

@@ -18,12 +18,16 @@
 //     finish(total, columns, number)       with the total of the row, and the row's number
 //     write(place, in, out)                COUNT elements of each input in, and of each output, in fp32. `place` is
 //                                          InPack{p} or InEdge{e}: the accesses and the elements outside them
+//     at_once          if it exists: whether all values are computed before the first is stored. Then there are no branches
+//                      between the stores. Faster if a row has a warp and little else runs; slower in blocks and clusters
 //     zero()                               0, in a way that the compiler cannot know; any number if the row is NaN
 #pragma once
 
 #include "exchange.cuh"
 #include "part.cuh"
 #include "team.cuh"
+
+#include <type_traits>
 
 namespace kbench {
 
@@ -59,6 +63,15 @@ __device__ __forceinline__ auto prepare(Row& row, int p, const Part& part, int) 
 }
 template <typename Row, typename Part>
 __device__ __forceinline__ void prepare(Row&, int, const Part&, long) {}
+
+template <typename Row>
+__host__ __device__ constexpr auto at_once(int) -> decltype(Row::at_once) {
+  return Row::at_once;
+}
+template <typename Row>
+__host__ __device__ constexpr bool at_once(long) {
+  return false;
+}
 
 template <typename T, int VECTOR, int PACKS, int GROUP, bool EDGES, bool KEEP, typename Op>
 __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op>::threads,
@@ -108,7 +121,7 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
   unsigned mark = 0;  // of the block's own word before this launch
 #ifndef __HIP_PLATFORM_AMD__
   if constexpr (S::team) {
-    const TeamWord before = TeamWord::load_if(threadIdx.x < KBENCH_WARP_SIZE, together.own_word());
+    const TeamWord before = TeamWord::load_if(threadIdx.x < KBENCH_WARP_SIZE, together.own_word(), {0});
     mark = before.mark();
     // If the elements did not need it, the assembler would load this word after they have arrived. That takes as long again.
     // One warp loads it: many blocks have their words in the same cache line, which serves one warp after another.
@@ -144,8 +157,37 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
     out[o] = matrices.out[o] + number * matrices.out_stride[o];
     first_out[o] = out[o] + part.column();
   }
+  if constexpr (at_once<Row>(0)) {
+    Pack<T, VECTOR> results[PACKS][Op::outputs];
 #pragma unroll
-  for (int p = 0; p < PACKS; ++p) {
+    for (int p = 0; p < PACKS; ++p) {
+      float read[Op::inputs][VECTOR], written[Op::outputs][VECTOR];
+#pragma unroll
+      for (int i = 0; i < Op::inputs; ++i) to_floats(packs[i][p], read[i]);
+      row.write(InPack{p}, part, read, written);
+#pragma unroll
+      for (int o = 0; o < Op::outputs; ++o) {
+#pragma unroll
+        for (int v = 0; v < VECTOR; ++v) results[p][o].values[v] = from_float<T>(written[o][v]);
+      }
+    }
+    const auto store = [&](auto stream) {
+#pragma unroll
+      for (int p = 0; p < PACKS; ++p) {
+#pragma unroll
+        for (int o = 0; o < Op::outputs; ++o) {
+          results[p][o].template store_if<decltype(stream)::value>(part.has(p), first_out[o] + part.offset(p));
+        }
+      }
+    };
+    if (EDGES ? sizeof(T) == 2 : PACKS <= 8 && streaming) {
+      store(std::true_type());
+    } else {
+      store(std::false_type());
+    }
+  }
+#pragma unroll
+  for (int p = 0; p < (at_once<Row>(0) ? 0 : PACKS); ++p) {
     if (p + 1 < PACKS) prepare(row, p + 1, part, 0);
     if (part.has(p)) {
       float read[Op::inputs][VECTOR], written[Op::outputs][VECTOR];

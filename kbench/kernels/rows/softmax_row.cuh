@@ -26,7 +26,9 @@ struct SoftmaxRow : Bounds<S> {
   static constexpr bool keep = S::keep || sizeof(T) == 4 || S::vector == 1 || S::packs == 1 || (S::group && S::packs <= 2);
   static constexpr int kept = !keep ? 0 : sizeof(T) == 2 && S::packs == 6 ? 4 : S::packs;
 
-  float exponentials[kept ? kept : 1][S::vector];
+  static constexpr bool keep_edges = kept == S::packs && S::packs <= 8;  // and the exponentials of edges
+
+  float exponentials[kept ? kept : 1][S::vector], edge_exponentials[S::thread_edges + 1];
   float max;         // of the elements whose exponentials are kept
   float scale, kept_scale;
   float shrink;      // the scale as an exponent: one operation less per element
@@ -59,7 +61,7 @@ struct SoftmaxRow : Bounds<S> {
       }
     }
 #pragma unroll
-    for (int e = 0; e < S::thread_edges; ++e) sum += exponential<T>(edges[0][e] - less);
+    for (int e = 0; e < S::thread_edges; ++e) sum += edge_exponentials[e] = exponential<T>(edges[0][e] - less);
 #ifndef __HIP_PLATFORM_AMD__
     if constexpr (!EXACT && sizeof(T) == 2 && S::width == KBENCH_WARP_SIZE && (S::group || S::cluster || S::team)) {
       return {max, warp_sum<S::packs * S::vector + S::thread_edges>(sum)};
@@ -85,8 +87,8 @@ struct SoftmaxRow : Bounds<S> {
     }
   }
 
-  __device__ __forceinline__ void write(InEdge, const Part<S>&, const float (&in)[1][1], float (&out)[1][1]) const {
-    out[0][0] = again(in[0][0]);
+  __device__ __forceinline__ void write(InEdge edge, const Part<S>&, const float (&in)[1][1], float (&out)[1][1]) const {
+    out[0][0] = keep_edges ? edge_exponentials[edge.e] * kept_scale : again(in[0][0]);
   }
 
   __device__ __forceinline__ float again(float element) const {
@@ -96,6 +98,8 @@ struct SoftmaxRow : Bounds<S> {
 };
 
 template <typename S>
-struct Softmax::Row : SoftmaxRow<S> {};
+struct Softmax::Row : SoftmaxRow<S> {
+  static constexpr bool at_once = S::group && !S::edges && sizeof(typename S::T) == 4 && S::packs >= 4;
+};
 
 }  // namespace kbench

@@ -53,8 +53,21 @@ struct alignas(8) SoftmaxTotal {
   }
 };
 
-// See exchange.cuh. The maximum of all comes first, so that no exponential waits for another. The totals are read twice: to keep
-// them in registers, some kernels would spill others. A row of -inf becomes NaN.
+// The total of the parts of a row that the threads of a warp have, for all of them. The maximum of all comes first, so that no
+// exponential waits for another. A row of -inf becomes NaN.
+template <typename T, int COUNT>
+__device__ __forceinline__ SoftmaxTotal<T> reduce_parts(const SoftmaxTotal<T> (&parts)[COUNT]) {
+  float max = parts[0].max, sum = 0.0f;
+#pragma unroll
+  for (int p = 1; p < COUNT; ++p) max = fmaxf(max, parts[p].max);
+  max = shuffle_max<KBENCH_WARP_SIZE>(max);
+#pragma unroll
+  for (int p = 0; p < COUNT; ++p) sum += parts[p].sum * exponential<T>(parts[p].max - max);
+  return {max, shuffle_sum<KBENCH_WARP_SIZE>(sum)};
+}
+
+// The same for totals in shared memory, see exchange.cuh. They are read twice: to keep them in registers, some kernels would
+// spill others.
 template <typename T>
 __device__ __forceinline__ SoftmaxTotal<T> reduce_all(const SoftmaxTotal<T>* totals, int count) {
   constexpr int each = 4;  // at once; there are seldom more

@@ -37,14 +37,9 @@ struct Team {
 struct TeamWord {
   std::uint64_t bits;
 
-  static __device__ __forceinline__ TeamWord load(const std::uint64_t* address) {
-    TeamWord word;
-    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word.bits) : "l"(address) : "memory");
-    return word;
-  }
-  // 0 without a load, unless `needed`.
-  static __device__ __forceinline__ TeamWord load_if(bool needed, const std::uint64_t* address) {
-    TeamWord word = {0};
+  // `otherwise`, without a load, unless `needed`.
+  static __device__ __forceinline__ TeamWord load_if(bool needed, const std::uint64_t* address, TeamWord otherwise) {
+    TeamWord word = otherwise;
     asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p ld.relaxed.gpu.global.u64 %0, [%1]; }"
                  : "+l"(word.bits)
                  : "l"(address), "r"(int(needed))
@@ -74,44 +69,37 @@ __device__ __forceinline__ Total exchange_team(Total warp_total, Total* totals, 
       TeamWord::of(mine.word(), mark ^ 1).store(team.own_word());
       if (team.has_spare_word()) TeamWord::of(Total::none().word(), mark ^ 1).store(team.spare_word());
     }
-    const std::uint64_t* words = team.row_words();
+    constexpr int each = 3, step = each * KBENCH_WARP_SIZE;  // words of a thread at a time; with more, registers would be spilled
     const int blocks = gridDim.x, lane = threadIdx.x;
-    constexpr int each = 4;  // words at a time; with more, registers would be spilled
-    Total row;
+    const TeamWord none = TeamWord::of(Total::none().word(), mark ^ 1);
+    Total parts[each + 1];  // the last one is that of all words but the first of the row
+    parts[each] = Total::none();
+    int first = (blocks - 1) / step * step;
+    const std::uint64_t* words = team.row_words() + lane + first;
+    asm volatile("" : "+l"(words));  // otherwise the compiler computes every address again before every load
 #pragma unroll 1
-    for (int first = 0; first < blocks; first += each * KBENCH_WARP_SIZE) {
-      const auto exists = [&](int w) { return first + w * KBENCH_WARP_SIZE + lane < blocks; };
+    while (true) {
       TeamWord found[each];
       bool waiting;
       do {
+#pragma unroll
+        for (int w = 0; w < each; ++w) {
+          const int further = w * KBENCH_WARP_SIZE;
+          found[w] = TeamWord::load_if(first + further + lane < blocks, words + further, none);
+        }
         waiting = false;
 #pragma unroll
-        for (int w = 0; w < each; ++w) {
-          if (exists(w)) found[w] = TeamWord::load(words + first + w * KBENCH_WARP_SIZE + lane);
-        }
-#pragma unroll
-        for (int w = 0; w < each; ++w) {
-          if (exists(w)) waiting |= found[w].mark() == mark;
-        }
+        for (int w = 0; w < each; ++w) waiting |= found[w].mark() == mark;
       } while (__any_sync(0xffffffffu, waiting));
-      Total parts[each];
 #pragma unroll
-      for (int w = 0; w < each; ++w) parts[w] = exists(w) ? Total::of_word(found[w].total()) : Total::none();
-      // In pairs, so that some additions run at the same time. The condition is the same for the whole warp.
+      for (int w = 0; w < each; ++w) parts[w] = Total::of_word(found[w].total());
+      if (first == 0) break;
 #pragma unroll
-      for (int step = 1; step < each; step *= 2) {
-#pragma unroll
-        for (int w = 0; w + step < each; w += 2 * step) {
-          if (first + (w + step) * KBENCH_WARP_SIZE < blocks) parts[w].add(parts[w + step]);
-        }
-      }
-      if (first) {
-        row.add(parts[0]);
-      } else {
-        row = parts[0];
-      }
+      for (int w = 0; w < each; ++w) parts[each].add(parts[w]);
+      first -= step;
+      words -= step;
     }
-    row = row.template reduce<KBENCH_WARP_SIZE>();
+    const Total row = reduce_parts(parts);
     if (threadIdx.x == 0) row_total = row;
   }
   __syncthreads();

@@ -20,8 +20,9 @@ struct ShortRow {
 constexpr ShortRow kShort[] = {{128, 8, 1},   {256, 16, 1},  {384, 8, 3},   {512, 32, 1},  {768, 16, 3},
                                {1024, 32, 2}, {1536, 32, 3}, {2048, 32, 4}, {3072, 32, 6}};
 
-// Up to this many rows do not fill the device, and the latency of a row counts: each has a warp or more to itself.
-constexpr int kFewRows = 2048;
+// Up to this many rows do not fill the device, and the latency of a row counts: each has a warp or more to itself. Up to
+// kFewestRows, a warp per row is faster than a block also for longer rows.
+constexpr int kFewRows = 2048, kFewestRows = 64;
 
 // Longer rows: 16-byte accesses per thread, in `blocks` blocks of as many threads as the row needs. `keep`: 16-bit rows keep
 // their exponentials, in twice the registers, instead of computing each twice.
@@ -284,7 +285,8 @@ cudaError_t dispatch(const Rows& call) {
   if (!call.packs && !call.blocks) {
     // A block per row overtakes a warp per row at shorter rows if the rows are few, and later if it has edges to compute.
     const bool few = call.rows <= kFewRows;
-    const std::int64_t longest = few && sizeof(T) == 2 ? 1024 : few || !EDGES ? 1536 : 3072;
+    const bool fewest = call.rows <= kFewestRows && !EDGES;
+    const std::int64_t longest = few && sizeof(T) == 2 ? 1024 : fewest ? 2048 : few || !EDGES ? 1536 : 3072;
     for (const ShortRow& line : kShort) {
       if (few && line.group < 32) continue;
       if (bytes <= line.bytes && bytes <= longest) return launch_short<T, EDGES>(call, line.group, line.packs);
