@@ -303,14 +303,21 @@ cudaError_t dispatch(const Rows& call) {
   return EDGES ? launch_streamed<T, 1, 8>(call) : launch_streamed<T, kVector<T>, 4>(call);
 }
 
+// If an access is one element: clusters share rows of up to kScalarFew elements in all, with up to kScalarSlice per block. With
+// more, a block takes a row of up to kScalarRow, and longer rows are read twice, because clusters of larger blocks were slower.
+constexpr std::int64_t kScalarFew = 1024 * 1024, kScalarSlice = 2048, kScalarRow = 4096;
+
 // The same for rows whose distance from a multiple of 16 bytes differs between x and y: one element per access.
 template <typename T>
 cudaError_t dispatch_scalar(const Rows& call) {
   require(!call.team, "`team` needs rows of x and y that are equally far beyond a multiple of 16 bytes");
   const auto rows = as_rows<T>(call);
   if (call.columns <= 32 * 4) return launch_groups<1, 4, 32, false, false>(rows);
-  const cudaError_t error = launch_blocks<1, 16, false, false>(rows, 1);
-  return error == cudaErrorInvalidConfiguration ? launch_streamed<T, 1, 8>(call) : error;  // the row does not fit into a block
+  const bool few = call.rows * call.columns <= kScalarFew;
+  const int blocks = few ? int(std::min<std::int64_t>(blocks_of(call.columns, kScalarSlice), largest_cluster())) : 1;
+  if (!few && call.columns > kScalarRow) return launch_streamed<T, 1, 8>(call);
+  const cudaError_t error = launch_blocks<1, 8, false, false>(rows, blocks);
+  return error == cudaErrorInvalidConfiguration ? launch_streamed<T, 1, 8>(call) : error;  // no cluster holds the row
 }
 
 // Rows with the same distance from a multiple of 16 bytes in x and y: 16-byte accesses, and single elements at both ends.
