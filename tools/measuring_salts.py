@@ -4,7 +4,7 @@
 
 "Without" means that the inputs neither change before a timed call nor move between rounds, and that no output is kept. On both
 sides an output is let go before the next call. The place of an input in memory alone moves a short kernel by up to 2 %. With
---moving the inputs move between rounds on both sides, so the difference comes from the changed inputs and the kept outputs only.
+--moving the inputs move between rounds on both sides, so the difference comes only from changed inputs and kept outputs.
 """
 
 from __future__ import annotations
