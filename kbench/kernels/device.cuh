@@ -44,10 +44,12 @@ __device__ __forceinline__ float exp2_flush(float x) {
 #endif
 }
 
-// e^x of x <= 0 within 8 units in the last place. Results below fp32's normal range become 0.
+// e^x of x <= 0 within 8 units in the last place. Results below fp32's normal range become 0,
+// except on AMD GPUs, where this is expf.
 //
-// h is x * log2(e), rounded down, so 2^h is too small by a factor of up to 1 + 2e-5. `rest` is what h lacks, in units of x. It
-// is never negative, because the product of the two constants is above 1. Saturation turns the NaN of x = -inf into 0.
+// h is x * log2(e), rounded down, so 2^h is too small by a factor of up to 1 + 2e-5. `rest` is
+// x - h * ln(2), and in fp32 e^rest is 1 + rest. It is never negative, because the product of the two constants is above 1.
+// Saturation (.sat) turns the NaN of x = -inf into 0. The NaN of x = NaN remains in 2^h.
 __device__ __forceinline__ float exp_flush(float x) {
 #ifdef __HIP_PLATFORM_AMD__
   return expf(x);
@@ -198,7 +200,7 @@ struct Pack {
     }
   }
 
-  // The same if `inside`, without a branch.
+  // The same if `inside`, without a branch for accesses of 16 bytes.
   template <bool STREAMING>
   __device__ __forceinline__ void store_if(bool inside, T* address) const {
 #ifndef __HIP_PLATFORM_AMD__

@@ -26,7 +26,8 @@ struct SoftmaxRow : Bounds<S> {
   static constexpr bool keep = S::keep || sizeof(T) == 4 || S::vector == 1 || S::packs == 1 || (S::group && S::packs <= 2);
   static constexpr int kept = !keep ? 0 : sizeof(T) == 2 && S::packs == 6 ? 4 : S::packs;
 
-  static constexpr bool keep_edges = kept == S::packs && S::packs <= 8;  // and the exponentials of edges
+  // Whether the exponentials of elements outside of the accesses are kept, too.
+  static constexpr bool keep_edges = kept == S::packs && S::packs <= 8;
 
   float exponentials[kept ? kept : 1][S::vector], edge_exponentials[S::thread_edges + 1];
   float max;         // of the elements whose exponentials are kept

@@ -37,7 +37,7 @@ struct Team {
 struct TeamWord {
   std::uint64_t bits;
 
-  // `otherwise`, without a load, unless `needed`.
+  // The word at an address. If it is not `needed`, this is `otherwise`, and nothing is loaded.
   static __device__ __forceinline__ TeamWord load_if(bool needed, const std::uint64_t* address, TeamWord otherwise) {
     TeamWord word = otherwise;
     asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p ld.relaxed.gpu.global.u64 %0, [%1]; }"
@@ -72,7 +72,7 @@ __device__ __forceinline__ Total exchange_team(Total warp_total, Total* totals, 
     constexpr int each = 3, step = each * KBENCH_WARP_SIZE;  // words of a thread at a time; with more, registers would be spilled
     const int blocks = gridDim.x, lane = threadIdx.x;
     const TeamWord none = TeamWord::of(Total::none().word(), mark ^ 1);
-    Total parts[each + 1];  // the last one is that of all words but the first of the row
+    Total parts[each + 1];  // the last one is the total of all words except the first `step` of the row
     parts[each] = Total::none();
     int first = (blocks - 1) / step * step;
     const std::uint64_t* words = team.row_words() + lane + first;

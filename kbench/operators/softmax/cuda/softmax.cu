@@ -20,8 +20,8 @@ struct ShortRow {
 constexpr ShortRow kShort[] = {{128, 8, 1},   {256, 16, 1},  {384, 8, 3},   {512, 32, 1},  {768, 16, 3},
                                {1024, 32, 2}, {1536, 32, 3}, {2048, 32, 4}, {3072, 32, 6}};
 
-// Up to this many rows do not fill the device, and the latency of a row counts: each has a warp or more to itself. Up to
-// kFewestRows, a warp per row is faster than a block also for longer rows.
+// Up to kFewRows rows do not fill the device, and the latency of a row counts: each has a warp or more to itself. With up to
+// kFewestRows, a warp is faster than a block also for fp32 rows of 2 KiB.
 constexpr int kFewRows = 2048, kFewestRows = 64;
 
 // Longer rows: 16-byte accesses per thread, in `blocks` blocks of as many threads as the row needs. `keep`: 16-bit rows keep
@@ -33,9 +33,9 @@ struct Blocks {
 
 constexpr std::int64_t kKiB = 1024, kMiB = 1024 * kKiB;
 
-constexpr std::int64_t blocks_of(std::int64_t bytes, std::int64_t slice) {
+constexpr std::int64_t blocks_of(std::int64_t length, std::int64_t slice) {
   std::int64_t blocks = 1;
-  while (blocks * slice < bytes) blocks *= 2;
+  while (blocks * slice < length) blocks *= 2;
   return blocks;
 }
 
@@ -303,8 +303,8 @@ cudaError_t dispatch(const Rows& call) {
   return EDGES ? launch_streamed<T, 1, 8>(call) : launch_streamed<T, kVector<T>, 4>(call);
 }
 
-// If an access is one element: clusters share rows of up to kScalarFew elements in all, with up to kScalarSlice per block. With
-// more, a block takes a row of up to kScalarRow, and longer rows are read twice, because clusters of larger blocks were slower.
+// If an access is one element: clusters share the rows of a matrix of up to kScalarFew elements, with kScalarSlice or more per
+// block. In larger ones, a block has a row of up to kScalarRow; longer rows are read twice; clusters were slower.
 constexpr std::int64_t kScalarFew = 1024 * 1024, kScalarSlice = 2048, kScalarRow = 4096;
 
 // The same for rows whose distance from a multiple of 16 bytes differs between x and y: one element per access.
@@ -317,7 +317,7 @@ cudaError_t dispatch_scalar(const Rows& call) {
   const int blocks = few ? int(std::min<std::int64_t>(blocks_of(call.columns, kScalarSlice), largest_cluster())) : 1;
   if (!few && call.columns > kScalarRow) return launch_streamed<T, 1, 8>(call);
   const cudaError_t error = launch_blocks<1, 8, false, false>(rows, blocks);
-  return error == cudaErrorInvalidConfiguration ? launch_streamed<T, 1, 8>(call) : error;  // no cluster holds the row
+  return error == cudaErrorInvalidConfiguration ? launch_streamed<T, 1, 8>(call) : error;  // too long
 }
 
 // Rows with the same distance from a multiple of 16 bytes in x and y: 16-byte accesses, and single elements at both ends.
