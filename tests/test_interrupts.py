@@ -15,13 +15,14 @@ from common import ROOT
 from kbench import interrupts
 
 HANDLES = """
-import signal, sys
+import signal, sys, time
 sys.path.insert(0, {root!r})
 from kbench import interrupts
 interrupts.raise_on_signals()
 try:
     print("ready", flush=True)
-    signal.pause()
+    while True:  # a signal that comes just before a sleep begins is handled only when that sleep ends
+        time.sleep(0.05)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
