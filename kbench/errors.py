@@ -26,7 +26,7 @@ class ExitStatus(enum.IntEnum):
     BAD_INPUT = 2
     """An option, a config or a file cannot be used."""
     NOTHING = 3
-    """Nothing could be measured or compared."""
+    """Nothing could be measured or compared, or too little to decide a gate."""
     BUG = 70
     """kbench itself failed (EX_SOFTWARE of sysexits.h)."""
     INTERRUPTED = 130

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -64,14 +65,16 @@ def judge(
     baselines. A provider is trusted if kbench finds no sign of tampering, and if it is not the baseline under another name.
 
     Exit code: 0 all providers are right, trusted and fast enough; 1 a provider is wrong, not trusted or too slow; 2 bad input;
-    3 nothing could be measured; 130 interrupted. Without --min-speedup, a provider that is right and trusted passes, even if
-    it could not be timed.
+    3 nothing could be measured, or a speed-up that --min-speedup asks for is not known; 130 interrupted. Without
+    --min-speedup, a provider that is right and trusted passes, even if it could not be timed.
     """
     from kbench.config.resolve import split_names
     from kbench.judging.judge import JudgeOptions
     from kbench.judging.judge import judge as find_out
     from kbench.judging.judgement import many
 
+    if min_speedup is not None and not math.isfinite(min_speedup):
+        raise UsageError(f"--min-speedup {min_speedup}: not a number to compare with; write one such as 1.05")
     if not file.is_file():
         raise UsageError(f"{file}: no such file; name a Python file that registers a provider")
     options = JudgeOptions(
@@ -100,10 +103,9 @@ def _status(judged: FileJudgement, min_speedup: float | None) -> ExitStatus:
         return ExitStatus.NOTHING
     if min_speedup is None:
         return ExitStatus.OK
-    if not any(each.against for each in found):
-        return ExitStatus.NOTHING
-    slowest = [each.slowest for each in found]
-    return ExitStatus.OK if all(each and each.geomean >= min_speedup for each in slowest) else ExitStatus.FAILED
+    if any(each.slowest and each.slowest.geomean < min_speedup for each in found):
+        return ExitStatus.FAILED
+    return ExitStatus.OK if all(each.speed_known for each in found) else ExitStatus.NOTHING
 
 
 def _print(judged: FileJudgement, status: ExitStatus, min_speedup: float | None, *, as_json: bool) -> None:
@@ -112,7 +114,7 @@ def _print(judged: FileJudgement, status: ExitStatus, min_speedup: float | None,
 
         print(json_document.text(judged, passed=status is ExitStatus.OK))
         return
-    from kbench.judging.verdict_lines import too_slow, verdict_lines
+    from kbench.judging.verdict_lines import not_known, too_slow, verdict_lines
 
     for judgement in judged.judgements:
         for line in verdict_lines(judged, judgement):
@@ -120,4 +122,6 @@ def _print(judged: FileJudgement, status: ExitStatus, min_speedup: float | None,
         slowest = judgement.slowest
         if min_speedup is not None and slowest and slowest.geomean < min_speedup:
             print(f"  {too_slow(slowest.geomean, min_speedup)}")
+        elif min_speedup is not None and not judgement.failures and not judgement.speed_known:
+            print(terminal.one_line(f"  {not_known(judgement)}"))
         print()

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from kbench.analysis import Outcome
 from kbench.judging.judge import FileJudgement
 from kbench.judging.judgement import Against, CaseSpeed, ProviderJudgement
+from kbench.judging.uncompared import Uncompared
 from kbench.results.vocabulary import Flag, Status
 from kbench.text.printable import printable, safe_reason
 
@@ -75,6 +76,18 @@ class JudgedBaseline(_Model):
     cases: list[JudgedCase]
 
 
+class JudgedGap(_Model):
+    """A baseline that the provider was not compared with in some of its timed cases."""
+
+    baseline: str
+    status: Status | Flag = Field(
+        description="Why the baseline has no time there. suspect: its time cannot be believed."
+    )
+    reason: str
+    cases: int = Field(description="The number of these cases. 0 if the provider was not timed.")
+    required: bool = Field(description="Whether --min-speedup cannot pass without this comparison.")
+
+
 class JudgedProvider(_Model):
     """The verdict on one provider."""
 
@@ -94,6 +107,7 @@ class JudgedProvider(_Model):
     declined: list[JudgedDeclined]
     flags: dict[Flag, int] = Field(description="The flags of its rows, with the number of rows.")
     baselines: list[JudgedBaseline] = Field(description="The fastest baseline first.")
+    not_compared: list[JudgedGap] = Field(description="What the comparisons with baselines lack, and why.")
 
 
 class JudgedFile(_Model):
@@ -144,7 +158,7 @@ def _provider(found: ProviderJudgement) -> JudgedProvider:
         trusted=not found.distrusted if found.rows or found.distrusted else None,
         deterministic=found.deterministic,
         checked_inputs=len(found.accepted),
-        timed_cases=sum(row.ms is not None for row in found.rows),
+        timed_cases=found.timed,
         failures=[
             JudgedFailure(
                 status=each.status,
@@ -164,6 +178,17 @@ def _provider(found: ProviderJudgement) -> JudgedProvider:
         ],
         flags=dict(found.flags),
         baselines=[_baseline(each) for each in found.against],
+        not_compared=[_gap(each) for each in found.uncompared],
+    )
+
+
+def _gap(gap: Uncompared) -> JudgedGap:
+    return JudgedGap(
+        baseline=gap.baseline,
+        status=gap.status,
+        reason=safe_reason(gap.reason),
+        cases=gap.cases,
+        required=gap.required,
     )
 
 

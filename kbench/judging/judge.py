@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kbench import interrupts
@@ -27,6 +27,7 @@ from kbench.execute.worker.starting import PluginFiles
 from kbench.execute.writer import ROWS_STAY
 from kbench.judging.judgement import CaseSpeed, CheckedInput, ProviderJudgement, many, mean_speed
 from kbench.judging.random_shapes import draw_shapes
+from kbench.judging.uncompared import absent, uncompared
 from kbench.protocol import Catalog, Configuration
 from kbench.results.vocabulary import Role
 from kbench.text.suggest import list_words, unknown
@@ -65,7 +66,6 @@ class FileJudgement:
     shapes     the number of random shapes that the providers were called with
     timed      the number of cases of the shape set that were measured
     noise      a sentence on how far two timings of the same code differed; empty if none was timed
-    missing    the baselines of the options that cannot run here, with the reason
     """
 
     file: Path
@@ -77,7 +77,6 @@ class FileJudgement:
     timed: int
     interrupted: bool = False
     noise: str = ""
-    missing: Mapping[str, str] = field(default_factory=dict)
 
 
 def judge(file: Path, options: JudgeOptions, note: Note) -> FileJudgement:
@@ -99,10 +98,11 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> FileJudgement:
     registered = _registered(plan.sweep, file, catalog)
     others = [one.name for one in plan.sweep.configurations if one.provider not in registered]
     missing = {name: plan.unavailable[name] for name in others if options.baselines and name in plan.unavailable}
-    judged = FileJudgement(file, plan.sweep.operator, plan.device, [], others, shapes, 0, missing=missing)
+    judged = FileJudgement(file, plan.sweep.operator, plan.device, [], others, shapes, 0)
     if right and (baselines := [name for name in others if name not in plan.unavailable]):
         timed, interrupted = _time(config, [*right, *baselines], options, note)
-        judgements |= {name: _timed(judgements[name], timed, baselines) for name in right}
+        named = bool(options.baselines)
+        judgements |= {name: _timed(judgements[name], timed, baselines, named=named) for name in right}
         judged = replace(
             judged,
             baselines=baselines,
@@ -110,6 +110,9 @@ def judge(file: Path, options: JudgeOptions, note: Note) -> FileJudgement:
             interrupted=interrupted,
             noise=timed.noise.sentence() if timed.cases else "",
         )
+    for name in right:
+        found = judgements[name]
+        judgements[name] = replace(found, uncompared=[*found.uncompared, *absent(missing, found.timed)])
     return replace(judged, judgements=list(judgements.values()))
 
 
@@ -223,11 +226,14 @@ def _time(config: Config, names: Sequence[str], options: JudgeOptions, note: Not
     return analyse(outcome.rows, outcome.plan.sweep.baseline), outcome.interrupted
 
 
-def _timed(judgement: ProviderJudgement, found: Analysis, baselines: Sequence[str]) -> ProviderJudgement:
+def _timed(
+    judgement: ProviderJudgement, found: Analysis, baselines: Sequence[str], *, named: bool
+) -> ProviderJudgement:
     rows = [row for row in found.rows if row.role == Role.PROVIDER and row.configuration_name == judgement.provider]
     speeds = {name: _speeds(found, judgement.provider, name) for name in baselines}
     against = [mean_speed(name, cases) for name, cases in speeds.items() if cases]
-    return replace(judgement, rows=rows, against=sorted(against, key=lambda each: each.geomean))
+    gaps = [gap for name in baselines for gap in uncompared(found, judgement.provider, name, named=named)]
+    return replace(judgement, rows=rows, against=sorted(against, key=lambda each: each.geomean), uncompared=gaps)
 
 
 def _speeds(found: Analysis, provider: str, baseline: str) -> list[CaseSpeed]:

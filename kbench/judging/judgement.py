@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from kbench.analysis import Outcome
+from kbench.judging.uncompared import Uncompared
 from kbench.results.row import Row
 from kbench.results.vocabulary import Flag, Status
 
@@ -91,15 +92,17 @@ class Against:
 class ProviderJudgement:
     """What was found out about one provider.
 
-    checks   its results on edge inputs and random shapes
-    rows     its rows of the timed shape set; none if a check failed
-    against  the comparison with each baseline, the fastest baseline first
+    checks      its results on edge inputs and random shapes
+    rows        its rows of the timed shape set; none if a check failed
+    against     the comparison with each baseline, the fastest baseline first
+    uncompared  what these comparisons lack
     """
 
     provider: str
     checks: Sequence[CheckedInput]
     rows: Sequence[Row] = ()
     against: Sequence[Against] = field(default_factory=tuple)
+    uncompared: Sequence[Uncompared] = ()
 
     @cached_property
     def failures(self) -> list[FailedCase]:
@@ -173,6 +176,16 @@ class ProviderJudgement:
         found = [*(each.deterministic for each in self.checks), *(row.deterministic for row in self.rows)]
         known = [same for same in found if same is not None]
         return all(known) if known else None
+
+    @property
+    def timed(self) -> int:
+        """The number of cases of the shape set in which it has a time."""
+        return len({row.case.key for row in self.rows if row.ms is not None})
+
+    @property
+    def speed_known(self) -> bool:
+        """Whether every speed-up is known that `--min-speedup` asks for: see `uncompared.py`."""
+        return bool(self.against) and not any(each.required for each in self.uncompared)
 
     @property
     def slowest(self) -> Against | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from kbench.analysis import Outcome
 from kbench.judging.judge import FileJudgement
 from kbench.judging.judgement import Against, ProviderJudgement, many
+from kbench.judging.uncompared import Uncompared
 from kbench.results.vocabulary import CHECKED_REASON, Status
 from kbench.text.printable import printable, safe_reason
 
@@ -95,6 +96,7 @@ def _speed(judged: FileJudgement, judgement: ProviderJudgement) -> Iterator[str]
             yield "not timed: interrupted before a case had been timed"
         else:
             yield "not timed: " + ("no baseline can run here" if judgement.tried else "it took part in no case")
+        yield from map(_gap, judgement.uncompared)
         return
     if all(row.status is Status.CHECKED for row in judgement.rows):
         yield CHECKED_REASON
@@ -103,10 +105,15 @@ def _speed(judged: FileJudgement, judgement: ProviderJudgement) -> Iterator[str]
         yield "no baseline was timed in the same cases"
     for against in judgement.against:
         yield _against(against)
-    for name, reason in judged.missing.items():
-        yield f"not compared with {name}, which cannot run here: {safe_reason(reason)}"
+    yield from map(_gap, judgement.uncompared)
     if judged.noise:
         yield judged.noise
+
+
+def _gap(gap: Uncompared) -> str:
+    if gap.status is Status.UNAVAILABLE:
+        return f"not compared with {gap.baseline}, which cannot run here: {safe_reason(gap.reason)}"
+    return f"not compared with {gap.baseline} in {many(gap.cases, 'case')}: {gap.status} ({safe_reason(gap.reason)})"
 
 
 def _against(against: Against) -> str:
@@ -126,6 +133,17 @@ def too_slow(speedup: float, least: float) -> str:
     texts = (f"{speedup:.{digits}f}" for digits in range(3, 20))
     shown = next((text for text in texts if float(text) < least), str(speedup))
     return f"too slow: {shown}x is less than --min-speedup {least:.15g}"
+
+
+def not_known(judgement: ProviderJudgement) -> str:
+    """The line for a speed-up that `--min-speedup` asks for and that is not known."""
+    lacking = list(dict.fromkeys(each.baseline for each in judgement.uncompared if each.required))
+    if not lacking:
+        return "not shown to be fast enough: it was not compared with any baseline"
+    return (
+        f"not shown to be fast enough: --min-speedup needs the comparison with {', '.join(lacking)}; "
+        "leave a baseline out with --baseline, or make it run"
+    )
 
 
 def _sizes(label: str) -> str:

@@ -134,7 +134,37 @@ def test_a_baseline_that_was_asked_for_and_cannot_run_is_named(kbench: Kbench, t
     done = kbench("judge", kernel(tmp_path, body), *options, "--baseline", "torch-native,absent[a=1,b=2]")
     said = "not compared with absent[a=1,b=2], which cannot run here: Python package 'nowhere' is not installed"
     assert done.returncode == 0 and said in done.stdout, done.stdout + done.stderr
-    assert "not compared with" not in kbench("judge", "mine.py", *options).stdout
+    by_default = kbench("judge", "mine.py", *options, "--min-speedup", "0")
+    assert by_default.returncode == 0 and "not compared with" not in by_default.stdout
+    gated = kbench(
+        "judge", "mine.py", *options, "--baseline", "torch-native,absent[a=1,b=2]", "--min-speedup", "0", "--json"
+    )
+    document = json.loads(gated.stdout)
+    [gap] = document["providers"][0]["not_compared"]
+    assert (gated.returncode, document["passed"], gap["required"]) == (3, False, True)
+    assert (gap["baseline"], gap["status"], gap["cases"]) == ("absent[a=1,b=2]", "unavailable", 1)
+    alone = kbench("judge", "mine.py", *options, "--baseline", "absent[a=1,b=2]", "--min-speedup", "0")
+    assert alone.returncode == 3 and said in alone.stdout and "not shown to be fast enough" in alone.stdout
+
+
+@pytest.mark.slow
+def test_a_speed_up_over_a_baseline_that_is_wrong_in_a_case_is_not_known(kbench: Kbench, tmp_path: Path) -> None:
+    file = kernel(tmp_path, "@provider('mine')\ndef mine(x, weight, *, eps):\n    return right(x, weight, eps)")
+    other = (
+        "@provider('sometimes', supports=lambda case: 'too long' if case.N > 64 else None)\n"
+        "def sometimes(x, weight, *, eps):\n    return right(x, weight, eps) * (2 if x.shape[1] == 32 else 1)\n"
+    )
+    (tmp_path / "others.py").write_text(f"{KERNEL}\n{other}")
+    (tmp_path / "set.yaml").write_text(
+        "operator: rmsnorm\nplugins: [others.py]\nsweep: {M: 8, N: [32, 64, 128]}\n"
+        "providers: [torch-native, sometimes]\nmeasure: {rounds: 2, rep_ms: 1}\n"
+    )
+    options = ["--against", "set.yaml", "--shapes", "0", "--min-speedup", "0", "--json"]
+    done = kbench("judge", file, *options)
+    [found] = json.loads(done.stdout)["providers"]
+    gaps = {gap["status"]: (gap["cases"], gap["required"]) for gap in found["not_compared"]}
+    assert (done.returncode, gaps) == (3, {"wrong": (1, True), "unsupported": (1, False)})
+    assert kbench("judge", file, *options, "--set", "N=64,128").returncode == 0
 
 
 @pytest.mark.slow
@@ -182,6 +212,7 @@ def test_a_file_that_cannot_be_judged(body: str, said: str, kbench: Kbench, tmp_
         (["mine.py"], "--against"),
         (["mine.py", *QUICK, "--provider", "yours"], "it registers mine"),
         (["mine.py", *QUICK, "--set", "N=x"], "N"),
+        (["mine.py", *QUICK, "--min-speedup", "inf"], "--min-speedup inf: not a number to compare with"),
         (
             ["mine.py", *QUICK, "--baseline", "torch-nativ"],
             '--baseline torch-nativ: unknown provider "torch-nativ"; did you mean "torch-native"?',
