@@ -18,8 +18,8 @@
 //     finish(total, columns, number)       with the total of the row, and the row's number
 //     write(place, in, out)                COUNT elements of each input in, and of each output, in fp32. `place` is
 //                                          InPack{p} or InEdge{e}: the accesses and the elements outside them
-//     at_once          if it exists: whether all values are computed before the first is stored. Then there are no branches
-//                      between the stores. Faster if a row has a warp and little else runs; slower in blocks and clusters
+//     at_once          if it exists: whether all values are computed before the first is stored, with no branches between the
+//                      stores. For fp32. Faster if a row has a warp and little else runs; slower in blocks and clusters
 //     zero()                               0, in a way that the compiler cannot know; any number if the row is NaN
 #pragma once
 
@@ -158,9 +158,11 @@ __global__ void __launch_bounds__(RowOf<T, VECTOR, PACKS, GROUP, EDGES, KEEP, Op
     first_out[o] = out[o] + part.column();
   }
   if constexpr (at_once<Row>(0)) {
+    static_assert(sizeof(T) == 4, "16-bit elements would be kept in fp32, in twice the registers");
     Pack<T, VECTOR> results[PACKS][Op::outputs];
 #pragma unroll
     for (int p = 0; p < PACKS; ++p) {
+      if (p + 1 < PACKS) prepare(row, p + 1, part, 0);
       float read[Op::inputs][VECTOR], written[Op::outputs][VECTOR];
 #pragma unroll
       for (int i = 0; i < Op::inputs; ++i) to_floats(packs[i][p], read[i]);
