@@ -18,7 +18,15 @@ from rows_slices import held_launches, loss_launches
 
 from kbench.contract.provider import Unsupported
 from kbench.kernels.norms import launch
-from kbench.kernels.norms.dispatch.launches import Launches, Processors, Step, even_programs, in_phases, row_blocks
+from kbench.kernels.norms.dispatch.launches import (
+    ALONE,
+    Launches,
+    Processors,
+    Step,
+    even_programs,
+    in_phases,
+    row_blocks,
+)
 from kbench.kernels.norms.dispatch.shared import Sharing, adding_up, shared_rows_plan
 from kbench.kernels.norms.dispatch.twice import read_twice
 from kbench.kernels.triton_rows import power_of_two
@@ -109,7 +117,6 @@ def forward_plans(operator: str, M: int, N: int, itemsize: int, device: Processo
         yield from twice_plans(M, N, itemsize)
         yield from ahead_plans(M, N, itemsize)
     few = device.multiprocessors * 4 > M
-    alone = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
     width = N + 16 // itemsize - 1 if odd else N
     natural = row_blocks(width, 512)
     ways = [(32, False, False, 0), (32, False, True, 0), (32, False, True, 48)]  # elements, EARLY, PACKED, maxnreg
@@ -135,7 +142,7 @@ def forward_plans(operator: str, M: int, N: int, itemsize: int, device: Processo
             or warps * cap > 1024
         ):
             continue
-        numbers = _tile(M, width, rows, *natural) | {"EARLY": int(early), "PACKED": packed, "WINDOW": odd} | alone
+        numbers = _tile(M, width, rows, *natural) | {"EARLY": int(early), "PACKED": packed, "WINDOW": odd} | ALONE
         numbers["FULL"] = numbers["FULL"] and not odd
         options = {"num_warps": warps} | ({"maxnreg": cap} if cap else {})
         step = Step("forward_kernels.registers", math.ceil(M / rows), numbers, options)
@@ -155,13 +162,12 @@ def twice_plans(M: int, N: int, itemsize: int) -> Plans:
 
 def ahead_plans(M: int, N: int, itemsize: int) -> Plans:
     """Blocks in which a thread has 16 bytes, and the weights of a block are loaded one or two blocks before they are needed."""
-    alone = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0, "WINDOW": False}
     for pieces, ahead in ((2, 1), (3, 1), (4, 1), (4, 2), (5, 1)):
         block = power_of_two(N) // (4 if pieces == 3 else 8 if pieces == 5 else pieces)
         warps = block * itemsize // 512
         if not block * (pieces - 1) < N <= block * pieces or not 1 <= warps <= 32:
             continue
-        numbers = _tile(M, N, 1, block, pieces) | {"EARLY": ahead, "PACKED": itemsize == 2} | alone
+        numbers = _tile(M, N, 1, block, pieces) | {"EARLY": ahead, "PACKED": itemsize == 2, "WINDOW": False} | ALONE
         step = Step("forward_kernels.registers", M, numbers, {"num_warps": warps})
         yield f"ahead {ahead}, 1 x {block} x {pieces}, {warps} warps", Launches((step,))
 

@@ -10,7 +10,7 @@ import torch
 from judging import DEVICE
 
 from kbench.kernels.norms import launch
-from kbench.kernels.norms.dispatch.launches import LARGE_BYTES, Launches, Step
+from kbench.kernels.norms.dispatch.launches import ALONE, LARGE_BYTES, Launches, Step
 from kbench.kernels.norms.dispatch.once import REGIMES
 from kbench.kernels.norms.dispatch.shared import Sharing, shared_rows_plan, sharing
 from kbench.kernels.norms.dispatch.twice import WARPS_OF_TWO_INPUTS, read_twice
@@ -33,9 +33,6 @@ WARPS = {"num_warps": 1}
 
 def tile(rows: int, block: int, pieces: int, M: int, N: int) -> dict[str, Any]:
     return {"ROWS": rows, "BLOCK": block, "PIECES": pieces, "FULL": M % rows == 0 and block * pieces == N}
-
-
-ALONE = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
 
 
 def registers(M: int, N: int, rows: int = 1, block: int = 16, pieces: int = 3, early: int = 3, **more: Any) -> Launches:

@@ -6,6 +6,7 @@ import math
 from functools import cache
 
 from kbench.kernels.norms.dispatch.launches import (
+    ALONE,
     LONGEST_ROW,
     Launches,
     Processors,
@@ -80,9 +81,8 @@ def _own_plan(M: int, N: int, itemsize: int, pivot: bool, device: Processors, an
         options["maxnreg"] = 40 if each == 16 else 64  # more programs fit on a multiprocessor
     elif device.chained and whole and constants["PIECES"] == 5:
         options["maxnreg"] = 80  # without a limit, ptxas keeps to 64 registers, and spills
-    alone = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
     ways = {"EARLY": int(early), "PACKED": packed, "WINDOW": anywhere, "FULL": constants["FULL"] and not anywhere}
-    step = Step("forward_kernels.registers", math.ceil(M / constants["ROWS"]), constants | ways | alone, options)
+    step = Step("forward_kernels.registers", math.ceil(M / constants["ROWS"]), constants | ways | ALONE, options)
     return Launches((step,), window=anywhere)
 
 

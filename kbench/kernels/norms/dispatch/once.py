@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from kbench.kernels.norms.dispatch.launches import LARGE_BYTES, Launches, Processors, Step
+from kbench.kernels.norms.dispatch.launches import ALONE, LARGE_BYTES, Launches, Processors, Step
 
 
 class Regime(NamedTuple):
@@ -40,8 +40,7 @@ def read_once(M: int, N: int, itemsize: int, pivot: bool, inputs: int, device: P
             block = warps * 32 * 16 // itemsize
             pieces = math.ceil(N / block)
             numbers = {"ROWS": 1, "BLOCK": block, "PIECES": pieces, "FULL": N % block == 0, "POLICY": "evict_last"}
-            numbers |= {"EARLY": pieces if early else 0, "PACKED": itemsize == 2, "WINDOW": False}
-            numbers |= {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
+            numbers |= {"EARLY": pieces if early else 0, "PACKED": itemsize == 2, "WINDOW": False} | ALONE
             limit = {"maxnreg": registers} if registers else {}
             return Launches((Step("forward_kernels.registers", M, numbers, {"num_warps": warps} | limit),))
     return None
