@@ -49,7 +49,7 @@ LARGE_BYTES = 120 * 2**20
 """Of one input. Hints for the caches were measured with 2^26 elements: 128 MiB in 16 bits, or a little less if the number of
 rows is rounded down. Smaller matrices were not measured."""
 
-ALONE = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
+ALONE: dict[str, Any] = {"WIDTH": 1, "TICKETS": False, "PHASE": 0, "words": None, "slices": 1, "span": 0}
 """Arguments of `forward_kernels.registers` if a program does not share its rows with others."""
 
 LONGEST_ROW = 16384
