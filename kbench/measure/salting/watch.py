@@ -73,6 +73,12 @@ class Watch:
         self._restore()
         self._common, self._own = None, {}
 
+    def let_go(self) -> None:
+        """Drop what the last calls returned: the next output may take its memory. Calls that are replayed keep their memory."""
+        if not self._replayed:
+            for slot in self._slots:
+                slot.clear()
+
     def fault(self) -> str | None:
         """What is wrong with the outputs that were kept, when timing is over; None if nothing is. Raises OperatorFault."""
         verdict = KeptCallsJudge(self._expected, self._shared, self._salter, self._keeper)
@@ -96,9 +102,7 @@ class Watch:
         if self._common is not None and (number := self._chosen_slot()) is not None:
             salts = [salt for salt in (self._common, self._own.get(number)) if salt]
             self._chosen.offer(any(salt.wide for salt in salts), partial(self._keep, number, salts))
-        if not self._replayed:
-            for slot in self._slots:
-                slot.clear()
+        self.let_go()
 
     def _chosen_slot(self) -> int | None:
         usable = range(len(self._slots))
