@@ -14,6 +14,7 @@ import os
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,6 +31,10 @@ IN_USE = "is in use by"
 
 FILE_KEY = "file-"
 """How the name of a results file's lock begins."""
+
+LOCK_RETRY_S = 0.05
+"""How often a run that waits tries again. If flock() waited itself, a signal that arrives just before the call would have its
+effect only at the end of the wait."""
 
 HOLDER_BYTES = 4096
 """How much of a lock file is read: more than kbench writes."""
@@ -124,16 +129,22 @@ def _take(file: int, what: str, wait: bool, note: Callable[[str], None], hint: s
     import fcntl
 
     name = printable(what, NAME_LIMIT)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        sentence = f"{name} {IN_USE} {_holder(file)}"
-        if not wait:
-            raise Busy(f"{sentence}; try again when it has ended") from None
-        note(f"{sentence}; waiting for it to end (Ctrl-C gives up{hint})")
-        fcntl.flock(file, fcntl.LOCK_EX)
-    except OSError as error:
-        note(f"cannot tell whether another run uses {name} ({error.strerror}); measuring anyway")
+    waiting = False
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if not waiting:
+                sentence = f"{name} {IN_USE} {_holder(file)}"
+                if not wait:
+                    raise Busy(f"{sentence}; try again when it has ended") from None
+                note(f"{sentence}; waiting for it to end (Ctrl-C gives up{hint})")
+            waiting = True
+        except OSError as error:
+            note(f"cannot tell whether another run uses {name} ({error.strerror}); measuring anyway")
+            return
+        time.sleep(LOCK_RETRY_S)
 
 
 _FLAGS = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)

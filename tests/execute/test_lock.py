@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -112,6 +113,29 @@ def test_a_run_that_waits_says_how_not_to_wait_only_if_the_command_can(folder: P
     plain, hinted = notes
     assert plain.endswith("waiting for it to end (Ctrl-C gives up)")
     assert hinted.endswith("waiting for it to end (Ctrl-C gives up; with --no-wait kbench fails at once)")
+
+
+def test_a_run_that_waits_never_blocks_where_a_signal_could_not_end_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python runs a handler only between calls, so one that comes just before a blocking flock() would wait for its end."""
+    flags: list[int] = []
+    honest = fcntl.flock
+
+    def flock(file: int, operation: int) -> None:
+        flags.append(operation)
+        if len(flags) == 3:
+            signal.raise_signal(signal.SIGINT)
+        honest(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    path = folder / "kbench-cpu.lock"
+    path.write_bytes(b"")
+    with path.open("rb") as other:
+        honest(other, fcntl.LOCK_EX)
+        with pytest.raises(KeyboardInterrupt), acquire_lock("cpu", "the host", wait=True, note=lambda line: None):
+            pass
+    assert set(flags) == {fcntl.LOCK_EX | fcntl.LOCK_NB} and len(flags) == 3
 
 
 def test_a_lock_file_of_a_results_file_is_deleted_and_the_lock_still_holds(folder: Path) -> None:
