@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from kbench.contract.provider import Unsupported
-from kbench.kernels import cuda_extension
 from kbench.measure.correctness.call import stage_of
 from kbench.measure.correctness.check import run_checked
 from kbench.measure.correctness.expected import Expected
@@ -20,12 +19,6 @@ pytestmark = pytest.mark.gpu
 
 SHAPES = [(5, 1), (3, 7), (70, 64), (5000, 129), (300, 1000), (2500, 1024), (9, 4097), (3000, 8192), (40, 32000)]
 SHAPES += [(700, 32000), (33, 50257), (3, 128256), (200, 131072), (5, 151936), (2, 262143), (2, 262144), (2, 1_000_000)]
-
-
-@pytest.fixture(autouse=True)
-def gpu() -> None:
-    if missing := cuda_extension.missing_tools():
-        pytest.skip(missing)
 
 
 @pytest.mark.parametrize("provider", ["cuda", "cuda-in-place"])

@@ -1,0 +1,245 @@
+"""The CUDA providers: when they are offered, how they are built, and which parameters are refused."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from warm_processes import WarmProcesses
+
+from kbench.kernels import cuda_extension
+from kbench.operators.gelu import providers_cuda as gelu_cuda
+from kbench.operators.softmax import providers_cuda as softmax_cuda
+from kbench.registry import operator
+from kbench.results.case import Case
+
+Build = Callable[..., subprocess.CompletedProcess[str]]
+
+SOFTMAX, GELU = operator("softmax"), operator("gelu")
+LADDER = ("cuda-naive", "cuda-online", "cuda-shared", "cuda-shuffle")
+
+
+# ---- offered or not
+
+
+def test_every_cuda_provider_is_registered_and_builds_before_it_runs() -> None:
+    norms = [(operator(name), ("cuda",)) for name in ("rmsnorm", "add_rmsnorm", "layernorm")]
+    for op, names in ((SOFTMAX, (*LADDER, "cuda")), (GELU, ("cuda",)), *norms):
+        for name in names:
+            provider = op.providers[name]
+            assert provider.factory and provider.devices == ("cuda",)
+            assert provider.available is cuda_extension.missing_tools
+    assert SOFTMAX.providers["cuda"].parameters == {"packs": None, "blocks": None, "team": None}
+    assert GELU.providers["cuda"].from_case == ("approximate",)
+
+
+def test_sources_are_beside_the_modules() -> None:
+    for file in (softmax_cuda.SOURCE.path, gelu_cuda.SOURCE.path, cuda_extension.BINDING, *cuda_extension.HEADERS):
+        assert file.is_file()
+
+
+@pytest.fixture
+def tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
+    """Makes this a machine with a CUDA device and, on PATH, nothing but the named tools."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.version, "hip", None)
+    monkeypatch.setattr(cuda_extension.sysconfig, "get_path", lambda name: str(tmp_path / "scripts"))
+    for variable in ("CUDA_HOME", "CUDA_PATH", "CXX"):
+        monkeypatch.delenv(variable, raising=False)
+
+    def install(*names: str) -> None:
+        folder = tmp_path / "bin"
+        folder.mkdir(exist_ok=True)
+        for name in names:
+            (folder / name).write_text("#!/bin/sh\n")
+            (folder / name).chmod(0o755)
+        monkeypatch.setenv("PATH", str(folder))
+
+    return install
+
+
+def test_missing_says_what_to_install(tools: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    tools()
+    if not Path("/usr/local/cuda/bin/nvcc").exists():
+        assert cuda_extension.missing_tools() == "nvcc is not on PATH; install the CUDA toolkit 13.0"
+    tools("nvcc")
+    assert cuda_extension.missing_tools() == "ninja is not on PATH; pip install ninja"
+    tools("ninja")
+    assert cuda_extension.missing_tools() == "no C++ compiler (c++) on PATH; install g++ or set CXX"
+    tools("c++")
+    assert cuda_extension.missing_tools() is None
+    monkeypatch.setenv("CXX", "clang++-99")
+    assert cuda_extension.missing_tools() == "no C++ compiler (clang++-99) on PATH; install g++ or set CXX"
+
+
+def test_missing_wants_hipcc_on_rocm(tools: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.version, "hip", "6.4")
+    tools("nvcc", "ninja", "c++")
+    if not Path("/opt/rocm/bin/hipcc").exists():
+        assert cuda_extension.missing_tools() == "hipcc is not on PATH; install ROCm's HIP compiler"
+    tools("hipcc")
+    assert cuda_extension.missing_tools() is None
+
+
+def test_missing_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert cuda_extension.missing_tools() == "torch finds no CUDA or ROCm device"
+
+
+# ---- building: with a C++ source, which torch builds the same way and needs no device for
+
+
+PROBE = r"""
+#include <Python.h>
+static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "probe", nullptr, -1, nullptr};
+#define CONCATENATE(a, b) a##b
+#define INIT(name) CONCATENATE(PyInit_, name)
+PyMODINIT_FUNC INIT(TORCH_EXTENSION_NAME)() {
+  PyObject* module = PyModule_Create(&definition);
+  PyModule_AddIntConstant(module, "answer", 42);
+  return module;
+}
+"""
+
+BUILD = """
+import os, sys
+os.environ["BUILDER"] = str(os.getpid())
+from pathlib import Path
+from kbench.kernels import cuda_extension as extension
+from kbench.text.exception_text import describe_exception
+source = Path(sys.argv[1])
+extension._target = lambda: "sm_90"
+extension.BINDING, extension.HEADERS = source.with_name("binding.cpp"), ()
+try:
+    print(extension.build("probe", source).answer)
+except RuntimeError as error:
+    sys.exit(describe_exception(error))
+"""
+
+
+@pytest.fixture
+def probe(tmp_path: Path) -> Path:
+    (tmp_path / "probe.cpp").write_text(PROBE)
+    (tmp_path / "binding.cpp").write_text("")
+    return tmp_path / "probe.cpp"
+
+
+@pytest.fixture
+def build(probe: Path, warm: WarmProcesses) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Build and import the probe in a process of its own, with its cache beside the source."""
+
+    def build(**environment: str) -> subprocess.CompletedProcess[str]:
+        return warm.run(BUILD, probe, TORCH_EXTENSIONS_DIR=str(probe.with_name("cache")), **environment)
+
+    return build
+
+
+@pytest.mark.slow
+def test_a_build_is_announced_once_and_redone_for_another_source(probe: Path, build: Build) -> None:
+    done = build()
+    assert done.stdout == "42\n", done.stderr
+    assert "building CUDA extension probe for sm_90 (under a minute, cached afterwards) ..." in done.stderr
+
+    done = build(CXX="/bin/false")
+    assert done.stdout == "42\n" and "building" not in done.stderr, done.stderr  # from the cache: no compiler is called
+
+    probe.write_text(PROBE.replace("42", "43"))
+    done = build()
+    assert done.stdout == "43\n" and "building" in done.stderr, done.stderr
+
+
+@pytest.mark.slow
+def test_a_build_is_redone_for_another_nvcc(probe: Path, build: Build) -> None:
+    """Even where PATH has none: it is the one in CUDA_HOME that builds, and that the environment file names."""
+    nvcc = probe.parent / "bin" / "nvcc"
+    nvcc.parent.mkdir()
+    for release, building in (("12.8", True), ("12.8", False), ("13.0", True)):
+        nvcc.write_text(f"#!/bin/sh\necho 'Cuda compilation tools, release {release}, V{release}.1'\n")
+        nvcc.chmod(0o755)
+        done = build(CUDA_HOME=str(probe.parent))
+        assert done.stdout == "42\n" and ("building" in done.stderr) == building, done.stderr
+
+
+def test_the_environment_names_the_nvcc_that_builds(
+    tools: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kbench.measure.catalog import describe_machine
+    from kbench.measure.machine.device import Device
+    from kbench.measure.machine.telemetry import Nothing
+
+    tools("nvcc")
+    folder = Path(os.environ["PATH"])
+    (folder / "nvcc").write_text("#!/bin/sh\necho 'Cuda compilation tools, release 12.8, V12.8.93'\n")
+    monkeypatch.setenv("CUDA_HOME", str(folder.parent))
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert describe_machine(Device(), Nothing()).nvcc == "12.8"
+
+
+@pytest.mark.slow
+def test_a_killed_build_holds_up_nobody(probe: Path, build: Build) -> None:
+    """torch's lock of the killed build is left behind; the next build neither waits for it nor reuses half of a library."""
+    slow = probe.with_name("slow-c++")
+    slow.write_text('#!/bin/sh\ncase "$*" in *probe.cpp*) kill -9 $BUILDER $PPID; exit 1;; esac\nexec c++ "$@"\n')
+    slow.chmod(0o755)
+    assert build(CXX=str(slow)).returncode == -signal.SIGKILL
+    assert list(probe.with_name("cache").rglob("lock")), "torch no longer leaves a lock: this test proves nothing"
+
+    done = build()
+    assert done.stdout == "42\n", done.stderr
+
+
+@pytest.mark.slow
+def test_a_compile_error_names_the_line(probe: Path, build: Build) -> None:
+    probe.write_text("int broken = ;\n")
+    done = build()
+    assert done.returncode == 1 and done.stdout == ""
+    reason = done.stderr.splitlines()[-1]
+    assert reason.startswith("RuntimeError: ") and "probe.cpp:1:14: error: expected" in reason
+
+
+def test_a_copy_for_hip_keeps_the_folders_that_includes_name(tmp_path: Path) -> None:
+    source = softmax_cuda.SOURCE.path
+    copies = cuda_extension._copy([source, cuda_extension.BINDING], cuda_extension.headers(source), str(tmp_path))
+    assert copies == [tmp_path / source.name, tmp_path / cuda_extension.BINDING.name]
+    for file in tmp_path.rglob("*.cu*"):
+        for include in re.findall(r'#include "(.+)"', file.read_text()):
+            assert (file.parent / include).is_file() or (tmp_path / include).is_file(), (file.name, include)
+
+
+# ---- parameters
+
+
+@pytest.mark.parametrize("threads", [0, 32, 100, 1088, -64])
+def test_threads_that_no_block_has_are_an_error(threads: int) -> None:
+    with pytest.raises(ValueError, match=f"threads must be a multiple of 64 from 64 to 1024, not {threads}"):
+        gelu_cuda.cuda(Case("gelu", {"M": 4, "N": 8, "approximate": "tanh"}, "float32"), threads=threads)
+
+
+def test_ways_to_share_a_row_that_do_not_exist_are_an_error() -> None:
+    with pytest.raises(ValueError, match="packs must be one of 1, 2, 4, 6, 8, 12, 16, 20, not 3"):
+        softmax_cuda.cuda(Case("softmax", {"M": 4, "N": 8}, "float32"), packs=3)
+    with pytest.raises(ValueError, match="blocks must be from 1 to 16, not 17"):
+        softmax_cuda.cuda(Case("softmax", {"M": 4, "N": 8}, "float32"), blocks=17)
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        ({"team": 1}, "team must be from 2 to 512, not 1"),
+        ({"team": 513}, "team must be from 2 to 512, not 513"),
+        ({"team": 0}, "team must be from 2 to 512, not 0"),
+        ({"team": 64, "blocks": 16}, "give either blocks or team: both say how many blocks share a row"),
+        ({"team": 64, "packs": 16}, "packs must be one of 1, 2, 4, 8 with team, not 16"),
+    ],
+)
+def test_teams_that_do_not_exist_are_an_error(request_: dict[str, int], reason: str) -> None:
+    with pytest.raises(ValueError, match=f"^{reason}$"):
+        softmax_cuda.cuda(Case("softmax", {"M": 1, "N": 2**17}, "float32"), **request_)
