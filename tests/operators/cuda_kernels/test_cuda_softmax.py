@@ -133,6 +133,20 @@ def test_softmax_of_views(gpu: None, provider: str, dtype: str) -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("N", [128, 2049, 4097, 131073])
+def test_softmax_of_views_on_both_sides_of_2_20_elements(gpu: None, N: int, dtype: str) -> None:
+    """Rows begin an element beyond those of the output, so an access is one element. Blocks share the rows of a matrix of up
+    to 2**20 elements. In larger ones, a block has a row, or reads it twice."""
+    faults = []
+    for M in (1, 2**20 // N, 2**20 // N + 1):
+        x = randn(M, N + 1, dtype)[:, 1 : 1 + N]
+        assert x.data_ptr() % 16 == x.element_size() and x.stride() == (N + 1, 1)
+        faults += wrong(SOFTMAX, "cuda", x, "columns 1: of N + 1")
+    assert not faults
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("provider", [*LADDER, "cuda"])
 def test_softmax_of_special_values(gpu: None, provider: str, dtype: str) -> None:
     """Runs of -inf that fill a thread's, a warp's and a first tile's share of a row, and NaN and inf at either end."""
