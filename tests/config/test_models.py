@@ -40,11 +40,6 @@ OPERATORS = {
 BASE = "operator: {}\nsweep: {}\nproviders: [torch]\nprofiles: {}\n"
 
 
-@pytest.fixture(autouse=True)
-def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def resolve(sweep: str, name: str = "norm", profiles: str = "{}", **options: Any) -> Sweep:
     catalog = Catalog(DeviceInfo("cuda", ""), (), OPERATORS, (), machine_info())
     Path("x.yaml").write_text(BASE.format(name, sweep, profiles))

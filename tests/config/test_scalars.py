@@ -35,11 +35,6 @@ HALVES = OperatorInfo(
 )
 
 
-@pytest.fixture(autouse=True)
-def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def resolve(sweep: str | dict[str, Any], operator: str = "norm", providers: str = "[torch]", **options: Any) -> Sweep:
     catalog = Catalog(DeviceInfo("cuda", ""), (), {"norm": NORM, "halves": HALVES}, (), machine_info())
     if isinstance(sweep, dict):

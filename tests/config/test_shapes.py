@@ -31,11 +31,6 @@ NORM = OperatorInfo(
 SWEEP = "{M: [1, 2], N: 3, dtype: bfloat16, eps: 1e-5}"
 
 
-@pytest.fixture(autouse=True)
-def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def resolve(csv: str | bytes, sweep: str = SWEEP, **options: Any) -> Sweep:
     Path("trace.csv").write_bytes(csv.encode() if isinstance(csv, str) else csv)
     return resolve_file(Path("trace.csv"), sweep, **options)

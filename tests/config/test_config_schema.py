@@ -1,0 +1,57 @@
+"""The JSON Schema of configs."""
+
+from __future__ import annotations
+
+import pytest
+from sample_configs import CONFIGS, SOFTMAX, minimal
+
+from kbench.config.schema import File, keys
+from kbench.config.schema import schema as config_schema
+from kbench.config.validation import validate
+from kbench.config.yaml_source import parse
+
+
+# The JSON Schema, and the configs that come with kbench.
+def documents() -> list[tuple[str, bool]]:
+    """Configs, and whether their structure is right."""
+    return [
+        (SOFTMAX, True),
+        *((path.read_text(), True) for path in CONFIGS),
+        (minimal("[{M: 1, N: {pow2: [1, 2]}}]"), True),
+        (minimal("{M: 1, N: {pow2: [1]}}"), False),
+        (minimal("{M: 1, N: {pow2: [1, 2], step: 1}}"), False),
+        (minimal("{M: 1, N: 2, causal: [true, false], eps: [0, 1e-6], mode: full}"), True),
+        (minimal("{M: 1, N: []}"), False),
+        (minimal("[]"), False),
+        (minimal("{M: 1, N: 2, dtype: int3}"), False),
+        (minimal(providers="[]"), False),
+        (minimal(providers="[3]"), False),
+        (minimal(providers="[{triton: {}, cuda: {}}]"), False),
+        (minimal(providers="[{triton: {a: []}}]"), False),
+        (minimal(providers="[{triton: {a: [1, null, true, b, 2.5]}}]"), True),
+        (minimal(rest="measure: {rounds: 0}"), False),
+        (minimal(rest="measure: {cache: hot}"), False),
+        (minimal(rest="mesure: {}"), False),
+        (minimal(rest="profiles: {a: {operator: softmax}}"), False),
+        (minimal(rest="profiles: {a: {measure: {rounds: 1}}}"), True),
+        ("operator: softmax\n", False),
+    ]
+
+
+@pytest.mark.parametrize(("text", "right"), documents())
+def test_the_schema_judges_structure_as_kbench_does(text: str, right: bool) -> None:
+    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
+    document = parse(text, "x.yaml")
+    validator = jsonschema.Draft202012Validator(config_schema())
+    validator.check_schema(config_schema())
+    assert validator.is_valid(document.plain) == right
+    if "int3" not in text:  # kbench asks the catalog which dtypes there are
+        assert (validate(File, document, keys) == []) == right
+
+
+def test_the_schema_documents_every_key_of_measure_and_refuses_unknown_ones() -> None:
+    schema = config_schema()
+    measure = schema["$defs"]["Measure"]
+    assert all("description" in field for field in measure["properties"].values())
+    assert not schema["additionalProperties"] and not measure["additionalProperties"]
+    assert set(schema["properties"]) == {"operator", "sweep", "providers", "baseline", "measure", "plugins", "profiles"}

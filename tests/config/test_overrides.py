@@ -1,0 +1,156 @@
+"""What lies over a config: profiles, --set, --only and --plugin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sample_configs import BROKEN, SOFTMAX, catalog, errors, minimal, names, resolve, sizes
+
+from kbench.config import load as configs
+
+
+# Profiles, --set, --only, --plugin.
+def test_cpu_applies_by_itself_where_there_is_no_accelerator() -> None:
+    sweep = resolve(SOFTMAX, "cpu")
+    assert [(case.M, case.N) for case in sweep.cases] == [(256, 256), (256, 1024)]
+    assert (sweep.profile, sweep.profile_automatic) == ("cpu", True)
+
+
+@pytest.mark.parametrize(("profile", "cases"), [("cpu", 2), ("quick", 98), ("none", 98)])
+def test_a_profile_that_was_asked_for_is_not_automatic(profile: str, cases: int) -> None:
+    sweep = resolve(SOFTMAX, "cpu", profile=profile)
+    assert len(sweep.cases) == cases
+    assert (sweep.profile, sweep.profile_automatic) == (None if profile == "none" else profile, False)
+
+
+def test_a_profile_named_cpu_is_not_needed() -> None:
+    assert resolve(minimal(), "cpu").profile is None
+
+
+def test_measure_merges_key_by_key() -> None:
+    measure = resolve(SOFTMAX, profile="quick").measure
+    assert (measure.rounds, measure.rep_ms, measure.warmup_ms) == (2, 5, 10)
+
+
+def test_a_mapping_under_sweep_is_laid_over_each_mapping_and_a_list_replaces_them() -> None:
+    profiles = "profiles: {a: {sweep: {N: 5}}, b: {sweep: [{M: 7, N: 8}]}}"
+    base = minimal("[{M: 1, N: 2}, {M: 3, N: {pow2: [2, 4]}}]", rest=profiles)
+    assert [(c.M, c.N) for c in resolve(base, profile="a").cases] == [(1, 5), (3, 5)]
+    assert [(c.M, c.N) for c in resolve(base, profile="b").cases] == [(7, 8)]
+
+
+def test_a_range_is_replaced_and_not_merged() -> None:
+    base = minimal("{M: 1, N: {pow2: [2, 4]}}", rest="profiles: {a: {sweep: {N: {start: 1, stop: 2, step: 1}}}}")
+    assert sizes(resolve(base, profile="a")) == [1, 2]
+
+
+def test_providers_and_baseline_of_a_profile_replace_those_of_the_file() -> None:
+    sweep = resolve(minimal(rest="profiles: {a: {providers: [cuda, triton], baseline: cuda}}"), profile="a")
+    assert (names(sweep), sweep.baseline) == (["cuda", "triton"], "cuda")
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [("N=1024,4096", [1024, 4096]), ("N=7", [7]), ("N=[7, 8]", [7, 8]), ("N={pow2: [8, 10]}", [256, 512, 1024]),
+     (" sweep.N = 3 ", [3]), ("N={start: 1, stop: 3, step: 2}", [1, 3])],
+)  # fmt: skip
+def test_set_an_axis(argument: str, expected: list[int]) -> None:
+    assert sizes(resolve(SOFTMAX, sets=[argument])) == expected
+
+
+def test_set_reaches_every_mapping_of_the_sweep() -> None:
+    sweep = resolve(minimal("[{M: 1, N: 2}, {M: 3, N: 4}]"), sets=["N=9", "dtype=bf16"])
+    assert [(c.M, c.N, c.dtype) for c in sweep.cases] == [(1, 9, "bfloat16"), (3, 9, "bfloat16")]
+
+
+def test_set_wins_over_the_profile_and_the_last_set_over_earlier_ones() -> None:
+    sweep = resolve(SOFTMAX, profile="quick", sets=["rounds=7", "measure.rep_ms=0.5", "rounds=8", "cache=warm"])
+    assert (sweep.measure.rounds, sweep.measure.rep_ms, sweep.measure.cache) == (8, 0.5, "warm")
+
+
+@pytest.mark.parametrize("written", ["0.5%", "0.5 %", 0.005, "'0.5%'"])
+def test_a_precision_makes_rounds_short(written: object) -> None:
+    fixed, precise = resolve(minimal()).measure, resolve(minimal(rest=f"measure: {{precision: {written}}}")).measure
+    assert (fixed.precision, fixed.rep_ms, fixed.rounds) == (None, 100, 5)
+    assert (precise.precision, precise.rep_ms, precise.rounds) == (pytest.approx(0.005), 8, 5)
+
+
+def test_a_precision_may_come_from_a_profile_or_the_command_line() -> None:
+    config = minimal(rest="measure: {rep_ms: 20}\nprofiles: {precise: {measure: {precision: 1%, max_ms: 50}}}")
+    measure = resolve(config, profile="precise").measure
+    assert (measure.precision, measure.max_ms, measure.rep_ms) == (0.01, 50, 20)
+    measure = resolve(minimal(), sets=["measure.precision=1%"]).measure
+    assert (measure.precision, measure.rep_ms) == (0.01, 8)
+    assert resolve(config, profile="precise", sets=["precision=0.002"]).measure.precision == 0.002
+    assert resolve(config, profile="precise", sets=["precision=null"]).measure.precision is None
+
+
+def test_set_a_choice_and_a_baseline() -> None:
+    sweep = resolve(
+        minimal(operator="gelu", providers="[triton, torch-native]"),
+        sets=["approximate=none,tanh", "baseline=torch-native"],
+    )
+    assert (sizes(sweep, "approximate"), sweep.baseline) == (["none", "tanh"], "torch-native")
+    text = minimal(providers="[triton, triton-row: {num_warps: 4, num_stages: [1, 2]}]")
+    configuration = "triton-row[num_warps=4,num_stages=2]"
+    assert resolve(text, sets=[f"baseline={configuration}"]).baseline == configuration
+
+
+@pytest.mark.parametrize(
+    ("only", "expected"),
+    [
+        (["triton"], ["triton"]),
+        (["triton,", " , cuda"], ["triton", "cuda"]),  # an empty word is none
+        (["torch-native,triton"], ["triton", "torch-native"]),  # in the order of the file
+        (["torch-native", "triton"], ["triton", "torch-native"]),
+        (["triton-row"], [f"triton-row[num_warps={w},num_stages=1]" for w in (4, 8)]),
+        (["triton, triton-row[num_warps=8,num_stages=1]"], ["triton", "triton-row[num_warps=8,num_stages=1]"]),
+    ],
+)
+def test_only_keeps_providers_and_configurations(only: list[str], expected: list[str]) -> None:
+    providers = "[triton, torch-native, triton-row: {num_warps: [4, 8], num_stages: 1}]"
+    assert names(resolve(minimal(providers=providers), only=only)) == expected
+
+
+def test_a_baseline_that_only_leaves_out_is_no_baseline() -> None:
+    assert resolve(SOFTMAX, only=["triton"]).baseline is None
+    assert resolve(SOFTMAX, only=["triton,torch-native"]).baseline == "torch-native"
+
+
+def test_plugins_of_the_file_are_relative_to_it_and_those_of_the_command_line_to_here() -> None:
+    folder = Path("sub")
+    folder.mkdir()
+    for file in (folder / "a.py", Path("b.py")):
+        file.touch()
+    (folder / "x.yaml").write_text(minimal(rest="plugins: [a.py, ./a.py]"))
+    config = configs.load_config(folder / "x.yaml", plugins=["b.py", "sub/a.py"])
+    assert config.plugins == (str(Path("sub/a.py").resolve()), str(Path("b.py").resolve()))
+    assert config.resolve(catalog()).plugins == config.plugins
+
+
+def test_a_broken_installed_plugin_costs_its_own_configurations_only() -> None:
+    text = minimal(providers="[triton, mine: {block: [1, 2]}]")
+    sweep = resolve(text, failures=(BROKEN,))
+    assert names(sweep) == ["triton", "mine[block=1]", "mine[block=2]"]
+    assert sweep.configurations[0].error is None
+    assert (
+        sweep.configurations[1].error == "plug-in mine (my.kernels) failed: my.py:3: NameError: name 'x' is not defined"
+    )
+    assert names(resolve(minimal(), failures=(BROKEN,))) == ["triton"]
+    assert errors(text) == ['x.yaml:3:21: unknown provider "mine"; choose from triton, torch-native, cuda, triton-row']
+    [line] = errors(minimal(), failures=(BROKEN,), only=["mine"])
+    assert line.startswith('--only mine: unknown provider "mine"; ') and "my.py:3: NameError" in line
+
+
+@pytest.mark.parametrize("only", [[], ["mine"]])
+def test_a_plugin_that_was_asked_for_has_to_import(only: list[str]) -> None:
+    """Whether or not a provider of it is missed: one that fails half way has registered the others."""
+    for name in ("a.py", "b.py"):
+        Path(name).touch()
+    failures = tuple(replace(BROKEN, plugin=str(Path(name).resolve())) for name in ("a.py", "b.py"))
+    assert errors(minimal(rest="plugins: [a.py]"), failures=failures, plugins=["b.py"], only=only) == [
+        "--plugin b.py: the plug-in failed: my.py:3: NameError: name 'x' is not defined",
+        "x.yaml:4:11: the plug-in failed: my.py:3: NameError: name 'x' is not defined",
+    ]
