@@ -1,0 +1,190 @@
+"""What a comparison believes: the floor of one session, and the scatter of several."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from making import Write, row, sessions
+from verdicts import Judge, gate, words
+
+from kbench.comparison.compare import compare_results
+from kbench.comparison.options import CompareOptions
+from kbench.comparison.verdict import Verdict
+from kbench.errors import UsageError
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role
+
+# ---- one session on a side: the floor
+
+
+@pytest.mark.parametrize(
+    ("ms", "word"),
+    [
+        (1.03, "slower"),
+        (1.029, "unclear"),
+        (1 / 1.03, "faster"),
+        (1 / 1.029, "unclear"),
+        (40.0, "slower"),
+        (1.0, "unclear"),
+    ],
+)
+def test_with_one_session_only_a_change_of_three_percent_is_believed(verdict: Judge, ms: float, word: str) -> None:
+    found, reason = verdict([row()], [row(ms=ms)])
+    assert found == word and reason.startswith("1 session: only changes above 3.0% count")
+
+
+def test_three_percent_is_three_percent_in_floating_point_too(verdict: Judge) -> None:
+    for old, new in ((0.1, 0.103), (3.0, 3.09)):  # 0.103 / 0.1 is 1.0299999999999998
+        assert verdict([row(ms=old)], [row(ms=new)])[0] == "slower"
+
+
+def test_more_sessions_on_one_side_only_do_not_help(verdict: Judge) -> None:
+    many = [row(ms=1.0 + s / 1e4, session=s) for s in range(5)]
+    word, reason = verdict(many, [row(ms=1.025)])
+    assert word == "unclear" and reason.startswith("1 session")
+
+
+def test_samples_and_rounds_are_no_evidence(verdict: Judge) -> None:
+    old, new = ({"round_ms": (ms,) * 50, "samples": 10_000} for ms in (1.0, 1.02))
+    word, reason = verdict([row(**old)], [row(ms=1.02, **new)])
+    assert word == "unclear" and reason.startswith("1 session")
+
+
+def test_rounds_that_scatter_raise_the_floor(verdict: Judge) -> None:
+    calm, wild = (1.0, 1.001, 0.999, 1.0, 1.0), (1.0, 1.3, 0.8, 1.1, 0.9)
+    assert verdict([row(round_ms=calm)], [row(ms=1.08, round_ms=calm)])[0] == "slower"
+    word, reason = verdict([row(round_ms=calm)], [row(ms=1.08, round_ms=wild)])
+    assert word == "unclear" and float(reason.split("above ")[1].split("%")[0]) > 8
+
+
+def test_a_machine_that_cannot_repeat_itself_raises_the_floor(write: Write) -> None:
+    repeats = [row(n, provider="repeat", role=Role.CONTROL, speedup=1.05) for n in range(1, 6)]
+    old = write("old", [*(row(n) for n in range(1, 6)), *repeats])
+    comparison = compare_results(old, write("new", [row(n, 1.06) for n in range(1, 6)]))
+    assert words(comparison) == ["unclear"] * 5 and "above 10.0%" in comparison.rows[0].reason
+
+
+def test_a_case_whose_copy_moved_raises_its_own_floor(write: Write) -> None:
+    """Bytes that fill the cache just so are copied at two speeds, and by a kernel too: no other case knows."""
+
+    def rows(ms: float, copy: float) -> list[Row]:
+        copies = [row(n, copy if n == 1 else 1.0, "copy", role=Role.CONTROL) for n in range(1, 10)]
+        return [*(row(n, ms) for n in (1, 2)), *copies]
+
+    comparison = compare_results(write("old", rows(1.0, 1.0)), write("new", rows(1.06, 1.04)))
+    assert words(comparison) == ["unclear", "slower"] and "above 8.2%" in comparison.rows[0].reason
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_session_of_one_sample_is_never_slower(verdict: Judge, count: int) -> None:
+    once = [row(ms=9.0, session=s, samples=1) for s in range(count)]
+    assert verdict([row(session=s, samples=100) for s in range(count)], once)[0] == "unclear"
+
+
+# ---- several sessions on both sides
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ((1.0, 1.001, 1.002), (1.041, 1.04, 1.042), "slower"),
+        ((1.041, 1.04, 1.042), (1.0, 1.001, 1.002), "faster"),
+        ((1.0, 1.002, 1.001), (1.003, 1.004, 1.005), "same"),  # perhaps slower, and certainly by less than 2 %
+        ((1.0, 1.0, 1.0), (1.0, 1.0, 1.0), "same"),
+        ((1.0, 1.06, 0.99), (1.05, 1.02, 1.07), "unclear"),
+        ((1.0, 1.2, 0.9), (1.1, 1.0, 1.3), "unclear"),
+    ],
+)
+def test_the_scatter_of_sessions_decides(
+    verdict: Judge, old: tuple[float, ...], new: tuple[float, ...], expected: str
+) -> None:
+    assert verdict(sessions(*old), sessions(*new))[0] == expected
+
+
+def test_two_sessions_are_believed_and_said(verdict: Judge) -> None:
+    assert verdict(sessions(1.0, 1.0001), sessions(1.1, 1.1001, 1.1)) == ("slower", "only 2 sessions")
+
+
+def test_unclear_says_how_many_sessions_would_tell(verdict: Judge) -> None:
+    word, reason = verdict(sessions(1.0, 1.02, 0.99), sessions(1.01, 1.03, 1.0))
+    assert word == "unclear" and "sessions per side would settle it" in reason
+
+
+def test_no_number_of_sessions_helps_where_they_have_nothing_in_common(verdict: Judge) -> None:
+    word, reason = verdict(sessions(1.0, 2.0, 0.5), sessions(1.1, 0.6, 1.9))
+    assert word == "unclear" and reason.startswith(
+        "too noisy: more than 1000 sessions per side would be needed; quieten"
+    )
+
+
+def test_rows_lend_each_other_their_variance(write: Write) -> None:
+    """Of 40 rows that scatter by 0.4 %, one is 2.2 % slower: alone it could not be told, among the others it can."""
+    rng = random.Random(4)
+    old = [row(n, math.exp(rng.gauss(0, 0.004)), session=s) for n in range(40) for s in range(3)]
+    new = [
+        row(n, math.exp(rng.gauss(0, 0.004)) * (1.022 if n == 7 else 1), session=s) for n in range(40) for s in range(3)
+    ]
+    found = words(compare_results(write("old", old), write("new", new)))
+    assert found[7] == "slower" and set(found[:7] + found[8:]) == {"same"}
+    alone = compare_results(
+        write("old", [r for r in old if r.case.N == 7]), write("new", [r for r in new if r.case.N == 7])
+    )
+    assert words(alone) == ["unclear"]
+
+
+def test_the_margin_is_the_callers(write: Write) -> None:
+    old = write("old", [r for n in (1, 2) for r in sessions(1.0, 1.001, 1.002, n=n)])
+    new = write("new", [r for n in (1, 2) for r in sessions(1.031, 1.03, 1.032, n=n)])
+    assert words(compare_results(old, new)) == ["slower"] * 2
+    assert words(compare_results(old, new, options=CompareOptions(margin=0.05))) == ["same"] * 2
+    for margin in (0, -1, 1):
+        with pytest.raises(UsageError, match="margin"):
+            compare_results(old, new, options=CompareOptions(margin=margin))
+
+
+@pytest.mark.parametrize(("timer", "word"), [("do_bench", "unclear"), ("graph", "slower")])
+def test_two_ticks_of_the_event_clock_are_no_change(verdict: Judge, timer: str, word: str) -> None:
+    old = [row(ms=0.00128, session=s, timer=timer) for s in range(3)]
+    new = [row(ms=0.00133, session=s, timer=timer) for s in range(3)]  # 3.9 %, and less than two ticks of 32 ns
+    assert verdict(old, new)[0] == word
+
+
+def test_the_ratio_is_that_of_the_sessions_geometric_means(write: Write) -> None:
+    [only] = compare_results(write("old", sessions(1.0, 2.0, 4.0)), write("new", sessions(3.0, 3.0, 3.0))).rows
+    assert only.old and only.new
+    assert (only.old.value, only.new.value, only.ratio) == pytest.approx((2.0, 3.0, 1.5))
+    assert only.ci and only.ci[0] < 1.5 < only.ci[1] and only.q is not None
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_swapping_the_files_swaps_the_words(write: Write, count: int) -> None:
+    rng = random.Random(1)
+
+    def rows() -> list[Row]:
+        level = {n: rng.uniform(0.9, 1.1) for n in range(1, 100)}
+        return [
+            row(n, level[n] * (1 + rng.uniform(-1, 1) * (0.003 if n % 2 else 0.03)), session=s)
+            for n in range(1, 100)
+            for s in range(count)
+        ]
+
+    a, b = write("a", rows()), write("b", rows())
+    swap = {"slower": "faster", "faster": "slower", "unclear": "unclear", "same": "same"}
+    there, back = compare_results(a, b), compare_results(b, a)
+    assert {"slower", "faster", "unclear"} <= set(words(there))
+    assert [swap[word] for word in words(there)] == words(back)
+    for one, other in zip(there.rows, back.rows, strict=True):
+        assert one.ratio and other.ratio and one.ratio * other.ratio == pytest.approx(1)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_file_against_itself_is_the_same(write: Write, count: int) -> None:
+    when = {"started_at": "2026-11-20T10:00:00+00:00"}
+    rows = [row(n, random.uniform(0.9, 1.1), session=s, **when) for n in range(1, 50) for s in range(count)]
+    old = write("old", rows)
+    comparison = compare_results(old, old)
+    assert comparison.counts == {"same": 49}
+    assert all(gate(comparison, {word}) for word in Verdict if word != "same")
+    assert comparison.geomeans[0].ratio == pytest.approx(1.0)

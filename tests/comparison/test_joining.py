@@ -1,0 +1,189 @@
+"""Which rows of two files belong together: conditions, keys, axes, and nothing in common."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from making import Write, failed, row
+from verdicts import Judge, gate, words
+
+from kbench.comparison.compare import compare_results
+from kbench.comparison.options import CompareOptions
+from kbench.errors import ResultsError, UsageError
+from kbench.results.case import Case
+from kbench.results.row import Row
+from kbench.results.vocabulary import Role
+
+# ---- conditions
+
+
+@pytest.mark.parametrize("field", ["device", "timer", "cache", "case_hash"])
+def test_other_conditions_are_incomparable_with_the_reason(verdict: Judge, field: str) -> None:
+    word, reason = verdict([row(**{field: "this"})], [row(ms=9.0, **{field: "that"})])
+    assert word == "incomparable" and reason == f"{field} this -> that"
+
+
+def test_one_side_measured_in_two_ways_is_incomparable(verdict: Judge) -> None:
+    mixed = [row(session=0), row(session=1, timer="graph")]
+    assert verdict(mixed, mixed) == ("incomparable", "timer do_bench/graph -> do_bench/graph")
+
+
+def test_an_impossible_speed_is_not_faster(verdict: Judge) -> None:
+    word, reason = verdict([row()], [row(ms=0.01, flags=("noisy", "suspect"))])
+    assert word == "suspect" and reason == "the new side has an implausible time (kbench explain suspect)"
+
+
+def test_in_a_file_of_several_devices_each_is_compared_with_itself(write: Write) -> None:
+    """A fleet measured the cases; a case may have gone to another kind of device than last time."""
+    old = [row(1, device="NVIDIA H200"), row(2, device="NVIDIA H100"), row(3, device="NVIDIA H100")]
+    new = [row(1, 2.0, device="NVIDIA H200"), row(2, 2.0, device="NVIDIA H100"), row(3, device="NVIDIA H200")]
+    comparison = compare_results(write("old", old), write("new", new))
+    assert [(dict(v.key.axes)["N"], dict(v.key.axes)["device"], v.verdict) for v in comparison.rows] == [
+        (1, "NVIDIA H200", "slower"),
+        (2, "NVIDIA H100", "slower"),
+        (3, "NVIDIA H100", "missing"),
+        (3, "NVIDIA H200", "new"),
+    ]
+    assert comparison.differences == ()
+    alone = write("alone", [row(1, 2.0, device="NVIDIA H200")])
+    assert compare_results(write("fleet", old), alone).differences == ()
+    assert words(compare_results(write("h200", old[:1]), alone)) == ["slower"]
+
+
+# ---- keys
+
+
+def test_the_order_of_rows_changes_nothing(write: Write) -> None:
+    old = [row(n, 1.0 + n / 100, session=s, provider=p) for n in (9, 10, 80) for s in (0, 1, 2) for p in ("a", "b")]
+    new = [failed(9, provider="a") if r.session == 0 and r.case.N == 9 and r.provider == "a" else r for r in old]
+    before = compare_results(write("old", old), write("new", new))
+    random.Random(0).shuffle(old)
+    random.Random(1).shuffle(new)
+    assert compare_results(write("old", old), write("new", new)) == before
+    assert [(v.key.axes[1][1], v.key.provider) for v in before.rows] == [(n, p) for n in (9, 10, 80) for p in "ab"]
+
+
+def test_controls_are_not_compared(write: Write) -> None:
+    rows = [row(), row(provider="copy", role=Role.CONTROL), row(provider="repeat", role=Role.CONTROL)]
+    assert len(compare_results(write("old", rows), write("new", rows)).rows) == 1
+
+
+def test_parameters_and_dtype_belong_to_the_key(write: Write) -> None:
+    old = [row(), row(params="num_warps=4"), row(dtype="float16")]
+    assert words(compare_results(write("old", old), write("new", old))) == ["unclear"] * 3
+    assert sorted(words(compare_results(write("old", old[:2]), write("new", old[1:])))) == ["missing", "new", "unclear"]
+
+
+def with_axis(name: str, value: object) -> Row:
+    return replace(row(1), case=Case("softmax", {"M": 4096, "N": 1, name: value}, "float32"))  # type: ignore[dict-item]
+
+
+def test_an_axis_that_not_every_file_has_is_ignored_with_one_note(write: Write) -> None:
+    old = write("old", [row(1)])
+    new = [write(name, [with_axis("mode", "forward")], ("M", "N", "mode")) for name in ("new", "newer")]
+    told = f"the axis mode=forward was ignored, because {old} has no such axis"
+    for files in ([old, *new], [new[0], old, new[1]]):
+        compared = compare_results(*files)
+        assert [note for note in compared.notes if note.startswith("the axis ")] == [told]
+        assert {verdict.verdict for verdict in compared.rows} == {"unclear"}
+
+    four, eight = (write(f"warps-{n}", [with_axis("warps", n)], ("M", "N", "warps")) for n in (4, 8))
+    [note] = [note for note in compare_results(old, four, eight).notes if note.startswith("the axis ")]
+    assert note == f"the axis warps was ignored, because {old} has no such axis; it is 4 in {four} and 8 in {eight}"
+
+
+@pytest.mark.parametrize(
+    ("modes", "has", "again"),
+    [
+        (["backward"], "only mode=backward", "mode=forward"),
+        (["forward", "full"], "several values of the axis mode", "mode=forward"),
+    ],
+)
+def test_a_gradient_is_not_compared_with_a_file_without_modes(
+    write: Write, modes: list[str], has: str, again: str
+) -> None:
+    old = write("old", [row(1)])
+    new = write("new", [with_axis("mode", mode) for mode in modes], ("M", "N", "mode"))
+    with pytest.raises(UsageError) as caught:
+        compare_results(old, new)
+    assert str(caught.value) == (
+        f"{new}: this file has {has}, but {old} has no such axis, so their rows cannot be matched; compare files of one "
+        f"operator with the same axes, or measure this file again with {again}"
+    )
+
+
+def test_the_same_session_twice_is_an_error_with_both_lines(write: Write) -> None:
+    old = write("old", [row(1), row(2), row(1)])
+    with pytest.raises(ResultsError) as caught:
+        compare_results(old, write("new", [row(1)]))
+    assert str(caught.value).startswith(f"{old}:4: softmax M=4096 N=1 float32 triton session 0 is also on line 2")
+
+
+def test_an_axis_that_is_constant_and_in_one_file_only_is_left_out_with_a_note(write: Write) -> None:
+    def wide(n: int, k: int) -> Row:
+        plain = row(n)
+        return Row(Case("softmax", {"M": 4096, "N": n, "K": k}, "float32"), "triton", ms=1.0, **{
+            name: getattr(plain, name) for name in ("timer", "cache", "device", "case_hash")
+        })  # fmt: skip
+
+    old = write("old", [row(1), row(2)])
+    comparison = compare_results(old, write("new", [wide(1, 7), wide(2, 7)], ("M", "N", "K")))
+    assert words(comparison) == ["unclear", "unclear"]
+    assert "axis K=7" in comparison.notes[0]
+    with pytest.raises(
+        UsageError, match=r"several values of the axis K, .* measure this file again with one value of K"
+    ):
+        compare_results(old, write("new", [wide(1, 7), wide(2, 8)], ("M", "N", "K")))
+
+
+def test_nothing_in_common_says_what_differs(write: Write) -> None:
+    old = [row(n, dtype="float16") for n in (1, 2)]
+    comparison = compare_results(write("old", old), write("new", [row(n, dtype="bfloat16") for n in (1, 2)]))
+    assert not comparison.comparable
+    assert comparison.geomeans[0].ratio is None
+    assert comparison.nothing_common == (
+        f"nothing to compare: {comparison.baseline} and {comparison.contenders[0]} have no row in common: "
+        f"dtype is float16 in {comparison.baseline} and bfloat16 in {comparison.contenders[0]}"
+    )
+
+
+def test_a_file_with_the_baseline_alone_says_so(write: Write) -> None:
+    path = write("all", [row(provider="a")])
+    comparison = compare_results(path, options=CompareOptions(by="provider", baseline="a"))
+    assert comparison.nothing_common == f"{path} has no other provider that could be compared with the baseline a"
+
+
+def test_values_that_differ_are_named_in_their_order(write: Write) -> None:
+    old, new = write("old", [row(n) for n in (4096, 256, 1024, 512)]), write("new", [row(n) for n in (8, 16)])
+    told = compare_results(f"old={old}", f"new={new}").nothing_common
+    assert told.endswith(": N is 256, 512, 1024, ... in old and 8, 16 in new")
+
+
+def test_a_file_without_rows_is_named(write: Write) -> None:
+    old, new = write("old", [row()]), write("new", [])
+    assert (
+        compare_results(f"old={old}", f"new={new}").nothing_common == "nothing to compare: new has no row of a provider"
+    )
+
+
+def test_one_contender_of_two_with_nothing_in_common_is_a_note(write: Write) -> None:
+    a, b, c = write("a", [row(1)]), write("b", [row(1)]), write("c", [row(2)])
+    comparison = compare_results(f"a={a}", f"b={b}", f"c={c}")
+    assert comparison.nothing_common == ""
+    assert comparison.notes[0].startswith("nothing to compare: a and c have no row in common: N is 1 in a and 2 in c")
+
+
+def test_two_empty_files(write: Write) -> None:
+    comparison = compare_results(write("old", []), write("new", []))
+    assert comparison.rows == () and not comparison.comparable and not gate(comparison, {"slower", "missing"})
+    assert "have no row of a provider" in comparison.nothing_common
+
+
+def test_a_torn_file_is_compared_and_noted(write: Write) -> None:
+    new = write("new", [row(1), row(2)])
+    new.write_text(new.read_text()[:-40])
+    comparison = compare_results(write("old", [row(1), row(2)]), new)
+    assert words(comparison) == ["unclear", "missing"]
+    assert "incomplete" in comparison.notes[0]

@@ -1,0 +1,74 @@
+"""Rows without a time, compared: failed, fixed, missing, new and untimed."""
+
+from __future__ import annotations
+
+import pytest
+from making import Write, failed, row, sessions
+from verdicts import Judge, words
+
+from kbench.comparison.compare import compare_results
+
+
+@pytest.mark.parametrize("status", ["wrong", "error", "oom", "timeout", "crashed"])
+def test_a_failure_is_never_slower(verdict: Judge, status: str) -> None:
+    word, reason = verdict([row()], [failed(status=status)])
+    assert word == "failed" and reason == f"{status}: differs at 3 elements"
+    assert verdict([failed(status=status)], [row()])[0] == "fixed"
+
+
+@pytest.mark.parametrize("status", ["unavailable", "unsupported", "checked"])
+def test_what_was_not_measured_is_missing_and_not_failed(verdict: Judge, status: str) -> None:
+    assert verdict([row()], [failed(status=status)])[0] == "missing"
+    assert verdict([failed(status=status)], [row()])[0] == "new"
+    assert verdict([failed(status=status)], [failed(status=status)])[0] == "untimed"
+
+
+def test_from_declined_to_crashed_is_failed(verdict: Judge) -> None:
+    assert verdict([failed(status="unsupported")], [failed(status="crashed")])[0] == "failed"
+    assert verdict([failed(status="crashed")], [failed(status="unsupported")])[0] == "untimed"
+
+
+def test_failed_before_and_now_is_not_a_change(verdict: Judge) -> None:
+    assert verdict([failed()], [failed()]) == ("untimed", "failed on both sides: wrong: differs at 3 elements")
+
+
+def test_from_flaky_to_always_wrong_is_failed(verdict: Judge) -> None:
+    """There were times, and now there are none."""
+    flaky = [row(session=0), failed(session=1), row(session=2)]
+    assert verdict(flaky, [failed(session=s) for s in range(3)])[0] == "failed"
+    assert verdict(flaky, flaky)[0] == "untimed"
+
+
+def test_what_never_had_a_time_is_not_missed(write: Write) -> None:
+    """A provider that this machine does not have, in one of the files alone."""
+    with_it, without = write("with", [row(1), failed(2, status="unavailable")]), write("without", [row(1)])
+    for old, new in ((with_it, without), (without, with_it)):
+        comparison = compare_results(old, new)
+        assert words(comparison) == ["unclear", "untimed"]
+        assert comparison.rows[1].reason.startswith("unavailable: ")
+
+
+def test_a_failure_in_one_session_of_three_is_a_failure(verdict: Judge) -> None:
+    partly = [row(session=0), failed(session=1), row(session=2)]
+    assert verdict(sessions(1, 1, 1), partly) == (
+        "failed",
+        "wrong (1 of 3 sessions has no time): differs at 3 elements",
+    )
+    mixed = [failed(session=0, status="unavailable"), failed(session=1, status="crashed"), row(session=2)]
+    assert verdict(sessions(1, 1, 1), mixed) == (
+        "failed",
+        "crashed (2 of 3 sessions have no time): differs at 3 elements",
+    )
+
+
+def test_rows_in_one_file_only(write: Write) -> None:
+    old, new = write("old", [row(1), row(2), row(3)]), write("new", [row(2), row(3), row(4), failed(5)])
+    assert words(compare_results(old, new)) == ["missing", "unclear", "unclear", "new", "failed"]
+
+
+@pytest.mark.parametrize("time", ["", "nan", "inf", "0.0", "-1.0", "1e308", "5e-324"])
+def test_an_ok_row_whose_time_was_lost_is_no_time(write: Write, time: str) -> None:
+    old, new = write("old", [row(ms=1.25)]), write("new", [row(ms=1.25)])
+    new.write_text(new.read_text().replace(",1.25,", f",{time},"))
+    assert words(compare_results(old, new)) == ["failed"]
+    assert words(compare_results(new, old)) == ["fixed"]
