@@ -22,8 +22,6 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 
-from kbench.measure.tampering.streams import high_copy
-
 PR_SET_PDEATHSIG = 1
 
 HARMLESS_DEVICES = (
@@ -122,7 +120,7 @@ def _become_worker(connection: socket.socket, streams: list[int], variable: str)
 def _claim_stdout() -> int:
     """Keep stdout for the parent and send everything else that is printed, by Python or by C code, to stderr. Returns the
     descriptor of the pipe to the parent."""
-    pipe = high_copy(1)  # so high that a provider that closes all low numbers leaves it alone
+    pipe = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     return pipe
@@ -132,7 +130,7 @@ def _obey_parent() -> queue.Queue[bytes]:
     """Read requests in a thread. It ends the process, and all that it has started, when the parent is gone."""
     _end_with_parent()
     requests: queue.Queue[bytes] = queue.Queue()
-    source = os.fdopen(high_copy(0), "rb")
+    source = os.fdopen(os.dup(0), "rb")
     _replace_stdin()
 
     def read() -> None:
