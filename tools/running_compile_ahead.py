@@ -2,9 +2,9 @@
 
     python tools/running_compile_ahead.py softmax-peers:short softmax-peers --limit 95 --processes 10
 
-A word is a config as `kbench run` takes it, with a profile after a colon. Plug-ins are left out. Give it the environment of
-the later runs (PYTHONPATH, HOME, TMPDIR and variables that name caches). It fills the caches of Triton, inductor, QuACK and
-CUDA extensions.
+Each argument is a config as `kbench run` takes it, with a profile after a colon. Plug-ins are left out. Give it the environment
+of the later runs (PYTHONPATH, HOME, TMPDIR and variables that name caches). It fills the caches of Triton, inductor, QuACK
+and CUDA extensions.
 
 Every CUDA source has a process that builds it. Other processes share the cases, in groups of one dtype, mode and row length.
 They call each provider once per case, without a check. A few cases are measured whole, for what checks and timers compile. No
